@@ -1,0 +1,1 @@
+"""Image sources (all give a :class:`trueneg.datasets.images.ImageSource`), splits and imbalance."""

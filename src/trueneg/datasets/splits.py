@@ -1,0 +1,63 @@
+"""Stratified splits and samples by seed."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+
+def shuffled_classes(labels: np.ndarray, seed: int) -> dict[int, np.ndarray]:
+    """The positions of each class's samples in random order.
+
+    Taking the first k of a class gives nested samples: those of a smaller k are among those of a larger one.
+    Each class has a generator of its own, so its order does not depend on the other classes.
+
+    Args:
+        labels: integers, shape (n,).
+        seed: a non-negative integer.
+    """
+    return {
+        int(label): np.random.default_rng((seed, int(label))).permutation(np.flatnonzero(labels == label))
+        for label in np.unique(labels)
+    }
+
+
+def first_of_each_class(labels: np.ndarray, counts: Mapping[int, int], seed: int) -> np.ndarray:
+    """Sorted positions (int64) of a random sample: so many of each class in `counts`, all of the others.
+
+    Samples of one seed are nested in the counts.
+    """
+    chosen = [
+        order[: counts.get(label, len(order))] for label, order in shuffled_classes(labels, seed).items()
+    ]
+    return np.sort(np.concatenate([np.empty(0, np.int64), *chosen]))
+
+
+def stratified_split(labels: np.ndarray, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Hold out a fraction of each class.
+
+    Args:
+        labels: integers, shape (n,).
+        fraction: in (0, 1); round(fraction · n_c) of the n_c samples of a class are held out, at least one
+            and not all.
+        seed: a non-negative integer; splits of one seed are nested in the fraction.
+
+    Returns:
+        The positions held out and the rest, each sorted int64; together they are all.
+
+    Raises:
+        ValueError: if the fraction is not in (0, 1), or a class has fewer than two samples.
+
+    Example:
+        >>> held_out, rest = stratified_split(np.array([0, 0, 0, 0, 1, 1]), 0.25, seed=1)
+        >>> len(held_out), len(rest)
+        (2, 4)
+    """
+    if not 0 < fraction < 1:
+        raise ValueError(f"fraction is {fraction}, expected a number between 0 and 1, both excluded")
+    sizes = dict(zip(*(array.tolist() for array in np.unique(labels, return_counts=True)), strict=True))
+    lonely = [label for label, size in sizes.items() if size < 2]
+    if lonely:
+        raise ValueError(f"class {lonely[0]} has one sample, expected at least two to split")
+    counts = {label: min(max(round(fraction * size), 1), size - 1) for label, size in sizes.items()}
+    held_out = first_of_each_class(labels, counts, seed)
+    return held_out, np.setdiff1d(np.arange(len(labels)), held_out, assume_unique=True)
