@@ -1,0 +1,1 @@
+"""From a configuration to runs, and from their results to comparisons."""

@@ -1,0 +1,460 @@
+"""The typed model of a study: the one source of the defaults, the JSON schema and the configuration's reference page.
+
+A configuration is a mapping from study names to studies. A list where one value is expected is a sweep: lists under
+``dataset`` make several data sets, lists under ``encoder``, ``projection``, ``augmentation``, ``training`` or an objective make several
+variants of each objective.
+
+A default must never change: it belongs to the identity of every finished run that did not state the setting.
+"""
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import yaml
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    model_validator,
+)
+
+from trueneg.datasets.catalogue import SOURCES
+from trueneg.errors import UserError
+
+Value = TypeVar("Value")
+
+
+def _sweep_or_value(given: Any) -> str:
+    return "sweep" if isinstance(given, list) else "value"
+
+
+# A value, or a list of values to sweep over. The discriminator keeps error messages to the branch that was meant.
+Sweepable = Annotated[
+    Annotated[Value, Tag("value")] | Annotated[list[Value], Field(min_length=1), Tag("sweep")],
+    Discriminator(_sweep_or_value),
+]
+
+
+def _scientific(given: Any) -> Any:
+    """YAML 1.1 reads 1e-3 (without a dot) as a string; a researcher means a number."""
+    if isinstance(given, str) and re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+", given):
+        return float(given)
+    return given
+
+
+def _word_true(given: Any) -> Any:
+    """YAML reads the word true as a boolean; where a class probability stands it means each image's own class."""
+    return "true" if given is True else given
+
+
+Real = Annotated[float, BeforeValidator(_scientific)]
+Positive = Annotated[Real, Field(gt=0)]
+NonNegative = Annotated[Real, Field(ge=0)]
+Fraction = Annotated[Real, Field(gt=0, le=1)]
+OpenFraction = Annotated[Real, Field(gt=0, lt=1)]
+Probability = Annotated[Real, Field(ge=0, lt=1)]
+ClassProbability = Annotated[Probability | Literal["low", "high", "true"], BeforeValidator(_word_true)]
+Count = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**31)]
+# Names become parts of file paths and of labels.
+Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.+-]*$", max_length=60)]
+
+
+def technical(default: Any, description: str) -> Any:
+    """A setting that says where or how fast to compute, not what: it does not enter a run's identity."""
+    return Field(default, description=description, json_schema_extra={"technical": True})
+
+
+class Settings(BaseModel):
+    """Base of every section: unknown keys are refused, types are not guessed."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class DatasetSettings(Settings):
+    """Images, their splits and the imbalance: CIFAR10-r keeps a fraction r of the training images of the rare classes."""
+
+    source: Annotated[str, Field(description="where the images come from: " + ", ".join(SOURCES))] = Field(
+        json_schema_extra={"technical": True, "enum": list(SOURCES)}
+    )
+    path: str | None = technical(None, "folder of the source's files, relative to the working directory")
+    download: bool = technical(False, "fetch the source into `path` when it is not there (needs internet)")
+    resolution: Sweepable[Annotated[int, Field(ge=4, le=1024)]] | None = Field(
+        None, description="side of the square that images are resized to, in pixels; none: as they are"
+    )
+    images_per_class: Sweepable[Count] | None = Field(
+        None, description="at most so many training images of each class, before the imbalance; none: all"
+    )
+    rare_classes: list[int | str] = Field([], description="classes to thin out, by number or by name")
+    fraction: Sweepable[Fraction] = Field(1.0, description="r: the share of a rare class's images that is kept")
+    test: OpenFraction | None = Field(
+        None, description="share of the images held out for testing; only for sources without an official test split"
+    )
+    validation: OpenFraction = Field(0.1, description="share of the training images held out for validation")
+
+    @model_validator(mode="after")
+    def _known_source(self):
+        if self.source not in SOURCES:
+            raise ValueError(f".source is {self.source!r}, expected one of {', '.join(SOURCES)}")
+        return self
+
+
+class ResNet18Settings(Settings):
+    """ResNet-18 in its CIFAR form: 3×3 stem, no max-pooling."""
+
+    name: Literal["resnet18"]
+
+
+class SmallResNetSettings(Settings):
+    """Three stages of one basic block each, for digits and for CIFAR on small machines."""
+
+    name: Literal["small_resnet"]
+    width: Sweepable[Count] = Field(16, description="channels of the first stage; the others have 2 and 4 times as many")
+
+
+EncoderSettings = Annotated[ResNet18Settings | SmallResNetSettings, Discriminator("name")]
+
+
+class ProjectionSettings(Settings):
+    """Two-layer projection head, removed after training."""
+
+    hidden: Sweepable[Count] = Field(512, description="width of the hidden layer")
+    dimensions: Sweepable[Annotated[int, Field(ge=2)]] = Field(128, description="size of the embedding")
+    batch_norm: Sweepable[bool] = Field(True, description="batch normalisation of the hidden layer")
+
+
+class AugmentationSettings(Settings):
+    """How the two views of an image are drawn."""
+
+    name: Sweepable[Literal["color", "digits", "none"]] = Field(
+        description="color: crop, flip, colour jitter, greyscale (natural images); digits: affine, brightness, noise; none"
+    )
+    strength: Sweepable[Positive] = Field(1.0, description="scales the colour jitter, or the digits' distortions")
+
+
+class TrainingSettings(Settings):
+    """The optimisation, and the resources it may use."""
+
+    epochs: Sweepable[Count] | None = Field(None, description="passes over the training images (or state `updates`)")
+    updates: Sweepable[Count] | None = Field(
+        None, description="optimiser steps, in place of `epochs`: compares data sets of different sizes at equal work"
+    )
+    batch_size: Sweepable[Annotated[int, Field(ge=2)]] = Field(
+        128, description="images a step; two views each, so N = 2·batch_size − 2 negatives"
+    )
+    learning_rate: Sweepable[Positive] = Field(1e-3, description="of Adam")
+    weight_decay: Sweepable[NonNegative] = Field(1e-6, description="of Adam (L2 in the gradient)")
+    schedule: Sweepable[Literal["constant", "cosine"]] = Field("constant", description="of the learning rate")
+    temperature: Sweepable[Positive] = Field(0.5, description="t; the papers' γ is 1/√t")
+    seeds_per_job: Count = technical(8, "seeds that one job trains, so that imports and compilation are paid once")
+    device: Literal["auto", "cpu", "cuda"] = technical("auto", "auto: a GPU where there is one, else the CPU, and says so")
+    threads: Count = technical(1, "intra-op threads of a training process")
+    gpu: Annotated[int, Field(ge=0)] = technical(1, "Snakemake resource `gpu` of a training job")
+    mem_mb: Count = technical(4000, "memory of a training job, in MB; raised with each attempt")
+    runtime: Count = technical(60, "minutes that a training job may take on a cluster")
+
+    @model_validator(mode="after")
+    def _one_length(self):
+        if (self.epochs is None) == (self.updates is None):
+            raise ValueError(" needs either epochs or updates, one of the two")
+        return self
+
+
+class ObjectiveSettings(Settings):
+    """What every objective can say."""
+
+    temperature: Sweepable[Positive] | None = Field(None, description="in place of training.temperature")
+
+
+class ContrastiveSettings(ObjectiveSettings):
+    """CL: InfoNCE / SimCLR, no correction."""
+
+    name: Literal["cl"]
+
+
+class DebiasedSettings(ObjectiveSettings):
+    """DCL: the expected share of false negatives is subtracted."""
+
+    name: Literal["dcl"]
+    class_probability: Sweepable[ClassProbability] = Field(
+        description="η: a number; low and high: that of the rare and of the common classes; true: of each image's own class"
+    )
+
+
+class OracleSettings(ObjectiveSettings):
+    """The mass over the known true negatives: uses labels, never a method, shows what could be gained."""
+
+    name: Literal["oracle"]
+
+
+AnyObjective = Annotated[
+    ContrastiveSettings | DebiasedSettings | OracleSettings,
+    Discriminator("name"),
+]
+
+LabelPool = Literal["imbalanced", "all"]
+
+
+class LinearProbeSettings(Settings):
+    """A linear classifier on the frozen encoder, Adam and cross-entropy."""
+
+    epochs: Count = Field(100, description="passes over the labelled images")
+    batch_size: Count = Field(512, description="labelled images a step")
+    learning_rate: Positive = Field(1e-3, description="of Adam")
+    weight_decay: NonNegative = Field(1e-6, description="of Adam")
+    label_fractions: list[Fraction] = Field([1.0], min_length=1, description="shares of the labels to train on")
+    label_pools: list[LabelPool] = Field(
+        ["imbalanced", "all"], min_length=1, description="which training images lend their labels: the subset, or all"
+    )
+
+
+class NearestNeighbourSettings(Settings):
+    """Weighted k-nearest-neighbour vote by cosine similarity."""
+
+    neighbours: Count = Field(20, description="k; lowered to the smallest class of the pool")
+    temperature: Positive = Field(0.1, description="a neighbour's weight is exp(cosine / temperature)")
+    label_pools: list[LabelPool] = Field(["imbalanced", "all"], min_length=1, description="as for the linear probe")
+
+
+class EvaluationSettings(Settings):
+    """What is measured on the frozen encoder."""
+
+    linear_probe: LinearProbeSettings = Field(default_factory=LinearProbeSettings)
+    knn: NearestNeighbourSettings = Field(default_factory=NearestNeighbourSettings)
+    threads: Count = technical(1, "intra-op threads of an evaluation process")
+    mem_mb: Count = technical(4000, "memory of an evaluation job, in MB")
+    runtime: Count = technical(30, "minutes that an evaluation job may take on a cluster")
+    gpu: Annotated[int, Field(ge=0)] = technical(1, "Snakemake resource `gpu` of an evaluation job")
+
+
+class PrimaryContrast(Settings):
+    """The one comparison that the study is for, named before it runs; everything else is exploratory."""
+
+    dataset: str | None = Field(None, description="label of the data set, such as fraction=0.1; none: the only one")
+    task: Literal["linear probe", "knn", "mean classifier"] = Field("linear probe", description="evaluation")
+    setting: str = Field("labels=all, fraction=1", description="setting of the evaluation")
+    metric: str = Field("accuracy", description="accuracy, accuracy rare, accuracy common, or accuracy <class name>")
+    treatment: str = Field(description="objective whose gain is asked for")
+    baseline: str = Field(description="objective that it is compared with, in every table")
+    oracle: str = Field(description="objective of the gate: unless it beats the baseline, the study is uninformative")
+    published: Real | None = Field(None, description="the published difference, to say what the study could have seen")
+
+
+class EmbeddingFigure(Settings):
+    """t-SNE of the test images (the first paper's Fig. 4)."""
+
+    dataset: str | None = Field(None, description="label of the data set; none: the primary contrast's")
+    objectives: list[str] = Field(min_length=1, description="one panel each")
+    images: Count = Field(2000, description="at most so many test images")
+
+
+class LabelFractionFigure(Settings):
+    """Accuracy against the share of labels (the first paper's Fig. 2, right)."""
+
+    dataset: str | None = Field(None, description="label of the data set; none: the primary contrast's")
+
+
+class FigureSettings(Settings):
+    """Which optional figures to draw; accuracy against r, training curves and monitors are always drawn."""
+
+    embedding: EmbeddingFigure | None = Field(None, description="t-SNE panels")
+    label_fractions: LabelFractionFigure | None = Field(None, description="accuracy against the share of labels")
+
+
+class Study(Settings):
+    """Data, objectives, seeds, what to evaluate, what to draw, and the one question that it answers."""
+
+    title: str = Field(min_length=1, description="shown above the results")
+    question: str = Field("", description="what the study asks, in a sentence")
+    note: str = Field("", description="printed under every figure, such as what makes the data special")
+    dataset: DatasetSettings
+    encoder: EncoderSettings
+    projection: ProjectionSettings = Field(default_factory=ProjectionSettings)
+    augmentation: AugmentationSettings
+    training: TrainingSettings
+    objectives: dict[Name, AnyObjective] = Field(min_length=2)
+    seeds: Annotated[int, Field(ge=1, le=10_000)] | Annotated[list[Seed], Field(min_length=1)] = Field(
+        description="how many seeds (0, 1, …), or a list of them"
+    )
+    evaluation: EvaluationSettings = Field(default_factory=EvaluationSettings)
+    primary: PrimaryContrast
+    figures: FigureSettings = Field(default_factory=FigureSettings)
+
+    @property
+    def seed_list(self) -> list[int]:
+        """The seeds, whether counted or listed."""
+        return list(range(self.seeds)) if isinstance(self.seeds, int) else list(self.seeds)
+
+
+GLOBAL_KEYS = {"retrain_stale": bool}  # keys of a configuration that are not studies
+
+
+class Configuration(Settings):
+    """A whole configuration: its studies, and what holds for all of them."""
+
+    studies: dict[Name, Study]
+    retrain_stale: bool = Field(
+        False, description="train anew the runs that were made with another version of the code (the old ones are kept aside)"
+    )
+
+
+def load_configuration(raw: Mapping[str, Any], where: str) -> Configuration:
+    """Check a configuration as read from YAML or JSON, and tell every mistake at once.
+
+    Args:
+        raw: study names to studies, and the global keys.
+        where: what to call it in messages, such as the file's path.
+
+    Raises:
+        UserError: with one sentence a mistake.
+    """
+    if not isinstance(raw, Mapping) or not raw:
+        raise UserError(f"{where}: found {_shown(raw)}, expected a mapping from study names to studies.")
+    studies = {key: value for key, value in raw.items() if key not in GLOBAL_KEYS}
+    given = {key: value for key, value in raw.items() if key in GLOBAL_KEYS}
+    mistakes: list[str] = []
+    configuration = None
+    if not studies:
+        mistakes.append("it holds no study.")
+    try:
+        configuration = Configuration.model_validate({"studies": studies, **given})
+    except ValidationError as error:
+        mistakes += [_sentence(mistake, raw) for mistake in error.errors(include_url=False)]
+    if configuration is not None:
+        from trueneg.study.runs import (  # the expansion into runs needs this model
+            RESERVED_NAMES,
+            contradictions,
+        )
+
+        for name, study in configuration.studies.items():
+            if name in RESERVED_NAMES:
+                mistakes.append(f"{name} cannot be a study's name: results/{name} holds something else.")
+            mistakes += [f"{name}.{mistake}" for mistake in contradictions(study)]
+    if mistakes:
+        raise UserError("\n".join(f"{where}: {mistake}" for mistake in dict.fromkeys(mistakes)))
+    return configuration
+
+
+def read_configuration(paths: Sequence[str | Path]) -> Configuration:
+    """Read configuration files, each holding one or more studies; later files add to earlier ones.
+
+    Raises:
+        UserError: if a file is missing, is not YAML, or holds mistakes.
+    """
+    merged: dict[str, Any] = {}
+    for path in paths:
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+            raise UserError(f"{path}: cannot be read ({reason}); expected a YAML configuration file.") from error
+        try:
+            raw = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            line = f" in line {mark.line + 1}" if mark else ""
+            raise UserError(f"{path}: is not valid YAML{line}: {getattr(error, 'problem', error)}.") from error
+        if not isinstance(raw, Mapping):
+            raise UserError(f"{path}: found {_shown(raw)}, expected a mapping from study names to studies.")
+        merged |= raw
+    return load_configuration(merged, ", ".join(map(str, paths)))
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list) and len(value) > 4:
+        return "a list"
+    text = "nothing" if value is None else repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _sentence(mistake: Mapping[str, Any], raw: Mapping[str, Any]) -> str:
+    """One of pydantic's errors as a sentence: key, found, expected."""
+    kind, context, given = mistake["type"], mistake.get("ctx", {}), mistake["input"]
+    in_study = mistake["loc"][0] == "studies"
+    key = _key(mistake["loc"][1:] if in_study else mistake["loc"], raw, missing=kind == "missing")
+    if kind == "missing":
+        return f"{key} is missing."
+    if kind == "extra_forbidden":
+        known = _known_keys(mistake["loc"][:-1])
+        close = difflib.get_close_matches(str(mistake["loc"][-1]), known, n=1)
+        hint = f" did you mean {close[0]}?" if close else ""
+        return f"{key} is not a known key;{hint or ' known here: ' + ', '.join(known) + '.'}"
+    if kind == "value_error":
+        return f"{key}{context['error']}."  # our own validators continue the key: ".source is …", " needs …"
+    if kind == "union_tag_not_found":
+        return f"{key}.name is missing."
+    if kind == "union_tag_invalid":
+        found = given.get("name") if isinstance(given, Mapping) else given
+        return f"{key}.name is {_shown(found)}, expected one of {context['expected_tags']}."
+    expected = {
+        "greater_than": "a number above {gt}",
+        "greater_than_equal": "a number of at least {ge}",
+        "less_than": "a number below {lt}",
+        "less_than_equal": "a number of at most {le}",
+        "finite_number": "a finite number",
+        "literal_error": "{expected}",
+        "int_type": "an integer",
+        "int_from_float": "an integer",
+        "float_type": "a number",
+        "bool_type": "true or false",
+        "string_type": "a text",
+        "list_type": "a list",
+        "dict_type": "a mapping",
+        "model_type": "a mapping",
+        "model_attributes_type": "a mapping",
+        "string_too_short": "a text that is not empty",
+        "string_too_long": "at most {max_length} characters",
+        "string_pattern_mismatch": "a name of letters, digits and _ . + - that begins with a letter",
+        "too_short": "at least {min_length} of them",
+    }.get(kind)
+    expected = expected.format(**context) if expected else mistake["msg"].lower().removeprefix("input should be ")
+    return f"{key} is {_shown(given)}, expected {expected}."
+
+
+def _key(location: Sequence[str | int], raw: Any, missing: bool) -> str:
+    """The dotted key as the user wrote it: pydantic's names for the branches of a union are no keys of the input."""
+    parts, level = [], raw
+    for position, part in enumerate(location):
+        present = part in level if isinstance(level, Mapping) else isinstance(level, list) and isinstance(part, int)
+        if present:
+            level = level[part]
+        if present or (missing and position == len(location) - 1):
+            parts.append(str(part))
+    return ".".join(parts) or "the configuration"
+
+
+def _known_keys(location: Sequence[str | int]) -> list[str]:
+    """The keys that the model at a location knows."""
+    model: Any = Configuration
+    for part in location:
+        model = _step(model, part)
+    return list(getattr(model, "model_fields", {}))
+
+
+def _step(model: Any, part: str | int) -> Any:
+    """The model one level down: a field, or one of the models that a mapping or a union holds."""
+    fields = getattr(model, "model_fields", None)
+    if fields is not None and part in fields:
+        return fields[part].annotation
+    for candidate in models_within(model):
+        names = candidate.model_fields.get("name")
+        if names is not None and getattr(names.annotation, "__args__", (None,))[0] == part:
+            return candidate
+    found = models_within(model)
+    return found[0] if len(found) == 1 else model
+
+
+def models_within(annotation: Any) -> list[type[BaseModel]]:
+    """The models that an annotation names, however deep in unions and containers."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in getattr(annotation, "__args__", ()) for model in models_within(part)]

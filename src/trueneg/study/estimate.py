@@ -1,0 +1,103 @@
+"""What a study would run, what exists already, what is missing, and what the missing runs would cost."""
+
+from pathlib import Path
+from typing import Any
+
+from trueneg.datasets.catalogue import load_source
+from trueneg.datasets.images import ImageSource, read_source
+from trueneg.datasets.prepare import DRAWING
+from trueneg.datasets.subsets import Subset, make_subset
+from trueneg.study.config import Study
+from trueneg.study.runs import Run, RunStore, all_runs, datasets, run_id, source_key
+
+MEASURED_UPDATES = 3
+
+
+def describe(name: str, study: Study, results: Path) -> str:
+    """A text: the study's runs by data set and objective, and the time and disk that the missing ones need.
+
+    The time of a view comes from finished runs with the same networks and image size, else from a short measurement here.
+
+    Raises:
+        UserError: if a source is missing or damaged, or a batch does not fit a subset.
+    """
+    store = RunStore(results / "runs")
+    lines = [f"{name}: {study.title}"]
+    counts: dict[str, dict[str, list[str]]] = {}
+    missing: list[tuple[Run, ImageSource, Subset]] = []
+    for label, settings in datasets(study).items():
+        reading = settings.model_dump(mode="json")
+        source = _source(reading, results)
+        subset = make_subset(source, seed=study.seed_list[0], **{key: reading[key] for key in DRAWING})
+        lines.append(
+            f"  {label}: {source.name}, {source.images.shape[-1]} px; training {len(subset.train):,} of {len(subset.pool):,} images, "
+            f"validation {len(subset.validation):,}, test {len(subset.test):,}; "
+            f"class probability {subset.eta_low:.4f} (rare) and {subset.eta_high:.4f} (common)"
+        )
+        for run in (run for run in all_runs(name, study) if run.dataset == label):
+            state = store.state(run_id(run, source.checksum))
+            counts.setdefault(run.objective, {}).setdefault(label, []).append(state)
+            if state != "finished":
+                missing.append((run, source, subset))
+    for objective, by_dataset in counts.items():
+        done = "; ".join(
+            f"{label}: {states.count('finished')} of {len(states)} runs finished" for label, states in by_dataset.items()
+        )
+        lines.append(f"  {objective}: {done}")
+    lines.append("  " + (_cost(missing, store) if missing else "Nothing to train: every run is in the store."))
+    return "\n".join(lines)
+
+
+def _source(reading: dict[str, Any], results: Path) -> ImageSource:
+    decoded = results / "sources" / f"{source_key(reading)}.npz"
+    if decoded.is_file():
+        return read_source(decoded)
+    return load_source(
+        reading["source"], path=reading["path"], resolution=reading["resolution"], download=reading["download"]
+    )
+
+
+def _cost(missing: list[tuple[Run, ImageSource, Subset]], store: RunStore) -> str:
+    known = {_speed_key(record["settings"], record["source"]["checksum"]): record for record in store.records().values()}
+    measured: dict[str, float] = {}
+    seconds = 0.0
+    for run, source, subset in missing:
+        key = _speed_key(run.settings, source.checksum)
+        if key in known:
+            per_view = known[key]["seconds"] / known[key]["views"]
+        else:
+            per_view = measured[key] if key in measured else measured.setdefault(key, _measure(run, source, subset))
+        training = run.settings["training"]
+        updates = training["updates"] or training["epochs"] * (len(subset.train) // training["batch_size"])
+        seconds += per_view * 2 * training["batch_size"] * updates
+    how = "a measurement of a few updates here" if measured else "finished runs"
+    disk = sum(path.stat().st_size for path in store.path.glob("*/*")) / max(len(store.records()), 1)
+    size = f"; about {disk * len(missing) / 1e6:,.0f} MB of disk" if disk else ""
+    return f"{len(missing)} runs to train: about {_duration(seconds)} of one process (from {how}){size}."
+
+
+def _speed_key(settings: dict[str, Any], checksum: str) -> str:
+    training = {key: settings["training"][key] for key in ("batch_size", "threads", "device")}
+    return repr((checksum, settings["encoder"], settings["projection"], settings["augmentation"], training))
+
+
+def _measure(run: Run, source: ImageSource, subset: Subset) -> float:
+    """Seconds a view, from a few updates after one to warm up."""
+    import torch
+
+    from trueneg.training.devices import choose_device
+    from trueneg.training.simclr import SimCLR
+
+    technical = run.settings["training"]
+    torch.set_num_threads(technical["threads"])
+    device = choose_device(technical["device"])
+    for updates in (1, MEASURED_UPDATES):
+        settings = dict(run.settings) | {"training": dict(technical) | {"updates": updates, "epochs": None}}
+        row = SimCLR(settings, run.seed, source, subset, device).train_epoch()
+    return 1 / row["views_per_second"]
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,78 @@
+"""Write the JSON schema and the reference page of the configuration from the typed model."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic_core import PydanticUndefined
+
+from trueneg.study.config import GLOBAL_KEYS, Configuration, Settings, Study, models_within
+
+HEADER = """# Configuration
+
+A configuration file holds studies by name; several files may be given. Where a setting is marked ↔, a list of values is a sweep.
+Settings in *italics* say where or how fast to compute; they do not enter a run's identity. This page is written by `make reference`.
+"""
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON schema of a configuration file, for editors: ``# yaml-language-server: $schema=…/config/schema.json``."""
+    schema = Configuration.model_json_schema()
+    properties = schema.pop("properties")
+    schema["properties"] = {key: properties[key] for key in GLOBAL_KEYS}
+    schema["additionalProperties"] = {"$ref": "#/$defs/Study"}
+    schema.pop("required", None)
+    return schema
+
+
+def reference_page() -> str:
+    """Markdown: a section for every model, a row for every key."""
+    seen: set[type[Settings]] = set()
+    parts = [HEADER, *(_section(model, name, seen) for name, model in _models("Study", Study))]
+    return "\n".join(part for part in parts if part)
+
+
+def _models(name: str, model: type[Settings]) -> Iterator[tuple[str, type[Settings]]]:
+    yield name, model
+    for key, field in model.model_fields.items():
+        for inner in models_within(field.annotation):
+            prefix = key if model is Study else f"{name}.{key}"
+            suffix = f" with name: {_tag(inner)}" if _tag(inner) else ""
+            yield from _models(prefix + suffix, inner)
+
+
+def _tag(model: type[Settings]) -> str:
+    field = model.model_fields.get("name")
+    choices = getattr(field.annotation, "__args__", ()) if field is not None else ()
+    return choices[0] if len(choices) == 1 and isinstance(choices[0], str) else ""
+
+
+def _section(model: type[Settings], name: str, seen: set[type[Settings]]) -> str:
+    if model in seen:
+        return ""
+    seen.add(model)
+    rows = [_row(key, field) for key, field in model.model_fields.items() if key != "name" or not _tag(model)]
+    table = "\n".join(["| key | default | meaning |", "|---|---|---|", *rows]) if rows else ""
+    return f"## {name}\n\n{model.__doc__}\n\n{table}\n"
+
+
+def _row(key: str, field: Any) -> str:
+    technical = (field.json_schema_extra or {}).get("technical", False)
+    shown = f"*{key}*" if technical else key
+    sweep = " ↔" if "Tag(tag='sweep')" in repr(field.annotation) + repr(field.metadata) else ""
+    default = field.get_default(call_default_factory=True)
+    if default is PydanticUndefined:
+        written = "required"
+    elif isinstance(default, Settings):
+        written = "see below"
+    else:
+        written = f"`{json.dumps(default)}`"
+    return f"| {shown}{sweep} | {written} | {field.description or 'see below'} |".replace("\n", " ")
+
+
+if __name__ == "__main__":
+    schema_path, page_path = map(Path, sys.argv[1:])
+    schema_path.write_text(json.dumps(json_schema(), indent=1, ensure_ascii=False) + "\n")
+    page_path.write_text(reference_page())
