@@ -1,0 +1,63 @@
+"""Two-dimensional pictures of features."""
+
+import numpy as np
+from openTSNE import TSNE
+
+from trueneg.randomness import seed_for
+
+
+def effective_perplexity(perplexity: float, count: int) -> float:
+    """The perplexity that a number of points allows: ``min(perplexity, (count − 1) / 3)``.
+
+    t-SNE looks at three times as many neighbours as the perplexity; a point has no more than count − 1.
+
+    Example:
+        >>> effective_perplexity(30, 1797), effective_perplexity(30, 61)
+        (30, 20.0)
+    """
+    return min(perplexity, (count - 1) / 3)
+
+
+def tsne(features: np.ndarray, seed: int, perplexity: float = 30, jobs: int = 1) -> np.ndarray:
+    """t-SNE by cosine distance, from a PCA start.
+
+    The features are L2-normalised and compared by Euclidean distance, whose square is 2 − 2 cos: the
+    neighbours of the cosine distance, and a PCA of the same points. Neighbours are exact, so that nothing
+    depends on an index.
+
+    Args:
+        features: shape (n, D), n ≥ 4, D ≥ 2.
+        seed: the study's seed.
+        perplexity: lowered to (n − 1) / 3 where there are fewer points than it needs; see
+            :func:`effective_perplexity`.
+        jobs: threads. One job gives the same picture every time on one machine; more may round differently.
+
+    Returns:
+        float64, shape (n, 2).
+
+    Raises:
+        ValueError: if the features are not finite, of another shape, or the perplexity is below 1.
+
+    Example:
+        >>> tsne(np.eye(8), seed=0).shape
+        (8, 2)
+    """
+    features = np.asarray(features, dtype=np.float64)
+    if features.ndim != 2 or len(features) < 4 or features.shape[1] < 2:
+        raise ValueError(
+            f"features have shape {features.shape}, expected (n, D) with n of at least 4 and D of at least 2"
+        )
+    if not np.isfinite(features).all():
+        raise ValueError("some features are not finite; the encoder's training has diverged")
+    if not perplexity >= 1:
+        raise ValueError(f"perplexity is {perplexity}, expected at least 1")
+    lengths = np.linalg.norm(features, axis=1, keepdims=True)
+    embedding = TSNE(
+        perplexity=effective_perplexity(perplexity, len(features)),
+        metric="euclidean",
+        initialization="pca",
+        neighbors="exact",
+        n_jobs=jobs,
+        random_state=seed_for(seed, "t-SNE") % 2**32,
+    ).fit(features / np.maximum(lengths, np.finfo(np.float64).tiny))
+    return np.asarray(embedding)

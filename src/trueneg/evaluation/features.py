@@ -1,0 +1,57 @@
+"""Features of a frozen encoder, computed once and shared by every evaluation."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+
+def extract_features(
+    encoder: nn.Module, normalise: Callable[[Tensor], Tensor], images: Tensor, batch_size: int = 512
+) -> Tensor:
+    """Features of images, without augmentation, dropout or batch statistics.
+
+    The encoder runs in evaluation mode; afterwards every module is in the mode that it was in.
+
+    Args:
+        encoder: maps float32 images (B, C, H, W) to features (B, D).
+        normalise: maps uint8 images (B, C, H, W) to the float32 images that the encoder was trained on.
+        images: uint8, shape (n, C, H, W), on any device.
+        batch_size: images per forward pass; it changes memory and speed, not the result.
+
+    Returns:
+        float32, shape (n, D), on the encoder's device. An ordinary tensor: classifiers can be trained on it.
+
+    Raises:
+        ValueError: if the images are not uint8 of four dimensions, are none, or the batch size is not
+            positive, or a feature is not finite.
+
+    Example:
+        >>> images = torch.full((3, 1, 2, 2), 255, dtype=torch.uint8)
+        >>> extract_features(nn.Flatten(), lambda batch: batch / 255, images).shape
+        torch.Size([3, 4])
+    """
+    if images.dtype != torch.uint8 or images.dim() != 4 or not len(images):
+        raise ValueError(
+            f"images are {images.dtype} of shape {tuple(images.shape)}, "
+            "expected torch.uint8 of shape (n, C, H, W) with n of at least 1"
+        )
+    if batch_size < 1:
+        raise ValueError(f"batch_size is {batch_size}, expected at least 1")
+    parameter = next(encoder.parameters(), None)
+    device = images.device if parameter is None else parameter.device
+    modes = [(module, module.training) for module in encoder.modules()]
+    encoder.eval()
+    try:
+        with torch.inference_mode():
+            features = [
+                encoder(normalise(batch.to(device)).contiguous(memory_format=torch.channels_last)).float()
+                for batch in images.split(batch_size)
+            ]
+    finally:
+        for module, training in modes:
+            module.training = training
+    features = torch.cat(features)  # outside inference mode, so that autograd may save it
+    if not features.isfinite().all():
+        raise ValueError("some features are not finite; the encoder's training has diverged")
+    return features

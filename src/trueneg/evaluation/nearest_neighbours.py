@@ -1,0 +1,93 @@
+"""Classification by a weighted vote of the nearest neighbours: nothing is trained."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+
+def effective_k(k: int, bank_labels: Tensor) -> int:
+    """The number of neighbours that a bank allows: ``min(k, size of its smallest class)``.
+
+    With more neighbours than a rare class has images, that class could not win a vote, however good its
+    features. Classes without a single image do not count.
+
+    Args:
+        k: the number wanted, at least 1.
+        bank_labels: int64, shape (n,), n ≥ 1.
+
+    Raises:
+        ValueError: if k is not positive, or the bank is empty.
+
+    Example:
+        >>> effective_k(200, torch.tensor([0] * 500 + [1] * 14))
+        14
+    """
+    if k < 1 or not len(bank_labels):
+        raise ValueError(f"k is {k} and the bank has {len(bank_labels)} images, expected at least 1 of both")
+    return min(k, int(bank_labels.unique(return_counts=True)[1].min()))
+
+
+def weighted_knn(
+    bank: Tensor,
+    bank_labels: Tensor,
+    queries: Tensor,
+    *,
+    k: int,
+    temperature: float = 0.1,
+    classes: int,
+    block: int = 2**24,
+) -> Tensor:
+    r"""Classify queries by their k nearest neighbours in a bank, nearer ones counting more.
+
+    .. math:: \hat c(q) = \arg\max_c \sum_{i \in \mathrm{kNN}(q),\, c_i = c} e^{s(q, i) / \text{temperature}}
+
+    with :math:`s` the cosine similarity: Wu et al. (2018), Unsupervised Feature Learning via Non-Parametric
+    Instance Discrimination, section 3.4. Of classes with equal votes the first wins.
+
+    Args:
+        bank: shape (n, D), features of the labelled images; need not be normalised.
+        bank_labels: int64, shape (n,).
+        queries: shape (m, D).
+        k: neighbours that vote; see :func:`effective_k`.
+        temperature: positive; ``math.inf`` gives every neighbour one vote.
+        classes: C; labels are 0 … C − 1.
+        block: similarities held at once (four bytes each); it bounds the memory and does not change the
+            result.
+
+    Returns:
+        int64, shape (m,).
+
+    Raises:
+        ValueError: if shapes do not agree, k is not in 1 … n, the temperature is not positive, or a label is
+            no class.
+
+    Example:
+        >>> bank = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.1, 0.9]])
+        >>> weighted_knn(bank, torch.tensor([0, 1, 1]), torch.tensor([[3.0, 0.1]]), k=3, classes=2)
+        tensor([0])
+    """
+    if bank.dim() != 2 or bank_labels.shape != bank.shape[:1] or queries.shape[1:] != bank.shape[1:]:
+        raise ValueError(
+            f"bank {tuple(bank.shape)}, bank_labels {tuple(bank_labels.shape)} and "
+            f"queries {tuple(queries.shape)}, expected (n, D), (n,) and (m, D)"
+        )
+    if not 1 <= k <= len(bank):
+        raise ValueError(
+            f"k is {k}, expected at least 1 and at most {len(bank)}, the number of images in the bank"
+        )
+    if not temperature > 0:
+        raise ValueError(f"temperature is {temperature}, expected a positive number")
+    if bank_labels.min() < 0 or bank_labels.max() >= classes:
+        raise ValueError(
+            f"bank_labels go from {bank_labels.min()} to {bank_labels.max()}, expected 0 to {classes - 1}"
+        )
+    directions = functional.normalize(bank, dim=1)
+    memberships = functional.one_hot(bank_labels, classes).to(bank.dtype)
+    rows = max(1, block // max(len(bank), k * classes))
+    predictions = [queries.new_empty(0, dtype=torch.int64)]
+    for some in functional.normalize(queries, dim=1).split(rows):
+        similarities, neighbours = (some @ directions.T).topk(k, dim=1)
+        # Divided by the nearest neighbour's weight: the winner is the same, and nothing over- or underflows.
+        weights = ((similarities - similarities[:, :1]) / temperature).exp()
+        predictions.append(torch.einsum("qk,qkc->qc", weights, memberships[neighbours]).argmax(1))
+    return torch.cat(predictions)

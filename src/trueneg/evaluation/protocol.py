@@ -1,0 +1,260 @@
+"""The image protocol: every measurement of a block of runs, as tidy rows."""
+
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from trueneg.datasets.images import ImageSource, read_source
+from trueneg.datasets.subsets import Subset, read_subsets
+from trueneg.evaluation.accuracy import accuracies
+from trueneg.evaluation.embedding import tsne
+from trueneg.evaluation.features import extract_features
+from trueneg.evaluation.linear_probe import label_subset, train_linear_probes
+from trueneg.evaluation.mean_classifier import mean_classifier
+from trueneg.evaluation.nearest_neighbours import effective_k, weighted_knn
+from trueneg.files import written_whole
+from trueneg.models.image_encoders import build_encoder
+from trueneg.randomness import seed_for
+from trueneg.study.runs import RunStore, probe_setting, read_manifest
+from trueneg.training.augment import build_augmentation
+from trueneg.training.devices import choose_device
+from trueneg.training.simclr import channel_statistics
+
+log = logging.getLogger(__name__)
+
+SPLITS = ("validation", "test")
+
+
+class EncodedRun(NamedTuple):
+    """A run's features of every image that its evaluation needs, and the record of what made it."""
+
+    record: dict[str, Any]
+    subset: Subset
+    features: Tensor  # (n, D), a row an image of the source; rows of images outside all splits are zero
+    labels: Tensor  # (n,)
+
+    def of(self, indices: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Features and labels of some images."""
+        chosen = torch.from_numpy(indices).to(self.features.device)
+        return self.features[chosen], self.labels[chosen]
+
+    def pool(self, name: str) -> np.ndarray:
+        """The training images that lend their labels: ``"imbalanced"`` (the run's subset) or ``"all"``."""
+        return self.subset.train if name == "imbalanced" else self.subset.pool
+
+
+def evaluate_runs(
+    *,
+    source: str | Path,
+    subsets: str | Path,
+    manifest: str | Path,
+    store: str | Path,
+    settings: Mapping[str, Any],
+    device: str,
+    rows: str | Path,
+    curves: str | Path,
+    runs: str | Path,
+) -> None:
+    """Measure the encoders that a manifest lists, and gather their training curves and records.
+
+    Args:
+        source: decoded images (npz).
+        subsets: the seeds' subsets (parquet).
+        manifest: which runs (JSON).
+        store: the run store's folder.
+        settings: resolved evaluation settings.
+        device: as ``training.device``.
+        rows: parquet file to write: study, dataset, objective, seed, split, task, setting, metric, value.
+        curves: parquet file to write: the training curves, with study, dataset, objective and seed.
+        runs: JSON file to write: the records of the runs.
+
+    Raises:
+        UserError: if a run, the images or the subsets are missing or do not belong together.
+    """
+    torch.set_num_threads(settings["threads"])
+    images, listed = read_source(source), read_manifest(manifest, RunStore(store))
+    encoded = list(_encoded(listed, images, read_subsets(subsets), RunStore(store), choose_device(device)))
+    names = json.loads(Path(manifest).read_text())
+    measured = [
+        {"study": names["study"], "dataset": names["dataset"], "objective": names["objective"], **row}
+        for row in _measure(encoded, images, settings)
+    ]
+    with written_whole(rows) as path:
+        pd.DataFrame(measured).to_parquet(path, index=False)
+    trained = []
+    for run in listed:
+        curve = pd.read_parquet(RunStore(store).folder(run["id"]) / RunStore.CURVES)
+        labels = {key: names[key] for key in ("study", "dataset", "objective")} | {"seed": run["seed"]}
+        trained.append(curve.assign(**labels)[[*labels, *curve.columns]])
+    with written_whole(curves) as path:
+        pd.concat(trained).to_parquet(path, index=False)
+    # A run may have been trained for another study, under other names: here it goes by this study's.
+    records = [
+        {**run.record, "study": names["study"], "dataset": names["dataset"], "objective": names["objective"]}
+        for run in encoded
+    ]
+    with written_whole(runs) as path:
+        path.write_text(json.dumps(records, indent=2) + "\n")
+
+
+def _encoded(
+    listed: Sequence[Mapping[str, Any]],
+    images: ImageSource,
+    by_seed: Mapping[int, Subset],
+    store: RunStore,
+    device: torch.device,
+) -> Iterator[EncodedRun]:
+    pixels, labels = torch.from_numpy(images.images), torch.from_numpy(images.labels).to(device)
+    for run in listed:
+        record, subset = store.record(run["id"]), by_seed[run["seed"]]
+        settings = record["settings"]
+        encoder = build_encoder(**settings["encoder"], in_channels=pixels.shape[1])
+        encoder.load_state_dict(_encoder_weights(run["model"]))
+        encoder.to(device, memory_format=torch.channels_last)
+        augmentation = build_augmentation(settings["augmentation"], *channel_statistics(images)).to(device)
+        needed = torch.from_numpy(np.concatenate([subset.pool, subset.validation, subset.test]))
+        features = torch.zeros(len(pixels), encoder.dimensions, device=device)
+        features[needed.to(device)] = extract_features(encoder, augmentation.normalise, pixels[needed])
+        log.info("seed %d: features of %d images", run["seed"], len(needed))
+        yield EncodedRun(record, subset, features, labels)
+
+
+def _encoder_weights(path: Path) -> dict[str, Tensor]:
+    weights = load_file(path)
+    return {name.removeprefix("encoder."): value for name, value in weights.items() if name.startswith("encoder.")}
+
+
+def _measure(runs: Sequence[EncodedRun], images: ImageSource, settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every measurement of every run: linear probes of all seeds at once, then neighbours and means seed by seed."""
+    classes = len(images.class_names)
+    for run in runs:
+        for split in SPLITS:
+            yield _row(run, split, "chance", "", "accuracy", 1 / classes)
+    probe = settings["linear_probe"]
+    for pool in probe["label_pools"]:
+        for fraction in sorted(probe["label_fractions"]):
+            banks = [run.of(_labelled(run, pool, fraction)) for run in runs]
+            probes = train_linear_probes(
+                [features for features, _ in banks],
+                [labels for _, labels in banks],
+                classes,
+                epochs=probe["epochs"],
+                batch_size=probe["batch_size"],
+                learning_rate=probe["learning_rate"],
+                weight_decay=probe["weight_decay"],
+                generator_seeds=[seed_for(run.subset.seed, "linear probe") for run in runs],
+            )
+            for split in SPLITS:
+                queries = [run.of(getattr(run.subset, split)) for run in runs]
+                for run, predictions in zip(runs, _predict(probes, queries), strict=True):
+                    yield from _accuracy_rows(run, images, split, "linear probe", probe_setting(pool, fraction), predictions)
+            log.info("linear probes, %s", probe_setting(pool, fraction))
+    neighbours = settings["knn"]
+    for run in runs:
+        for pool in neighbours["label_pools"]:
+            bank, labels = run.of(run.pool(pool))
+            k = effective_k(neighbours["neighbours"], labels)
+            for split in SPLITS:
+                queries, _ = run.of(getattr(run.subset, split))
+                vote = weighted_knn(
+                    bank, labels, queries, k=k, temperature=neighbours["temperature"], classes=classes
+                )
+                yield from _accuracy_rows(run, images, split, "knn", f"labels={pool}", vote)
+                yield _row(run, split, "knn", f"labels={pool}", "neighbours", k)
+                means = mean_classifier(bank, labels, queries, classes=classes)
+                yield from _accuracy_rows(run, images, split, "mean classifier", f"labels={pool}", means)
+
+
+def _labelled(run: EncodedRun, pool: str, fraction: float) -> np.ndarray:
+    indices = run.pool(pool)
+    labels = run.labels.cpu().numpy()[indices]
+    return indices[label_subset(labels, fraction, run.subset.seed)]
+
+
+def _predict(probes: Any, queries: Sequence[tuple[Tensor, Tensor]]) -> list[Tensor]:
+    # Seeds may differ in how many images a split holds, so each head predicts alone.
+    return [
+        torch.addmm(bias, features, weights).argmax(1)
+        for (features, _), weights, bias in zip(queries, probes.weights, probes.bias, strict=True)
+    ]
+
+
+def _accuracy_rows(
+    run: EncodedRun, images: ImageSource, split: str, task: str, setting: str, predictions: Tensor
+) -> Iterator[dict[str, Any]]:
+    labels = images.labels[getattr(run.subset, split)]
+    found = accuracies(predictions.cpu().numpy(), labels, images.class_names, run.subset.rare_classes)
+    for metric, value in found.items():
+        yield _row(run, split, task, setting, metric, value)
+
+
+def _row(run: EncodedRun, split: str, task: str, setting: str, metric: str, value: float) -> dict[str, Any]:
+    return {
+        "seed": run.subset.seed,
+        "split": split,
+        "task": task,
+        "setting": setting,
+        "metric": metric,
+        "value": float(value),
+    }
+
+
+def embed_run(
+    *,
+    source: str | Path,
+    subsets: str | Path,
+    manifest: str | Path,
+    store: str | Path,
+    images: int,
+    device: str,
+    threads: int,
+    embedding: str | Path,
+) -> None:
+    """t-SNE coordinates of test images under the encoder of a manifest's first run.
+
+    The test images are the same for all objectives of a seed; where there are more than `images`, every class gives the same share.
+
+    Args:
+        source: decoded images (npz).
+        subsets: the seeds' subsets (parquet).
+        manifest: which runs (JSON); the first is embedded.
+        store: the run store's folder.
+        images: at most so many test images.
+        device: as ``training.device``.
+        threads: of this process.
+        embedding: parquet file to write: dataset, objective, seed, x, y, label (the class name), rare.
+
+    Raises:
+        UserError: if a run, the images or the subsets are missing or do not belong together.
+    """
+    torch.set_num_threads(threads)
+    everything, listed = read_source(source), read_manifest(manifest, RunStore(store))[:1]
+    (run,) = _encoded(listed, everything, read_subsets(subsets), RunStore(store), choose_device(device))
+    test = run.subset.test
+    if len(test) > images:
+        test = test[label_subset(everything.labels[test], images / len(test), run.subset.seed)]
+    features, labels = run.of(test)
+    points = tsne(features.cpu().numpy(), run.subset.seed, jobs=threads)
+    labels = labels.cpu().numpy()
+    names = json.loads(Path(manifest).read_text())
+    table = pd.DataFrame(
+        {
+            "dataset": names["dataset"],
+            "objective": names["objective"],
+            "seed": run.subset.seed,
+            "x": points[:, 0],
+            "y": points[:, 1],
+            "label": np.array(everything.class_names)[labels],
+            "rare": np.isin(labels, list(run.subset.rare_classes)),
+        }
+    )
+    with written_whole(embedding) as path:
+        table.to_parquet(path, index=False)

@@ -1,0 +1,67 @@
+"""Accuracies against scikit-learn and by hand."""
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from sklearn.metrics import accuracy_score, recall_score
+
+from trueneg.evaluation.accuracy import accuracies
+
+NAMES = ["cat", "dog", "frog", "ship"]
+
+
+def test_groups_are_means_of_class_accuracies():
+    labels = np.array([0, 0, 0, 0, 1, 1, 3])
+    predictions = np.array([0, 0, 0, 1, 1, 0, 2])
+    assert accuracies(predictions, labels, NAMES, rare_classes=(1, 3)) == {
+        "accuracy": 4 / 7,
+        "accuracy rare": (1 / 2 + 0) / 2,
+        "accuracy common": 3 / 4,  # no image shows a frog
+        "accuracy cat": 3 / 4,
+        "accuracy dog": 1 / 2,
+        "accuracy ship": 0.0,
+    }
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=40),
+    st.sets(st.integers(0, 3)),
+)
+def test_accuracies_agree_with_scikit_learn(pairs, rare):
+    predictions, labels = np.array(pairs).T
+    found = accuracies(predictions, labels, NAMES, rare)
+    present = sorted(set(labels.tolist()))
+    recalls = dict(zip(present, recall_score(labels, predictions, labels=present, average=None), strict=True))
+    expected = {"accuracy": accuracy_score(labels, predictions)}
+    for group, members in (("rare", set(present) & rare), ("common", set(present) - rare)):
+        if members:
+            expected[f"accuracy {group}"] = np.mean([recalls[label] for label in sorted(members)])
+    expected.update({f"accuracy {NAMES[label]}": value for label, value in recalls.items()})
+    assert found == pytest.approx(expected)
+    assert list(found) == list(expected)
+    assert all(type(value) is float for value in found.values())
+
+
+def test_overall_and_groups_agree_on_a_balanced_split():
+    labels = np.repeat(np.arange(4), 25)
+    predictions = np.random.default_rng(0).integers(4, size=100)
+    found = accuracies(predictions, labels, NAMES, rare_classes=(2, 3))
+    assert (found["accuracy rare"] + found["accuracy common"]) / 2 == pytest.approx(found["accuracy"])
+
+
+@pytest.mark.parametrize(
+    ("labels", "names", "rare", "message"),
+    [
+        ([0, 1], NAMES, (), r"shape \(3,\) and labels \(2,\)"),
+        ([0, 1, 4], NAMES, (), r"hold \[4\], expected 0 to 3"),
+        ([0, 1, -1], NAMES, (), r"hold \[-1\]"),
+        ([0, 1, 1], NAMES, (7,), r"hold \[7\]"),
+        ([0, 1, 1], ["rare", "dog"], (), "none 'rare' or 'common'"),
+        ([0, 1, 1], ["dog", "dog"], (), "distinct names"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_words(labels, names, rare, message):
+    with pytest.raises(ValueError, match=message):
+        accuracies(np.zeros(3, int), np.array(labels), names, rare)

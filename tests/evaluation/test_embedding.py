@@ -1,0 +1,60 @@
+"""The picture of the features: the same every time, and neighbours stay neighbours."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.manifold import trustworthiness
+
+from trueneg.evaluation.embedding import effective_perplexity, tsne
+
+
+def some_digits(count):
+    return load_digits().data[:count]
+
+
+def test_one_seed_gives_one_picture():
+    pixels = some_digits(120)
+    picture = tsne(pixels, seed=3)
+    assert (picture.shape, picture.dtype) == ((120, 2), np.float64)
+    assert np.array_equal(picture, tsne(pixels, seed=3))
+
+
+def test_only_the_direction_of_a_feature_counts():
+    pixels = some_digits(90)
+    lengths = 2.0 ** np.random.default_rng(0).integers(-3, 4, size=(90, 1))  # exact in floating point
+    assert np.array_equal(tsne(pixels, seed=0), tsne(pixels * lengths, seed=0))
+
+
+def test_neighbours_in_the_picture_are_neighbours_by_cosine():
+    pixels = some_digits(600)
+    picture = tsne(pixels, seed=0)
+    assert trustworthiness(pixels, picture, n_neighbors=10, metric="cosine") > 0.98  # 0.83 for two components
+
+
+@pytest.mark.parametrize(("count", "perplexity"), [(4, 1), (22, 7), (61, 20), (91, 30), (92, 30)])
+def test_few_points_lower_the_perplexity_before_the_library_complains(count, perplexity, caplog):
+    pixels = some_digits(count)
+    assert effective_perplexity(30, count) == perplexity
+    assert np.isfinite(tsne(pixels, seed=0)).all()
+    assert not caplog.records
+
+
+def test_an_image_without_features_is_drawn():
+    pixels = some_digits(40)
+    pixels[7] = 0
+    assert np.isfinite(tsne(pixels, seed=0)).all()
+
+
+@pytest.mark.parametrize(
+    ("features", "perplexity", "message"),
+    [
+        (np.ones((3, 5)), 30, r"shape \(3, 5\)"),
+        (np.ones((9, 1)), 30, r"shape \(9, 1\)"),
+        (np.ones(9), 30, r"shape \(9,\)"),
+        (np.full((9, 2), np.nan), 30, "diverged"),
+        (np.ones((9, 2)), 0.5, "perplexity is 0.5"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_words(features, perplexity, message):
+    with pytest.raises(ValueError, match=message):
+        tsne(features, seed=0, perplexity=perplexity)

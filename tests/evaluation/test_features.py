@@ -1,0 +1,79 @@
+"""Features do not depend on how they are computed, and leave the encoder as it was."""
+
+import pytest
+import torch
+from torch import nn
+
+from trueneg.evaluation.features import extract_features
+
+
+def encoder_with_state():
+    torch.manual_seed(0)
+    encoder = nn.Sequential(
+        nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Dropout(0.5), nn.Flatten(), nn.LazyLinear(5)
+    )
+    encoder(torch.rand(16, 3, 6, 6))  # running statistics that differ from a batch's own
+    return encoder
+
+
+def normalise(images):
+    return images.float() / 255 - 0.5
+
+
+def random_images(count):
+    return torch.randint(256, (count, 3, 6, 6), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 20, 512])
+def test_features_are_those_of_each_image_alone_in_evaluation_mode(batch_size):
+    encoder, images = encoder_with_state(), random_images(20)
+    features = extract_features(encoder, normalise, images, batch_size)
+    encoder.eval()
+    expected = torch.cat([encoder(normalise(image.unsqueeze(0))) for image in images])
+    torch.testing.assert_close(features, expected.detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_every_module_keeps_its_mode_and_its_statistics():
+    encoder = encoder_with_state().train()
+    encoder[1].eval()  # a part that is frozen while the rest trains
+    before = {name: value.clone() for name, value in encoder.state_dict().items()}
+    extract_features(encoder, normalise, random_images(4))
+    assert [module.training for module in encoder] == [True, False, True, True, True]
+    assert encoder.training
+    assert all(torch.equal(value, before[name]) for name, value in encoder.state_dict().items())
+
+
+def test_modes_are_restored_when_the_encoder_fails():
+    encoder = encoder_with_state().train()
+    with pytest.raises(RuntimeError):
+        extract_features(encoder, normalise, random_images(4)[:, :1])
+    assert all(module.training for module in encoder.modules())
+
+
+def test_the_encoder_sees_channels_last_images():
+    seen = []
+    encoder = nn.Flatten()
+    encoder.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    extract_features(encoder, normalise, random_images(4))
+    assert seen[0].is_contiguous(memory_format=torch.channels_last)
+
+
+def test_a_classifier_can_be_trained_on_the_features():
+    features = extract_features(encoder_with_state(), normalise, random_images(6))
+    assert (features.dtype, features.requires_grad) == (torch.float32, False)
+    weights = torch.zeros(5, 2, requires_grad=True)
+    (features @ weights).sum().backward()
+    torch.testing.assert_close(weights.grad, features.sum(0).unsqueeze(1).expand(5, 2))
+
+
+@pytest.mark.parametrize(
+    "images", [torch.zeros(2, 3, 4, 4), torch.zeros(3, 4, 4, dtype=torch.uint8), random_images(0)]
+)
+def test_other_images_are_refused(images):
+    with pytest.raises(ValueError, match=r"expected torch.uint8 of shape \(n, C, H, W\)"):
+        extract_features(nn.Flatten(), normalise, images)
+
+
+def test_a_diverged_encoder_is_told():
+    with pytest.raises(ValueError, match="diverged"):
+        extract_features(nn.Flatten(), lambda images: normalise(images) * torch.nan, random_images(2))

@@ -1,0 +1,161 @@
+"""Heads trained together are the heads that torch.nn.Linear and torch.optim.Adam give one by one."""
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+
+from trueneg.evaluation.linear_probe import label_subset, train_linear_probes
+
+
+def train_alone(features, labels, classes, seed, epochs, batch_size, learning_rate, weight_decay):
+    """The protocol as anyone would write it for one head."""
+    torch.manual_seed(seed)
+    head = torch.nn.Linear(features.shape[1], classes, dtype=features.dtype)
+    optimizer = torch.optim.Adam(head.parameters(), lr=learning_rate, weight_decay=weight_decay)
+    for _ in range(epochs):
+        for batch in torch.randperm(len(features)).split(batch_size):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(head(features[batch]), labels[batch]).backward()
+            optimizer.step()
+    return head
+
+
+def random_head(count, dimensions, classes, seed, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(seed)
+    features = torch.randn(count, dimensions, generator=generator, dtype=dtype)
+    return features, torch.randint(classes, (count,), generator=generator)
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    counts=st.lists(st.integers(1, 20), min_size=1, max_size=4),
+    dimensions=st.integers(1, 6),
+    classes=st.integers(2, 4),
+    batch_size=st.integers(1, 12),
+    weight_decay=st.sampled_from([0.0, 1e-6, 0.1]),
+    seed=st.integers(0, 2**63 - 1),
+)
+def test_each_head_equals_the_head_trained_alone(counts, dimensions, classes, batch_size, weight_decay, seed):
+    heads = [random_head(count, dimensions, classes, index) for index, count in enumerate(counts)]
+    seeds = [seed - index if seed >= len(counts) else seed + index for index in range(len(counts))]
+    protocol = {"epochs": 3, "batch_size": batch_size, "learning_rate": 1e-2, "weight_decay": weight_decay}
+    together = train_linear_probes(*zip(*heads, strict=True), classes, **protocol, generator_seeds=seeds)
+    for index, (features, labels) in enumerate(heads):
+        alone = train_alone(features, labels, classes, seeds[index], **protocol)
+        torch.testing.assert_close(together.weights[index], alone.weight.detach().T, rtol=1e-6, atol=1e-9)
+        torch.testing.assert_close(together.bias[index], alone.bias.detach(), rtol=1e-6, atol=1e-9)
+        own = [features[: min(counts)] for features, _ in heads]
+        assert torch.equal(together.predict(own)[index], alone(own[index]).argmax(1))
+
+
+def test_a_stacked_tensor_and_a_list_are_the_same_heads():
+    heads = [random_head(9, 4, 3, seed, torch.float32) for seed in range(3)]
+    features, labels = zip(*heads, strict=True)
+    listed = train_linear_probes(features, labels, 3, epochs=4, batch_size=4, generator_seeds=[5, 6, 7])
+    stacked = train_linear_probes(
+        torch.stack(features), torch.stack(labels), 3, epochs=4, batch_size=4, generator_seeds=[5, 6, 7]
+    )
+    assert torch.equal(listed.weights, stacked.weights)
+    assert torch.equal(listed.bias, stacked.bias)
+    assert torch.equal(listed.predict(features), stacked.predict(torch.stack(features)))
+
+
+def test_the_papers_protocol_is_the_default():
+    features, labels = random_head(600, 4, 3, seed=0)
+    probes = train_linear_probes([features], [labels], 3, generator_seeds=[1])
+    alone = train_alone(
+        features, labels, 3, 1, epochs=100, batch_size=512, learning_rate=1e-3, weight_decay=1e-6
+    )
+    torch.testing.assert_close(probes.weights[0], alone.weight.detach().T, rtol=1e-6, atol=1e-9)
+
+
+def test_accuracy_on_digits_is_that_of_converged_logistic_regression():
+    pixels, labels = load_digits(return_X_y=True)
+    pixels = pixels / 16
+    train = np.random.default_rng(0).permutation(len(labels)) < 1200
+    reference = LogisticRegression(C=100, max_iter=5000).fit(pixels[train], labels[train])
+    features, targets = torch.tensor(pixels, dtype=torch.float32), torch.tensor(labels)
+    probes = train_linear_probes(
+        [features[train]],
+        [targets[train]],
+        10,
+        epochs=300,
+        batch_size=64,
+        learning_rate=1e-2,
+        generator_seeds=[0],
+    )
+    accuracy = (probes.predict([features[~train]])[0] == targets[~train]).double().mean().item()
+    assert accuracy == pytest.approx(reference.score(pixels[~train], labels[~train]), abs=0.015)
+    assert accuracy > 0.93
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"generator_seeds": [0]}, "2 sets of features, 2 of labels and 1 generator seeds"),
+        ({"labels": [torch.tensor([0, 1, 2]), torch.tensor([0, 1, 3])]}, "head 1: labels go from 0 to 3"),
+        ({"labels": [torch.tensor([0, 1, 2]), torch.tensor([0, -1, 2])]}, "head 1: labels go from -1 to 2"),
+        ({"labels": [torch.tensor([0, 1, 2]), torch.tensor([0, 1])]}, "head 1: features of shape"),
+        ({"features": [torch.zeros(3, 2), torch.zeros(3, 4)]}, r"head 1: .* expected \(n, 2\)"),
+        ({"features": [torch.zeros(3, 2), torch.full((3, 2), torch.nan)]}, "head 1: .* not finite"),
+        ({"features": [torch.zeros(3, 2), torch.zeros(3, 2).half()]}, "head 1: features are torch.float16"),
+        ({"epochs": 0}, "epochs is 0"),
+        ({"batch_size": 0}, "batch_size is 0"),
+        ({"learning_rate": -1.0}, "learning_rate is -1.0"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_words(change, message):
+    labels = torch.tensor([0, 1, 2])
+    good = {
+        "features": [torch.zeros(3, 2)] * 2,
+        "labels": [labels] * 2,
+        "classes": 3,
+        "generator_seeds": [0, 1],
+    }
+    train_linear_probes(**good, epochs=1)
+    with pytest.raises(ValueError, match=message):
+        train_linear_probes(**{**good, **change})
+
+
+def test_one_set_of_features_a_head_is_needed_to_predict():
+    features, labels = random_head(4, 2, 2, seed=0)
+    probes = train_linear_probes([features] * 3, [labels] * 3, 2, epochs=1, generator_seeds=[0, 1, 2])
+    with pytest.raises(ValueError, match="4 sets of features for 3 heads"):
+        probes.predict(features)
+
+
+label_vectors = st.lists(st.integers(0, 4), min_size=1, max_size=80).map(np.array)
+
+
+@settings(deadline=None, max_examples=60)
+@given(label_vectors, st.floats(1e-4, 1), st.floats(1e-4, 1), st.integers(0, 1000))
+def test_label_subsets_are_stratified_and_nested(labels, one, other, seed):
+    small, large = (label_subset(labels, fraction, seed) for fraction in sorted([one, other]))
+    assert set(small) <= set(large)
+    for subset, fraction in zip((small, large), sorted([one, other]), strict=True):
+        assert np.array_equal(subset, np.unique(subset))
+        for label in np.unique(labels):
+            kept, available = np.sum(labels[subset] == label), np.sum(labels == label)
+            assert kept >= 1
+            assert abs(kept - fraction * available) <= max(0.5, 1 - fraction * available)
+    assert np.array_equal(small, label_subset(labels, min(one, other), seed))
+    assert np.array_equal(label_subset(labels, 1, seed), np.arange(len(labels)))
+
+
+def test_another_seed_draws_other_labels_and_each_sample_as_often():
+    labels = np.repeat([0, 1], [10, 30])
+    drawn = np.zeros(40)
+    for seed in range(2000):
+        drawn[label_subset(labels, 0.3, seed)] += 1
+    # Binomial(2000, 0.3): a standard deviation of 20; the largest of 40 deviations stays within five.
+    assert np.abs(drawn - 600).max() < 100
+
+
+@pytest.mark.parametrize("fraction", [0, -0.1, 1.01, float("nan")])
+def test_a_fraction_outside_its_range_is_refused(fraction):
+    with pytest.raises(ValueError, match="expected more than 0 and at most 1"):
+        label_subset(np.zeros(3, int), fraction, seed=0)

@@ -1,0 +1,138 @@
+"""The vote of the nearest neighbours against a loop over plain numbers and against scikit-learn."""
+
+import math
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from sklearn.datasets import load_digits
+from sklearn.neighbors import KNeighborsClassifier
+
+from trueneg.evaluation.nearest_neighbours import effective_k, weighted_knn
+
+
+def votes_by_the_book(bank, labels, query, k, temperature, classes):
+    def cosine(a, b):
+        return sum(x * y for x, y in zip(a, b, strict=True)) / (math.hypot(*a) * math.hypot(*b))
+
+    nearest = sorted(
+        ((cosine(row, query), label) for row, label in zip(bank, labels, strict=True)), reverse=True
+    )
+    votes = [0.0] * classes
+    for similarity, label in nearest[:k]:
+        votes[label] += math.exp(similarity / temperature)
+    return votes
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.data())
+def test_predictions_have_the_most_votes_of_a_naive_loop(data):
+    count, dimensions, classes = (
+        data.draw(st.integers(1, 15)),
+        data.draw(st.integers(2, 5)),
+        data.draw(st.integers(1, 4)),
+    )
+    k = data.draw(st.integers(1, count))
+    temperature = data.draw(st.sampled_from([0.02, 0.1, 1.0]))
+    generator = torch.Generator().manual_seed(data.draw(st.integers(0, 10_000)))
+    bank = torch.randn(count, dimensions, generator=generator, dtype=torch.float64)
+    queries = torch.randn(6, dimensions, generator=generator, dtype=torch.float64)
+    labels = torch.randint(classes, (count,), generator=generator)
+    block = data.draw(st.sampled_from([1, 2 * max(count, k * classes), 2**24]))
+    predictions = weighted_knn(
+        bank, labels, queries, k=k, temperature=temperature, classes=classes, block=block
+    )
+    for prediction, query in zip(predictions.tolist(), queries.tolist(), strict=True):
+        votes = votes_by_the_book(bank.tolist(), labels.tolist(), query, k, temperature, classes)
+        assert votes[prediction] >= max(votes) * (1 - 1e-9)
+
+
+def digits():
+    pixels, labels = load_digits(return_X_y=True)
+    return torch.tensor(pixels), torch.tensor(labels)
+
+
+def test_uniform_weights_agree_with_scikit_learn():
+    pixels, labels = digits()
+    reference = KNeighborsClassifier(n_neighbors=15, metric="cosine", algorithm="brute").fit(
+        pixels[:1000], labels[:1000]
+    )
+    predictions = weighted_knn(
+        pixels[:1000], labels[:1000], pixels[1000:], k=15, temperature=math.inf, classes=10
+    )
+    # A pixel image may have its 15th and 16th neighbour at the same distance.
+    assert (predictions.numpy() == reference.predict(pixels[1000:])).mean() > 0.998
+
+
+def test_weights_agree_with_scikit_learn():
+    pixels, labels = digits()
+    reference = KNeighborsClassifier(
+        n_neighbors=50,
+        metric="cosine",
+        algorithm="brute",
+        weights=lambda distance: np.exp(-distance / 0.1),
+    ).fit(pixels[:1000], labels[:1000])
+    predictions = weighted_knn(pixels[:1000], labels[:1000], pixels[1000:], k=50, temperature=0.1, classes=10)
+    assert (predictions.numpy() == reference.predict(pixels[1000:])).mean() > 0.998
+
+
+def test_neither_blocks_nor_lengths_change_the_predictions():
+    generator = torch.Generator().manual_seed(0)
+    bank, queries = torch.randn(200, 8, generator=generator), torch.randn(90, 8, generator=generator)
+    labels = torch.randint(5, (200,), generator=generator)
+    vote = {"k": 20, "classes": 5}
+    whole = weighted_knn(bank, labels, queries, **vote)
+    assert len(whole.unique()) > 1
+    assert torch.equal(whole, weighted_knn(bank, labels, queries, **vote, block=1))
+    assert torch.equal(whole, weighted_knn(bank, labels, queries, **vote, block=200 * 7))
+    lengths = torch.rand(200, 1, generator=generator) + 0.5
+    assert torch.equal(whole, weighted_knn(bank * lengths, labels, queries * 4, **vote))
+
+
+def test_the_nearest_wins_at_a_temperature_too_low_for_exponentials():
+    bank = torch.tensor([[1.0, 0.0], [0.6, 0.8], [0.6, 0.8]])
+    predictions = weighted_knn(
+        bank, torch.tensor([1, 0, 0]), torch.tensor([[1.0, 0.1]]), k=3, temperature=1e-4, classes=2
+    )
+    assert predictions.tolist() == [1]
+
+
+def test_no_queries_give_no_predictions():
+    predictions = weighted_knn(torch.ones(2, 3), torch.tensor([0, 1]), torch.ones(0, 3), k=1, classes=2)
+    assert (predictions.shape, predictions.dtype) == ((0,), torch.int64)
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=60), st.integers(1, 50))
+def test_effective_k_is_at_most_the_smallest_class(labels, k):
+    assert effective_k(k, torch.tensor(labels)) == min(k, *(labels.count(label) for label in labels))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"k": 0}, "k is 0"),
+        ({"k": 4}, "k is 4, expected at least 1 and at most 3"),
+        ({"temperature": 0.0}, "temperature is 0.0"),
+        ({"classes": 1}, "bank_labels go from 0 to 1, expected 0 to 0"),
+        ({"queries": torch.ones(2, 5)}, r"queries \(2, 5\)"),
+        ({"bank_labels": torch.zeros(2, dtype=torch.int64)}, r"bank_labels \(2,\)"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_words(change, message):
+    good = {
+        "bank": torch.ones(3, 2),
+        "bank_labels": torch.tensor([0, 1, 1]),
+        "queries": torch.ones(2, 2),
+        "k": 2,
+    }
+    weighted_knn(**good, classes=2)
+    with pytest.raises(ValueError, match=message):
+        weighted_knn(**{"classes": 2, **good, **change})
+
+
+@pytest.mark.parametrize(("k", "labels"), [(0, [0, 1]), (3, [])])
+def test_effective_k_needs_a_neighbour(k, labels):
+    with pytest.raises(ValueError, match="expected at least 1 of both"):
+        effective_k(k, torch.tensor(labels, dtype=torch.int64))
