@@ -19,7 +19,6 @@ from trueneg.study.comparison import (
     primary_contrast,
     select,
     signed_rank_p,
-    written,
 )
 
 MEASUREMENT = {"task": "knn", "setting": "labels=all", "metric": "accuracy"}
@@ -102,8 +101,7 @@ def test_signed_rank_counts_every_sign_pattern(differences):
     nonzero = [d for d in differences if d]
     ranks = stats.rankdata(np.abs(nonzero))
     sums = [
-        sum(r for r, plus in zip(ranks, signs, strict=True) if plus)
-        for signs in itertools.product([0, 1], repeat=len(ranks))
+        sum(r for r, plus in zip(ranks, signs, strict=True) if plus) for signs in itertools.product([0, 1], repeat=len(ranks))
     ]
     observed = sum(r for r, d in zip(ranks, nonzero, strict=True) if d > 0)
     tail = min(np.mean([s <= observed for s in sums]), np.mean([s >= observed for s in sums]))
@@ -143,9 +141,7 @@ def test_holm_does_not_count_what_was_not_tested():
 
 
 def test_selection_reads_validation_alone_and_takes_the_first_of_equal_ones():
-    validation = rows_of(
-        {"a,x=1": [0.5, 0.7], "a,x=2": [0.7, 0.5], "a,x=3": [0.1, 0.2], "b": [0.3, 0.3]}, split="validation"
-    )
+    validation = rows_of({"a,x=1": [0.5, 0.7], "a,x=2": [0.7, 0.5], "a,x=3": [0.1, 0.2], "b": [0.3, 0.3]}, split="validation")
     test = rows_of({"a,x=1": [0.1, 0.1], "a,x=2": [0.2, 0.2], "a,x=3": [0.9, 0.9], "b": [0.3, 0.3]})
     candidates = {"a": ["a,x=1", "a,x=2", "a,x=3"], "b": ["b"]}
     found = select(pd.concat([test, validation]), candidates, **MEASUREMENT).set_index("objective")
@@ -250,20 +246,6 @@ def test_broken_rows_are_refused_in_words(broken, says):
 def test_a_measurement_that_is_not_there_is_named_with_what_is():
     with pytest.raises(ValueError, match="no setting 'labels=some'; found labels=all"):
         gate(rows_of(NEAR), "cl", "oracle", 0.1, task="knn", setting="labels=some", metric="accuracy")
-
-
-@pytest.mark.parametrize(
-    ("value", "metric", "signed", "text"),
-    [
-        (0.5, "accuracy rare", False, "50.0"),
-        (-0.0004, "accuracy", True, "−0.04"),
-        (-0.00001, "accuracy", True, "0.0"),
-        (148, "median rank", False, "148.0"),
-        (float("nan"), "accuracy", True, "–"),
-    ],
-)
-def test_written_values(value, metric, signed, text):
-    assert written(value, metric, signed) == text
 
 
 def test_comparing_and_reporting_need_no_torch():

@@ -14,7 +14,7 @@ from tests.studies import tiny_study
 from trueneg.command_line import main
 from trueneg.errors import UserError
 from trueneg.study import reference
-from trueneg.study.config import load_configuration, read_configuration
+from trueneg.study.reading import load_configuration, read_configuration
 
 ROOT = Path(__file__).parents[2]
 
@@ -101,7 +101,7 @@ def test_an_unknown_key_is_refused_wherever_it_stands(path, letters):
     key = path.rsplit(".", 1)[0] + ".x" + letters.replace(" ", "")
     if key.startswith("objectives.x"):
         return  # there, any name is an objective's
-    with pytest.raises(UserError, match="is not a known key|expected one of"):
+    with pytest.raises(UserError, match=r"is not a known key|expected one of"):
         load_configuration(changed(key, 1), "mine.yaml")
 
 

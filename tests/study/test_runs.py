@@ -11,7 +11,8 @@ from tests.studies import tiny_study
 from trueneg.errors import UserError
 from trueneg.files import file_checksum, written_whole
 from trueneg.study import runs
-from trueneg.study.config import load_configuration
+from trueneg.study.reading import load_configuration
+from trueneg.study.store import RunStore, read_manifest
 
 
 def study_of(**changes):
@@ -91,7 +92,7 @@ def test_runs_are_plain_values_that_survive_json():
 
 
 def _hold(path, ready, release):
-    with runs.RunStore(path).owned("abc"):
+    with RunStore(path).owned("abc"):
         ready.set()
         release.wait(20)
 
@@ -102,11 +103,11 @@ def test_two_processes_never_own_one_run(tmp_path):
     process = context.Process(target=_hold, args=(tmp_path, ready, release))
     process.start()
     assert ready.wait(30)
-    with pytest.raises(UserError, match=f"is being written by process {process.pid}"), runs.RunStore(tmp_path).owned("abc"):
+    with pytest.raises(UserError, match=f"is being written by process {process.pid}"), RunStore(tmp_path).owned("abc"):
         pass
     process.kill()  # the kernel frees the lock of a dead process
     process.join()
-    with runs.RunStore(tmp_path).owned("abc") as folder:
+    with RunStore(tmp_path).owned("abc") as folder:
         assert folder.is_dir()
 
 
@@ -114,24 +115,28 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
     path = tmp_path / "a" / "file.txt"
     with written_whole(path) as temporary:
         temporary.write_text("old")
-    with pytest.raises(KeyboardInterrupt), written_whole(path) as temporary:
-        temporary.write_text("new, but half")
-        raise KeyboardInterrupt
+    def interrupted():
+        with written_whole(path) as temporary:
+            temporary.write_text("new, but half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert path.read_text() == "old"
     assert list(path.parent.iterdir()) == [path]
 
 
 def test_a_manifest_whose_model_changed_or_is_missing_is_refused(tmp_path):
-    store = runs.RunStore(tmp_path / "runs")
-    model = store.folder("abc") / runs.RunStore.MODEL
+    store = RunStore(tmp_path / "runs")
+    model = store.folder("abc") / RunStore.MODEL
     model.parent.mkdir(parents=True)
     model.write_bytes(b"weights")
     manifest = tmp_path / "manifest.json"
     manifest.write_text(json.dumps({"runs": [{"seed": 0, "id": "abc", "checksum": file_checksum(model)}]}))
-    assert runs.read_manifest(manifest, store)[0]["model"] == model
+    assert read_manifest(manifest, store)[0]["model"] == model
     model.write_bytes(b"others!")
     with pytest.raises(UserError, match="checksum is not the one"):
-        runs.read_manifest(manifest, store)
+        read_manifest(manifest, store)
     model.unlink()
     with pytest.raises(UserError, match="is missing, but"):
-        runs.read_manifest(manifest, store)
+        read_manifest(manifest, store)

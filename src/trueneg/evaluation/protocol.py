@@ -23,7 +23,8 @@ from trueneg.evaluation.nearest_neighbours import effective_k, weighted_knn
 from trueneg.files import written_whole
 from trueneg.models.image_encoders import build_encoder
 from trueneg.randomness import seed_for
-from trueneg.study.runs import RunStore, probe_setting, read_manifest
+from trueneg.study.runs import probe_setting
+from trueneg.study.store import RunStore, read_manifest
 from trueneg.training.augment import build_augmentation
 from trueneg.training.devices import choose_device
 from trueneg.training.simclr import channel_statistics
@@ -220,7 +221,7 @@ def embed_run(
 ) -> None:
     """t-SNE coordinates of test images under the encoder of a manifest's first run.
 
-    The test images are the same for all objectives of a seed; where there are more than `images`, every class gives the same share.
+    The test images are the same for all objectives of a seed; of more than `images`, every class gives the same share.
 
     Args:
         source: decoded images (npz).

@@ -12,6 +12,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from trueneg.study.metrics import metric_name, task_name, unit, written
+
 # What must be equal for two rows to be comparable.
 KEYS = ["study", "dataset", "split", "task", "setting", "metric"]
 COLUMNS = [*KEYS, "objective", "seed", "value"]
@@ -313,9 +315,7 @@ def gate(
         _verdict(row, oracle, confidence, *reasons)
         for row, *reasons in zip(found.to_dict("records"), above_chance, oracle_wins, strict=True)
     ]
-    return found[
-        [*columns[:2], "seeds", *columns[2:], "chance", "difference", "low", "high", "passed", "verdict"]
-    ]
+    return found[[*columns[:2], "seeds", *columns[2:], "chance", "difference", "low", "high", "passed", "verdict"]]
 
 
 def primary_contrast(
@@ -367,40 +367,6 @@ def primary_contrast(
     return row
 
 
-def written(value: float, metric: str, signed: bool = False) -> str:
-    """A value as text without its unit: accuracies times 100, one decimal (two where one would read as zero).
-
-    Args:
-        value: in the metric's own unit; NaN becomes a dash.
-        metric: tells the scale.
-        signed: with a plus sign where positive, for differences.
-
-    Example:
-        >>> written(0.9184, "accuracy"), written(-0.0191, "accuracy rare", signed=True)
-        ('91.8', '−1.9')
-    """
-    if np.isnan(value):
-        return "–"
-    scaled = value * scale(metric)
-    decimals = 1 if abs(scaled) >= 0.095 or abs(scaled) < 0.005 else 2
-    text = f"{abs(scaled):.{decimals}f}"
-    zero = float(text) == 0
-    sign = "" if zero else "−" if scaled < 0 else "+" if signed else ""
-    return sign + text
-
-
-def scale(metric: str) -> float:
-    """By what a metric's values are multiplied to be shown: accuracies are shown in percent."""
-    return 100.0 if metric.startswith("accuracy") else 1.0
-
-
-def unit(metric: str, difference: bool = False) -> str:
-    """The unit in which :func:`written` shows a metric: "%", or "points" for a difference of accuracies."""
-    if not metric.startswith("accuracy"):
-        return ""
-    return "points" if difference else "%"
-
-
 def _checked(rows: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
     if not 0 < confidence < 1:
         raise ValueError(f"confidence is {confidence}, expected a number between 0 and 1.")
@@ -415,18 +381,14 @@ def _checked(rows: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
     ):
         if broken.any():
             first = ", ".join(str(value) for value in rows.loc[broken.argmax(), identity])
-            raise ValueError(
-                f"rows hold {what}, {broken.sum()} in all, first for {first}; expected one finite value."
-            )
+            raise ValueError(f"rows hold {what}, {broken.sum()} in all, first for {first}; expected one finite value.")
     return rows
 
 
 def _require(known: Sequence[str], names: Sequence[str], where: str = "") -> None:
     absent = [name for name in names if name not in known]
     if absent:
-        raise ValueError(
-            f"rows{where} hold no objective {', '.join(absent)}; found {', '.join(known) or 'none'}."
-        )
+        raise ValueError(f"rows{where} hold no objective {', '.join(absent)}; found {', '.join(known) or 'none'}.")
 
 
 def _measurement(rows: pd.DataFrame, **wanted: str) -> pd.DataFrame:
@@ -495,7 +457,7 @@ def _conclusion(row: pd.Series, expected: float | None, gate_failed: bool, highe
 def _answer(row: pd.Series, expected: float | None, confidence: float) -> str:
     metric, treatment, baseline = row["metric"], row["objective"], row["baseline"]
     level = f"{confidence:.0%}".replace("%", " %")
-    what = f"{metric}, {row['task']}, {row['setting']}, {row['dataset']}"
+    what = f"{metric_name(metric)}, {task_name(row['task'])}, {row['setting']}; {row['dataset']}"
     if row["seeds"] < 2:
         return (
             f"Cannot tell whether {treatment} differs from {baseline}: they share {_seeds(row['seeds'])}, "
@@ -508,9 +470,7 @@ def _answer(row: pd.Series, expected: float | None, confidence: float) -> str:
     power = f"these seeds could have seen {_amount(row['smallest detectable'], metric)} or more"
     match row["conclusion"]:
         case "uninformative":
-            return (
-                f"Uninformative at this size, no ranking of {treatment} and {baseline} ({what}: {numbers})."
-            )
+            return f"Uninformative at this size, no ranking of {treatment} and {baseline} ({what}: {numbers})."
         case "better" | "worse":
             return f"{treatment} is {row['conclusion']} than {baseline}: {numbers} ({what})."
         case "cannot tell":

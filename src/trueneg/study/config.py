@@ -1,19 +1,15 @@
 """The typed model of a study: the one source of the defaults, the JSON schema and the configuration's reference page.
 
 A configuration is a mapping from study names to studies. A list where one value is expected is a sweep: lists under
-``dataset`` make several data sets, lists under ``encoder``, ``projection``, ``augmentation``, ``training`` or an objective make several
-variants of each objective.
+``dataset`` make several data sets; lists under ``encoder``, ``projection``, ``augmentation``, ``training`` or an objective make
+several variants of each objective.
 
 A default must never change: it belongs to the identity of every finished run that did not state the setting.
 """
 
-import difflib
 import re
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-import yaml
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -21,12 +17,10 @@ from pydantic import (
     Discriminator,
     Field,
     Tag,
-    ValidationError,
     model_validator,
 )
 
 from trueneg.datasets.catalogue import SOURCES
-from trueneg.errors import UserError
 
 Value = TypeVar("Value")
 
@@ -303,154 +297,6 @@ class Configuration(Settings):
     retrain_stale: bool = Field(
         False, description="train anew the runs that were made with another version of the code (the old ones are kept aside)"
     )
-
-
-def load_configuration(raw: Mapping[str, Any], where: str) -> Configuration:
-    """Check a configuration as read from YAML or JSON, and tell every mistake at once.
-
-    Args:
-        raw: study names to studies, and the global keys.
-        where: what to call it in messages, such as the file's path.
-
-    Raises:
-        UserError: with one sentence a mistake.
-    """
-    if not isinstance(raw, Mapping) or not raw:
-        raise UserError(f"{where}: found {_shown(raw)}, expected a mapping from study names to studies.")
-    studies = {key: value for key, value in raw.items() if key not in GLOBAL_KEYS}
-    given = {key: value for key, value in raw.items() if key in GLOBAL_KEYS}
-    mistakes: list[str] = []
-    configuration = None
-    if not studies:
-        mistakes.append("it holds no study.")
-    try:
-        configuration = Configuration.model_validate({"studies": studies, **given})
-    except ValidationError as error:
-        mistakes += [_sentence(mistake, raw) for mistake in error.errors(include_url=False)]
-    if configuration is not None:
-        from trueneg.study.runs import (  # the expansion into runs needs this model
-            RESERVED_NAMES,
-            contradictions,
-        )
-
-        for name, study in configuration.studies.items():
-            if name in RESERVED_NAMES:
-                mistakes.append(f"{name} cannot be a study's name: results/{name} holds something else.")
-            mistakes += [f"{name}.{mistake}" for mistake in contradictions(study)]
-    if mistakes:
-        raise UserError("\n".join(f"{where}: {mistake}" for mistake in dict.fromkeys(mistakes)))
-    return configuration
-
-
-def read_configuration(paths: Sequence[str | Path]) -> Configuration:
-    """Read configuration files, each holding one or more studies; later files add to earlier ones.
-
-    Raises:
-        UserError: if a file is missing, is not YAML, or holds mistakes.
-    """
-    merged: dict[str, Any] = {}
-    for path in paths:
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-            raise UserError(f"{path}: cannot be read ({reason}); expected a YAML configuration file.") from error
-        try:
-            raw = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            line = f" in line {mark.line + 1}" if mark else ""
-            raise UserError(f"{path}: is not valid YAML{line}: {getattr(error, 'problem', error)}.") from error
-        if not isinstance(raw, Mapping):
-            raise UserError(f"{path}: found {_shown(raw)}, expected a mapping from study names to studies.")
-        merged |= raw
-    return load_configuration(merged, ", ".join(map(str, paths)))
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "a mapping"
-    if isinstance(value, list) and len(value) > 4:
-        return "a list"
-    text = "nothing" if value is None else repr(value)
-    return text if len(text) <= 60 else text[:57] + "…"
-
-
-def _sentence(mistake: Mapping[str, Any], raw: Mapping[str, Any]) -> str:
-    """One of pydantic's errors as a sentence: key, found, expected."""
-    kind, context, given = mistake["type"], mistake.get("ctx", {}), mistake["input"]
-    in_study = mistake["loc"][0] == "studies"
-    key = _key(mistake["loc"][1:] if in_study else mistake["loc"], raw, missing=kind == "missing")
-    if kind == "missing":
-        return f"{key} is missing."
-    if kind == "extra_forbidden":
-        known = _known_keys(mistake["loc"][:-1])
-        close = difflib.get_close_matches(str(mistake["loc"][-1]), known, n=1)
-        hint = f" did you mean {close[0]}?" if close else ""
-        return f"{key} is not a known key;{hint or ' known here: ' + ', '.join(known) + '.'}"
-    if kind == "value_error":
-        return f"{key}{context['error']}."  # our own validators continue the key: ".source is …", " needs …"
-    if kind == "union_tag_not_found":
-        return f"{key}.name is missing."
-    if kind == "union_tag_invalid":
-        found = given.get("name") if isinstance(given, Mapping) else given
-        return f"{key}.name is {_shown(found)}, expected one of {context['expected_tags']}."
-    expected = {
-        "greater_than": "a number above {gt}",
-        "greater_than_equal": "a number of at least {ge}",
-        "less_than": "a number below {lt}",
-        "less_than_equal": "a number of at most {le}",
-        "finite_number": "a finite number",
-        "literal_error": "{expected}",
-        "int_type": "an integer",
-        "int_from_float": "an integer",
-        "float_type": "a number",
-        "bool_type": "true or false",
-        "string_type": "a text",
-        "list_type": "a list",
-        "dict_type": "a mapping",
-        "model_type": "a mapping",
-        "model_attributes_type": "a mapping",
-        "string_too_short": "a text that is not empty",
-        "string_too_long": "at most {max_length} characters",
-        "string_pattern_mismatch": "a name of letters, digits and _ . + - that begins with a letter",
-        "too_short": "at least {min_length} of them",
-    }.get(kind)
-    expected = expected.format(**context) if expected else mistake["msg"].lower().removeprefix("input should be ")
-    return f"{key} is {_shown(given)}, expected {expected}."
-
-
-def _key(location: Sequence[str | int], raw: Any, missing: bool) -> str:
-    """The dotted key as the user wrote it: pydantic's names for the branches of a union are no keys of the input."""
-    parts, level = [], raw
-    for position, part in enumerate(location):
-        present = part in level if isinstance(level, Mapping) else isinstance(level, list) and isinstance(part, int)
-        if present:
-            level = level[part]
-        if present or (missing and position == len(location) - 1):
-            parts.append(str(part))
-    return ".".join(parts) or "the configuration"
-
-
-def _known_keys(location: Sequence[str | int]) -> list[str]:
-    """The keys that the model at a location knows."""
-    model: Any = Configuration
-    for part in location:
-        model = _step(model, part)
-    return list(getattr(model, "model_fields", {}))
-
-
-def _step(model: Any, part: str | int) -> Any:
-    """The model one level down: a field, or one of the models that a mapping or a union holds."""
-    fields = getattr(model, "model_fields", None)
-    if fields is not None and part in fields:
-        return fields[part].annotation
-    for candidate in models_within(model):
-        names = candidate.model_fields.get("name")
-        if names is not None and getattr(names.annotation, "__args__", (None,))[0] == part:
-            return candidate
-    found = models_within(model)
-    return found[0] if len(found) == 1 else model
 
 
 def models_within(annotation: Any) -> list[type[BaseModel]]:

@@ -8,7 +8,8 @@ from trueneg.datasets.images import ImageSource, read_source
 from trueneg.datasets.prepare import DRAWING
 from trueneg.datasets.subsets import Subset, make_subset
 from trueneg.study.config import Study
-from trueneg.study.runs import Run, RunStore, all_runs, datasets, run_id, source_key
+from trueneg.study.runs import Run, all_runs, datasets, run_id, source_key
+from trueneg.study.store import RunStore
 
 MEASURED_UPDATES = 3
 
@@ -30,7 +31,8 @@ def describe(name: str, study: Study, results: Path) -> str:
         source = _source(reading, results)
         subset = make_subset(source, seed=study.seed_list[0], **{key: reading[key] for key in DRAWING})
         lines.append(
-            f"  {label}: {source.name}, {source.images.shape[-1]} px; training {len(subset.train):,} of {len(subset.pool):,} images, "
+            f"  {label}: {source.name}, {source.images.shape[-1]} px; "
+            f"training {len(subset.train):,} of {len(subset.pool):,} images, "
             f"validation {len(subset.validation):,}, test {len(subset.test):,}; "
             f"class probability {subset.eta_low:.4f} (rare) and {subset.eta_high:.4f} (common)"
         )

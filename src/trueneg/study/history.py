@@ -9,7 +9,7 @@ import yaml
 
 from trueneg.errors import UserError
 from trueneg.study import provenance
-from trueneg.study.runs import RunStore
+from trueneg.study.store import RunStore
 
 
 def studies_of(results: Path) -> list[str]:
@@ -24,7 +24,6 @@ def run_table(results: Path) -> pd.DataFrame:
         results: the results folder.
     """
     store = RunStore(results / "runs")
-    stale = set(provenance.stale_runs(store))
     metrics = _primary_metrics(results)
     rows = []
     for folder in sorted(store.path.glob("*/")):
@@ -39,7 +38,7 @@ def run_table(results: Path) -> pd.DataFrame:
         rows.append(
             {
                 "run": identifier,
-                "state": "stale" if identifier in stale else state,
+                "state": "stale" if provenance.is_stale(record) else state,
                 "source": record["source"]["name"],
                 "dataset": record["dataset"],
                 "objective": record["objective"],
@@ -124,5 +123,4 @@ def origin_of(result: str, results: Path) -> dict[str, Any]:
 
 
 def _marked(record: dict[str, Any]) -> dict[str, Any]:
-    stale = record["fingerprint"] != provenance.fingerprint(provenance.TRAINING)
-    return {"state": "stale: made with other code than today's" if stale else "finished"} | record
+    return {"state": "stale: made with other code than today's" if provenance.is_stale(record) else "finished"} | record

@@ -7,11 +7,11 @@ import importlib.metadata
 import os
 import platform
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trueneg.study.runs import RunStore
+from trueneg.study.store import RunStore
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -115,7 +115,11 @@ def machine() -> dict[str, Any]:
     return {"host": platform.node(), "system": platform.platform(), "cores": os.cpu_count()}
 
 
+def is_stale(record: Mapping[str, Any]) -> bool:
+    """Whether a run's record tells that it was made with other training code than today's."""
+    return record["fingerprint"] != fingerprint(TRAINING)
+
+
 def stale_runs(store: RunStore) -> list[str]:
     """Ids of the finished runs that were made with other training code than today's."""
-    today = fingerprint(TRAINING)
-    return [identifier for identifier, record in store.records().items() if record["fingerprint"] != today]
+    return [identifier for identifier, record in store.records().items() if is_stale(record)]

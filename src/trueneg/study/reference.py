@@ -13,7 +13,7 @@ from trueneg.study.config import GLOBAL_KEYS, Configuration, Settings, Study, mo
 HEADER = """# Configuration
 
 A configuration file holds studies by name; several files may be given. Where a setting is marked ↔, a list of values is a sweep.
-Settings in *italics* say where or how fast to compute; they do not enter a run's identity. This page is written by `make reference`.
+Settings in *italics* say where or how fast to compute; they do not enter a run's identity. `make reference` writes this page.
 """
 
 

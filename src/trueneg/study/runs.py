@@ -1,27 +1,16 @@
-"""A study expands into runs (data set × objective × seed); a run is made once and lives in the run store.
+"""A study expands into runs: data set × objective × seed, in blocks of seeds that one job handles."""
 
-The store is a folder with one folder a run, named by the run's id: ``model.safetensors``, ``training.parquet``, ``run.json``.
-The record ``run.json`` is written last, so a run that has one is finished.
-"""
-
-import contextlib
-import fcntl
 import hashlib
 import itertools
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
-from trueneg.errors import UserError
-from trueneg.files import file_checksum
 from trueneg.study.config import Study
 
-RESERVED_NAMES = ("runs", "sources", "logs", "timings")  # folders beside the studies' under results/
 SECTIONS = ("encoder", "projection", "augmentation", "training")  # with an objective, what a variant settles
 
 
@@ -46,7 +35,7 @@ class Run:
         }
 
 
-def _swept(section: BaseModel) -> dict[str, list[Any]]:
+def swept(section: BaseModel) -> dict[str, list[Any]]:
     """The fields of a section that hold a sweep; a field whose own type is a list is none."""
     return {
         name: getattr(section, name)
@@ -57,16 +46,16 @@ def _swept(section: BaseModel) -> dict[str, list[Any]]:
 
 def _variants(sections: Mapping[str, BaseModel]) -> Iterator[tuple[str, dict[str, BaseModel]]]:
     """Every combination of the sections' sweeps, with the label ``field=value,…`` of what was swept."""
-    axes = [(name, field, values) for name, section in sections.items() for field, values in _swept(section).items()]
+    axes = [(name, field, values) for name, section in sections.items() for field, values in swept(section).items()]
     for combination in itertools.product(*(values for _, _, values in axes)):
         chosen: dict[str, dict[str, Any]] = {}
         for (name, field, _), value in zip(axes, combination, strict=True):
             chosen.setdefault(name, {})[field] = value
-        label = ",".join(f"{field}={_written(value)}" for (_, field, _), value in zip(axes, combination, strict=True))
+        label = ",".join(f"{field}={written(value)}" for (_, field, _), value in zip(axes, combination, strict=True))
         yield label, {name: section.model_copy(update=chosen.get(name, {})) for name, section in sections.items()}
 
 
-def _written(value: Any) -> str:
+def written(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -128,67 +117,6 @@ def all_runs(name: str, study: Study) -> list[Run]:
         for objective in objectives(study)
         for run in runs_of(name, study, dataset, objective, study.seed_list)
     ]
-
-
-def contradictions(study: Study) -> list[str]:
-    """What is wrong with a study beyond the single values: names that point nowhere, settings that exclude each other."""
-    found = []
-    if len(set(study.seed_list)) != len(study.seed_list):
-        found.append(f"seeds is {study.seed_list}, expected every seed once.")
-    for section, model in {name: getattr(study, name) for name in ("dataset", *SECTIONS)}.items():
-        found += _repeated(section, model)
-    for name, objective in study.objectives.items():
-        found += _repeated(f"objectives.{name}", objective)
-    data, variants, primary = datasets(study), objectives(study), study.primary
-    for key, value in (("treatment", primary.treatment), ("baseline", primary.baseline), ("oracle", primary.oracle)):
-        if value not in variants and value not in study.objectives:
-            found.append(f"primary.{key} is {value!r}, expected one of the objectives: {', '.join(variants)}.")
-    oracle = study.objectives.get(primary.oracle.split(",")[0])
-    if oracle is not None and oracle.name != "oracle":
-        found.append(f"primary.oracle is {primary.oracle!r}, expected an objective whose name is oracle.")
-    if primary.treatment == primary.baseline:
-        found.append(f"primary.treatment and primary.baseline are both {primary.baseline!r}, expected two objectives.")
-    found += _unknown_dataset("primary.dataset", primary.dataset, data)
-    if primary.setting not in evaluation_settings(study)[primary.task]:
-        expected = "; ".join(evaluation_settings(study)[primary.task])
-        found.append(f"primary.setting is {primary.setting!r}, expected one of: {expected}.")
-    figures = study.figures
-    if figures.embedding is not None:
-        found += _unknown_dataset("figures.embedding.dataset", figures.embedding.dataset, data, default=primary.dataset)
-        for label in figures.embedding.objectives:
-            if label not in variants:
-                found.append(
-                    f"figures.embedding.objectives holds {label!r}, expected some of the objectives: {', '.join(variants)}."
-                )
-    if figures.label_fractions is not None:
-        found += _unknown_dataset(
-            "figures.label_fractions.dataset", figures.label_fractions.dataset, data, default=primary.dataset
-        )
-    needs_rare = any(value != 1 for value in _as_list(study.dataset.fraction))
-    if needs_rare and not study.dataset.rare_classes:
-        found.append("dataset.fraction is below 1, but dataset.rare_classes is empty: name the classes to thin out.")
-    return found
-
-
-def _repeated(section: str, model: BaseModel) -> list[str]:
-    return [
-        f"{section}.{field} is {values}, expected every value of a sweep once."
-        for field, values in _swept(model).items()
-        if len(set(map(_written, values))) != len(values)
-    ]
-
-
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
-def _unknown_dataset(key: str, label: str | None, known: Mapping[str, Any], default: str | None = None) -> list[str]:
-    label = label or default
-    if label is None and len(known) > 1:
-        return [f"{key} is missing, expected one of the data sets: {', '.join(known)}."]
-    if label is not None and label not in known:
-        return [f"{key} is {label!r}, expected one of the data sets: {', '.join(known)}."]
-    return []
 
 
 def evaluation_settings(study: Study) -> dict[str, list[str]]:
@@ -258,88 +186,3 @@ def run_id(run: Run, source_checksum: str) -> str:
         settings["training"]["temperature"] = own
     made_of = {"settings": identity(settings, _models(settings)), "data": source_checksum, "seed": run.seed}
     return _digest(made_of)[:12]
-
-
-class RunStore:
-    """The folder of runs, ``results/runs``: who is finished, and the files of each.
-
-    Args:
-        path: the folder; made when the first run is.
-    """
-
-    RECORD, MODEL, CURVES = "run.json", "model.safetensors", "training.parquet"
-
-    def __init__(self, path: str | Path):
-        self.path = Path(path)
-
-    def folder(self, identifier: str) -> Path:
-        """The folder of a run, whether it exists or not."""
-        return self.path / identifier
-
-    def state(self, identifier: str) -> str:
-        """``"finished"``, ``"begun"`` or ``"missing"``."""
-        folder = self.folder(identifier)
-        if (folder / self.RECORD).is_file() and (folder / self.MODEL).is_file():
-            return "finished"
-        return "begun" if folder.is_dir() else "missing"
-
-    def record(self, identifier: str) -> dict[str, Any]:
-        """What made a finished run.
-
-        Raises:
-            UserError: if there is no such run, or its record is broken.
-        """
-        path = self.folder(identifier) / self.RECORD
-        try:
-            return json.loads(path.read_text())
-        except FileNotFoundError as error:
-            raise UserError(f"{path}: there is no finished run {identifier}; train it first.") from error
-        except ValueError as error:
-            raise UserError(f"{path}: is not valid JSON. Remove its folder to have the run trained anew.") from error
-
-    def records(self) -> dict[str, dict[str, Any]]:
-        """The records of all finished runs, by id."""
-        return {path.parent.name: self.record(path.parent.name) for path in sorted(self.path.glob(f"*/{self.RECORD}"))}
-
-    @contextlib.contextmanager
-    def owned(self, identifier: str) -> Iterator[Path]:
-        """Hold a run for writing: one process at a time; the kernel frees it when the process dies.
-
-        Raises:
-            UserError: if another process holds it.
-        """
-        folder = self.folder(identifier)
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "lock").open("a+") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                lock.seek(0)
-                owner = lock.read().strip() or "unknown"
-                raise UserError(
-                    f"{folder}: is being written by process {owner}; wait for it to end, or stop it, and start again."
-                ) from error
-            lock.truncate(0)
-            lock.write(str(os.getpid()))
-            lock.flush()
-            yield folder
-
-
-def read_manifest(path: str | Path, store: RunStore) -> list[dict[str, Any]]:
-    """The runs that a manifest lists, each with its seed, id and model file, after comparing the checksums.
-
-    Raises:
-        UserError: if a model is missing or is not the one that the manifest was written for.
-    """
-    manifest = json.loads(Path(path).read_text())
-    for run in manifest["runs"]:
-        run["model"] = store.folder(run["id"]) / RunStore.MODEL
-        if not run["model"].is_file():
-            raise UserError(
-                f"{run['model']}: is missing, but {path} lists it. Remove the manifest to have the run trained again."
-            )
-        if file_checksum(run["model"]) != run["checksum"]:
-            raise UserError(
-                f"{run['model']}: its checksum is not the one in {path}. Remove the manifest to have it written anew."
-            )
-    return manifest["runs"]

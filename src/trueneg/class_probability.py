@@ -1,0 +1,89 @@
+"""η(x), the probability that a random sample shares the latent class of x."""
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def from_class_frequency(labels: "np.ndarray | Tensor") -> "np.ndarray | Tensor":
+    """The frequency of each sample's own class among the labels.
+
+    Args:
+        labels: (n,) integers, an array or a tensor.
+
+    Returns:
+        (n,) float64, an array or a tensor as given (on the same device).
+
+    Raises:
+        ValueError: if the labels are not a non-empty vector.
+
+    Example:
+        >>> from_class_frequency(np.array([0, 0, 0, 1])).tolist()
+        [0.75, 0.75, 0.75, 0.25]
+    """
+    if isinstance(labels, np.ndarray | list | tuple):
+        labels = np.asarray(labels)
+        _check_vector(labels)
+        _, inverse, counts = np.unique(labels, return_inverse=True, return_counts=True)
+        return counts[inverse] / len(labels)
+    _check_vector(labels)
+    _, inverse, counts = labels.unique(return_inverse=True, return_counts=True)
+    return counts[inverse].double() / len(labels)
+
+
+def from_log_likelihood(
+    log_p: "np.ndarray | Tensor | float", a: float = 0.2, k: float = 0.35, maximum: float = 0.9
+) -> "np.ndarray | Tensor":
+    r"""η of a text from its log-likelihood: :math:`\eta = \min(a\, p^k, \mathrm{maximum})` (Sample-Specific Debiasing, 2023).
+
+    Computed as exp(log a + k·log p), bounded in the exponent: it neither overflows nor underflows to 0.
+
+    Args:
+        log_p: natural log of the (pseudo-)likelihood; a number, an array or a tensor.
+        a: η of a text of likelihood 1, above 0.
+        k: exponent of the log-linear model, at least 0.
+        maximum: largest η, in (0, 1).
+
+    Returns:
+        η, of the shape given; arrays and numbers as float64 arrays, tensors in their own floating type.
+
+    Raises:
+        ValueError: if a parameter is out of range, or a log-likelihood is NaN.
+
+    Example:
+        >>> from_log_likelihood(np.array([0.0, -2.0, -1e6])).round(3).tolist()
+        [0.2, 0.099, 0.0]
+        >>> float(from_log_likelihood(-1e6)) > 0
+        True
+    """
+    if not (a > 0 and math.isfinite(a)):
+        raise ValueError(f"a is {a}, expected a positive number.")
+    if not (k >= 0 and math.isfinite(k)):
+        raise ValueError(f"k is {k}, expected a number of at least 0.")
+    if not 0 < maximum < 1:
+        raise ValueError(f"maximum is {maximum}, expected a number between 0 and 1.")
+    if isinstance(log_p, np.ndarray | np.generic | float | int | list | tuple):
+        values = np.asarray(log_p, dtype=np.float64)
+        if np.isnan(values).any():
+            raise ValueError(_nan(int(np.isnan(values).sum()), values.size))
+        return np.exp(np.clip(math.log(a) + k * values, math.log(np.finfo(np.float64).tiny), math.log(maximum)))
+    import torch
+
+    values = log_p if log_p.is_floating_point() else log_p.double()
+    if values.device.type == "cpu" and values.isnan().any():
+        raise ValueError(_nan(int(values.isnan().sum()), values.numel()))
+    exponent = math.log(a) + k * values
+    return exponent.clamp(math.log(torch.finfo(values.dtype).tiny), math.log(maximum)).exp()
+
+
+def _check_vector(labels: "np.ndarray | Tensor") -> None:
+    if labels.ndim != 1 or len(labels) == 0:
+        raise ValueError(f"labels have the shape {tuple(labels.shape)}, expected a vector of at least one class, shape (n,).")
+
+
+def _nan(count: int, total: int) -> str:
+    return f"log_p holds {count} NaN among {total} values; leave those texts out, or score them again."

@@ -1,0 +1,73 @@
+"""The command ``trueneg``: what would run, what has run, and what made a result."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from trueneg.errors import UserError
+from trueneg.study import estimate, history
+from trueneg.study.reading import read_configuration
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a subcommand; returns the exit code (1 for a mistake that the user can mend)."""
+    given = _parser().parse_args(arguments)
+    try:
+        given.command(given)
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # the reader of our output, such as `head`, has gone
+        sys.stderr.close()
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="trueneg", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    check = commands.add_parser("check", help="what a configuration would run, what is missing, and at what cost")
+    check.add_argument("config", nargs="*", default=["config/config.yaml"], help="configuration files")
+    check.set_defaults(command=_check)
+    runs = commands.add_parser("runs", help="one table of all runs: settings, metrics, state")
+    runs.add_argument("--sort", metavar="COLUMN", help="sort by a column")
+    runs.add_argument("--csv", metavar="FILE", help="write the table as CSV instead ('-': standard output)")
+    runs.add_argument("--json", metavar="FILE", help="write the table as JSON instead ('-': standard output)")
+    runs.set_defaults(command=_runs)
+    why = commands.add_parser("why", help="what made a result: settings, seeds, code, data, device")
+    why.add_argument("result", help="a file under results/, or a run's id")
+    why.set_defaults(command=_why)
+    for command in (check, runs, why):
+        command.add_argument("--results", type=Path, default=Path("results"), help="folder of the results")
+    return parser
+
+
+def _check(given: argparse.Namespace) -> None:
+    configuration = read_configuration(given.config)
+    for name, study in configuration.studies.items():
+        print(estimate.describe(name, study, given.results))
+
+
+def _runs(given: argparse.Namespace) -> None:
+    table = history.run_table(given.results)
+    if given.sort is not None:
+        if given.sort not in table.columns:
+            raise UserError(f"--sort is {given.sort!r}, expected one of the columns: {', '.join(table.columns)}.")
+        table = table.sort_values(given.sort, kind="stable")
+    if given.csv is not None:
+        table.to_csv(sys.stdout if given.csv == "-" else given.csv, index=False)
+    elif given.json is not None:
+        text = table.to_json(orient="records", indent=2)
+        print(text) if given.json == "-" else Path(given.json).write_text(text)
+    elif table.empty:
+        print(f"There are no runs under {given.results}.")
+    else:
+        with pd.option_context("display.width", None, "display.max_columns", None, "display.max_rows", None):
+            print(table.to_string(index=False, na_rep=""))
+
+
+def _why(given: argparse.Namespace) -> None:
+    print(json.dumps(history.origin_of(given.result, given.results), indent=2))

@@ -1,0 +1,32 @@
+"""The head between encoder and loss, removed after training."""
+
+from torch import Tensor, nn
+
+
+class ProjectionHead(nn.Sequential):
+    """Linear → batch norm → ReLU → linear: the two-layer head of SimCLR (Chen et al. 2020), as the DCL code has it.
+
+    The first linear layer has no bias where batch norm follows (it would be subtracted again). The output is not
+    normalised: the loss does that.
+
+    Args:
+        in_features: size D of the encoder's features.
+        hidden: width of the hidden layer.
+        out: size of the embedding.
+        batch_norm: whether the hidden layer is batch-normalised.
+
+    Example:
+        >>> import torch
+        >>> ProjectionHead(64, hidden=32, out=16)(torch.zeros(4, 64)).shape
+        torch.Size([4, 16])
+    """
+
+    def __init__(self, in_features: int, hidden: int = 512, out: int = 128, batch_norm: bool = True) -> None:
+        layers = [nn.Linear(in_features, hidden, bias=not batch_norm)]
+        if batch_norm:
+            layers.append(nn.BatchNorm1d(hidden))
+        super().__init__(*layers, nn.ReLU(inplace=True), nn.Linear(hidden, out))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Embeddings (B, out) of features (B, D)."""
+        return super().forward(features)

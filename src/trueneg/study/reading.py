@@ -1,0 +1,221 @@
+"""From a configuration file to a checked configuration: every mistake in a sentence, all mistakes at once."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from trueneg.errors import UserError
+from trueneg.study.config import GLOBAL_KEYS, Configuration, Study, models_within
+from trueneg.study.runs import SECTIONS, datasets, evaluation_settings, objectives, swept, written
+
+RESERVED_NAMES = ("runs", "sources", "logs", "timings")  # folders beside the studies' under results/
+
+
+def load_configuration(raw: Mapping[str, Any], where: str) -> Configuration:
+    """Check a configuration as read from YAML or JSON, and tell every mistake at once.
+
+    Args:
+        raw: study names to studies, and the global keys.
+        where: what to call it in messages, such as the file's path.
+
+    Raises:
+        UserError: with one sentence a mistake.
+    """
+    if not isinstance(raw, Mapping) or not raw:
+        raise UserError(f"{where}: found {_shown(raw)}, expected a mapping from study names to studies.")
+    studies = {key: value for key, value in raw.items() if key not in GLOBAL_KEYS}
+    given = {key: value for key, value in raw.items() if key in GLOBAL_KEYS}
+    mistakes: list[str] = []
+    configuration = None
+    if not studies:
+        mistakes.append("it holds no study.")
+    try:
+        configuration = Configuration.model_validate({"studies": studies, **given})
+    except ValidationError as error:
+        mistakes += [_sentence(mistake, raw) for mistake in error.errors(include_url=False)]
+    if configuration is not None:
+        for name, study in configuration.studies.items():
+            if name in RESERVED_NAMES:
+                mistakes.append(f"{name} cannot be a study's name: results/{name} holds something else.")
+            mistakes += [f"{name}.{mistake}" for mistake in contradictions(study)]
+    if mistakes:
+        raise UserError("\n".join(f"{where}: {mistake}" for mistake in dict.fromkeys(mistakes)))
+    return configuration
+
+
+def read_configuration(paths: Sequence[str | Path]) -> Configuration:
+    """Read configuration files, each holding one or more studies; later files add to earlier ones.
+
+    Raises:
+        UserError: if a file is missing, is not YAML, or holds mistakes.
+    """
+    merged: dict[str, Any] = {}
+    for path in paths:
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+            raise UserError(f"{path}: cannot be read ({reason}); expected a YAML configuration file.") from error
+        try:
+            raw = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            line = f" in line {mark.line + 1}" if mark else ""
+            raise UserError(f"{path}: is not valid YAML{line}: {getattr(error, 'problem', error)}.") from error
+        if not isinstance(raw, Mapping):
+            raise UserError(f"{path}: found {_shown(raw)}, expected a mapping from study names to studies.")
+        merged |= raw
+    return load_configuration(merged, ", ".join(map(str, paths)))
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list) and len(value) > 4:
+        return "a list"
+    text = "nothing" if value is None else repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _sentence(mistake: Mapping[str, Any], raw: Mapping[str, Any]) -> str:
+    """One of pydantic's errors as a sentence: key, found, expected."""
+    kind, context, given = mistake["type"], mistake.get("ctx", {}), mistake["input"]
+    in_study = mistake["loc"][0] == "studies"
+    key = _key(mistake["loc"][1:] if in_study else mistake["loc"], raw, missing=kind == "missing")
+    if kind == "missing":
+        return f"{key} is missing."
+    if kind == "extra_forbidden":
+        known = _known_keys(mistake["loc"][:-1])
+        close = difflib.get_close_matches(str(mistake["loc"][-1]), known, n=1)
+        hint = f" did you mean {close[0]}?" if close else ""
+        return f"{key} is not a known key;{hint or ' known here: ' + ', '.join(known) + '.'}"
+    if kind == "value_error":
+        return f"{key}{context['error']}."  # our own validators continue the key: ".source is …", " needs …"
+    if kind == "union_tag_not_found":
+        return f"{key}.name is missing."
+    if kind == "union_tag_invalid":
+        found = given.get("name") if isinstance(given, Mapping) else given
+        return f"{key}.name is {_shown(found)}, expected one of {context['expected_tags']}."
+    expected = {
+        "greater_than": "a number above {gt}",
+        "greater_than_equal": "a number of at least {ge}",
+        "less_than": "a number below {lt}",
+        "less_than_equal": "a number of at most {le}",
+        "finite_number": "a finite number",
+        "literal_error": "{expected}",
+        "int_type": "an integer",
+        "int_from_float": "an integer",
+        "float_type": "a number",
+        "bool_type": "true or false",
+        "string_type": "a text",
+        "list_type": "a list",
+        "dict_type": "a mapping",
+        "model_type": "a mapping",
+        "model_attributes_type": "a mapping",
+        "string_too_short": "a text that is not empty",
+        "string_too_long": "at most {max_length} characters",
+        "string_pattern_mismatch": "a name of letters, digits and _ . + - that begins with a letter",
+        "too_short": "at least {min_length} of them",
+    }.get(kind)
+    expected = expected.format(**context) if expected else mistake["msg"].lower().removeprefix("input should be ")
+    return f"{key} is {_shown(given)}, expected {expected}."
+
+
+def _key(location: Sequence[str | int], raw: Any, missing: bool) -> str:
+    """The dotted key as the user wrote it: pydantic's names for the branches of a union are no keys of the input."""
+    parts, level = [], raw
+    for position, part in enumerate(location):
+        present = part in level if isinstance(level, Mapping) else isinstance(level, list) and isinstance(part, int)
+        if present:
+            level = level[part]
+        if present or (missing and position == len(location) - 1):
+            parts.append(str(part))
+    return ".".join(parts) or "the configuration"
+
+
+def _known_keys(location: Sequence[str | int]) -> list[str]:
+    """The keys that the model at a location knows."""
+    model: Any = Configuration
+    for part in location:
+        model = _step(model, part)
+    return list(getattr(model, "model_fields", {}))
+
+
+def _step(model: Any, part: str | int) -> Any:
+    """The model one level down: a field, or one of the models that a mapping or a union holds."""
+    fields = getattr(model, "model_fields", None)
+    if fields is not None and part in fields:
+        return fields[part].annotation
+    for candidate in models_within(model):
+        names = candidate.model_fields.get("name")
+        if names is not None and getattr(names.annotation, "__args__", (None,))[0] == part:
+            return candidate
+    found = models_within(model)
+    return found[0] if len(found) == 1 else model
+
+
+def contradictions(study: Study) -> list[str]:
+    """What is wrong with a study beyond the single values: names that point nowhere, settings that exclude each other."""
+    found = []
+    if len(set(study.seed_list)) != len(study.seed_list):
+        found.append(f"seeds is {study.seed_list}, expected every seed once.")
+    for section, model in {name: getattr(study, name) for name in ("dataset", *SECTIONS)}.items():
+        found += _repeated(section, model)
+    for name, objective in study.objectives.items():
+        found += _repeated(f"objectives.{name}", objective)
+    data, variants, primary = datasets(study), objectives(study), study.primary
+    for key, value in (("treatment", primary.treatment), ("baseline", primary.baseline), ("oracle", primary.oracle)):
+        if value not in variants and value not in study.objectives:
+            found.append(f"primary.{key} is {value!r}, expected one of the objectives: {', '.join(variants)}.")
+    oracle = study.objectives.get(primary.oracle.split(",")[0])
+    if oracle is not None and oracle.name != "oracle":
+        found.append(f"primary.oracle is {primary.oracle!r}, expected an objective whose name is oracle.")
+    if primary.treatment == primary.baseline:
+        found.append(f"primary.treatment and primary.baseline are both {primary.baseline!r}, expected two objectives.")
+    found += _unknown_dataset("primary.dataset", primary.dataset, data)
+    if primary.setting not in evaluation_settings(study)[primary.task]:
+        expected = "; ".join(evaluation_settings(study)[primary.task])
+        found.append(f"primary.setting is {primary.setting!r}, expected one of: {expected}.")
+    figures = study.figures
+    if figures.embedding is not None:
+        found += _unknown_dataset("figures.embedding.dataset", figures.embedding.dataset, data, default=primary.dataset)
+        for label in figures.embedding.objectives:
+            if label not in variants:
+                found.append(
+                    f"figures.embedding.objectives holds {label!r}, expected some of the objectives: {', '.join(variants)}."
+                )
+    if figures.label_fractions is not None:
+        found += _unknown_dataset(
+            "figures.label_fractions.dataset", figures.label_fractions.dataset, data, default=primary.dataset
+        )
+    needs_rare = any(value != 1 for value in _as_list(study.dataset.fraction))
+    if needs_rare and not study.dataset.rare_classes:
+        found.append("dataset.fraction is below 1, but dataset.rare_classes is empty: name the classes to thin out.")
+    return found
+
+
+def _repeated(section: str, model: BaseModel) -> list[str]:
+    return [
+        f"{section}.{field} is {values}, expected every value of a sweep once."
+        for field, values in swept(model).items()
+        if len(set(map(written, values))) != len(values)
+    ]
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _unknown_dataset(key: str, label: str | None, known: Mapping[str, Any], default: str | None = None) -> list[str]:
+    label = label or default
+    if label is None and len(known) > 1:
+        return [f"{key} is missing, expected one of the data sets: {', '.join(known)}."]
+    if label is not None and label not in known:
+        return [f"{key} is {label!r}, expected one of the data sets: {', '.join(known)}."]
+    return []
+
+

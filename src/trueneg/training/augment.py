@@ -1,0 +1,434 @@
+"""Augmentation of whole batches, with parameters of its own for every image.
+
+Two steps. ``draw`` makes the parameters of a whole epoch on the CPU from a generator, so that they are the same wherever the
+images lie; they are moved to the device once. Calling the augmentation applies a slice of them to a batch: every step has a
+fixed shape and none waits for the device, so that it can be compiled or captured.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from trueneg.errors import UserError
+
+CROP_TRIES = 10  # boxes that torchvision's RandomResizedCrop tries before it takes the whole image
+LUMA = (0.2989, 0.587, 0.114)  # weights of red, green and blue in a grey value, as in torchvision
+
+
+class Augmentation(nn.Module):
+    """What all augmentations share: the normalisation, and the names of the parameters.
+
+    Args:
+        mean: of each channel, of pixel values in [0, 1].
+        std: standard deviation of each channel, likewise.
+
+    Attributes:
+        columns: what the columns of the drawn parameters mean.
+
+    Raises:
+        ValueError: if mean and standard deviation differ in length, or a standard deviation is not positive.
+    """
+
+    columns: tuple[str, ...] = ()
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
+        super().__init__()
+        if len(mean) != len(std) or not all(deviation > 0 for deviation in std):
+            raise ValueError(f"mean is {mean} and std is {std}, expected one positive std a channel")
+        self.register_buffer("mean", torch.tensor(mean, dtype=torch.float32).view(-1, 1, 1))
+        self.register_buffer("std", torch.tensor(std, dtype=torch.float32).view(-1, 1, 1))
+
+    def draw(self, count: int, size: Sequence[int], generator: torch.Generator) -> Tensor:
+        """Parameters for ``count`` images.
+
+        Args:
+            count: how many.
+            size: height and width of the images, in pixels.
+            generator: on the CPU; the only source of randomness.
+
+        Returns:
+            float32, a row an image, shape (count, P). Slice the rows, and move them to a device, as you like.
+        """
+        raise NotImplementedError
+
+    def forward(self, images: Tensor, parameters: Tensor) -> Tensor:
+        """Augmented and normalised images.
+
+        Args:
+            images: uint8, shape (B, C, H, W).
+            parameters: rows that ``draw`` made for this size, shape (B, P), on the images' device.
+
+        Returns:
+            float32, shape (B, C, H, W).
+        """
+        raise NotImplementedError
+
+    def normalise(self, images: Tensor) -> Tensor:
+        """The images as they are, normalised: uint8 (B, C, H, W) → float32 (B, C, H, W)."""
+        return _unit_range(images).sub_(self.mean).div_(self.std)
+
+
+class Identity(Augmentation):
+    """No augmentation: both views are the image.
+
+    Example:
+        >>> augmentation = Identity(mean=[0.5], std=[0.5])
+        >>> parameters = augmentation.draw(2, (1, 1), torch.Generator())
+        >>> augmentation(torch.tensor([0, 255], dtype=torch.uint8).view(2, 1, 1, 1), parameters).flatten().tolist()
+        [-1.0, 1.0]
+    """
+
+    def draw(self, count: int, size: Sequence[int], generator: torch.Generator) -> Tensor:
+        return torch.empty(count, 0)
+
+    def forward(self, images: Tensor, parameters: Tensor) -> Tensor:
+        return self.normalise(images)
+
+
+class ColorAugmentation(Augmentation):
+    """Crop and resize, flip, colour jitter, greyscale: SimCLR's augmentation, with the strengths of the DCL code.
+
+    In this order: a crop of random area and aspect ratio, resized to the image's size; a horizontal flip with probability 0.5;
+    with probability 0.8 brightness, contrast, saturation and hue in a random order; greyscale with probability 0.2. Given the
+    same parameters it equals torchvision's v2 functions on float images in [0, 1], image by image. (The DCL code works on
+    8-bit images, which round after each operation, and adds a 3×3 blur, which is left out here as in SimCLR on CIFAR-10.)
+
+    Columns that are off hold what changes nothing: factor 1, hue shift 0. The four ``…_turn`` are the places, 0 to 3, of the
+    operations in the image's order.
+
+    Args:
+        mean, std: see ``Augmentation``; three channels.
+        scale: smallest and largest area of a crop, as a share of the image's.
+        ratio: smallest and largest aspect ratio (width/height) of a crop; its logarithm is uniform.
+        strength: scales the jitter: factors in 1 ± 0.4·strength (never below 0), hue shifts in ± 0.1·strength turns.
+
+    Raises:
+        ValueError: if there are not three channels, or the hue would shift by more than half a turn.
+
+    Example:
+        >>> augmentation = ColorAugmentation(mean=[0.5] * 3, std=[0.25] * 3)
+        >>> parameters = augmentation.draw(4, (32, 32), torch.Generator().manual_seed(0))
+        >>> augmentation(torch.zeros(4, 3, 32, 32, dtype=torch.uint8), parameters).shape
+        torch.Size([4, 3, 32, 32])
+    """
+
+    columns = (
+        *("top", "left", "height", "width", "flip"),
+        *("brightness", "contrast", "saturation", "hue"),
+        *("brightness_turn", "contrast_turn", "saturation_turn", "hue_turn"),
+        "greyscale",
+    )
+
+    def __init__(
+        self,
+        mean: Sequence[float],
+        std: Sequence[float],
+        scale: tuple[float, float] = (0.08, 1.0),
+        ratio: tuple[float, float] = (3 / 4, 4 / 3),
+        strength: float = 1.0,
+    ) -> None:
+        super().__init__(mean, std)
+        if len(mean) != 3:
+            raise ValueError(f"the colour augmentation is for images of 3 channels, these have {len(mean)}")
+        if not 0 <= strength <= 5:
+            raise ValueError(
+                f"strength is {strength}, expected 0 to 5: above it, hue would shift by more than half a turn"
+            )
+        self.scale, self.ratio = scale, ratio
+        self.factor_range, self.hue_range = 0.4 * strength, 0.1 * strength
+
+    def draw(self, count: int, size: Sequence[int], generator: torch.Generator) -> Tensor:
+        boxes = draw_boxes(count, size, self.scale, self.ratio, generator)
+        flip, jitter, greyscale = torch.rand(3, count, 1, generator=generator) < torch.tensor(
+            [0.5, 0.8, 0.2]
+        ).view(3, 1, 1)
+        lowest = max(0.0, 1 - self.factor_range)
+        factors = lowest + (1 + self.factor_range - lowest) * torch.rand(count, 3, generator=generator)
+        hue = self.hue_range * (2 * torch.rand(count, 1, generator=generator) - 1)
+        turns = torch.rand(count, 4, generator=generator).argsort(dim=1)  # a uniform permutation
+        factors, hue = torch.where(jitter, factors, 1.0), torch.where(jitter, hue, 0.0)
+        return torch.cat([boxes, flip, factors, hue, turns, greyscale], dim=1).float()
+
+    @torch.no_grad()
+    def forward(self, images: Tensor, parameters: Tensor) -> Tensor:
+        boxes, flip, factors, hue, turns, greyscale = parameters.split([4, 1, 3, 1, 4, 1], dim=1)
+        pixels = resized_crop(_unit_range(images), boxes, flip)
+        pixels = jitter_colors(pixels, factors, hue, turns)
+        grey = _greyscale(pixels).mul_(greyscale.view(-1, 1, 1)).unsqueeze(1)
+        pixels = pixels.mul_((1 - greyscale).view(-1, 1, 1, 1)).add_(grey)
+        return pixels.sub_(self.mean).div_(self.std)
+
+
+class DigitAugmentation(Augmentation):
+    """Small affine maps, contrast, brightness and noise: for digits, whose class a flip would change.
+
+    In this order: an affine map about the centre (rotation, shear, scale, translation; bilinear, black outside), brightness and
+    contrast as torchvision has them, Gaussian noise; the result is cut to [0, 1] and normalised.
+
+    The noise is drawn with the other parameters, not on the device: so it is the same on every device. It costs 4·H·W bytes an
+    image and view, little for digits (0.5 MB an epoch at 8×8). All channels of an image share it.
+
+    Args:
+        mean, std: see ``Augmentation``; any number of channels.
+        strength: scales everything: rotation ± 15°, shear ± 10°, scale e^(± 0.15), translation ± 0.1 of the side, brightness
+            and contrast in 1 ± 0.3 (never below 0), and the noise's standard deviation, uniform in 0 … 0.1, all · strength.
+
+    Raises:
+        ValueError: if the strength is not within 0 and 5, where shears stay well below 90°.
+
+    Example:
+        >>> augmentation = DigitAugmentation(mean=[0.3], std=[0.4])
+        >>> parameters = augmentation.draw(4, (8, 8), torch.Generator().manual_seed(0))
+        >>> augmentation(torch.zeros(4, 1, 8, 8, dtype=torch.uint8), parameters).shape
+        torch.Size([4, 1, 8, 8])
+    """
+
+    columns = (
+        "rotation",
+        "shear",
+        "log_scale",
+        "right",
+        "down",
+        "brightness",
+        "contrast",
+    )  # then H·W of noise
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float], strength: float = 1.0) -> None:
+        super().__init__(mean, std)
+        if not 0 <= strength <= 5:
+            raise ValueError(f"strength is {strength}, expected 0 to 5")
+        self.strength = strength
+        # Angles in radians, translations in sides, factors as differences from 1; in the order of the columns.
+        self.ranges = strength * torch.tensor([math.radians(15), math.radians(10), 0.15, 0.1, 0.1, 0.3, 0.3])
+        self.noise = 0.1 * strength
+
+    def draw(self, count: int, size: Sequence[int], generator: torch.Generator) -> Tensor:
+        offsets = self.ranges * (2 * torch.rand(count, len(self.ranges), generator=generator) - 1)
+        affine, factors = offsets[:, :5], (1 + offsets[:, 5:]).clamp_(min=0)
+        level = self.noise * torch.rand(count, 1, generator=generator)
+        noise = level * torch.randn(count, math.prod(size), generator=generator)
+        return torch.cat([affine, factors, noise], dim=1)
+
+    @torch.no_grad()
+    def forward(self, images: Tensor, parameters: Tensor) -> Tensor:
+        affine, brightness, contrast, noise = parameters.tensor_split([5, 6, 7], dim=1)
+        pixels = affine_map(_unit_range(images), affine)
+        brightness, contrast = brightness.view(-1, 1, 1, 1), contrast.view(-1, 1, 1, 1)
+        pixels = pixels.mul_(brightness).clamp_(0, 1)
+        grey = pixels if images.shape[1] == 1 else _greyscale(pixels)
+        average = grey.flatten(1).mean(dim=1).view(-1, 1, 1, 1)
+        pixels = torch.addcmul((1 - contrast) * average, pixels, contrast).clamp_(0, 1)
+        pixels = pixels.add_(noise.view(-1, 1, *images.shape[-2:])).clamp_(0, 1)
+        return pixels.sub_(self.mean).div_(self.std)
+
+
+AUGMENTATIONS = {
+    "color": ColorAugmentation,
+    "digits": DigitAugmentation,
+    "none": Identity,
+}
+
+
+def build_augmentation(
+    settings: Mapping[str, Any], mean: Sequence[float], std: Sequence[float]
+) -> Augmentation:
+    """The augmentation that the section ``augmentation`` of a study stands for.
+
+    Args:
+        settings: ``name``, a key of ``AUGMENTATIONS``, and its options (``strength``).
+        mean, std: of each channel of the images, of pixel values in [0, 1].
+
+    Raises:
+        UserError: if there is no augmentation of this name, or it does not suit the images.
+
+    Example:
+        >>> build_augmentation({"name": "digits", "strength": 0.5}, mean=[0.3], std=[0.4]).strength
+        0.5
+    """
+    options = dict(settings)
+    name = options.pop("name")
+    if name not in AUGMENTATIONS:
+        raise UserError(f"augmentation.name is {name!r}, expected one of {', '.join(AUGMENTATIONS)}.")
+    if name == "none":
+        del options["strength"]  # there is nothing that it could scale
+    try:
+        return AUGMENTATIONS[name](mean, std, **options)
+    except ValueError as error:
+        raise UserError(f"augmentation ({name}): {error}; choose another name or strength.") from error
+
+
+def _unit_range(images: Tensor) -> Tensor:
+    """8-bit values as float32 in [0, 1]. In two steps: dividing bytes is not vectorised, and took 30 times as long on a CPU."""
+    return images.float().mul_(1 / 255)
+
+
+def _unit_range(images: Tensor) -> Tensor:
+    """8-bit values as float32 in [0, 1]. In two steps: dividing bytes is not vectorised, and took 30 times as long on a CPU."""
+    return images.float().mul_(1 / 255)
+
+
+def draw_boxes(
+    count: int,
+    size: Sequence[int],
+    scale: tuple[float, float],
+    ratio: tuple[float, float],
+    generator: torch.Generator,
+) -> Tensor:
+    """Boxes of random area and aspect ratio, distributed as torchvision's RandomResizedCrop draws them.
+
+    Of ten boxes with uniform area and uniform log aspect ratio, sides rounded to whole pixels, the first that fits inside the
+    image, anywhere in it; where none fits, the largest centred box of a permitted aspect ratio.
+
+    Args:
+        count: how many boxes.
+        size: height and width of the images.
+        scale: smallest and largest area, as a share of the image's.
+        ratio: smallest and largest width/height.
+        generator: on the CPU.
+
+    Returns:
+        top, left, height, width in pixels: whole numbers as float64, shape (count, 4).
+    """
+    rows, columns = size
+    # float64: a product of a float32 below 1 with a whole number could round up to that number, one pixel outside.
+    uniform = torch.rand(4, count, CROP_TRIES, generator=generator, dtype=torch.float64)
+    area = rows * columns * (scale[0] + (scale[1] - scale[0]) * uniform[0])
+    log_ratio = math.log(ratio[0]) + (math.log(ratio[1]) - math.log(ratio[0])) * uniform[1]
+    width = (area * log_ratio.exp()).sqrt().round()
+    height = (area / log_ratio.exp()).sqrt().round()
+    fits = (width > 0) & (width <= columns) & (height > 0) & (height <= rows)
+    top = (uniform[2] * (rows - height + 1)).floor()
+    left = (uniform[3] * (columns - width + 1)).floor()
+    tries = torch.stack([top, left, height, width], dim=2)
+    first = torch.where(fits, torch.arange(CROP_TRIES), CROP_TRIES).amin(dim=1)
+    chosen = tries[torch.arange(count), first.clamp(max=CROP_TRIES - 1)]
+    widest = min(columns, round(rows * ratio[1]))
+    highest = min(rows, round(columns / ratio[0]))
+    centred = torch.tensor(
+        [(rows - highest) // 2, (columns - widest) // 2, highest, widest], dtype=torch.float64
+    )
+    return torch.where((first < CROP_TRIES).unsqueeze(1), chosen, centred)
+
+
+def resized_crop(pixels: Tensor, boxes: Tensor, flip: Tensor, size: Sequence[int] | None = None) -> Tensor:
+    """A box of each image, resized and maybe mirrored.
+
+    Bilinear interpolation from the pixels inside the box alone; where the box is larger than the result, over correspondingly
+    wider triangles (antialiasing), as torchvision and Pillow resize. It is separable: rows · image · columnsᵀ.
+
+    Args:
+        pixels: float32, shape (B, C, H, W).
+        boxes: top, left, height, width of each box in whole pixels, shape (B, 4).
+        flip: above 0 where the result is mirrored left to right, shape (B, 1).
+        size: height and width of the result; the images' own if None.
+
+    Returns:
+        float32, shape (B, C, *size).
+    """
+    batch, channels, height, width = pixels.shape
+    rows, columns = size or (height, width)
+    top, left, box_height, box_width = boxes.split(1, dim=1)
+    mix_rows = _interpolation(top, box_height, height, rows, torch.zeros_like(flip))
+    mix_columns = _interpolation(left, box_width, width, columns, flip)
+    with torch.autocast(pixels.device.type, enabled=False):  # these products must not be rounded to bfloat16
+        wide = torch.bmm(pixels.reshape(batch, channels * height, width), mix_columns.transpose(1, 2))
+        return torch.matmul(mix_rows.unsqueeze(1), wide.view(batch, channels, height, columns))
+
+
+def _interpolation(start: Tensor, length: Tensor, source: int, target: int, mirrored: Tensor) -> Tensor:
+    """Weights (B, target, source) that resize ``length`` pixels from ``start`` on (both (B, 1)) to ``target`` pixels."""
+    pixel = torch.arange(source, device=start.device) + 0.5
+    place = torch.arange(target, device=start.device) + 0.5
+    place = torch.where(mirrored > 0, target - place, place)
+    step = length / target
+    centre = (start + step * place).unsqueeze(2)
+    weights = (1 - (pixel - centre).abs_() / step.clamp(min=1).unsqueeze(2)).clamp_(min=0)
+    weights *= ((pixel > start) & (pixel < start + length)).unsqueeze(1)
+    return weights.div_(weights.sum(dim=2, keepdim=True))
+
+
+def jitter_colors(pixels: Tensor, factors: Tensor, hue: Tensor, turns: Tensor) -> Tensor:
+    """Brightness, contrast, saturation and hue of each image changed, in an order of its own.
+
+    The first three are blends of the image with black, with its average grey, and with its own greyscale; the result of each
+    is cut to [0, 1]. As hue may come at any place, there are three blends before it and three after it, of which an image uses
+    three in all; the others change nothing. So all images take the same steps, and hue, the dearest, is computed once.
+
+    Args:
+        pixels: float32 in [0, 1], shape (B, 3, H, W).
+        factors: of brightness, contrast and saturation, shape (B, 3); 1 changes nothing.
+        hue: shift in turns, −0.5 to 0.5, shape (B, 1).
+        turns: place (0 to 3) of brightness, contrast, saturation and hue in the order, shape (B, 4).
+
+    Returns:
+        float32 in [0, 1], shape (B, 3, H, W).
+    """
+    others, hue_turn = turns[:, :3], turns[:, 3:]
+    slot = torch.where(others > hue_turn, others + 2, others)  # 0, 1, 2 before hue; 3, 4, 5 after it
+    chosen = slot.unsqueeze(2) == torch.arange(6, device=turns.device)
+    missing = torch.where(chosen, (1 - factors).unsqueeze(2), 0.0)  # (B, 3, 6): how far from 1 is each factor
+    kept = 1 - missing.sum(dim=1)
+    pixels = pixels.clone()  # in place from here on: on a CPU, fresh memory costs as much as the arithmetic
+    for number in range(6):
+        if number == 3:
+            pixels = _shift_hue(pixels, hue)
+        grey = _greyscale(pixels)
+        average = grey.mean(dim=(1, 2)) * missing[:, 1, number]
+        grey.mul_(missing[:, 2, number].view(-1, 1, 1)).add_(average.view(-1, 1, 1))
+        pixels.mul_(kept[:, number].view(-1, 1, 1, 1)).add_(grey.unsqueeze(1)).clamp_(0, 1)
+    return pixels
+
+
+def _greyscale(pixels: Tensor) -> Tensor:
+    """Grey values (B, H, W) of colours (B, 3, H, W)."""
+    red, green, blue = pixels.unbind(1)
+    return (red * LUMA[0]).add_(green, alpha=LUMA[1]).add_(blue, alpha=LUMA[2])
+
+
+def _shift_hue(pixels: Tensor, shift: Tensor) -> Tensor:
+    """Colours (B, 3, H, W) with their hue in HSV shifted by some turns (B, 1), modulo 1.
+
+    With value v, chroma c = v − min and hue h in sixths of a turn, from −3 to 3: |h| = 1 + (g + b − r − min)/c, negative where
+    b > g; and back, red is min + c·w(0), green min + c·w(2), blue min + c·w(4), w(k) = clamp(||h − k| − 3| − 1) cut to [0, 1].
+    It is the usual definition sector by sector, without its case distinctions, which are slow on whole planes.
+    """
+    red, green, blue = pixels.unbind(1)
+    lowest = torch.minimum(red, green).minimum(blue)
+    chroma = torch.maximum(red, green).maximum(blue).sub_(lowest)
+    unsigned = (green - red).add_(blue).sub_(lowest).div_(chroma.clamp(min=1e-12)).add_(1)  # grey: 0 / 1e-12
+    sixths = unsigned.copysign_(green - blue).add_(6 * shift.unsqueeze(2))
+    sixths -= (sixths / 6).round_().mul_(6)
+    centres = torch.arange(0, 6, 2, device=pixels.device).view(3, 1, 1)
+    shares = (sixths.unsqueeze(1) - centres).abs_().sub_(3).abs_().sub_(1).clamp_(0, 1)
+    return shares.mul_(chroma.unsqueeze(1)).add_(lowest.unsqueeze(1))
+
+
+def affine_map(pixels: Tensor, parameters: Tensor) -> Tensor:
+    """Each image rotated, sheared, scaled and moved; bilinear, black outside.
+
+    The map is translation · rotation · scale · shear about the image's centre, as torchvision's ``affine`` composes it.
+
+    Args:
+        pixels: float32, shape (B, C, H, W).
+        parameters: rotation (radians, clockwise as seen), horizontal shear (radians), logarithm of the scale, translation to
+            the right (in widths) and down (in heights), shape (B, 5).
+
+    Returns:
+        float32, shape (B, C, H, W).
+    """
+    height, width = pixels.shape[-2:]
+    rotation, shear, log_scale, right, down = parameters.view(-1, 5, 1, 1).unbind(1)
+    # Where each pixel of the result comes from, in pixels from the centre.
+    x = torch.arange(width, device=pixels.device) - (width - 1) / 2 - right * width
+    y = (torch.arange(height, device=pixels.device) - (height - 1) / 2).unsqueeze(1) - down * height
+    across = x * rotation.cos() + y * rotation.sin()
+    along = y * rotation.cos() - x * rotation.sin()
+    shrink = log_scale.neg().exp()
+    source_x = (across + shear.tan() * along) * shrink / (width / 2)
+    source_y = along * shrink / (height / 2)
+    grid = torch.stack([source_x, source_y], dim=3)
+    return functional.grid_sample(pixels, grid, mode="bilinear", padding_mode="zeros", align_corners=False)

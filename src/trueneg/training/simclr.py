@@ -1,0 +1,177 @@
+"""SimCLR with any of the objectives: two augmented views of an image are positives of each other (Chen et al., 2020)."""
+
+import math
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from trueneg.class_probability import from_class_frequency
+from trueneg.datasets.images import ImageSource
+from trueneg.datasets.subsets import Subset
+from trueneg.errors import UserError
+from trueneg.losses import build
+from trueneg.models.image_encoders import build_encoder
+from trueneg.models.projection import ProjectionHead
+from trueneg.randomness import seed_for
+from trueneg.training.augment import build_augmentation
+from trueneg.training.monitors import Monitors
+from trueneg.training.schedules import learning_rate_factor
+
+
+class SimCLR:
+    """One run: its networks, its optimiser, its data on the device, and where it stands.
+
+    Every draw of an epoch (order of the batches, augmentations) comes from a generator keyed by seed, purpose and epoch, so
+    all objectives of a seed see the same views of the same images, and a run continues from any epoch without generator states.
+
+    Args:
+        settings: resolved settings by section: encoder, projection, augmentation, training, objective.
+        seed: the study's seed.
+        source: all images.
+        subset: which of them to train on.
+        device: where to compute.
+
+    Raises:
+        UserError: if there are fewer images than a batch holds.
+    """
+
+    def __init__(
+        self, settings: Mapping[str, Mapping[str, Any]], seed: int, source: ImageSource, subset: Subset, device: torch.device
+    ):
+        training, objective = settings["training"], dict(settings["objective"])
+        self.seed, self.device, self.training = seed, device, training
+        self.temperature = objective.pop("temperature", None) or training["temperature"]
+        labels = source.labels[subset.train]
+        self.batch_size = training["batch_size"]
+        self.updates_per_epoch = len(subset.train) // self.batch_size
+        if self.updates_per_epoch == 0:
+            raise UserError(
+                f"training.batch_size is {self.batch_size}, but the subset of seed {seed} holds {len(subset.train)} images; "
+                "lower it, or raise dataset.fraction or dataset.images_per_class."
+            )
+        self.updates = training["updates"] or training["epochs"] * self.updates_per_epoch
+        self.epochs = math.ceil(self.updates / self.updates_per_epoch)
+        self.epoch = 0
+
+        self.images = torch.from_numpy(source.images[subset.train]).to(device)
+        self.labels = torch.from_numpy(labels).to(device)
+        self.augmentation = build_augmentation(settings["augmentation"], *channel_statistics(source)).to(device)
+        self.class_probability = self._class_probability(objective, labels, subset)
+        self.loss = build(objective, temperature=self.temperature)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed_for(seed, "weights"))
+            encoder = build_encoder(**settings["encoder"], in_channels=source.images.shape[1])
+            head = ProjectionHead(
+                encoder.dimensions,
+                settings["projection"]["hidden"],
+                settings["projection"]["dimensions"],
+                batch_norm=settings["projection"]["batch_norm"],
+            )
+        self.encoder = encoder.to(device, memory_format=torch.channels_last)
+        self.network = nn.Sequential(self.encoder, head.to(device))
+        self.optimizer = torch.optim.Adam(
+            self.network.parameters(),
+            lr=training["learning_rate"],
+            weight_decay=training["weight_decay"],
+            fused=True,
+        )
+        rare = torch.zeros(len(source.class_names), dtype=torch.bool)
+        rare[list(subset.rare_classes)] = True
+        self.monitors = Monitors(rare, device)
+
+    def _class_probability(self, objective: dict[str, Any], labels: np.ndarray, subset: Subset) -> Tensor | None:
+        """η of each training image where it differs between them; words for a common η become its number in `objective`."""
+        given = objective.get("class_probability")
+        if given == "low":
+            objective["class_probability"] = subset.eta_low
+        elif given == "high":
+            objective["class_probability"] = subset.eta_high
+        elif given == "true":
+            objective["class_probability"] = None  # each batch brings its own
+            return torch.as_tensor(from_class_frequency(labels), dtype=torch.float32).to(self.device)
+        return None
+
+    def train_epoch(self) -> dict[str, float]:
+        """Train one epoch (the last may be cut short by ``updates``).
+
+        Returns:
+            Loss and monitors, learning rate, seconds and views per second.
+
+        Raises:
+            UserError: if the loss stops being a number.
+        """
+        began = time.perf_counter()
+        self.network.train()
+        count = min(self.updates_per_epoch, self.updates - self.epoch * self.updates_per_epoch)
+        order = torch.randperm(len(self.images), generator=self._generator("batches")).to(self.device)
+        drawn, size = count * self.batch_size, self.images.shape[-2:]
+        views = [
+            self.augmentation.draw(drawn, size, self._generator(f"augmentation {view}")).to(self.device) for view in (1, 2)
+        ]
+        for update in range(count):
+            batch = slice(update * self.batch_size, (update + 1) * self.batch_size)
+            self._set_learning_rate((self.epoch * self.updates_per_epoch + update) / self.updates)
+            self._step(order[batch], [view[batch] for view in views])
+        row = self.monitors.read()
+        self.epoch += 1
+        if not math.isfinite(row["loss"]):
+            raise UserError(self._diverged(row["loss"]))
+        seconds = time.perf_counter() - began
+        return row | {
+            "learning_rate": self.optimizer.param_groups[0]["lr"],
+            "seconds": seconds,
+            "views_per_second": 2 * count * self.batch_size / seconds,
+        }
+
+    def weights(self) -> dict[str, Tensor]:
+        """The trained parameters and buffers, as ``encoder.…`` and ``projection.…``, on the CPU."""
+        parts = {"encoder": self.encoder, "projection": self.network[1]}
+        return {
+            f"{part}.{name}": value.detach().cpu().contiguous()
+            for part, module in parts.items()
+            for name, value in module.state_dict().items()
+        }
+
+    def _step(self, chosen: Tensor, parameters: list[Any]) -> None:
+        images = self.images[chosen]
+        # Both views in one forward pass: batch normalisation sees them together.
+        views = torch.cat([self.augmentation(images, drawn) for drawn in parameters])
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+            embedded = self.network(views.contiguous(memory_format=torch.channels_last))
+        first, second = embedded.float().chunk(2)
+        probability = None if self.class_probability is None else self.class_probability[chosen]
+        labels = self.labels[chosen]
+        terms = self.loss.terms(first, second, class_probability=probability, labels=labels)
+        self.optimizer.zero_grad(set_to_none=True)
+        terms.loss.backward()
+        self.optimizer.step()
+        self.monitors.add(terms, labels)
+
+    def _generator(self, purpose: str) -> torch.Generator:
+        return torch.Generator().manual_seed(seed_for(self.seed, f"{purpose}/{self.epoch}"))
+
+    def _set_learning_rate(self, progress: float) -> None:
+        rate = self.training["learning_rate"] * learning_rate_factor(self.training["schedule"], progress)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+
+    def _diverged(self, loss: float) -> str:
+        return (
+            f"The loss became {loss} in epoch {self.epoch} of {self.epochs} (seed {self.seed}). The likely cause is a step too "
+            f"large for the temperature: training.learning_rate is {self.training['learning_rate']:g} and the temperature "
+            f"{self.temperature:g}; lower the one or raise the other."
+        )
+
+
+def channel_statistics(source: ImageSource) -> tuple[list[float], list[float]]:
+    """Mean and standard deviation of each channel over the images outside the official test split, in [0, 1]."""
+    images = source.images[~source.is_test]
+    # By channel, in float64 sums of uint8 values: no copy of all images as floats.
+    means = images.mean(axis=(0, 2, 3), dtype=np.float64) / 255
+    squares = np.array([np.mean(np.square(images[:, c], dtype=np.uint16), dtype=np.float64) for c in range(images.shape[1])])
+    deviations = np.sqrt(np.maximum(squares / 255**2 - means**2, 1e-8))
+    return means.tolist(), deviations.tolist()

@@ -1,0 +1,90 @@
+"""Real tiny workflows in copies of the project, so that a test may edit any file of it."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.studies import tiny_study
+
+ROOT = Path(__file__).parents[2]
+PARTS = ("Snakefile", "rules", "workflow", "config", "profiles", "envs", "src")
+
+
+@dataclass
+class Project:
+    """A copy of the project, with its own package and results."""
+
+    path: Path
+
+    def snakemake(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run Snakemake there; the copy's own package is the one that is imported."""
+        environment = os.environ | {"PYTHONPATH": str(self.path / "src"), "OMP_NUM_THREADS": "1"}
+        return subprocess.run(
+            [sys.executable, "-m", "snakemake", *arguments, "--cores", "2", "--configfile", "study.yaml"],
+            cwd=self.path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=500,
+        )
+
+    def run(self, *targets: str) -> str:
+        """Make the targets; returns what Snakemake said."""
+        done = self.snakemake(*targets)
+        if done.returncode:
+            raise AssertionError(done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    def planned(self, *targets: str) -> dict[str, int]:
+        """Number of jobs of each rule that a dry run plans."""
+        done = self.snakemake("--dry-run", "--quiet", *targets)
+        if done.returncode:
+            raise AssertionError(done.stdout + done.stderr)
+        counts = re.findall(r"^(\w+) +(\d+)$", done.stdout + done.stderr, flags=re.MULTILINE)
+        return {rule: int(count) for rule, count in counts if rule != "total"}
+
+    def configure(self, **studies) -> None:
+        """Write the configuration: studies by name."""
+        (self.path / "study.yaml").write_text(yaml.safe_dump(studies))
+
+    def models(self) -> dict[str, int]:
+        """When each run's model was written, by the run's id."""
+        return {path.parent.name: path.stat().st_mtime_ns for path in self.path.glob("results/runs/*/model.safetensors")}
+
+    def copy(self, path: Path) -> "Project":
+        """Another copy, results and Snakemake's memory included."""
+        shutil.copytree(self.path, path, symlinks=True)
+        return Project(path)
+
+
+def new_project(path: Path) -> Project:
+    path.mkdir(parents=True)
+    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+    for part in PARTS:
+        if (ROOT / part).is_dir():
+            shutil.copytree(ROOT / part, path / part, ignore=ignored)
+        else:
+            shutil.copy2(ROOT / part, path / part)
+    return Project(path)
+
+
+@pytest.fixture(scope="session")
+def finished_project(tmp_path_factory) -> Project:
+    """A project whose tiny study ran to the end; tests work on copies of it."""
+    project = new_project(tmp_path_factory.mktemp("finished") / "project")
+    project.configure(tiny=tiny_study())
+    project.run()
+    return project
+
+
+@pytest.fixture
+def project(finished_project, tmp_path) -> Project:
+    """A copy of the finished project, to be changed."""
+    return finished_project.copy(tmp_path / "project")

@@ -1,0 +1,212 @@
+"""What is planned, trained, drawn and kept: real workflows on a tiny study."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.studies import tiny_study
+from tests.workflow.conftest import ROOT, new_project
+from trueneg.study.store import RunStore
+
+NEVER = {"source", "subsets", "train", "evaluate", "compare", "embedding"}
+MANIFESTS = "results/tiny/manifests/digits"
+
+
+def touch(path: Path) -> None:
+    os.utime(path)
+
+
+def test_the_study_ends_with_models_rows_figures_tables_and_page(finished_project):
+    results = finished_project.path / "results"
+    assert len(finished_project.models()) == 3 * 2
+    rows = pd.read_parquet(results / "tiny/artefacts/rows.parquet")
+    assert set(rows["objective"]) == {"CL", "DCL-true", "Oracle"}
+    assert set(rows["seed"]) == {0, 1}
+    assert set(rows["split"]) == {"validation", "test"}
+    assert set(rows["task"]) == {"chance", "linear probe", "knn", "mean classifier"}
+    for png in (results / "tiny/figures").glob("*.png"):
+        assert png.with_suffix(".pdf").stat().st_size > 1000
+        assert png.with_suffix(".txt").read_text().strip()
+    assert {path.stem for path in (results / "tiny/figures").glob("*.png")} >= {"training_loss", "share_at_bound"}
+    assert {path.suffix for path in (results / "tiny/tables").iterdir()} >= {".csv", ".md", ".tex"}
+    page = (results / "index.html").read_text()
+    assert "Tiny" in page
+    assert "src=\"http" not in page
+    assert finished_project.planned() == {}
+
+
+def test_all_objectives_of_a_seed_see_the_same_images_and_start_from_the_same_weights(finished_project):
+    """The losses of the first epoch differ, but everything drawn is shared: the subsets file is one for all objectives."""
+    manifests = [json.loads(path.read_text()) for path in (finished_project.path / MANIFESTS).rglob("*.json")]
+    assert len({run["id"] for manifest in manifests for run in manifest["runs"]}) == 6
+    assert len(list((finished_project.path / "results/tiny/subsets").rglob("*.parquet"))) == 1
+
+
+def test_touching_every_script_editing_a_loss_or_an_environment_file_plans_no_training(project):
+    for script in (project.path / "workflow/scripts").glob("*.py"):
+        script.write_text(script.read_text() + "\n# touched\n")
+    for rules in (project.path / "rules").glob("*.smk"):
+        touch(rules)
+    loss = project.path / "src/trueneg/losses/estimators.py"
+    loss.write_text(loss.read_text() + "\n\nEDITED = True\n")
+    for path in (project.path / "envs").iterdir():
+        path.write_text(path.read_text() + "\n# another line\n")
+    assert not NEVER & set(project.planned())
+
+
+def test_an_edited_loss_marks_its_runs_stale_and_retraining_keeps_the_old_ones(project):
+    before = project.models()
+    loss = project.path / "src/trueneg/losses/estimators.py"
+    loss.write_text(loss.read_text() + "\n\nEDITED = True\n")
+    environment = os.environ | {"PYTHONPATH": str(project.path / "src")}
+    listed = subprocess.run(
+        [sys.executable, "-m", "trueneg.command_line", "runs", "--csv", "-"],
+        cwd=project.path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert listed.count(",stale,") == 6
+    assert "6 runs in results/runs were made with other code" in project.run("tables")
+    project.run("models", "--config", "retrain_stale=true")
+    after = project.models()
+    assert set(after) == set(before)
+    assert all(after[run] > before[run] for run in before)
+    kept = [path.parent.name for path in project.path.glob("results/runs/stale/*/run.json")]
+    assert len(kept) == 6
+
+
+def test_editing_a_figures_code_draws_figures_and_tables_again_and_nothing_else(project):
+    figures = project.path / "src/trueneg/report/figures.py"
+    figures.write_text(figures.read_text() + "\n\nEDITED = True\n")
+    planned = project.planned()
+    assert planned["figure"] > 0
+    assert set(planned) <= {"figure", "table", "page", "all"}
+
+
+def test_rows_and_artefacts_alone_are_enough_to_draw_everything_elsewhere(finished_project, tmp_path):
+    fresh = new_project(tmp_path / "elsewhere")
+    fresh.configure(tiny=tiny_study())
+    for part in ("rows", "artefacts"):
+        shutil.copytree(
+            finished_project.path / "results/tiny" / part, fresh.path / "results/tiny" / part, copy_function=shutil.copyfile
+        )
+    planned = fresh.planned("figures", "tables")
+    assert set(planned) == {"figure", "figures", "table", "tables"}
+    blocker = "import sys\nclass Refuse:\n    def find_spec(self, name, path=None, target=None):\n"
+    blocker += "        if name.split('.')[0] in {'torch', 'sklearn', 'torchvision'}: raise ImportError(name + ' is blocked')\n"
+    (fresh.path / "src/sitecustomize.py").write_text(blocker + "sys.meta_path.insert(0, Refuse())\n")
+    fresh.run("figures")
+    assert (fresh.path / "results/tiny/figures/training_loss.png").is_file()
+    assert not (fresh.path / "results/runs").exists()
+
+
+def test_a_deleted_manifest_is_written_again_without_training(project):
+    before = project.models()
+    manifest = project.path / MANIFESTS / "CL/seed0-1.json"
+    content = manifest.read_text()
+    manifest.unlink()
+    assert project.planned("models")["train"] == 1
+    project.run("models")
+    assert manifest.read_text() == content
+    assert project.models() == before
+
+
+def test_when_the_last_seed_of_a_block_fails_the_finished_ones_are_kept(project):
+    manifest = project.path / MANIFESTS / "CL/seed0-1.json"
+    first, last = (run["id"] for run in json.loads(manifest.read_text())["runs"])
+    shutil.rmtree(project.path / "results/runs" / last)
+    manifest.unlink()
+    before = project.models()
+    with RunStore(project.path / "results/runs").owned(last):  # somebody else writes it: the job must stop
+        done = project.snakemake("models")
+    assert done.returncode != 0
+    assert "is being written by process" in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert not manifest.exists()
+    project.run("models")
+    after = project.models()
+    assert after[first] == before[first]
+    assert set(after) == {*before, last}
+
+
+def test_raising_the_seeds_trains_the_added_ones_only(project):
+    before = project.models()
+    project.configure(tiny=tiny_study(seeds=3))
+    project.run("models")
+    after = project.models()
+    assert len(after) == 3 * 3
+    assert {run: after[run] for run in before} == before
+
+
+def test_two_studies_that_share_runs_train_them_once(tmp_path):
+    project = new_project(tmp_path / "project")
+    project.configure(first=tiny_study(seeds=1), second=tiny_study(title="Another", seeds=2))
+    project.run("models")
+    assert len(project.models()) == 3 * 2
+    listed = [json.loads(path.read_text()) for path in project.path.glob("results/*/manifests/*/*/*.json")]
+    assert {len(manifest["runs"]) for manifest in listed} == {1, 2}
+
+
+def test_a_bad_configuration_ends_in_a_sentence_before_anything_runs(project):
+    project.configure(tiny=tiny_study(seeds=0))
+    done = project.snakemake()
+    assert done.returncode != 0
+    assert "study.yaml: tiny.seeds is 0, expected a number of at least 1." in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_missing_source_ends_in_a_sentence_before_any_training(tmp_path):
+    project = new_project(tmp_path / "project")
+    dataset = tiny_study()["dataset"] | {"source": "cifar10", "path": "nowhere", "test": None}
+    project.configure(tiny=tiny_study(dataset=dataset))
+    done = project.snakemake("models")
+    assert done.returncode != 0
+    assert "nowhere" in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert project.models() == {}
+
+
+def test_the_default_configuration_is_read_only_where_none_is_given(tmp_path):
+    """`--config` changes one value of the embedded default; with `--configfile` the default stays out."""
+    command = [sys.executable, "-m", "snakemake", "-s", str(ROOT / "Snakefile"), "--directory", str(tmp_path), "-n", "--cores", "1"]
+    done = subprocess.run(
+        [*command, "--config", 'digits={"seeds": 2, "dataset": {"fraction": 0.5}, "primary": {"dataset": "digits"}, "figures": null}'],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert "figures is nothing, expected a mapping" in done.stdout + done.stderr
+    done = subprocess.run([*command, "--config", 'digits={"seeds": 2}'], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "seed0-1" in done.stdout
+    assert "seed0-7" not in done.stdout
+
+
+def test_the_full_cifar_study_is_planned_in_seconds(tmp_path):
+    command = [sys.executable, "-m", "snakemake", "-s", str(ROOT / "Snakefile"), "--directory", str(tmp_path), "-n", "--quiet"]
+    done = subprocess.run(
+        [*command, "--cores", "1", "--configfile", str(ROOT / "config/studies/cifar10.yaml"), "models"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert int(re.search(r"^train +(\d+)$", done.stdout + done.stderr, flags=re.MULTILINE)[1]) == 6 * 5 * 8
+
+
+@pytest.mark.long
+def test_snakemakes_own_report_holds_every_figure(project):
+    project.run("--report", "report.html")
+    text = (project.path / "report.html").read_text()
+    for figure in (project.path / "results/tiny/figures").glob("*.png"):
+        assert figure.name in text

@@ -1,0 +1,16 @@
+"""t-SNE coordinates of the first seed's test images."""
+
+from trueneg.evaluation.protocol import embed_run
+from trueneg.jobs import job
+
+with job(snakemake.log[0]):
+    embed_run(
+        source=snakemake.input.source,
+        subsets=snakemake.input.subsets,
+        manifest=snakemake.input.manifest,
+        store=snakemake.params.store,
+        images=snakemake.params.images,
+        device=snakemake.params.device,
+        threads=snakemake.threads,
+        embedding=snakemake.output.embedding,
+    )

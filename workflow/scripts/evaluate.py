@@ -1,0 +1,17 @@
+"""Measure the encoders of a block of runs."""
+
+from trueneg.evaluation.protocol import evaluate_runs
+from trueneg.jobs import job
+
+with job(snakemake.log[0]):
+    evaluate_runs(
+        source=snakemake.input.source,
+        subsets=snakemake.input.subsets,
+        manifest=snakemake.input.manifest,
+        store=snakemake.params.store,
+        settings=snakemake.params.settings,
+        device=snakemake.params.device,
+        rows=snakemake.output.rows,
+        curves=snakemake.output.curves,
+        runs=snakemake.output.runs,
+    )

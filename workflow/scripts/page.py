@@ -1,0 +1,7 @@
+"""Write the page that shows every study found in the results."""
+
+from trueneg.jobs import job
+from trueneg.report.build import write_page
+
+with job(snakemake.log[0]):
+    write_page(snakemake.params.results, snakemake.output.page)

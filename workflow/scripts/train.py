@@ -1,0 +1,14 @@
+"""Train the seeds of one objective; finished runs are taken from the store."""
+
+from trueneg.jobs import job
+from trueneg.training.engine import train_runs
+
+with job(snakemake.log[0]):
+    train_runs(
+        snakemake.params.runs,
+        source=snakemake.input.source,
+        subsets=snakemake.input.subsets,
+        store=snakemake.params.store,
+        manifest=snakemake.output.manifest,
+        retrain_stale=snakemake.params.retrain_stale is not None,
+    )
