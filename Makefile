@@ -11,10 +11,10 @@ demo: .venv/ready ## train, evaluate and draw the embedded default study
 	@echo "Done. Open results/index.html in a browser."
 
 test: .venv/ready
-	$(BIN)/python -m pytest -n 2 -m "not long" tests
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not long" tests
 
 test-long: .venv/ready
-	$(BIN)/python -m pytest -n 2 -m long tests
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m long tests
 
 lint: .venv/ready
 	$(BIN)/ruff check .

@@ -147,6 +147,13 @@ def test_the_command_line_ends_with_a_sentence_and_exit_code_1(tmp_path, capsys)
     assert "cannot be read" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("path", ["training.epochs", "seeds", "evaluation.knn.neighbours", "dataset.fraction", "training.device"])
+def test_values_that_arrive_as_text_mean_the_same(path):
+    """`snakemake --config` hands on the values inside a mapping as text."""
+    value = {"training.device": "cpu", "dataset.fraction": 0.5}.get(path, 3)
+    assert load_configuration(changed(path, str(value)), "mine.yaml") == load_configuration(changed(path, value), "mine.yaml")
+
+
 def test_numbers_in_scientific_notation_and_the_word_true_mean_what_they_say():
     text = json.dumps(changed("training.learning_rate", "1e-3"))
     study = load_configuration(json.loads(text), "mine.yaml").studies["tiny"]

@@ -44,11 +44,7 @@ class Project:
 
     def planned(self, *targets: str) -> dict[str, int]:
         """Number of jobs of each rule that a dry run plans."""
-        done = self.snakemake("--dry-run", "--quiet", *targets)
-        if done.returncode:
-            raise AssertionError(done.stdout + done.stderr)
-        counts = re.findall(r"^(\w+) +(\d+)$", done.stdout + done.stderr, flags=re.MULTILINE)
-        return {rule: int(count) for rule, count in counts if rule != "total"}
+        return planned_jobs(self.snakemake(*targets, "--dry-run"))
 
     def configure(self, **studies) -> None:
         """Write the configuration: studies by name."""
@@ -62,6 +58,15 @@ class Project:
         """Another copy, results and Snakemake's memory included."""
         shutil.copytree(self.path, path, symlinks=True)
         return Project(path)
+
+
+def planned_jobs(dry_run: subprocess.CompletedProcess[str]) -> dict[str, int]:
+    """Number of jobs of each rule, from what a dry run printed."""
+    text = dry_run.stdout + dry_run.stderr
+    if dry_run.returncode:
+        raise AssertionError(text)
+    counts = re.findall(r"^(\w+) +(\d+)$", text, flags=re.MULTILINE)
+    return {rule: int(count) for rule, count in counts if rule != "total"}
 
 
 def new_project(path: Path) -> Project:

@@ -36,11 +36,13 @@ Sweepable = Annotated[
 ]
 
 
-def _scientific(given: Any) -> Any:
-    """YAML 1.1 reads 1e-3 (without a dot) as a string; a researcher means a number."""
-    if isinstance(given, str) and re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+", given):
-        return float(given)
-    return given
+def _from_text(given: Any) -> Any:
+    """Numbers and truth values that arrive as text: ``--config`` hands on all values so, and YAML 1.1 reads 1e-3 so."""
+    if not isinstance(given, str):
+        return given
+    if re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", given):
+        return int(given) if given.lstrip("+-").isdigit() else float(given)
+    return {"true": True, "false": False}.get(given.lower(), given)
 
 
 def _word_true(given: Any) -> Any:
@@ -48,15 +50,17 @@ def _word_true(given: Any) -> Any:
     return "true" if given is True else given
 
 
-Real = Annotated[float, BeforeValidator(_scientific)]
+Boolean = Annotated[bool, BeforeValidator(_from_text)]
+Integer = Annotated[int, BeforeValidator(_from_text)]
+Real = Annotated[float, BeforeValidator(_from_text)]
 Positive = Annotated[Real, Field(gt=0)]
 NonNegative = Annotated[Real, Field(ge=0)]
 Fraction = Annotated[Real, Field(gt=0, le=1)]
 OpenFraction = Annotated[Real, Field(gt=0, lt=1)]
 Probability = Annotated[Real, Field(ge=0, lt=1)]
 ClassProbability = Annotated[Probability | Literal["low", "high", "true"], BeforeValidator(_word_true)]
-Count = Annotated[int, Field(ge=1)]
-Seed = Annotated[int, Field(ge=0, lt=2**31)]
+Count = Annotated[Integer, Field(ge=1)]
+Seed = Annotated[Integer, Field(ge=0, lt=2**31)]
 # Names become parts of file paths and of labels.
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.+-]*$", max_length=60)]
 
@@ -71,6 +75,12 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _null_from_text(cls, given: Any) -> Any:
+        """The word null means nothing, also where ``--config`` hands it on as text."""
+        return {key: None if value == "null" else value for key, value in given.items()} if isinstance(given, dict) else given
+
 
 class DatasetSettings(Settings):
     """Images, their splits and the imbalance: CIFAR10-r keeps a fraction r of the training images of the rare classes."""
@@ -79,14 +89,14 @@ class DatasetSettings(Settings):
         json_schema_extra={"technical": True, "enum": list(SOURCES)}
     )
     path: str | None = technical(None, "folder of the source's files, relative to the working directory")
-    download: bool = technical(False, "fetch the source into `path` when it is not there (needs internet)")
-    resolution: Sweepable[Annotated[int, Field(ge=4, le=1024)]] | None = Field(
+    download: Boolean = technical(False, "fetch the source into `path` when it is not there (needs internet)")
+    resolution: Sweepable[Annotated[Integer, Field(ge=4, le=1024)]] | None = Field(
         None, description="side of the square that images are resized to, in pixels; none: as they are"
     )
     images_per_class: Sweepable[Count] | None = Field(
         None, description="at most so many training images of each class, before the imbalance; none: all"
     )
-    rare_classes: list[int | str] = Field([], description="classes to thin out, by number or by name")
+    rare_classes: list[Integer | str] = Field([], description="classes to thin out, by number or by name")
     fraction: Sweepable[Fraction] = Field(1.0, description="r: the share of a rare class's images that is kept")
     test: OpenFraction | None = Field(
         None, description="share of the images held out for testing; only for sources without an official test split"
@@ -120,8 +130,8 @@ class ProjectionSettings(Settings):
     """Two-layer projection head, removed after training."""
 
     hidden: Sweepable[Count] = Field(512, description="width of the hidden layer")
-    dimensions: Sweepable[Annotated[int, Field(ge=2)]] = Field(128, description="size of the embedding")
-    batch_norm: Sweepable[bool] = Field(True, description="batch normalisation of the hidden layer")
+    dimensions: Sweepable[Annotated[Integer, Field(ge=2)]] = Field(128, description="size of the embedding")
+    batch_norm: Sweepable[Boolean] = Field(True, description="batch normalisation of the hidden layer")
 
 
 class AugmentationSettings(Settings):
@@ -140,7 +150,7 @@ class TrainingSettings(Settings):
     updates: Sweepable[Count] | None = Field(
         None, description="optimiser steps, in place of `epochs`: compares data sets of different sizes at equal work"
     )
-    batch_size: Sweepable[Annotated[int, Field(ge=2)]] = Field(
+    batch_size: Sweepable[Annotated[Integer, Field(ge=2)]] = Field(
         128, description="images a step; two views each, so N = 2·batch_size − 2 negatives"
     )
     learning_rate: Sweepable[Positive] = Field(1e-3, description="of Adam")
@@ -150,7 +160,7 @@ class TrainingSettings(Settings):
     seeds_per_job: Count = technical(8, "seeds that one job trains, so that imports and compilation are paid once")
     device: Literal["auto", "cpu", "cuda"] = technical("auto", "auto: a GPU where there is one, else the CPU, and says so")
     threads: Count = technical(1, "intra-op threads of a training process")
-    gpu: Annotated[int, Field(ge=0)] = technical(1, "Snakemake resource `gpu` of a training job")
+    gpu: Annotated[Integer, Field(ge=0)] = technical(1, "Snakemake resource `gpu` of a training job")
     mem_mb: Count = technical(4000, "memory of a training job, in MB; raised with each attempt")
     runtime: Count = technical(60, "minutes that a training job may take on a cluster")
 
@@ -225,7 +235,7 @@ class EvaluationSettings(Settings):
     threads: Count = technical(1, "intra-op threads of an evaluation process")
     mem_mb: Count = technical(4000, "memory of an evaluation job, in MB")
     runtime: Count = technical(30, "minutes that an evaluation job may take on a cluster")
-    gpu: Annotated[int, Field(ge=0)] = technical(1, "Snakemake resource `gpu` of an evaluation job")
+    gpu: Annotated[Integer, Field(ge=0)] = technical(1, "Snakemake resource `gpu` of an evaluation job")
 
 
 class PrimaryContrast(Settings):
@@ -274,7 +284,7 @@ class Study(Settings):
     augmentation: AugmentationSettings
     training: TrainingSettings
     objectives: dict[Name, AnyObjective] = Field(min_length=2)
-    seeds: Annotated[int, Field(ge=1, le=10_000)] | Annotated[list[Seed], Field(min_length=1)] = Field(
+    seeds: Annotated[Integer, Field(ge=1, le=10_000)] | Annotated[list[Seed], Field(min_length=1)] = Field(
         description="how many seeds (0, 1, …), or a list of them"
     )
     evaluation: EvaluationSettings = Field(default_factory=EvaluationSettings)
@@ -287,14 +297,14 @@ class Study(Settings):
         return list(range(self.seeds)) if isinstance(self.seeds, int) else list(self.seeds)
 
 
-GLOBAL_KEYS = {"retrain_stale": bool}  # keys of a configuration that are not studies
+GLOBAL_KEYS = ("retrain_stale",)  # keys of a configuration that are not studies
 
 
 class Configuration(Settings):
     """A whole configuration: its studies, and what holds for all of them."""
 
     studies: dict[Name, Study]
-    retrain_stale: bool = Field(
+    retrain_stale: Boolean = Field(
         False, description="train anew the runs that were made with another version of the code (the old ones are kept aside)"
     )
 
