@@ -20,7 +20,7 @@ lint: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/snakefmt --check Snakefile rules
-	$(BIN)/snakemake --lint
+	$(BIN)/python tests/workflow/lint.py
 
 format: .venv/ready
 	$(BIN)/ruff check --fix .

@@ -8,6 +8,7 @@ from snakemake.utils import min_version
 
 min_version("9.27")
 
+
 include: "rules/common.smk"
 include: "rules/data.smk"
 include: "rules/train.smk"
@@ -25,37 +26,37 @@ localrules:
 
 
 rule all:
+    default_target: True
     """Everything that the configuration asks for, and the page that shows it."""
     input:
         "results/index.html",
-        figures_of_studies,
-        tables_of_studies,
-    default_target: True
+        plan.figures(),
+        plan.tables(),
 
 
 rule models:
     """Trained encoders only."""
     input:
-        manifests_of_studies,
+        plan.of_block("results/{study}/manifests/{dataset}/{objective}/{block}.json"),
 
 
 rule rows:
     """Evaluations only."""
     input:
-        collect("results/{study}/artefacts/rows.parquet", study=studies),
+        collect("results/{study}/artefacts/rows.parquet", study=plan.studies),
 
 
 rule figures:
     """Every figure; needs only rows and artefacts, on any machine."""
     input:
-        figures_of_studies,
+        plan.figures(),
 
 
 rule tables:
     """Every table; needs only rows and artefacts, on any machine."""
     input:
-        tables_of_studies,
+        plan.tables(),
 
 
 onsuccess:
-    print_stale_runs()
+    print(stale_message(RunStore("results/runs")), end="")

@@ -1,20 +1,6 @@
 # Needs a study's gathered rows and artefacts, nothing else.  Makes its figures and tables.
 
 
-def report_fingerprint():
-    """A file that changes with the code that draws: an input, so that editing a figure's code draws figures anew, and nothing else."""
-    path, today = Path("results/report.fingerprint"), provenance.fingerprint(provenance.REPORT)
-    if not path.is_file() or path.read_text() != today:
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(today)
-    return str(path)
-
-
-def artefacts_of_figure(wildcards):
-    """What a figure reads beyond the gathered rows and curves."""
-    return catalogue.artefacts_of(wildcards.figure, wildcards.study, studies[wildcards.study])
-
-
 rule figure:
     """Draw one figure."""
     input:
@@ -22,8 +8,8 @@ rule figure:
         curves="results/{study}/artefacts/curves.parquet",
         comparison="results/{study}/artefacts/comparison.json",
         study="results/{study}/artefacts/study.yaml",
-        artefacts=artefacts_of_figure,
-        code=report_fingerprint(),
+        artefacts=plan.artefacts,
+        code=REPORT_CODE,
     output:
         png=report(
             "results/{study}/figures/{figure}.png",
@@ -35,13 +21,13 @@ rule figure:
         pdf="results/{study}/figures/{figure}.pdf",
         svg="results/{study}/figures/{figure}.svg",
         caption="results/{study}/figures/{figure}.txt",
-    resources:
-        mem_mb=2000,
-        runtime=10,
     log:
         "results/{study}/logs/figures/{figure}.log",
     benchmark:
         "results/{study}/timings/figures/{figure}.jsonl"
+    resources:
+        mem_mb=2000,
+        runtime=10,
     script:
         "../workflow/scripts/figure.py"
 
@@ -52,7 +38,7 @@ rule table:
         rows="results/{study}/artefacts/rows.parquet",
         comparison="results/{study}/artefacts/comparison.json",
         study="results/{study}/artefacts/study.yaml",
-        code=report_fingerprint(),
+        code=REPORT_CODE,
     output:
         csv=report(
             "results/{study}/tables/{table}.csv",
@@ -64,12 +50,12 @@ rule table:
         markdown="results/{study}/tables/{table}.md",
         latex="results/{study}/tables/{table}.tex",
         caption="results/{study}/tables/{table}.txt",
-    resources:
-        mem_mb=2000,
-        runtime=10,
     log:
         "results/{study}/logs/tables/{table}.log",
     benchmark:
         "results/{study}/timings/tables/{table}.jsonl"
+    resources:
+        mem_mb=2000,
+        runtime=10,
     script:
         "../workflow/scripts/table.py"

@@ -4,20 +4,20 @@
 rule page:
     """One self-contained page: questions, answers, figures, tables, settings and provenance."""
     input:
-        figures_of_studies,
-        tables_of_studies,
-        comparisons=collect("results/{study}/artefacts/comparison.json", study=studies),
-        code=report_fingerprint(),
+        plan.figures(),
+        plan.tables(),
+        comparisons=collect(
+            "results/{study}/artefacts/comparison.json", study=plan.studies
+        ),
+        code=REPORT_CODE,
     output:
         page="results/index.html",
-    params:
-        results="results",
-    resources:
-        mem_mb=2000,
-        runtime=10,
     log:
         "results/logs/page.log",
     benchmark:
         "results/timings/page.jsonl"
+    resources:
+        mem_mb=2000,
+        runtime=10,
     script:
         "../workflow/scripts/page.py"

@@ -18,18 +18,43 @@ from trueneg.report.page import PageFigure, PageTable, StudyPage, render_page
 from trueneg.study import provenance, runs
 from trueneg.study.config import Study
 
+# Title of each figure and table, and a sentence on what to see in it.
 TITLES = {
-    "primary_by_fraction": "The primary measurement against the imbalance r",
-    "probe_by_fraction": "Linear probe against the imbalance r",
-    "probe_by_label_fraction": "Linear probe against the share of labels",
-    "class_groups": "Who gains: common and rare classes",
-    "embedding": "t-SNE of the test images",
-    "training_loss": "Loss while training",
-    "share_at_bound": "Share of anchors at the bound",
-    "same_class_ratio": "Same-class images against the positive",
-    "true_negative_mean": "The mean over true negatives, estimated and true",
-    "accuracy": "Accuracy of every objective, with paired differences",
-    "differences": "Every paired difference, with its tests",
+    "primary_by_fraction": (
+        "The primary measurement against the imbalance r",
+        "Lines that part towards small r would say that the correction matters where classes are uneven.",
+    ),
+    "probe_by_fraction": (
+        "Linear probe against the imbalance r",
+        "The first paper's Fig. 2, left: accuracy of a linear classifier on the frozen encoder.",
+    ),
+    "probe_by_label_fraction": (
+        "Linear probe against the share of labels",
+        "The first paper's Fig. 2, right: whether a gain grows when fewer labels train the classifier.",
+    ),
+    "class_groups": (
+        "Who gains: common and rare classes",
+        "Differences to the baseline in the primary measurement; a dot whose bar crosses zero could be noise.",
+    ),
+    "embedding": (
+        "t-SNE of the test images",
+        "The first paper's Fig. 4: rare classes in reds, common ones in blues, one seed.",
+    ),
+    "training_loss": ("Loss while training", "Losses of different objectives are not comparable; their shapes are."),
+    "share_at_bound": (
+        "Share of anchors at the bound",
+        "An anchor at the bound gets no gradient from its negatives: the objective has switched it off.",
+    ),
+    "same_class_ratio": (
+        "Same-class images against the positive",
+        "Debiased losses take 1 for this ratio; where it is lower they subtract more than the false negatives' mass.",
+    ),
+    "true_negative_mean": (
+        "The mean over true negatives, estimated and true",
+        "What each objective takes for the mean of e^s over true negatives, beside that mean computed with labels.",
+    ),
+    "accuracy": ("Accuracy of every objective, with paired differences", "The primary measurement leads; the rest is exploratory."),
+    "differences": ("Every paired difference, with its tests", "The same numbers with their spread and what could have been seen."),
 }
 
 
@@ -82,7 +107,8 @@ class Gathered:
 
     def full_probe(self, pool: str) -> dict[str, str]:
         """The linear probe on all labels of a pool."""
-        return {"task": "linear probe", "setting": runs.probe_setting(pool, max(self.study.evaluation.linear_probe.label_fractions))}
+        largest = max(self.study.evaluation.linear_probe.label_fractions)
+        return {"task": "linear probe", "setting": runs.probe_setting(pool, largest)}
 
 
 def _selected(table: pd.DataFrame, selection: list[Mapping[str, Any]]) -> pd.DataFrame:
@@ -109,16 +135,24 @@ def draw_figure(name: str, inputs: Any, outputs: Any) -> None:
     figure = _drawing(base)(gathered, base, paired, list(inputs.artefacts))
     save(figure, outputs.png, f"{gathered.study.title}: {title_of(name)}")
     with written_whole(outputs.caption) as path:
-        path.write_text(footnote(figure) + "\n")
+        path.write_text(f"{_titled(name)[1]} {footnote(figure)}\n")
 
 
 def title_of(name: str) -> str:
     """A figure's or table's title."""
-    base = name.removesuffix("_differences")
-    pool = next((pool for pool in ("all", "imbalanced") if base.endswith(f"_{pool}_labels")), None)
-    title = TITLES[base.removesuffix(f"_{pool}_labels") if pool else base]
+    pool = _pool_of(name.removesuffix("_differences"))
     labels = {"all": ", labels of all training images", "imbalanced": ", labels of the imbalanced subset", None: ""}[pool]
-    return title + labels + (": paired differences" if name != base else "")
+    return _titled(name)[0] + labels + (": paired differences" if name.endswith("_differences") else "")
+
+
+def _titled(name: str) -> tuple[str, str]:
+    base = name.removesuffix("_differences")
+    return TITLES[base.removesuffix(f"_{_pool_of(base)}_labels")]
+
+
+def _pool_of(base: str) -> str | None:
+    """The label pool that a figure's name ends with."""
+    return next((pool for pool in ("all", "imbalanced") if base.endswith(f"_{pool}_labels")), None)
 
 
 def _drawing(base: str) -> Callable[[Gathered, str, dict[str, str], list[str]], Figure]:
@@ -133,7 +167,7 @@ def _by_fraction(gathered: Gathered, base: str, paired: dict[str, str], _: list[
     if base == "primary_by_fraction":
         measured = gathered.measurement | {"metric": gathered.study.primary.metric}
     else:
-        measured = gathered.full_probe(_pool(base))
+        measured = gathered.full_probe(_pool_of(base))
     draw = figures.accuracy_by_fraction_paired if paired else figures.accuracy_by_fraction
     return draw(gathered.rows, fractions, **paired, **measured, note=gathered.note)
 
@@ -141,11 +175,7 @@ def _by_fraction(gathered: Gathered, base: str, paired: dict[str, str], _: list[
 def _by_label_fraction(gathered: Gathered, base: str, paired: dict[str, str], _: list[str]) -> Figure:
     dataset = gathered.study.figures.label_fractions.dataset or gathered.dataset
     draw = figures.accuracy_by_label_fraction_paired if paired else figures.accuracy_by_label_fraction
-    return draw(gathered.rows, dataset, **paired, labels=_pool(base), note=gathered.note)
-
-
-def _pool(base: str) -> str:
-    return base.removesuffix("_labels").rpartition("_")[2]
+    return draw(gathered.rows, dataset, **paired, labels=_pool_of(base), note=gathered.note)
 
 
 def _class_groups(gathered: Gathered, base: str, paired: dict[str, str], _: list[str]) -> Figure:
@@ -215,7 +245,7 @@ def table_of(name: str, gathered: Gathered) -> tuple[formats.Table, str]:
     # The primary measurement leads; everything after it is exploratory.
     ordered = [gathered.measurement, *(each for each in (*probes, *others) if each != gathered.measurement)]
     values = tables.compare(gathered.rows, baseline, [(each["task"], each["setting"]) for each in ordered])
-    caption = f"{study.title}: {title_of(name)[0].lower()}{title_of(name)[1:]}."
+    caption = f"{study.title}: {title_of(name)[0].lower()}{title_of(name)[1:]}. {_titled(name)[1]}"
     if name == "differences":
         return tables.difference_table(values, baseline), caption
     if name == "accuracy":
@@ -224,15 +254,13 @@ def table_of(name: str, gathered: Gathered) -> tuple[formats.Table, str]:
     raise KeyError(f"There is no table {name!r}.")
 
 
-def write_page(results: str | Path, path: str | Path) -> None:
-    """Write the page with every study that a results folder holds, whoever ran it.
+def write_page(path: str | Path) -> None:
+    """Write the page with every study that the results folder holds, whoever ran it.
 
     Args:
-        results: the folder.
-        path: HTML file to write.
+        path: HTML file to write, in the results folder.
     """
-    results = Path(results)
-    folders = sorted(comparison.parent for comparison in results.glob("*/artefacts/comparison.json"))
+    folders = sorted(comparison.parent for comparison in Path(path).parent.glob("*/artefacts/comparison.json"))
     render_page([_study_page(folder) for folder in folders], path)
 
 
@@ -258,8 +286,8 @@ def _study_page(folder: Path) -> StudyPage:
 
 
 def _page_figure(folder: Path, name: str) -> PageFigure:
-    caption = (folder / f"{name}.txt").read_text().strip()
-    return PageFigure(title_of(name), caption, folder / f"{name}.png", folder / f"{name}.pdf")
+    # The footnote stands in the picture already.
+    return PageFigure(title_of(name), _titled(name)[1], folder / f"{name}.png", folder / f"{name}.pdf")
 
 
 def _warnings(gathered: Gathered, records: list[Mapping[str, Any]]) -> list[str]:

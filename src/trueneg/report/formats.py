@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,10 +33,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Group:
-    """Lines that belong together, by name, under a title (none if empty)."""
+    """Lines that belong together, each a name and its cells, under a title (none if empty)."""
 
     title: str
-    lines: Mapping[str, Sequence[Cell]]
+    lines: Sequence[tuple[str, Sequence[Cell]]]
 
 
 @dataclass(frozen=True)
@@ -70,17 +70,12 @@ def from_frame(frame: pd.DataFrame) -> Table:
 
     Example:
         >>> from_frame(pd.DataFrame({"objective": ["CL"], "seeds": [8], "mean": [0.91842]})).groups[0].lines
-        {'CL': [Cell(text='8', bold=False), Cell(text='0.9184', bold=False)]}
+        [('CL', [Cell(text='8', bold=False), Cell(text='0.9184', bold=False)])]
     """
     first, *others = map(str, frame.columns)
     texts = [[_plain(value) for value in row] for row in frame.itertuples(index=False)]
-    # One group a line, since names of lines may repeat.
-    names = [name for name, *_ in texts]
-    if len(set(names)) == len(names):
-        groups = [Group("", {name: [Cell(text) for text in row] for name, *row in texts})]
-    else:
-        groups = [Group("", {name: [Cell(text) for text in row]}) for name, *row in texts]
-    return Table(frame, [("", name) for name in others], groups, corner=first)
+    lines = [(name, [Cell(text) for text in row]) for name, *row in texts]
+    return Table(frame, [("", name) for name in others], [Group("", lines)], corner=first)
 
 
 def save(table: Table, path: str | Path, caption: str) -> list[Path]:
@@ -110,7 +105,7 @@ def to_markdown(table: Table, caption: str = "") -> str:
     for group in table.groups:
         if group.title:
             lines.append([f"*{_markdown(group.title)}*", *("" for _ in names)])
-        for name, cells in group.lines.items():
+        for name, cells in group.lines:
             texts = (f"**{_markdown(cell.text)}**" if cell.bold else _markdown(cell.text) for cell in cells)
             lines.append([_markdown(name), *texts])
     body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
@@ -127,13 +122,12 @@ def to_latex(table: Table, caption: str = "") -> str:
         ends = itertools.accumulate((count for _, count in table.spans), initial=1)
         lines.append(" ".join(rf"\cmidrule(lr){{{a + 1}-{b}}}" for a, b in itertools.pairwise(ends)))
     lines.append(_latex_line(_latex(text) for text in (table.corner, *(name for _, name in table.columns))))
-    for place, group in enumerate(table.groups):
-        if place == 0 or group.title:
-            lines.append(r"\midrule")
+    for group in table.groups:
+        lines.append(r"\midrule")
         if group.title:
             span = len(table.columns) + 1
             lines.append(_latex_line([rf"\multicolumn{{{span}}}{{l}}{{\emph{{{_latex(group.title)}}}}}"]))
-        for name, cells in group.lines.items():
+        for name, cells in group.lines:
             texts = (rf"\textbf{{{_latex(cell.text)}}}" if cell.bold else _latex(cell.text) for cell in cells)
             lines.append(_latex_line([_latex(name), *texts]))
     legend = " ".join(_latex(text) for text in (caption, *table.notes) if text)
@@ -154,6 +148,6 @@ def _latex(text: str) -> str:
     return "".join(LATEX.get(character, character) for character in text)
 
 
-def _latex_line(texts: Sequence[str]) -> str:
+def _latex_line(texts: Iterable[str]) -> str:
     # A line that begins with a bracket would be read as an argument of the line break before it.
     return " & ".join("{}" + text if text.startswith("[") else text for text in texts) + r" \\"

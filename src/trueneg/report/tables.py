@@ -80,7 +80,7 @@ def accuracy_table(values: pd.DataFrame, baseline: str, oracle: str | None = Non
                 cells.append(Cell(_difference(row, baseline, starred=dataset not in failed)))
                 lines.setdefault(row["objective"], []).extend(cells)
         remark = " (uninformative at this size)" if dataset in failed else ""
-        groups.append(Group(_title(dataset, task, setting) + remark, lines))
+        groups.append(Group(_title(dataset, task, setting) + remark, list(lines.items())))
     columns = []
     for metric in dict.fromkeys(values["metric"]):
         columns.append((group_name(metric), with_unit("accuracy", unit(metric))))
@@ -89,7 +89,8 @@ def accuracy_table(values: pd.DataFrame, baseline: str, oracle: str | None = Non
         f"Mean ± half of its 95 % t interval over seeds ({seed_count(values['seeds'])}); differences to "
         f"{baseline} are paired within seeds, with their 95 % t intervals.",
         f"* p < {SIGNIFICANT} (paired t test, Holm's correction over the objectives of a column). "
-        "Bold: the best mean, if it lies in no other interval and its difference has a star.",
+        "Bold: the best mean, if it lies in no other interval and its difference has a star "
+        f"(for {baseline}: if all have one).",
     ]
     if oracle is not None:
         notes.append(f"{oracle} uses the labels: it shows what could be gained and is no method.")
@@ -107,16 +108,19 @@ def difference_table(values: pd.DataFrame, baseline: str) -> Table:
     compared = values[values["objective"] != baseline]
     groups = []
     for (dataset, task, setting, metric), group in compared.groupby(["dataset", "task", "setting", "metric"], sort=False):
-        lines = {
-            row["objective"]: [
-                Cell(str(row["pairs"])),
-                Cell(_difference(row, baseline, starred=False)),
-                Cell(written(row["standard deviation"], metric)),
-                Cell(written(row["smallest detectable"], metric)),
-                *(Cell(_p(row[column])) for column in ("p", "p Holm", "p signed-rank")),
-            ]
+        lines = [
+            (
+                row["objective"],
+                [
+                    Cell(str(row["pairs"])),
+                    Cell(_difference(row, baseline, starred=False)),
+                    Cell(written(row["standard deviation"], metric)),
+                    Cell(written(row["smallest detectable"], metric)),
+                    *(Cell(_p(row[column])) for column in ("p", "p Holm", "p signed-rank")),
+                ],
+            )
             for _, row in group.iterrows()
-        }
+        ]
         groups.append(Group(f"{_title(dataset, task, setting)}; {metric_name(metric)}", lines))
     points = unit(values["metric"].iloc[0], difference=True)
     amounts = (f"− {baseline}", "standard deviation", "smallest detectable")

@@ -1,0 +1,224 @@
+"""Figures show the numbers that the comparison computes; read from the artists, not from pixels."""
+
+import numpy as np
+import pytest
+import synthetic
+from matplotlib.colors import to_rgb
+from PIL import Image
+
+from trueneg.report import curves as curve_figures
+from trueneg.report import figures
+from trueneg.report.drawing import alternative_text, footnote, line_styles, save
+from trueneg.study.comparison import means, paired_differences
+
+PROBE = {"task": "linear probe", "setting": "labels=all, fraction=1"}
+ROWS = synthetic.rows(seeds=5)
+CURVES = synthetic.curves(seeds=3, epochs=12)
+
+
+def drawn(figure):
+    """{objective: (x, y, low, high)} as drawn with error bars."""
+    found = {}
+    for container in figure.axes[0].containers:
+        line, _, bars = container.lines
+        ends = np.array(bars[0].get_segments()).reshape(-1, 2, 2)[:, :, 1]
+        found[container.get_label()] = (*line.get_data(orig=False), ends.min(axis=1), ends.max(axis=1))
+    return found
+
+
+def of(table, **wanted):
+    for column, value in wanted.items():
+        table = table[table[column] == value]
+    return table
+
+
+@pytest.mark.parametrize("baseline", [None, "CL"])
+def test_accuracy_by_fraction_draws_the_comparison(baseline):
+    measured = {**PROBE, "metric": "accuracy rare", "split": "test"}
+    if baseline:
+        figure = figures.accuracy_by_fraction_paired(ROWS, synthetic.FRACTIONS, baseline, **measured)
+        table, column = paired_differences(of(ROWS, **measured), baseline), "difference"
+    else:
+        figure = figures.accuracy_by_fraction(ROWS, synthetic.FRACTIONS, **measured)
+        table, column = means(of(ROWS, **measured)), "mean"
+    shown = drawn(figure)
+    assert set(shown) == set(synthetic.GAINS) - {baseline}
+    for objective, (x, y, low, high) in shown.items():
+        expected = of(table, objective=objective)
+        np.testing.assert_allclose(x, expected["dataset"].map(synthetic.FRACTIONS))
+        np.testing.assert_allclose(y, 100 * expected[column])
+        np.testing.assert_allclose(low, 100 * expected["low"])
+        np.testing.assert_allclose(high, 100 * expected["high"])
+
+
+@pytest.mark.parametrize("baseline", [None, "CL"])
+def test_accuracy_by_label_fraction_draws_the_comparison(baseline):
+    chosen = of(ROWS, dataset="fraction=0.5", task="linear probe", metric="accuracy", split="test")
+    if baseline:
+        figure = figures.accuracy_by_label_fraction_paired(ROWS, "fraction=0.5", baseline)
+        table, column = paired_differences(chosen, baseline), "difference"
+    else:
+        figure = figures.accuracy_by_label_fraction(ROWS, "fraction=0.5")
+        table, column = means(chosen), "mean"
+    for objective, (x, y, low, _) in drawn(figure).items():
+        expected = of(table, objective=objective)
+        np.testing.assert_allclose(x, synthetic.LABEL_FRACTIONS)
+        np.testing.assert_allclose(y, 100 * expected[column])
+        np.testing.assert_allclose(low, 100 * expected["low"])
+
+
+def test_all_points_lie_inside_the_axes():
+    for figure in (
+        figures.accuracy_by_fraction(ROWS, synthetic.FRACTIONS, **PROBE),
+        figures.accuracy_by_label_fraction_paired(ROWS, "fraction=0.5", "CL"),
+    ):
+        figure.draw_without_rendering()
+        plot = figure.axes[0]
+        for x, _, low, high in drawn(figure).values():
+            assert plot.get_xlim()[0] < x.min() <= x.max() < plot.get_xlim()[1]
+            assert plot.get_ylim()[0] < low.min() <= high.max() < plot.get_ylim()[1]
+
+
+def test_one_seed_draws_points_without_bars():
+    shown = drawn(figures.accuracy_by_fraction(of(ROWS, seed=0), synthetic.FRACTIONS, **PROBE))
+    assert np.isfinite(shown["CL"][1]).all()
+    assert not np.isfinite(shown["CL"][2]).any()
+
+
+def test_class_accuracy_draws_a_dot_an_objective_and_group():
+    figure = figures.class_accuracy(ROWS, "fraction=0.1", "CL", task="knn", setting="labels=all")
+    chosen = of(ROWS, dataset="fraction=0.1", task="knn", split="test")
+    table = paired_differences(chosen, "CL")
+    labels = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    metrics = {"accuracy": "accuracy", "accuracy on rare classes": "accuracy rare"}
+    metrics["accuracy on common classes"] = "accuracy common"
+    assert {container.get_label() for container in figure.axes[0].containers} == set(metrics)
+    for container in figure.axes[0].containers:
+        expected = of(table, metric=metrics[container.get_label()]).set_index("objective").loc[labels]
+        np.testing.assert_allclose(container.lines[0].get_xdata(orig=False), 100 * expected["difference"])
+    assert labels == ["DCL-low", "DCL-high", "DCL-true", "Oracle"]
+
+
+def test_class_accuracy_without_rare_classes_draws_all_classes_alone():
+    rows = of(ROWS, metric="accuracy")
+    figure = figures.class_accuracy(rows, "fraction=0.1", "CL", task="knn", setting="labels=all")
+    assert len(figure.axes[0].containers) == 1
+
+
+def test_footnotes_tell_seeds_interval_and_note():
+    note = "From the small default."
+    text = footnote(figures.accuracy_by_fraction_paired(ROWS, synthetic.FRACTIONS, "CL", **PROBE, note=note))
+    assert "95 % paired t intervals over seeds (5 seeds)" in text
+    assert text.endswith(note)
+    assert "(3 seeds)" in footnote(curve_figures.training_curves(CURVES))
+    fewer = ROWS.drop(index=of(ROWS, objective="CL", seed=0).index)
+    assert "(4 to 5 seeds)" in footnote(figures.accuracy_by_fraction(fewer, synthetic.FRACTIONS, **PROBE))
+
+
+def test_the_alternative_text_holds_the_values():
+    rows = of(ROWS, dataset="fraction=0.5")
+    figure = figures.accuracy_by_fraction(rows, {"fraction=0.5": 0.5}, **PROBE)
+    expected = of(means(of(rows, **PROBE, metric="accuracy", split="test")), objective="Oracle")["mean"].iloc[0]
+    assert f"Oracle: {100 * expected:.1f} %" in alternative_text(figure)
+
+
+def test_objectives_can_be_told_apart_without_colour():
+    styles = line_styles([f"objective {number}" for number in range(8)]).values()
+    assert len({style.marker for style in styles}) == 8
+    assert len({(style.marker, style.linestyle) for style in styles}) == 8
+
+
+def test_an_objective_looks_the_same_in_every_figure():
+    alone = figures.accuracy_by_fraction(ROWS, synthetic.FRACTIONS, **PROBE)
+    twin = figures.accuracy_by_fraction_paired(ROWS, synthetic.FRACTIONS, "CL", **PROBE)
+    colours = [
+        {container.get_label(): container.lines[0].get_color() for container in figure.axes[0].containers}
+        for figure in (alone, twin)
+    ]
+    assert colours[1].items() <= colours[0].items()
+
+
+def test_embedding_draws_rare_classes_red_and_common_ones_blue():
+    points = synthetic.coordinates()
+    names = dict(enumerate(synthetic.CLASSES))
+    figure = figures.embedding(points, "fraction=0.1", ["DCL-true", "CL"], names)
+    assert [plot.get_title() for plot in figure.axes] == ["DCL-true", "CL"]
+    for plot, objective in zip(figure.axes, ["DCL-true", "CL"], strict=True):
+        assert len(plot.collections) == 10
+        for label, group in enumerate(plot.collections):
+            expected = points[(points["objective"] == objective) & (points["label"] == label)]
+            np.testing.assert_allclose(group.get_offsets(), expected[["x", "y"]])
+            red, _, blue = to_rgb(group.get_facecolor()[0][:3])
+            assert (red > blue) == (label >= 5)
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert texts == [*synthetic.CLASSES[:5], *(f"{name} (rare)" for name in synthetic.CLASSES[5:])]
+
+
+def test_embedding_takes_class_names_as_labels():
+    points = synthetic.coordinates()
+    points["label"] = points["label"].map(dict(enumerate(synthetic.CLASSES)))
+    figure = figures.embedding(points, "fraction=0.1", ["CL"])
+    assert "truck (rare)" in [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def test_training_curves_draw_means_and_bands_over_seeds():
+    plot = curve_figures.training_curves(CURVES).axes[0]
+    of_dataset = of(CURVES, dataset="fraction=0.1")
+    for line in plot.lines:
+        expected = of(of_dataset, objective=line.get_label()).groupby("epoch")["loss"].mean()
+        np.testing.assert_allclose(line.get_xdata(), expected.index)
+        np.testing.assert_allclose(line.get_ydata(), expected)
+    assert len(plot.lines) == len(plot.collections) == len(synthetic.GAINS)
+
+
+def test_only_objectives_with_a_bound_are_drawn_at_the_bound():
+    figure = curve_figures.share_at_bound(CURVES)
+    for plot in figure.axes:
+        assert [line.get_label() for line in plot.lines] == ["DCL-low", "DCL-high", "DCL-true"]
+    line = figure.axes[0].lines[2]
+    of_line = of(CURVES, dataset="fraction=0.1", objective="DCL-true")
+    np.testing.assert_allclose(line.get_ydata(), 100 * of_line.groupby("epoch")["share at bound common"].mean())
+
+
+def test_the_true_mean_stands_beside_the_estimate():
+    figure = curve_figures.true_negative_mean(CURVES, "fraction=0.1")
+    plot = figure.axes[2]
+    of_plot = of(CURVES, dataset="fraction=0.1", objective="DCL-true").groupby("epoch")
+    assert plot.get_title() == "DCL-true"
+    for line, column in zip(plot.lines, ("estimated mean common", "true mean common"), strict=True):
+        np.testing.assert_allclose(line.get_ydata(), of_plot[column].mean())
+
+
+def test_the_ratio_has_its_line_at_one():
+    plot = curve_figures.same_class_ratio(CURVES).axes[0]
+    assert any(np.all(np.asarray(line.get_ydata()) == 1.0) for line in plot.lines)
+
+
+@pytest.mark.parametrize("without", ["absent", "missing values"])
+def test_a_study_without_bound_still_has_its_figures(without, tmp_path):
+    columns = [name for name in CURVES if name.startswith(("share at", "estimated"))]
+    curves = CURVES.drop(columns=columns) if without == "absent" else CURVES.assign(**dict.fromkeys(columns, np.nan))
+    for number, figure in enumerate(
+        (curve_figures.share_at_bound(curves), curve_figures.true_negative_mean(curves, "fraction=0.1"))
+    ):
+        assert all(path.is_file() for path in save(figure, tmp_path / f"{number}.png", "empty"))
+        assert "No objective" in figure.axes[0].texts[0].get_text().replace("\n", " ")
+
+
+def test_what_is_not_there_is_refused_in_words():
+    with pytest.raises(ValueError, match=r"nothing to draw for setting labels=none; found .*labels=all"):
+        figures.accuracy_by_fraction(ROWS, synthetic.FRACTIONS, task="knn", setting="labels=none")
+
+
+def test_saved_files_are_the_same_bytes_each_time(tmp_path):
+    files = []
+    for folder in ("first", "second"):
+        figure = figures.accuracy_by_fraction(ROWS, synthetic.FRACTIONS, **PROBE)
+        files.append(save(figure, tmp_path / folder / "figure", "Accuracy, η = 0.1"))
+    assert [path.suffix for path in files[0]] == [".png", ".pdf", ".svg"]
+    for first, second in zip(*files, strict=True):
+        assert first.read_bytes() == second.read_bytes()
+    with Image.open(files[0][0]) as image:
+        assert image.info["Title"] == "Accuracy, η = 0.1"
+        assert image.info["Description"] == alternative_text(figure)
+        assert image.info["dpi"] == pytest.approx((200, 200), abs=0.1)

@@ -1,0 +1,172 @@
+"""Tables show the numbers of the comparison, and mark no more than it supports."""
+
+import io
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+import synthetic
+from scipy import stats
+
+from trueneg.report.formats import Cell, Group, Table, from_frame, save, to_latex, to_markdown
+from trueneg.report.tables import accuracy_table, compare, difference_table
+from trueneg.study.comparison import gate, holm
+
+KNN = ("knn", "labels=all")
+MEASURED = {"task": "knn", "setting": "labels=all", "metric": "accuracy"}
+ROWS = synthetic.rows(fractions={"fraction=0.1": 0.1, "fraction=0.5": 0.5}, seeds=6)
+VALUES = compare(ROWS, "CL", [("linear probe", "labels=all, fraction=1"), KNN])
+
+
+def column(rows, dataset, metric, objective):
+    chosen = rows[(rows["dataset"] == dataset) & (rows["task"] == "knn") & (rows["metric"] == metric)]
+    chosen = chosen[(chosen["split"] == "test") & (chosen["objective"] == objective)]
+    return chosen.sort_values("seed")["value"].to_numpy()
+
+
+def rows_of(values):
+    """Tidy rows from {objective: [value of seed 0, 1, …]}."""
+    constant = {"study": "s", "dataset": "d", "split": "test", **MEASURED}
+    return pd.DataFrame(
+        [{**constant, "objective": o, "seed": s, "value": v} for o, of_seeds in values.items() for s, v in enumerate(of_seeds)]
+    )
+
+
+def bold_of(values, **arguments):
+    """Which objectives are bold in a table of these accuracies."""
+    table = accuracy_table(compare(rows_of(values), "CL", [KNN], metrics=["accuracy"]), "CL", **arguments)
+    return [name for group in table.groups for name, cells in group.lines if cells[0].bold]
+
+
+def test_cells_hold_mean_and_paired_difference():
+    table = accuracy_table(VALUES, "CL", oracle="Oracle")
+    group = next(group for group in table.groups if group.title == "fraction=0.1; kNN, labels=all")
+    cl, dcl = (column(ROWS, "fraction=0.1", "accuracy rare", name) for name in ("CL", "DCL-true"))
+    half = stats.t.ppf(0.975, 5) * stats.sem(dcl)
+    mean, difference = dict(group.lines)["DCL-true"][2:4]
+    assert table.columns[2:4] == [("rare classes", "accuracy (%)"), ("rare classes", "− CL (points)")]
+    assert mean.text == f"{100 * dcl.mean():.1f} ± {100 * half:.1f}"
+    low, high = stats.ttest_rel(dcl, cl).confidence_interval()
+    numbers = [float(text) for text in re.findall(r"[+-]?\d+\.\d+", difference.text.replace("−", "-"))]
+    np.testing.assert_allclose(numbers, [100 * (dcl - cl).mean(), 100 * low, 100 * high], atol=0.051)
+    assert dict(group.lines)["CL"][3].text == ""
+
+
+def test_p_values_are_adjusted_over_the_objectives_of_one_column():
+    chosen = VALUES[(VALUES["dataset"] == "fraction=0.5") & (VALUES["task"] == "knn")]
+    for metric, group in chosen.groupby("metric"):
+        cl = column(ROWS, "fraction=0.5", metric, "CL")
+        others = [name for name in synthetic.GAINS if name != "CL"]
+        p = [stats.ttest_rel(column(ROWS, "fraction=0.5", metric, name), cl).pvalue for name in others]
+        np.testing.assert_allclose(group.set_index("objective").loc[others, "p Holm"], holm(p))
+
+
+def test_a_star_needs_an_adjusted_p_below_5_percent():
+    texts = {
+        (dataset, objective): cells[1].text
+        for dataset, group in zip(("fraction=0.1", "fraction=0.5"), accuracy_table(VALUES, "CL").groups[1::2], strict=True)
+        for objective, cells in group.lines
+    }
+    chosen = VALUES[(VALUES["task"] == "knn") & (VALUES["metric"] == "accuracy")]
+    adjusted = chosen.set_index(["dataset", "objective"])["p Holm"]
+    assert adjusted.lt(0.05).any()
+    for place, text in texts.items():
+        assert ("*" in text) == (adjusted[place] < 0.05)
+
+
+FAR = [0.90, 0.91, 0.92, 0.90, 0.91, 0.92]
+LOW = [0.50, 0.52, 0.51, 0.51, 0.50, 0.52]
+
+
+def test_bold_is_for_the_clearly_best_alone():
+    near = [value + 0.001 for value in LOW]
+    assert bold_of({"CL": LOW, "a": FAR, "b": near}) == ["a"]
+    assert bold_of({"CL": LOW, "a": FAR, "b": [value - 0.004 for value in FAR]}) == []
+    assert bold_of({"CL": FAR, "a": LOW, "b": near}) == ["CL"]
+    assert bold_of({"CL": LOW[:1], "a": FAR[:1]}) == []
+    unsteady = [0.95, 0.45, 0.95, 0.45, 0.45, 0.95]  # its mean lies far above, its difference may be chance
+    assert bold_of({"CL": LOW, "a": unsteady}) == []
+
+
+def test_the_oracle_is_no_method_and_takes_no_bold():
+    values = {"CL": LOW, "a": [0.7, 0.71, 0.72, 0.7, 0.71, 0.72], "Oracle": FAR}
+    assert bold_of(values) == ["Oracle"]
+    assert bold_of(values, oracle="Oracle") == ["a"]
+
+
+def test_where_the_gate_failed_nothing_is_marked():
+    values = {"CL": LOW, "a": FAR, "Oracle": LOW}
+    failed = gate(rows_of(values), "CL", "Oracle", 0.1, **MEASURED)
+    assert bold_of(values, oracle="Oracle", gate=failed) == []
+    table = accuracy_table(compare(rows_of(values), "CL", [KNN], metrics=["accuracy"]), "CL", oracle="Oracle", gate=failed)
+    assert "uninformative at this size" in table.groups[0].title
+    assert "uninformative at this size" in table.notes[-1]
+    assert not any("*" in cell.text for _, cells in table.groups[0].lines for cell in cells)
+
+
+def test_the_table_of_differences_tells_what_could_have_been_seen():
+    table = difference_table(VALUES, "CL")
+    group = next(group for group in table.groups if group.title == "fraction=0.1; kNN, labels=all; accuracy")
+    difference = column(ROWS, "fraction=0.1", "accuracy", "Oracle") - column(ROWS, "fraction=0.1", "accuracy", "CL")
+    cells = [cell.text for cell in dict(group.lines)["Oracle"]]
+    assert cells[0] == "6"
+    assert float(cells[2]) == pytest.approx(100 * difference.std(ddof=1), abs=0.051)
+    assert float(cells[3]) == pytest.approx(280 * difference.std(ddof=1) / 6**0.5, abs=0.051)
+    assert float(cells[6]) == pytest.approx(stats.wilcoxon(difference, method="exact").pvalue, abs=0.0005)
+    assert "CL" not in dict(group.lines)
+
+
+def test_what_is_not_there_is_refused_in_words():
+    with pytest.raises(ValueError, match=r"rows hold no fraction=0\.1, knn, labels=none"):
+        compare(ROWS, "CL", [("knn", "labels=none")])
+
+
+def test_the_csv_holds_the_unrounded_numbers(tmp_path):
+    csv, markdown, latex = save(accuracy_table(VALUES, "CL"), tmp_path / "tables" / "accuracy", "Accuracy")
+    read = pd.read_csv(csv)
+    np.testing.assert_allclose(read["difference"].dropna(), VALUES["difference"].dropna(), rtol=1e-12)
+    assert len(read) == len(VALUES)
+    assert markdown.read_text().startswith("Accuracy\n")
+    assert latex.read_text().startswith(r"\begin{table}")
+
+
+AWKWARD = r"50% & a_b #1 {x} \y ~^ <i> | *"
+TABLE = Table(
+    pd.DataFrame({"value": [1.0]}),
+    [("top", "x"), ("top", "y")],
+    [Group("group_1", [(AWKWARD, [Cell("1 ± 2", bold=True), Cell("[−1, 2]")])])],
+    ["100 % sure."],
+    corner="name",
+)
+
+
+def test_latex_is_escaped():
+    text = to_latex(TABLE, "A_caption")
+    body = text.splitlines()[next(i for i, line in enumerate(text.splitlines()) if "50" in line)]
+    for command in (r"50\% \& a\_b \#1 \{x\}", r"\textbackslash{}y", r"\textasciitilde{}\textasciicircum{}"):
+        assert command in body
+    assert r"\textbf{1 $\pm$ 2} & {}[$-$1, 2] \\" in body
+    assert r"\caption{A\_caption 100 \% sure.}" in text
+    assert r"\multicolumn{2}{c}{top}" in text
+    assert not re.search(r"(?<!\\)[%#]", text)
+
+
+def test_markdown_keeps_its_columns():
+    lines = [line for line in to_markdown(TABLE).splitlines() if line.startswith("|")]
+    assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1
+    assert r"\<i\> \| \*" in lines[-1]
+    assert "**1 ± 2**" in lines[-1]
+    assert pd.read_table(io.StringIO(lines[0]), sep="|").columns[2].strip() == "top: x"
+
+
+def test_any_frame_can_be_shown():
+    frame = pd.DataFrame({"run": ["a", "a"], "value": [0.123456, np.nan], "count": [3, 4]})
+    table = from_frame(frame)
+    assert table.corner == "run"
+    assert [cell.text for group in table.groups for _, cells in group.lines for cell in cells] == [
+        "0.1235",
+        "3",
+        "–",
+        "4",
+    ]
