@@ -28,9 +28,7 @@ class BasicBlock(nn.Module):
         self.bn2 = nn.BatchNorm2d(channels)
         self.downsample = None
         if stride != 1 or in_channels != channels:
-            self.downsample = nn.Sequential(
-                nn.Conv2d(in_channels, channels, 1, stride, bias=False), nn.BatchNorm2d(channels)
-            )
+            self.downsample = nn.Sequential(nn.Conv2d(in_channels, channels, 1, stride, bias=False), nn.BatchNorm2d(channels))
 
     def forward(self, x: Tensor) -> Tensor:
         shortcut = x if self.downsample is None else self.downsample(x)
@@ -39,10 +37,10 @@ class BasicBlock(nn.Module):
 
 
 class ResNet(nn.Module):
-    """A residual network for small images: 3×3 stem without max-pooling, stages of basic blocks, global average.
+    """A residual network for small images: 3×3 stem, no max-pooling, stages of basic blocks, global average.
 
-    The first stage keeps the resolution, each further stage halves it. Weights start as He et al. (2015) give
-    (normal, fan-out), batch norms as the identity: what torchvision does, under the same names.
+    The first stage keeps the resolution, each further stage halves it. Weights start as in He et al. (2015): normal,
+    by fan-out; batch norms start as the identity. Torchvision's start, and its parameter names, are the same.
 
     Args:
         in_channels: channels of the images.
@@ -108,7 +106,7 @@ def build_encoder(name: str, in_channels: int, **options) -> nn.Module:
         options: the encoder's own, such as ``width`` of ``small_resnet``.
 
     Returns:
-        A module that maps float images (B, in_channels, H, W) to features (B, D), with D as its attribute ``dimensions``.
+        A module that maps float images (B, in_channels, H, W) to features (B, D); D is its ``dimensions``.
 
     Raises:
         ValueError: if no encoder has this name.
@@ -123,26 +121,24 @@ def build_encoder(name: str, in_channels: int, **options) -> nn.Module:
 
 
 def forward_flops(encoder: nn.Module, input_shape: Sequence[int]) -> int:
-    """Floating-point operations of a forward pass, for an estimate of time: convolutions and linear layers only.
+    """Floating-point operations of a forward pass, for estimates of time: convolutions and linear layers only.
 
-    A multiply-add counts as two. A training step takes about three times as many (forward, and two products a
-    layer backward). Nothing is computed: only shapes are followed, so a large encoder costs no time or memory.
+    A multiply-add counts as two. A training step takes about three times as many (forward, and two products a layer
+    backward). Nothing is computed: only shapes are followed, so that a large encoder costs no time or memory.
 
     Args:
         encoder: any module; it is left as it was.
         input_shape: of one input, without the batch: (C, H, W).
 
     Example:
-        >>> forward_flops(nn.Conv2d(3, 8, 1, bias=False), (3, 4, 4))      # 2 · 3 · 8 multiply-adds at 16 places
+        >>> forward_flops(nn.Conv2d(3, 8, 1, bias=False), (3, 4, 4))      # 3 · 8 multiply-adds at 16 places
         768
     """
     total = 0
 
     def count(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         nonlocal total
-        products_per_output = math.prod(
-            module.weight.shape[1:]
-        )  # in channels / groups × kernel, or in features
+        products_per_output = math.prod(module.weight.shape[1:])
         total += 2 * products_per_output * output.numel()
 
     shapes_only = copy.deepcopy(encoder).to("meta").eval()

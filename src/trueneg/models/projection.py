@@ -4,9 +4,9 @@ from torch import Tensor, nn
 
 
 class ProjectionHead(nn.Sequential):
-    """Linear → batch norm → ReLU → linear: the two-layer head of SimCLR (Chen et al. 2020), as the DCL code has it.
+    """Linear → batch norm → ReLU → linear: the two-layer head of SimCLR (Chen et al., 2020) as in the DCL code.
 
-    The first linear layer has no bias where batch norm follows (it would be subtracted again). The output is not
+    The first linear layer has no bias where batch norm follows, which would take it away again. The output is not
     normalised: the loss does that.
 
     Args:

@@ -1,8 +1,8 @@
 """Augmentation of whole batches, with parameters of its own for every image.
 
-Two steps. ``draw`` makes the parameters of a whole epoch on the CPU from a generator, so that they are the same wherever the
-images lie; they are moved to the device once. Calling the augmentation applies a slice of them to a batch: every step has a
-fixed shape and none waits for the device, so that it can be compiled or captured.
+Two steps. ``draw`` makes the parameters of a whole epoch on the CPU from a generator, so that they are the same
+wherever the images lie; they are moved to the device once. Calling the augmentation applies a slice of them to a
+batch: every step has a fixed shape and none waits for the device, so that it can be compiled or captured.
 """
 
 import math
@@ -78,7 +78,8 @@ class Identity(Augmentation):
     Example:
         >>> augmentation = Identity(mean=[0.5], std=[0.5])
         >>> parameters = augmentation.draw(2, (1, 1), torch.Generator())
-        >>> augmentation(torch.tensor([0, 255], dtype=torch.uint8).view(2, 1, 1, 1), parameters).flatten().tolist()
+        >>> images = torch.tensor([0, 255], dtype=torch.uint8).view(2, 1, 1, 1)
+        >>> augmentation(images, parameters).flatten().tolist()
         [-1.0, 1.0]
     """
 
@@ -90,21 +91,22 @@ class Identity(Augmentation):
 
 
 class ColorAugmentation(Augmentation):
-    """Crop and resize, flip, colour jitter, greyscale: SimCLR's augmentation, with the strengths of the DCL code.
+    """Crop and resize, flip, colour jitter, greyscale: the augmentation of SimCLR, as strong as in the DCL code.
 
-    In this order: a crop of random area and aspect ratio, resized to the image's size; a horizontal flip with probability 0.5;
-    with probability 0.8 brightness, contrast, saturation and hue in a random order; greyscale with probability 0.2. Given the
-    same parameters it equals torchvision's v2 functions on float images in [0, 1], image by image. (The DCL code works on
-    8-bit images, which round after each operation, and adds a 3×3 blur, which is left out here as in SimCLR on CIFAR-10.)
+    In this order: a crop of random area and aspect ratio, resized to the image's size; a horizontal flip with
+    probability 0.5; with probability 0.8 brightness, contrast, saturation and hue in a random order; greyscale with
+    probability 0.2. Given the same parameters it equals torchvision's v2 functions on float images in [0, 1], image
+    by image. (The DCL code works on 8-bit images, which round after each operation, and adds a 3×3 blur with
+    probability 0.5; there is no blur here.)
 
-    Columns that are off hold what changes nothing: factor 1, hue shift 0. The four ``…_turn`` are the places, 0 to 3, of the
-    operations in the image's order.
+    Parameters that are off hold what changes nothing: factor 1, hue shift 0. The four ``…_turn`` are the places, 0 to
+    3, of the operations in the image's order.
 
     Args:
         mean, std: see ``Augmentation``; three channels.
         scale: smallest and largest area of a crop, as a share of the image's.
         ratio: smallest and largest aspect ratio (width/height) of a crop; its logarithm is uniform.
-        strength: scales the jitter: factors in 1 ± 0.4·strength (never below 0), hue shifts in ± 0.1·strength turns.
+        strength: scales the jitter: factors in 1 ± 0.4·strength (never below 0), hue in ± 0.1·strength turns.
 
     Raises:
         ValueError: if there are not three channels, or the hue would shift by more than half a turn.
@@ -135,17 +137,15 @@ class ColorAugmentation(Augmentation):
         if len(mean) != 3:
             raise ValueError(f"the colour augmentation is for images of 3 channels, these have {len(mean)}")
         if not 0 <= strength <= 5:
-            raise ValueError(
-                f"strength is {strength}, expected 0 to 5: above it, hue would shift by more than half a turn"
-            )
+            raise ValueError(f"strength is {strength}, expected 0 to 5 (at 5, hue shifts by up to half a turn)")
         self.scale, self.ratio = scale, ratio
         self.factor_range, self.hue_range = 0.4 * strength, 0.1 * strength
 
     def draw(self, count: int, size: Sequence[int], generator: torch.Generator) -> Tensor:
         boxes = draw_boxes(count, size, self.scale, self.ratio, generator)
-        flip, jitter, greyscale = torch.rand(3, count, 1, generator=generator) < torch.tensor(
-            [0.5, 0.8, 0.2]
-        ).view(3, 1, 1)
+        flip = torch.rand(count, 1, generator=generator) < 0.5
+        jitter = torch.rand(count, 1, generator=generator) < 0.8
+        greyscale = torch.rand(count, 1, generator=generator) < 0.2
         lowest = max(0.0, 1 - self.factor_range)
         factors = lowest + (1 + self.factor_range - lowest) * torch.rand(count, 3, generator=generator)
         hue = self.hue_range * (2 * torch.rand(count, 1, generator=generator) - 1)
@@ -164,21 +164,22 @@ class ColorAugmentation(Augmentation):
 
 
 class DigitAugmentation(Augmentation):
-    """Small affine maps, contrast, brightness and noise: for digits, whose class a flip would change.
+    """Small affine maps, brightness, contrast and noise: for digits, whose class a flip would change.
 
-    In this order: an affine map about the centre (rotation, shear, scale, translation; bilinear, black outside), brightness and
-    contrast as torchvision has them, Gaussian noise; the result is cut to [0, 1] and normalised.
+    In this order: an affine map about the centre (rotation, shear, scale, translation; bilinear, black outside),
+    brightness and contrast as torchvision has them, Gaussian noise; cut to [0, 1] and normalised.
 
-    The noise is drawn with the other parameters, not on the device: so it is the same on every device. It costs 4·H·W bytes an
+    The noise is drawn with the other parameters, so that it too is the same on every device. It costs 4·H·W bytes an
     image and view, little for digits (0.5 MB an epoch at 8×8). All channels of an image share it.
 
     Args:
-        mean, std: see ``Augmentation``; any number of channels.
-        strength: scales everything: rotation ± 15°, shear ± 10°, scale e^(± 0.15), translation ± 0.1 of the side, brightness
-            and contrast in 1 ± 0.3 (never below 0), and the noise's standard deviation, uniform in 0 … 0.1, all · strength.
+        mean, std: see ``Augmentation``; one channel or three.
+        strength: scales everything: rotation ± 15°, shear ± 10°, scale e^(± 0.15), translation ± 0.1 of the side,
+            brightness and contrast in 1 ± 0.3 (never below 0), and the noise's standard deviation, uniform in
+            0 … 0.1, all · strength.
 
     Raises:
-        ValueError: if the strength is not within 0 and 5, where shears stay well below 90°.
+        ValueError: if the strength is not within 0 and 5; beyond it nothing of a digit remains.
 
     Example:
         >>> augmentation = DigitAugmentation(mean=[0.3], std=[0.4])
@@ -187,22 +188,15 @@ class DigitAugmentation(Augmentation):
         torch.Size([4, 1, 8, 8])
     """
 
-    columns = (
-        "rotation",
-        "shear",
-        "log_scale",
-        "right",
-        "down",
-        "brightness",
-        "contrast",
-    )  # then H·W of noise
+    # Then follow H·W columns of noise.
+    columns = ("rotation", "shear", "log_scale", "right", "down", "brightness", "contrast")
 
     def __init__(self, mean: Sequence[float], std: Sequence[float], strength: float = 1.0) -> None:
         super().__init__(mean, std)
         if not 0 <= strength <= 5:
             raise ValueError(f"strength is {strength}, expected 0 to 5")
         self.strength = strength
-        # Angles in radians, translations in sides, factors as differences from 1; in the order of the columns.
+        # In the order of the columns: angles in radians, translations in sides, factors as differences from 1.
         self.ranges = strength * torch.tensor([math.radians(15), math.radians(10), 0.15, 0.1, 0.1, 0.3, 0.3])
         self.noise = 0.1 * strength
 
@@ -233,9 +227,7 @@ AUGMENTATIONS = {
 }
 
 
-def build_augmentation(
-    settings: Mapping[str, Any], mean: Sequence[float], std: Sequence[float]
-) -> Augmentation:
+def build_augmentation(settings: Mapping[str, Any], mean: Sequence[float], std: Sequence[float]) -> Augmentation:
     """The augmentation that the section ``augmentation`` of a study stands for.
 
     Args:
@@ -254,7 +246,7 @@ def build_augmentation(
     if name not in AUGMENTATIONS:
         raise UserError(f"augmentation.name is {name!r}, expected one of {', '.join(AUGMENTATIONS)}.")
     if name == "none":
-        del options["strength"]  # there is nothing that it could scale
+        options.pop("strength", None)  # there is nothing that it could scale
     try:
         return AUGMENTATIONS[name](mean, std, **options)
     except ValueError as error:
@@ -262,12 +254,7 @@ def build_augmentation(
 
 
 def _unit_range(images: Tensor) -> Tensor:
-    """8-bit values as float32 in [0, 1]. In two steps: dividing bytes is not vectorised, and took 30 times as long on a CPU."""
-    return images.float().mul_(1 / 255)
-
-
-def _unit_range(images: Tensor) -> Tensor:
-    """8-bit values as float32 in [0, 1]. In two steps: dividing bytes is not vectorised, and took 30 times as long on a CPU."""
+    """8-bit values as float32 in [0, 1]; in two steps, as a CPU does not vectorise the division of bytes."""
     return images.float().mul_(1 / 255)
 
 
@@ -280,8 +267,8 @@ def draw_boxes(
 ) -> Tensor:
     """Boxes of random area and aspect ratio, distributed as torchvision's RandomResizedCrop draws them.
 
-    Of ten boxes with uniform area and uniform log aspect ratio, sides rounded to whole pixels, the first that fits inside the
-    image, anywhere in it; where none fits, the largest centred box of a permitted aspect ratio.
+    Of ten boxes with uniform area and uniform log aspect ratio, sides rounded to whole pixels, the first that fits
+    inside the image, anywhere in it; where none fits, the largest centred box of a permitted aspect ratio.
 
     Args:
         count: how many boxes.
@@ -294,7 +281,7 @@ def draw_boxes(
         top, left, height, width in pixels: whole numbers as float64, shape (count, 4).
     """
     rows, columns = size
-    # float64: a product of a float32 below 1 with a whole number could round up to that number, one pixel outside.
+    # float64, lest a number just below 1, times the free pixels, rounds up to a place one pixel too far.
     uniform = torch.rand(4, count, CROP_TRIES, generator=generator, dtype=torch.float64)
     area = rows * columns * (scale[0] + (scale[1] - scale[0]) * uniform[0])
     log_ratio = math.log(ratio[0]) + (math.log(ratio[1]) - math.log(ratio[0])) * uniform[1]
@@ -308,17 +295,16 @@ def draw_boxes(
     chosen = tries[torch.arange(count), first.clamp(max=CROP_TRIES - 1)]
     widest = min(columns, round(rows * ratio[1]))
     highest = min(rows, round(columns / ratio[0]))
-    centred = torch.tensor(
-        [(rows - highest) // 2, (columns - widest) // 2, highest, widest], dtype=torch.float64
-    )
-    return torch.where((first < CROP_TRIES).unsqueeze(1), chosen, centred)
+    centred = [(rows - highest) // 2, (columns - widest) // 2, highest, widest]
+    return torch.where((first < CROP_TRIES).unsqueeze(1), chosen, torch.tensor(centred, dtype=torch.float64))
 
 
 def resized_crop(pixels: Tensor, boxes: Tensor, flip: Tensor, size: Sequence[int] | None = None) -> Tensor:
     """A box of each image, resized and maybe mirrored.
 
-    Bilinear interpolation from the pixels inside the box alone; where the box is larger than the result, over correspondingly
-    wider triangles (antialiasing), as torchvision and Pillow resize. It is separable: rows · image · columnsᵀ.
+    Bilinear interpolation from the pixels inside the box alone; where the box is larger than the result, over
+    accordingly wider triangles (antialiasing), as torchvision and Pillow resize. It is separable: rows · image ·
+    columnsᵀ. On a GPU that is allowed TF32 products, the result is accurate to 1e-3 only.
 
     Args:
         pixels: float32, shape (B, C, H, W).
@@ -340,7 +326,7 @@ def resized_crop(pixels: Tensor, boxes: Tensor, flip: Tensor, size: Sequence[int
 
 
 def _interpolation(start: Tensor, length: Tensor, source: int, target: int, mirrored: Tensor) -> Tensor:
-    """Weights (B, target, source) that resize ``length`` pixels from ``start`` on (both (B, 1)) to ``target`` pixels."""
+    """Weights (B, target, source) that resize ``length`` pixels from ``start`` on, both (B, 1), to ``target``."""
     pixel = torch.arange(source, device=start.device) + 0.5
     place = torch.arange(target, device=start.device) + 0.5
     place = torch.where(mirrored > 0, target - place, place)
@@ -354,9 +340,10 @@ def _interpolation(start: Tensor, length: Tensor, source: int, target: int, mirr
 def jitter_colors(pixels: Tensor, factors: Tensor, hue: Tensor, turns: Tensor) -> Tensor:
     """Brightness, contrast, saturation and hue of each image changed, in an order of its own.
 
-    The first three are blends of the image with black, with its average grey, and with its own greyscale; the result of each
-    is cut to [0, 1]. As hue may come at any place, there are three blends before it and three after it, of which an image uses
-    three in all; the others change nothing. So all images take the same steps, and hue, the dearest, is computed once.
+    The first three are blends of the image with black, with its average grey, and with its own greyscale; the result
+    of each is cut to [0, 1]. As hue may come at any place, there are three blends before it and three after it, of
+    which an image uses three in all; the others change nothing. So all images take the same steps, and hue, the
+    dearest, is computed once.
 
     Args:
         pixels: float32 in [0, 1], shape (B, 3, H, W).
@@ -392,9 +379,9 @@ def _greyscale(pixels: Tensor) -> Tensor:
 def _shift_hue(pixels: Tensor, shift: Tensor) -> Tensor:
     """Colours (B, 3, H, W) with their hue in HSV shifted by some turns (B, 1), modulo 1.
 
-    With value v, chroma c = v − min and hue h in sixths of a turn, from −3 to 3: |h| = 1 + (g + b − r − min)/c, negative where
-    b > g; and back, red is min + c·w(0), green min + c·w(2), blue min + c·w(4), w(k) = clamp(||h − k| − 3| − 1) cut to [0, 1].
-    It is the usual definition sector by sector, without its case distinctions, which are slow on whole planes.
+    With chroma c = max − min and hue h in sixths of a turn, from −3 to 3: |h| = 1 + (g + b − r − min)/c, negative
+    where b > g; and back, red is min + c·w(0), green min + c·w(2), blue min + c·w(4), where w(k) = ||h − k| − 3| − 1
+    cut to [0, 1]. It is the usual definition without its case distinctions, which are slow on whole planes.
     """
     red, green, blue = pixels.unbind(1)
     lowest = torch.minimum(red, green).minimum(blue)
@@ -410,12 +397,12 @@ def _shift_hue(pixels: Tensor, shift: Tensor) -> Tensor:
 def affine_map(pixels: Tensor, parameters: Tensor) -> Tensor:
     """Each image rotated, sheared, scaled and moved; bilinear, black outside.
 
-    The map is translation · rotation · scale · shear about the image's centre, as torchvision's ``affine`` composes it.
+    The map is translation · rotation · scale · shear about the image's centre, as torchvision composes it.
 
     Args:
         pixels: float32, shape (B, C, H, W).
-        parameters: rotation (radians, clockwise as seen), horizontal shear (radians), logarithm of the scale, translation to
-            the right (in widths) and down (in heights), shape (B, 5).
+        parameters: rotation (radians, clockwise as seen), horizontal shear (radians), logarithm of the scale,
+            translation to the right (in widths) and down (in heights), shape (B, 5).
 
     Returns:
         float32, shape (B, C, H, W).

@@ -1,0 +1,133 @@
+"""Encoders equal torchvision's residual networks where there is one, and keep their promises where there is none."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from trueneg.models.image_encoders import ENCODERS, ResNet, build_encoder, forward_flops, small_resnet
+from trueneg.models.projection import ProjectionHead
+
+
+def torchvision_resnet18() -> nn.Module:
+    """ResNet-18 with the stem of its CIFAR form, down to the pooled features."""
+    from torchvision.models import resnet18
+
+    network = resnet18()
+    network.conv1 = nn.Conv2d(3, 64, 3, stride=1, padding=1, bias=False)
+    network.maxpool = nn.Identity()
+    network.fc = nn.Identity()
+    return network
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_resnet18_equals_torchvisions_weights_features_and_gradients(training):
+    torch.manual_seed(0)
+    reference = torchvision_resnet18().double().train(training)
+    encoder = build_encoder("resnet18", in_channels=3).double().train(training)
+    assert list(encoder.state_dict()) == list(reference.state_dict())
+    encoder.load_state_dict(reference.state_dict())
+    images = torch.randn(4, 3, 16, 16, dtype=torch.float64)
+    features, expected = encoder(images), reference(images)
+    torch.testing.assert_close(features, expected, rtol=1e-10, atol=1e-12)
+    features.square().sum().backward()
+    expected.square().sum().backward()
+    for (name, parameter), other in zip(encoder.named_parameters(), reference.parameters(), strict=True):
+        torch.testing.assert_close(parameter.grad, other.grad, rtol=1e-8, atol=1e-10, msg=lambda m, name=name: name + m)
+
+
+def test_resnet18_starts_with_the_spread_of_he():
+    torch.manual_seed(0)
+    encoder = build_encoder("resnet18", in_channels=3)
+    for name, module in encoder.named_modules():
+        if isinstance(module, nn.Conv2d):
+            fan_out = module.out_channels * module.kernel_size[0] * module.kernel_size[1]
+            expected, found = (2 / fan_out) ** 0.5, module.weight.std().item()
+            assert abs(found / expected - 1) < 5 / module.weight.numel() ** 0.5, name
+
+
+@pytest.mark.parametrize(("name", "dimensions"), [("resnet18", 512), ("small_resnet", 64)])
+@pytest.mark.parametrize(("channels", "side"), [(1, 8), (3, 32), (2, 9)])
+def test_every_encoder_takes_any_channels_and_sides(name, dimensions, channels, side):
+    encoder = build_encoder(name, in_channels=channels).eval()
+    features = encoder(torch.randn(2, channels, side, side))
+    assert features.shape == (2, dimensions) == (2, encoder.dimensions)
+
+
+def test_every_registered_encoder_is_tested_here():
+    assert set(ENCODERS) == {"resnet18", "small_resnet"}
+
+
+def test_small_resnet_halves_the_resolution_twice_and_doubles_the_width_twice():
+    encoder = small_resnet(in_channels=1, width=8)
+    shapes = []
+    for stage in (encoder.layer1, encoder.layer2, encoder.layer3):
+        stage.register_forward_hook(lambda module, inputs, output: shapes.append(tuple(output.shape[1:])))
+    encoder(torch.zeros(1, 1, 8, 8))
+    assert shapes == [(8, 8, 8), (16, 4, 4), (32, 2, 2)]
+    assert len(encoder.layer1) == len(encoder.layer2) == len(encoder.layer3) == 1
+
+
+def test_channels_last_changes_nothing_but_speed():
+    torch.manual_seed(0)
+    encoder = small_resnet(in_channels=3, width=8)
+    images = torch.randn(4, 3, 12, 12)
+    expected = encoder(images)
+    encoder.to(memory_format=torch.channels_last)
+    torch.testing.assert_close(encoder(images.contiguous(memory_format=torch.channels_last)), expected)
+
+
+def test_an_unknown_encoder_is_refused_with_the_names_that_exist():
+    with pytest.raises(ValueError, match=r"'resnet19', expected one of resnet18, small_resnet"):
+        build_encoder("resnet19", in_channels=3)
+
+
+def multiply_adds_of_resnet(in_channels: int, widths: tuple[int, ...], blocks: int, side: int) -> int:
+    """Counted by hand from the layer list: kernel area × channels in × channels out × places."""
+    total, before = 9 * in_channels * widths[0] * side**2, widths[0]
+    for stage, width in enumerate(widths):
+        side = side if stage == 0 else side // 2
+        for block in range(blocks):
+            total += 9 * (before * width + width * width) * side**2
+            if block == 0 and (stage > 0 or before != width):
+                total += before * width * side**2
+            before = width
+    return total
+
+
+@pytest.mark.parametrize(("channels", "widths", "blocks", "side"), [(3, (64, 128, 256, 512), 2, 32), (1, (16, 32, 64), 1, 8)])
+def test_forward_flops_are_twice_the_multiply_adds(channels, widths, blocks, side):
+    encoder = ResNet(channels, widths, blocks)
+    expected = 2 * multiply_adds_of_resnet(channels, widths, blocks, side)
+    assert forward_flops(encoder, (channels, side, side)) == expected
+
+
+def test_forward_flops_of_a_head_and_of_grouped_convolutions():
+    assert forward_flops(ProjectionHead(64, hidden=32, out=16), (64,)) == 2 * (64 * 32 + 32 * 16)
+    assert forward_flops(nn.Conv2d(8, 8, 3, padding=1, groups=4), (8, 5, 5)) == 2 * 8 * 2 * 9 * 25
+
+
+def test_forward_flops_leave_the_encoder_as_it_was():
+    encoder = small_resnet(in_channels=3, width=4)
+    before = {name: value.clone() for name, value in encoder.state_dict().items()}
+    forward_flops(encoder, (3, 16, 16))
+    assert encoder.training
+    assert not any(module._forward_hooks for module in encoder.modules())
+    for name, value in encoder.state_dict().items():
+        assert value.device.type == "cpu"
+        torch.testing.assert_close(value, before[name], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("batch_norm", [True, False])
+def test_projection_head_is_linear_norm_relu_linear(batch_norm):
+    torch.manual_seed(0)
+    head = ProjectionHead(6, hidden=5, out=3, batch_norm=batch_norm).double()
+    features = torch.randn(7, 6, dtype=torch.float64)
+    first, last = head[0], head[-1]
+    hidden = features @ first.weight.T
+    if batch_norm:
+        assert first.bias is None
+        hidden = (hidden - hidden.mean(0)) / (hidden.var(0, unbiased=False) + 1e-5).sqrt()
+    else:
+        hidden = hidden + first.bias
+    torch.testing.assert_close(head(features), functional.relu(hidden) @ last.weight.T + last.bias)
