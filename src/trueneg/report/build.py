@@ -53,8 +53,14 @@ TITLES = {
         "The mean over true negatives, estimated and true",
         "What each objective takes for the mean of e^s over true negatives, beside that mean computed with labels.",
     ),
-    "accuracy": ("Accuracy of every objective, with paired differences", "The primary measurement leads; the rest is exploratory."),
-    "differences": ("Every paired difference, with its tests", "The same numbers with their spread and what could have been seen."),
+    "accuracy": (
+        "Accuracy of every objective, with paired differences",
+        "The primary measurement leads; the rest is exploratory.",
+    ),
+    "differences": (
+        "Every paired difference, with its tests",
+        "The same numbers with their spread and what could have been seen.",
+    ),
 }
 
 

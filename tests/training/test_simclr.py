@@ -1,0 +1,124 @@
+"""Runs of one seed share everything but the objective; a run depends on its settings and seed, and on nothing else."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+from tests.studies import tiny_study
+from trueneg.datasets.catalogue import load_source
+from trueneg.datasets.subsets import make_subset
+from trueneg.errors import UserError
+from trueneg.study.reading import load_configuration
+from trueneg.study.runs import runs_of
+from trueneg.training.simclr import SimCLR, channel_statistics
+
+
+@pytest.fixture(scope="module")
+def source():
+    return load_source("digits")
+
+
+def settings_of(objective="CL", **training):
+    study = tiny_study(training=tiny_study()["training"] | training)
+    study = load_configuration({"tiny": study}, "test").studies["tiny"]
+    (run,) = runs_of("tiny", study, "digits", objective, [0])
+    return copy.deepcopy(run.to_json()["settings"])
+
+
+def started(source, objective="CL", seed=0, settings=None, **training):
+    subset = make_subset(source, seed=seed, fraction=0.25, rare_classes=[5, 6, 7, 8, 9], test=0.25)
+    return SimCLR(settings or settings_of(objective, **training), seed, source, subset, torch.device("cpu"))
+
+
+def recorded_views(training):
+    """The views that a run's network is given, batch by batch."""
+    views = []
+    training.network.register_forward_pre_hook(lambda _, given: views.append(given[0].clone()))
+    training.train_epoch()
+    return torch.stack(views)
+
+
+def test_objectives_of_a_seed_share_weights_batches_and_views(source):
+    cl, dcl, other = started(source), started(source, "DCL-true"), started(source, seed=1)
+    for name, value in cl.weights().items():
+        assert torch.equal(value, dcl.weights()[name])
+    assert any(not torch.equal(value, other.weights()[name]) for name, value in cl.weights().items())
+    shared = recorded_views(cl)
+    assert torch.equal(shared, recorded_views(dcl))
+    assert not torch.equal(shared, recorded_views(other)[: len(shared)])
+
+
+def test_the_global_generator_is_neither_read_nor_moved(source):
+    torch.manual_seed(1)
+    first = started(source)
+    torch.manual_seed(2)
+    state = torch.get_rng_state()
+    second = started(source)
+    assert all(torch.equal(value, second.weights()[name]) for name, value in first.weights().items())
+    second.train_epoch()
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_two_epochs_differ_in_order_and_views(source):
+    training = started(source, epochs=2)
+    assert not torch.equal(recorded_views(training)[:2], recorded_views(training)[:2])
+
+
+def test_training_lowers_the_loss_and_reports_every_monitor(source):
+    training = started(source, "DCL-true", epochs=12)
+    rows = [training.train_epoch() for _ in range(12)]
+    assert rows[-1]["loss"] < rows[0]["loss"] - 0.2
+    assert {"share at bound rare", "true mean common", "views_per_second", "learning_rate"} <= set(rows[0])
+
+
+def test_a_study_at_equal_updates_stops_in_the_middle_of_an_epoch(source):
+    training = started(source, settings=settings_of() | {"training": settings_of()["training"] | {"epochs": None, "updates": 15}})
+    assert training.updates_per_epoch == 757 // 64
+    assert training.epochs == 2
+    steps = [len(recorded_views(training)) for _ in range(training.epochs)]
+    assert steps == [11, 4]
+
+
+def test_the_cosine_schedule_ends_near_zero(source):
+    settings = settings_of(epochs=2, schedule="cosine")
+    training = started(source, settings=settings)
+    rates = [training.train_epoch()["learning_rate"] for _ in range(2)]
+    assert rates[0] > rates[1] > 0
+    assert rates[1] < 0.02 * settings["training"]["learning_rate"]
+
+
+def test_class_probabilities_are_each_images_own_or_a_groups(source):
+    subset = make_subset(source, seed=0, fraction=0.25, rare_classes=[5, 6, 7, 8, 9], test=0.25)
+    training = started(source, "DCL-true")
+    labels = source.labels[subset.train]
+    counts = np.bincount(labels)
+    np.testing.assert_allclose(training.class_probability.numpy(), counts[labels] / len(labels), rtol=1e-6)
+    settings = settings_of("DCL-true")
+    settings["objective"]["class_probability"] = "high"
+    assert started(source, settings=settings).loss.estimator.class_probability == pytest.approx(0.2 / 1.25)
+
+
+def test_a_loss_that_is_no_number_stops_the_run_with_the_epoch_and_the_likely_cause(source):
+    training = started(source, learning_rate=1e30, epochs=3)
+    with pytest.raises(UserError, match=r"The loss became nan in epoch \d of 3 .*learning_rate is 1e\+30"):
+        for _ in range(3):
+            training.train_epoch()
+
+
+def test_a_batch_larger_than_the_subset_is_refused(source):
+    with pytest.raises(UserError, match="batch_size is 800, but the subset of seed 0 holds 757 images"):
+        started(source, batch_size=800)
+
+
+def test_channel_statistics_leave_the_official_test_images_out():
+    from trueneg.datasets.images import ImageSource
+
+    images = np.random.default_rng(0).integers(0, 256, (20, 3, 4, 4), dtype=np.uint8)
+    is_test = np.arange(20) >= 15
+    source = ImageSource("random", images, np.zeros(20, np.int64), is_test, ("only",))
+    means, deviations = channel_statistics(source)
+    pixels = images[:15].astype(np.float64) / 255
+    np.testing.assert_allclose(means, pixels.mean(axis=(0, 2, 3)), rtol=1e-12)
+    np.testing.assert_allclose(deviations, pixels.std(axis=(0, 2, 3)), rtol=1e-9)
