@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from tests.studies import tiny_study
-from tests.workflow.conftest import ROOT, new_project, planned_jobs
+from tests.projects import ROOT, new_project, planned_jobs
 from trueneg.study.store import RunStore
 
 pytestmark = pytest.mark.xdist_group("workflow")  # one worker makes the finished project once

@@ -8,12 +8,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
 import yaml
 
-from tests.studies import tiny_study
-
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 PARTS = ("Snakefile", "rules", "workflow", "config", "profiles", "envs", "src")
 
 
@@ -78,18 +75,3 @@ def new_project(path: Path) -> Project:
         else:
             shutil.copy2(ROOT / part, path / part)
     return Project(path)
-
-
-@pytest.fixture(scope="session")
-def finished_project(tmp_path_factory) -> Project:
-    """A project whose tiny study ran to the end; tests work on copies of it."""
-    project = new_project(tmp_path_factory.mktemp("finished") / "project")
-    project.configure(tiny=tiny_study())
-    project.run()
-    return project
-
-
-@pytest.fixture
-def project(finished_project, tmp_path) -> Project:
-    """A copy of the finished project, to be changed."""
-    return finished_project.copy(tmp_path / "project")
