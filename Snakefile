@@ -9,6 +9,9 @@ from snakemake.utils import min_version
 min_version("9.27")
 
 
+report: "workflow/captions/workflow.rst"
+
+
 include: "rules/common.smk"
 include: "rules/data.smk"
 include: "rules/train.smk"

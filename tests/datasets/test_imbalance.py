@@ -36,9 +36,7 @@ def test_rare_classes_keep_their_share_and_the_others_everything(labels, fractio
 @quick
 @given(labels_in_classes(), fractions, fractions, seeds)
 def test_subsets_of_one_seed_are_nested_across_fractions(labels, first, second, seed):
-    smaller, larger = (
-        imbalanced_indices(labels, fraction, [0, 1], seed) for fraction in sorted((first, second))
-    )
+    smaller, larger = (imbalanced_indices(labels, fraction, [0, 1], seed) for fraction in sorted((first, second)))
     assert set(smaller) <= set(larger)
 
 
@@ -46,8 +44,7 @@ def test_subsets_of_one_seed_are_nested_across_fractions(labels, first, second, 
 @given(labels_in_classes(), fractions, seeds)
 def test_a_class_keeps_the_same_images_whichever_other_classes_are_rare(labels, fraction, seed):
     of_class_0 = [
-        [index for index in imbalanced_indices(labels, fraction, rare, seed) if labels[index] == 0]
-        for rare in ([0], [0, 1])
+        [index for index in imbalanced_indices(labels, fraction, rare, seed) if labels[index] == 0] for rare in ([0], [0, 1])
     ]
     assert of_class_0[0] == of_class_0[1]
 
@@ -77,9 +74,7 @@ def test_a_rare_class_without_images_is_refused():
 @quick
 @given(fractions)
 def test_class_probabilities_are_the_papers(fraction):
-    assert class_probabilities(fraction) == pytest.approx(
-        (0.2 * fraction / (1 + fraction), 0.2 / (1 + fraction)), rel=1e-12
-    )
+    assert class_probabilities(fraction) == pytest.approx((0.2 * fraction / (1 + fraction), 0.2 / (1 + fraction)), rel=1e-12)
 
 
 @quick

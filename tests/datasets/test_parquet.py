@@ -95,9 +95,7 @@ def test_images_of_several_sizes_need_a_resolution(tmp_path):
 def test_sizes_are_compared_across_files(tmp_path):
     write(tmp_path / "train.parquet", [encoded(random_images(1, (4, 4, 3))[0])], [0])
     write(tmp_path / "test.parquet", [encoded(random_images(1, (4, 5, 3))[0])], [0])
-    with pytest.raises(
-        UserError, match=r"test.parquet: the image in row 0 .* is 5 × 4 pixels, expected 4 × 4"
-    ):
+    with pytest.raises(UserError, match=r"test.parquet: the image in row 0 .* is 5 × 4 pixels, expected 4 × 4"):
         load(tmp_path)
 
 
@@ -179,9 +177,7 @@ def test_an_unusable_image_is_told_with_its_row(tmp_path, broken, told, row):
 
 
 def test_missing_files_are_told(tmp_path):
-    with pytest.raises(
-        UserError, match=r"dataset.path is missing; source parquet expects a folder with train\*"
-    ):
+    with pytest.raises(UserError, match=r"dataset.path is missing; source parquet expects a folder with train\*"):
         load(None)
     with pytest.raises(UserError, match=r"no train\*.parquet there \(found no such folder\)"):
         load(tmp_path / "nowhere")
@@ -214,9 +210,7 @@ def test_a_damaged_page_is_told_with_what_could_be_read(tmp_path, monkeypatch):
     content = bytearray(path.read_bytes())
     content[content.index(contents[250]) + 20] ^= 1
     path.write_bytes(content)
-    with pytest.raises(
-        UserError, match=r"train.parquet: 200 of 400 images could be read, then the file is damaged"
-    ):
+    with pytest.raises(UserError, match=r"train.parquet: 200 of 400 images could be read, then the file is damaged"):
         load(tmp_path)
 
 
@@ -227,9 +221,7 @@ def test_a_truncated_file_is_told(tmp_path_factory, data):
     write(folder / "train.parquet", map(encoded, random_images(20)), [0] * 20)
     whole = (folder / "train.parquet").read_bytes()
     (folder / "train.parquet").write_bytes(whole[: data.draw(st.integers(0, len(whole) - 1))])
-    with pytest.raises(
-        UserError, match=r"train.parquet: is not a whole parquet file \(truncated or damaged\)"
-    ):
+    with pytest.raises(UserError, match=r"train.parquet: is not a whole parquet file \(truncated or damaged\)"):
         load(folder)
 
 

@@ -24,9 +24,7 @@ def write_parquet(path, count, labels=None, column="img"):
     """`count` rows of one plain blue image."""
     stream = io.BytesIO()
     Image.new("RGB", (32, 32), (0, 0, 255)).save(stream, "PNG")
-    image = pa.scalar(
-        {"bytes": stream.getvalue(), "path": None}, pa.struct({"bytes": pa.binary(), "path": pa.string()})
-    )
+    image = pa.scalar({"bytes": stream.getvalue(), "path": None}, pa.struct({"bytes": pa.binary(), "path": pa.string()}))
     labels = np.arange(count) % 10 if labels is None else labels
     pq.write_table(pa.table({column: pa.repeat(image, count), "label": labels}), path)
 
@@ -128,32 +126,24 @@ def test_parquet_and_layouts_of_cifar10(tmp_path):
     assert source.is_test.sum() == 10_000
     assert source.class_names == cifar10.CLASS_NAMES
     write_parquet(tmp_path / "train.parquet", 31_204)
-    with pytest.raises(
-        UserError, match=r"train.parquet: 31,204 of 50,000 images of the train split of cifar10"
-    ):
+    with pytest.raises(UserError, match=r"train.parquet: 31,204 of 50,000 images of the train split of cifar10"):
         load_source("cifar10", path=tmp_path)
     write_parquet(tmp_path / "train.parquet", 50_000, labels=np.arange(50_000) % 11)
     with pytest.raises(UserError, match=r"train.parquet: the label in row 10 .* is 10, expected 0 to 9"):
         load_source("cifar10", path=tmp_path)
 
 
-@pytest.mark.parametrize(
-    "name", ["cifar-10-batches-py/data_batch_1", "data_batch_1", "cifar-10-python.tar.gz"]
-)
+@pytest.mark.parametrize("name", ["cifar-10-batches-py/data_batch_1", "data_batch_1", "cifar-10-python.tar.gz"])
 def test_pickles_are_refused_unread(tmp_path, name):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_bytes(b"cos\nsystem\n(S'exit 1'\ntR.")
-    with pytest.raises(
-        UserError, match=r"holds the Python version .* never loaded; expected train\*.*download: true"
-    ):
+    with pytest.raises(UserError, match=r"holds the Python version .* never loaded; expected train\*.*download: true"):
         load_source("cifar10", path=tmp_path)
 
 
 @pytest.mark.parametrize("name", ["cifar10", "stl10"])
 def test_missing_and_unknown_layouts_are_told(tmp_path, name):
-    with pytest.raises(
-        UserError, match=f"dataset.path is missing; source {name} expects a folder with train"
-    ):
+    with pytest.raises(UserError, match=f"dataset.path is missing; source {name} expects a folder with train"):
         load_source(name)
     with pytest.raises(UserError, match=r"nowhere: found no such folder; expected .*dataset.download: true"):
         load_source(name, path=tmp_path / "nowhere")
@@ -272,9 +262,7 @@ def test_an_archive_that_cannot_be_unpacked_leaves_nothing(tmp_path, monkeypatch
 
 
 def test_unknown_sources_and_resolutions_are_told():
-    with pytest.raises(
-        UserError, match=r"dataset.source is 'mnist', expected one of digits, cifar10, stl10, parquet"
-    ):
+    with pytest.raises(UserError, match=r"dataset.source is 'mnist', expected one of digits, cifar10, stl10, parquet"):
         load_source("mnist")
     with pytest.raises(UserError, match=r"dataset.resolution is 0"):
         load_source("digits", resolution=0)
@@ -284,31 +272,21 @@ def test_one_line_tells_what_was_read(caplog):
     with caplog.at_level(logging.INFO, logger="trueneg"):
         load_source("digits")
     (line,) = caplog.messages
-    assert line.startswith(
-        "digits: 1,797 images of 1 × 8 × 8 pixels, 10 classes, 0 official test images; read in"
-    )
+    assert line.startswith("digits: 1,797 images of 1 × 8 × 8 pixels, 10 classes, 0 official test images; read in")
 
 
 def test_no_source_imports_torch():
-    code = "import importlib, sys\n" + "".join(
-        f"importlib.import_module({module!r})\n" for module in SOURCES.values()
-    )
-    code += (
-        "import trueneg.datasets.subsets\nsys.exit('torch' in sys.modules or 'torchvision' in sys.modules)"
-    )
+    code = "import importlib, sys\n" + "".join(f"importlib.import_module({module!r})\n" for module in SOURCES.values())
+    code += "import trueneg.datasets.subsets\nsys.exit('torch' in sys.modules or 'torchvision' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_the_catalogue_alone_imports_no_decoder():
-    code = (
-        "import sys, trueneg.datasets.catalogue\nsys.exit('PIL' in sys.modules or 'sklearn' in sys.modules)"
-    )
+    code = "import sys, trueneg.datasets.catalogue\nsys.exit('PIL' in sys.modules or 'sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.skipif(
-    "TRUENEG_CIFAR10" not in os.environ, reason="TRUENEG_CIFAR10 names no folder of real CIFAR-10"
-)
+@pytest.mark.skipif("TRUENEG_CIFAR10" not in os.environ, reason="TRUENEG_CIFAR10 names no folder of real CIFAR-10")
 def test_real_cifar10():
     source = load_source("cifar10", path=os.environ["TRUENEG_CIFAR10"])
     assert source.images.shape == (60_000, 3, 32, 32)

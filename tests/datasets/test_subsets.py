@@ -82,9 +82,7 @@ def test_training_images_of_a_class_are_capped_then_thinned_out(drawn):
         assert available <= arguments["images_per_class"]
     rare = {name if isinstance(name, int) else NAMES.index(name) for name in arguments["rare_classes"]}
     assert subset.rare_classes == tuple(sorted(rare))
-    expected = [
-        max(round(arguments["fraction"] * available), 1) if c in rare else available for c in range(4)
-    ]
+    expected = [max(round(arguments["fraction"] * available), 1) if c in rare else available for c in range(4)]
     assert list(subset.class_counts) == expected
     assert (subset.eta_low, subset.eta_high) == class_probabilities(arguments["fraction"], 4, len(rare))
 
@@ -131,9 +129,7 @@ def test_settings_that_do_not_fit_the_source_are_told(arguments, told):
 
 
 def test_a_class_too_small_to_split_is_told():
-    with pytest.raises(
-        UserError, match="class ant has 2 images outside the official test split, expected at least 3"
-    ):
+    with pytest.raises(UserError, match="class ant has 2 images outside the official test split, expected at least 3"):
         make_subset(source_of(2), seed=0)
 
 

@@ -9,9 +9,7 @@ from trueneg.evaluation.features import extract_features
 
 def encoder_with_state():
     torch.manual_seed(0)
-    encoder = nn.Sequential(
-        nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Dropout(0.5), nn.Flatten(), nn.LazyLinear(5)
-    )
+    encoder = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Dropout(0.5), nn.Flatten(), nn.LazyLinear(5))
     encoder(torch.rand(16, 3, 6, 6))  # running statistics that differ from a batch's own
     return encoder
 
@@ -66,9 +64,7 @@ def test_a_classifier_can_be_trained_on_the_features():
     torch.testing.assert_close(weights.grad, features.sum(0).unsqueeze(1).expand(5, 2))
 
 
-@pytest.mark.parametrize(
-    "images", [torch.zeros(2, 3, 4, 4), torch.zeros(3, 4, 4, dtype=torch.uint8), random_images(0)]
-)
+@pytest.mark.parametrize("images", [torch.zeros(2, 3, 4, 4), torch.zeros(3, 4, 4, dtype=torch.uint8), random_images(0)])
 def test_other_images_are_refused(images):
     with pytest.raises(ValueError, match=r"expected torch.uint8 of shape \(n, C, H, W\)"):
         extract_features(nn.Flatten(), normalise, images)

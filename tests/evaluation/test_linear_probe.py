@@ -67,9 +67,7 @@ def test_a_stacked_tensor_and_a_list_are_the_same_heads():
 def test_the_papers_protocol_is_the_default():
     features, labels = random_head(600, 4, 3, seed=0)
     probes = train_linear_probes([features], [labels], 3, generator_seeds=[1])
-    alone = train_alone(
-        features, labels, 3, 1, epochs=100, batch_size=512, learning_rate=1e-3, weight_decay=1e-6
-    )
+    alone = train_alone(features, labels, 3, 1, epochs=100, batch_size=512, learning_rate=1e-3, weight_decay=1e-6)
     torch.testing.assert_close(probes.weights[0], alone.weight.detach().T, rtol=1e-6, atol=1e-9)
 
 

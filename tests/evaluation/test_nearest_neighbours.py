@@ -17,9 +17,7 @@ def votes_by_the_book(bank, labels, query, k, temperature, classes):
     def cosine(a, b):
         return sum(x * y for x, y in zip(a, b, strict=True)) / (math.hypot(*a) * math.hypot(*b))
 
-    nearest = sorted(
-        ((cosine(row, query), label) for row, label in zip(bank, labels, strict=True)), reverse=True
-    )
+    nearest = sorted(((cosine(row, query), label) for row, label in zip(bank, labels, strict=True)), reverse=True)
     votes = [0.0] * classes
     for similarity, label in nearest[:k]:
         votes[label] += math.exp(similarity / temperature)
@@ -41,9 +39,7 @@ def test_predictions_have_the_most_votes_of_a_naive_loop(data):
     queries = torch.randn(6, dimensions, generator=generator, dtype=torch.float64)
     labels = torch.randint(classes, (count,), generator=generator)
     block = data.draw(st.sampled_from([1, 2 * max(count, k * classes), 2**24]))
-    predictions = weighted_knn(
-        bank, labels, queries, k=k, temperature=temperature, classes=classes, block=block
-    )
+    predictions = weighted_knn(bank, labels, queries, k=k, temperature=temperature, classes=classes, block=block)
     for prediction, query in zip(predictions.tolist(), queries.tolist(), strict=True):
         votes = votes_by_the_book(bank.tolist(), labels.tolist(), query, k, temperature, classes)
         assert votes[prediction] >= max(votes) * (1 - 1e-9)
@@ -56,12 +52,8 @@ def digits():
 
 def test_uniform_weights_agree_with_scikit_learn():
     pixels, labels = digits()
-    reference = KNeighborsClassifier(n_neighbors=15, metric="cosine", algorithm="brute").fit(
-        pixels[:1000], labels[:1000]
-    )
-    predictions = weighted_knn(
-        pixels[:1000], labels[:1000], pixels[1000:], k=15, temperature=math.inf, classes=10
-    )
+    reference = KNeighborsClassifier(n_neighbors=15, metric="cosine", algorithm="brute").fit(pixels[:1000], labels[:1000])
+    predictions = weighted_knn(pixels[:1000], labels[:1000], pixels[1000:], k=15, temperature=math.inf, classes=10)
     # A pixel image may have its 15th and 16th neighbour at the same distance.
     assert (predictions.numpy() == reference.predict(pixels[1000:])).mean() > 0.998
 
@@ -93,9 +85,7 @@ def test_neither_blocks_nor_lengths_change_the_predictions():
 
 def test_the_nearest_wins_at_a_temperature_too_low_for_exponentials():
     bank = torch.tensor([[1.0, 0.0], [0.6, 0.8], [0.6, 0.8]])
-    predictions = weighted_knn(
-        bank, torch.tensor([1, 0, 0]), torch.tensor([[1.0, 0.1]]), k=3, temperature=1e-4, classes=2
-    )
+    predictions = weighted_knn(bank, torch.tensor([1, 0, 0]), torch.tensor([[1.0, 0.1]]), k=3, temperature=1e-4, classes=2)
     assert predictions.tolist() == [1]
 
 

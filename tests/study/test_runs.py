@@ -115,6 +115,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
     path = tmp_path / "a" / "file.txt"
     with written_whole(path) as temporary:
         temporary.write_text("old")
+
     def interrupted():
         with written_whole(path) as temporary:
             temporary.write_text("new, but half")

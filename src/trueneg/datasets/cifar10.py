@@ -67,17 +67,13 @@ def _read_binary(folder: Path, resolution: int | None) -> ImageSource:
     records = np.concatenate([_records(folder / name) for name in BINARY_FILES])
     images = np.ascontiguousarray(records[:, 1:]).reshape(-1, 3, 32, 32)
     is_test = np.arange(len(records)) >= 50_000
-    return ImageSource(
-        "cifar10", resize_images(images, resolution), records[:, 0].astype(np.int64), is_test, CLASS_NAMES
-    )
+    return ImageSource("cifar10", resize_images(images, resolution), records[:, 0].astype(np.int64), is_test, CLASS_NAMES)
 
 
 def _records(file: Path) -> np.ndarray:
     """The records of one file, uint8, shape (10,000, 3,073)."""
     if not file.is_file():
-        raise UserError(
-            f"{file}: is missing, expected the files {', '.join(BINARY_FILES)}; unpack the archive again."
-        )
+        raise UserError(f"{file}: is missing, expected the files {', '.join(BINARY_FILES)}; unpack the archive again.")
     found, expected = file.stat().st_size, IMAGES_PER_FILE * RECORD
     if found != expected:
         raise UserError(

@@ -58,14 +58,10 @@ def decode_images(
             if size is not None and image.size != size:
                 found, expected = ("{} × {}".format(*pair) for pair in (image.size, size))
                 remedy = "State dataset.resolution to have all images resized to one size."
-                raise UnreadableImageError(
-                    position, f"is {found} pixels, expected {expected} as in the first row", remedy
-                )
+                raise UnreadableImageError(position, f"is {found} pixels, expected {expected} as in the first row", remedy)
             if image.mode.startswith(("I", "F")):
                 remedy = "Save the images with 8 bits a channel."
-                raise UnreadableImageError(
-                    position, f"has pixels of mode {image.mode}, expected 8 bits a channel", remedy
-                )
+                raise UnreadableImageError(position, f"has pixels of mode {image.mode}, expected 8 bits a channel", remedy)
             try:
                 image = image.convert(mode)
             except (OSError, SyntaxError, ValueError) as error:
@@ -98,9 +94,7 @@ def resize_images(images: np.ndarray, resolution: int | None) -> np.ndarray:
     def resize(positions: range) -> None:
         for position in positions:
             image = images[position]
-            picture = Image.fromarray(
-                image[0] if len(image) == 1 else np.ascontiguousarray(image.transpose(1, 2, 0))
-            )
+            picture = Image.fromarray(image[0] if len(image) == 1 else np.ascontiguousarray(image.transpose(1, 2, 0)))
             resized[position] = _channels_first(_resized(picture, resolution))
 
     _in_parallel(resize, len(images))
@@ -120,9 +114,7 @@ def _resized(image: Image.Image, resolution: int | None) -> Image.Image:
     if resolution is None or image.size == (resolution, resolution):
         return image
     shrinks = resolution <= min(image.size)
-    return image.resize(
-        (resolution, resolution), Image.Resampling.BOX if shrinks else Image.Resampling.BICUBIC
-    )
+    return image.resize((resolution, resolution), Image.Resampling.BOX if shrinks else Image.Resampling.BICUBIC)
 
 
 def _channels_first(image: Image.Image) -> np.ndarray:

@@ -9,9 +9,7 @@ from trueneg.datasets.images import ImageSource
 from trueneg.errors import UserError
 
 
-def load(
-    path: str | Path | None = None, *, resolution: int | None = None, download: bool = False
-) -> ImageSource:
+def load(path: str | Path | None = None, *, resolution: int | None = None, download: bool = False) -> ImageSource:
     """Digits 0–9 as grey images, their 17 levels 0…16 spread over 0…255.
 
     Args:
@@ -25,9 +23,7 @@ def load(
     from sklearn.datasets import load_digits  # slow to import, and only needed here
 
     if path is not None:
-        raise UserError(
-            f"dataset.path is {str(path)!r}, but source digits comes inside scikit-learn; leave it out."
-        )
+        raise UserError(f"dataset.path is {str(path)!r}, but source digits comes inside scikit-learn; leave it out.")
     digits = load_digits()
     images = np.rint(digits.images * (255 / 16)).astype(np.uint8)[:, None]
     labels = digits.target.astype(np.int64)

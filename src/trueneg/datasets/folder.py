@@ -15,9 +15,7 @@ def required_path(path: str | Path | None, source: str, expected: str) -> Path:
         raise UserError(f"dataset.path is missing; source {source} expects a folder with {expected}.")
     path = Path(path).expanduser()
     if path.exists() and not path.is_dir():
-        raise UserError(
-            f"{path}: is a file, expected a folder with {expected}; point dataset.path at the folder."
-        )
+        raise UserError(f"{path}: is a file, expected a folder with {expected}; point dataset.path at the folder.")
     return path
 
 

@@ -53,9 +53,7 @@ class ImageSource:
                 raise ValueError(f"{name} are {found}, expected {np.dtype(dtype)} of shape ({count},)")
         if count and not (self.labels.min() >= 0 and self.labels.max() < len(self.class_names)):
             found = f"from {self.labels.min()} to {self.labels.max()}"
-            raise ValueError(
-                f"labels go {found}, expected 0 to {len(self.class_names) - 1} (one name a class)"
-            )
+            raise ValueError(f"labels go {found}, expected 0 to {len(self.class_names) - 1} (one name a class)")
         object.__setattr__(self, "checksum", _checksum(self.images, self.labels, self.is_test))
 
 
@@ -89,18 +87,13 @@ def read_source(path: str | Path) -> ImageSource:
         UserError: if the file is missing, is damaged, or does not hold a source.
     """
     if not Path(path).is_file():
-        raise UserError(
-            f"{path}: does not exist, expected a decoded image source; run the step that makes it."
-        )
+        raise UserError(f"{path}: does not exist, expected a decoded image source; run the step that makes it.")
     again = "Remove it to have it made again."
     try:
         if not zipfile.is_zipfile(path):
             raise ValueError("it is no .npz archive, or its end is missing")
         with np.load(path, allow_pickle=False) as archive:
-            content = {
-                key: archive[key]
-                for key in ("name", "images", "labels", "is_test", "class_names", "checksum")
-            }
+            content = {key: archive[key] for key in ("name", "images", "labels", "is_test", "class_names", "checksum")}
         source = ImageSource(
             str(content["name"]),
             content["images"],
@@ -112,7 +105,5 @@ def read_source(path: str | Path) -> ImageSource:
         raise UserError(f"{path}: is not a readable image source ({error}). {again}") from error
     if source.checksum != str(content["checksum"]):
         found, expected = source.checksum[:6], str(content["checksum"])[:6]
-        raise UserError(
-            f"{path}: its content has checksum {found}…, expected {expected}…: it is damaged. {again}"
-        )
+        raise UserError(f"{path}: its content has checksum {found}…, expected {expected}…: it is damaged. {again}")
     return source

@@ -8,9 +8,7 @@ from trueneg.datasets.splits import first_of_each_class
 from trueneg.randomness import seed_for
 
 
-def imbalanced_indices(
-    labels: np.ndarray, fraction: float, rare_classes: Iterable[int], seed: int
-) -> np.ndarray:
+def imbalanced_indices(labels: np.ndarray, fraction: float, rare_classes: Iterable[int], seed: int) -> np.ndarray:
     """Positions of the images that stay when the rare classes are thinned out.
 
     Sample-Specific Debiasing (2023), section 3.1. For one seed the subsets are nested: the images kept at

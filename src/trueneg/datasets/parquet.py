@@ -51,8 +51,7 @@ def split_files(folder: Path, split: str) -> list[Path]:
     shards = [re.search(r"-of-(\d+)\.parquet$", file.name) for file in files]
     if files and all(shards) and len(files) != int(shards[0][1]):
         raise UserError(
-            f"{folder}: holds {len(files)} of the {int(shards[0][1])} files of the {split} split; "
-            "add those that are missing."
+            f"{folder}: holds {len(files)} of the {int(shards[0][1])} files of the {split} split; add those that are missing."
         )
     return files
 
@@ -83,9 +82,7 @@ def read_folder(
     splits = {split: split_files(folder, split) for split in ("train", "test")}
     for split in expected_rows or ("train",):
         if not splits[split]:
-            raise UserError(
-                f"{folder}: no {split}*.parquet there (found {contents(folder)}); expected {LAYOUT}."
-            )
+            raise UserError(f"{folder}: no {split}*.parquet there (found {contents(folder)}); expected {LAYOUT}.")
     rows = {split: sum(map(_row_count, files)) for split, files in splits.items()}
     for split, expected in (expected_rows or {}).items():
         if rows[split] != expected:
@@ -131,9 +128,7 @@ def _read_files(
     return images, labels
 
 
-def _batches(
-    file: Path, class_names: tuple[str, ...] | None
-) -> Iterator[tuple[list[bytes | None], np.ndarray]]:
+def _batches(file: Path, class_names: tuple[str, ...] | None) -> Iterator[tuple[list[bytes | None], np.ndarray]]:
     """Encoded images and checked labels, some thousand rows at a time."""
     parquet = _opened(file)
     column = _image_column(parquet.schema_arrow, file)
@@ -144,13 +139,9 @@ def _batches(
             yield pc.struct_field(batch.column(column), "bytes").to_pylist(), labels
             done += len(batch)
     except BROKEN as error:
-        raise _broken(
-            file, f"{done:,} of {total:,} images could be read, then the file is damaged", error
-        ) from error
+        raise _broken(file, f"{done:,} of {total:,} images could be read, then the file is damaged", error) from error
     if done != total:
-        raise UserError(
-            f"{file}: {done:,} of {total:,} images could be read, then the file ends; get a whole copy."
-        )
+        raise UserError(f"{file}: {done:,} of {total:,} images could be read, then the file ends; get a whole copy.")
 
 
 def _opened(file: Path) -> pq.ParquetFile:
@@ -186,24 +177,18 @@ def _image_column(schema: pa.Schema, file: Path) -> str:
             "struct<bytes: binary, path: string>, and label: int64. Rename the columns."
         )
     kind = schema.field(column).type
-    inner = (
-        kind.field("bytes").type if pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0 else None
-    )
+    inner = kind.field("bytes").type if pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0 else None
     if inner is None or not (pa.types.is_binary(inner) or pa.types.is_large_binary(inner)):
         raise UserError(
             f"{file}: column {column} is {kind}, expected struct<bytes: binary, path: string> with each "
             "image as the content of a PNG or JPEG file."
         )
     if not pa.types.is_integer(schema.field("label").type):
-        raise UserError(
-            f"{file}: column label is {schema.field('label').type}, expected int64: the number of the class."
-        )
+        raise UserError(f"{file}: column label is {schema.field('label').type}, expected int64: the number of the class.")
     return column
 
 
-def _checked_labels(
-    labels: pa.Array, file: Path, first_row: int, class_names: tuple[str, ...] | None
-) -> np.ndarray:
+def _checked_labels(labels: pa.Array, file: Path, first_row: int, class_names: tuple[str, ...] | None) -> np.ndarray:
     """The labels as int64, shape (n,), none missing, negative, or without a class."""
     values = pc.fill_null(labels.cast(pa.int64()), -1).to_numpy()
     wrong = (values < 0) | (values >= len(class_names) if class_names else False)

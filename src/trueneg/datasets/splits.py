@@ -26,9 +26,7 @@ def first_of_each_class(labels: np.ndarray, counts: Mapping[int, int], seed: int
 
     Samples of one seed are nested in the counts.
     """
-    chosen = [
-        order[: counts.get(label, len(order))] for label, order in shuffled_classes(labels, seed).items()
-    ]
+    chosen = [order[: counts.get(label, len(order))] for label, order in shuffled_classes(labels, seed).items()]
     return np.sort(np.concatenate([np.empty(0, np.int64), *chosen]))
 
 

@@ -37,9 +37,7 @@ def load(path: str | Path | None, *, resolution: int | None = None, download: bo
         fetch_archive(URL, MD5, folder, UNPACKED)
         binary = folder / UNPACKED
     if has_parquet:
-        return read_folder(
-            folder, "stl10", resolution=resolution, mode="RGB", class_names=CLASS_NAMES, expected_rows=COUNTS
-        )
+        return read_folder(folder, "stl10", resolution=resolution, mode="RGB", class_names=CLASS_NAMES, expected_rows=COUNTS)
     if binary is not None:
         return _read_binary(binary, resolution)
     raise UserError(
@@ -78,7 +76,5 @@ def _bytes(file: Path, expected: int) -> np.ndarray:
         raise UserError(f"{file}: is missing, expected the files of {UNPACKED}; unpack the archive again.")
     found = file.stat().st_size
     if found != expected:
-        raise UserError(
-            f"{file}: is {found:,} bytes long, expected {expected:,}; unpack or fetch the archive again."
-        )
+        raise UserError(f"{file}: is {found:,} bytes long, expected {expected:,}; unpack or fetch the archive again.")
     return np.fromfile(file, np.uint8)

@@ -93,18 +93,14 @@ def make_subset(
     rare = _class_numbers(source, rare_classes)
     official = bool(source.is_test.any())
     if official and test is not None:
-        raise UserError(
-            f"dataset.test is {test}, but source {source.name} has an official test split; leave it out."
-        )
+        raise UserError(f"dataset.test is {test}, but source {source.name} has an official test split; leave it out.")
     _check_class_sizes(source, needed=2 if official else 3)
     labels = source.labels
 
     if official:
         held_out, remaining = np.flatnonzero(source.is_test), np.flatnonzero(~source.is_test)
     else:
-        held_out, remaining = stratified_split(
-            labels, TEST_FRACTION if test is None else test, seed_for(seed, "test split")
-        )
+        held_out, remaining = stratified_split(labels, TEST_FRACTION if test is None else test, seed_for(seed, "test split"))
     chosen, rest = stratified_split(labels[remaining], validation, seed_for(seed, "validation split"))
     pool = remaining[rest]
     if images_per_class is not None:
@@ -134,9 +130,7 @@ def make_subset(
 
 def _class_numbers(source: ImageSource, classes: Iterable[int | str]) -> tuple[int, ...]:
     names = source.class_names
-    numbers = {name: number for number, name in enumerate(names)} | {
-        number: number for number in range(len(names))
-    }
+    numbers = {name: number for number, name in enumerate(names)} | {number: number for number in range(len(names))}
     unknown = [given for given in classes if given not in numbers]
     if unknown:
         raise UserError(
@@ -145,9 +139,7 @@ def _class_numbers(source: ImageSource, classes: Iterable[int | str]) -> tuple[i
         )
     found = tuple(sorted({numbers[given] for given in classes}))
     if len(found) == len(names):
-        raise UserError(
-            f"dataset.rare_classes names all classes of {source.name}, expected at least one to stay common."
-        )
+        raise UserError(f"dataset.rare_classes names all classes of {source.name}, expected at least one to stay common.")
     return found
 
 
@@ -211,28 +203,19 @@ def read_subsets(path: str | Path) -> dict[int, Subset]:
         UserError: if the file is missing, is damaged, or does not hold subsets.
     """
     if not Path(path).is_file():
-        raise UserError(
-            f"{path}: does not exist, expected the subsets of a data set; run the step that makes them."
-        )
+        raise UserError(f"{path}: does not exist, expected the subsets of a data set; run the step that makes them.")
     try:
         table = pq.read_table(path, page_checksum_verification=True)
         described = json.loads(table.schema.metadata[METADATA])
         seeds, indices, labels = (table.column(name).to_numpy() for name in ("seed", "index", "label"))
         splits = table.column("split").cast(pa.string()).to_numpy(zero_copy_only=False)
-        return {
-            entry["seed"]: _subset(entry, seeds == entry["seed"], splits, indices, labels)
-            for entry in described
-        }
+        return {entry["seed"]: _subset(entry, seeds == entry["seed"], splits, indices, labels) for entry in described}
     except Exception as error:  # a damaged file can raise nearly anything
         reason = " ".join(str(error).split())[:120]
-        raise UserError(
-            f"{path}: is not a readable table of subsets ({reason}). Remove it to have it made again."
-        ) from error
+        raise UserError(f"{path}: is not a readable table of subsets ({reason}). Remove it to have it made again.") from error
 
 
-def _subset(
-    entry: dict, rows: np.ndarray, splits: np.ndarray, indices: np.ndarray, labels: np.ndarray
-) -> Subset:
+def _subset(entry: dict, rows: np.ndarray, splits: np.ndarray, indices: np.ndarray, labels: np.ndarray) -> Subset:
     source_labels = np.full(entry["source_images"], -1, np.int64)
     source_labels[indices[rows]] = labels[rows]
     subset = Subset(

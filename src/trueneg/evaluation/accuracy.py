@@ -36,20 +36,15 @@ def accuracies(
     predictions, labels = np.asarray(predictions), np.asarray(labels)
     if predictions.shape != labels.shape or labels.ndim != 1 or not len(labels):
         raise ValueError(
-            f"predictions have shape {predictions.shape} and labels {labels.shape}, "
-            "expected both (n,) with n of at least 1"
+            f"predictions have shape {predictions.shape} and labels {labels.shape}, expected both (n,) with n of at least 1"
         )
     strangers = sorted({*np.unique(labels).tolist(), *rare_classes} - set(range(len(class_names))))
     if strangers:
         raise ValueError(f"labels or rare_classes hold {strangers}, expected 0 to {len(class_names) - 1}")
     names = ["rare", "common", *class_names]
     if len(set(names)) < len(names):
-        raise ValueError(
-            f"class_names are {list(class_names)}, expected distinct names, none 'rare' or 'common'"
-        )
-    by_class = {
-        label: float((predictions[labels == label] == label).mean()) for label in np.unique(labels).tolist()
-    }
+        raise ValueError(f"class_names are {list(class_names)}, expected distinct names, none 'rare' or 'common'")
+    by_class = {label: float((predictions[labels == label] == label).mean()) for label in np.unique(labels).tolist()}
     groups = {
         "rare": [value for label, value in by_class.items() if label in rare_classes],
         "common": [value for label, value in by_class.items() if label not in rare_classes],

@@ -44,9 +44,7 @@ def tsne(features: np.ndarray, seed: int, perplexity: float = 30, jobs: int = 1)
     """
     features = np.asarray(features, dtype=np.float64)
     if features.ndim != 2 or len(features) < 4 or features.shape[1] < 2:
-        raise ValueError(
-            f"features have shape {features.shape}, expected (n, D) with n of at least 4 and D of at least 2"
-        )
+        raise ValueError(f"features have shape {features.shape}, expected (n, D) with n of at least 4 and D of at least 2")
     if not np.isfinite(features).all():
         raise ValueError("some features are not finite; the encoder's training has diverged")
     if not perplexity >= 1:

@@ -6,9 +6,7 @@ import torch
 from torch import Tensor, nn
 
 
-def extract_features(
-    encoder: nn.Module, normalise: Callable[[Tensor], Tensor], images: Tensor, batch_size: int = 512
-) -> Tensor:
+def extract_features(encoder: nn.Module, normalise: Callable[[Tensor], Tensor], images: Tensor, batch_size: int = 512) -> Tensor:
     """Features of images, without augmentation, dropout or batch statistics.
 
     The encoder runs in evaluation mode; afterwards every module is in the mode that it was in.

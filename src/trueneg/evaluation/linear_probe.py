@@ -36,9 +36,7 @@ class LinearProbes(NamedTuple):
             ValueError: if there is not one set of features a head.
         """
         if len(features) != len(self.weights):
-            raise ValueError(
-                f"{len(features)} sets of features for {len(self.weights)} heads, expected one a head"
-            )
+            raise ValueError(f"{len(features)} sets of features for {len(self.weights)} heads, expected one a head")
         heads = zip(features, self.weights, self.bias, strict=True)
         return torch.stack([torch.addmm(bias, own, weights).argmax(1) for own, weights, bias in heads])
 
@@ -132,9 +130,7 @@ def _train_stacked(features, labels, classes, epochs, batch_size, adam, generato
     all_features, all_labels = features.flatten(0, 1), labels.flatten()
     first_row = torch.arange(heads).unsqueeze(1) * count
     for _ in range(epochs):
-        order = (
-            torch.stack([torch.randperm(count, generator=generator) for generator in generators]) + first_row
-        )
+        order = torch.stack([torch.randperm(count, generator=generator) for generator in generators]) + first_row
         for rows in order.to(features.device).split(batch_size, dim=1):
             batch = all_features.index_select(0, rows.flatten()).unflatten(0, rows.shape)
             # Logits as (H, C, b), so that samples and dimensions, not the few classes, are innermost in both
@@ -161,18 +157,11 @@ def _refuse_bad_heads(features, labels, classes, generator_seeds) -> None:
                 f"{tuple(own_labels.shape)}, expected (n, {dimensions}) and (n,) with n of at least 1"
             )
         if own.dtype not in (torch.float32, torch.float64) or own.dtype != features[0].dtype:
-            raise ValueError(
-                f"head {head}: features are {own.dtype}, expected float32 or float64, alike for all heads"
-            )
+            raise ValueError(f"head {head}: features are {own.dtype}, expected float32 or float64, alike for all heads")
         if not all(extreme.isfinite() for extreme in own.aminmax()):  # one pass, and NaN is both extremes
-            raise ValueError(
-                f"head {head}: some features are not finite; the encoder's training has diverged"
-            )
+            raise ValueError(f"head {head}: some features are not finite; the encoder's training has diverged")
         if own_labels.min() < 0 or own_labels.max() >= classes:
-            raise ValueError(
-                f"head {head}: labels go from {own_labels.min()} to {own_labels.max()}, "
-                f"expected 0 to {classes - 1}"
-            )
+            raise ValueError(f"head {head}: labels go from {own_labels.min()} to {own_labels.max()}, expected 0 to {classes - 1}")
 
 
 def label_subset(labels: np.ndarray, fraction: float, seed: int) -> np.ndarray:

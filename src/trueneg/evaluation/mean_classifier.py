@@ -29,8 +29,7 @@ def class_means(features: Tensor, labels: Tensor, classes: int) -> Tensor:
     """
     if features.dim() != 2 or labels.shape != features.shape[:1] or not len(labels):
         raise ValueError(
-            f"features {tuple(features.shape)} and labels {tuple(labels.shape)}, "
-            "expected (n, D) and (n,) with n of at least 1"
+            f"features {tuple(features.shape)} and labels {tuple(labels.shape)}, expected (n, D) and (n,) with n of at least 1"
         )
     if labels.min() < 0 or labels.max() >= classes:
         raise ValueError(f"labels go from {labels.min()} to {labels.max()}, expected 0 to {classes - 1}")
@@ -66,8 +65,6 @@ def mean_classifier(bank: Tensor, bank_labels: Tensor, queries: Tensor, *, class
         tensor([0])
     """
     if queries.shape[1:] != bank.shape[1:]:
-        raise ValueError(
-            f"bank {tuple(bank.shape)} and queries {tuple(queries.shape)}, expected (n, D) and (m, D)"
-        )
+        raise ValueError(f"bank {tuple(bank.shape)} and queries {tuple(queries.shape)}, expected (n, D) and (m, D)")
     scores = functional.normalize(queries, dim=1) @ class_means(bank, bank_labels, classes).T
     return scores.nan_to_num(nan=-torch.inf).argmax(1)

@@ -72,15 +72,11 @@ def weighted_knn(
             f"queries {tuple(queries.shape)}, expected (n, D), (n,) and (m, D)"
         )
     if not 1 <= k <= len(bank):
-        raise ValueError(
-            f"k is {k}, expected at least 1 and at most {len(bank)}, the number of images in the bank"
-        )
+        raise ValueError(f"k is {k}, expected at least 1 and at most {len(bank)}, the number of images in the bank")
     if not temperature > 0:
         raise ValueError(f"temperature is {temperature}, expected a positive number")
     if bank_labels.min() < 0 or bank_labels.max() >= classes:
-        raise ValueError(
-            f"bank_labels go from {bank_labels.min()} to {bank_labels.max()}, expected 0 to {classes - 1}"
-        )
+        raise ValueError(f"bank_labels go from {bank_labels.min()} to {bank_labels.max()}, expected 0 to {classes - 1}")
     directions = functional.normalize(bank, dim=1)
     memberships = functional.one_hot(bank_labels, classes).to(bank.dtype)
     rows = max(1, block // max(len(bank), k * classes))

@@ -99,8 +99,7 @@ def evaluate_runs(
         pd.concat(trained).to_parquet(path, index=False)
     # A run may have been trained for another study, under other names: here it goes by this study's.
     records = [
-        {**run.record, "study": names["study"], "dataset": names["dataset"], "objective": names["objective"]}
-        for run in encoded
+        {**run.record, "study": names["study"], "dataset": names["dataset"], "objective": names["objective"]} for run in encoded
     ]
     with written_whole(runs) as path:
         path.write_text(json.dumps(records, indent=2) + "\n")
@@ -165,9 +164,7 @@ def _measure(runs: Sequence[EncodedRun], images: ImageSource, settings: Mapping[
             k = effective_k(neighbours["neighbours"], labels)
             for split in SPLITS:
                 queries, _ = run.of(getattr(run.subset, split))
-                vote = weighted_knn(
-                    bank, labels, queries, k=k, temperature=neighbours["temperature"], classes=classes
-                )
+                vote = weighted_knn(bank, labels, queries, k=k, temperature=neighbours["temperature"], classes=classes)
                 yield from _accuracy_rows(run, images, split, "knn", f"labels={pool}", vote)
                 yield _row(run, split, "knn", f"labels={pool}", "neighbours", k)
                 means = mean_classifier(bank, labels, queries, classes=classes)

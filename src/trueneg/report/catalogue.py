@@ -35,6 +35,4 @@ def artefacts_of(figure: str, name: str, study: Study) -> list[str]:
         return []
     wanted = study.figures.embedding
     dataset = wanted.dataset or study.primary.dataset or next(iter(runs.datasets(study)))
-    return [
-        f"results/{name}/artefacts/embedding/{dataset}/{objective}.parquet" for objective in wanted.objectives
-    ]
+    return [f"results/{name}/artefacts/embedding/{dataset}/{objective}.parquet" for objective in wanted.objectives]

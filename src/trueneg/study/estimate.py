@@ -54,9 +54,7 @@ def _source(reading: dict[str, Any], results: Path) -> ImageSource:
     decoded = results / "sources" / f"{source_key(reading)}.npz"
     if decoded.is_file():
         return read_source(decoded)
-    return load_source(
-        reading["source"], path=reading["path"], resolution=reading["resolution"], download=reading["download"]
-    )
+    return load_source(reading["source"], path=reading["path"], resolution=reading["resolution"], download=reading["download"])
 
 
 def _cost(missing: list[tuple[Run, ImageSource, Subset]], store: RunStore) -> str:

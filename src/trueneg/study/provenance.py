@@ -98,9 +98,7 @@ def commit() -> str:
     """The git commit of the package's checkout, with ``+changes`` if files differ from it; ``""`` outside a checkout."""
 
     def git(*arguments: str) -> str:
-        done = subprocess.run(
-            ["git", "-C", str(PACKAGE), *arguments], capture_output=True, text=True, timeout=30, check=True
-        )
+        done = subprocess.run(["git", "-C", str(PACKAGE), *arguments], capture_output=True, text=True, timeout=30, check=True)
         return done.stdout.strip()
 
     try:

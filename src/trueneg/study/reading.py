@@ -217,5 +217,3 @@ def _unknown_dataset(key: str, label: str | None, known: Mapping[str, Any], defa
     if label is not None and label not in known:
         return [f"{key} is {label!r}, expected one of the data sets: {', '.join(known)}."]
     return []
-
-

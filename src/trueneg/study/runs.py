@@ -61,9 +61,7 @@ def written(value: Any) -> str:
 
 def datasets(study: Study) -> dict[str, BaseModel]:
     """Label of each data set of a study, with its resolved settings."""
-    return {
-        label or study.dataset.source: sections["dataset"] for label, sections in _variants({"dataset": study.dataset})
-    }
+    return {label or study.dataset.source: sections["dataset"] for label, sections in _variants({"dataset": study.dataset})}
 
 
 def objectives(study: Study) -> dict[str, dict[str, BaseModel]]:
