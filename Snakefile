@@ -28,9 +28,9 @@ localrules:
     tables,
 
 
+# Everything that the configuration asks for, and the page that shows it.
 rule all:
     default_target: True
-    """Everything that the configuration asks for, and the page that shows it."""
     input:
         "results/index.html",
         plan.figures(),
