@@ -38,9 +38,10 @@ def from_class_frequency(labels: "np.ndarray | Tensor") -> "np.ndarray | Tensor"
 def from_log_likelihood(
     log_p: "np.ndarray | Tensor | float", a: float = 0.2, k: float = 0.35, maximum: float = 0.9
 ) -> "np.ndarray | Tensor":
-    r"""η of a text from its log-likelihood: :math:`\eta = \min(a\, p^k, \mathrm{maximum})` (Sample-Specific Debiasing, 2023).
+    r"""η of a text from its log-likelihood: :math:`\eta = \min(a\, p^k, \mathrm{maximum})`.
 
-    Computed as exp(log a + k·log p), bounded in the exponent: it neither overflows nor underflows to 0.
+    Sample-Specific Debiasing (2023). Computed as exp(log a + k·log p), bounded in the exponent: it neither
+    overflows nor underflows to 0.
 
     Args:
         log_p: natural log of the (pseudo-)likelihood; a number, an array or a tensor.
@@ -70,7 +71,8 @@ def from_log_likelihood(
         values = np.asarray(log_p, dtype=np.float64)
         if np.isnan(values).any():
             raise ValueError(_nan(int(np.isnan(values).sum()), values.size))
-        return np.exp(np.clip(math.log(a) + k * values, math.log(np.finfo(np.float64).tiny), math.log(maximum)))
+        smallest = math.log(np.finfo(np.float64).tiny)
+        return np.exp(np.clip(math.log(a) + k * values, smallest, math.log(maximum)))
     import torch
 
     values = log_p if log_p.is_floating_point() else log_p.double()
@@ -82,7 +84,7 @@ def from_log_likelihood(
 
 def _check_vector(labels: "np.ndarray | Tensor") -> None:
     if labels.ndim != 1 or len(labels) == 0:
-        raise ValueError(f"labels have the shape {tuple(labels.shape)}, expected a vector of at least one class, shape (n,).")
+        raise ValueError(f"labels have the shape {tuple(labels.shape)}, expected a non-empty vector (n,).")
 
 
 def _nan(count: int, total: int) -> str:

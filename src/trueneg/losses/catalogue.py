@@ -1,43 +1,95 @@
 """From an objective's name in a config to its loss: one line an objective."""
 
-from collections.abc import Mapping
-from dataclasses import fields
+import inspect
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
+from torch import nn
+
+from trueneg.losses.bayesian import Bayesian
 from trueneg.losses.contrastive import ContrastiveLoss
-from trueneg.losses.estimators import Debiased, Estimator, Oracle, Uncorrected
+from trueneg.losses.cross_modal import CrossModalLoss, SymmetricInfoNCE
+from trueneg.losses.estimators import Debiased, Estimator, HardNegative, Uncorrected
+from trueneg.losses.explicit import Oracle, Removed, Resampled, Reweighted
+from trueneg.losses.relaxed import RelaxedContrastiveLoss
 
 ESTIMATORS: dict[str, type[Estimator]] = {
     "cl": Uncorrected,
     "dcl": Debiased,
+    "hcl": HardNegative,
+    "bcl": Bayesian,
+    "remove": Removed,
+    "reweight": Reweighted,
+    "resample": Resampled,
     "oracle": Oracle,
+}
+WHOLE_LOSSES: dict[str, Callable[..., nn.Module]] = {
+    "infonce": SymmetricInfoNCE,
+    "reco": RelaxedContrastiveLoss,
+    "oc": partial(RelaxedContrastiveLoss, relaxed=False),
 }
 
 
-def build(objective: Mapping[str, Any], *, temperature: float = 0.5) -> ContrastiveLoss:
+def build(
+    objective: Mapping[str, Any],
+    *,
+    temperature: float = 0.5,
+    directions: str | None = None,
+    chunk_size: int | None = None,
+    gather_distributed: bool = False,
+) -> nn.Module:
     """The loss of an objective.
 
     Args:
         objective: its ``name``, and the parameters of that name.
-        temperature: t of the logits.
+        temperature: t of a :class:`ContrastiveLoss`.
+        directions: None: two views, a :class:`ContrastiveLoss`; ``"text"``, ``"image"`` or ``"both"``: two
+            modalities, a :class:`CrossModalLoss`, whose calls bring their logit scale.
+        chunk_size: as for these losses.
+        gather_distributed: as for these losses.
+
+    Returns:
+        That loss; for the names ``infonce``, ``reco`` and ``oc``, which are no estimators, a loss that is
+        called with the two embeddings and has no other settings than its own.
 
     Raises:
-        ValueError: if the name or a parameter is unknown; the message lists the names with their parameters.
+        ValueError: if the name or a parameter is unknown (the message lists the names with their
+            parameters), or a value is out of its range.
 
     Example:
         >>> build({"name": "dcl", "class_probability": 0.1}, temperature=0.5).estimator
         Debiased(class_probability=0.1, smooth_bound=False)
+        >>> build({"name": "hcl", "beta": 0.5}, directions="text").directions
+        'text'
     """
-    parameters = dict(objective)
-    name = parameters.pop("name", None)
-    known = f"known are {', '.join(f'{each} ({_parameters(ESTIMATORS[each])})' for each in ESTIMATORS)}."
-    if name not in ESTIMATORS:
-        raise ValueError(f"The objective's name is {name!r}; {known}")
-    unknown = sorted(set(parameters) - {field.name for field in fields(ESTIMATORS[name])})
+    values = dict(objective)
+    name = values.pop("name", None)
+    constructors = ESTIMATORS | WHOLE_LOSSES
+    if name not in constructors:
+        raise ValueError(f"The objective's name is {name!r}; known are {_known_names()}.")
+    unknown = sorted(set(values) - set(parameters(name)))
     if unknown:
-        raise ValueError(f"The objective {name!r} has no parameter {', '.join(map(repr, unknown))}; {known}")
-    return ContrastiveLoss(ESTIMATORS[name](**parameters), temperature)
+        raise ValueError(f"The objective {name} has no parameter {', '.join(map(str, unknown))}; known are {_known_names()}.")
+    built = constructors[name](**values)
+    if name in WHOLE_LOSSES:
+        return built
+    options = {"chunk_size": chunk_size, "gather_distributed": gather_distributed}
+    if directions is None:
+        return ContrastiveLoss(built, temperature, **options)
+    return CrossModalLoss(built, directions, **options)
 
 
-def _parameters(estimator: type[Estimator]) -> str:
-    return ", ".join(field.name for field in fields(estimator)) or "no parameters"
+def parameters(name: str) -> dict[str, Any]:
+    """The parameters of a name with their defaults."""
+    constructor = (ESTIMATORS | WHOLE_LOSSES)[name]
+    fixed = constructor.keywords if isinstance(constructor, partial) else {}
+    return {
+        parameter.name: parameter.default
+        for parameter in inspect.signature(constructor).parameters.values()
+        if parameter.name not in fixed
+    }
+
+
+def _known_names() -> str:
+    return ", ".join(f"{name} ({', '.join(parameters(name)) or 'no parameters'})" for name in ESTIMATORS | WHOLE_LOSSES)

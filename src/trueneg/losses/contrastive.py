@@ -1,47 +1,34 @@
 """The two-view contrastive loss (SimCLR's setting) with any estimator of the true-negative mass."""
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from trueneg.losses.estimators import Estimator
-from trueneg.losses.pairs import without_own
-
-
-class ContrastiveTerms(NamedTuple):
-    """A contrastive loss with what it was computed from; A anchors, N negatives, M positives.
-
-    Attributes:
-        loss: scalar, the mean over the anchors.
-        positive: (A, M) logits; the first column is the anchor's own positive.
-        negatives: (A, N) logits.
-        log_negative_mass: (A,) the estimator's log(N·g).
-        at_bound: (A,) bool: log(N·g) is its lower bound, so the anchor's negatives get no gradient.
-    """
-
-    loss: Tensor
-    positive: Tensor
-    negatives: Tensor
-    log_negative_mass: Tensor
-    at_bound: Tensor
+from trueneg.losses.gathering import gathered
+from trueneg.losses.terms import Batch, ContrastiveTerms, contrastive_terms, single_precision
 
 
 class ContrastiveLoss(nn.Module):
-    r"""Two views of each of B samples; each view of a sample is an anchor whose positive is the other view.
+    r"""Two views of each of B samples; each view is an anchor whose positive is the sample's other view.
 
     .. math:: L = \frac{1}{2B} \sum_a -\log \frac{e^{p_a}}{e^{p_a} + N g_a}
 
-    with logits p, u = cosine / temperature, N = 2B − 2 negatives (both views of the other samples), and log(N·g) from the
-    estimator, bounded below by g ≥ e^(−1/temperature), the least that e^u can be. Computed in float32 under autocast.
+    with logits p, u = cosine / temperature, N = 2B − 2 negatives (both views of the other samples), and
+    log(N·g) from the estimator, bounded below by g ≥ e^(−1/temperature), the least that e^u can be.
+    Computed in float32 under autocast, in float64 for float64 embeddings.
 
     Args:
         estimator: how the mass of the true negatives is estimated.
         temperature: t > 0.
+        chunk_size: how many anchors are computed at a time, for batches whose (2B)² logits do not fit;
+            they are computed again in the backward pass. None: all at once.
+        gather_distributed: take the samples of all processes as negatives (``torch.distributed``); every
+            process must have the same B. The loss is the mean over this process's anchors, so that
+            DistributedDataParallel's mean of gradients is the gradient of the whole batch's loss.
 
     Raises:
-        ValueError: if the temperature is not positive.
+        ValueError: if the temperature or the chunk size is not positive.
 
     Example:
         >>> from trueneg.losses import ContrastiveLoss, Debiased
@@ -51,12 +38,23 @@ class ContrastiveLoss(nn.Module):
         0.212
     """
 
-    def __init__(self, estimator: Estimator, temperature: float = 0.5):
+    def __init__(
+        self,
+        estimator: Estimator,
+        temperature: float = 0.5,
+        *,
+        chunk_size: int | None = None,
+        gather_distributed: bool = False,
+    ):
         super().__init__()
         if not temperature > 0:
             raise ValueError(f"temperature is {temperature}, expected a positive number.")
+        if chunk_size is not None and chunk_size < 1:
+            raise ValueError(f"chunk_size is {chunk_size}, expected a positive number of anchors, or None.")
         self.estimator = estimator
         self.temperature = temperature
+        self.chunk_size = chunk_size
+        self.gather_distributed = gather_distributed
 
     def forward(self, z1, z2, class_probability=None, extra_positives=None, labels=None, negative_similarity=None) -> Tensor:
         """The scalar loss; arguments as for :meth:`terms`."""
@@ -73,67 +71,53 @@ class ContrastiveLoss(nn.Module):
     ) -> ContrastiveTerms:
         """The loss and what it was computed from, in one pass and without waiting for the device.
 
-        Anchors are ordered view 1 of samples 0 … B−1, then view 2. An anchor's negatives are the B−1 others of its own view,
-        then the B−1 others of the other view, in the order of the samples.
+        Anchors are ordered view 1 of samples 0 … B−1, then view 2. An anchor's negatives are the B−1 others
+        of its own view, then the B−1 others of the other view, in the order of the samples.
 
         Args:
             z1: (B, D) embeddings of the first views; normalised here.
             z2: (B, D) of the second views.
             class_probability: η, a number or one per sample, shape (B,); overrides the estimator's own.
-            extra_positives: (B, M−1, D) further draws from each sample's class, for the estimator; the numerator keeps the
-                first positive.
+            extra_positives: (B, M−1, D) further draws from each sample's class, for the estimator; the
+                numerator keeps the first positive.
             labels: (B,) class of each sample, for estimators that need labels.
-            negative_similarity: (B, B) known similarity of samples, for estimators that need it.
+            negative_similarity: (B, B) known similarity of samples, for estimators that need it; on several
+                processes (B, G), its columns the samples of all of them.
 
         Raises:
             ValueError: if shapes do not fit, or something is missing that the estimator needs.
         """
-        if z1.dim() != 2 or z1.shape != z2.shape or len(z1) < 2:
-            raise ValueError(
-                f"z1 and z2 have the shapes {tuple(z1.shape)} and {tuple(z2.shape)}, expected the same (B, D) with B of at least 2."
-            )
-        count = len(z1)
-        if isinstance(class_probability, Tensor) and class_probability.dim() > 0:
-            if class_probability.shape != (count,):
-                raise ValueError(
-                    f"class_probability has the shape {tuple(class_probability.shape)}, expected one value per sample: ({count},)."
-                )
-            class_probability = class_probability.repeat(2)
+        if z1.dim() != 2 or z1.shape != z2.shape:
+            raise ValueError(f"z1 and z2 have the shapes {tuple(z1.shape)} and {tuple(z2.shape)}, expected both (B, D).")
+        batch = Batch(class_probability, labels, negative_similarity, self.gather_distributed)
         with torch.autocast(z1.device.type, enabled=False):
-            views = functional.normalize(torch.stack((z1, z2)).to(torch.promote_types(z1.dtype, torch.float32)), dim=-1)
-            first, second = views
-            keys = torch.stack((views, views.flip(0)))  # (anchor's view, own or other, B, D)
-            logits = views[:, None] @ (keys / self.temperature).mT
-            negatives = without_own(logits).transpose(1, 2).reshape(2 * count, 2 * count - 2)
-            positive = ((first * second).sum(-1) / self.temperature).repeat(2)[:, None]
-            if extra_positives is not None:
-                extra = functional.normalize(extra_positives.to(views.dtype), dim=-1)
-                further = torch.einsum("vbd,bmd->vbm", views, extra) / self.temperature
-                positive = torch.cat((positive, further.flatten(0, 1)), dim=1)
-            mass = self.estimator.mass(
-                positive,
-                negatives,
-                class_probability,
+            views = functional.normalize(torch.stack(single_precision(z1, z2)), dim=-1)
+            everyone, rank = gathered(views) if self.gather_distributed else (views[None], 0)
+            keys = everyone.transpose(0, 1).flatten(1, 2) / self.temperature  # (view, G, D)
+            keys = torch.stack((keys, keys.flip(0)))  # (anchor's view, own or other view, G, D)
+
+            def logits(start: int, stop: int) -> Tensor:
+                return views[:, None, start:stop] @ keys.mT
+
+            return contrastive_terms(
+                self.estimator,
+                self._positive(views, extra_positives),
+                logits,
                 -1 / self.temperature,
-                **pairs(self.estimator, count, labels, negative_similarity),
+                batch,
+                rank * len(z1),
+                self.chunk_size,
             )
-            loss = functional.softplus(mass.log - positive[:, 0]).mean()
-        return ContrastiveTerms(loss, positive, negatives, mass.log, mass.at_bound)
 
-
-def pairs(estimator: Estimator, count: int, labels: Tensor | None, negative_similarity: Tensor | None) -> dict[str, Tensor]:
-    """What the estimator needs to know about pairs of samples, for the 2B anchors and their 2B−2 negatives.
-
-    Raises:
-        ValueError: if it is missing or has the wrong shape.
-    """
-    known = {}
-    if estimator.needs_labels:
-        if labels is None or labels.shape != (count,):
-            raise ValueError(f"{type(estimator).__name__} needs labels, one per sample: a tensor of shape ({count},).")
-        known["same_class"] = without_own(labels[:, None] == labels[None, :]).repeat(2, 2)
-    if estimator.needs_similarity:
-        if negative_similarity is None or negative_similarity.shape != (count, count):
-            raise ValueError(f"{type(estimator).__name__} needs negative_similarity, a tensor of shape ({count}, {count}).")
-        known["similarity"] = without_own(negative_similarity).repeat(2, 2)
-    return known
+    def _positive(self, views: Tensor, extra_positives: Tensor | None) -> Tensor:
+        """The (2, B, M) logits of each anchor with its positives."""
+        positive = (views[0] * views[1]).sum(-1).expand(2, -1)[..., None]
+        if extra_positives is not None:
+            if extra_positives.dim() != 3 or extra_positives.shape[::2] != views.shape[1:]:
+                raise ValueError(
+                    f"extra_positives have the shape {tuple(extra_positives.shape)}, expected (B, M−1, D) with "
+                    f"B, D = {tuple(views.shape[1:])}."
+                )
+            extra = functional.normalize(extra_positives.to(views.dtype), dim=-1)
+            positive = torch.cat((positive, torch.einsum("vbd,bmd->vbm", views, extra)), dim=-1)
+        return positive / self.temperature

@@ -1,7 +1,8 @@
-"""Estimators of the true-negative mass N·g: one for each published answer to "how many of the negatives are false?".
+"""Estimators of the true-negative mass N·g: each answers how much of the denominator is true.
 
-For an anchor, ``positive`` holds the logits (scaled similarities) with its positives and ``negatives`` those with the N samples
-drawn from the data. Everything stays in log space, so that a logit scale of 100 is finite in float32.
+For an anchor, ``positive`` holds the logits (scaled similarities) with its positives, ``negatives`` those
+with the N samples drawn from the data. Everything stays in log space: a logit scale of 100 is finite in
+float32.
 """
 
 import math
@@ -17,7 +18,7 @@ class NegativeMass(NamedTuple):
 
     Attributes:
         log: (A,) log(N·g).
-        at_bound: (A,) bool: the estimate was replaced by its lower bound, so the negatives get no gradient.
+        at_bound: (A,) bool: the lower bound took the estimate's place, so the negatives get no gradient.
     """
 
     log: Tensor
@@ -35,9 +36,9 @@ class Estimator:
     needs_labels: ClassVar[bool] = False
     needs_similarity: ClassVar[bool] = False
 
-    def __call__(self, positive: Tensor, negatives: Tensor, class_probability=None, floor=None, **pairs: Tensor) -> Tensor:
+    def __call__(self, positive, negatives, class_probability=None, floor=None, **known: Tensor) -> Tensor:
         """The log of the true-negative mass, shape (A,); arguments as for :meth:`mass`."""
-        return self.mass(positive, negatives, class_probability, floor, **pairs).log
+        return self.mass(positive, negatives, class_probability, floor, **known).log
 
     def mass(
         self,
@@ -52,14 +53,16 @@ class Estimator:
         """The log of the true-negative mass, and where it is a bound.
 
         Args:
-            positive: (A,) or (A, M) logits; the first column is the anchor's own positive, the others are further draws from
-                its class.
+            positive: (A,) or (A, M) logits; the first column is the anchor's own positive, the others are
+                further draws from its class.
             negatives: (A, N) logits.
-            class_probability: η, a number or one per anchor, shape (A,); overrides the estimator's own. Estimators without
-                an η take no notice of it.
-            floor: the log of the lower bound of g, a number or a tensor that broadcasts to (A,); None: no bound.
+            class_probability: η, a number or one per anchor, shape (A,); overrides the estimator's own.
+                Estimators without an η take no notice of it.
+            floor: the log of the lower bound of g, a number or a tensor that broadcasts to (A,);
+                None: no bound. Estimators without a bound take no notice of it.
             same_class: (A, N) bool, whether a negative shares the anchor's class, where ``needs_labels``.
-            similarity: (A, N), how alike a negative and the anchor's positive are known to be, where ``needs_similarity``.
+            similarity: (A, N), how alike a negative and the anchor's positive are known to be, where
+                ``needs_similarity``.
         """
         raise NotImplementedError
 
@@ -76,28 +79,29 @@ class Uncorrected(Estimator):
     """
 
     def mass(self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None) -> NegativeMass:
-        return _unbounded(negatives.logsumexp(-1))
+        return unbounded(negatives.logsumexp(-1))
 
 
 @dataclass
 class Debiased(Estimator):
-    r"""The expected share of false negatives is subtracted.
+    r"""The expected share of false negatives is subtracted: DCL.
 
     .. math:: N g = \max\Bigl(\frac{\sum_n e^{u_n} - N \eta\, \overline{e^{p}}}{1-\eta},\; N e^{b}\Bigr)
 
-    with b = ``floor`` and the mean of e^p over the M positives. Chuang et al. (2020) for one η; Sample-Specific Debiasing
-    (2023), equations 6 to 8, for one per anchor. Without a floor the log of a negative bracket is NaN. At η = 0 the mass is
-    :class:`Uncorrected`'s.
+    with b = ``floor`` and the mean of e^p over the M positives. Chuang et al. (2020) for one η;
+    Sample-Specific Debiasing (2023), equations 6 to 8, for one per anchor. Without a floor the log of a
+    negative bracket is NaN. At η = 0 this is :class:`Uncorrected`.
 
     Args:
-        class_probability: η in [0, 1), the probability that a random sample shares the anchor's class: a number, or a tensor
-            of one per anchor, shape (A,). None: each call brings its own.
-        smooth_bound: experimental; add the bound to the estimate (log-sum-exp) in place of taking the larger one, so that an
-            anchor's negatives keep a gradient until the bracket is negative.
+        class_probability: η in [0, 1), the probability that a random sample shares the anchor's class: a
+            number, or a tensor of one per anchor, shape (A,). None: each call brings its own.
+        smooth_bound: experimental: the log-sum-exp of estimate and bound in place of their maximum, so that
+            an anchor's negatives keep a gradient as long as the bracket is positive.
 
     Raises:
-        ValueError: if a class probability is negative, not below 1 or not finite. A tensor on an accelerator is not looked
-            at, since that would wait for the device: an η outside [0, 1) makes the mass NaN there.
+        ValueError: if a class probability is negative, not below 1 or not finite. The values of a tensor on
+            an accelerator are not looked at, since that would wait for the device: there a wrong η makes
+            the mass NaN.
 
     Example:
         >>> estimator = Debiased(0.1)
@@ -110,78 +114,117 @@ class Debiased(Estimator):
     smooth_bound: bool = False
 
     def __post_init__(self):
-        if self.class_probability is not None:
-            self.class_probability = checked_class_probability(self.class_probability)
+        self.class_probability = checked_class_probability(self.class_probability)
 
     def mass(self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None) -> NegativeMass:
         eta = given_class_probability(class_probability, self.class_probability, negatives)
-        return self._subtract(negatives.logsumexp(-1), positive, negatives.shape[-1], eta, floor)
-
-    def _subtract(self, log_sum: Tensor, positive: Tensor, count: int, eta: Tensor | float, floor) -> NegativeMass:
-        """From the log of the (weighted) sum over all negatives to the mass of the true ones."""
-        if isinstance(eta, float) and eta == 0:
-            return _unbounded(log_sum)
-        # The expected false negatives' part of the sum. Where it is not below 1 the bracket is not positive. The exponent is
-        # capped (far beyond that) because the gradient of an infinite exponential is NaN even where it is not used.
-        log_ratio = _log_mean_exp(positive) - log_sum + math.log(count)
-        share = eta * log_ratio.clamp(max=math.log(torch.finfo(log_sum.dtype).max) - 1).exp()
-        log_rest = math.log1p(-eta) if isinstance(eta, float) else torch.log1p(-eta)
-        if floor is None:
-            return _unbounded(log_sum + torch.log1p(-share) - log_rest)
-        negative = share >= 1
-        estimate = log_sum + torch.log1p(-share.masked_fill(negative, 0)) - log_rest
-        bound = torch.as_tensor(floor, dtype=estimate.dtype, device=estimate.device) + math.log(count)
-        if self.smooth_bound:
-            return NegativeMass(torch.where(negative, bound, torch.logaddexp(estimate, bound)), negative)
-        # At η = 0 nothing was subtracted: a sum of exponentials needs no guard, only rounding could put it below the bound.
-        at_bound = (negative | (estimate < bound)) & (share > 0)
-        return NegativeMass(torch.where(at_bound, bound, estimate), at_bound)
+        log_sum = negatives.logsumexp(-1)
+        return debias(log_sum, positive, negatives.shape[-1], eta, floor, self.smooth_bound)
 
 
 @dataclass
-class Oracle(Estimator):
-    r"""The mass over the negatives that are known to be true ones: what could be gained, never a method.
+class HardNegative(Estimator):
+    r"""As :class:`Debiased`, but near negatives weigh more: HCL.
 
-    .. math:: N g = \sum_{n \in \mathrm{TN}} e^{u_n}
+    .. math:: \sum_n e^{u_n} \;\text{becomes}\; \sum_n w_n e^{u_n},\qquad w_n = e^{\beta u_n} / \overline{e^{\beta u}}
 
-    False negatives are left out. An anchor without a true negative has no mass: its loss is 0, its gradient zero.
-
-    Example:
-        >>> same_class = torch.tensor([[True, False, False]])
-        >>> Oracle()(torch.zeros(1), torch.zeros(1, 3), same_class=same_class).exp().round().tolist()
-        [2.0]
-    """
-
-    needs_labels: ClassVar[bool] = True
-
-    def mass(self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None) -> NegativeMass:
-        if same_class is None:
-            raise ValueError("Oracle needs same_class, (A, N) bool: which negatives share the anchor's class.")
-        return _unbounded(masked_logsumexp(negatives, same_class))
-
-
-def masked_logsumexp(values: Tensor, left_out: Tensor) -> Tensor:
-    """log Σ e^values over the last dimension without the entries left out; −∞ with zero gradient where none is left.
+    Robinson et al. (2021). The weights are normalised by their mean over the anchor's negatives, and
+    gradients flow through them, as in the public code. At β = 0 this is :class:`Debiased`.
 
     Args:
-        values: (A, N).
-        left_out: (A, N) bool.
+        beta: β ≥ 0, the concentration on near negatives.
+        class_probability: η, as for :class:`Debiased`; 0 for hardness without debiasing.
+        smooth_bound: as for :class:`Debiased`.
 
-    Returns:
-        (A,).
+    Raises:
+        ValueError: if β is negative or not finite, or η is outside [0, 1).
+
+    Example:
+        >>> negatives = torch.tensor([[0.0, 2.0]]).log()           # e^u = 0 and 2: the far one has no weight
+        >>> HardNegative(beta=1.0, class_probability=0.0)(torch.zeros(1), negatives).exp().tolist()
+        [4.0]
     """
-    none_left = left_out.all(-1, keepdim=True)
-    # A row of −∞ alone would have a NaN gradient: such a row is summed whole, then replaced.
-    log_sum = values.masked_fill(left_out & ~none_left, -math.inf).logsumexp(-1)
-    return log_sum.masked_fill(none_left.squeeze(-1), -math.inf)
+
+    beta: float = 1.0
+    class_probability: float | Tensor | None = None
+    smooth_bound: bool = False
+
+    def __post_init__(self):
+        if not 0 <= self.beta < math.inf:
+            raise ValueError(f"beta is {self.beta}, expected a finite number of at least 0.")
+        self.class_probability = checked_class_probability(self.class_probability)
+
+    def mass(self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None) -> NegativeMass:
+        eta = given_class_probability(class_probability, self.class_probability, negatives)
+        count = negatives.shape[-1]
+        log_mean_weight = (self.beta * negatives).logsumexp(-1) - math.log(count)
+        log_sum = ((1 + self.beta) * negatives).logsumexp(-1) - log_mean_weight
+        return debias(log_sum, positive, count, eta, floor, self.smooth_bound)
 
 
-def checked_class_probability(value: float | Tensor) -> float | Tensor:
+def debias(
+    log_sum: Tensor,
+    positive: Tensor,
+    count: int,
+    eta: float | Tensor,
+    floor: float | Tensor | None,
+    smooth_bound: bool,
+) -> NegativeMass:
+    """From the sum over all negatives to the mass of the true ones (the equation of :class:`Debiased`).
+
+    Args:
+        log_sum: (A,) log of the (weighted) sum over the negatives.
+        positive: (A,) or (A, M) logits.
+        count: N.
+        eta: η, a float or a tensor that broadcasts to (A,).
+        floor: log of the lower bound of g; None: no bound.
+        smooth_bound: add bound and estimate instead of taking the larger.
+    """
+    if isinstance(eta, float) and eta == 0:
+        return unbounded(log_sum)
+    # The share of the sum that the expected false negatives take; from 1 on the bracket is not positive. Its
+    # exponent is capped far above that: the gradient of an infinite exponential is NaN even where unused.
+    log_ratio = log_mean_exp(positive) - log_sum + math.log(count)
+    share = eta * log_ratio.clamp(max=math.log(torch.finfo(log_sum.dtype).max) - 1).exp()
+    log_rest = math.log1p(-eta) if isinstance(eta, float) else torch.log1p(-eta)
+    if floor is None:
+        return unbounded(log_sum + torch.log1p(-share) - log_rest)
+    negative = share >= 1
+    estimate = log_sum + torch.log1p(-share.masked_fill(negative, 0)) - log_rest
+    bound = floor + math.log(count)
+    if smooth_bound:
+        bound = torch.as_tensor(bound, dtype=estimate.dtype, device=estimate.device)
+        return NegativeMass(torch.where(negative, bound, torch.logaddexp(estimate, bound)), negative)
+    at_bound = negative | (estimate < bound)
+    if isinstance(eta, Tensor):
+        # Where η is 0 nothing was subtracted, and a sum of exponentials needs no guard: only rounding could
+        # put it below the bound, and switch the anchor off.
+        at_bound = at_bound & (eta > 0)
+    return NegativeMass(torch.where(at_bound, bound, estimate), at_bound)
+
+
+def unbounded(log_mass: Tensor) -> NegativeMass:
+    """The mass of an estimator that has no bound."""
+    return NegativeMass(log_mass, torch.zeros_like(log_mass, dtype=torch.bool))
+
+
+def log_mean_exp(positive: Tensor) -> Tensor:
+    """The log of the mean of e^p over the positives: (A,) or (A, M) → (A,)."""
+    if positive.dim() == 1:
+        return positive
+    if positive.shape[-1] == 1:
+        return positive.squeeze(-1)
+    return positive.logsumexp(-1) - math.log(positive.shape[-1])
+
+
+def checked_class_probability(value: float | Tensor | None) -> float | Tensor | None:
     """η itself, if every value lies in [0, 1).
 
     Raises:
-        ValueError: if one does not.
+        ValueError: if one does not. On an accelerator the value becomes NaN instead.
     """
+    if value is None:
+        return None
     if not isinstance(value, Tensor):
         value = float(value)
         if not 0 <= value < 1:  # NaN fails too
@@ -193,8 +236,8 @@ def checked_class_probability(value: float | Tensor) -> float | Tensor:
     if not valid.all():
         wrong = value[~valid]
         raise ValueError(
-            f"class_probability holds {wrong.numel()} of {value.numel()} values outside [0, 1), the first is {wrong[0]:g}; "
-            "expected probabilities of at least 0 and below 1."
+            f"class_probability holds {wrong.numel()} of {value.numel()} values outside [0, 1), the first is "
+            f"{wrong.flatten()[0]:g}; expected probabilities of at least 0 and below 1."
         )
     return value
 
@@ -205,28 +248,13 @@ def given_class_probability(given: float | Tensor | None, own: float | Tensor | 
     Raises:
         ValueError: if there is none, it lies outside [0, 1), or it does not have one value per anchor.
     """
-    if given is None:
-        eta = own
-    else:
-        eta = checked_class_probability(given)
+    eta = own if given is None else checked_class_probability(given)
     if eta is None:
         raise ValueError("class_probability is missing: give it to the estimator, or to each call.")
-    if isinstance(eta, Tensor):
-        if eta.dim() > 1 or (eta.dim() == 1 and eta.shape[0] != negatives.shape[0]):
-            raise ValueError(
-                f"class_probability has the shape {tuple(eta.shape)}, expected one value per anchor: ({negatives.shape[0]},)."
-            )
-        eta = eta.to(dtype=negatives.dtype, device=negatives.device)
-    return eta
-
-
-def _log_mean_exp(positive: Tensor) -> Tensor:
-    if positive.dim() == 1:
-        return positive
-    if positive.shape[-1] == 1:
-        return positive.squeeze(-1)
-    return positive.logsumexp(-1) - math.log(positive.shape[-1])
-
-
-def _unbounded(log_mass: Tensor) -> NegativeMass:
-    return NegativeMass(log_mass, torch.zeros_like(log_mass, dtype=torch.bool))
+    if not isinstance(eta, Tensor):
+        return eta
+    if eta.dim() > 0 and eta.shape != negatives.shape[:1]:
+        raise ValueError(
+            f"class_probability has the shape {tuple(eta.shape)}, expected one value per anchor: ({negatives.shape[0]},)."
+        )
+    return eta.to(dtype=negatives.dtype, device=negatives.device)

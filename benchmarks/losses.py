@@ -1,0 +1,159 @@
+"""Time and memory of the losses beside their peers: lightly's NTXentLoss and OpenCLIP's ClipLoss.
+
+    pip install lightly open_clip_torch
+    python benchmarks/losses.py --threads 2 --table benchmarks/losses.md
+
+All losses of a batch size run in turns in one process, forward and backward, and a median is taken over the turns: what else
+the machine does then falls on all alike. Peak memory is the largest resident size of a process of its own (Linux).
+"""
+
+import argparse
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+from lightly.loss import NTXentLoss
+from open_clip import ClipLoss
+
+from trueneg.losses import (
+    Bayesian,
+    ContrastiveLoss,
+    Debiased,
+    HardNegative,
+    OpenClipLoss,
+    RelaxedContrastiveLoss,
+    Uncorrected,
+)
+
+BATCHES = (64, 512, 4096)
+ESTIMATORS = {
+    "CL": Uncorrected(),
+    "DCL": Debiased(0.1),
+    "HCL": HardNegative(1.0, 0.1),
+    "BCL paper": Bayesian(0.8, 1.0, 0.1),
+    "BCL consistent": Bayesian(0.8, 1.0, 0.1, "consistent"),
+}
+PEAK = """
+import pathlib, re, time, torch
+from trueneg.losses import ContrastiveLoss, Debiased
+torch.set_num_threads({threads})
+z1, z2 = torch.randn(2, {batch}, 128, requires_grad=True)
+loss = ContrastiveLoss(Debiased(0.1), chunk_size={chunk})
+begun = time.perf_counter()
+loss(z1, z2).backward()
+seconds = time.perf_counter() - begun
+# Not ru_maxrss, which a process inherits from the one that started it.
+kibibytes = int(re.search(r"VmHWM:\\s+(\\d+)", pathlib.Path("/proc/self/status").read_text())[1])
+print(kibibytes / 2**20, seconds)
+"""
+
+
+def two_view(batch):
+    """lightly's call at t = 0.5, embeddings of 128 numbers."""
+    z1, z2 = torch.randn(2, batch, 128).unbind()
+    inputs = [z1.requires_grad_(), z2.requires_grad_()]
+    peer = NTXentLoss(temperature=0.5)
+    losses = {name: ContrastiveLoss(estimator, 0.5) for name, estimator in ESTIMATORS.items()}
+    calls = {"lightly NTXentLoss": peer} | losses
+    if batch == max(BATCHES):
+        calls["CL by blocks of 1024"] = ContrastiveLoss(Uncorrected(), 0.5, chunk_size=1024)
+    return {name: lambda loss=loss: loss(z1, z2) for name, loss in calls.items()}, inputs
+
+
+def cross_modal(batch):
+    """OpenCLIP's call at a logit scale of 14, features of 512 numbers."""
+    image, text = (torch.nn.functional.normalize(torch.randn(batch, 512), dim=-1) for _ in range(2))
+    scale = torch.tensor(14.0)
+    inputs = [image.requires_grad_(), text.requires_grad_(), scale.requires_grad_()]
+    losses = {name: OpenClipLoss(estimator) for name, estimator in ESTIMATORS.items()}
+    calls = {"OpenCLIP ClipLoss": ClipLoss()} | losses
+    timed = {name: lambda loss=loss: loss(image, text, scale) for name, loss in calls.items()}
+    reco = RelaxedContrastiveLoss()
+    return timed | {"ReCo": lambda: reco(image, text)}, inputs
+
+
+def medians(calls, inputs, seconds):
+    """Milliseconds of each call with its backward pass, in turns for this long (three turns at least)."""
+    taken = {name: [] for name in calls}
+    for call in calls.values():
+        call().backward()
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(taken[next(iter(taken))]) < 3:
+        for name, call in calls.items():
+            for each in inputs:
+                each.grad = None
+            begun = time.perf_counter()
+            call().backward()
+            taken[name].append(1000 * (time.perf_counter() - begun))
+    return {name: statistics.median(times) for name, times in taken.items()}
+
+
+def table(title, make, seconds):
+    columns = {batch: medians(*make(batch), seconds) for batch in BATCHES}
+    names = list(columns[BATCHES[-1]])
+    lines = [f"## {title}", "", "| | " + " | ".join(f"B = {batch:,}" for batch in BATCHES) + " |"]
+    lines.append("|---|" + "---|" * len(BATCHES))
+    for name in names:
+        cells = []
+        for batch in BATCHES:
+            times = columns[batch]
+            peer = times[names[0]]
+            cells.append(f"{times[name]:,.2f} ms ({times[name] / peer:.2f}×)" if name in times else "")
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return [*lines, ""]
+
+
+def peaks(threads, batch=16_384):
+    lines = [
+        f"## Peak memory, two views, DCL, B = {batch:,}, D = 128, by blocks",
+        "",
+        "| chunk_size | peak of the process, torch included | seconds |",
+        "|---|---|---|",
+    ]
+    for chunk in (256, 1024):
+        code = PEAK.format(threads=threads, batch=batch, chunk=chunk)
+        finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        gibibytes, seconds = map(float, finished.stdout.split())
+        lines.append(f"| {chunk} | {gibibytes:.2f} GiB | {seconds:.0f} |")
+    note = (
+        "Smaller blocks can need more: below 32 MiB an array comes from glibc's heap, which fragments; above, it is mapped "
+        "and given back. `MALLOC_MMAP_THRESHOLD_=1000000` in the environment maps small ones too, and is slower."
+    )
+    return [*lines, "", note, ""]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=20.0, help="for each batch size of each table")
+    parser.add_argument("--table", type=Path, help="where to write the table, in Markdown")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    torch.manual_seed(0)
+    versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "lightly", "open_clip_torch"))
+    lines = [
+        "# The losses beside their peers",
+        "",
+        "Median of turns in one process, forward and backward, float32, with the ratio to the peer. Below 1 is faster.",
+        "",
+        f"* Command: `python benchmarks/losses.py --threads {arguments.threads} --seconds {arguments.seconds:g}`",
+        f"* Versions: Python {platform.python_version()}, {versions}",
+        f"* Machine: {platform.machine()} CPU, {arguments.threads} thread(s), {torch.backends.cpu.get_cpu_capability()}",
+        "",
+        *table("Two views, t = 0.5, D = 128", two_view, arguments.seconds),
+        *table("Two modalities, logit scale 14, D = 512", cross_modal, arguments.seconds),
+        *peaks(arguments.threads),
+    ]
+    text = "\n".join(lines)
+    print(text)
+    if arguments.table:
+        arguments.table.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

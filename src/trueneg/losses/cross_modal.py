@@ -1,0 +1,239 @@
+"""Contrastive losses between two modalities (CLIP's setting) with any estimator of the true-negative mass."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from trueneg.losses.estimators import Estimator, Uncorrected
+from trueneg.losses.gathering import gathered
+from trueneg.losses.terms import Batch, ContrastiveTerms, contrastive_terms, single_precision
+
+DIRECTIONS = {"text": ("text",), "image": ("image",), "both": ("text", "image")}
+
+
+class CrossModalLoss(nn.Module):
+    r"""B pairs of a text and an image; an anchor's positive is its partner, its negatives the others' partners.
+
+    .. math:: L = \frac{1}{A} \sum_a -\log \frac{e^{p_a}}{e^{p_a} + N g_a}
+
+    with logits p, u = logit scale × similarity, N = B − 1 negatives, and log(N·g) from the estimator, bounded
+    below by g ≥ e^(−logit scale). Computed in float32 under autocast, in float64 for float64 input.
+
+    Args:
+        estimator: how the mass of the true negatives is estimated.
+        directions: ``"text"``: texts are the anchors, images the negatives (Sample-Specific Debiasing, 2023);
+            ``"image"``: the reverse; ``"both"``: the mean of the two (CLIP).
+        bound_gradient: let the bound carry gradient to a learned logit scale. Not by default: the bound is a
+            guard, and every anchor at the bound would push the scale up.
+        chunk_size: how many anchors are computed at a time, computed again in the backward pass. It saves
+            most with :meth:`of_features`, where the B² similarities are never held. None: all at once.
+        gather_distributed: take the samples of all processes as negatives, in :meth:`of_features` only; the
+            loss is the mean over this process's anchors.
+
+    Raises:
+        ValueError: if ``directions`` is unknown or the chunk size is not positive.
+
+    Example:
+        >>> from trueneg.losses import CrossModalLoss, Debiased
+        >>> loss = CrossModalLoss(Debiased(0.1), directions="text")
+        >>> round(loss(torch.eye(8), logit_scale=1.0).item(), 3)     # log(1 + (7 − 0.1·7·e) / 0.9 / e)
+        1.126
+    """
+
+    def __init__(
+        self,
+        estimator: Estimator,
+        directions: str = "both",
+        *,
+        bound_gradient: bool = False,
+        chunk_size: int | None = None,
+        gather_distributed: bool = False,
+    ):
+        super().__init__()
+        if directions not in DIRECTIONS:
+            raise ValueError(f"directions is {directions!r}, expected one of {', '.join(DIRECTIONS)}.")
+        if chunk_size is not None and chunk_size < 1:
+            raise ValueError(f"chunk_size is {chunk_size}, expected a positive number of anchors, or None.")
+        self.estimator = estimator
+        self.directions = directions
+        self.bound_gradient = bound_gradient
+        self.chunk_size = chunk_size
+        self.gather_distributed = gather_distributed
+
+    def forward(self, similarity, logit_scale, class_probability=None, negative_similarity=None, labels=None) -> Tensor:
+        """The scalar loss; arguments as for :meth:`terms`."""
+        return self.terms(similarity, logit_scale, class_probability, negative_similarity, labels).loss
+
+    def terms(
+        self,
+        similarity: Tensor,
+        logit_scale: float | Tensor,
+        class_probability: float | Tensor | None = None,
+        negative_similarity: Tensor | None = None,
+        labels: Tensor | None = None,
+    ) -> ContrastiveTerms:
+        """The loss and what it was computed from; anchors are ordered texts, then images.
+
+        Args:
+            similarity: (B, B) unscaled s(text_i, image_j) in [−1, 1].
+            logit_scale: what similarities are multiplied with; a number or a scalar tensor.
+            class_probability: η, a number or one per pair, shape (B,); overrides the estimator's own.
+            negative_similarity: (B, B) how alike pairs i and j are known to be (symmetric), for estimators
+                that need it.
+            labels: (B,) class of each pair, for estimators that need labels.
+
+        Raises:
+            ValueError: if shapes do not fit, or something is missing that the estimator needs.
+        """
+        if similarity.dim() != 2 or similarity.shape[0] != similarity.shape[1]:
+            raise ValueError(f"similarity has the shape {tuple(similarity.shape)}, expected (B, B).")
+        if self.gather_distributed:
+            raise ValueError("similarity holds one process's samples; gather_distributed needs of_features.")
+        with torch.autocast(similarity.device.type, enabled=False):
+            scaled = single_precision(similarity)[0] * self._scalar(logit_scale)
+            batch = Batch(class_probability, labels, negative_similarity)
+            return self._of_matrix(scaled, self._floor(logit_scale), batch)
+
+    def of_features(
+        self,
+        text_features: Tensor,
+        image_features: Tensor,
+        logit_scale: float | Tensor,
+        class_probability: float | Tensor | None = None,
+        negative_similarity: Tensor | None = None,
+        labels: Tensor | None = None,
+    ) -> ContrastiveTerms:
+        """As :meth:`terms`, from features whose inner product is the similarity.
+
+        Args:
+            text_features: (B, D), of length 1 each for a cosine similarity; not normalised here.
+            image_features: (B, D), likewise.
+            logit_scale: as for :meth:`terms`.
+            class_probability: as for :meth:`terms`.
+            negative_similarity: as for :meth:`terms`; on several processes (B, G), its columns the samples of
+                all of them.
+            labels: as for :meth:`terms`.
+
+        Raises:
+            ValueError: if shapes do not fit, or something is missing that the estimator needs.
+        """
+        if text_features.dim() != 2 or text_features.shape != image_features.shape:
+            raise ValueError(
+                f"text_features and image_features have the shapes {tuple(text_features.shape)} and "
+                f"{tuple(image_features.shape)}, expected both (B, D)."
+            )
+        with torch.autocast(text_features.device.type, enabled=False):
+            text, image = single_precision(text_features, image_features)
+            scale, floor = self._scalar(logit_scale), self._floor(logit_scale)
+            batch = Batch(class_probability, labels, negative_similarity, self.gather_distributed)
+            if self.chunk_size is None and not self.gather_distributed:
+                # One product for both directions; the scale multiplies what is smaller, features or logits.
+                small = len(text) < text.shape[1]
+                matrix = (text @ image.mT) * scale if small else (text * scale) @ image.mT
+                return self._of_matrix(matrix, floor, batch)
+            text = text * scale
+            pair = torch.stack((text, image))
+            everyone, rank = gathered(pair) if self.gather_distributed else (pair[None], 0)
+            sides = [("text", "image").index(name) for name in DIRECTIONS[self.directions]]
+            anchors = torch.stack([pair[side] for side in sides])
+            keys = torch.stack([everyone[:, 1 - side].flatten(0, 1) for side in sides])
+
+            def logits(start: int, stop: int) -> Tensor:
+                return (anchors[:, start:stop] @ keys.mT)[:, None]
+
+            return contrastive_terms(
+                self.estimator,
+                (text * image).sum(-1).expand(len(sides), -1)[..., None],
+                logits,
+                floor,
+                batch,
+                rank * len(text),
+                self.chunk_size,
+            )
+
+    def _of_matrix(self, matrix: Tensor, floor: float | Tensor, batch: Batch) -> ContrastiveTerms:
+        """From the (B, B) logits of all texts with all images."""
+        # The transpose is copied by itself: stacking it as a view takes four times as long.
+        views = {"text": matrix, "image": matrix.mT}
+        sides = torch.stack([views[name].contiguous() for name in DIRECTIONS[self.directions]])
+        positive = matrix.diagonal().expand(len(sides), -1)[..., None]
+
+        def logits(start: int, stop: int) -> Tensor:
+            return sides[:, None, start:stop]
+
+        return contrastive_terms(self.estimator, positive, logits, floor, batch, chunk_size=self.chunk_size)
+
+    @staticmethod
+    def _scalar(logit_scale: float | Tensor) -> float | Tensor:
+        return logit_scale.reshape(()) if isinstance(logit_scale, Tensor) else logit_scale
+
+    def _floor(self, logit_scale: float | Tensor) -> float | Tensor:
+        scale = self._scalar(logit_scale)
+        return -scale.detach() if isinstance(scale, Tensor) and not self.bound_gradient else -scale
+
+
+class LogitScale(nn.Module):
+    """A learned logit scale, the inverse of a temperature; kept at or below a maximum as CLIP does.
+
+    The parameter is the scale's logarithm. It is itself set back to the maximum, rather than its value
+    clamped, so that its gradient can lower it again.
+
+    Args:
+        initial: the scale at the beginning.
+        maximum: its largest value.
+
+    Raises:
+        ValueError: unless 0 < initial ≤ maximum.
+
+    Example:
+        >>> round(LogitScale(initial=14.0)().item(), 3)
+        14.0
+    """
+
+    def __init__(self, initial: float = 1 / 0.07, maximum: float = 100.0):
+        super().__init__()
+        if not 0 < initial <= maximum:
+            raise ValueError(f"initial is {initial:g}, expected a positive number of at most {maximum:g}.")
+        self.log_scale = nn.Parameter(torch.tensor(math.log(initial)))
+        self.log_maximum = math.log(maximum)
+
+    def forward(self) -> Tensor:
+        """The scale, a scalar tensor."""
+        with torch.no_grad():
+            self.log_scale.clamp_(max=self.log_maximum)
+        return self.log_scale.exp()
+
+
+class SymmetricInfoNCE(nn.Module):
+    r"""InfoNCE in both directions with a learned logit scale: CLIP's loss (Radford et al., 2021).
+
+    .. math:: L = \frac{1}{2B} \sum_i \Bigl(-\log \frac{e^{\gamma c_{ii}}}{\sum_j e^{\gamma c_{ij}}}
+              -\log \frac{e^{\gamma c_{ii}}}{\sum_j e^{\gamma c_{ji}}}\Bigr)
+
+    Args:
+        initial_logit_scale: γ at the beginning.
+        maximum_logit_scale: its largest value.
+
+    Raises:
+        ValueError: unless 0 < initial ≤ maximum.
+
+    Example:
+        >>> loss = SymmetricInfoNCE(initial_logit_scale=14.0)
+        >>> round(loss(torch.eye(8), torch.eye(8)).item(), 6)        # log(1 + 7·e^−14)
+        6e-06
+        >>> [name for name, _ in loss.named_parameters()]
+        ['logit_scale.log_scale']
+    """
+
+    def __init__(self, initial_logit_scale: float = 1 / 0.07, maximum_logit_scale: float = 100.0):
+        super().__init__()
+        self.logit_scale = LogitScale(initial_logit_scale, maximum_logit_scale)
+        self.loss = CrossModalLoss(Uncorrected(), directions="both")
+
+    def forward(self, u: Tensor, v: Tensor) -> Tensor:
+        """The scalar loss of (B, D) embeddings of the two modalities, normalised here."""
+        with torch.autocast(u.device.type, enabled=False):
+            u, v = (functional.normalize(each, dim=-1) for each in single_precision(u, v))
+        return self.loss.of_features(u, v, self.logit_scale()).loss

@@ -1,0 +1,163 @@
+"""The losses as the papers print them: loops over numbers, one anchor at a time, nothing in log space.
+
+A number is a scalar float64 tensor, so that autograd gives each loop's own gradient. Nothing is shared with
+``trueneg.losses``.
+"""
+
+import math
+from itertools import pairwise
+
+import torch
+
+
+def exp_sum(logits):
+    total = 0.0
+    for logit in logits:
+        total = total + torch.exp(logit)
+    return total
+
+
+def uncorrected(positives, negatives):
+    return exp_sum(negatives)
+
+
+def bracket(weighted_sum, positives, count, eta):
+    """Equation 6 of the sample-specific paper, times N."""
+    return (weighted_sum - count * eta * exp_sum(positives) / len(positives)) / (1 - eta)
+
+
+def debiased(positives, negatives, eta, floor):
+    count = len(negatives)
+    estimate = bracket(exp_sum(negatives), positives, count, eta)
+    bound = count * torch.exp(torch.as_tensor(floor, dtype=torch.float64))
+    return estimate if estimate > bound else bound
+
+
+def smoothly_debiased(positives, negatives, eta, floor):
+    estimate = bracket(exp_sum(negatives), positives, len(negatives), eta)
+    bound = len(negatives) * math.exp(floor)
+    return estimate + bound if estimate > 0 else torch.tensor(bound, dtype=torch.float64)
+
+
+def hard_negative(positives, negatives, eta, floor, beta):
+    count = len(negatives)
+    importance = [torch.exp(beta * u) for u in negatives]
+    mean = sum(importance) / count
+    weighted = sum(w * torch.exp(u) for w, u in zip(importance, negatives, strict=True)) / mean
+    estimate = bracket(weighted, positives, count, eta)
+    bound = count * math.exp(floor)
+    return estimate if estimate > bound else torch.tensor(bound, dtype=torch.float64)
+
+
+def share_at_most(negatives, value):
+    """Equation 1 of BCL."""
+    return sum(1 for other in negatives if other.item() <= value.item()) / len(negatives)
+
+
+def recovered(mixture, alpha, eta):
+    """F with F_u(F) = mixture, by bisection: F_u = τ⁻·F_TN + τ⁺·F_FN rises from 0 at 0 to 1 at 1."""
+    low, high = 0.0, 1.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        true = alpha * (1 - (1 - middle) ** 2) + (1 - alpha) * middle**2
+        false = (1 - alpha) * (1 - (1 - middle) ** 2) + alpha * middle**2
+        if (1 - eta) * true + eta * false < mixture:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def bayesian(positives, negatives, eta, alpha, beta, form):
+    count, true_prior = len(negatives), 1 - eta
+    weights = []
+    for value in negatives:
+        share = share_at_most(negatives, value)
+        if form != "paper":
+            share = recovered(share, alpha, eta)
+        if form == "released":
+            first, second = 2 * (1 - share), 2 * share
+            true = alpha * first + (1 - alpha) * second
+            false = (1 - alpha) * first + alpha * second
+            hard = (alpha * (1 - beta) * first + (1 - alpha) * beta * second) / (alpha * (1 - beta) + (1 - alpha) * beta)
+            weights.append(hard / (true_prior * true + eta * false))
+        else:
+            numerator = alpha * true_prior + (1 - 2 * alpha) * share * true_prior
+            denominator = alpha * true_prior + (1 - alpha) * eta + (1 - 2 * alpha) * share * (true_prior - eta)
+            weights.append(numerator / denominator * torch.exp(beta * value))
+    if form != "released":
+        mean = sum(weights) / count
+        weights = [weight / mean for weight in weights]
+    return sum(weight * torch.exp(value) for weight, value in zip(weights, negatives, strict=True))
+
+
+def oracle(positives, negatives, same_class):
+    return exp_sum(u for u, same in zip(negatives, same_class, strict=True) if not same)
+
+
+def removed(positives, negatives, similarity, threshold):
+    return exp_sum(u for u, s in zip(negatives, similarity, strict=True) if float(s) <= threshold)
+
+
+def reweighted(positives, negatives, similarity, exponent):
+    weights = [(1 - max(0.0, float(s))) ** exponent for s in similarity]
+    mean = sum(weights) / len(weights)
+    return sum(w / mean * torch.exp(u) for w, u in zip(weights, negatives, strict=True))
+
+
+def anchor_loss(positive, mass):
+    return -torch.log(torch.exp(positive) / (torch.exp(positive) + mass))
+
+
+def cosine(a, b):
+    return (a * b).sum() / (a.square().sum().sqrt() * b.square().sum().sqrt())
+
+
+def two_view_loss(mass, z1, z2, temperature, extra_positives=None):
+    """Mean over 2B anchors; ``mass(sample, positives, negatives, others)`` with the samples of the negatives."""
+    views, count, total = (z1, z2), len(z1), 0.0
+    for view in (0, 1):
+        for i in range(count):
+            anchor = views[view][i]
+            positives = [cosine(anchor, views[1 - view][i]) / temperature]
+            if extra_positives is not None:
+                positives += [cosine(anchor, each) / temperature for each in extra_positives[i]]
+            others = [j for j in range(count) if j != i]
+            negatives = [cosine(anchor, views[w][j]) / temperature for w in (view, 1 - view) for j in others]
+            total = total + anchor_loss(positives[0], mass(i, positives, negatives, others + others))
+    return total / (2 * count)
+
+
+def cross_modal_loss(mass, similarity, logit_scale, directions):
+    count, losses = len(similarity), []
+    for direction in directions:
+        for i in range(count):
+            others = [j for j in range(count) if j != i]
+            negatives = [logit_scale * (similarity[i, j] if direction == "text" else similarity[j, i]) for j in others]
+            positive = logit_scale * similarity[i, i]
+            losses.append(anchor_loss(positive, mass(i, [positive], negatives, others)))
+    return sum(losses) / len(losses)
+
+
+def relaxed_loss(u, v, negative_weight, relaxed):
+    total = 0.0
+    for i in range(len(u)):
+        for j in range(len(v)):
+            c = cosine(u[i], v[j])
+            if i == j:
+                total = total + (1 - c) ** 2
+            elif c > 0 or not relaxed:
+                total = total + negative_weight * c**2
+    return total
+
+
+def gradients(loss, inputs):
+    """A loss's gradient for each input, zero where it does not depend on it."""
+    found = torch.autograd.grad(loss, inputs, allow_unused=True)
+    return [torch.zeros_like(x) if gradient is None else gradient for x, gradient in zip(inputs, found, strict=True)]
+
+
+def well_separated(values, gap=1e-9):
+    """Whether all numbers differ by more than rounding: ranks are then the same however they were computed."""
+    ordered = sorted(float(value) for value in values)
+    return all(high - low > gap for low, high in pairwise(ordered))

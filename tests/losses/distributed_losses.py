@@ -1,0 +1,101 @@
+"""Losses of one batch on several processes, forked after torch is there; prints them with their gradients.
+
+Run as ``python -m tests.losses.distributed_losses PROCESSES BACKEND``; every process takes its share of the batch.
+"""
+
+import json
+import os
+import sys
+import tempfile
+
+import torch
+from torch import distributed
+
+from trueneg.losses import Bayesian, ContrastiveLoss, CrossModalLoss, Debiased, HardNegative, Oracle, Removed
+
+COUNT = 8
+ESTIMATORS = {
+    "dcl": Debiased(),
+    "hcl": HardNegative(1.0),
+    "bcl": Bayesian(0.8, 1.0),
+    "oracle": Oracle(),
+    "remove": Removed(0.5),
+}
+
+
+def whole_batch():
+    generator = torch.Generator().manual_seed(0)
+    first, second, extra = torch.randn(3, COUNT, 5, generator=generator, dtype=torch.float64)
+    alike = torch.rand(COUNT, COUNT, generator=generator, dtype=torch.float64)
+    return {
+        "first": first,
+        "second": first + second,
+        "extra_positives": extra[:, None],
+        "class_probability": 0.4 * torch.rand(COUNT, generator=generator, dtype=torch.float64),
+        "labels": torch.arange(COUNT) % 3,
+        "negative_similarity": (alike + alike.T) / 2,
+    }
+
+
+def losses(share, device):
+    """Each loss of this process's anchors, and the gradients of its share of the embeddings and η."""
+    batch = {key: value[share].to(device) for key, value in whole_batch().items()}
+    first, second = batch.pop("first").requires_grad_(), batch.pop("second").requires_grad_()
+    eta = batch["class_probability"].requires_grad_()
+    scale = torch.tensor(4.0, dtype=torch.float64, device=device, requires_grad=True)
+    several = distributed.is_initialized()
+    for name, estimator in ESTIMATORS.items():
+        for chunk_size in (None, 3):
+            options = {"chunk_size": chunk_size, "gather_distributed": several}
+            two_view = ContrastiveLoss(estimator, 0.4, **options)(first, second, **batch)
+            paired = {key: value for key, value in batch.items() if key != "extra_positives"}
+            cross_modal = CrossModalLoss(estimator, "both", **options)
+            unit = [torch.nn.functional.normalize(each, dim=-1) for each in (first, second)]
+            of_features = cross_modal.of_features(*unit, scale, **paired).loss
+            for kind, value in (("two views", two_view), ("two modalities", of_features)):
+                gradients = torch.autograd.grad(value, [first, second, eta, scale], retain_graph=True, materialize_grads=True)
+                yield f"{name}, {kind}, {chunk_size}", value, gradients
+
+
+def work(rank, processes, backend, folder):
+    device = torch.device("cuda", rank) if backend == "nccl" else torch.device("cpu")
+    distributed.init_process_group(backend, init_method=f"file://{folder}/meeting", rank=rank, world_size=processes)
+    each = COUNT // processes
+    found = {}
+    for name, value, (first, second, eta, scale) in losses(slice(rank * each, (rank + 1) * each), device):
+        # What DistributedDataParallel does to a parameter: the mean over the processes.
+        mean = value.detach() / processes
+        distributed.all_reduce(mean)
+        distributed.all_reduce(scale)
+        parts = []
+        for gradient in (first, second, eta):
+            rows = [torch.empty_like(gradient) for _ in range(processes)]
+            distributed.all_gather(rows, gradient.contiguous())
+            parts.append((torch.cat(rows) / processes).flatten().tolist())
+        found[name] = [mean.item(), *parts[0], *parts[1], *parts[2], scale.item() / processes]
+    if rank == 0:
+        print(json.dumps(found), flush=True)
+    distributed.destroy_process_group()
+
+
+def main(processes, backend):
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        children = []
+        for rank in range(processes):
+            child = os.fork()
+            if child == 0:
+                status = 1
+                try:
+                    work(rank, processes, backend, folder)
+                    status = 0
+                finally:
+                    sys.stdout.flush()
+                    os._exit(status)
+            children.append(child)
+        failed = [child for child in children if os.waitpid(child, 0)[1]]
+    sys.exit(bool(failed))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2])

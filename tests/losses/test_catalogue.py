@@ -1,0 +1,88 @@
+"""A config's name finds its loss, and a wrong one finds out what there is."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from trueneg.losses import (
+    Bayesian,
+    ContrastiveLoss,
+    CrossModalLoss,
+    Debiased,
+    HardNegative,
+    Oracle,
+    RelaxedContrastiveLoss,
+    Removed,
+    Resampled,
+    Reweighted,
+    SymmetricInfoNCE,
+    Uncorrected,
+    build,
+)
+from trueneg.losses.catalogue import ESTIMATORS, WHOLE_LOSSES, parameters
+
+NAMES = [*ESTIMATORS, *WHOLE_LOSSES]
+PAGE = Path(__file__).parents[2] / "docs/losses.md"
+
+
+@pytest.mark.parametrize(
+    ("objective", "estimator"),
+    [
+        ({"name": "cl"}, Uncorrected()),
+        ({"name": "dcl", "class_probability": 0.1}, Debiased(0.1)),
+        ({"name": "hcl", "beta": 2.0, "class_probability": 0.1}, HardNegative(2.0, 0.1)),
+        ({"name": "bcl", "alpha": 0.9, "form": "consistent"}, Bayesian(0.9, form="consistent")),
+        ({"name": "remove", "threshold": 0.8}, Removed(0.8)),
+        ({"name": "reweight", "exponent": 2.0}, Reweighted(2.0)),
+        ({"name": "resample", "size": 16}, Resampled(16)),
+        ({"name": "oracle"}, Oracle()),
+    ],
+)
+def test_a_name_and_its_parameters_build_the_estimator(objective, estimator):
+    two_views = build(objective, temperature=0.2, chunk_size=8)
+    assert isinstance(two_views, ContrastiveLoss)
+    assert (two_views.estimator, two_views.temperature, two_views.chunk_size) == (estimator, 0.2, 8)
+    two_modalities = build(objective, directions="text")
+    assert isinstance(two_modalities, CrossModalLoss)
+    assert (two_modalities.estimator, two_modalities.directions) == (estimator, "text")
+
+
+def test_names_without_an_estimator_build_their_loss():
+    assert isinstance(build({"name": "infonce", "initial_logit_scale": 14.0}), SymmetricInfoNCE)
+    reco, constraint = build({"name": "reco"}), build({"name": "oc", "negative_weight": 0.3})
+    assert isinstance(reco, RelaxedContrastiveLoss)
+    assert (reco.negative_weight, reco.relaxed) == (0.6, True)
+    assert (constraint.negative_weight, constraint.relaxed) == (0.3, False)
+
+
+@pytest.mark.parametrize("objective", [{"name": "simclr"}, {}, {"name": "dcl", "eta": 0.1}])
+def test_an_unknown_name_or_parameter_is_answered_with_all_of_them(objective):
+    with pytest.raises(ValueError, match="known are") as error:
+        build(objective)
+    for name in NAMES:
+        listed = ", ".join(parameters(name)) or "no parameters"
+        assert f"{name} ({listed})" in str(error.value)
+
+
+def test_a_value_out_of_range_is_refused():
+    with pytest.raises(ValueError, match="class_probability is 1,"):
+        build({"name": "dcl", "class_probability": 1})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_lists_every_name_with_its_parameters_and_defaults(name):
+    row = next(line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith(f"| `{name}` |"))
+    listed = dict(re.findall(r"`(\w+)=([^`]+)`", row))
+    assert listed == {key: str(default) for key, default in parameters(name).items()}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_name_trains_with_its_defaults(name):
+    z1, z2 = torch.randn(6, 4, requires_grad=True), torch.randn(6, 4, requires_grad=True)
+    loss = build({"name": name})
+    known = {"labels": torch.arange(6) % 2, "negative_similarity": torch.eye(6), "class_probability": 0.1}
+    (loss(z1, z2) if name in WHOLE_LOSSES else loss(z1, z2, **known)).backward()
+    assert bool(z1.grad.isfinite().all())
+    assert bool((z1.grad != 0).any())

@@ -1,0 +1,79 @@
+"""Equal to the libraries that these losses can stand in for."""
+
+import pytest
+import torch
+
+from trueneg.losses import ContrastiveLoss, Debiased, OpenClipLoss, SymmetricInfoNCE, Uncorrected
+
+
+def unit_pair(seed, count=12, dimensions=8):
+    generator = torch.Generator().manual_seed(seed)
+    pair = torch.nn.functional.normalize(torch.randn(2, count, dimensions, generator=generator), dim=-1)
+    return [each.clone().requires_grad_() for each in pair]
+
+
+def assert_same_loss_and_gradient(actual, expected, inputs):
+    torch.testing.assert_close(actual, expected)
+    for found, wanted in zip(torch.autograd.grad(actual, inputs), torch.autograd.grad(expected, inputs), strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("temperature", [0.05, 0.5])
+def test_uncorrected_is_lightlys_ntxent(temperature):
+    lightly = pytest.importorskip("lightly.loss", reason="compares with lightly's own loss")
+    z1, z2 = (2.5 * each for each in unit_pair(1))
+    ours = ContrastiveLoss(Uncorrected(), temperature)(z1, z2)
+    assert_same_loss_and_gradient(ours, lightly.NTXentLoss(temperature)(z1, z2), [z1, z2])
+
+
+@pytest.mark.parametrize("chunk_size", [None, 5])
+def test_the_openclip_adapter_is_its_clip_loss_for_the_same_call(chunk_size):
+    open_clip = pytest.importorskip("open_clip", reason="compares with OpenCLIP's own loss")
+    image, text = unit_pair(2)
+    scale = torch.tensor(30.0, requires_grad=True)
+    call = {"image_features": image, "text_features": text, "logit_scale": scale, "output_dict": True}
+    ours = OpenClipLoss(Uncorrected(), chunk_size=chunk_size)(**call)
+    theirs = open_clip.ClipLoss()(**call)
+    assert ours.keys() == theirs.keys()
+    assert_same_loss_and_gradient(ours["contrastive_loss"], theirs["contrastive_loss"], [image, text, scale])
+    debiased = OpenClipLoss(Debiased(), chunk_size=chunk_size)
+    assert torch.equal(debiased(image, text, scale, class_probability=0.0), ours["contrastive_loss"])
+    assert not torch.isclose(debiased(image, text, scale, class_probability=0.1), ours["contrastive_loss"])
+
+
+def test_the_learned_scale_is_openclips():
+    open_clip = pytest.importorskip("open_clip", reason="compares with OpenCLIP's own loss")
+    image, text = (2.5 * each for each in unit_pair(3))
+    unit = [torch.nn.functional.normalize(each, dim=-1) for each in (image, text)]
+    ours = SymmetricInfoNCE(initial_logit_scale=14.0)(text, image)
+    assert_same_loss_and_gradient(ours, open_clip.ClipLoss()(*unit, torch.tensor(14.0)), [image, text])
+
+
+def test_the_sentence_transformers_recipe_is_its_ranking_loss_without_false_negatives():
+    library = pytest.importorskip("sentence_transformers", "6.0", "runs the recipe with the library itself")
+    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Whitespace
+
+    from tests.losses.test_documentation import BLOCKS
+
+    words = ["[UNK]", "clear", "lungs", "small", "effusion", "large", "heart", "normal"]
+    tokenizer = Tokenizer(WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = Whitespace()
+    torch.manual_seed(0)
+    embedding = StaticEmbedding(tokenizer, embedding_dim=6)
+    model = library.SentenceTransformer(modules=[embedding], device="cpu")
+    recipe = {}
+    exec(next(code for requires, code in BLOCKS if requires == "sentence_transformers"), recipe)
+
+    columns = [
+        model.preprocess(["clear lungs", "small effusion", "large heart"]),
+        model.preprocess(["lungs normal", "effusion", "heart large"]),
+    ]
+    parameters = list(model.parameters())
+    theirs = MultipleNegativesRankingLoss(model)(columns, labels=None)
+    ours = recipe["DebiasedRankingLoss"](model, class_probability=0.0)(columns, labels=None)
+    assert_same_loss_and_gradient(ours, theirs, parameters)
+    assert not torch.isclose(recipe["DebiasedRankingLoss"](model, class_probability=0.1)(columns), ours)
