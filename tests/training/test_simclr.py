@@ -103,8 +103,7 @@ def test_class_probabilities_are_each_images_own_or_a_groups(source):
 def test_a_loss_that_is_no_number_stops_the_run_with_the_epoch_and_the_likely_cause(source):
     training = started(source, learning_rate=1e30, epochs=3)
     with pytest.raises(UserError, match=r"The loss became nan in epoch \d of 3 .*learning_rate is 1e\+30"):
-        for _ in range(3):
-            training.train_epoch()
+        [training.train_epoch() for _ in range(3)]
 
 
 def test_a_batch_larger_than_the_subset_is_refused(source):

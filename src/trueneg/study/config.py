@@ -171,6 +171,57 @@ class TrainingSettings(Settings):
         return self
 
 
+class WarmStart(Settings):
+    """One value, then another from some point of the run on: BCL's warm-start is 0.5, and 0.7 for the last quarter."""
+
+    schedule: Literal["warm-start"]
+    before: NonNegative = Field(0.5, description="value at first")
+    after: NonNegative = Field(0.7, description="value from there on")
+    at: OpenFraction = Field(0.75, description="share of the run after which the value changes")
+
+
+class Linear(Settings):
+    """From one value to another in equal steps: BCL's β goes from 2 to 0, a step every 20 of 400 epochs."""
+
+    schedule: Literal["linear"]
+    start: NonNegative = Field(description="value at the start")
+    end: NonNegative = Field(description="value that the last step would reach")
+    every: Fraction = Field(0.05, description="share of the run that a step lasts")
+
+
+class Adjusted(Settings):
+    """Measured as the encoder improves: BCL's timely-adjust sets α to the macro-AUC (its Eq. 15) every 20 of 400 epochs."""
+
+    schedule: Literal["adjusted"]
+    by: Literal["labels", "views"] = Field(
+        "labels", description="labels: those of the validation split; views: none, an image's other view stands for its class"
+    )
+    every: Fraction = Field(0.05, description="share of the run between two measurements")
+
+
+def _schedule_or_number(given: Any) -> str:
+    return "schedule" if isinstance(given, (dict, Settings)) else "number"
+
+
+# A number, or a mapping that says how it changes over the run.
+Concentration = Annotated[
+    Annotated[NonNegative, Tag("number")] | Annotated[Annotated[WarmStart | Linear, Discriminator("schedule")], Tag("schedule")],
+    Discriminator(_schedule_or_number),
+]
+Location = Annotated[
+    Annotated[Real, Field(ge=0.5, le=1), Tag("number")]
+    | Annotated[Annotated[WarmStart | Linear | Adjusted, Discriminator("schedule")], Tag("schedule")],
+    Discriminator(_schedule_or_number),
+]
+
+
+def _reached(value: float | WarmStart | Linear) -> tuple[float, ...]:
+    """The ends of what a value or its schedule reaches."""
+    if isinstance(value, WarmStart):
+        return value.before, value.after
+    return (value.start, value.end) if isinstance(value, Linear) else (value,)
+
+
 class ObjectiveSettings(Settings):
     """What every objective can say."""
 
@@ -192,6 +243,34 @@ class DebiasedSettings(ObjectiveSettings):
     )
 
 
+class HardNegativeSettings(ObjectiveSettings):
+    """HCL: as DCL, with near negatives weighing more; at class_probability 0 hardness without debiasing."""
+
+    name: Literal["hcl"]
+    class_probability: Sweepable[ClassProbability] = Field(description="η, as for dcl")
+    beta: Sweepable[Concentration] = Field(1.0, description="β ≥ 0, how much more near negatives weigh; may be scheduled")
+
+
+class BayesianSettings(ObjectiveSettings):
+    """BCL: negatives weigh as much as they are likely to be true, and hard."""
+
+    name: Literal["bcl"]
+    class_probability: Sweepable[ClassProbability] = Field(description="η (τ⁺ there), as for dcl")
+    alpha: Sweepable[Location] = Field(
+        0.7, description="α, how often a true negative is farther than a false one; may be scheduled or measured"
+    )
+    beta: Sweepable[Concentration] = Field(1.0, description="β ≥ 0, concentration on near negatives; may be scheduled")
+    form: Sweepable[Literal["paper", "released", "consistent"]] = Field("paper", description="which weights: see docs/losses.md")
+
+    @model_validator(mode="after")
+    def _released_form_mixes(self):
+        released = "released" in (self.form if isinstance(self.form, list) else [self.form])
+        betas = self.beta if isinstance(self.beta, list) else [self.beta]
+        if released and not all(0.5 <= value <= 1 for beta in betas for value in _reached(beta)):
+            raise ValueError(".beta leaves the range from 0.5 to 1; with form: released it mixes two densities")
+        return self
+
+
 class OracleSettings(ObjectiveSettings):
     """The mass over the known true negatives: uses labels, never a method, shows what could be gained."""
 
@@ -199,7 +278,7 @@ class OracleSettings(ObjectiveSettings):
 
 
 AnyObjective = Annotated[
-    ContrastiveSettings | DebiasedSettings | OracleSettings,
+    ContrastiveSettings | DebiasedSettings | HardNegativeSettings | BayesianSettings | OracleSettings,
     Discriminator("name"),
 ]
 

@@ -1,23 +1,49 @@
-"""Which device a process computes on."""
+"""Which device a process computes on, and that no other training computes on the same one.
 
+Nothing here imports torch before a device is asked for, so that listing and leasing cost milliseconds.
+"""
+
+import contextlib
+import fcntl
 import logging
-
-import torch
+import os
+import re
+import stat
+import subprocess
+import tempfile
+import time
+import urllib.parse
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trueneg.errors import UserError
 
+if TYPE_CHECKING:
+    import torch
+
 log = logging.getLogger(__name__)
 
+VISIBLE, LEASES = "CUDA_VISIBLE_DEVICES", "TRUENEG_LEASES"
+POLL_SECONDS, REPORT_SECONDS = 0.5, 60.0
 
-def choose_device(wanted: str) -> torch.device:
-    """The device for a setting ``training.device``.
+
+def choose_device(wanted: str) -> "torch.device":
+    """The device for a setting ``training.device``, with no lease: the first GPU that this process sees, or the CPU.
 
     Args:
         wanted: ``"auto"`` (a GPU where there is one, else the CPU), ``"cpu"`` or ``"cuda"``.
 
     Raises:
         UserError: if a GPU is wanted and there is none.
+
+    Example:
+        >>> choose_device("cpu")
+        device(type='cpu')
     """
+    import torch
+
     if wanted == "cpu":
         return torch.device("cpu")
     if torch.cuda.is_available():
@@ -26,3 +52,275 @@ def choose_device(wanted: str) -> torch.device:
         raise UserError("training.device is 'cuda', but torch sees no GPU here; set it to auto or cpu, or use another machine.")
     log.info("device: cpu (training.device is auto, and torch sees no GPU here)")
     return torch.device("cpu")
+
+
+@contextlib.contextmanager
+def leased_device(wanted: str, *, devices: Sequence[str] | None = None, share: int = 1) -> Iterator["torch.device"]:
+    """Hold a device for a setting ``training.device``; wait while others hold all of them. See :func:`lease`.
+
+    To be called before CUDA is initialised (``torch.cuda.is_available()`` is enough to do so): ``CUDA_VISIBLE_DEVICES`` is set to
+    the leased device, and stays so after the lease, because CUDA reads it only once.
+
+    In a Slurm job (``SLURM_JOB_ID``) the scheduler's assignment is what ``CUDA_VISIBLE_DEVICES`` lists, and nothing if it is not
+    set, whatever else the node has. One device is used without a lease, Slurm having seen to that; of several, one is leased,
+    because a Snakemake inside one allocation starts several trainings. The job asked for a GPU if ``SLURM_JOB_GPUS``,
+    ``SLURM_STEP_GPUS`` or ``SLURM_GPUS_ON_NODE`` says so; if it then has none that can be used, that is an error for ``"auto"``
+    too. A job that asked for none trains on the CPU under ``"auto"``.
+
+    Args:
+        wanted: ``"auto"`` (a GPU where there is one, else the CPU), ``"cpu"`` (nothing is leased) or ``"cuda"``.
+        devices: the devices to lease from, as ``CUDA_VISIBLE_DEVICES`` names them; by default those that this process may use.
+        share: how many processes may hold one device at a time.
+
+    Raises:
+        UserError: if a GPU is wanted and there is none, or it is not clear which devices are meant.
+        RuntimeError: if CUDA was initialised before and sees several devices.
+    """
+    import torch
+
+    if wanted == "cpu":
+        yield torch.device("cpu")
+        return
+    in_slurm = "SLURM_JOB_ID" in os.environ
+    if devices is None:
+        devices = _usable_devices(os.environ.get(VISIBLE, "" if in_slurm else None))
+    if not devices and (wanted == "cuda" or (in_slurm and _slurm_gave_gpu())):
+        raise UserError(
+            f"training.device is '{wanted}', but this {'Slurm job' if in_slurm else 'process'} has no GPU that it can use "
+            f"({VISIBLE} is {os.environ.get(VISIBLE, 'not set')!r}); "
+            f"{'ask Slurm for one (training.gpu: 1)' if in_slurm else 'use another machine'}, or set training.device to cpu."
+        )
+    if not devices:
+        log.info("device: cpu (training.device is auto, and there is no GPU that this process may use)")
+        yield torch.device("cpu")
+    elif in_slurm and len(devices) == 1:
+        yield choose_device(wanted)
+    else:
+        with lease(devices, share=share) as name:
+            os.environ[VISIBLE] = name
+            device = choose_device(wanted)
+            if device.type == "cuda":
+                _check_confined(name)
+            yield device
+
+
+@contextlib.contextmanager
+def lease(devices: Sequence[str], *, share: int = 1) -> Iterator[str]:
+    """Hold one of some devices, the first that is free; wait, and say so, while there is none.
+
+    A lease is an ``flock`` on a file named after the device, on this node: the kernel frees it when its process (and what it
+    has forked) ends, however it ends. The file holds the pid of its present or last holder, for people to read. The files lie in
+    a folder of the user's own under the folder for temporary files, or in ``$TRUENEG_LEASES``; processes find each other only if
+    they use the same folder.
+
+    Args:
+        devices: physical names, the same in every process (a UUID, not a position in ``CUDA_VISIBLE_DEVICES``).
+        share: how many processes may hold one device at a time; 1 means alone, also towards processes that would share. Devices
+            fill up evenly. Processes that share should agree on the number.
+
+    Yields:
+        The name of the device.
+
+    Raises:
+        ValueError: if there are no devices, or ``share`` is less than 1.
+        UserError: if the folder belongs to someone else.
+
+    Example:
+        >>> with lease(["device-0", "device-1"]) as first, lease(["device-0", "device-1"]) as second:
+        ...     print(first, second)
+        device-0 device-1
+    """
+    if not devices or share < 1:
+        raise ValueError(f"lease needs at least one device and a share of at least 1, got {list(devices)} and {share}.")
+    folder = _lease_folder()
+    reported = None
+    with contextlib.ExitStack() as held:
+        # What cleans up old temporary files leaves a folder alone that someone has locked.
+        held.enter_context(_locked(folder, fcntl.LOCK_SH, wait=True))
+        while (name := _take(held, folder, devices, share)) is None:
+            if reported is None or time.monotonic() - reported >= REPORT_SECONDS:
+                log.info("waiting for a device: %s taken (by whom: see %s)", ", ".join(devices), folder)
+                reported = time.monotonic()
+            time.sleep(POLL_SECONDS)
+        log.info("device: %s leased", name)
+        yield name
+
+
+def _take(held: contextlib.ExitStack, folder: Path, devices: Sequence[str], share: int) -> str | None:
+    """Lock a free place on a device if there is one: the device itself, or if it is shared, one of its numbered places."""
+    for place in range(share):
+        for name in devices:
+            path = folder / urllib.parse.quote(name, safe="")
+            with contextlib.suppress(BlockingIOError), contextlib.ExitStack() as locks:
+                if share == 1:
+                    locks.enter_context(_locked(path, fcntl.LOCK_EX))
+                else:
+                    locks.enter_context(_locked(path, fcntl.LOCK_SH))
+                    locks.enter_context(_locked(path.with_name(f"{path.name}.{place}"), fcntl.LOCK_EX))
+                held.enter_context(locks.pop_all())
+                return name
+    return None
+
+
+@contextlib.contextmanager
+def _locked(path: Path, operation: int, *, wait: bool = False) -> Iterator[None]:
+    """Hold a lock on a file, made if it is missing, or on a folder; without `wait`, BlockingIOError if it is taken."""
+    flags = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        fcntl.flock(descriptor, operation if wait else operation | fcntl.LOCK_NB)
+        if operation == fcntl.LOCK_EX:
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, f"{os.getpid()}\n".encode())
+        yield
+    finally:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)  # closing does not free what a forked child has inherited
+        os.close(descriptor)
+
+
+def _lease_folder() -> Path:
+    if os.environ.get(LEASES):
+        folder = Path(os.environ[LEASES])
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder
+    folder = Path(tempfile.gettempdir()) / f"trueneg-leases-{os.getuid()}"
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise UserError(
+            f"{folder}: is not a folder of yours, so leases cannot lie there; remove it, or set {LEASES} to another folder."
+        )
+    return folder
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU of this machine: model, name (``GPU-`` and a UUID), and the names of the MIG instances it is cut into, if any."""
+
+    model: str
+    name: str
+    instances: tuple[str, ...] = ()
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """What a process can compute on: the instances, or the GPU itself."""
+        return self.instances or (self.name,)
+
+
+def read_listing(listing: str) -> tuple[Gpu, ...]:
+    """The GPUs that ``nvidia-smi -L`` lists, by index (the order of the PCI bus).
+
+    Example:
+        >>> read_listing("GPU 0: NVIDIA H100 (UUID: GPU-7f1e)")
+        (Gpu(model='NVIDIA H100', name='GPU-7f1e', instances=()),)
+    """
+    gpus: list[Gpu] = []
+    for line in listing.splitlines():
+        if gpu := re.match(r"GPU \d+: (.*) \(UUID: (GPU-[^)]+)\)", line):
+            gpus.append(Gpu(*gpu.groups()))
+        elif gpus and (instance := re.match(r"\s+MIG .*\(UUID: (MIG-[^)]+)\)", line)):
+            gpus[-1] = Gpu(gpus[-1].model, gpus[-1].name, (*gpus[-1].instances, instance.group(1)))
+    return tuple(gpus)
+
+
+def visible_devices(setting: str | None, gpus: Sequence[Gpu]) -> tuple[str, ...]:
+    """The physical names of the devices that a value of ``CUDA_VISIBLE_DEVICES`` lets a process see, in its order.
+
+    The rules are CUDA's: entries are all indices, all ``GPU-`` or all ``MIG-`` names, which may be shortened as long as they are
+    unique; the list ends before the first entry that names nothing; one device named twice empties it. Where a GPU is cut into
+    MIG instances, it stands for all of them. A MIG name that is not listed (the older ``MIG-GPU-…/1/0``) is kept as it is.
+
+    Args:
+        setting: the variable's value; None if it is not set, which shows everything.
+        gpus: the machine's, by index.
+
+    Example:
+        >>> gpus = [Gpu("NVIDIA H100", "GPU-7f1e"), Gpu("NVIDIA H100", "GPU-02c4")]
+        >>> visible_devices("1,0", gpus)
+        ('GPU-02c4', 'GPU-7f1e')
+        >>> visible_devices("GPU-02", gpus)
+        ('GPU-02c4',)
+        >>> visible_devices("", gpus)
+        ()
+    """
+    if setting is None:
+        return tuple(device for gpu in gpus for device in gpu.devices)
+    entries = [entry.strip() for entry in setting.split(",")]
+    seen: list[str] = []
+    for entry in entries:
+        named = _named(entry, gpus) if _kind(entry) == _kind(entries[0]) else ()
+        if not named:
+            break
+        if set(named) & set(seen):
+            return ()
+        seen.extend(named)
+    return tuple(seen)
+
+
+def _kind(entry: str) -> str:
+    return entry[:4] if entry.startswith(("GPU-", "MIG-")) else "index"
+
+
+def _named(entry: str, gpus: Sequence[Gpu]) -> tuple[str, ...]:
+    """The devices that one entry of ``CUDA_VISIBLE_DEVICES`` names; none if it names nothing, or more than one thing."""
+    if _kind(entry) == "MIG-":
+        found = tuple(instance for gpu in gpus for instance in gpu.instances if instance.startswith(entry)) or (entry,)
+        return found if len(found) == 1 else ()
+    if _kind(entry) == "GPU-":
+        shortened = [gpu.devices for gpu in gpus if gpu.name.startswith(entry)]
+        return shortened[0] if len(shortened) == 1 else ()
+    index = re.match(r"\+?([0-9]+)", entry)  # like CUDA, which reads "1st" as 1
+    return gpus[int(index[1])].devices if index and int(index[1]) < len(gpus) else ()
+
+
+def _usable_devices(setting: str | None) -> tuple[str, ...]:
+    """The devices that this process may use, under their physical names."""
+    import torch
+
+    if not torch.backends.cuda.is_built():
+        return ()
+    gpus = read_listing(_listing())
+    if gpus:
+        _check_order(setting, gpus)
+        return visible_devices(setting, gpus)
+    # Without nvidia-smi there are no physical names, so one device can be told apart from no device, but not from another.
+    count = torch.cuda.device_count()
+    if count > 1:
+        raise UserError(
+            f"this process sees {count} GPUs, but nvidia-smi, which would name them, cannot be run: "
+            f"put it on the PATH, or set {VISIBLE} to one device for each job."
+        )
+    return ((setting or "0").split(",")[0].strip(),) * count
+
+
+def _listing() -> str:
+    try:
+        return subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+def _check_order(setting: str | None, gpus: Sequence[Gpu]) -> None:
+    """Refuse an ambiguous index: CUDA counts from the fastest GPU unless told otherwise, nvidia-smi along the PCI bus."""
+    by_index = setting and _kind(setting.strip()) == "index"
+    if by_index and len({gpu.model for gpu in gpus}) > 1 and os.environ.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
+        raise UserError(
+            f"{VISIBLE} is '{setting}', which on a machine with GPUs of several models may mean one or another: "
+            "set CUDA_DEVICE_ORDER=PCI_BUS_ID for the numbers of nvidia-smi, or name the GPUs as `nvidia-smi -L` does (GPU-…)."
+        )
+
+
+def _slurm_gave_gpu() -> bool:
+    counted = os.environ.get("SLURM_GPUS_ON_NODE", "0")
+    return any(os.environ.get(name) for name in ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS")) or counted not in ("", "0")
+
+
+def _check_confined(name: str) -> None:
+    import torch
+
+    torch.cuda.init()  # before it, torch counts what the variable says, not what CUDA has read
+    if torch.cuda.device_count() != 1:
+        raise RuntimeError(
+            f"CUDA was initialised before {name} was leased, and sees {torch.cuda.device_count()} devices; lease first."
+        )

@@ -1,6 +1,12 @@
 """How a setting changes over a run, in fractions of the run."""
 
 import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
 
 
 def learning_rate_factor(schedule: str, progress: float) -> float:
@@ -13,3 +19,57 @@ def learning_rate_factor(schedule: str, progress: float) -> float:
     if schedule == "constant":
         return 1.0
     return 0.5 * (1 + math.cos(math.pi * progress))
+
+
+def scheduled_value(setting: Mapping[str, Any], progress: float) -> float:
+    """The value of a scheduled parameter of an objective.
+
+    Args:
+        setting: ``{"schedule": "warm-start", "before", "after", "at"}``, or ``{"schedule": "linear", "start", "end", "every"}``:
+            from start to end in steps that last a share ``every`` of the run.
+        progress: share of the run that is done, in [0, 1).
+
+    Example:
+        >>> warm_start = {"schedule": "warm-start", "before": 0.5, "after": 0.7, "at": 0.75}
+        >>> scheduled_value(warm_start, 0.74), scheduled_value(warm_start, 0.75)
+        (0.5, 0.7)
+        >>> scheduled_value({"schedule": "linear", "start": 2.0, "end": 0.0, "every": 0.25}, 0.6)
+        1.0
+    """
+    if setting["schedule"] == "warm-start":
+        return setting["before"] if progress < setting["at"] else setting["after"]
+    done = interval_of(setting, progress) * setting["every"]
+    return setting["start"] + (setting["end"] - setting["start"]) * done
+
+
+def interval_of(setting: Mapping[str, Any], progress: float) -> int:
+    """Which of the intervals of length ``every`` a point of the run lies in, from 0."""
+    return math.floor(progress / setting["every"] + 1e-9)  # 3 · 0.1 is a little less than 0.3 in floating point
+
+
+def macro_auc(embeddings: Tensor, groups: Tensor) -> float:
+    r"""How often an anchor is nearer to one of its own group than to one of another: BCL's α (Liu and Wang, 2023, Eq. 15).
+
+    .. math:: \frac{1}{|D|} \sum_a \frac{\#\{(i, j): s(a, i) > s(a, j)\} + \frac12 \#\{s(a, i) = s(a, j)\}}{n_a^+ n_a^-}
+
+    over i of the anchor's group (itself left out) and j of other groups, with s the cosine.
+
+    Args:
+        embeddings: (n, D), not all of one group.
+        groups: (n,) integers: classes, or the number of the image that a view belongs to.
+
+    Returns:
+        In [0, 1]; NaN if no anchor has both kinds of others.
+    """
+    directions = functional.normalize(embeddings, dim=1)
+    similarities = directions @ directions.T
+    own = groups[:, None] == groups[None, :]
+    itself = torch.eye(len(groups), dtype=torch.bool, device=groups.device)
+    areas = []
+    for row, group, near in zip(similarities, own, own & ~itself, strict=True):
+        same, other = row[near], row[~group].sort().values
+        if len(same) and len(other):
+            # Each of the group beats the others below it, and half of those that tie.
+            below = torch.searchsorted(other, same, side="left") + torch.searchsorted(other, same, side="right")
+            areas.append(float(below.double().mean() / (2 * len(other))))
+    return sum(areas) / len(areas) if areas else math.nan

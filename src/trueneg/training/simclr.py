@@ -19,7 +19,10 @@ from trueneg.models.projection import ProjectionHead
 from trueneg.randomness import seed_for
 from trueneg.training.augment import build_augmentation
 from trueneg.training.monitors import Monitors
-from trueneg.training.schedules import learning_rate_factor
+from trueneg.training.schedules import interval_of, learning_rate_factor, macro_auc, scheduled_value
+
+FIRST_VALUE = 0.5  # of scheduled parameters, until the first epoch sets them
+MEASURED_IMAGES = 1000  # held-out images that a measured parameter is measured on
 
 
 class SimCLR:
@@ -61,7 +64,10 @@ class SimCLR:
         self.labels = torch.from_numpy(labels).to(device)
         self.augmentation = build_augmentation(settings["augmentation"], *channel_statistics(source)).to(device)
         self.class_probability = self._class_probability(objective, labels, subset)
-        self.loss = build(objective, temperature=self.temperature)
+        self.schedules = {name: value for name, value in objective.items() if isinstance(value, Mapping)}
+        self.loss = build(objective | dict.fromkeys(self.schedules, FIRST_VALUE), temperature=self.temperature)
+        held_out = subset.validation[:MEASURED_IMAGES]
+        self.held_out = torch.from_numpy(source.images[held_out]), torch.from_numpy(source.labels[held_out])
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed_for(seed, "weights"))
             encoder = build_encoder(**settings["encoder"], in_channels=source.images.shape[1])
@@ -105,6 +111,7 @@ class SimCLR:
             UserError: if the loss stops being a number.
         """
         began = time.perf_counter()
+        self._follow_schedules()
         self.network.train()
         count = min(self.updates_per_epoch, self.updates - self.epoch * self.updates_per_epoch)
         order = torch.randperm(len(self.images), generator=self._generator("batches")).to(self.device)
@@ -121,11 +128,36 @@ class SimCLR:
         if not math.isfinite(row["loss"]):
             raise UserError(self._diverged(row["loss"]))
         seconds = time.perf_counter() - began
-        return row | {
+        scheduled = {name: getattr(self.loss.estimator, name) for name in self.schedules}
+        return row | scheduled | {
             "learning_rate": self.optimizer.param_groups[0]["lr"],
             "seconds": seconds,
             "views_per_second": 2 * count * self.batch_size / seconds,
         }
+
+    def _follow_schedules(self) -> None:
+        """Give the estimator the values that its scheduled parameters have in this epoch."""
+        progress, before = self.epoch / self.epochs, (self.epoch - 1) / self.epochs
+        for name, setting in self.schedules.items():
+            if setting["schedule"] != "adjusted":
+                setattr(self.loss.estimator, name, scheduled_value(setting, progress))
+            elif self.epoch == 0 or interval_of(setting, before) < interval_of(setting, progress):
+                setattr(self.loss.estimator, name, self._measured_location(setting["by"]))
+
+    @torch.no_grad()
+    def _measured_location(self, by: str) -> float:
+        """BCL's α: the macro-AUC of held-out embeddings, kept in [0.5, 0.99] (at 1 the nearest negative would weigh nothing)."""
+        images, groups = (part.to(self.device) for part in self.held_out)
+        if by == "labels":
+            views = self.augmentation.normalise(images)
+        else:
+            draws, size = self._generator("schedule"), images.shape[-2:]
+            drawn = [self.augmentation.draw(len(images), size, draws).to(self.device) for _ in range(2)]
+            views = torch.cat([self.augmentation(images, parameters) for parameters in drawn])
+            groups = torch.arange(len(images), device=self.device).repeat(2)
+        self.network.eval()
+        embeddings = self.network(views.contiguous(memory_format=torch.channels_last))
+        return min(max(macro_auc(embeddings, groups), 0.5), 0.99)
 
     def weights(self) -> dict[str, Tensor]:
         """The trained parameters and buffers, as ``encoder.…`` and ``projection.…``, on the CPU."""

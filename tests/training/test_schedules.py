@@ -1,0 +1,100 @@
+"""Scheduled parameters follow the run; a measured one equals its definition."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
+
+from tests.studies import tiny_study
+from tests.training.test_simclr import started
+from trueneg.datasets.catalogue import load_source
+from trueneg.errors import UserError
+from trueneg.study.reading import load_configuration
+from trueneg.study.runs import runs_of
+from trueneg.training.schedules import learning_rate_factor, macro_auc, scheduled_value
+
+LINEAR = {"schedule": "linear", "start": 2.0, "end": 0.0, "every": 0.05}
+
+
+def test_bcls_linear_schedule_is_the_papers_on_400_epochs():
+    """β = 2 − 0.005 · epoch, both changed every 20 epochs."""
+    for epoch in range(400):
+        assert scheduled_value(LINEAR, epoch / 400) == pytest.approx(2 - 0.005 * (epoch // 20 * 20))
+
+
+def test_the_warm_start_changes_once():
+    setting = {"schedule": "warm-start", "before": 0.5, "after": 0.7, "at": 0.75}
+    values = [scheduled_value(setting, epoch / 400) for epoch in range(400)]
+    assert values == [0.5] * 300 + [0.7] * 100
+
+
+@given(st.floats(0, 1))
+def test_the_cosine_is_half_a_period(progress):
+    assert learning_rate_factor("cosine", progress) == pytest.approx((1 + math.cos(math.pi * progress)) / 2)
+    assert learning_rate_factor("constant", progress) == 1
+
+
+@given(seed=st.integers(0, 99), count=st.integers(4, 30), groups=st.integers(2, 4))
+@settings(max_examples=40, deadline=None)
+def test_macro_auc_is_the_mean_over_anchors_of_scikit_learns(seed, count, groups):
+    draw = torch.Generator().manual_seed(seed)
+    # Unit vectors along axes: their similarities are 0 or 1 without rounding, so that many tie.
+    embeddings = torch.eye(3, dtype=torch.float64)[torch.randint(3, (count,), generator=draw)]
+    if seed % 2:
+        embeddings = torch.randn(count, 3, generator=draw, dtype=torch.float64)
+    labels = torch.randint(groups, (count,), generator=draw)
+    directions = torch.nn.functional.normalize(embeddings, dim=1)
+    similarities = directions @ directions.T
+    areas = []
+    for anchor in range(count):
+        others = [other for other in range(count) if other != anchor]
+        same = [int(labels[other] == labels[anchor]) for other in others]
+        if 0 < sum(same) < len(same):
+            areas.append(roc_auc_score(same, similarities[anchor, others]))
+    found = macro_auc(embeddings, labels)
+    if areas:
+        assert found == pytest.approx(sum(areas) / len(areas), rel=1e-9)
+    else:
+        assert math.isnan(found)
+
+
+@pytest.fixture(scope="module")
+def source():
+    return load_source("digits")
+
+
+def settings_with(objective, epochs):
+    study = tiny_study()
+    study["objectives"]["BCL"] = {"name": "bcl", "class_probability": 0.1} | objective
+    study["training"]["epochs"] = epochs
+    study = load_configuration({"tiny": study}, "test").studies["tiny"]
+    (run,) = runs_of("tiny", study, "digits", "BCL", [0])
+    return run.to_json()["settings"]
+
+
+def test_an_objectives_parameters_follow_their_schedules_and_are_recorded(source):
+    warm_start = {"schedule": "warm-start", "at": 0.5}
+    linear = {"schedule": "linear", "start": 2.0, "end": 0.0, "every": 0.25}
+    training = started(source, settings=settings_with({"alpha": warm_start, "beta": linear}, epochs=4))
+    rows = [training.train_epoch() for _ in range(4)]
+    assert [row["alpha"] for row in rows] == [0.5, 0.5, 0.7, 0.7]
+    assert [row["beta"] for row in rows] == [2.0, 1.5, 1.0, 0.5]
+
+
+@pytest.mark.parametrize("by", ["labels", "views"])
+def test_a_measured_location_rises_as_the_encoder_learns(source, by):
+    setting = {"schedule": "adjusted", "by": by, "every": 0.5}
+    training = started(source, settings=settings_with({"alpha": setting}, epochs=8))
+    values = [training.train_epoch()["alpha"] for _ in range(8)]
+    assert values[0] == values[3] < values[4] == values[7]
+    assert all(0.5 <= value <= 0.99 for value in values)
+
+
+def test_a_schedule_that_leaves_the_range_of_its_form_is_refused():
+    study = tiny_study()
+    study["objectives"]["BCL"] = {"name": "bcl", "class_probability": 0.1, "form": "released", "beta": LINEAR}
+    with pytest.raises(UserError, match=r"objectives\.BCL\.beta leaves the range from 0\.5 to 1; with form: released"):
+        load_configuration({"tiny": study}, "test")
