@@ -126,6 +126,7 @@ def test_runs_and_why_tell_what_made_a_result(finished_project, capsys):
 
 def test_checking_and_listing_do_not_import_torch(tmp_path):
     """The command answers in a second; torch is imported only to measure."""
-    code = "import sys; from trueneg.command_line import main; main(['runs', '--results', sys.argv[1]]); print('torch' in sys.modules)"
+    code = "import sys; from trueneg.command_line import main; main(['runs', '--results', sys.argv[1]]); "
+    code += "print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
     assert done.stdout.strip().endswith("False")

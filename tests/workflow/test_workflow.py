@@ -10,8 +10,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.studies import tiny_study
 from tests.projects import ROOT, new_project, planned_jobs
+from tests.studies import tiny_study
 from trueneg.study.store import RunStore
 
 pytestmark = pytest.mark.xdist_group("workflow")  # one worker makes the finished project once
