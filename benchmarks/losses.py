@@ -140,6 +140,7 @@ def main():
         "# The losses beside their peers",
         "",
         "Median of turns in one process, forward and backward, float32, with the ratio to the peer. Below 1 is faster.",
+        "Few turns fit at B = 4,096 (three at least), and what else runs on the machine shows most there.",
         "",
         f"* Command: `python benchmarks/losses.py --threads {arguments.threads} --seconds {arguments.seconds:g}`",
         f"* Versions: Python {platform.python_version()}, {versions}",

@@ -69,3 +69,9 @@ def test_it_is_the_log_linear_model_within_its_bounds_for_any_likelihood(log_p, 
 def test_what_cannot_be_is_refused_in_a_sentence(arguments, sentence):
     with pytest.raises(ValueError, match=sentence):
         from_log_likelihood(**{"log_p": -1.0} | arguments)
+
+
+def test_an_exponent_of_zero_gives_one_probability_to_all():
+    log_p = [-math.inf, -1e308, 0.0]
+    assert from_log_likelihood(np.array(log_p), k=0.0).tolist() == pytest.approx([0.2] * 3)
+    assert from_log_likelihood(torch.tensor(log_p), k=0.0).tolist() == pytest.approx([0.2] * 3)

@@ -72,13 +72,14 @@ def from_log_likelihood(
         if np.isnan(values).any():
             raise ValueError(_nan(int(np.isnan(values).sum()), values.size))
         smallest = math.log(np.finfo(np.float64).tiny)
+        values = np.clip(values, -1e30, 1e30)  # −∞ times k = 0 would be NaN
         return np.exp(np.clip(math.log(a) + k * values, smallest, math.log(maximum)))
     import torch
 
     values = log_p if log_p.is_floating_point() else log_p.double()
     if values.device.type == "cpu" and values.isnan().any():
         raise ValueError(_nan(int(values.isnan().sum()), values.numel()))
-    exponent = math.log(a) + k * values
+    exponent = math.log(a) + k * values.clamp(-1e30, 1e30)
     return exponent.clamp(math.log(torch.finfo(values.dtype).tiny), math.log(maximum)).exp()
 
 
