@@ -1,8 +1,11 @@
 """Leases between real processes, one of them killed; and which physical device CUDA_VISIBLE_DEVICES means."""
 
 import contextlib
+import fcntl
+import itertools
 import logging
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -120,11 +123,14 @@ def running(jobs: Sequence[Job]) -> list[Job]:
 
 def test_four_jobs_on_one_device_run_one_after_another(start):
     jobs = [start(["device-0"]) for _ in range(4)]
+    until(lambda: running(jobs))
+    time.sleep(1)  # long enough for the others to start and to take what they should not
+    assert len(running(jobs)) == 1
     for job in jobs:
         job.end()
     until(lambda: all(job.process.poll() == 0 for job in jobs))
     spans = sorted(job.span for job in jobs)
-    assert all(earlier[1] <= later[0] for earlier, later in zip(spans, spans[1:], strict=False))
+    assert all(earlier[1] <= later[0] for earlier, later in itertools.pairwise(spans))
 
 
 def test_two_jobs_on_two_devices_run_side_by_side_on_one_each_and_a_third_gets_the_place_of_the_killed(start):
@@ -232,17 +238,29 @@ def test_leases_lie_in_a_folder_of_the_users_own(tmp_path, monkeypatch):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-def test_a_folder_that_somebody_else_has_put_there_is_refused(tmp_path, monkeypatch):
+def test_a_folder_that_is_a_link_or_somebody_elses_is_refused(tmp_path, monkeypatch):
     monkeypatch.delenv("TRUENEG_LEASES")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    (tmp_path / f"trueneg-leases-{os.getuid()}").symlink_to(tmp_path)
-    with pytest.raises(UserError, match="not a folder of yours.*TRUENEG_LEASES"), lease(["device-0"]):
-        pass
+    owner = os.getuid()
+    (tmp_path / f"trueneg-leases-{owner}").symlink_to(tmp_path)
+    for user in (owner, owner + 1):
+        monkeypatch.setattr("os.getuid", lambda user=user: user)
+        with pytest.raises(UserError, match=r"not a folder of yours.*TRUENEG_LEASES"), lease(["device-0"]):
+            pass
+
+
+def test_the_folder_is_locked_against_cleaning_while_a_lease_is_held(environment):
+    with lease(["device-0"]):
+        folder = os.open(environment, os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(folder)
 
 
 @pytest.mark.parametrize(("devices", "share"), [([], 1), (["device-0"], 0)])
 def test_a_lease_of_nothing_is_refused(devices, share):
-    with pytest.raises(ValueError, match="at least one device and a share of at least 1"), lease(devices, share=share):
+    with pytest.raises(ValueError, match=r"at least one device and a share of at least 1"), lease(devices, share=share):
         pass
 
 
@@ -326,7 +344,8 @@ def machine(monkeypatch, tmp_path):
 
     def pretend(listing: str | None, works: bool = True, count: int = 1) -> None:
         folder = tmp_path / "bin"
-        folder.mkdir(exist_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
         if listing is not None:
             (tmp_path / "listing").write_text(listing)
             (folder / "nvidia-smi").write_text(f'#!/bin/sh\ntest "$1" = -L && exec /bin/cat {tmp_path / "listing"}\n')
@@ -400,7 +419,7 @@ def test_without_a_gpu_auto_is_the_cpu_and_says_so_and_cuda_is_an_error(
     with leased_device("auto") as device:
         assert device == torch.device("cpu")
     assert "device: cpu" in caplog.text
-    with pytest.raises(UserError, match="training.device is 'cuda'.*no GPU.*set training.device to cpu"), leased_device("cuda"):
+    with pytest.raises(UserError, match=r"training.device is 'cuda'.*no GPU.*set training.device to cpu"), leased_device("cuda"):
         pass
     assert leased(environment) == set()
 
@@ -413,7 +432,7 @@ def test_without_nvidia_smi_one_device_is_leased_and_several_are_an_error(machin
     with leased_device("auto"):
         assert leased(environment) == {"0", "3"}
     machine(None, count=2)
-    with pytest.raises(UserError, match="sees 2 GPUs, but nvidia-smi"), leased_device("auto"):
+    with pytest.raises(UserError, match=r"sees 2 GPUs, but nvidia-smi"), leased_device("auto"):
         pass
 
 
@@ -423,7 +442,7 @@ def test_an_index_on_a_machine_of_several_models_needs_an_order(machine, monkeyp
     with leased_device("auto"):
         pass  # no index, no question
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    with pytest.raises(UserError, match="CUDA_DEVICE_ORDER=PCI_BUS_ID"), leased_device("auto"):
+    with pytest.raises(UserError, match=r"CUDA_DEVICE_ORDER=PCI_BUS_ID"), leased_device("auto"):
         pass
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     with leased_device("auto"):
@@ -432,7 +451,7 @@ def test_an_index_on_a_machine_of_several_models_needs_an_order(machine, monkeyp
 
 def test_a_lease_after_cuda_was_initialised_on_several_devices_is_an_error(machine):
     machine(TWO_GPUS, count=2)
-    with pytest.raises(RuntimeError, match="CUDA was initialised before GPU-1a5f was leased"), leased_device("auto"):
+    with pytest.raises(RuntimeError, match=r"CUDA was initialised before GPU-1a5f was leased"), leased_device("auto"):
         pass
 
 
@@ -471,7 +490,7 @@ def test_a_slurm_job_that_asked_for_no_gpu_takes_none_of_the_node(slurm, environ
     with leased_device("auto") as device:
         assert device == torch.device("cpu")
     with (
-        pytest.raises(UserError, match="training.device is 'cuda', but this Slurm job has no GPU.*ask Slurm"),
+        pytest.raises(UserError, match=r"training.device is 'cuda'.*Slurm job has no GPU.*ask Slurm"),
         leased_device("cuda"),
     ):
         pass
@@ -480,12 +499,11 @@ def test_a_slurm_job_that_asked_for_no_gpu_takes_none_of_the_node(slurm, environ
 
 @pytest.mark.parametrize("asked", [{"SLURM_JOB_GPUS": "0"}, {"SLURM_STEP_GPUS": "0"}, {"SLURM_GPUS_ON_NODE": "1"}])
 def test_a_slurm_job_that_asked_for_a_gpu_and_has_none_is_an_error(slurm, asked):
-    slurm(CUDA_VISIBLE_DEVICES="", **asked)
-    with pytest.raises(UserError, match="training.device is 'auto', but this Slurm job has no GPU"), leased_device("auto"):
-        pass
-    slurm(None, works=False, count=0, CUDA_VISIBLE_DEVICES="0", **asked)
-    with pytest.raises(UserError, match="training.device is 'auto', but this Slurm job has no GPU"), leased_device("auto"):
-        pass
+    expected = r"training.device is 'auto', but this Slurm job has no GPU that torch can use"
+    for listing, setting in [(TWO_GPUS, ""), (None, "0"), (TWO_GPUS, "0")]:
+        slurm(listing, works=False, count=0, CUDA_VISIBLE_DEVICES=setting, **asked)
+        with pytest.raises(UserError, match=expected), leased_device("auto"):
+            pass
 
 
 # No lease
@@ -496,5 +514,5 @@ def test_choosing_takes_a_gpu_if_there_is_one(machine):
     assert choose_device("auto") == choose_device("cuda") == torch.device("cuda")
     machine(None, works=False)
     assert choose_device("auto") == choose_device("cpu") == torch.device("cpu")
-    with pytest.raises(UserError, match="training.device is 'cuda', but torch sees no GPU"):
+    with pytest.raises(UserError, match=r"training.device is 'cuda', but this process has no GPU that torch can use"):
         choose_device("cuda")

@@ -36,7 +36,7 @@ def choose_device(wanted: str) -> "torch.device":
         wanted: ``"auto"`` (a GPU where there is one, else the CPU), ``"cpu"`` or ``"cuda"``.
 
     Raises:
-        UserError: if a GPU is wanted and there is none.
+        UserError: if a GPU is wanted, or Slurm gave this job one, and torch can use none.
 
     Example:
         >>> choose_device("cpu")
@@ -46,12 +46,7 @@ def choose_device(wanted: str) -> "torch.device":
 
     if wanted == "cpu":
         return torch.device("cpu")
-    if torch.cuda.is_available():
-        return torch.device("cuda")
-    if wanted == "cuda":
-        raise UserError("training.device is 'cuda', but torch sees no GPU here; set it to auto or cpu, or use another machine.")
-    log.info("device: cpu (training.device is auto, and torch sees no GPU here)")
-    return torch.device("cpu")
+    return torch.device("cuda") if torch.cuda.is_available() else _cpu_instead(wanted)
 
 
 @contextlib.contextmanager
@@ -84,15 +79,8 @@ def leased_device(wanted: str, *, devices: Sequence[str] | None = None, share: i
     in_slurm = "SLURM_JOB_ID" in os.environ
     if devices is None:
         devices = _usable_devices(os.environ.get(VISIBLE, "" if in_slurm else None))
-    if not devices and (wanted == "cuda" or (in_slurm and _slurm_gave_gpu())):
-        raise UserError(
-            f"training.device is '{wanted}', but this {'Slurm job' if in_slurm else 'process'} has no GPU that it can use "
-            f"({VISIBLE} is {os.environ.get(VISIBLE, 'not set')!r}); "
-            f"{'ask Slurm for one (training.gpu: 1)' if in_slurm else 'use another machine'}, or set training.device to cpu."
-        )
     if not devices:
-        log.info("device: cpu (training.device is auto, and there is no GPU that this process may use)")
-        yield torch.device("cpu")
+        yield _cpu_instead(wanted)
     elif in_slurm and len(devices) == 1:
         yield choose_device(wanted)
     else:
@@ -309,6 +297,21 @@ def _check_order(setting: str | None, gpus: Sequence[Gpu]) -> None:
             f"{VISIBLE} is '{setting}', which on a machine with GPUs of several models may mean one or another: "
             "set CUDA_DEVICE_ORDER=PCI_BUS_ID for the numbers of nvidia-smi, or name the GPUs as `nvidia-smi -L` does (GPU-…)."
         )
+
+
+def _cpu_instead(wanted: str) -> "torch.device":
+    """The CPU, for want of a GPU, unless there should have been one."""
+    import torch
+
+    in_slurm = "SLURM_JOB_ID" in os.environ
+    if wanted == "cuda" or (in_slurm and _slurm_gave_gpu()):
+        raise UserError(
+            f"training.device is '{wanted}', but this {'Slurm job' if in_slurm else 'process'} has no GPU that torch can use "
+            f"({VISIBLE} is {os.environ.get(VISIBLE, 'not set')!r}); "
+            f"{'ask Slurm for one (training.gpu: 1)' if in_slurm else 'use another machine'}, or set training.device to cpu."
+        )
+    log.info("device: cpu (training.device is auto, and this process has no GPU that torch can use)")
+    return torch.device("cpu")
 
 
 def _slurm_gave_gpu() -> bool:
