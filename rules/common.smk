@@ -7,6 +7,7 @@ from snakemake.exceptions import WorkflowError
 from snakemake.utils import update_config
 
 from trueneg.errors import UserError
+from trueneg.jobs import name_snakemake
 from trueneg.study.plan import Plan, report_fingerprint, stale_message
 from trueneg.study.reading import load_configuration
 from trueneg.study.store import RunStore
@@ -27,6 +28,8 @@ try:
     plan = Plan(load_configuration(*given_configuration()))
 except UserError as error:
     raise WorkflowError(f"The configuration cannot be used.\n{error}")
+
+name_snakemake()
 
 REPORT_CODE = report_fingerprint("results/report.fingerprint")
 

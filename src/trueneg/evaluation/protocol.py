@@ -26,7 +26,7 @@ from trueneg.randomness import seed_for
 from trueneg.study.runs import probe_setting
 from trueneg.study.store import RunStore, read_manifest
 from trueneg.training.augment import build_augmentation
-from trueneg.training.devices import choose_device
+from trueneg.training.devices import leased_device
 from trueneg.training.simclr import channel_statistics
 
 log = logging.getLogger(__name__)
@@ -82,12 +82,13 @@ def evaluate_runs(
     """
     torch.set_num_threads(settings["threads"])
     images, listed = read_source(source), read_manifest(manifest, RunStore(store))
-    encoded = list(_encoded(listed, images, read_subsets(subsets), RunStore(store), choose_device(device)))
     names = json.loads(Path(manifest).read_text())
-    measured = [
-        {"study": names["study"], "dataset": names["dataset"], "objective": names["objective"], **row}
-        for row in _measure(encoded, images, settings)
-    ]
+    with leased_device(device) as leased:
+        encoded = list(_encoded(listed, images, read_subsets(subsets), RunStore(store), leased))
+        measured = [
+            {"study": names["study"], "dataset": names["dataset"], "objective": names["objective"], **row}
+            for row in _measure(encoded, images, settings)
+        ]
     with written_whole(rows) as path:
         pd.DataFrame(measured).to_parquet(path, index=False)
     trained = []
@@ -235,7 +236,8 @@ def embed_run(
     """
     torch.set_num_threads(threads)
     everything, listed = read_source(source), read_manifest(manifest, RunStore(store))[:1]
-    (run,) = _encoded(listed, everything, read_subsets(subsets), RunStore(store), choose_device(device))
+    with leased_device(device) as leased:
+        (run,) = _encoded(listed, everything, read_subsets(subsets), RunStore(store), leased)
     test = run.subset.test
     if len(test) > images:
         test = test[label_subset(everything.labels[test], images / len(test), run.subset.seed)]

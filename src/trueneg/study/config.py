@@ -160,6 +160,7 @@ class TrainingSettings(Settings):
     seeds_per_job: Count = technical(8, "seeds that one job trains, so that imports and compilation are paid once")
     device: Literal["auto", "cpu", "cuda"] = technical("auto", "auto: a GPU where there is one, else the CPU, and says so")
     threads: Count = technical(1, "intra-op threads of a training process")
+    checkpoint_minutes: Positive = technical(5.0, "a training that is killed loses at most so much work")
     gpu: Annotated[Integer, Field(ge=0)] = technical(1, "Snakemake resource `gpu` of a training job")
     mem_mb: Count = technical(4000, "memory of a training job, in MB; raised with each attempt")
     runtime: Count = technical(60, "minutes that a training job may take on a cluster")

@@ -20,6 +20,9 @@ def studies_of(results: Path) -> list[str]:
 def run_table(results: Path) -> pd.DataFrame:
     """One row a run of the store: id, state, what it trained, its primary metrics by study, and what made it.
 
+    A run is finished, stale (finished, with other training code than today's), owned by a process that trains it, or begun: with
+    the epoch that it reached and the seconds spent so far, both as of its last note.
+
     Args:
         results: the results folder.
     """
@@ -28,17 +31,17 @@ def run_table(results: Path) -> pd.DataFrame:
     rows = []
     for folder in sorted(store.path.glob("*/")):
         identifier = folder.name
-        state = store.state(identifier)
-        if state != "finished":
-            if (folder / "lock").exists():
-                rows.append({"run": identifier, "state": state})
+        if store.state(identifier) != "finished":
+            if (folder / RunStore.LOCK).exists():
+                rows.append(_unfinished(store, identifier))
             continue
         record = store.record(identifier)
         training = record["settings"]["training"]
         rows.append(
             {
                 "run": identifier,
-                "state": "stale" if provenance.is_stale(record) else state,
+                "state": "stale" if provenance.is_stale(record) else "finished",
+                "epoch": None,
                 "source": record["source"]["name"],
                 "dataset": record["dataset"],
                 "objective": record["objective"],
@@ -55,7 +58,22 @@ def run_table(results: Path) -> pd.DataFrame:
                 "finished": record["finished"],
             }
         )
-    return pd.DataFrame(rows).dropna(axis="columns", how="all") if rows else pd.DataFrame(columns=["run", "state"])
+    if not rows:
+        return pd.DataFrame(columns=["run", "state"])
+    table = pd.DataFrame(rows).dropna(axis="columns", how="all")
+    counts = [name for name in ("seed", "images", "epochs", "updates") if name in table]
+    return table.astype(dict.fromkeys(counts, "Int64"))  # which unfinished runs have none of
+
+
+def _unfinished(store: RunStore, identifier: str) -> dict[str, Any]:
+    owner = store.owner(identifier)
+    row = {"run": identifier, "state": f"owned by {owner}" if owner else "begun"}
+    progress = store.progress(identifier)
+    if progress:
+        row |= {"epoch": f"{progress['epoch']}/{progress['epochs']}"}
+        row |= {key: progress[key] for key in ("dataset", "objective", "seed")}
+        row |= {"seconds": round(sum(progress["attempts"]), 1)}
+    return row
 
 
 def _primary_metrics(results: Path) -> dict[str, dict[str, float]]:

@@ -1,19 +1,25 @@
 """The run store: a folder with one folder a run, named by the run's id.
 
 A run's folder holds ``model.safetensors``, ``training.parquet`` (a row an epoch) and ``run.json`` (what made it). The record is
-written last, so a run that has one is finished. No file of it is a declared output of a job: Snakemake deletes those.
+written last, so a run that has one is finished. Until then a checkpoint and ``progress.json`` tell where it stands. No file of it
+is a declared output of a job: Snakemake deletes those.
 """
 
 import contextlib
 import fcntl
 import json
+import logging
 import os
+import platform
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from trueneg.errors import UserError
 from trueneg.files import file_checksum
+
+log = logging.getLogger(__name__)
 
 
 class RunStore:
@@ -24,6 +30,8 @@ class RunStore:
     """
 
     RECORD, MODEL, CURVES = "run.json", "model.safetensors", "training.parquet"
+    CHECKPOINT, PROGRESS = "checkpoint.safetensors", "progress.json"
+    LOCK = "lock"
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
@@ -57,28 +65,88 @@ class RunStore:
         """The records of all finished runs, by id."""
         return {path.parent.name: self.record(path.parent.name) for path in sorted(self.path.glob(f"*/{self.RECORD}"))}
 
+    def progress(self, identifier: str) -> dict[str, Any]:
+        """Where an unfinished run stands: epoch, epochs, seconds of its attempts and what it is; empty if nobody noted it."""
+        try:
+            return json.loads((self.folder(identifier) / self.PROGRESS).read_text())
+        except (FileNotFoundError, ValueError):
+            return {}
+
+    def forget_progress(self, identifier: str) -> None:
+        """Remove what only an unfinished run needs."""
+        for name in (self.CHECKPOINT, self.PROGRESS):
+            (self.folder(identifier) / name).unlink(missing_ok=True)
+
+    def owner(self, identifier: str) -> str | None:
+        """Who writes a run just now: ``"<process> on <host>"``, or None."""
+        try:
+            with (self.folder(identifier) / self.LOCK).open() as lock:
+                if _locked(lock, fcntl.LOCK_SH):
+                    return None
+                return lock.read().strip() or "an unknown process"
+        except FileNotFoundError:
+            return None
+
     @contextlib.contextmanager
-    def owned(self, identifier: str) -> Iterator[Path]:
+    def owned(self, identifier: str, patience: float = 0.0) -> Iterator[Path]:
         """Hold a run for writing: one process at a time; the kernel frees it when the process dies.
 
+        Args:
+            identifier: the run's id.
+            patience: seconds to wait for another process to let it go, as one that is ending will.
+
         Raises:
-            UserError: if another process holds it.
+            UserError: if another process holds it, or the file system does not keep locks.
         """
         folder = self.folder(identifier)
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "lock").open("a+") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                lock.seek(0)
-                owner = lock.read().strip() or "unknown"
+        with (folder / self.LOCK).open("a+") as lock:
+            self._lock(lock, folder, patience)
+            self._refuse_lax_file_system(folder)
+            lock.truncate(0)
+            lock.write(f"{os.getpid()} on {platform.node()}")
+            lock.flush()
+            for half_written in folder.glob(".*.[0-9]*"):  # by processes that were killed while they wrote
+                half_written.unlink()
+            yield folder
+
+    def _lock(self, lock: TextIO, folder: Path, patience: float) -> None:
+        deadline = time.monotonic() + patience
+        told = False
+        while not _locked(lock, fcntl.LOCK_EX):
+            lock.seek(0)
+            owner = lock.read().strip() or "unknown"
+            if time.monotonic() >= deadline:
                 raise UserError(
                     f"{folder}: is being written by process {owner}; wait for it to end, or stop it, and start again."
-                ) from error
-            lock.truncate(0)
-            lock.write(str(os.getpid()))
-            lock.flush()
-            yield folder
+                )
+            if not told:
+                log.info("%s is being written by process %s; waiting up to %.0f s for it to end", folder, owner, patience)
+                told = True
+            time.sleep(0.2)
+
+    def _refuse_lax_file_system(self, folder: Path) -> None:
+        """A second lock must fail while this process has the first: some network file systems grant every lock."""
+        with (folder / self.LOCK).open("a+") as second:
+            if _locked(second, fcntl.LOCK_EX):
+                raise UserError(_LAX.format(folder=folder, found="grants one lock twice"))
+
+
+_LAX = (
+    "{folder}: its file system {found} (flock), so two processes could write one run. Put results/ on a local disk or a file "
+    "system that keeps locks (for Lustre: mounted with -o flock)."
+)
+
+
+def _locked(file: TextIO, kind: int) -> bool:
+    """Whether the lock could be had at once; it is held until the file is closed."""
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise UserError(_LAX.format(folder=Path(file.name).parent, found=f"refuses locks: {error.strerror}")) from error
+    return True
 
 
 def read_manifest(path: str | Path, store: RunStore) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Train the runs of a job: what is finished is taken from the store, what is missing is trained, and a manifest lists them."""
+"""Train the runs of a job: what is finished is taken from the store, what is begun continues, and a manifest lists them."""
 
 import contextlib
 import json
@@ -21,10 +21,13 @@ from trueneg.files import file_checksum, written_whole
 from trueneg.study import provenance
 from trueneg.study.runs import Run, run_id
 from trueneg.study.store import RunStore
-from trueneg.training.devices import choose_device
+from trueneg.training.checkpoint import Checkpoint, flush
+from trueneg.training.devices import leased_device
 from trueneg.training.simclr import SimCLR
 
 log = logging.getLogger(__name__)
+
+PATIENCE = 15.0  # seconds that a run's former owner gets to end
 
 
 def train_runs(
@@ -37,6 +40,8 @@ def train_runs(
     retrain_stale: bool = False,
 ) -> None:
     """Train what is missing of one objective's runs, and write the manifest that names all of them.
+
+    Killed at any moment and called again, it goes on from the last checkpoint; on a CPU with the same result, bit for bit.
 
     Args:
         runs: as :meth:`trueneg.study.runs.Run.to_json` gives them; all of one data set and objective.
@@ -54,17 +59,22 @@ def train_runs(
     identifiers = [run_id(run, images.checksum) for run in runs]
     technical = runs[0].settings["training"]
     torch.set_num_threads(technical["threads"])
-    device = choose_device(technical["device"])
-    log.info("%s, %s: %d runs on %s", runs[0].dataset, runs[0].objective, len(runs), device)
-    with _progress(f"{runs[0].dataset} {runs[0].objective}", len(runs)) as bar:
+    # A block whose runs are all finished needs no device, and waits for none.
+    missing = retrain_stale or any(store.state(identifier) != "finished" for identifier in identifiers)
+    with (
+        leased_device(technical["device"]) if missing else contextlib.nullcontext() as device,
+        _progress(f"{runs[0].dataset} {runs[0].objective}", len(runs)) as bar,
+    ):
+        log.info("%s, %s: %d runs on %s", runs[0].dataset, runs[0].objective, len(runs), device or "no device, all finished")
         for run, identifier in zip(runs, identifiers, strict=True):
-            with store.owned(identifier) as folder:
+            with store.owned(identifier, patience=PATIENCE) as folder:
                 if retrain_stale:
                     _move_stale_aside(store, identifier)
                 if store.state(identifier) == "finished":
                     log.info("seed %d: run %s is finished, taken as it is", run.seed, identifier)
                 else:
                     _train(run, identifier, folder, images, _subset_for(run, by_seed, images, subsets), device, bar)
+                store.forget_progress(identifier)
             bar.finished_run()
     listed = [
         {"seed": run.seed, "id": identifier, "checksum": file_checksum(store.folder(identifier) / RunStore.MODEL)}
@@ -86,33 +96,46 @@ def _subset_for(run: Run, by_seed: Mapping[int, Subset], images: ImageSource, pa
 def _train(
     run: Run, identifier: str, folder: Path, images: ImageSource, subset: Subset, device: torch.device, bar: "_Progress"
 ) -> None:
-    began = time.perf_counter()
+    # Taken before the first update: a file edited while this process computes has no part in the result.
+    fingerprint = provenance.fingerprint(provenance.TRAINING)
+    checkpoint = Checkpoint(
+        folder,
+        digest=f"{identifier}-{fingerprint}",
+        minutes=run.settings["training"]["checkpoint_minutes"],
+        about={"dataset": run.dataset, "objective": run.objective, "seed": run.seed},
+    )
     training = SimCLR(run.settings, run.seed, images, subset, device)
-    rows = []
+    rows = checkpoint.restore(training)
     while training.epoch < training.epochs:
-        row = training.train_epoch()
+        row = training.train_epoch(after_update=lambda: checkpoint.after_update(training, rows))
         rows.append({"epoch": training.epoch, **row})
+        checkpoint.after_epoch(training, rows)
         bar.finished_epoch(run.seed, training.epoch, training.epochs, row)
     with written_whole(folder / RunStore.CURVES) as path:
         pd.DataFrame(rows).to_parquet(path, index=False)
+        flush(path)
     with written_whole(folder / RunStore.MODEL) as path:
         save_file(training.weights(), path)
+        flush(path)
+    attempts = checkpoint.attempts
     record = run.to_json() | {
         "id": identifier,
         "source": {"name": images.name, "checksum": images.checksum},
         "images": len(subset.train),
-        "fingerprint": provenance.fingerprint(provenance.TRAINING),
+        "fingerprint": fingerprint,
         "versions": provenance.versions(),
         "commit": provenance.commit(),
         "machine": provenance.machine(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         "threads": torch.get_num_threads(),
         "views": 2 * training.updates * training.batch_size,
-        "seconds": time.perf_counter() - began,
+        "seconds": sum(attempts),
+        "attempts": attempts,
         "finished": time.strftime("%Y-%m-%d %H:%M:%S %z"),
     }
     with written_whole(folder / RunStore.RECORD) as path:
         path.write_text(json.dumps(record, indent=2) + "\n")
+        flush(path)
 
 
 def _move_stale_aside(store: RunStore, identifier: str) -> None:

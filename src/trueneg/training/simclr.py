@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ class SimCLR:
     """One run: its networks, its optimiser, its data on the device, and where it stands.
 
     Every draw of an epoch (order of the batches, augmentations) comes from a generator keyed by seed, purpose and epoch, so
-    all objectives of a seed see the same views of the same images, and a run continues from any epoch without generator states.
+    all objectives of a seed see the same views of the same images, and a run continues from any update without generator states.
 
     Args:
         settings: resolved settings by section: encoder, projection, augmentation, training, objective.
@@ -58,7 +58,8 @@ class SimCLR:
             )
         self.updates = training["updates"] or training["epochs"] * self.updates_per_epoch
         self.epochs = math.ceil(self.updates / self.updates_per_epoch)
-        self.epoch = 0
+        self.epoch = self.update = 0  # finished epochs, and updates done in the one that is not
+        self.seconds = 0.0  # that the updates of the unfinished epoch took
 
         self.images = torch.from_numpy(source.images[subset.train]).to(device)
         self.labels = torch.from_numpy(labels).to(device)
@@ -101,8 +102,11 @@ class SimCLR:
             return torch.as_tensor(from_class_frequency(labels), dtype=torch.float32).to(self.device)
         return None
 
-    def train_epoch(self) -> dict[str, float]:
-        """Train one epoch (the last may be cut short by ``updates``).
+    def train_epoch(self, after_update: Callable[[], None] | None = None) -> dict[str, float]:
+        """Train one epoch, or the rest of an interrupted one (the last may be cut short by ``updates``).
+
+        Args:
+            after_update: called after every update, when :meth:`state` may be taken.
 
         Returns:
             Loss and monitors, learning rate, seconds and views per second.
@@ -110,26 +114,30 @@ class SimCLR:
         Raises:
             UserError: if the loss stops being a number.
         """
-        began = time.perf_counter()
-        self._follow_schedules()
+        began = time.perf_counter() - self.seconds
+        if self.update == 0:
+            self._follow_schedules()
         self.network.train()
         count = min(self.updates_per_epoch, self.updates - self.epoch * self.updates_per_epoch)
         order = torch.randperm(len(self.images), generator=self._generator("batches")).to(self.device)
         drawn, size = count * self.batch_size, self.images.shape[-2:]
-        views = [
-            self.augmentation.draw(drawn, size, self._generator(f"augmentation {view}")).to(self.device) for view in (1, 2)
-        ]
-        for update in range(count):
+        views = [self.augmentation.draw(drawn, size, self._generator(f"augmentation {view}")).to(self.device) for view in (1, 2)]
+        for update in range(self.update, count):
             batch = slice(update * self.batch_size, (update + 1) * self.batch_size)
             self._set_learning_rate((self.epoch * self.updates_per_epoch + update) / self.updates)
             self._step(order[batch], [view[batch] for view in views])
+            self.update, self.seconds = update + 1, time.perf_counter() - began
+            if after_update is not None:
+                after_update()
         row = self.monitors.read()
-        self.epoch += 1
+        self.epoch, self.update, self.seconds = self.epoch + 1, 0, 0.0
         if not math.isfinite(row["loss"]):
             raise UserError(self._diverged(row["loss"]))
         seconds = time.perf_counter() - began
         scheduled = {name: getattr(self.loss.estimator, name) for name in self.schedules}
-        return row | scheduled | {
+        return {
+            **row,
+            **scheduled,
             "learning_rate": self.optimizer.param_groups[0]["lr"],
             "seconds": seconds,
             "views_per_second": 2 * count * self.batch_size / seconds,
@@ -167,6 +175,44 @@ class SimCLR:
             for part, module in parts.items()
             for name, value in module.state_dict().items()
         }
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Where the run stands: tensors (on the CPU, contiguous) and plain values; between two updates or two epochs."""
+        tensors = {f"network.{name}": value for name, value in self.network.state_dict().items()}
+        for index, moments in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{index}.{name}": value for name, value in moments.items()}
+        tensors |= {f"monitors.{name}": value for name, value in self.monitors.state_dict().items()}
+        values = {
+            "epoch": self.epoch,
+            "update": self.update,
+            "seconds": self.seconds,
+            "learning_rate": self.optimizer.param_groups[0]["lr"],
+            "scheduled": {name: getattr(self.loss.estimator, name) for name in self.schedules},
+        }
+        return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}, values
+
+    def load_state(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
+        """Continue from :meth:`state`, in a run that was made with the same arguments."""
+        parts: dict[str, dict[str, Tensor]] = {"network": {}, "optimizer": {}, "monitors": {}}
+        for name, value in tensors.items():
+            part, rest = name.split(".", 1)
+            parts[part][rest] = value
+        self.network.load_state_dict(parts["network"])
+        self.monitors.load_state_dict(parts["monitors"])
+        parameters = [parameter.detach() for group in self.optimizer.param_groups for parameter in group["params"]]
+        moments: dict[int, dict[str, Tensor]] = {}
+        for name, value in parts["optimizer"].items():
+            index, moment = name.split(".")
+            like = parameters[int(index)]
+            # Laid out in memory as its parameter is (channels last), as the optimiser itself would make it.
+            laid_out = torch.empty_like(like).copy_(value) if value.shape == like.shape else value
+            moments.setdefault(int(index), {})[moment] = laid_out
+        self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": moments})
+        for group in self.optimizer.param_groups:
+            group["lr"] = values["learning_rate"]
+        for name, value in values["scheduled"].items():
+            setattr(self.loss.estimator, name, value)
+        self.epoch, self.update, self.seconds = values["epoch"], values["update"], values["seconds"]
 
     def _step(self, chosen: Tensor, parameters: list[Any]) -> None:
         images = self.images[chosen]

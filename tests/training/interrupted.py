@@ -1,0 +1,103 @@
+"""Trainings in processes of their own, to be killed."""
+
+import multiprocessing
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.studies import tiny_study
+from trueneg.datasets.catalogue import load_source
+from trueneg.datasets.images import write_source
+from trueneg.datasets.subsets import make_subset, write_subsets
+from trueneg.study.reading import load_configuration
+from trueneg.study.runs import runs_of
+from trueneg.study.store import RunStore
+
+# Its processes start from one that has imported what they need and done nothing else, in milliseconds instead of seconds.
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["trueneg.training.engine", "torch._dynamo", "tests.training.interrupted"])
+
+EVERY_UPDATE = 1e-9  # checkpoint_minutes
+
+
+@dataclass(frozen=True)
+class Job:
+    """A training job of one run of the digits, in a folder of its own."""
+
+    folder: Path
+    runs: list[dict[str, Any]]
+
+    @property
+    def store(self) -> RunStore:
+        return RunStore(self.folder / "runs")
+
+    @property
+    def run(self) -> Path:
+        """The folder of the job's one run."""
+        (lock,) = self.store.path.glob(f"*/{RunStore.LOCK}")
+        return lock.parent
+
+    @property
+    def model(self) -> bytes:
+        return (self.run / RunStore.MODEL).read_bytes()
+
+    @property
+    def record(self) -> dict[str, Any]:
+        return self.store.record(self.run.name)
+
+    def arguments(self) -> dict[str, Any]:
+        paths = {"source": "source.npz", "subsets": "subsets.parquet", "store": "runs", "manifest": "manifest.json"}
+        return {"runs": self.runs} | {name: self.folder / path for name, path in paths.items()}
+
+    def start(self) -> multiprocessing.Process:
+        process = CONTEXT.Process(target=_train, kwargs=self.arguments())
+        process.start()
+        return process
+
+    def finish(self) -> "Job":
+        process = self.start()
+        process.join(120)
+        if process.exitcode != 0:
+            raise AssertionError(f"the training ended with {process.exitcode}")
+        return self
+
+    def killed_after(self, seconds: float) -> bool:
+        """Start, and kill; whether it was still at work."""
+        process = self.start()
+        process.join(seconds)
+        return _kill(process)
+
+    def killed_while_writing(self, name: str) -> bool:
+        """Start, and kill as soon as a file of the run is being written; whether it was still at work."""
+        process = self.start()
+        while process.is_alive() and not list(self.store.path.glob(f"*/.{name}.{process.pid}")):
+            time.sleep(0)
+        return _kill(process)
+
+
+def _kill(process: multiprocessing.Process) -> bool:
+    process.kill()
+    process.join()
+    return process.exitcode != 0
+
+
+def _train(**arguments: Any) -> None:
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    from trueneg.training.engine import train_runs
+
+    train_runs(**arguments)
+
+
+def new_job(folder: Path, objective: str = "DCL-true", **training: Any) -> Job:
+    """A job of a few seconds, which writes a checkpoint after every update unless `training` says otherwise."""
+    changes = {"epochs": 3, "schedule": "cosine", "checkpoint_minutes": EVERY_UPDATE} | training
+    study = tiny_study(training=tiny_study()["training"] | changes)
+    runs = runs_of("tiny", load_configuration({"tiny": study}, "test").studies["tiny"], "digits", objective, [0])
+    source = load_source("digits")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_source(source, folder / "source.npz")
+    subset = make_subset(source, seed=0, fraction=0.25, rare_classes=[5, 6, 7, 8, 9], test=0.25)
+    write_subsets([subset], folder / "subsets.parquet")
+    return Job(folder, [run.to_json() for run in runs])

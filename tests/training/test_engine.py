@@ -1,0 +1,198 @@
+"""A job of the training: who may write a run, what the record tells of its attempts, and what the table of runs says."""
+
+import fcntl
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.training.interrupted import CONTEXT, EVERY_UPDATE, new_job
+from trueneg.errors import UserError
+from trueneg.study.history import run_table
+from trueneg.study.store import RunStore
+from trueneg.training import engine
+from trueneg.training.engine import train_runs
+
+LONG = {"epochs": 10_000, "checkpoint_minutes": EVERY_UPDATE}
+
+
+def wait_until(condition, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds} s")
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def at_work(tmp_path):
+    """A job that trains for a long time, after its first checkpoint."""
+    job = new_job(tmp_path, **LONG)
+    process = job.start()
+    wait_until(lambda: list(job.store.path.glob(f"*/{RunStore.CHECKPOINT}")))
+    yield job, process
+    process.kill()
+    process.join()
+
+
+def test_a_second_process_waits_a_little_and_stops_with_the_owners_pid(at_work, monkeypatch, caplog):
+    job, process = at_work
+    monkeypatch.setattr(engine, "PATIENCE", 1.0)
+    caplog.set_level(logging.INFO)
+    began = time.monotonic()
+    with pytest.raises(UserError, match=f"is being written by process {process.pid} on .*; wait for it to end, or stop it"):
+        train_runs(**job.arguments())
+    assert 1 <= time.monotonic() - began < 10
+    assert "waiting up to 1 s" in caplog.text
+    assert process.is_alive()
+    assert not (job.folder / "manifest.json").exists()
+
+
+def test_a_successor_takes_over_from_a_process_that_ends_while_it_waits(tmp_path):
+    store = RunStore(tmp_path)
+    holder = CONTEXT.Process(target=_hold, args=(tmp_path, 1.0))
+    holder.start()
+    wait_until(lambda: store.owner("abc"))
+    began = time.monotonic()
+    with store.owned("abc", patience=30):
+        assert time.monotonic() - began < 20
+        assert store.owner("abc").startswith(f"{os.getpid()} on ")
+    assert store.owner("abc") is None
+    holder.join()
+
+
+def _hold(path, seconds):
+    with RunStore(path).owned("abc"):
+        time.sleep(seconds)
+
+
+def test_of_two_jobs_for_one_run_each_update_is_made_once(tmp_path):
+    """Started together, one waits for the other and takes its run as it is."""
+    job = new_job(tmp_path, checkpoint_minutes=5)
+    processes = [job.start(), job.start()]
+    for process in processes:
+        process.join(120)
+    assert [process.exitcode for process in processes] == [0, 0]
+    assert len(job.record["attempts"]) == 1
+
+
+def test_a_file_system_that_grants_every_lock_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(fcntl, "flock", lambda *_: None)
+    with pytest.raises(UserError, match="its file system grants one lock twice"), RunStore(tmp_path).owned("abc"):
+        pass
+
+
+def test_a_file_system_without_locks_is_refused(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with (
+        pytest.raises(UserError, match="file system refuses locks: Operation not supported"),
+        RunStore(tmp_path).owned("abc"),
+    ):
+        pass
+
+
+def test_the_record_counts_the_time_of_every_attempt(tmp_path):
+    job = new_job(tmp_path)
+    for _ in range(2):
+        assert job.killed_while_writing(RunStore.CURVES)
+    began = time.monotonic()
+    record = job.finish().record
+    assert len(record["attempts"]) == 3
+    assert all(seconds > 0 for seconds in record["attempts"])
+    assert record["seconds"] == pytest.approx(sum(record["attempts"]))
+    assert record["attempts"][-1] < time.monotonic() - began
+
+
+def test_a_run_begun_with_other_code_starts_afresh_and_counts_its_own_time_only(tmp_path, monkeypatch, caplog):
+    job = new_job(tmp_path)
+    job.killed_while_writing(RunStore.CURVES)
+    monkeypatch.setattr(engine.provenance, "fingerprint", lambda roots: "edited")
+    train_runs(**job.arguments())
+    assert "was made with other settings, data or training code; moved to checkpoint.outdated.safetensors" in caplog.text
+    assert job.record["fingerprint"] == "edited"
+    assert len(job.record["attempts"]) == 1
+
+
+def test_code_edited_while_a_run_trains_has_no_part_in_its_record(tmp_path, monkeypatch):
+    job = new_job(tmp_path, checkpoint_minutes=5)
+    answers = iter(["before", "after"])
+    monkeypatch.setattr(engine.provenance, "fingerprint", lambda roots: next(answers))
+    train_runs(**job.arguments())
+    assert job.record["fingerprint"] == "before"
+
+
+def test_what_a_kill_after_the_record_left_behind_is_removed(tmp_path):
+    job = new_job(tmp_path, checkpoint_minutes=5).finish()
+    before = job.model, (job.run / RunStore.RECORD).read_bytes()
+    (job.run / RunStore.CHECKPOINT).write_bytes(b"left behind")
+    (job.run / RunStore.PROGRESS).write_text("{}")
+    (job.run / ".model.safetensors.123").write_bytes(b"half")
+    train_runs(**job.arguments())
+    assert (job.model, (job.run / RunStore.RECORD).read_bytes()) == before
+    assert {path.name for path in job.run.iterdir()} == {RunStore.LOCK, RunStore.MODEL, RunStore.CURVES, RunStore.RECORD}
+
+
+def test_the_table_of_runs_tells_owned_begun_finished_and_stale(at_work, tmp_path_factory, monkeypatch):
+    job, process = at_work
+    (row,) = run_table(job.folder).to_dict("records")
+    assert row["state"].startswith(f"owned by {process.pid} on ")
+    wait_until(lambda: job.store.progress(job.run.name)["epoch"] >= 2)
+    process.kill()
+    process.join()
+    (row,) = run_table(job.folder).to_dict("records")
+    assert row["state"] == "begun"
+    reached, epochs = map(int, row["epoch"].split("/"))
+    assert 2 <= reached < epochs == 10_000
+    assert (row["dataset"], row["objective"], row["seed"]) == ("digits", "DCL-true", 0)
+    assert row["seconds"] > 0
+    other = new_job(tmp_path_factory.mktemp("finished"), checkpoint_minutes=5).finish()
+    shutil.copytree(other.run, job.store.path / other.run.name)
+    begun = row["run"]
+    assert run_table(job.folder).set_index("run")["state"].to_dict() == {begun: "begun", other.run.name: "finished"}
+    monkeypatch.setattr(engine.provenance, "fingerprint", lambda roots: "edited")
+    assert run_table(job.folder).set_index("run")["state"][other.run.name] == "stale"
+
+
+ORPHAN = """
+import os, sys, time
+from trueneg import jobs
+if sys.argv[2] == "old Linux":
+    def refuse(process): raise OSError(38, "Function not implemented")
+    jobs.os.pidfd_open = refuse
+with jobs.job(sys.argv[1]):
+    print("at work", flush=True)
+    time.sleep(60)
+"""
+SNAKEMAKE = """
+import os, subprocess, sys
+from trueneg.jobs import name_snakemake
+name_snakemake()
+command = [sys.executable, "-c", *sys.argv[1:]]
+subprocess.run(["sh", "-c", '"$@"; true', "sh", *command])  # a shell that stays between, as those of older systems do
+"""
+
+
+@pytest.mark.parametrize("system", ["today's", "old Linux"])
+def test_a_job_ends_when_snakemake_is_killed_though_a_shell_between_them_lives(tmp_path, system):
+    command = [sys.executable, "-c", SNAKEMAKE, ORPHAN, str(tmp_path / "log"), system]
+    snakemake = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert snakemake.stdout.readline() == "at work\n"
+    snakemake.kill()
+    snakemake.wait()
+    assert snakemake.stdout.read() == ""  # ends only when the job has
+    assert "is gone: this job ends too" in (tmp_path / "log").read_text()
+
+
+def test_a_job_whose_snakemake_died_before_it_could_look_ends_at_once(tmp_path):
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    environment = os.environ | {"TRUENEG_SNAKEMAKE": str(dead.pid)}
+    done = subprocess.run([sys.executable, "-c", ORPHAN, str(tmp_path / "log"), "today's"], env=environment, timeout=30)
+    assert done.returncode == 1

@@ -1,0 +1,203 @@
+"""KilledError and resumed equals uninterrupted, bit for bit, wherever it is interrupted."""
+
+import random
+
+import pytest
+import torch
+
+from tests.studies import tiny_study
+from tests.training.interrupted import EVERY_UPDATE, new_job
+from tests.training.test_simclr import settings_of, started
+from trueneg.datasets.catalogue import load_source
+from trueneg.study.reading import load_configuration
+from trueneg.study.runs import runs_of
+from trueneg.study.store import RunStore
+from trueneg.training.checkpoint import Checkpoint
+
+WHOLE = 11  # updates in an epoch of the digits
+
+
+class KilledError(Exception):
+    """Stands for a kill, in a test that stays in one process."""
+
+
+@pytest.fixture(scope="module")
+def source():
+    return load_source("digits")
+
+
+def scheduled_settings(epochs):
+    """BCL with a measured location and a falling concentration: what an epoch begins with depends on earlier ones."""
+    study = tiny_study()
+    adjusted, linear = {"schedule": "adjusted", "every": 0.5}, {"schedule": "linear", "start": 2.0, "end": 0.0, "every": 0.25}
+    study["objectives"]["BCL"] = {"name": "bcl", "class_probability": 0.1, "alpha": adjusted, "beta": linear}
+    study["training"] |= {"epochs": epochs, "schedule": "cosine"}
+    (run,) = runs_of("tiny", load_configuration({"tiny": study}, "test").studies["tiny"], "digits", "BCL", [0])
+    return run.to_json()["settings"]
+
+
+def settings_at_equal_updates():
+    settings = settings_of("DCL-true")
+    settings["training"] |= {"epochs": None, "updates": 2 * WHOLE + 4, "schedule": "cosine"}
+    return settings
+
+
+SETTINGS = {"scheduled": scheduled_settings(3), "equal updates": settings_at_equal_updates()}
+
+
+def trained(source, settings, folder, stop_after=None):
+    """Train to the end, or for so many updates; returns the run and its rows."""
+    training = started(source, settings=settings)
+    checkpoint = Checkpoint(folder, "digest", minutes=EVERY_UPDATE, about={})
+    rows = checkpoint.restore(training)
+    done = 0
+
+    def after_update():
+        nonlocal done
+        checkpoint.after_update(training, rows)
+        done += 1
+        if done == stop_after:
+            raise KilledError
+
+    while training.epoch < training.epochs:
+        rows.append({"epoch": training.epoch + 1, **training.train_epoch(after_update)})
+        checkpoint.after_epoch(training, rows)
+    return training, rows
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(source, tmp_path_factory):
+    return {name: trained(source, settings, tmp_path_factory.mktemp("whole")) for name, settings in SETTINGS.items()}
+
+
+def without_times(rows):
+    return repr([{key: value for key, value in row.items() if key not in {"seconds", "views_per_second"}} for row in rows])
+
+
+@pytest.mark.parametrize("stops", [(5, 3, 9), (WHOLE, 1), (24,)])
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_run_continues_from_any_update_with_the_same_weights_and_rows(source, uninterrupted, tmp_path, name, stops):
+    for stop_after in stops:
+        with pytest.raises(KilledError):
+            trained(source, SETTINGS[name], tmp_path, stop_after)
+    training, rows = trained(source, SETTINGS[name], tmp_path)
+    expected, expected_rows = uninterrupted[name]
+    for key, value in expected.weights().items():
+        assert torch.equal(value, training.weights()[key]), key
+    assert without_times(rows) == without_times(expected_rows)
+
+
+def test_an_epochs_time_is_that_of_all_its_parts(source, tmp_path):
+    with pytest.raises(KilledError):
+        trained(source, SETTINGS["scheduled"], tmp_path, WHOLE - 1)
+    training = started(source, settings=SETTINGS["scheduled"])
+    Checkpoint(tmp_path, "digest", minutes=5, about={}).restore(training)
+    before = training.seconds
+    assert training.update == WHOLE - 1
+    assert training.train_epoch()["seconds"] > before > 0
+
+
+def test_restored_moments_lie_in_memory_as_the_optimisers_own(source, tmp_path):
+    original, restored = started(source), started(source)
+    original.train_epoch()
+    tensors, values = original.state()
+    assert all(tensor.is_contiguous() for tensor in tensors.values())
+    restored.load_state(tensors, values)
+    for ours, theirs in zip(restored.optimizer.state.values(), original.optimizer.state.values(), strict=True):
+        assert {name: value.stride() for name, value in ours.items()} == {name: value.stride() for name, value in theirs.items()}
+
+
+def save_some(source, folder, digest="digest"):
+    training = started(source)
+    checkpoint = Checkpoint(folder, digest, minutes=EVERY_UPDATE, about={})
+    training.train_epoch(lambda: checkpoint.after_update(training, []))
+    return folder / RunStore.CHECKPOINT
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "flipped in the metadata", "emptied", "something else"])
+def test_a_damaged_checkpoint_is_moved_aside_and_the_run_starts_afresh(source, tmp_path, caplog, damage):
+    path = save_some(source, tmp_path)
+    content = bytearray(path.read_bytes())
+    if damage.startswith("flipped"):
+        position = len(content) * 2 // 3 if damage == "flipped" else content.index(b"learning_rate") + 20
+        content[position] ^= 1
+    damaged = {"cut": content[: len(content) // 2], "emptied": b"", "something else": b"x" * 100}.get(damage, content)
+    path.write_bytes(damaged)
+    training = started(source)
+    expected = {name: value.clone() for name, value in training.weights().items()}
+    assert Checkpoint(tmp_path, "digest", minutes=5, about={}).restore(training) == []
+    assert (training.epoch, training.update) == (0, 0)
+    assert all(torch.equal(value, training.weights()[name]) for name, value in expected.items())
+    assert "is damaged" in caplog.text
+    assert "starts afresh" in caplog.text
+    assert not path.exists()
+    assert (tmp_path / "checkpoint.damaged.safetensors").read_bytes() == damaged
+
+
+def test_a_checkpoint_of_other_settings_data_or_code_is_moved_aside(source, tmp_path, caplog):
+    path = save_some(source, tmp_path)
+    content = path.read_bytes()
+    training = started(source)
+    assert Checkpoint(tmp_path, "another", minutes=5, about={}).restore(training) == []
+    assert (training.epoch, training.update) == (0, 0)
+    assert "other settings, data or training code" in caplog.text
+    assert (tmp_path / "checkpoint.outdated.safetensors").read_bytes() == content
+
+
+def test_a_run_of_seconds_pays_for_no_checkpoint_and_a_long_one_has_one_in_time(source, tmp_path, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("trueneg.training.checkpoint.time.monotonic", lambda: now[0])
+    training = started(source)
+    training.train_epoch()
+    checkpoint = Checkpoint(tmp_path, "digest", minutes=5, about={})
+    path = tmp_path / RunStore.CHECKPOINT
+    for now[0] in (1, 3, 9):
+        checkpoint.after_epoch(training, [])
+    assert not path.exists()
+    now[0] = 11
+    checkpoint.after_epoch(training, [])
+    first = path.stat().st_mtime_ns
+    now[0] += 299
+    checkpoint.after_update(training, [])
+    assert path.stat().st_mtime_ns == first
+    now[0] += 1
+    checkpoint.after_update(training, [])
+    assert path.stat().st_mtime_ns > first
+
+
+def killed_then_finished(reference, folder, draw, moments):
+    """A job killed at so many random moments, one after the other, then finished."""
+    job = new_job(folder)
+    at_work = [job.killed_after(draw.uniform(0.2, reference.record["seconds"])) for _ in range(moments)]
+    assert any(at_work)
+    return job.finish()
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    """The same training, left in peace."""
+    return new_job(tmp_path_factory.mktemp("reference")).finish()
+
+
+def test_a_training_killed_at_random_moments_ends_with_the_same_model(reference, tmp_path):
+    job = killed_then_finished(reference, tmp_path, random.Random(3), moments=4)
+    assert job.model == reference.model
+    assert (job.folder / "manifest.json").read_bytes() == (reference.folder / "manifest.json").read_bytes()
+    assert {path.name for path in job.run.iterdir()} == {RunStore.LOCK, RunStore.MODEL, RunStore.CURVES, RunStore.RECORD}
+
+
+@pytest.mark.parametrize("name", [RunStore.CHECKPOINT, RunStore.PROGRESS, RunStore.CURVES, RunStore.MODEL, RunStore.RECORD])
+def test_a_training_killed_while_it_writes_a_file_ends_with_the_same_model(reference, tmp_path, name):
+    job = new_job(tmp_path)
+    assert job.killed_while_writing(name)
+    job.finish()
+    assert job.model == reference.model
+    assert {path.name for path in job.run.iterdir()} == {RunStore.LOCK, RunStore.MODEL, RunStore.CURVES, RunStore.RECORD}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("moment", range(20))
+def test_a_training_killed_at_any_of_twenty_moments_ends_with_the_same_model(reference, tmp_path, moment):
+    draw = random.Random(moment)
+    job = killed_then_finished(reference, tmp_path, draw, moments=draw.randint(1, 3))
+    assert job.model == reference.model
