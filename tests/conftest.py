@@ -1,9 +1,17 @@
 """Fixtures that several folders of tests use."""
 
+import os
+
 import pytest
+from hypothesis import settings
 
 from tests.projects import Project, new_project
 from tests.studies import tiny_study
+
+# Elsewhere every run tries other examples; continuous integration says the same of the same commit.
+settings.register_profile("ci", derandomize=True)
+if os.environ.get("CI"):
+    settings.load_profile("ci")
 
 
 @pytest.fixture(scope="session")

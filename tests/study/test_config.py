@@ -19,7 +19,9 @@ from trueneg.study.reading import load_configuration, read_configuration
 ROOT = Path(__file__).parents[2]
 
 # Every key that has a value of its own, with a strategy of values that it must refuse.
-WORDS = st.text(string.ascii_letters + " ", min_size=1, max_size=8)
+WORDS = st.text(string.ascii_letters + " ", min_size=1, max_size=8).filter(
+    lambda word: word.lower() not in ("null", "true", "false")
+)
 NOT_NUMBERS = WORDS | st.none() | st.just({}) | st.just({"a": 1})
 NOT_COUNTS = NOT_NUMBERS | st.integers(max_value=0) | st.floats(0.01, 0.99) | st.just([]) | st.just(float("nan"))
 NOT_FRACTIONS = NOT_NUMBERS | st.floats(max_value=0) | st.floats(min_value=1.001) | st.just([]) | st.just(float("inf"))
@@ -55,7 +57,7 @@ REFUSED = {
     "objectives.CL": NOT_MAPPINGS,
     "objectives.CL.name": UNKNOWN_NAMES,
     "objectives.CL.temperature": st.floats(max_value=0) | WORDS,
-    "objectives.DCL-true.class_probability": st.floats(min_value=1) | st.floats(max_value=-1e-9) | UNKNOWN_NAMES,
+    "objectives.DCL-true.class_probability": st.floats(min_value=1) | st.floats(max_value=-1e-9) | WORDS.map(lambda w: "no-" + w),
     "seeds": st.integers(max_value=0) | WORDS | st.none() | st.just([]) | st.just([1, 1]) | st.just([-1]),
     "evaluation.linear_probe.epochs": NOT_COUNTS,
     "evaluation.linear_probe.label_fractions": st.just([]) | st.just([0]) | st.just([1.5]) | WORDS,

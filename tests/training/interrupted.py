@@ -2,7 +2,7 @@
 
 import multiprocessing
 import os
-import time
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,20 +67,17 @@ class Job:
         """Start, and kill; whether it was still at work."""
         process = self.start()
         process.join(seconds)
-        return _kill(process)
+        process.kill()
+        process.join()
+        return process.exitcode != 0
 
-    def killed_while_writing(self, name: str) -> bool:
-        """Start, and kill as soon as a file of the run is being written; whether it was still at work."""
-        process = self.start()
-        while process.is_alive() and not list(self.store.path.glob(f"*/.{name}.{process.pid}")):
-            time.sleep(0)
-        return _kill(process)
-
-
-def _kill(process: multiprocessing.Process) -> bool:
-    process.kill()
-    process.join()
-    return process.exitcode != 0
+    def killed_at(self, name: str, moment: str) -> None:
+        """Train until a file of the run is ``"half written"`` or has just been ``"written"``, and die there."""
+        process = CONTEXT.Process(target=_train_until, args=(name, moment), kwargs=self.arguments())
+        process.start()
+        process.join(120)
+        if process.exitcode != -signal.SIGKILL:
+            raise AssertionError(f"the training ended with {process.exitcode}")
 
 
 def _train(**arguments: Any) -> None:
@@ -88,6 +85,21 @@ def _train(**arguments: Any) -> None:
     from trueneg.training.engine import train_runs
 
     train_runs(**arguments)
+
+
+def _train_until(name: str, moment: str, **arguments: Any) -> None:
+    replace = os.replace
+
+    def replace_or_die(temporary: Path, path: Path) -> None:
+        if path.name == name and moment == "half written":
+            os.truncate(temporary, temporary.stat().st_size // 2)
+        else:
+            replace(temporary, path)
+        if path.name == name:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    os.replace = replace_or_die
+    _train(**arguments)
 
 
 def new_job(folder: Path, objective: str = "DCL-true", **training: Any) -> Job:

@@ -101,7 +101,7 @@ def test_a_file_system_without_locks_is_refused(tmp_path, monkeypatch):
 def test_the_record_counts_the_time_of_every_attempt(tmp_path):
     job = new_job(tmp_path)
     for _ in range(2):
-        assert job.killed_while_writing(RunStore.CURVES)
+        job.killed_at(RunStore.CURVES, "half written")
     began = time.monotonic()
     record = job.finish().record
     assert len(record["attempts"]) == 3
@@ -112,7 +112,7 @@ def test_the_record_counts_the_time_of_every_attempt(tmp_path):
 
 def test_a_run_begun_with_other_code_starts_afresh_and_counts_its_own_time_only(tmp_path, monkeypatch, caplog):
     job = new_job(tmp_path)
-    job.killed_while_writing(RunStore.CURVES)
+    job.killed_at(RunStore.CURVES, "half written")
     monkeypatch.setattr(engine.provenance, "fingerprint", lambda roots: "edited")
     train_runs(**job.arguments())
     assert "was made with other settings, data or training code; moved to checkpoint.outdated.safetensors" in caplog.text

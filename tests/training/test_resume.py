@@ -186,10 +186,15 @@ def test_a_training_killed_at_random_moments_ends_with_the_same_model(reference,
     assert {path.name for path in job.run.iterdir()} == {RunStore.LOCK, RunStore.MODEL, RunStore.CURVES, RunStore.RECORD}
 
 
-@pytest.mark.parametrize("name", [RunStore.CHECKPOINT, RunStore.PROGRESS, RunStore.CURVES, RunStore.MODEL, RunStore.RECORD])
-def test_a_training_killed_while_it_writes_a_file_ends_with_the_same_model(reference, tmp_path, name):
+FILES = [RunStore.CHECKPOINT, RunStore.PROGRESS, RunStore.CURVES, RunStore.MODEL, RunStore.RECORD]
+
+
+@pytest.mark.parametrize("moment", ["half written", "written"])
+def test_a_training_killed_at_each_file_that_it_writes_ends_with_the_same_model(reference, tmp_path, moment):
+    """One kill after the other: each attempt gets as far as the next file."""
     job = new_job(tmp_path)
-    assert job.killed_while_writing(name)
+    for name in FILES:
+        job.killed_at(name, moment)
     job.finish()
     assert job.model == reference.model
     assert {path.name for path in job.run.iterdir()} == {RunStore.LOCK, RunStore.MODEL, RunStore.CURVES, RunStore.RECORD}
