@@ -154,8 +154,9 @@ def _measure(runs: Sequence[EncodedRun], images: ImageSource, settings: Mapping[
                 generator_seeds=[seed_for(run.subset.seed, "linear probe") for run in runs],
             )
             for split in SPLITS:
-                queries = [run.of(getattr(run.subset, split)) for run in runs]
-                for run, predictions in zip(runs, _predict(probes, queries), strict=True):
+                # Splits are stratified, so all seeds hold equally many images.
+                predicted = probes.predict([run.of(getattr(run.subset, split))[0] for run in runs])
+                for run, predictions in zip(runs, predicted, strict=True):
                     yield from _accuracy_rows(run, images, split, "linear probe", probe_setting(pool, fraction), predictions)
             log.info("linear probes, %s", probe_setting(pool, fraction))
     neighbours = settings["knn"]
@@ -176,14 +177,6 @@ def _labelled(run: EncodedRun, pool: str, fraction: float) -> np.ndarray:
     indices = run.pool(pool)
     labels = run.labels.cpu().numpy()[indices]
     return indices[label_subset(labels, fraction, run.subset.seed)]
-
-
-def _predict(probes: Any, queries: Sequence[tuple[Tensor, Tensor]]) -> list[Tensor]:
-    # Seeds may differ in how many images a split holds, so each head predicts alone.
-    return [
-        torch.addmm(bias, features, weights).argmax(1)
-        for (features, _), weights, bias in zip(queries, probes.weights, probes.bias, strict=True)
-    ]
 
 
 def _accuracy_rows(
