@@ -7,8 +7,8 @@ Run it on an idle machine:
 It prints a Markdown table. In every round each variant is timed between two large float32 matrix products of the same
 process, so that a busy moment meets both; the share is the median over rounds of (variant / mean of the two products).
 Operations are counted as three forward passes of the convolutions: batch norms, ReLUs, loss and optimiser take time
-but count as nothing. The last row is a whole training step: two augmented views of 128 images, forward, debiased
-contrastive loss, backward, Adam.
+but count as nothing. The last rows are a whole training step: two augmented views of 128 images, forward, debiased
+contrastive loss, backward, Adam; and the same with ``training.compile``.
 """
 
 import argparse
@@ -24,6 +24,7 @@ from trueneg.losses import build
 from trueneg.models.image_encoders import build_encoder, forward_flops
 from trueneg.models.projection import ProjectionHead
 from trueneg.training.augment import ColorAugmentation
+from trueneg.training.simclr import compiled_embedding, embed_views
 
 SHAPE = (3, 32, 32)
 SIDE = 4096  # of the matrices
@@ -52,8 +53,13 @@ def forward_backward(batch: int, layout: torch.memory_format) -> Callable[[], ob
     return work
 
 
-def whole_step(batch: int) -> Callable[[], object]:
-    """A step of training on ``batch`` views: half as many images, two views each."""
+def whole_step(batch: int, embed: Callable[..., Tensor]) -> Callable[[], object]:
+    """A step of training on ``batch`` views: half as many images, two views each.
+
+    Args:
+        batch: views.
+        embed: plain or compiled, from :mod:`trueneg.training.simclr`.
+    """
     encoder = build_encoder("resnet18", in_channels=3)
     network = nn.Sequential(encoder, ProjectionHead(encoder.dimensions)).to(memory_format=torch.channels_last)
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3, weight_decay=1e-6, fused=True)
@@ -62,13 +68,10 @@ def whole_step(batch: int) -> Callable[[], object]:
     images = torch.randint(0, 256, (batch // 2, *SHAPE), dtype=torch.uint8)
     generator = torch.Generator().manual_seed(0)
 
-    def view() -> Tensor:
-        return augmentation(images, augmentation.draw(len(images), SHAPE[1:], generator))
-
     def work() -> None:
-        views = torch.cat([view(), view()]).contiguous(memory_format=torch.channels_last)
+        parameters = [augmentation.draw(len(images), SHAPE[1:], generator) for _ in range(2)]
         optimizer.zero_grad(set_to_none=True)
-        loss(*network(views).chunk(2)).backward()
+        loss(*embed(network, augmentation, images, parameters).chunk(2)).backward()
         optimizer.step()
 
     return work
@@ -85,7 +88,8 @@ def main() -> None:
         ("channels_last", 64): forward_backward(64, torch.channels_last),
         ("channels_last", 128): forward_backward(128, torch.channels_last),
         ("channels_last", 256): forward_backward(256, torch.channels_last),
-        ("whole step, channels_last", 256): whole_step(256),
+        ("whole step, channels_last", 256): whole_step(256, embed_views),
+        ("whole step, compiled", 256): whole_step(256, compiled_embedding()),
     }
     flops = 3 * forward_flops(build_encoder("resnet18", in_channels=3), SHAPE)
     rates = {variant: [] for variant in variants}

@@ -51,6 +51,8 @@ REFUSED = {
     "training.schedule": UNKNOWN_NAMES,
     "training.device": UNKNOWN_NAMES | st.just("gpu"),
     "training.threads": NOT_COUNTS,
+    "training.runs_per_device": NOT_COUNTS,
+    "training.compile": WORDS.filter(lambda word: word.lower() not in ("true", "false")) | st.integers(),
     "training.gpu": NOT_NUMBERS | st.integers(max_value=-1),
     "training.updates": st.integers(1, 9),  # beside epochs
     "objectives": NOT_MAPPINGS | st.just({}),

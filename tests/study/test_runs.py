@@ -51,7 +51,9 @@ def test_a_sweep_of_the_training_makes_variants_of_every_objective():
     assert settings_of["CL,temperature=0.2"] == 0.2
 
 
-@pytest.mark.parametrize("change", [{"threads": 2}, {"device": "auto"}, {"gpu": 3}, {"mem_mb": 1}, {"seeds_per_job": 1}])
+@pytest.mark.parametrize(
+    "change", [{"threads": 2}, {"device": "auto"}, {"gpu": 3}, {"mem_mb": 1}, {"seeds_per_job": 1}, {"compile": True}]
+)
 def test_where_and_how_fast_a_run_is_computed_does_not_change_its_id(change):
     assert identifiers(with_training(**change)) == identifiers(study_of())
 

@@ -1,5 +1,6 @@
 """A job of the training: who may write a run, what the record tells of its attempts, and what the table of runs says."""
 
+import contextlib
 import fcntl
 import logging
 import os
@@ -9,6 +10,7 @@ import sys
 import time
 
 import pytest
+import torch
 
 from tests.training.interrupted import CONTEXT, EVERY_UPDATE, new_job
 from trueneg.errors import UserError
@@ -196,3 +198,16 @@ def test_a_job_whose_snakemake_died_before_it_could_look_ends_at_once(tmp_path):
     environment = os.environ | {"TRUENEG_SNAKEMAKE": str(dead.pid)}
     done = subprocess.run([sys.executable, "-c", ORPHAN, str(tmp_path / "log"), "today's"], env=environment, timeout=30)
     assert done.returncode == 1
+
+
+def test_the_lease_learns_how_many_jobs_may_share_a_device(tmp_path, monkeypatch):
+    asked = []
+
+    @contextlib.contextmanager
+    def lease(wanted, *, share):
+        asked.append((wanted, share))
+        yield torch.device("cpu")
+
+    monkeypatch.setattr(engine, "leased_device", lease)
+    train_runs(**new_job(tmp_path, device="cuda", runs_per_device=3, epochs=1).arguments())
+    assert asked == [("cuda", 3)]

@@ -1,6 +1,10 @@
 """Runs of one seed share everything but the objective; a run depends on its settings and seed, and on nothing else."""
 
 import copy
+import os
+import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -121,3 +125,44 @@ def test_channel_statistics_leave_the_official_test_images_out():
     pixels = images[:15].astype(np.float64) / 255
     np.testing.assert_allclose(means, pixels.mean(axis=(0, 2, 3)), rtol=1e-12)
     np.testing.assert_allclose(deviations, pixels.std(axis=(0, 2, 3)), rtol=1e-9)
+
+
+needs_compiler = pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler")
+
+
+@needs_compiler
+def test_a_compiled_run_is_the_same_but_for_rounding_and_the_next_seed_reuses_the_code(source):
+    from torch._dynamo.utils import counters
+
+    counters.clear()
+    for seed, objective in enumerate(("CL", "DCL-true")):
+        plain, compiled = (started(source, objective, seed, compile=choice) for choice in (False, True))
+        assert compiled.train_epoch()["loss"] == pytest.approx(plain.train_epoch()["loss"], abs=0.01)
+    assert counters["stats"]["unique_graphs"] == 1
+
+
+@needs_compiler
+def test_one_compiled_update_has_the_gradients_of_a_plain_one(source):
+    gradients = []
+    for choice in (False, True):
+        training = started(source, compile=choice)
+        training.optimizer.step = lambda: None
+        order = torch.arange(64)
+        parameters = [training.augmentation.draw(64, (8, 8), torch.Generator().manual_seed(view)) for view in (1, 2)]
+        training.network.train()
+        training._step(order, parameters)
+        gradients.append([parameter.grad for parameter in training.network.parameters()])
+    for plain, compiled in zip(*gradients, strict=True):
+        torch.testing.assert_close(plain, compiled, atol=1e-5, rtol=1e-3)
+
+
+@pytest.mark.long
+def test_a_machine_that_cannot_compile_is_told_so(tmp_path):
+    code = (
+        "from tests.training.test_simclr import load_source, started\nstarted(load_source('digits'), compile=True).train_epoch()"
+    )
+    environment = os.environ | {"CXX": "no-such-compiler", "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
+    finished = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert finished.returncode != 0
+    assert "training.compile is true, but torch.compile fails here: " in finished.stderr
+    assert "set training.compile to false" in finished.stderr

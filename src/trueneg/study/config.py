@@ -159,6 +159,12 @@ class TrainingSettings(Settings):
     temperature: Sweepable[Positive] = Field(0.5, description="t; the papers' γ is 1/√t")
     seeds_per_job: Count = technical(8, "seeds that one job trains, so that imports and compilation are paid once")
     device: Literal["auto", "cpu", "cuda"] = technical("auto", "auto: a GPU where there is one, else the CPU, and says so")
+    runs_per_device: Count = technical(
+        1, "jobs that may share a GPU, where small steps leave it idle; give Snakemake so many times the devices as `gpu`"
+    )
+    compile: Boolean = technical(
+        False, "torch.compile augmentation and network, once for all runs of a job: pays on a GPU; needs a C++ compiler"
+    )
     threads: Count = technical(1, "intra-op threads of a training process")
     checkpoint_minutes: Positive = technical(5.0, "a training that is killed loses at most so much work")
     gpu: Annotated[Integer, Field(ge=0)] = technical(1, "Snakemake resource `gpu` of a training job")

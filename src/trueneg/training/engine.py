@@ -62,7 +62,7 @@ def train_runs(
     # A block whose runs are all finished needs no device, and waits for none.
     missing = retrain_stale or any(store.state(identifier) != "finished" for identifier in identifiers)
     with (
-        leased_device(technical["device"]) if missing else contextlib.nullcontext() as device,
+        leased_device(technical["device"], share=technical["runs_per_device"]) if missing else contextlib.nullcontext() as device,
         _progress(f"{runs[0].dataset} {runs[0].objective}", len(runs)) as bar,
     ):
         log.info("%s, %s: %d runs on %s", runs[0].dataset, runs[0].objective, len(runs), device or "no device, all finished")

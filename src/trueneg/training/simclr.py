@@ -1,8 +1,9 @@
 """SimCLR with any of the objectives: two augmented views of an image are positives of each other (Chen et al., 2020)."""
 
+import functools
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,7 @@ class SimCLR:
         rare = torch.zeros(len(source.class_names), dtype=torch.bool)
         rare[list(subset.rare_classes)] = True
         self.monitors = Monitors(rare, device)
+        self.embed = compiled_embedding() if training["compile"] else embed_views
 
     def _class_probability(self, objective: dict[str, Any], labels: np.ndarray, subset: Subset) -> Tensor | None:
         """η of each training image where it differs between them; words for a common η become its number in `objective`."""
@@ -215,12 +217,7 @@ class SimCLR:
         self.epoch, self.update, self.seconds = values["epoch"], values["update"], values["seconds"]
 
     def _step(self, chosen: Tensor, parameters: list[Any]) -> None:
-        images = self.images[chosen]
-        # Both views in one forward pass: batch normalisation sees them together.
-        views = torch.cat([self.augmentation(images, drawn) for drawn in parameters])
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
-            embedded = self.network(views.contiguous(memory_format=torch.channels_last))
-        first, second = embedded.float().chunk(2)
+        first, second = self.embed(self.network, self.augmentation, self.images[chosen], parameters).chunk(2)
         probability = None if self.class_probability is None else self.class_probability[chosen]
         labels = self.labels[chosen]
         terms = self.loss.terms(first, second, class_probability=probability, labels=labels)
@@ -243,6 +240,47 @@ class SimCLR:
             f"large for the temperature: training.learning_rate is {self.training['learning_rate']:g} and the temperature "
             f"{self.temperature:g}; lower the one or raise the other."
         )
+
+
+def embed_views(network: nn.Module, augmentation: nn.Module, images: Tensor, parameters: Sequence[Any]) -> Tensor:
+    """Augmented views of (B, C, H, W) uint8 images through the network: (V·B, D) in float32, one view after the other.
+
+    Args:
+        network: from images to embeddings.
+        augmentation: as :func:`trueneg.training.augment.build_augmentation` makes it.
+        images: the batch.
+        parameters: the augmentation's draws, one for each of the V views.
+    """
+    # All views in one forward pass: batch normalisation sees them together.
+    views = torch.cat([augmentation(images, drawn) for drawn in parameters]).contiguous(memory_format=torch.channels_last)
+    with torch.autocast(images.device.type, torch.bfloat16, enabled=images.device.type == "cuda"):
+        return network(views).float()
+
+
+@functools.cache
+def compiled_embedding() -> Callable[..., Tensor]:
+    """:func:`embed_views` through torch.compile, with its backward pass; once for all runs of a process.
+
+    Its weights are inputs of the compiled code, so the next seed's network needs no compilation. Loss and optimiser stay outside:
+    a schedule changes the loss's constants, and each would be compiled anew.
+
+    Raises:
+        UserError: at the first call, if this machine cannot compile.
+    """
+    from torch._dynamo.exc import TorchDynamoException  # slow to import, and of no other use
+
+    compiled = torch.compile(embed_views, dynamic=False)
+
+    def embed(*arguments: Any) -> Tensor:
+        try:
+            return compiled(*arguments)
+        except TorchDynamoException as error:
+            raise UserError(
+                f"training.compile is true, but torch.compile fails here: {str(error).splitlines()[0]} It needs a C++ compiler "
+                "(and Triton, for a GPU); install what is missing, or set training.compile to false."
+            ) from error
+
+    return embed
 
 
 def channel_statistics(source: ImageSource) -> tuple[list[float], list[float]]:

@@ -1,0 +1,69 @@
+"""An update of the default study (digits), plain and compiled: how long, and how much of it is convolution.
+
+Run it on an idle machine:
+
+    python benchmarks/default_step.py [--epochs 20]
+
+Plain and compiled training take turns, an epoch each, in one process with one thread; what counts is their ratio.
+"""
+
+import argparse
+import statistics
+import time
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from trueneg.datasets.catalogue import load_source
+from trueneg.datasets.prepare import DRAWING
+from trueneg.datasets.subsets import make_subset
+from trueneg.study.reading import read_configuration
+from trueneg.study.runs import runs_of
+from trueneg.training.simclr import SimCLR
+
+
+def training(objective: str, compiled: bool) -> SimCLR:
+    """The run of seed 0 at r = 0.5, long enough for any number of epochs."""
+    study = read_configuration(["config/config.yaml"]).studies["digits"]
+    settings = runs_of("digits", study, "fraction=0.5", objective, [0])[0].to_json()["settings"]
+    settings["training"] |= {"compile": compiled, "epochs": 10_000}
+    source = load_source("digits")
+    subset = make_subset(source, seed=0, **{key: settings["dataset"][key] for key in DRAWING})
+    return SimCLR(settings, 0, source, subset, torch.device("cpu"))
+
+
+def milliseconds(run: SimCLR) -> float:
+    """Of an update, over one epoch."""
+    began = time.perf_counter()
+    run.train_epoch()
+    return 1000 * (time.perf_counter() - began) / run.updates_per_epoch
+
+
+def convolution_share(run: SimCLR) -> float:
+    """The share of an epoch's CPU time that convolutions and their gradients take."""
+    with profile(activities=[ProfilerActivity.CPU]) as profiled:
+        run.train_epoch()
+    events = profiled.key_averages()
+    taken = {event.key: event.self_cpu_time_total for event in events}
+    convolutions = sum(value for name, value in taken.items() if "mkldnn_convolution" in name or "convolution_backward" in name)
+    return convolutions / sum(taken.values())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--epochs", type=int, default=20, help="turns of each")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    print(f"torch {torch.__version__}, 1 thread, {torch.backends.cpu.get_cpu_capability()}\n")
+    print("| objective | plain, ms an update | compiled | compiled / plain | convolutions, share of plain |")
+    print("|---|---|---|---|---|")
+    for objective in ("CL", "DCL-true", "HCL", "BCL-consistent", "Oracle"):
+        plain, compiled = training(objective, False), training(objective, True)
+        turns = [(milliseconds(plain), milliseconds(compiled)) for _ in range(1 + arguments.epochs)][1:]
+        first, second = (statistics.median(times) for times in zip(*turns, strict=True))
+        ratio = statistics.median(after / before for before, after in turns)
+        print(f"| {objective} | {first:.1f} | {second:.1f} | {ratio:.2f} | {convolution_share(plain):.0%} |")
+
+
+if __name__ == "__main__":
+    main()
