@@ -1,6 +1,7 @@
 # TrueNeg: from images to trained encoders, evaluations, figures, tables and one page.
 #
 #     sources ─ subsets ─ train ─ evaluate ─ compare ─ figures, tables ─ page
+#                                          simulate ─╯
 #
 # Every file is named results/<study>/<stage>/<dataset>/<objective>/<block of seeds>; trained models live in results/runs.
 
@@ -16,6 +17,7 @@ include: "rules/common.smk"
 include: "rules/data.smk"
 include: "rules/train.smk"
 include: "rules/evaluate.smk"
+include: "rules/simulate.smk"
 include: "rules/figures.smk"
 include: "rules/report.smk"
 
@@ -26,6 +28,9 @@ localrules:
     rows,
     figures,
     tables,
+    figures_bcl,
+    figures_theory,
+    tables_theory,
 
 
 # Everything that the configuration asks for, and the page that shows it.
@@ -46,7 +51,7 @@ rule models:
 rule rows:
     """Evaluations only."""
     input:
-        collect("results/{study}/artefacts/rows.parquet", study=plan.studies),
+        collect("results/{study}/artefacts/rows.parquet", study=plan.images),
 
 
 rule figures:
@@ -59,6 +64,24 @@ rule tables:
     """Every table; needs only rows and artefacts, on any machine."""
     input:
         plan.tables(),
+
+
+rule figures_bcl:
+    """The BCL paper's simulations, and what goes beyond them."""
+    input:
+        plan.figures(plan.theory, catalogue.BCL_FIGURES),
+
+
+rule figures_theory:
+    """Every simulation, and every bound beside what it bounds."""
+    input:
+        plan.figures(plan.theory),
+
+
+rule tables_theory:
+    """The numbers of the simulations and bounds."""
+    input:
+        plan.tables(plan.theory),
 
 
 onsuccess:

@@ -8,11 +8,14 @@ from snakemake.utils import update_config
 
 from trueneg.errors import UserError
 from trueneg.jobs import name_snakemake
-from trueneg.study.plan import Plan, report_fingerprint, stale_message
+from trueneg.report import catalogue
+from trueneg.study import provenance
+from trueneg.study.plan import Plan, code_fingerprint, stale_message
 from trueneg.study.reading import load_configuration
 from trueneg.study.store import RunStore
 
 DEFAULT = Path(workflow.basedir) / "config" / "config.yaml"
+PUBLISHED = Path(workflow.basedir) / "config" / "published.csv"
 
 
 def given_configuration():
@@ -31,11 +34,14 @@ except UserError as error:
 
 name_snakemake()
 
-REPORT_CODE = report_fingerprint("results/report.fingerprint")
+REPORT_CODE = code_fingerprint("results/report.fingerprint", provenance.REPORT)
+SIMULATION_CODE = code_fingerprint(
+    "results/simulation.fingerprint", provenance.SIMULATION
+)
 
 
 wildcard_constraints:
-    study="|".join(plan.studies),
+    study=plan.pattern(plan.studies),
     dataset="[^/]+",
     objective="[^/]+",
     block="seed[0-9+-]+",

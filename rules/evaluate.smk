@@ -64,17 +64,23 @@ rule compare:
         runs=plan.of_study(
             "results/{study}/artefacts/runs/{dataset}/{objective}/{block}.json"
         ),
+        published=branch(
+            lookup(dpath="{study}/published", within=plan.settings), then=PUBLISHED
+        ),
     output:
         rows="results/{study}/artefacts/rows.parquet",
         curves="results/{study}/artefacts/curves.parquet",
         runs="results/{study}/artefacts/runs.json",
         selection="results/{study}/artefacts/selection.parquet",
+        published="results/{study}/artefacts/published.parquet",
         comparison="results/{study}/artefacts/comparison.json",
         study="results/{study}/artefacts/study.yaml",
     log:
         "results/{study}/logs/compare.log",
     benchmark:
         "results/{study}/timings/compare.jsonl"
+    wildcard_constraints:
+        study=plan.pattern(plan.images),
     resources:
         mem_mb=2000,
         runtime=10,

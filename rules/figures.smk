@@ -1,14 +1,10 @@
-# Needs a study's gathered rows and artefacts, nothing else.  Makes its figures and tables.
+# Needs a study's gathered rows, its experiments and other artefacts, nothing else.  Makes its figures and tables.
 
 
 rule figure:
     """Draw one figure."""
     input:
-        rows="results/{study}/artefacts/rows.parquet",
-        curves="results/{study}/artefacts/curves.parquet",
-        comparison="results/{study}/artefacts/comparison.json",
-        study="results/{study}/artefacts/study.yaml",
-        artefacts=plan.artefacts,
+        unpack(plan.drawn_from),
         code=REPORT_CODE,
     output:
         png=report(
@@ -35,9 +31,7 @@ rule figure:
 rule table:
     """Write one table as CSV, Markdown and LaTeX."""
     input:
-        rows="results/{study}/artefacts/rows.parquet",
-        comparison="results/{study}/artefacts/comparison.json",
-        study="results/{study}/artefacts/study.yaml",
+        unpack(plan.drawn_from),
         code=REPORT_CODE,
     output:
         csv=report(

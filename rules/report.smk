@@ -6,9 +6,7 @@ rule page:
     input:
         plan.figures(),
         plan.tables(),
-        comparisons=collect(
-            "results/{study}/artefacts/comparison.json", study=plan.studies
-        ),
+        studies=collect("results/{study}/artefacts/study.yaml", study=plan.studies),
         code=REPORT_CODE,
     output:
         page="results/index.html",

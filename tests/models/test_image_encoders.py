@@ -9,11 +9,11 @@ from trueneg.models.image_encoders import ENCODERS, ResNet, build_encoder, forwa
 from trueneg.models.projection import ProjectionHead
 
 
-def torchvision_resnet18() -> nn.Module:
-    """ResNet-18 with the stem of its CIFAR form, down to the pooled features."""
-    from torchvision.models import resnet18
+def torchvision_resnet(name: str) -> nn.Module:
+    """A residual network with the stem of its CIFAR form, down to the pooled features."""
+    from torchvision.models import get_model
 
-    network = resnet18()
+    network = get_model(name)
     network.conv1 = nn.Conv2d(3, 64, 3, stride=1, padding=1, bias=False)
     network.maxpool = nn.Identity()
     network.fc = nn.Identity()
@@ -21,10 +21,11 @@ def torchvision_resnet18() -> nn.Module:
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_resnet18_equals_torchvisions_weights_features_and_gradients(training):
+@pytest.mark.parametrize("name", ["resnet18", "resnet50"])
+def test_resnets_equal_torchvisions_weights_features_and_gradients(name, training):
     torch.manual_seed(0)
-    reference = torchvision_resnet18().double().train(training)
-    encoder = build_encoder("resnet18", in_channels=3).double().train(training)
+    reference = torchvision_resnet(name).double().train(training)
+    encoder = build_encoder(name, in_channels=3).double().train(training)
     assert list(encoder.state_dict()) == list(reference.state_dict())
     encoder.load_state_dict(reference.state_dict())
     images = torch.randn(4, 3, 16, 16, dtype=torch.float64)
@@ -46,7 +47,7 @@ def test_resnet18_starts_with_the_spread_of_he():
             assert abs(found / expected - 1) < 5 / module.weight.numel() ** 0.5, name
 
 
-@pytest.mark.parametrize(("name", "dimensions"), [("resnet18", 512), ("small_resnet", 64)])
+@pytest.mark.parametrize(("name", "dimensions"), [("resnet18", 512), ("resnet50", 2048), ("small_resnet", 64)])
 @pytest.mark.parametrize(("channels", "side"), [(1, 8), (3, 32), (2, 9)])
 def test_every_encoder_takes_any_channels_and_sides(name, dimensions, channels, side):
     encoder = build_encoder(name, in_channels=channels).eval()
@@ -55,7 +56,7 @@ def test_every_encoder_takes_any_channels_and_sides(name, dimensions, channels, 
 
 
 def test_every_registered_encoder_is_tested_here():
-    assert set(ENCODERS) == {"resnet18", "small_resnet"}
+    assert set(ENCODERS) == {"resnet18", "resnet50", "small_resnet"}
 
 
 def test_small_resnet_halves_the_resolution_twice_and_doubles_the_width_twice():
@@ -78,7 +79,7 @@ def test_channels_last_changes_nothing_but_speed():
 
 
 def test_an_unknown_encoder_is_refused_with_the_names_that_exist():
-    with pytest.raises(ValueError, match=r"'resnet19', expected one of resnet18, small_resnet"):
+    with pytest.raises(ValueError, match=r"'resnet19', expected one of resnet18, resnet50, small_resnet"):
         build_encoder("resnet19", in_channels=3)
 
 

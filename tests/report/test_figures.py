@@ -33,13 +33,13 @@ def of(table, **wanted):
 
 
 @pytest.mark.parametrize("baseline", [None, "CL"])
-def test_accuracy_by_fraction_draws_the_comparison(baseline):
+def test_accuracy_by_condition_draws_the_comparison(baseline):
     measured = {**PROBE, "metric": "accuracy rare", "split": "test"}
     if baseline:
-        figure = figures.accuracy_by_fraction_paired(ROWS, synthetic.FRACTIONS, baseline, **measured)
+        figure = figures.accuracy_by_condition_paired(ROWS, synthetic.FRACTIONS, baseline, **measured)
         table, column = paired_differences(of(ROWS, **measured), baseline), "difference"
     else:
-        figure = figures.accuracy_by_fraction(ROWS, synthetic.FRACTIONS, **measured)
+        figure = figures.accuracy_by_condition(ROWS, synthetic.FRACTIONS, **measured)
         table, column = means(of(ROWS, **measured)), "mean"
     shown = drawn(figure)
     assert set(shown) == set(synthetic.GAINS) - {baseline}
@@ -69,7 +69,7 @@ def test_accuracy_by_label_fraction_draws_the_comparison(baseline):
 
 def test_all_points_lie_inside_the_axes():
     for figure in (
-        figures.accuracy_by_fraction(ROWS, synthetic.FRACTIONS, **PROBE),
+        figures.accuracy_by_condition(ROWS, synthetic.FRACTIONS, **PROBE),
         figures.accuracy_by_label_fraction_paired(ROWS, "fraction=0.5", "CL"),
     ):
         figure.draw_without_rendering()
@@ -80,7 +80,7 @@ def test_all_points_lie_inside_the_axes():
 
 
 def test_one_seed_draws_points_without_bars():
-    shown = drawn(figures.accuracy_by_fraction(of(ROWS, seed=0), synthetic.FRACTIONS, **PROBE))
+    shown = drawn(figures.accuracy_by_condition(of(ROWS, seed=0), synthetic.FRACTIONS, **PROBE))
     assert np.isfinite(shown["CL"][1]).all()
     assert not np.isfinite(shown["CL"][2]).any()
 
@@ -107,17 +107,17 @@ def test_class_accuracy_without_rare_classes_draws_all_classes_alone():
 
 def test_footnotes_tell_seeds_interval_and_note():
     note = "From the small default."
-    text = footnote(figures.accuracy_by_fraction_paired(ROWS, synthetic.FRACTIONS, "CL", **PROBE, note=note))
+    text = footnote(figures.accuracy_by_condition_paired(ROWS, synthetic.FRACTIONS, "CL", **PROBE, note=note))
     assert "95 % paired t intervals over seeds (5 seeds)" in text
     assert text.endswith(note)
     assert "(3 seeds)" in footnote(curve_figures.training_curves(CURVES))
     fewer = ROWS.drop(index=of(ROWS, objective="CL", seed=0).index)
-    assert "(4 to 5 seeds)" in footnote(figures.accuracy_by_fraction(fewer, synthetic.FRACTIONS, **PROBE))
+    assert "(4 to 5 seeds)" in footnote(figures.accuracy_by_condition(fewer, synthetic.FRACTIONS, **PROBE))
 
 
 def test_the_alternative_text_holds_the_values():
     rows = of(ROWS, dataset="fraction=0.5")
-    figure = figures.accuracy_by_fraction(rows, {"fraction=0.5": 0.5}, **PROBE)
+    figure = figures.accuracy_by_condition(rows, {"fraction=0.5": 0.5}, **PROBE)
     expected = of(means(of(rows, **PROBE, metric="accuracy", split="test")), objective="Oracle")["mean"].iloc[0]
     assert f"Oracle: {100 * expected:.1f} %" in alternative_text(figure)
 
@@ -129,8 +129,8 @@ def test_objectives_can_be_told_apart_without_colour():
 
 
 def test_an_objective_looks_the_same_in_every_figure():
-    alone = figures.accuracy_by_fraction(ROWS, synthetic.FRACTIONS, **PROBE)
-    twin = figures.accuracy_by_fraction_paired(ROWS, synthetic.FRACTIONS, "CL", **PROBE)
+    alone = figures.accuracy_by_condition(ROWS, synthetic.FRACTIONS, **PROBE)
+    twin = figures.accuracy_by_condition_paired(ROWS, synthetic.FRACTIONS, "CL", **PROBE)
     colours = [
         {container.get_label(): container.lines[0].get_color() for container in figure.axes[0].containers}
         for figure in (alone, twin)
@@ -207,13 +207,13 @@ def test_a_study_without_bound_still_has_its_figures(without, tmp_path):
 
 def test_what_is_not_there_is_refused_in_words():
     with pytest.raises(ValueError, match=r"nothing to draw for setting labels=none; found .*labels=all"):
-        figures.accuracy_by_fraction(ROWS, synthetic.FRACTIONS, task="knn", setting="labels=none")
+        figures.accuracy_by_condition(ROWS, synthetic.FRACTIONS, task="knn", setting="labels=none")
 
 
 def test_saved_files_are_the_same_bytes_each_time(tmp_path):
     files = []
     for folder in ("first", "second"):
-        figure = figures.accuracy_by_fraction(ROWS, synthetic.FRACTIONS, **PROBE)
+        figure = figures.accuracy_by_condition(ROWS, synthetic.FRACTIONS, **PROBE)
         files.append(save(figure, tmp_path / folder / "figure", "Accuracy, η = 0.1"))
     assert [path.suffix for path in files[0]] == [".png", ".pdf", ".svg"]
     for first, second in zip(*files, strict=True):

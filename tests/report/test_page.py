@@ -43,7 +43,7 @@ class Reader(HTMLParser):
 @pytest.fixture(scope="module")
 def figure(tmp_path_factory):
     rows = synthetic.rows(seeds=3)
-    drawn = figures.accuracy_by_fraction(rows, synthetic.FRACTIONS, task="knn", setting="labels=all")
+    drawn = figures.accuracy_by_condition(rows, synthetic.FRACTIONS, task="knn", setting="labels=all")
     png, pdf, _ = save(drawn, tmp_path_factory.mktemp("results") / "small" / "figures" / "by fraction", "Accuracy")
     return drawn, png, pdf
 

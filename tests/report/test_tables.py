@@ -10,7 +10,7 @@ import synthetic
 from scipy import stats
 
 from trueneg.report.formats import Cell, Group, Table, from_frame, save, to_latex, to_markdown
-from trueneg.report.tables import accuracy_table, compare, difference_table
+from trueneg.report.tables import accuracy_table, compare, difference_table, published_table
 from trueneg.study.comparison import gate, holm
 
 KNN = ("knn", "labels=all")
@@ -170,3 +170,15 @@ def test_any_frame_can_be_shown():
         "–",
         "4",
     ]
+
+
+def test_the_published_table_subtracts_the_printed_number_and_keeps_our_interval():
+    rows = rows_of({"CL": [0.80, 0.82, 0.84], "DCL": [0.85, 0.85, 0.88]})
+    printed = pd.DataFrame({"dataset": ["d"], "objective": ["CL"], "value": [0.90]})
+    table = published_table(rows, printed, "knn", "labels=all")
+    half = 100 * stats.t.ppf(0.975, 2) * stats.sem([0.80, 0.82, 0.84])
+    (group,) = table.groups
+    ((name, cells),) = group.lines  # what is not printed has no line
+    assert name == "CL"
+    assert cells[:2] == [Cell(f"82.0 ± {half:.1f}"), Cell("90.0")]
+    assert cells[2].text == f"−8.0 [−{8 + half:.1f}, −{8 - half:.1f}]"

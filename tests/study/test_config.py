@@ -127,6 +127,44 @@ def test_all_mistakes_are_told_at_once():
 
 
 @pytest.mark.parametrize(
+    ("path", "value", "sentence"),
+    [
+        ("kind", "image", "tiny.kind is 'image', expected one of images, theory."),
+        (
+            "conditions",
+            ["batch_size"],
+            "tiny.conditions names batch_size, but training.batch_size is 64, expected a list of values.",
+        ),
+        (
+            "published",
+            {"paper": "p", "table": "t", "task": "k", "settings": {"digits": "N=30"}, "methods": {"BCL": "BCL"}},
+            "tiny.published.methods holds 'BCL', expected some of the objectives: CL, DCL-true, Oracle.",
+        ),
+        (
+            "published",
+            {"paper": "p", "table": "t", "task": "k", "settings": {"batch_size=3": "N=4"}, "methods": {}},
+            "tiny.published.settings.batch_size=3 is 'batch_size=3', expected one of the data sets: digits.",
+        ),
+    ],
+)
+def test_settings_that_contradict_each_other_are_told(path, value, sentence):
+    with pytest.raises(UserError) as refusal:
+        load_configuration(changed(path, value), "mine.yaml")
+    assert str(refusal.value) == f"mine.yaml: {sentence}"
+
+
+def test_a_theory_study_has_keys_of_its_own():
+    theory = {"kind": "theory", "title": "T", "process": {"alpha": 0.3}, "sweeps": {"negativecounts": [3]}, "dataset": {}}
+    with pytest.raises(UserError) as refusal:
+        load_configuration({"mine": theory}, "mine.yaml")
+    assert str(refusal.value).splitlines() == [
+        "mine.yaml: mine.process.alpha is 0.3, expected a number of at least 0.5.",
+        "mine.yaml: mine.sweeps.negativecounts is not a known key; did you mean negative_counts?",
+        "mine.yaml: mine.dataset is not a known key; known here: title, question, note, kind, process, sweeps, mem_mb, runtime.",
+    ]
+
+
+@pytest.mark.parametrize(
     ("content", "message"),
     [
         ("a: [1, 2", "is not valid YAML in line"),

@@ -143,3 +143,23 @@ def test_a_manifest_whose_model_changed_or_is_missing_is_refused(tmp_path):
     model.unlink()
     with pytest.raises(UserError, match="is missing, but"):
         read_manifest(manifest, store)
+
+
+def with_batch_sizes(*sizes, **changes):
+    primary = tiny_study()["primary"] | {"dataset": f"batch_size={sizes[0]}"}
+    training = tiny_study()["training"] | {"batch_size": list(sizes)} | changes
+    return study_of(training=training, conditions=["batch_size"], primary=primary)
+
+
+def test_a_condition_stands_beside_others_as_a_data_set_does_and_is_not_selected_from():
+    study = with_batch_sizes(32, 64, learning_rate=[0.001, 0.01])
+    assert list(runs.datasets(study)) == ["batch_size=32", "batch_size=64"]
+    assert runs.candidates(study)["CL"] == ["CL,learning_rate=0.001", "CL,learning_rate=0.01"]
+    assert runs.negative_counts(study) == {"batch_size=32": 62, "batch_size=64": 126}
+    used = {(run.dataset, run.objective): run.settings["training"] for run in runs.all_runs("tiny", study)}
+    assert used["batch_size=32", "CL,learning_rate=0.01"]["batch_size"] == 32
+    assert used["batch_size=64", "CL,learning_rate=0.001"]["learning_rate"] == 0.001
+
+
+def test_a_run_under_a_condition_is_the_run_of_a_study_without_it():
+    assert set(identifiers(study_of())) < set(identifiers(with_batch_sizes(64, 32)))

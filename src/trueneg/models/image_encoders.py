@@ -36,8 +36,39 @@ class BasicBlock(nn.Module):
         return functional.relu(self.bn2(self.conv2(out)).add_(shortcut), inplace=True)
 
 
+class Bottleneck(nn.Module):
+    """1×1, 3×3 and 1×1 convolutions and a shortcut; the 3×3 one has a quarter of the channels, and the stride.
+
+    The bottleneck block of He et al. (2016) with the stride where torchvision has it, and torchvision's parameter names.
+
+    Args:
+        in_channels: channels of the input (B, in_channels, H, W).
+        channels: channels of the output (B, channels, ⌈H/stride⌉, ⌈W/stride⌉), a multiple of 4.
+        stride: of the 3×3 convolution and of the shortcut.
+    """
+
+    def __init__(self, in_channels: int, channels: int, stride: int = 1) -> None:
+        super().__init__()
+        narrow = channels // 4
+        self.conv1 = nn.Conv2d(in_channels, narrow, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(narrow)
+        self.conv2 = nn.Conv2d(narrow, narrow, 3, stride, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(narrow)
+        self.conv3 = nn.Conv2d(narrow, channels, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(channels)
+        self.downsample = None
+        if stride != 1 or in_channels != channels:
+            self.downsample = nn.Sequential(nn.Conv2d(in_channels, channels, 1, stride, bias=False), nn.BatchNorm2d(channels))
+
+    def forward(self, x: Tensor) -> Tensor:
+        shortcut = x if self.downsample is None else self.downsample(x)
+        out = functional.relu(self.bn1(self.conv1(x)), inplace=True)
+        out = functional.relu(self.bn2(self.conv2(out)), inplace=True)
+        return functional.relu(self.bn3(self.conv3(out)).add_(shortcut), inplace=True)
+
+
 class ResNet(nn.Module):
-    """A residual network for small images: 3×3 stem, no max-pooling, stages of basic blocks, global average.
+    """A residual network for small images: 3×3 stem, no max-pooling, stages of residual blocks, global average.
 
     The first stage keeps the resolution, each further stage halves it. Weights start as in He et al. (2015): normal,
     by fan-out; batch norms start as the identity. Torchvision's start, and its parameter names, are the same.
@@ -45,7 +76,9 @@ class ResNet(nn.Module):
     Args:
         in_channels: channels of the images.
         widths: channels of each stage.
-        blocks: basic blocks in each stage.
+        blocks: how many blocks each stage has; one number for all, or one a stage.
+        block: :class:`BasicBlock` or :class:`Bottleneck`.
+        stem: channels of the first convolution; None: as many as the first stage.
 
     Attributes:
         dimensions: size D of a feature vector.
@@ -56,16 +89,24 @@ class ResNet(nn.Module):
         (torch.Size([2, 16]), 16)
     """
 
-    def __init__(self, in_channels: int, widths: Sequence[int], blocks: int) -> None:
+    def __init__(
+        self,
+        in_channels: int,
+        widths: Sequence[int],
+        blocks: int | Sequence[int],
+        block: type[BasicBlock] | type[Bottleneck] = BasicBlock,
+        stem: int | None = None,
+    ) -> None:
         super().__init__()
         self.dimensions = widths[-1]
-        self.conv1 = nn.Conv2d(in_channels, widths[0], 3, padding=1, bias=False)
-        self.bn1 = nn.BatchNorm2d(widths[0])
-        before = widths[0]
+        before = stem or widths[0]
+        self.conv1 = nn.Conv2d(in_channels, before, 3, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(before)
         self.stages = []
-        for number, width in enumerate(widths, start=1):
-            first = BasicBlock(before, width, stride=1 if number == 1 else 2)
-            rest = [BasicBlock(width, width) for _ in range(blocks - 1)]
+        counts = [blocks] * len(widths) if isinstance(blocks, int) else blocks
+        for number, (width, count) in enumerate(zip(widths, counts, strict=True), start=1):
+            first = block(before, width, stride=1 if number == 1 else 2)
+            rest = [block(width, width) for _ in range(count - 1)]
             self.add_module(f"layer{number}", nn.Sequential(first, *rest))
             self.stages.append(f"layer{number}")
             before = width
@@ -86,6 +127,11 @@ def resnet18(in_channels: int) -> ResNet:
     return ResNet(in_channels, widths=(64, 128, 256, 512), blocks=2)
 
 
+def resnet50(in_channels: int) -> ResNet:
+    """ResNet-50 in its CIFAR form: bottlenecks to 256, 512, 1,024, 2,048 channels, 3, 4, 6 and 3 of them; D = 2,048."""
+    return ResNet(in_channels, widths=(256, 512, 1024, 2048), blocks=(3, 4, 6, 3), block=Bottleneck, stem=64)
+
+
 def small_resnet(in_channels: int, width: int = 16) -> ResNet:
     """Three stages of one block each, ``width``, 2·``width`` and 4·``width`` wide; D = 4·``width``."""
     return ResNet(in_channels, widths=(width, 2 * width, 4 * width), blocks=1)
@@ -93,6 +139,7 @@ def small_resnet(in_channels: int, width: int = 16) -> ResNet:
 
 ENCODERS = {
     "resnet18": resnet18,
+    "resnet50": resnet50,
     "small_resnet": small_resnet,
 }
 

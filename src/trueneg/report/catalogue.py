@@ -1,24 +1,52 @@
 """Which figures and tables a study gets, by name. The Snakefile asks here, so nothing that draws is imported."""
 
+from trueneg.simulation import catalogue as simulation
 from trueneg.study import runs
-from trueneg.study.config import Study
+from trueneg.study.image_study import ImageStudy
+from trueneg.study.settings import Study
+from trueneg.study.theory_study import TheoryStudy
 
-TABLES = ("accuracy", "differences")
+# Figures of a theory study that repeat or extend the BCL paper's; the others are about bounds of the first paper.
+BCL_FIGURES = (
+    "class_conditional_densities",
+    "observation_densities",
+    "density_ratio",
+    "importance_weights",
+    "mean_squared_errors",
+    "estimated_means",
+    "bias_by_negatives",
+    "errors_by_positives",
+    "errors_by_assumed_alpha",
+    "best_estimators",
+)
 
 
 def figures_of(study: Study) -> list[str]:
-    """Names of a study's figures.
+    """Names of a study's figures."""
+    return list(simulation.FIGURES) if isinstance(study, TheoryStudy) else _figures_of_images(study)
 
-    Curves and class groups are always drawn; accuracy against r where r is swept; the others where the study asks for them. A
-    name that ends in ``_differences`` is the paired twin of the figure before it.
+
+def tables_of(study: Study) -> list[str]:
+    """Names of a study's tables."""
+    if isinstance(study, TheoryStudy):
+        return list(simulation.TABLES)
+    return ["accuracy", "differences", *(["published"] if study.published is not None else [])]
+
+
+def _figures_of_images(study: ImageStudy) -> list[str]:
+    """Curves are always drawn; accuracy against r or N where that is swept, class groups where there are any, the others where
+    the study asks for them. A name that ends in ``_differences`` is the paired twin of the figure before it.
     """
     pools = [f"{pool}_labels" for pool in study.evaluation.linear_probe.label_pools]
     names = []
     if isinstance(study.dataset.fraction, list):
         names += with_twins(["primary_by_fraction", *(f"probe_by_fraction_{pool}" for pool in pools)])
+    if "batch_size" in study.conditions:
+        names += with_twins(["primary_by_negatives"])
     if study.figures.label_fractions is not None:
         names += with_twins([f"probe_by_label_fraction_{pool}" for pool in pools])
-    names += ["class_groups"]
+    if study.dataset.rare_classes:
+        names += ["class_groups"]
     if study.figures.embedding is not None:
         names += ["embedding"]
     return [*names, "training_loss", "share_at_bound", "same_class_ratio", "true_negative_mean"]
@@ -30,7 +58,12 @@ def with_twins(names: list[str]) -> list[str]:
 
 
 def artefacts_of(figure: str, name: str, study: Study) -> list[str]:
-    """Files that a figure of the study `name` reads beyond the gathered rows, curves and comparison."""
+    """Files that a figure or table of the study `name` reads alone: an experiment's, or what the gathered tables do not hold."""
+    if isinstance(study, TheoryStudy):
+        experiment = (simulation.FIGURES | simulation.TABLES)[figure]
+        return [f"results/{name}/artefacts/simulation/{experiment}.parquet"]
+    if figure == "published":
+        return [f"results/{name}/artefacts/published.parquet"]
     if figure != "embedding":
         return []
     wanted = study.figures.embedding

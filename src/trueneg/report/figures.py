@@ -6,6 +6,7 @@ believe.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import matplotlib
 import numpy as np
@@ -37,68 +38,84 @@ from trueneg.report.labels import (
 from trueneg.study.comparison import means, paired_differences
 from trueneg.study.metrics import group_name, metric_name, scale, unit, written
 
-FRACTION_AXIS = "Imbalance r: share of the rare classes' training images that is kept"
-LABELS_AXIS = "Share of labels"
+
+class ConditionAxis(NamedTuple):
+    """What data sets or conditions are placed along: label, whether by logarithm, and how a place is written."""
+
+    label: str
+    logarithmic: bool = False
+    percent: bool = False
+
+
+FRACTION_AXIS = ConditionAxis("Imbalance r: share of the rare classes' training images that is kept")
+LABELS_AXIS = ConditionAxis("Share of labels", logarithmic=True, percent=True)
+NEGATIVES_AXIS = ConditionAxis("Number of negatives N of an anchor", logarithmic=True)
 
 
 @matplotlib.rc_context(STYLE)
-def accuracy_by_fraction(
+def accuracy_by_condition(
     rows: pd.DataFrame,
-    fractions: Mapping[str, float],
+    places: Mapping[str, float],
     task: str,
     setting: str,
     metric: str = "accuracy",
     split: str = "test",
+    axis: ConditionAxis = FRACTION_AXIS,
     note: str = "",
 ) -> Figure:
-    """Accuracy against the imbalance r, one line an objective (sample-specific debiasing, Fig. 2 left).
+    """Accuracy against what differs between data sets, one line an objective.
+
+    With the imbalance r it is sample-specific debiasing's Fig. 2, left; with N it is BCL's Table 1.
 
     Args:
         rows: tidy rows.
-        fractions: the r of each data set's label; other data sets are left out.
+        places: where each data set's label stands on the axis, such as its r; others are left out.
         task: which evaluation.
         setting: which of its settings.
         metric: which metric.
         split: which split.
+        axis: what the places are.
         note: printed in the footnote.
 
     Raises:
         ValueError: if there are no such rows.
     """
-    chosen = _rows(rows, dataset=list(fractions), task=[task], setting=[setting], metric=[metric], split=[split])
-    found = means(chosen).assign(x=lambda table: table["dataset"].map(fractions))
-    return _lines(found, rows, FRACTION_AXIS, measurement(task, setting, split), note)
+    chosen = _rows(rows, dataset=list(places), task=[task], setting=[setting], metric=[metric], split=[split])
+    found = means(chosen).assign(x=lambda table: table["dataset"].map(places))
+    return _lines(found, rows, axis, measurement(task, setting, split), note)
 
 
 @matplotlib.rc_context(STYLE)
-def accuracy_by_fraction_paired(
+def accuracy_by_condition_paired(
     rows: pd.DataFrame,
-    fractions: Mapping[str, float],
+    places: Mapping[str, float],
     baseline: str,
     task: str,
     setting: str,
     metric: str = "accuracy",
     split: str = "test",
+    axis: ConditionAxis = FRACTION_AXIS,
     note: str = "",
 ) -> Figure:
-    """The twin of :func:`accuracy_by_fraction`: differences to the baseline within each seed.
+    """The twin of :func:`accuracy_by_condition`: differences to the baseline within each seed.
 
     Args:
         rows: tidy rows.
-        fractions: the r of each data set's label; other data sets are left out.
+        places: where each data set's label stands on the axis, such as its r; others are left out.
         baseline: the objective that is subtracted, drawn as the zero line.
         task: which evaluation.
         setting: which of its settings.
         metric: which metric.
         split: which split.
+        axis: what the places are.
         note: printed in the footnote.
 
     Raises:
         ValueError: if there are no such rows.
     """
-    chosen = _rows(rows, dataset=list(fractions), task=[task], setting=[setting], metric=[metric], split=[split])
-    found = paired_differences(chosen, baseline).assign(x=lambda table: table["dataset"].map(fractions))
-    return _lines(found, rows, FRACTION_AXIS, measurement(task, setting, split), note, baseline)
+    chosen = _rows(rows, dataset=list(places), task=[task], setting=[setting], metric=[metric], split=[split])
+    found = paired_differences(chosen, baseline).assign(x=lambda table: table["dataset"].map(places))
+    return _lines(found, rows, axis, measurement(task, setting, split), note, baseline)
 
 
 @matplotlib.rc_context(STYLE)
@@ -306,7 +323,9 @@ def _label_fractions(table: pd.DataFrame) -> pd.Series:
     return table["setting"].map(lambda setting: float(read_setting(setting)["fraction"]))
 
 
-def _lines(found: pd.DataFrame, rows: pd.DataFrame, x_label: str, what: str, note: str, baseline: str | None = None) -> Figure:
+def _lines(
+    found: pd.DataFrame, rows: pd.DataFrame, axis: ConditionAxis, what: str, note: str, baseline: str | None = None
+) -> Figure:
     """Mean (or, with a baseline, mean difference) against the column ``x``, with intervals."""
     column, metric = ("difference" if baseline else "mean"), found["metric"].iloc[0]
     styles = line_styles(rows["objective"])
@@ -322,8 +341,7 @@ def _lines(found: pd.DataFrame, rows: pd.DataFrame, x_label: str, what: str, not
         zero = plot.axhline(0, color=styles[baseline].color, linewidth=1)
         handles, names = [zero, *handles], [f"{baseline} (zero line)", *names]
     add_legend(figure, handles, names)
-    _fraction_axis(plot, sorted(found["x"].unique()), logarithmic=x_label == LABELS_AXIS)
-    plot.set_xlabel(x_label)
+    _place_ticks(plot, sorted(found["x"].unique()), axis)
     plot.set_ylabel(difference_label(metric, baseline) if baseline else axis_label(metric))
     interval = PAIRED_INTERVAL if baseline else INTERVAL
     about = f"{what}. Bars: {interval} ({seed_count(found['seeds'])})."
@@ -335,7 +353,7 @@ def _lines(found: pd.DataFrame, rows: pd.DataFrame, x_label: str, what: str, not
         for name in objectives
     )
     label = difference_label(metric, baseline) if baseline else axis_label(metric)
-    return finish(figure, [about, note], f"{' '.join(label.split())} against {x_label}. {values}.")
+    return finish(figure, [about, note], f"{' '.join(label.split())} against {axis.label}. {values}.")
 
 
 def _points(plot: Axes, line: pd.DataFrame, column: str, metric: str, style: LineStyle, name: str, shift: float) -> None:
@@ -366,13 +384,14 @@ def _value(row: pd.Series, column: str) -> str:
     return f"{text} [{written(row['low'], metric, signed)}, {written(row['high'], metric, signed)}]"
 
 
-def _fraction_axis(plot: Axes, values: Sequence[float], logarithmic: bool) -> None:
+def _place_ticks(plot: Axes, values: Sequence[float], axis: ConditionAxis) -> None:
     """Ticks where there are measurements, and nowhere else."""
-    if logarithmic:
+    if axis.logarithmic:
         plot.set_xscale("log")
     plot.xaxis.set_major_locator(FixedLocator(values))
     plot.xaxis.set_minor_locator(NullLocator())
-    plot.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %" if logarithmic else f"{value:g}")
+    plot.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %" if axis.percent else f"{value:g}")
+    plot.set_xlabel(axis.label)
     plot.margins(x=0.06)
 
 

@@ -98,6 +98,43 @@ def accuracy_table(values: pd.DataFrame, baseline: str, oracle: str | None = Non
     return Table(values, columns, groups, notes, corner="objective")
 
 
+def published_table(rows: pd.DataFrame, printed: pd.DataFrame, task: str, setting: str, split: str = "test") -> Table:
+    """Our accuracies beside printed ones, and the difference with our interval; one group of lines a data set.
+
+    Args:
+        rows: tidy rows.
+        printed: dataset, objective, value (a share of one).
+        task: which evaluation of ours stands beside the printed one.
+        setting: which of its settings.
+        split: which split.
+    """
+    measured = {"task": task, "setting": setting, "metric": "accuracy", "split": split}
+    ours = means(rows[(rows[list(measured)] == pd.Series(measured)).all(axis=1)])
+    values = ours.merge(printed.rename(columns={"value": "published"}), on=["dataset", "objective"], how="inner")
+    for end in ("mean", "low", "high"):
+        values[f"{end} − published"] = values[end] - values["published"]
+    groups = []
+    for dataset, group in values.groupby("dataset", sort=False):
+        lines = []
+        for _, row in group.iterrows():
+            difference, low, high = (
+                written(row[f"{end} − published"], "accuracy", signed=True) for end in ("mean", "low", "high")
+            )
+            published = written(row["published"], "accuracy")
+            lines.append((row["objective"], [Cell(_mean(row)), Cell(published), Cell(f"{difference} [{low}, {high}]")]))
+        groups.append(Group(_title(dataset, task, setting), lines))
+    columns = [
+        ("", with_unit("ours", unit("accuracy"))),
+        ("", with_unit("published", unit("accuracy"))),
+        ("", with_unit("ours − published", unit("accuracy", difference=True))),
+    ]
+    notes = [
+        f"Ours: mean ± half of its 95 % t interval over seeds ({seed_count(values['seeds'])}). The printed numbers come without "
+        "an interval: the difference's is ours alone.",
+    ]
+    return Table(values, columns, groups, notes, corner="objective")
+
+
 def difference_table(values: pd.DataFrame, baseline: str) -> Table:
     """Every comparison with its spread, its tests, and the smallest difference that its seeds could see.
 

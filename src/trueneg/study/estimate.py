@@ -7,20 +7,33 @@ from trueneg.datasets.catalogue import load_source
 from trueneg.datasets.images import ImageSource, read_source
 from trueneg.datasets.prepare import DRAWING
 from trueneg.datasets.subsets import Subset, make_subset
-from trueneg.study.config import Study
+from trueneg.simulation.catalogue import EXPERIMENTS
+from trueneg.study.image_study import ImageStudy
 from trueneg.study.runs import Run, all_runs, datasets, run_id, source_key
+from trueneg.study.settings import Study
 from trueneg.study.store import RunStore
 
 MEASURED_UPDATES = 3
 
 
 def describe(name: str, study: Study, results: Path) -> str:
-    """A text: the study's runs by data set and objective, and the time and disk that the missing ones need.
-
-    The time of a view comes from finished runs with the same networks and image size, else from a short measurement here.
+    """A text: what the study would run, what is there already, and what the rest would cost.
 
     Raises:
         UserError: if a source is missing or damaged, or a batch does not fit a subset.
+    """
+    return _training(name, study, results) if isinstance(study, ImageStudy) else _experiments(name, study, results)
+
+
+def _experiments(name: str, study: Study, results: Path) -> str:
+    made = [experiment for experiment in EXPERIMENTS if (results / name / f"artefacts/simulation/{experiment}.parquet").is_file()]
+    return f"{name}: {study.title}\n  {len(made)} of {len(EXPERIMENTS)} experiments made; each takes seconds."
+
+
+def _training(name: str, study: ImageStudy, results: Path) -> str:
+    """A text: the study's runs by data set and objective, and the time and disk that the missing ones need.
+
+    The time of a view comes from finished runs with the same networks and image size, else from a short measurement here.
     """
     store = RunStore(results / "runs")
     lines = [f"{name}: {study.title}"]

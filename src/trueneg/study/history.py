@@ -1,6 +1,7 @@
 """What has run: the table of all runs, and the way back from a result to the runs that made it."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from trueneg.study.store import RunStore
 
 
 def studies_of(results: Path) -> list[str]:
-    """Names of the studies whose comparisons lie under a results folder."""
+    """Names of the image studies whose comparisons lie under a results folder."""
     return sorted(path.parents[1].name for path in results.glob("*/artefacts/comparison.json"))
 
 
@@ -123,6 +124,9 @@ def origin_of(result: str, results: Path) -> dict[str, Any]:
     if parts[0] == "runs" and len(parts) > 1:
         return _marked(store.record(parts[1]))
     folder = results / parts[0] / "artefacts"
+    settings = yaml.safe_load((folder / "study.yaml").read_text()) if (folder / "study.yaml").is_file() else {}
+    if settings.get("kind") == "theory":
+        return {"result": str(path), "study": parts[0], "settings": settings, "made": _made(path)}
     if not (folder / "runs.json").is_file():
         raise UserError(f"{result}: its study {parts[0]!r} has no {folder / 'runs.json'}; let the study finish first.")
     records = json.loads((folder / "runs.json").read_text())
@@ -134,10 +138,15 @@ def origin_of(result: str, results: Path) -> dict[str, Any]:
     return {
         "result": str(path),
         "study": parts[0],
-        "settings": yaml.safe_load((folder / "study.yaml").read_text()),
+        "settings": settings,
         "comparison": json.loads((folder / "comparison.json").read_text()),
         "runs": [_marked(run) for run in records],
     }
+
+
+def _made(path: Path) -> str:
+    """When a file was written, local time."""
+    return time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(path.stat().st_mtime))
 
 
 def _marked(record: dict[str, Any]) -> dict[str, Any]:

@@ -3,14 +3,17 @@
 Nothing here imports torch or looks at this machine: the plan is the same on a laptop and on a cluster's login node.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from trueneg.report import catalogue
 from trueneg.study import provenance, runs
 from trueneg.study.config import Configuration
+from trueneg.study.image_study import ImageStudy
 from trueneg.study.store import RunStore
+from trueneg.study.theory_study import TheoryStudy
 
 
 class Plan:
@@ -21,17 +24,21 @@ class Plan:
 
     Attributes:
         studies: its studies by name.
-        settings: the same as plain values, every default filled in: what ``lookup`` reads and what jobs are handed.
+        images: those that train on images.
+        theory: those that simulate.
+        settings: all studies as plain values, every default filled in: what ``lookup`` reads and what jobs are handed.
     """
 
     def __init__(self, configuration: Configuration):
         self.configuration = configuration
         self.studies = configuration.studies
+        self.images = {name: study for name, study in self.studies.items() if isinstance(study, ImageStudy)}
+        self.theory = {name: study for name, study in self.studies.items() if isinstance(study, TheoryStudy)}
         self.settings = {name: study.model_dump(mode="json") for name, study in self.studies.items()}
 
     def of_block(self, pattern: str) -> list[str]:
-        """`pattern` for every study, data set, objective and block of seeds."""
-        return [path for name in self.studies for path in self._of_study(name, pattern)]
+        """`pattern` for every image study, data set, objective and block of seeds."""
+        return [path for name in self.images for path in self._of_study(name, pattern)]
 
     def of_study(self, pattern: str) -> Callable[[Any], list[str]]:
         """An input function: `pattern` for every data set, objective and block of seeds of the study."""
@@ -42,7 +49,7 @@ class Plan:
         return paths
 
     def _of_study(self, name: str, pattern: str) -> list[str]:
-        study = self.studies[name]
+        study = self.images[name]
         return [
             pattern.format(study=name, dataset=dataset, objective=objective, block=block)
             for dataset in runs.datasets(study)
@@ -50,25 +57,30 @@ class Plan:
             for block in runs.blocks(study)
         ]
 
-    def figures(self) -> list[str]:
-        """The figures of every study."""
+    def figures(self, studies: Iterable[str] | None = None, names: Iterable[str] | None = None) -> list[str]:
+        """The figures of some studies, or some of their figures; of all studies and all of them, where none are named."""
         return [
-            f"results/{name}/figures/{figure}.png"
-            for name, study in self.studies.items()
-            for figure in catalogue.figures_of(study)
+            f"results/{study}/figures/{figure}.png"
+            for study in (self.studies if studies is None else studies)
+            for figure in catalogue.figures_of(self.studies[study])
+            if names is None or figure in names
         ]
 
-    def tables(self) -> list[str]:
-        """The tables of every study."""
-        return [f"results/{name}/tables/{table}.csv" for name in self.studies for table in catalogue.TABLES]
+    def tables(self, studies: Iterable[str] | None = None) -> list[str]:
+        """The tables of some studies; of all, where none are named."""
+        return [
+            f"results/{name}/tables/{table}.csv"
+            for name in (self.studies if studies is None else studies)
+            for table in catalogue.tables_of(self.studies[name])
+        ]
 
     def seeds(self, wildcards: Any) -> list[int]:
         """The seeds of a block."""
-        return runs.blocks(self.studies[wildcards.study])[wildcards.block]
+        return runs.blocks(self.images[wildcards.study])[wildcards.block]
 
     def dataset(self, wildcards: Any) -> dict[str, Any]:
         """Resolved settings of a data set."""
-        return runs.datasets(self.studies[wildcards.study])[wildcards.dataset].model_dump(mode="json")
+        return runs.datasets(self.images[wildcards.study])[wildcards.dataset].model_dump(mode="json")
 
     def source(self, wildcards: Any) -> str:
         """The decoded images of a data set."""
@@ -82,20 +94,20 @@ class Plan:
         keys = {"source", "path", "resolution", "download"}
         listed = [
             dataset.model_dump(mode="json", include=keys)
-            for study in self.studies.values()
+            for study in self.images.values()
             for dataset in runs.datasets(study).values()
         ]
         return {runs.source_key(reading): reading for reading in listed}
 
     def runs(self, wildcards: Any) -> list[dict[str, Any]]:
         """The runs of a block, every setting resolved."""
-        study = self.studies[wildcards.study]
+        study = self.images[wildcards.study]
         seeds = self.seeds(wildcards)
         return [run.to_json() for run in runs.runs_of(wildcards.study, study, wildcards.dataset, wildcards.objective, seeds)]
 
     def memory(self, wildcards: Any, attempt: int) -> int:
         """Memory of a training job in MB, more with each attempt."""
-        return self.studies[wildcards.study].training.mem_mb * attempt
+        return self.images[wildcards.study].training.mem_mb * attempt
 
     def fingerprint_if_retraining(self, wildcards: Any) -> str | None:
         """A training job knows the code's fingerprint only when stale runs are to be trained anew."""
@@ -111,19 +123,38 @@ class Plan:
         return f"results/{wildcards.study}/subsets/{wildcards.dataset}/{self._first_block(wildcards)}.parquet"
 
     def _first_block(self, wildcards: Any) -> str:
-        return next(iter(runs.blocks(self.studies[wildcards.study])))
+        return next(iter(runs.blocks(self.images[wildcards.study])))
 
-    def artefacts(self, wildcards: Any) -> list[str]:
-        """What a figure reads beyond the gathered rows, curves and comparison."""
-        return catalogue.artefacts_of(wildcards.figure, wildcards.study, self.studies[wildcards.study])
+    def drawn_from(self, wildcards: Any) -> dict[str, Any]:
+        """Inputs of a figure or table by name: the study, what is gathered of it, and the artefacts of this one alone."""
+        name, wanted = wildcards.study, getattr(wildcards, "figure", None) or wildcards.table
+        folder = f"results/{name}/artefacts"
+        gathered = (
+            {"rows": "rows.parquet", "curves": "curves.parquet", "comparison": "comparison.json"} if name in self.images else {}
+        )
+        return {
+            "study": f"{folder}/study.yaml",
+            **{key: f"{folder}/{file}" for key, file in gathered.items() if name in self.images},
+            "artefacts": catalogue.artefacts_of(wanted, name, self.studies[name]),
+        }
+
+    @staticmethod
+    def pattern(studies: Iterable[str]) -> str:
+        """A wildcard's constraint to these studies; without any it matches nothing."""
+        return "|".join(map(re.escape, studies)) or "(?!)"
+
+    def simulation(self, wildcards: Any) -> dict[str, Any]:
+        """The settings that the experiments of a theory study share."""
+        settings = self.settings[wildcards.study]
+        return settings["process"] | settings["sweeps"]
 
 
-def report_fingerprint(path: str) -> str:
-    """A file that changes with the code that draws, and with nothing else; returns its path.
+def code_fingerprint(path: str, roots: tuple[str, ...]) -> str:
+    """A file that changes with the code that `roots` reach, and with nothing else; returns its path.
 
-    As an input it makes an edit of a figure's code draw figures anew.
+    As an input it has what is made by that code made anew when the code is edited: figures, and experiments that take seconds.
     """
-    today = provenance.fingerprint(provenance.REPORT)
+    today = provenance.fingerprint(roots)
     if not Path(path).is_file() or Path(path).read_text() != today:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_text(today)

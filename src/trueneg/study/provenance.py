@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from trueneg.simulation.catalogue import EXPERIMENTS
 from trueneg.study.store import RunStore
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -18,6 +19,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 # Where the code that shapes a result begins; the fingerprint follows the imports from there.
 TRAINING = ("trueneg.training.simclr",)
 REPORT = ("trueneg.report.build",)
+SIMULATION = tuple(sorted({f"trueneg.simulation.{module}" for module in EXPERIMENTS.values()}))
 
 
 @functools.cache

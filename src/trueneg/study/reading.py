@@ -9,8 +9,10 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from trueneg.errors import UserError
-from trueneg.study.config import GLOBAL_KEYS, Configuration, Study, models_within
+from trueneg.study.config import GLOBAL_KEYS, KINDS, Configuration
+from trueneg.study.image_study import ImageStudy
 from trueneg.study.runs import SECTIONS, datasets, evaluation_settings, objectives, swept, written
+from trueneg.study.settings import models_within
 
 RESERVED_NAMES = ("runs", "sources", "logs", "timings")  # folders beside the studies' under results/
 
@@ -41,7 +43,8 @@ def load_configuration(raw: Mapping[str, Any], where: str) -> Configuration:
         for name, study in configuration.studies.items():
             if name in RESERVED_NAMES:
                 mistakes.append(f"{name} cannot be a study's name: results/{name} holds something else.")
-            mistakes += [f"{name}.{mistake}" for mistake in contradictions(study)]
+            if isinstance(study, ImageStudy):
+                mistakes += [f"{name}.{mistake}" for mistake in contradictions(study)]
     if mistakes:
         raise UserError("\n".join(f"{where}: {mistake}" for mistake in dict.fromkeys(mistakes)))
     return configuration
@@ -95,6 +98,8 @@ def _sentence(mistake: Mapping[str, Any], raw: Mapping[str, Any]) -> str:
         return f"{key} is not a known key;{hint or ' known here: ' + ', '.join(known) + '.'}"
     if kind == "value_error":
         return f"{key}{context['error']}."  # our own validators continue the key: ".source is …", " needs …"
+    if kind == "unknown_kind":
+        return f"{key}.kind is {_shown(given.get('kind'))}, expected one of {', '.join(KINDS)}."
     if kind == "union_tag_not_found":
         return f"{key}.name is missing."
     if kind == "union_tag_invalid":
@@ -151,15 +156,15 @@ def _step(model: Any, part: str | int) -> Any:
     if fields is not None and part in fields:
         return fields[part].annotation
     for candidate in models_within(model):
-        names = candidate.model_fields.get("name")
-        if names is not None and getattr(names.annotation, "__args__", (None,))[0] == part:
+        tags = candidate.model_fields.get("kind") or candidate.model_fields.get("name")
+        if tags is not None and getattr(tags.annotation, "__args__", (None,))[0] == part:
             return candidate
     found = models_within(model)
     return found[0] if len(found) == 1 else model
 
 
-def contradictions(study: Study) -> list[str]:
-    """What is wrong with a study beyond the single values: names that point nowhere, settings that exclude each other."""
+def contradictions(study: ImageStudy) -> list[str]:
+    """What is wrong with an image study beyond the single values: names that point nowhere, settings that exclude each other."""
     found = []
     if len(set(study.seed_list)) != len(study.seed_list):
         found.append(f"seeds is {study.seed_list}, expected every seed once.")
@@ -192,6 +197,16 @@ def contradictions(study: Study) -> list[str]:
         found += _unknown_dataset(
             "figures.label_fractions.dataset", figures.label_fractions.dataset, data, default=primary.dataset
         )
+    for field in study.conditions:
+        if field not in swept(study.training):
+            value = getattr(study.training, field)
+            found.append(f"conditions names {field}, but training.{field} is {_shown(value)}, expected a list of values.")
+    if study.published is not None:
+        for label in study.published.settings:
+            found += _unknown_dataset(f"published.settings.{label}", label, data)
+        known = ", ".join(study.objectives)
+        strangers = [label for label in study.published.methods if label not in study.objectives]
+        found += [f"published.methods holds {label!r}, expected some of the objectives: {known}." for label in strangers]
     needs_rare = any(value != 1 for value in _as_list(study.dataset.fraction))
     if needs_rare and not study.dataset.rare_classes:
         found.append("dataset.fraction is below 1, but dataset.rare_classes is empty: name the classes to thin out.")

@@ -8,7 +8,8 @@ from typing import Any
 
 from pydantic_core import PydanticUndefined
 
-from trueneg.study.config import GLOBAL_KEYS, Configuration, Settings, Study, models_within
+from trueneg.study.config import GLOBAL_KEYS, KINDS, Configuration
+from trueneg.study.settings import Settings, models_within
 
 HEADER = """# Configuration
 
@@ -22,7 +23,7 @@ def json_schema() -> dict[str, Any]:
     schema = Configuration.model_json_schema()
     properties = schema.pop("properties")
     schema["properties"] = {key: properties[key] for key in GLOBAL_KEYS}
-    schema["additionalProperties"] = {"$ref": "#/$defs/Study"}
+    schema["additionalProperties"] = {"anyOf": [{"$ref": f"#/$defs/{model.__name__}"} for model in KINDS.values()]}
     schema.pop("required", None)
     return schema
 
@@ -30,17 +31,18 @@ def json_schema() -> dict[str, Any]:
 def reference_page() -> str:
     """Markdown: a section for every model, a row for every key."""
     seen: set[type[Settings]] = set()
-    parts = [HEADER, *(_section(model, name, seen) for name, model in _models("Study", Study))]
+    sections = [section for kind, model in KINDS.items() for section in _models(f"Study of kind: {kind}", model, "")]
+    parts = [HEADER, *(_section(model, name, seen) for name, model in sections)]
     return "\n".join(part for part in parts if part)
 
 
-def _models(name: str, model: type[Settings]) -> Iterator[tuple[str, type[Settings]]]:
+def _models(name: str, model: type[Settings], prefix: str) -> Iterator[tuple[str, type[Settings]]]:
+    """A model under its name, then those within it; `prefix` is what stands before the names of its keys."""
     yield name, model
     for key, field in model.model_fields.items():
         for inner in models_within(field.annotation):
-            prefix = key if model is Study else f"{name}.{key}"
             suffix = f" with name: {_tag(inner)}" if _tag(inner) else ""
-            yield from _models(prefix + suffix, inner)
+            yield from _models(prefix + key + suffix, inner, f"{prefix}{key}{suffix}.")
 
 
 def _tag(model: type[Settings]) -> str:

@@ -3,13 +3,14 @@
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel
 
-from trueneg.study.config import Study
+from trueneg.study import image_study
+from trueneg.study.image_study import ImageStudy
 
 SECTIONS = ("encoder", "projection", "augmentation", "training")  # with an objective, what a variant settles
 
@@ -44,9 +45,21 @@ def swept(section: BaseModel) -> dict[str, list[Any]]:
     }
 
 
-def _variants(sections: Mapping[str, BaseModel]) -> Iterator[tuple[str, dict[str, BaseModel]]]:
-    """Every combination of the sections' sweeps, with the label ``field=value,…`` of what was swept."""
-    axes = [(name, field, values) for name, section in sections.items() for field, values in swept(section).items()]
+def _variants(
+    sections: Mapping[str, BaseModel], counts: Callable[[str, str], bool]
+) -> Iterator[tuple[str, dict[str, BaseModel]]]:
+    """Every combination of the sections' sweeps that count, with the label ``field=value,…`` of what was swept.
+
+    Args:
+        sections: models by name.
+        counts: whether the sweep of a section's field is meant.
+    """
+    axes = [
+        (name, field, values)
+        for name, section in sections.items()
+        for field, values in swept(section).items()
+        if counts(name, field)
+    ]
     for combination in itertools.product(*(values for _, _, values in axes)):
         chosen: dict[str, dict[str, Any]] = {}
         for (name, field, _), value in zip(axes, combination, strict=True):
@@ -59,22 +72,46 @@ def written(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def datasets(study: Study) -> dict[str, BaseModel]:
-    """Label of each data set of a study, with its resolved settings."""
-    return {label or study.dataset.source: sections["dataset"] for label, sections in _variants({"dataset": study.dataset})}
+def _is_condition(study: ImageStudy) -> Callable[[str, str], bool]:
+    """Whether a sweep's values stand side by side as data sets do; those of the others are candidates to select from."""
+    return lambda section, field: section == "dataset" or (section == "training" and field in study.conditions)
 
 
-def objectives(study: Study) -> dict[str, dict[str, BaseModel]]:
-    """Label of each objective of a study, with the resolved settings of the objective and of the training."""
-    found = {}
+def _conditions(study: ImageStudy) -> dict[str, dict[str, BaseModel]]:
+    sections = {"dataset": study.dataset, "training": study.training}
+    return {label or study.dataset.source: resolved for label, resolved in _variants(sections, _is_condition(study))}
+
+
+def datasets(study: ImageStudy) -> dict[str, BaseModel]:
+    """Label of each data set of a study, or of each condition on it, with the resolved settings of the data."""
+    return {label: resolved["dataset"] for label, resolved in _conditions(study).items()}
+
+
+def negative_counts(study: ImageStudy) -> dict[str, int]:
+    """N = 2B − 2 at each label of :func:`datasets`, where the batch size is a condition."""
+    if "batch_size" not in study.conditions:
+        return {}
+    return {label: 2 * resolved["training"].batch_size - 2 for label, resolved in _conditions(study).items()}
+
+
+def objectives(study: ImageStudy) -> dict[str, dict[str, BaseModel]]:
+    """Label of each objective of a study, with the resolved settings of the objective and of the training.
+
+    Sweeps that are conditions stay as they are: :func:`runs_of` resolves them.
+    """
+    is_condition, found = _is_condition(study), {}
+
+    def is_candidate(section: str, field: str) -> bool:
+        return not is_condition(section, field)
+
     for name, objective in study.objectives.items():
         sections = {section: getattr(study, section) for section in SECTIONS} | {"objective": objective}
-        for label, resolved in _variants(sections):
+        for label, resolved in _variants(sections, is_candidate):
             found[f"{name},{label}" if label else name] = resolved
     return found
 
 
-def candidates(study: Study) -> dict[str, list[str]]:
+def candidates(study: ImageStudy) -> dict[str, list[str]]:
     """The variants of each objective that a sweep made: what selection on the validation split chooses from."""
     found: dict[str, list[str]] = {}
     for label in objectives(study):
@@ -82,7 +119,7 @@ def candidates(study: Study) -> dict[str, list[str]]:
     return found
 
 
-def blocks(study: Study) -> dict[str, list[int]]:
+def blocks(study: ImageStudy) -> dict[str, list[int]]:
     """Blocks of seeds that one job handles; a block's name tells its seeds, so a block that grew is another block."""
     seeds, size = study.seed_list, study.training.seeds_per_job
     found = {}
@@ -93,7 +130,7 @@ def blocks(study: Study) -> dict[str, list[int]]:
     return found
 
 
-def runs_of(name: str, study: Study, dataset: str, objective: str, seeds: Sequence[int]) -> list[Run]:
+def runs_of(name: str, study: ImageStudy, dataset: str, objective: str, seeds: Sequence[int]) -> list[Run]:
     """The runs of one data set and one objective of a study.
 
     Args:
@@ -102,12 +139,14 @@ def runs_of(name: str, study: Study, dataset: str, objective: str, seeds: Sequen
         objective: a label from :func:`objectives`.
         seeds: whose runs.
     """
-    sections = {"dataset": datasets(study)[dataset], **objectives(study)[objective]}
+    condition, sections = _conditions(study)[dataset], objectives(study)[objective]
+    chosen = {field: getattr(condition["training"], field) for field in study.conditions}
+    sections |= {"dataset": condition["dataset"], "training": sections["training"].model_copy(update=chosen)}
     settings = {section: model.model_dump(mode="json") for section, model in sections.items()}
     return [Run(name, dataset, objective, seed, settings) for seed in seeds]
 
 
-def all_runs(name: str, study: Study) -> list[Run]:
+def all_runs(name: str, study: ImageStudy) -> list[Run]:
     """Every run of a study."""
     return [
         run
@@ -117,7 +156,7 @@ def all_runs(name: str, study: Study) -> list[Run]:
     ]
 
 
-def evaluation_settings(study: Study) -> dict[str, list[str]]:
+def evaluation_settings(study: ImageStudy) -> dict[str, list[str]]:
     """The settings of each task that the study's evaluation measures, as its rows name them."""
     probe, knn = study.evaluation.linear_probe, study.evaluation.knn
     return {
@@ -158,19 +197,17 @@ def identity(settings: Mapping[str, Mapping[str, Any]], models: Mapping[str, typ
 
 def _models(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, type[BaseModel]]:
     """The model of each section of a run's settings."""
-    from trueneg.study import config
-
     by_name = {
         model.model_fields["name"].annotation.__args__[0]: model
-        for union in (config.EncoderSettings, config.AnyObjective)
+        for union in (image_study.EncoderSettings, image_study.AnyObjective)
         for model in union.__origin__.__args__
     }
     return {
-        "dataset": config.DatasetSettings,
+        "dataset": image_study.DatasetSettings,
         "encoder": by_name[settings["encoder"]["name"]],
-        "projection": config.ProjectionSettings,
-        "augmentation": config.AugmentationSettings,
-        "training": config.TrainingSettings,
+        "projection": image_study.ProjectionSettings,
+        "augmentation": image_study.AugmentationSettings,
+        "training": image_study.TrainingSettings,
         "objective": by_name[settings["objective"]["name"]],
     }
 

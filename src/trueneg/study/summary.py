@@ -12,7 +12,7 @@ from trueneg.errors import UserError
 from trueneg.files import written_whole
 from trueneg.study import runs as study_runs
 from trueneg.study.comparison import gate, primary_contrast, select
-from trueneg.study.config import Study
+from trueneg.study.image_study import ImageStudy
 
 
 def summarise_study(name: str, settings: Mapping[str, Any], inputs: Any, outputs: Any) -> None:
@@ -21,38 +21,80 @@ def summarise_study(name: str, settings: Mapping[str, Any], inputs: Any, outputs
     Args:
         name: the study's name.
         settings: its resolved settings.
-        inputs: paths ``rows``, ``curves``, ``runs``: one file a block each.
-        outputs: paths to write: ``rows``, ``curves`` (parquet), ``runs`` (JSON), ``selection`` (parquet), ``comparison``
-            (JSON: gate by data set, primary contrast, warnings), ``study`` (YAML, the settings).
+        inputs: paths ``rows``, ``curves``, ``runs``: one file a block each; ``published``: the printed numbers (CSV)
+            where the study has some to stand beside, else none.
+        outputs: paths to write: ``rows``, ``curves`` (parquet), ``runs`` (JSON), ``selection``, ``published``
+            (parquet), ``comparison`` (JSON: gate by data set, primary contrast, warnings), ``study`` (YAML, the settings).
 
     Raises:
         UserError: if the rows do not hold what the primary contrast needs.
     """
-    study = Study.model_validate(settings)
+    study = ImageStudy.model_validate(settings)
     rows = pd.concat(map(pd.read_parquet, inputs.rows), ignore_index=True)
     curves = pd.concat(map(pd.read_parquet, inputs.curves), ignore_index=True)
     records = [record for path in inputs.runs for record in json.loads(Path(path).read_text())]
     selection = _selection(study, rows)
     comparison = {"name": name, "selection": selection.to_dict("records"), **_comparison(study, rows, selection)}
-    for table, path in ((rows, outputs.rows), (curves, outputs.curves), (selection, outputs.selection)):
+    tables = {
+        outputs.rows: rows,
+        outputs.curves: curves,
+        outputs.selection: selection,
+        outputs.published: _published(study, inputs.published),
+    }
+    for path, table in tables.items():
         with written_whole(path) as temporary:
             table.to_parquet(temporary, index=False)
     for text, path in (
         (json.dumps(records, indent=1), outputs.runs),
         (json.dumps(comparison, indent=1), outputs.comparison),
-        (yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True), outputs.study),
     ):
         with written_whole(path) as temporary:
             temporary.write_text(text + "\n")
+    write_settings(settings, outputs.study)
 
 
-def _selection(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+def write_settings(settings: Mapping[str, Any], path: str | Path) -> None:
+    """Write down a study's resolved settings.
+
+    Args:
+        settings: plain values.
+        path: YAML file to write.
+    """
+    with written_whole(path) as temporary:
+        temporary.write_text(yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))
+
+
+def _published(study: ImageStudy, path: str | Path) -> pd.DataFrame:
+    """The printed numbers beside ours: dataset, objective, value as a share of one; empty where the study names no table."""
+    wanted = study.published
+    if wanted is None:
+        return pd.DataFrame({"dataset": [], "objective": [], "value": []})
+    printed = pd.read_csv(path)
+    chosen = printed[
+        (printed["paper"] == wanted.paper)
+        & (printed["table"] == wanted.table)
+        & (printed["task"] == wanted.task)
+        & (printed["metric"] == "accuracy_percent")
+    ].set_index(["setting", "method"])["value"]
+    rows = []
+    for dataset, setting in wanted.settings.items():
+        for objective, method in wanted.methods.items():
+            if (setting, method) not in chosen:
+                raise UserError(
+                    f"{path}: {wanted.paper}, {wanted.table}, {wanted.task} has no accuracy of {method!r} at {setting!r}; "
+                    "mend the study's published section."
+                )
+            rows.append({"dataset": dataset, "objective": objective, "value": chosen[setting, method] / 100})
+    return pd.DataFrame(rows)
+
+
+def _selection(study: ImageStudy, rows: pd.DataFrame) -> pd.DataFrame:
     """The variant of each objective that the validation split chose, in every data set."""
     primary = study.primary
     return select(rows, study_runs.candidates(study), primary.task, primary.setting, primary.metric)
 
 
-def _comparison(study: Study, rows: pd.DataFrame, selection: pd.DataFrame) -> dict[str, Any]:
+def _comparison(study: ImageStudy, rows: pd.DataFrame, selection: pd.DataFrame) -> dict[str, Any]:
     """Gate and primary contrast on the test split; a swept objective stands for its selected variant."""
     primary = study.primary
     dataset = primary.dataset or next(iter(study_runs.datasets(study)))
@@ -85,5 +127,5 @@ def _comparison(study: Study, rows: pd.DataFrame, selection: pd.DataFrame) -> di
     }
 
 
-def _roles(study: Study) -> dict[str, str]:
+def _roles(study: ImageStudy) -> dict[str, str]:
     return {role: getattr(study.primary, role) for role in ("treatment", "baseline", "oracle")}

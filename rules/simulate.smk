@@ -1,0 +1,41 @@
+# Needs nothing but the configuration.  Makes the experiments of the theory studies: tidy frames that figures and tables draw.
+
+
+rule simulate:
+    """One experiment on the stochastic process, or one bound beside what it bounds."""
+    input:
+        code=SIMULATION_CODE,
+    output:
+        "results/{study}/artefacts/simulation/{experiment}.parquet",
+    log:
+        "results/{study}/logs/simulate/{experiment}.log",
+    benchmark:
+        "results/{study}/timings/simulate/{experiment}.jsonl"
+    wildcard_constraints:
+        experiment="[a-z_]+",
+    resources:
+        mem_mb=lookup(dpath="{study}/mem_mb", within=plan.settings),
+        runtime=lookup(dpath="{study}/runtime", within=plan.settings),
+    params:
+        settings=plan.simulation,
+    script:
+        "../workflow/scripts/simulate.py"
+
+
+rule settle:
+    """Write down the resolved settings of a study that has no runs to compare."""
+    output:
+        "results/{study}/artefacts/study.yaml",
+    log:
+        "results/{study}/logs/settle.log",
+    benchmark:
+        "results/{study}/timings/settle.jsonl"
+    wildcard_constraints:
+        study=plan.pattern(plan.theory),
+    resources:
+        mem_mb=1000,
+        runtime=5,
+    params:
+        settings=lookup(dpath="{study}", within=plan.settings),
+    script:
+        "../workflow/scripts/settle.py"

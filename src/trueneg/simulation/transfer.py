@@ -1,0 +1,235 @@
+"""From the contrastive loss to classification: Lemma 2 and Theorem 4 of Sample-Specific Debiasing (2023).
+
+On a finite labelled set the asymptotic debiased loss can be computed exactly, so the lemma can be checked; the
+theorem's terms can be evaluated.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from trueneg.evaluation.mean_classifier import class_means, mean_classifier
+
+ANCHORS_PER_BLOCK = 1024
+
+
+def asymptotic_loss(features: Tensor, labels: Tensor, negatives: Sequence[float], temperature: float = 1.0) -> Tensor:
+    r"""L̄ of a finite labelled set, exactly, for several N.
+
+    .. math:: \mathbb{E}_{x, x^+}\Bigl[-\log\frac{e^{s(x,x^+)}}{e^{s(x,x^+)} + N\,\mathbb{E}_{x^-}[e^{s(x,x^-)}]}\Bigr]
+
+    Equation 11 (13 in the appendix): x is any sample, x⁺ any of its class (itself among them, as the lemma's class
+    means count it), x⁻ any of another class. s is the cosine divided by t.
+
+    Args:
+        features: (n, D); normalised here.
+        labels: int64, (n,), of at least two classes.
+        negatives: each N, a number above 0.
+        temperature: t.
+
+    Returns:
+        One loss an N, float64.
+
+    Raises:
+        ValueError: if all labels are equal, or shapes do not agree.
+    """
+    features, labels = _checked(features, labels)
+    sizes = torch.bincount(labels).double()
+    log_counts = torch.tensor([math.log(each) for each in negatives], dtype=torch.float64)
+    total = torch.zeros(len(log_counts), dtype=torch.float64)
+    for start in range(0, len(features), ANCHORS_PER_BLOCK):
+        block = slice(start, start + ANCHORS_PER_BLOCK)
+        logits = features[block] @ features.T / temperature
+        same = labels[block, None] == labels[None]
+        log_mean = logits.masked_fill(same, -math.inf).logsumexp(1) - (len(labels) - sizes[labels[block]]).log()
+        anchor, other = same.nonzero(as_tuple=True)
+        weight = 1 / sizes[labels[block]][anchor]
+        margin = log_mean[anchor] - logits[anchor, other]
+        for place, log_count in enumerate(log_counts):
+            total[place] += (weight * functional.softplus(margin + log_count)).sum()
+    return total / len(features)
+
+
+def mean_classifier_loss(features: Tensor, labels: Tensor, temperature: float = 1.0, ways: int | None = None) -> float:
+    """The supervised loss of the mean classifier (equation 16), over all classes or over all pairs of them.
+
+    Args:
+        features: (n, D); normalised here.
+        labels: int64, (n,), of at least two classes.
+        temperature: t; the class means are divided by it.
+        ways: 2: the mean over pairs of classes as equation 17 weighs them; None: one task with all classes.
+
+    Raises:
+        ValueError: if all labels are equal, or shapes do not agree, or ways is another number.
+    """
+    features, labels = _checked(features, labels)
+    classes = int(labels.max()) + 1
+    logits = features @ class_means(features, labels, classes).T / temperature
+    if ways is None:
+        return float(functional.cross_entropy(logits, labels))
+    if ways != 2:
+        raise ValueError(f"ways is {ways}, expected 2 or None (all classes).")
+    rho = torch.bincount(labels).double() / len(labels)
+    total, weights = 0.0, 0.0
+    for a in range(classes):
+        for b in range(a + 1, classes):
+            weight = float(rho[a] * rho[b])
+            of_pair = (labels == a) | (labels == b)  # D_T: the samples of both classes, as often as they are
+            loss = functional.cross_entropy(logits[of_pair][:, [a, b]], (labels[of_pair] == b).long())
+            total, weights = total + weight * float(loss), weights + weight
+    return total / weights
+
+
+def best_linear_loss(features: Tensor, labels: Tensor, temperature: float = 1.0, iterations: int = 100) -> float:
+    """A supervised loss that no linear classifier is better than by much: L-BFGS from the mean classifier on.
+
+    It lies between the smallest loss (equation 15), which may be reached only at infinity, and that of the mean
+    classifier.
+
+    Args:
+        features: (n, D); normalised here.
+        labels: int64, (n,).
+        temperature: t of the mean classifier that it starts from.
+        iterations: of L-BFGS.
+    """
+    features, labels = _checked(features, labels)
+    weight = (class_means(features, labels, int(labels.max()) + 1) / temperature).requires_grad_()
+    optimiser = torch.optim.LBFGS([weight], max_iter=iterations, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        optimiser.zero_grad()
+        value = functional.cross_entropy(features @ weight.T, labels)
+        value.backward()
+        return value
+
+    optimiser.step(loss)
+    return float(functional.cross_entropy(features @ weight.detach().T, labels))
+
+
+def lemma_2(features: Tensor, labels: Tensor, negatives: Sequence[int], temperature: float = 1.0) -> pd.DataFrame:
+    """Lemma 2 on a finite set: supervised loss ≤ that of the mean classifier ≤ L̄(N), once N ≥ (1 − ρ)/ρ of the rarest class.
+
+    Args:
+        features: (n, D); normalised here.
+        labels: int64, (n,), of at least two classes.
+        negatives: each N at which L̄ is computed; the smallest that the lemma allows is added.
+        temperature: t.
+
+    Returns:
+        One row a number: ``quantity``, ``negatives`` (NaN where there are none), ``promised`` (whether the lemma speaks
+        of this N), ``value``, ``standard error`` (0: nothing is drawn). The accuracy of the mean classifier is one of
+        the quantities.
+    """
+    features, labels = _checked(features, labels)
+    sizes = torch.bincount(labels)
+    smallest = smallest_number(sizes.numpy() / len(labels))
+    counts = sorted({*map(int, negatives), smallest})
+    losses = asymptotic_loss(features, labels, counts, temperature)
+    rows = [
+        {"quantity": "asymptotic debiased loss", "negatives": count, "promised": count >= smallest, "value": float(loss)}
+        for count, loss in zip(counts, losses, strict=True)
+    ]
+    predicted = mean_classifier(features, labels, features, classes=len(sizes))
+    for name, value in (
+        ("mean classifier, all classes", mean_classifier_loss(features, labels, temperature)),
+        ("mean classifier, pairs of classes", mean_classifier_loss(features, labels, temperature, ways=2)),
+        ("best linear classifier", best_linear_loss(features, labels, temperature)),
+        ("accuracy of the mean classifier", float((predicted == labels).double().mean())),
+    ):
+        rows.append({"quantity": name, "negatives": math.nan, "promised": True, "value": value})
+    return pd.DataFrame(rows).assign(**{"standard error": 0.0})
+
+
+def smallest_number(rho: Sequence[float]) -> int:
+    """The smallest N of Lemma 2, (1 − ρ)/ρ of the rarest class, rounded up.
+
+    Example:
+        >>> smallest_number([0.1] * 10)
+        9
+    """
+    rarest = float(np.min(rho))
+    return math.ceil((1 - rarest) / rarest - 1e-9)
+
+
+def lipschitz_constant(negatives: int, positives: int, largest_eta: float) -> float:
+    """A Lipschitz constant of equation 28, the loss as a function of differences of similarities, at γ = 1.
+
+    The proof's steps (equations 41 to 48) with what they imply where a smaller number is printed: |dω/dz| ≤ N/(1 + N
+    e⁻²), which is below e² (43 prints e⁻²); |∂ψ/∂d| ≤ (e² − 1)/(1 − η)², as a and b share the positive's factor
+    (46 prints e); e⁴ in both sums (48 prints it in one).
+
+    Args:
+        negatives: N.
+        positives: M.
+        largest_eta: η_max.
+    """
+    rest = 1 - largest_eta
+    outer = negatives / (1 + negatives * math.exp(-2))
+    of_similarities = math.exp(4) * (1 / negatives + largest_eta**2 / positives) / rest**2
+    return outer * math.sqrt(of_similarities + (math.exp(2) - 1) ** 2 / rest**4 + 1)
+
+
+def theorem_4(
+    loss: float,
+    negatives: int,
+    positives: int,
+    dimension: int,
+    samples: int,
+    largest_eta: float,
+    proposition: float,
+    classes: int,
+    confidence: float = 0.95,
+) -> pd.DataFrame:
+    """The terms of Theorem 4, with the constants that its proof gives where it gives them, else 1; γ = 1.
+
+    κ is taken for constant, its best case.
+
+    Args:
+        loss: L(f, N, M) of the encoder.
+        negatives: N.
+        positives: M.
+        dimension: D of the embedding.
+        samples: T, the number of anchors that were trained on.
+        largest_eta: η_max.
+        proposition: the bound of Proposition 1.
+        classes: C, for the loss of a classifier that knows nothing, log C.
+        confidence: 1 − δ.
+
+    Returns:
+        One row a term: ``encoders`` (all functions into the unit ball, as the theorem has it, or linear maps of unit
+        norm), ``term``, ``value``, ``standard error`` (0).
+    """
+    n, m, rest = negatives, positives, 1 - largest_eta
+    lipschitz = lipschitz_constant(n, m, largest_eta) * math.sqrt(6 * (n + m) + 2)
+    largest_loss = math.log(1 + n * max((math.exp(2) - largest_eta * math.exp(-2)) / rest, 1))
+    points = (n + m + 2) * samples
+    # The supremum of ⟨σ, f|S⟩ is reached point by point where f is free: |σ| = √D each. For linear maps of unit
+    # Frobenius norm on inputs of unit norm it is that of a D × D' matrix of sums, at most √(D · points).
+    complexity = {"all functions": points * math.sqrt(dimension), "linear maps": math.sqrt(dimension * points)}
+    rows = []
+    for encoders, value in complexity.items():
+        terms = {
+            "L(f, N, M)": loss,
+            "Proposition 1": proposition,
+            "complexity": lipschitz * value / samples,
+            "confidence": largest_loss * math.sqrt(math.log(1 / (1 - confidence)) / samples),
+        }
+        terms["sum"] = sum(terms.values())
+        terms["log C: knowing nothing"] = math.log(classes)
+        rows += [{"encoders": encoders, "term": term, "value": value} for term, value in terms.items()]
+    return pd.DataFrame(rows).assign(**{"standard error": 0.0})
+
+
+def _checked(features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Features of length 1, float64, and labels from 0 on without gaps."""
+    if features.dim() != 2 or labels.shape != features.shape[:1]:
+        raise ValueError(f"features {tuple(features.shape)} and labels {tuple(labels.shape)}, expected (n, D) and (n,)")
+    present, labels = labels.unique(return_inverse=True)
+    if len(present) < 2:
+        raise ValueError("labels name one class, expected at least two: there are no true negatives.")
+    return functional.normalize(features.double(), dim=1), labels

@@ -1,0 +1,355 @@
+"""The typed model of an image study.
+
+A list where one value is expected is a sweep: lists under ``dataset`` make several data sets; lists under ``encoder``,
+``projection``, ``augmentation``, ``training`` or an objective make several variants of each objective.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+
+from trueneg.datasets.catalogue import SOURCES
+from trueneg.study.settings import (
+    Boolean,
+    Count,
+    Fraction,
+    Integer,
+    Name,
+    NonNegative,
+    OpenFraction,
+    Positive,
+    Probability,
+    Real,
+    Seed,
+    Settings,
+    Study,
+    Sweepable,
+    technical,
+)
+
+
+def _word_true(given: Any) -> Any:
+    """YAML reads the word true as a boolean; where a class probability stands it means each image's own class."""
+    return "true" if given is True else given
+
+
+ClassProbability = Annotated[Probability | Literal["low", "high", "true"], BeforeValidator(_word_true)]
+
+
+class DatasetSettings(Settings):
+    """Images, their splits and the imbalance: CIFAR10-r keeps a fraction r of the training images of the rare classes."""
+
+    source: Annotated[str, Field(description="where the images come from: " + ", ".join(SOURCES))] = Field(
+        json_schema_extra={"technical": True, "enum": list(SOURCES)}
+    )
+    path: str | None = technical(None, "folder of the source's files, relative to the working directory")
+    download: Boolean = technical(False, "fetch the source into `path` when it is not there (needs internet)")
+    resolution: Sweepable[Annotated[Integer, Field(ge=4, le=1024)]] | None = Field(
+        None, description="side of the square that images are resized to, in pixels; none: as they are"
+    )
+    images_per_class: Sweepable[Count] | None = Field(
+        None, description="at most so many training images of each class, before the imbalance; none: all"
+    )
+    rare_classes: list[Integer | str] = Field([], description="classes to thin out, by number or by name")
+    fraction: Sweepable[Fraction] = Field(1.0, description="r: the share of a rare class's images that is kept")
+    test: OpenFraction | None = Field(
+        None, description="share of the images held out for testing; only for sources without an official test split"
+    )
+    validation: OpenFraction = Field(0.1, description="share of the training images held out for validation")
+
+    @model_validator(mode="after")
+    def _known_source(self):
+        if self.source not in SOURCES:
+            raise ValueError(f".source is {self.source!r}, expected one of {', '.join(SOURCES)}")
+        return self
+
+
+class ResNet18Settings(Settings):
+    """ResNet-18 in its CIFAR form: 3×3 stem, no max-pooling."""
+
+    name: Literal["resnet18"]
+
+
+class ResNet50Settings(Settings):
+    """ResNet-50 in its CIFAR form: 3×3 stem, no max-pooling, bottleneck blocks."""
+
+    name: Literal["resnet50"]
+
+
+class SmallResNetSettings(Settings):
+    """Three stages of one basic block each, for digits and for CIFAR on small machines."""
+
+    name: Literal["small_resnet"]
+    width: Sweepable[Count] = Field(16, description="channels of the first stage; the others have 2 and 4 times as many")
+
+
+EncoderSettings = Annotated[ResNet18Settings | ResNet50Settings | SmallResNetSettings, Discriminator("name")]
+
+
+class ProjectionSettings(Settings):
+    """Two-layer projection head, removed after training."""
+
+    hidden: Sweepable[Count] = Field(512, description="width of the hidden layer")
+    dimensions: Sweepable[Annotated[Integer, Field(ge=2)]] = Field(128, description="size of the embedding")
+    batch_norm: Sweepable[Boolean] = Field(True, description="batch normalisation of the hidden layer")
+
+
+class AugmentationSettings(Settings):
+    """How the two views of an image are drawn."""
+
+    name: Sweepable[Literal["color", "digits", "none"]] = Field(
+        description="color: crop, flip, colour jitter, greyscale (natural images); digits: affine, brightness, noise; none"
+    )
+    strength: Sweepable[Positive] = Field(1.0, description="scales the colour jitter, or the digits' distortions")
+
+
+class TrainingSettings(Settings):
+    """The optimisation, and the resources it may use."""
+
+    epochs: Sweepable[Count] | None = Field(None, description="passes over the training images (or state `updates`)")
+    updates: Sweepable[Count] | None = Field(
+        None, description="optimiser steps, in place of `epochs`: compares data sets of different sizes at equal work"
+    )
+    batch_size: Sweepable[Annotated[Integer, Field(ge=2)]] = Field(
+        128, description="images a step; two views each, so N = 2·batch_size − 2 negatives"
+    )
+    learning_rate: Sweepable[Positive] = Field(1e-3, description="of Adam")
+    weight_decay: Sweepable[NonNegative] = Field(1e-6, description="of Adam (L2 in the gradient)")
+    schedule: Sweepable[Literal["constant", "cosine"]] = Field("constant", description="of the learning rate")
+    temperature: Sweepable[Positive] = Field(0.5, description="t; the papers' γ is 1/√t")
+    seeds_per_job: Count = technical(8, "seeds that one job trains, so that imports and compilation are paid once")
+    device: Literal["auto", "cpu", "cuda"] = technical("auto", "auto: a GPU where there is one, else the CPU, and says so")
+    runs_per_device: Count = technical(
+        1, "jobs that may share a GPU, where small steps leave it idle; give Snakemake so many times the devices as `gpu`"
+    )
+    compile: Boolean = technical(
+        False, "torch.compile augmentation and network, once for all runs of a job: pays on a GPU; needs a C++ compiler"
+    )
+    threads: Count = technical(1, "intra-op threads of a training process")
+    checkpoint_minutes: Positive = technical(5.0, "a training that is killed loses at most so much work")
+    gpu: Annotated[Integer, Field(ge=0)] = technical(1, "Snakemake resource `gpu` of a training job")
+    mem_mb: Count = technical(4000, "memory of a training job, in MB; raised with each attempt")
+    runtime: Count = technical(60, "minutes that a training job may take on a cluster")
+
+    @model_validator(mode="after")
+    def _one_length(self):
+        if (self.epochs is None) == (self.updates is None):
+            raise ValueError(" needs either epochs or updates, one of the two")
+        return self
+
+
+class WarmStart(Settings):
+    """One value, then another from some point of the run on: BCL's warm-start is 0.5, and 0.7 for the last quarter."""
+
+    schedule: Literal["warm-start"]
+    before: NonNegative = Field(0.5, description="value at first")
+    after: NonNegative = Field(0.7, description="value from there on")
+    at: OpenFraction = Field(0.75, description="share of the run after which the value changes")
+
+
+class Linear(Settings):
+    """From one value to another in equal steps: BCL's β goes from 2 to 0, a step every 20 of 400 epochs."""
+
+    schedule: Literal["linear"]
+    start: NonNegative = Field(description="value at the start")
+    end: NonNegative = Field(description="value that the last step would reach")
+    every: Fraction = Field(0.05, description="share of the run that a step lasts")
+
+
+class Adjusted(Settings):
+    """Measured as the encoder improves: BCL's timely-adjust sets α to the macro-AUC (its Eq. 15) every 20 of 400 epochs."""
+
+    schedule: Literal["adjusted"]
+    by: Literal["labels", "views"] = Field(
+        "labels", description="labels: those of the validation split; views: none, an image's other view stands for its class"
+    )
+    every: Fraction = Field(0.05, description="share of the run between two measurements")
+
+
+def _schedule_or_number(given: Any) -> str:
+    return "schedule" if isinstance(given, (dict, Settings)) else "number"
+
+
+# A number, or a mapping that says how it changes over the run.
+Concentration = Annotated[
+    Annotated[NonNegative, Tag("number")] | Annotated[Annotated[WarmStart | Linear, Discriminator("schedule")], Tag("schedule")],
+    Discriminator(_schedule_or_number),
+]
+Location = Annotated[
+    Annotated[Real, Field(ge=0.5, le=1), Tag("number")]
+    | Annotated[Annotated[WarmStart | Linear | Adjusted, Discriminator("schedule")], Tag("schedule")],
+    Discriminator(_schedule_or_number),
+]
+
+
+def _reached(value: float | WarmStart | Linear) -> tuple[float, ...]:
+    """The ends of what a value or its schedule reaches."""
+    if isinstance(value, WarmStart):
+        return value.before, value.after
+    return (value.start, value.end) if isinstance(value, Linear) else (value,)
+
+
+class ObjectiveSettings(Settings):
+    """What every objective can say."""
+
+    temperature: Sweepable[Positive] | None = Field(None, description="in place of training.temperature")
+
+
+class ContrastiveSettings(ObjectiveSettings):
+    """CL: InfoNCE / SimCLR, no correction."""
+
+    name: Literal["cl"]
+
+
+class DebiasedSettings(ObjectiveSettings):
+    """DCL: the expected share of false negatives is subtracted."""
+
+    name: Literal["dcl"]
+    class_probability: Sweepable[ClassProbability] = Field(
+        description="η: a number; low and high: that of the rare and of the common classes; true: of each image's own class"
+    )
+
+
+class HardNegativeSettings(ObjectiveSettings):
+    """HCL: as DCL, with near negatives weighing more; at class_probability 0 hardness without debiasing."""
+
+    name: Literal["hcl"]
+    class_probability: Sweepable[ClassProbability] = Field(description="η, as for dcl")
+    beta: Sweepable[Concentration] = Field(1.0, description="β ≥ 0, how much more near negatives weigh; may be scheduled")
+
+
+class BayesianSettings(ObjectiveSettings):
+    """BCL: negatives weigh as much as they are likely to be true, and hard."""
+
+    name: Literal["bcl"]
+    class_probability: Sweepable[ClassProbability] = Field(description="η (τ⁺ there), as for dcl")
+    alpha: Sweepable[Location] = Field(
+        0.7, description="α, how often a true negative is farther than a false one; may be scheduled or measured"
+    )
+    beta: Sweepable[Concentration] = Field(1.0, description="β ≥ 0, concentration on near negatives; may be scheduled")
+    form: Sweepable[Literal["paper", "released", "consistent"]] = Field("paper", description="which weights: see docs/losses.md")
+
+    @model_validator(mode="after")
+    def _released_form_mixes(self):
+        released = "released" in (self.form if isinstance(self.form, list) else [self.form])
+        betas = self.beta if isinstance(self.beta, list) else [self.beta]
+        if released and not all(0.5 <= value <= 1 for beta in betas for value in _reached(beta)):
+            raise ValueError(".beta leaves the range from 0.5 to 1; with form: released it mixes two densities")
+        return self
+
+
+class OracleSettings(ObjectiveSettings):
+    """The mass over the known true negatives: uses labels, never a method, shows what could be gained."""
+
+    name: Literal["oracle"]
+
+
+AnyObjective = Annotated[
+    ContrastiveSettings | DebiasedSettings | HardNegativeSettings | BayesianSettings | OracleSettings,
+    Discriminator("name"),
+]
+
+LabelPool = Literal["imbalanced", "all"]
+
+
+class LinearProbeSettings(Settings):
+    """A linear classifier on the frozen encoder, Adam and cross-entropy."""
+
+    epochs: Count = Field(100, description="passes over the labelled images")
+    batch_size: Count = Field(512, description="labelled images a step")
+    learning_rate: Positive = Field(1e-3, description="of Adam")
+    weight_decay: NonNegative = Field(1e-6, description="of Adam")
+    label_fractions: list[Fraction] = Field([1.0], min_length=1, description="shares of the labels to train on")
+    label_pools: list[LabelPool] = Field(
+        ["imbalanced", "all"], min_length=1, description="which training images lend their labels: the subset, or all"
+    )
+
+
+class NearestNeighbourSettings(Settings):
+    """Weighted k-nearest-neighbour vote by cosine similarity."""
+
+    neighbours: Count = Field(20, description="k; lowered to the smallest class of the pool")
+    temperature: Positive = Field(0.1, description="a neighbour's weight is exp(cosine / temperature)")
+    label_pools: list[LabelPool] = Field(["imbalanced", "all"], min_length=1, description="as for the linear probe")
+
+
+class EvaluationSettings(Settings):
+    """What is measured on the frozen encoder."""
+
+    linear_probe: LinearProbeSettings = Field(default_factory=LinearProbeSettings)
+    knn: NearestNeighbourSettings = Field(default_factory=NearestNeighbourSettings)
+    threads: Count = technical(1, "intra-op threads of an evaluation process")
+    mem_mb: Count = technical(4000, "memory of an evaluation job, in MB")
+    runtime: Count = technical(30, "minutes that an evaluation job may take on a cluster")
+    gpu: Annotated[Integer, Field(ge=0)] = technical(1, "Snakemake resource `gpu` of an evaluation job")
+
+
+class PrimaryContrast(Settings):
+    """The one comparison that the study is for, named before it runs; everything else is exploratory."""
+
+    dataset: str | None = Field(None, description="label of the data set, such as fraction=0.1; none: the only one")
+    task: Literal["linear probe", "knn", "mean classifier"] = Field("linear probe", description="evaluation")
+    setting: str = Field("labels=all, fraction=1", description="setting of the evaluation")
+    metric: str = Field("accuracy", description="accuracy, accuracy rare, accuracy common, or accuracy <class name>")
+    treatment: str = Field(description="objective whose gain is asked for")
+    baseline: str = Field(description="objective that it is compared with, in every table")
+    oracle: str = Field(description="objective of the gate: unless it beats the baseline, the study is uninformative")
+    published: Real | None = Field(None, description="the published difference, to say what the study could have seen")
+
+
+class EmbeddingFigure(Settings):
+    """t-SNE of the test images (the first paper's Fig. 4)."""
+
+    dataset: str | None = Field(None, description="label of the data set; none: the primary contrast's")
+    objectives: list[str] = Field(min_length=1, description="one panel each")
+    images: Count = Field(2000, description="at most so many test images")
+
+
+class LabelFractionFigure(Settings):
+    """Accuracy against the share of labels (the first paper's Fig. 2, right)."""
+
+    dataset: str | None = Field(None, description="label of the data set; none: the primary contrast's")
+
+
+class FigureSettings(Settings):
+    """Which optional figures to draw; accuracy against r, training curves and monitors are always drawn."""
+
+    embedding: EmbeddingFigure | None = Field(None, description="t-SNE panels")
+    label_fractions: LabelFractionFigure | None = Field(None, description="accuracy against the share of labels")
+
+
+class PublishedTable(Settings):
+    """The printed table that the study's results stand beside: which rows of config/published.csv belong to which of ours."""
+
+    paper: str = Field(description="as in the column paper")
+    table: str = Field(description="as in the column table")
+    task: str = Field(description="as in the column task")
+    settings: dict[str, str] = Field(description="label of the data set or condition, and its entry in the column setting")
+    methods: dict[str, str] = Field(description="objective, and its entry in the column method")
+
+
+class ImageStudy(Study):
+    """Images: data, objectives, seeds, what to evaluate, what to draw, and the one question that it answers."""
+
+    kind: Literal["images"] = Field("images", description="images: encoders trained on one data set, as SimCLR is")
+    dataset: DatasetSettings
+    encoder: EncoderSettings
+    projection: ProjectionSettings = Field(default_factory=ProjectionSettings)
+    augmentation: AugmentationSettings
+    training: TrainingSettings
+    conditions: list[Literal["batch_size", "temperature", "learning_rate", "epochs", "updates"]] = Field(
+        [], description="swept settings of `training` to compare within, as within data sets; others are chosen on validation"
+    )
+    objectives: dict[Name, AnyObjective] = Field(min_length=2)
+    seeds: Annotated[Integer, Field(ge=1, le=10_000)] | Annotated[list[Seed], Field(min_length=1)] = Field(
+        description="how many seeds (0, 1, …), or a list of them"
+    )
+    evaluation: EvaluationSettings = Field(default_factory=EvaluationSettings)
+    primary: PrimaryContrast
+    figures: FigureSettings = Field(default_factory=FigureSettings)
+    published: PublishedTable | None = Field(None, description="a printed table to show beside the primary measurement")
+
+    @property
+    def seed_list(self) -> list[int]:
+        """The seeds, whether counted or listed."""
+        return list(range(self.seeds)) if isinstance(self.seeds, int) else list(self.seeds)

@@ -1,0 +1,74 @@
+"""What every section of a configuration is made of: strict models, number types that read text, sweeps."""
+
+import re
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+
+Value = TypeVar("Value")
+
+
+def _sweep_or_value(given: Any) -> str:
+    return "sweep" if isinstance(given, list) else "value"
+
+
+# A value, or a list of values to sweep over. The discriminator keeps error messages to the branch that was meant.
+Sweepable = Annotated[
+    Annotated[Value, Tag("value")] | Annotated[list[Value], Field(min_length=1), Tag("sweep")],
+    Discriminator(_sweep_or_value),
+]
+
+
+def _from_text(given: Any) -> Any:
+    """Numbers and truth values that arrive as text: ``--config`` hands on all values so, and YAML 1.1 reads 1e-3 so."""
+    if not isinstance(given, str):
+        return given
+    if re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", given):
+        return int(given) if given.lstrip("+-").isdigit() else float(given)
+    return {"true": True, "false": False}.get(given.lower(), given)
+
+
+Boolean = Annotated[bool, BeforeValidator(_from_text)]
+Integer = Annotated[int, BeforeValidator(_from_text)]
+Real = Annotated[float, BeforeValidator(_from_text)]
+Positive = Annotated[Real, Field(gt=0)]
+NonNegative = Annotated[Real, Field(ge=0)]
+Fraction = Annotated[Real, Field(gt=0, le=1)]
+OpenFraction = Annotated[Real, Field(gt=0, lt=1)]
+Probability = Annotated[Real, Field(ge=0, lt=1)]
+Count = Annotated[Integer, Field(ge=1)]
+Seed = Annotated[Integer, Field(ge=0, lt=2**31)]
+# Names become parts of file paths and of labels.
+Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.+-]*$", max_length=60)]
+
+
+def technical(default: Any, description: str) -> Any:
+    """A setting that says where or how fast to compute, not what: it does not enter a run's identity."""
+    return Field(default, description=description, json_schema_extra={"technical": True})
+
+
+class Settings(BaseModel):
+    """Base of every section: unknown keys are refused, types are not guessed."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_from_text(cls, given: Any) -> Any:
+        """The word null means nothing, also where ``--config`` hands it on as text."""
+        return {key: None if value == "null" else value for key, value in given.items()} if isinstance(given, dict) else given
+
+
+class Study(Settings):
+    """What a study of any kind says of itself."""
+
+    title: str = Field(min_length=1, description="shown above the results")
+    question: str = Field("", description="what the study asks, in a sentence")
+    note: str = Field("", description="printed under every figure, such as what makes the data special")
+
+
+def models_within(annotation: Any) -> list[type[BaseModel]]:
+    """The models that an annotation names, however deep in unions and containers."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in getattr(annotation, "__args__", ()) for model in models_within(part)]

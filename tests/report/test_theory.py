@@ -1,0 +1,209 @@
+"""Figures and tables of the theory show the numbers of the frames; read from the artists, not from pixels."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from trueneg.report import theory
+from trueneg.report.drawing import alternative_text, footnote, save
+from trueneg.report.formats import to_latex, to_markdown
+from trueneg.report.theory.lines import STYLES
+from trueneg.simulation import catalogue
+from trueneg.simulation.names import DRAWN, ESTIMATORS, TRUE
+
+SMALL = {
+    "anchors": 40,
+    "repetitions": 2,
+    "density_draws": 500,
+    "alphas": [0.5, 0.9],
+    "class_probabilities": [0.1, 0.3],
+    "negative_counts": [16, 64],
+    "anchor_counts": [20, 60],
+    "slides": [0.0, 0.3],
+    "temperatures": [0.5, 1.0],
+    "long_negative_counts": [64, 128],
+    "positive_counts": [1, 4],
+    "assumed_alphas": [0.7, 0.9],
+    "map_alphas": [0.5, 0.99],
+    "map_class_probabilities": [0.02, 0.1],
+    "map_negative_counts": [30, 62],
+    "map_positive_counts": [1, 10],
+    "bound_negative_counts": [4, 64],
+    "bound_positive_counts": [1, 4],
+    "imbalances": [0.2, 1.0],
+    "lemma_negative_counts": [4, 64],
+    "cosines": [0.5, 0.95, 1.0],
+}
+
+
+@pytest.fixture(scope="module")
+def frames():
+    used = {*catalogue.FIGURES.values(), *catalogue.TABLES.values()} - {"protocol_numbers"}
+    return {name: catalogue.run(name, SMALL) for name in used}
+
+
+def drawn(frames, name):
+    return theory.FIGURES[name].draw(frames[catalogue.FIGURES[name]])
+
+
+def lines_of(plot):
+    """{colour and marker: (x, y)} of each line."""
+    return {(line.get_color(), line.get_marker()): line.get_data(orig=False) for line in plot.get_lines()}
+
+
+def test_every_figure_and_table_of_the_catalogue_has_a_drawing():
+    assert list(theory.FIGURES) == list(catalogue.FIGURES)
+    assert list(theory.TABLES) == list(catalogue.TABLES)
+    assert all(each.title and each.caption.endswith(".") for each in [*theory.FIGURES.values(), *theory.TABLES.values()])
+
+
+@pytest.mark.parametrize("name", catalogue.FIGURES)
+def test_figures_say_what_they_show(frames, name):
+    figure = theory.FIGURES[name].draw(frames[catalogue.FIGURES[name]], note="From the small default.")
+    assert len(alternative_text(figure)) > 40
+    assert footnote(figure).endswith("From the small default.")
+    assert len(footnote(figure)) > len("From the small default.")
+    shown = [plot for plot in figure.axes if plot.axison]
+    for plot in shown:
+        grid = plot.get_subplotspec()
+        assert plot.get_xlabel() or not grid.is_last_row()
+        low, high = plot.get_xlim()
+        assert low < high
+        assert plot.get_ylabel() or not grid.is_first_col() or name == "generalisation_terms"  # whose ticks are names
+
+
+@pytest.mark.parametrize("name", ["mean_squared_errors", "estimated_means", "errors_by_positives", "errors_by_assumed_alpha"])
+def test_sweeps_draw_the_values_and_their_intervals(frames, name):
+    frame, figure = frames[catalogue.FIGURES[name]], drawn(frames, name)
+    quantity = "mean" if name == "estimated_means" else "mean squared error"
+    frame = frame[(frame["quantity"] == quantity) & frame["reference"].isin([DRAWN] if quantity != "mean" else [""])]
+    parameters = ["slide", "alpha"] if name == "estimated_means" else list(dict.fromkeys(frame["parameter"]))
+    for plot, parameter in zip(figure.axes, parameters, strict=False):
+        lines, bands = lines_of(plot), plot.collections
+        estimators = [*ESTIMATORS, TRUE] if quantity == "mean" else ESTIMATORS
+        assert len(bands) == len(STYLES)
+        for estimator in estimators:
+            expected = frame[(frame["parameter"] == parameter) & (frame["estimator"] == estimator)].sort_values("at")
+            style = STYLES[estimator]
+            x, y = lines[style.color, style.marker]
+            np.testing.assert_allclose(x, expected["at"])
+            np.testing.assert_allclose(y, expected["value"])
+            reach = 1.96 * expected["spread" if parameter == "anchors" else "standard error"]
+            ends = bands[list(STYLES).index(estimator)].get_paths()[0].vertices[:, 1]
+            assert ends.min() == pytest.approx((expected["value"] - reach).min())
+            assert ends.max() == pytest.approx((expected["value"] + reach).max())
+
+
+def test_the_limit_of_the_bias_is_a_line_an_estimator(frames):
+    plot = drawn(frames, "bias_by_negatives").axes[0]
+    limits = frames["errors_by_negatives"].query("at == inf").set_index("estimator")["value"]
+    shown = {line.get_color(): line.get_ydata()[0] for line in plot.get_lines() if len(set(line.get_ydata())) == 1}
+    for estimator in ESTIMATORS:
+        assert shown[STYLES[estimator].color] == limits[estimator]
+
+
+def test_the_true_alpha_is_marked(frames):
+    plot = drawn(frames, "errors_by_assumed_alpha").axes[0]
+    assert [line.get_xdata()[0] for line in plot.get_lines() if len(set(line.get_xdata())) == 1] == [0.9]
+
+
+def test_the_map_names_the_smallest_error_and_brackets_what_is_not_clear(frames):
+    frame = frames["best_estimators"]
+    figure = drawn(frames, "best_estimators")
+    letters = dict(zip(ESTIMATORS, "BDPRC", strict=True))
+    panels = [(n, k) for n in (30, 62) for k in (1, 10)]
+    for plot, (negatives, positives) in zip(figure.axes, panels, strict=True):
+        assert plot.get_title() == f"N = {negatives}, K = {positives}"
+        shown = {text.get_position(): text.get_text() for text in plot.texts}
+        for column, alpha in enumerate((0.5, 0.99)):
+            for line, eta in enumerate((0.02, 0.1)):
+                place = {"negatives": negatives, "positives": positives, "alpha": alpha, "class_probability": eta}
+                cell = frame[(frame[list(place)] == pd.Series(place)).all(axis=1)]
+                best = cell.loc[cell["value"].idxmin()]
+                rivals = cell[(cell["behind"] <= 2 * cell["behind error"]) & (cell["estimator"] != best["estimator"])]
+                text = shown[column, line]
+                if alpha == 0.5:  # all forms of BCL weigh nothing there, and are CL
+                    assert text == "(B)"
+                else:
+                    assert text == (f"({letters[best['estimator']]})" if len(rivals) else letters[best["estimator"]])
+
+
+def test_densities_draw_closed_form_and_draws(frames):
+    frame = frames["class_conditional_densities"]
+    figure = drawn(frames, "class_conditional_densities")
+    assert [plot.get_title() for plot in figure.axes] == [f"α = {alpha:g}" for alpha in (0.5, 0.7, 0.9, 1.0)]
+    one = frame[(frame["alpha"] == 0.9) & (frame["population"] == "true negatives")]
+    curve = figure.axes[2].get_lines()[0].get_ydata()
+    np.testing.assert_allclose(curve, one.loc[one["source"] == "closed form", "density"])
+    bars = figure.axes[2].containers[0].lines[2][0].get_segments()
+    sampled = one[one["source"] == "drawn"]
+    np.testing.assert_allclose([bar[1, 1] - bar[0, 1] for bar in bars], 3.92 * sampled["standard error"], atol=1e-12)
+
+
+def test_bounds_are_drawn_above_the_errors(frames):
+    frame = frames["approximation_errors"]
+    plot = drawn(frames, "approximation_errors").axes[0]
+    assert plot.get_title() == "t = 1, M = 1"
+    part = frame[(frame["temperature"] == 1) & (frame["positives"] == 1) & (frame["objective"] == "CL")]
+    measured, bound = plot.get_lines()[:2]
+    np.testing.assert_allclose(measured.get_ydata(), part.loc[part["quantity"] == "|L − L̄|", "value"])
+    np.testing.assert_allclose(bound.get_ydata(), part.loc[part["quantity"] == "Proposition 1", "value"])
+
+
+def test_shares_are_drawn_in_percent(frames):
+    plot = next(each for each in drawn(frames, "smooth_bound").axes if "(%)" in each.get_ylabel())
+    assert max(line.get_ydata().max() for line in plot.get_lines()) == 100
+
+
+def test_estimators_can_be_told_apart_without_colour():
+    assert len({style.marker for style in STYLES.values()}) == len(STYLES)
+
+
+def test_the_same_frame_gives_the_same_file(frames, tmp_path):
+    for folder in ("a", "b"):
+        save(drawn(frames, "density_ratio"), tmp_path / folder / "figure", "Title")
+    for ending in ("png", "pdf", "svg"):
+        assert (tmp_path / "a" / f"figure.{ending}").read_bytes() == (tmp_path / "b" / f"figure.{ending}").read_bytes()
+
+
+def test_the_table_of_known_numbers_shows_both_errors_and_disagreement():
+    frame = pd.DataFrame(
+        {
+            "estimator": ["DCL", "DCL"],
+            "quantity": ["bias", "MSE minus that of CL (biased)"],
+            "setting": ["default", "positives 1"],
+            "earlier low": [-0.0205, 0.0],
+            "earlier high": [-0.0195, np.inf],
+            "value": [-0.0203, 0.00212],
+            "standard error": [0.00023, 0.00006],
+            "earlier error": [0.00104, 0.0],
+            "agrees": [True, False],
+        }
+    )
+    table = theory.TABLES["protocol_numbers"].draw(frame)
+    lines = {name: [cell.text for cell in cells] for name, cells in table.groups[0].lines}
+    assert lines["DCL: bias; default"] == ["−0.0203 ± 0.0002", "−0.0205 to −0.0195", "0.001", "yes"]
+    assert lines["DCL: MSE minus that of CL (biased); positives 1"] == ["0.00212 ± 6e−05", "above 0", "–", "no"]
+
+
+@pytest.mark.parametrize("name", ["normalisation", "informative_sizes"])
+def test_tables_can_be_written(frames, name):
+    table = theory.TABLES[name].draw(frames[name])
+    assert to_markdown(table).count("\n") > 5
+    assert to_latex(table)
+
+
+def test_sizes_are_written_as_numbers_or_dashes(frames):
+    table = theory.TABLES["informative_sizes"].draw(frames["informative_sizes"])
+    one, many = table.groups
+    assert {cell.text for _, cells in one.lines for cell in cells} == {"–"}
+    assert "265" in [cell.text for _, cells in many.lines for cell in cells]
+
+
+def test_drawing_needs_no_torch():
+    code = "import sys, trueneg.report.theory; print('torch' in sys.modules)"
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert finished.stdout.strip() == "False"
