@@ -1,0 +1,47 @@
+"""A theory study as a real workflow: experiments, figures and tables, and what an edit makes anew."""
+
+import pandas as pd
+import pytest
+
+from tests.projects import new_project
+
+THEORY = {
+    "kind": "theory",
+    "title": "Tiny theory",
+    "process": {"anchors": 20, "negatives": 16},
+    "sweeps": {"long_negative_counts": [8, 16]},
+}
+FIGURE, TABLE = "results/tiny/figures/bias_by_negatives.png", "results/tiny/tables/normalisation.csv"
+
+pytestmark = pytest.mark.xdist_group("workflow")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    project = new_project(tmp_path_factory.mktemp("theory") / "project")
+    project.configure(tiny=THEORY)
+    project.run(FIGURE, TABLE)
+    return project
+
+
+def test_the_settings_reach_the_experiments_and_their_frames_the_figures(finished):
+    frame = pd.read_parquet(finished.path / "results/tiny/artefacts/simulation/errors_by_negatives.parquet")
+    assert {8, 16} <= set(frame["at"])
+    assert (finished.path / FIGURE).stat().st_size > 10_000
+    assert "Tiny theory" in (finished.path / TABLE.replace(".csv", ".txt")).read_text()
+
+
+def test_a_second_call_does_nothing_and_the_named_targets_plan_the_rest(finished):
+    assert finished.planned(FIGURE, TABLE) == {}
+    assert finished.planned("figures_bcl")["figure"] == 9  # the one above is drawn
+    assert finished.planned("figures_theory")["figure"] == 13
+    assert finished.planned("tables_theory")["table"] == 2
+
+
+def test_an_edited_loss_has_the_experiments_made_again_and_a_comment_has_not(finished, tmp_path):
+    project = finished.copy(tmp_path / "project")
+    loss = project.path / "src/trueneg/losses/bayesian.py"
+    loss.write_text(loss.read_text() + "\n# A comment.\n")
+    assert project.planned(FIGURE) == {}
+    loss.write_text(loss.read_text() + "\nCHANGED = 1\n")
+    assert project.planned(FIGURE) == {"simulate": 1, "figure": 1}
