@@ -1,0 +1,279 @@
+"""Grounding: how well a heatmap of region-sentence scores agrees with the box that a reader drew."""
+
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.ndimage import gaussian_filter
+from torch.nn import functional
+
+from trueneg.evaluation.retrieval import as_array
+
+# −1, −0.95, … 1: the 41 thresholds of Sample-Specific Debiasing (2023), section 3.2.
+THRESHOLDS = tuple(step / 20 for step in range(-20, 21))
+
+
+def contrast_to_noise_ratio(heatmap, mask, *, signed: bool = False) -> float:
+    r"""How far scores inside a box stand out from those outside.
+
+    .. math:: \mathrm{CNR} = \frac{|\mu_\text{in} - \mu_\text{out}|}{\sqrt{\sigma^2_\text{in} + \sigma^2_\text{out}}}
+
+    with population variances: the definition of BioViL (Boecking et al., 2022). The absolute value rewards a map
+    that is LOW inside the box as much as one that is high, so the sign is worth reporting. Multiplying the map or
+    adding to it changes nothing (a negative factor changes the sign).
+
+    Args:
+        heatmap: (H, W) scores; NaN where the image was cropped away: such pixels count neither inside nor outside.
+        mask: (H, W) bool, true inside the box or boxes.
+        signed: keep the sign of :math:`\mu_\text{in} - \mu_\text{out}`.
+
+    Returns:
+        The ratio. If neither part varies: 0 for equal means, otherwise infinite.
+
+    Raises:
+        ValueError: if shapes differ, the mask is not bool, or no pixel with a score is inside, or none outside.
+
+    Example:
+        >>> heatmap = np.array([[3.0, 5.0], [0.0, 2.0]])
+        >>> round(contrast_to_noise_ratio(heatmap, np.array([[True, True], [False, False]])), 3)      # 3 / √(1 + 1)
+        2.121
+    """
+    scores, inside = _pixels(heatmap, mask)
+    if inside.all():
+        raise ValueError("the mask covers every pixel that has a score, expected some outside")
+    mean_in, variance_in = _moments(scores[inside])
+    mean_out, variance_out = _moments(scores[~inside])
+    difference, noise = mean_in - mean_out, np.sqrt(variance_in + variance_out)
+    ratio = difference / noise if noise > 0 else np.copysign(np.inf, difference) if difference else 0.0
+    return float(ratio if signed else abs(ratio))
+
+
+def intersection_over_union(heatmap, mask, thresholds: Sequence[float] = THRESHOLDS) -> float:
+    r"""The overlap of a thresholded heatmap with a box, averaged over thresholds.
+
+    .. math:: \frac{1}{|\Theta|} \sum_{\theta \in \Theta} \frac{|\{h > \theta\} \cap B|}{|\{h > \theta\} \cup B|}
+
+    Sample-Specific Debiasing (2023), section 3.2, for one box; its mIoU is the mean of these over boxes. A threshold
+    that nothing exceeds counts 0. Unlike the contrast-to-noise ratio it DEPENDS ON THE SCALE of the scores: give raw
+    cosines, which the thresholds were made for, and compare no map that was rescaled with one that was not, nor
+    numbers made with other thresholds (BioViL's are 0.1 … 0.5).
+
+    Args:
+        heatmap: (H, W) scores; NaN where the image was cropped away: such pixels are in no set.
+        mask: (H, W) bool, true inside the box or boxes.
+        thresholds: numbers to average over.
+
+    Returns:
+        The mean overlap, in [0, 1].
+
+    Raises:
+        ValueError: if shapes differ, the mask is not bool or holds no pixel with a score, or there is no threshold.
+
+    Example:
+        >>> heatmap = np.array([[0.9, 0.6], [0.6, -0.1]])
+        >>> mask = np.array([[True, False], [False, False]])
+        >>> intersection_over_union(heatmap, mask, thresholds=[-0.5, 0.5, 0.7, 0.95])         # 1/4, 1/3, 1, 0
+        0.3958333333333333
+    """
+    scores, inside = _pixels(heatmap, mask)
+    thresholds = np.asarray(thresholds, np.float64)
+    if thresholds.ndim != 1 or not len(thresholds):
+        raise ValueError(f"thresholds are {thresholds}, expected at least one number")
+    box, rest = scores[inside], scores[~inside]
+    overlaps = [np.count_nonzero(box > theta) / (len(box) + np.count_nonzero(rest > theta)) for theta in thresholds]
+    return float(np.mean(overlaps))
+
+
+def mean_by_category(values, categories: Sequence[Hashable] | None = None) -> dict[Hashable, float]:
+    """Means of a measurement over boxes: over all boxes, over categories, and of each category.
+
+    Args:
+        values: (n,), one a box.
+        categories: (n,), the finding of each box. None: only the mean over all boxes is given.
+
+    Returns:
+        ``"micro"``: the mean over boxes; ``"macro"``: the mean of the categories' means; and each category's mean.
+
+    Raises:
+        ValueError: if there are no values, or not one category a value, or one is called micro or macro.
+
+    Example:
+        >>> mean_by_category([1.0, 2.0, 6.0], ["edema", "edema", "effusion"])
+        {'micro': 3.0, 'macro': 3.75, 'edema': 1.5, 'effusion': 6.0}
+    """
+    values = as_array(values)
+    if values.ndim != 1 or not len(values):
+        raise ValueError(f"values have the shape {values.shape}, expected (n,) with n of at least 1")
+    if categories is None:
+        return {"micro": float(values.mean())}
+    names = sorted(set(categories))
+    if len(categories) != len(values) or {"micro", "macro"} & set(names):
+        raise ValueError(
+            f"{len(categories)} categories {names} for {len(values)} values, expected one a value, none 'micro' or 'macro'"
+        )
+    own = np.array([names.index(category) for category in categories])
+    means = [float(values[own == number].mean()) for number in range(len(names))]
+    return {"micro": float(values.mean()), "macro": float(np.mean(means)), **dict(zip(names, means, strict=True))}
+
+
+def upsample(heatmap, size: tuple[int, int], *, smoothing: float = 0.0) -> np.ndarray:
+    """Heatmaps of a region grid at the resolution of the image that the grid covers.
+
+    Bilinear, with grid values at the centres of their cells (``align_corners=False``); nothing is rescaled.
+
+    Args:
+        heatmap: (h, w) or (n, h, w), array or tensor.
+        size: (H, W) in pixels.
+        smoothing: standard deviation, in grid cells, of a Gaussian applied first; BioViL takes 1.5. 0: none.
+
+    Returns:
+        float32, (H, W) or (n, H, W).
+
+    Raises:
+        ValueError: if the heatmap has another number of dimensions, or the smoothing is negative.
+
+    Example:
+        >>> upsample(np.array([[0.0, 1.0]]), (1, 4)).tolist()
+        [[0.0, 0.25, 0.75, 1.0]]
+    """
+    grid = as_array(heatmap).astype(np.float32)
+    if grid.ndim not in (2, 3) or smoothing < 0:
+        raise ValueError(
+            f"heatmap has the shape {grid.shape} and smoothing is {smoothing}, expected (h, w) or (n, h, w), and at least 0"
+        )
+    if smoothing:
+        grid = gaussian_filter(grid, smoothing, axes=(-2, -1))
+    stacked = torch.from_numpy(grid.reshape(1, -1, *grid.shape[-2:]))
+    return functional.interpolate(stacked, size=size, mode="bilinear").numpy().reshape(*grid.shape[:-2], *size)
+
+
+class ResizeAndCrop(NamedTuple):
+    """Where the pixels of a model's input lie in the original image: resized first, then cropped.
+
+    Attributes:
+        resized: (height, width) after the resize.
+        scale: (vertical, horizontal) factor of the resize.
+        corner: (top, left) of the crop in the resized image.
+        crop: (height, width) of the crop, the model's input.
+    """
+
+    resized: tuple[int, int]
+    scale: tuple[float, float]
+    corner: tuple[int, int]
+    crop: tuple[int, int]
+
+    @classmethod
+    def centred(cls, image: tuple[int, int], resize: int | tuple[int, int], crop: tuple[int, int]) -> "ResizeAndCrop":
+        """A resize and the central crop of it, with the rounding of torchvision's ``Resize`` and ``CenterCrop``.
+
+        Args:
+            image: (height, width) of the original.
+            resize: the shorter side, keeping the aspect ratio; or (height, width).
+            crop: (height, width).
+
+        Raises:
+            ValueError: if the crop is larger than the resized image.
+
+        Example:
+            >>> ResizeAndCrop.centred((1024, 2048), resize=512, crop=(480, 480))
+            ResizeAndCrop(resized=(512, 1024), scale=(0.5, 0.5), corner=(16, 272), crop=(480, 480))
+        """
+        if isinstance(resize, int):
+            shorter = min(image)
+            resize = tuple(int(resize * side / shorter) for side in image)
+        if crop[0] > resize[0] or crop[1] > resize[1]:
+            raise ValueError(f"the crop is {crop}, the resized image only {tuple(resize)}")
+        scale = (resize[0] / image[0], resize[1] / image[1])
+        corner = tuple(round((whole - part) / 2) for whole, part in zip(resize, crop, strict=True))
+        return cls(tuple(resize), scale, corner, tuple(crop))
+
+    def boxes(self, boxes) -> np.ndarray:
+        """Boxes of the original image in the crop's coordinates, clipped to the crop.
+
+        Args:
+            boxes: (n, 4) corners (x0, y0, x1, y1) in pixels of the original; coordinates are of pixel edges, so the
+                whole image is (0, 0, width, height).
+
+        Returns:
+            float64, (n, 4) corners in pixels of the crop; boxes outside it have no area left.
+
+        Raises:
+            ValueError: if a box is not (x0 < x1, y0 < y1).
+
+        Example:
+            >>> ResizeAndCrop.centred((100, 100), resize=50, crop=(40, 40)).boxes([[0, 20, 60, 60]]).tolist()
+            [[0.0, 5.0, 25.0, 25.0]]
+        """
+        vertical, horizontal = self.scale
+        top, left = self.corner
+        height, width = self.crop
+        moved = _corners(boxes) * [horizontal, vertical, horizontal, vertical] - [left, top, left, top]
+        return moved.clip(0, [width, height, width, height])
+
+
+def corners_of(boxes) -> np.ndarray:
+    """(n, 4) corners (x0, y0, x1, y1) of boxes given as (x, y, width, height), as COCO and MS-CXR do.
+
+    Example:
+        >>> corners_of([[10, 20, 30, 40]]).tolist()
+        [[10.0, 20.0, 40.0, 60.0]]
+    """
+    boxes = as_array(boxes).astype(np.float64).reshape(-1, 4)
+    return np.concatenate([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], axis=1)
+
+
+def box_masks(boxes, size: tuple[int, int]) -> np.ndarray:
+    """The pixels whose centres lie in each box.
+
+    Args:
+        boxes: (n, 4) corners (x0, y0, x1, y1) in pixels, of pixel edges.
+        size: (H, W).
+
+    Returns:
+        bool, (n, H, W). ``.any(0)`` is the union, for a phrase with several boxes.
+
+    Raises:
+        ValueError: if a box holds no pixel's centre: it was cropped away or is too small.
+
+    Example:
+        >>> box_masks([[1, 0, 3, 1]], (2, 4)).astype(int).tolist()
+        [[[0, 1, 1, 0], [0, 0, 0, 0]]]
+    """
+    boxes = as_array(boxes).astype(np.float64).reshape(-1, 4)
+    y, x = (np.arange(side) + 0.5 for side in size)
+    x0, y0, x1, y1 = boxes.T[:, :, None]
+    rows, columns = (y0 <= y) & (y < y1), (x0 <= x) & (x < x1)
+    empty = np.flatnonzero(~(rows.any(1) & columns.any(1)))
+    if len(empty):
+        raise ValueError(f"box {empty[0]}, {boxes[empty[0]].tolist()}, holds no pixel of an image of {size}; leave it out")
+    return rows[:, :, None] & columns[:, None, :]
+
+
+def _corners(boxes) -> np.ndarray:
+    boxes = as_array(boxes).astype(np.float64).reshape(-1, 4)
+    wrong = np.flatnonzero(~((boxes[:, 0] < boxes[:, 2]) & (boxes[:, 1] < boxes[:, 3])))
+    if len(wrong):
+        raise ValueError(
+            f"box {wrong[0]} is {boxes[wrong[0]].tolist()}, expected corners (x0, y0, x1, y1) with x0 < x1 and y0 < y1"
+        )
+    return boxes
+
+
+def _pixels(heatmap, mask) -> tuple[np.ndarray, np.ndarray]:
+    """The scores that are no NaN, and which of them are inside."""
+    heatmap, mask = as_array(heatmap), as_array(mask)
+    if heatmap.ndim != 2 or heatmap.shape != mask.shape or mask.dtype != bool:
+        raise ValueError(f"heatmap {heatmap.shape} and mask {mask.shape} of {mask.dtype}, expected both (H, W) and the mask bool")
+    known = ~np.isnan(heatmap)
+    inside = mask[known]
+    if not inside.any():
+        raise ValueError("the mask holds no pixel that has a score")
+    return heatmap[known].astype(np.float64), inside
+
+
+def _moments(values: np.ndarray) -> tuple[float, float]:
+    """Mean and population variance; exactly 0 for equal values, whose rounded mean would leave a variance of noise."""
+    if values.min() == values.max():
+        return values[0], 0.0
+    return values.mean(), values.var()

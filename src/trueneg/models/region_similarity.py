@@ -1,0 +1,289 @@
+"""How alike an image, as a bag of regions, and a sentence are: region scores, and what aggregates them.
+
+The log-sum-exp (LSE) and non-local (NL) aggregators are a RECONSTRUCTION: Sample-Specific Debiasing (2023) takes its
+similarity from LSE+NL (Wang et al., 2023) and names the two aggregators, but no source at hand gives their equations. The
+numbers that none tells, the sharpness of LSE and the scale of NL's attention, have no default here. Our choices are: the
+mean form of LSE; regions of length 1 as their own queries and values, or linear maps of them; the mean of the two parts,
+or, by ``RegionSimilarity.parts``, a loss of each.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class ImageEmbeddings(NamedTuple):
+    """Images in the space that they share with texts; nothing here is normalised.
+
+    Attributes:
+        pooled: (I, D), one embedding an image.
+        regions: (I, D, h, w), one embedding a cell of the encoder's grid; None where only ``pooled`` is needed.
+    """
+
+    pooled: Tensor
+    regions: Tensor | None
+
+
+def region_scores(texts: Tensor, regions: Tensor) -> Tensor:
+    r"""Cosines of every text with every region of every image.
+
+    .. math:: h_{tin} = \frac{\langle x_{in}, y_t \rangle}{\|x_{in}\| \|y_t\|}
+
+    Args:
+        texts: (T, D).
+        regions: (I, D, h, w).
+
+    Returns:
+        (T, I, h, w), in [−1, 1].
+
+    Raises:
+        ValueError: if shapes do not fit.
+
+    Example:
+        >>> region_scores(torch.tensor([[2.0, 0.0]]), torch.tensor([[[[1.0, 3.0]], [[0.0, 4.0]]]]))
+        tensor([[[[1.0000, 0.6000]]]])
+    """
+    _refuse_shapes(texts, regions)
+    return (functional.normalize(texts, dim=1) @ _unit_regions(regions)).transpose(0, 1).unflatten(2, regions.shape[2:])
+
+
+def heatmaps(texts: Tensor, regions: Tensor) -> Tensor:
+    """Cosines of each text with the regions of its own image: what grounding is measured on.
+
+    Args:
+        texts: (B, D).
+        regions: (B, D, h, w).
+
+    Returns:
+        (B, h, w), in [−1, 1].
+
+    Raises:
+        ValueError: if shapes do not fit.
+
+    Example:
+        >>> heatmaps(torch.tensor([[2.0, 0.0]]), torch.tensor([[[[1.0, 3.0]], [[0.0, 4.0]]]]))
+        tensor([[[1.0000, 0.6000]]])
+    """
+    _refuse_shapes(texts, regions)
+    if len(texts) != len(regions):
+        raise ValueError(f"{len(texts)} texts and {len(regions)} images, expected a text for each image")
+    return torch.einsum("bd,bdhw->bhw", functional.normalize(texts, dim=1), functional.normalize(regions, dim=1))
+
+
+def log_sum_exp(scores: Tensor, sharpness: float) -> Tensor:
+    r"""A soft maximum over the last dimension, the mean form of log-sum-exp.
+
+    .. math:: \frac{1}{r} \log \frac{1}{N} \sum_n e^{r h_n}
+
+    It lies between the mean (r → 0) and the maximum (r → ∞). Dividing by N keeps it within the range of the scores,
+    as the losses' lower bound requires; the sum form exceeds it by log(N) / r.
+
+    Args:
+        scores: (…, N).
+        sharpness: r, positive; no source tells it.
+
+    Returns:
+        (…,).
+
+    Raises:
+        ValueError: unless the sharpness is positive.
+
+    Example:
+        >>> log_sum_exp(torch.tensor([0.5, 0.5]), sharpness=10.0)
+        tensor(0.5000)
+    """
+    if not 0 < sharpness < math.inf:
+        raise ValueError(f"sharpness is {sharpness}, expected a positive number")
+    return (torch.logsumexp(scores * sharpness, dim=-1) - math.log(scores.shape[-1])) / sharpness
+
+
+def non_local(texts: Tensor, scores: Tensor, queries: Tensor, values: Tensor, attention_scale: float) -> Tensor:
+    r"""Cosine of a text with an image's regions, averaged by their likeness to the region nearest to the text.
+
+    .. math:: m = \arg\max_n h_n, \quad A_n = \mathrm{softmax}_n\bigl(\kappa \langle q_n, q_m \rangle\bigr), \quad
+              s = \cos\Bigl(\sum_n A_n v_n,\; y\Bigr)
+
+    The aggregator of dual-stream multiple-instance learning (Li et al., 2021), with the critical region chosen by
+    the text. The order of the regions does not matter, unless two tie for the maximum. What is held are (I, T, N)
+    weights and (I, T, D) averages, never (I, T, N, D).
+
+    Args:
+        texts: y, (T, D).
+        scores: h, (I, T, N).
+        queries: q, (I, E, N).
+        values: v, (I, D, N).
+        attention_scale: κ. Large: the critical region alone; 0: the mean of all regions.
+
+    Returns:
+        (I, T), in [−1, 1].
+    """
+    critical = scores.argmax(2)
+    chosen = queries.gather(2, critical[:, None].expand(-1, queries.shape[1], -1))  # (I, E, T)
+    attention = (attention_scale * (chosen.mT @ queries)).softmax(2)
+    averages = attention @ values.mT
+    return functional.cosine_similarity(averages, texts, dim=2)
+
+
+class RegionSimilarity(nn.Module):
+    r"""s(text, image) of all texts with all images: of the pooled image, of its regions, or both.
+
+    ========  =========================================================================================
+    part      score
+    ========  =========================================================================================
+    global    cosine with the pooled image
+    lse       :func:`log_sum_exp` of the region scores (local)
+    nl        :func:`non_local` average of the regions (global; uses how regions are related)
+    ========  =========================================================================================
+
+    LSE+NL is ``"lse+nl"``: a reconstruction (see the module), whose parts are averaged here; to train on the sum of
+    their two losses instead, take them from :meth:`parts`. Regions are made of length 1 before attention, so that its
+    inner products are cosines: with κ = 1/√D, as in dual-stream multiple-instance learning, it is then nearly uniform.
+
+    Args:
+        aggregation: parts joined by ``+``, such as ``"global"`` or ``"lse+nl"``.
+        lse_sharpness: r of :func:`log_sum_exp`; needed for ``lse``.
+        attention_scale: κ of :func:`non_local`; needed for ``nl``.
+        mapped_dimensions: D, to learn linear maps from regions to queries and to values, both starting as the
+            identity. None: regions are their own queries and values, and nothing is learned.
+
+    Attributes:
+        needs_regions: whether images must come with their regions.
+
+    Raises:
+        ValueError: if a part is unknown or given twice, or its parameter is missing or given in vain.
+
+    Example:
+        >>> images = ImageEmbeddings(pooled=torch.tensor([[1.0, 1.0]]), regions=torch.tensor([[[[2.0, 0.0]], [[0.0, 2.0]]]]))
+        >>> similarity = RegionSimilarity("lse+nl", lse_sharpness=5.0, attention_scale=10.0)
+        >>> similarity(torch.tensor([[3.0, 0.0]]), images)                # LSE 0.863, NL 1.000
+        tensor([[0.9314]])
+    """
+
+    PARTS = ("global", "lse", "nl")
+
+    def __init__(
+        self,
+        aggregation: str,
+        *,
+        lse_sharpness: float | None = None,
+        attention_scale: float | None = None,
+        mapped_dimensions: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.names = tuple(aggregation.split("+"))
+        if not set(self.names) <= set(self.PARTS) or len(set(self.names)) < len(self.names):
+            raise ValueError(
+                f"aggregation is {aggregation!r}, expected some of {', '.join(self.PARTS)}, each once, joined by '+'"
+            )
+        for part, name, value in (("lse", "lse_sharpness", lse_sharpness), ("nl", "attention_scale", attention_scale)):
+            if (part in self.names) != (value is not None):
+                raise ValueError(
+                    f"aggregation {aggregation!r} with {name} {value}: {name} is needed for {part!r}, and only for it"
+                )
+        if mapped_dimensions is not None and "nl" not in self.names:
+            raise ValueError(f"aggregation {aggregation!r} has no part 'nl', which mapped_dimensions is for")
+        self.lse_sharpness = lse_sharpness
+        self.attention_scale = attention_scale
+        self.needs_regions = self.names != ("global",)
+        self.query_map = self.value_map = None
+        if mapped_dimensions is not None:
+            self.query_map, self.value_map = (nn.Linear(mapped_dimensions, mapped_dimensions, bias=False) for _ in range(2))
+            nn.init.eye_(self.query_map.weight)
+            nn.init.eye_(self.value_map.weight)
+
+    def forward(self, texts: Tensor, images: ImageEmbeddings) -> Tensor:
+        """The mean of the parts, (T, I), in [−1, 1]; arguments as for :meth:`parts`."""
+        return torch.stack(list(self.parts(texts, images).values())).mean(0)
+
+    def parts(self, texts: Tensor, images: ImageEmbeddings) -> dict[str, Tensor]:
+        """The score of each part for all texts with all images, computed in at least float32 under autocast too.
+
+        Args:
+            texts: (T, D), not normalised.
+            images: I images.
+
+        Returns:
+            Part → (T, I), in [−1, 1].
+
+        Raises:
+            ValueError: if shapes do not fit, or regions are needed and missing.
+        """
+        with torch.autocast(texts.device.type, enabled=False):
+            texts = functional.normalize(_precise(texts), dim=1)
+            found = {}
+            if "global" in self.names:
+                found["global"] = texts @ functional.normalize(_precise(images.pooled), dim=1).T
+            if self.needs_regions:
+                if images.regions is None:
+                    raise ValueError(f"the images have no regions, which {'+'.join(self.names)!r} needs")
+                _refuse_shapes(texts, images.regions)
+                regions = _unit_regions(_precise(images.regions))
+                scores = texts @ regions  # (I, T, N)
+                if "lse" in self.names:
+                    found["lse"] = log_sum_exp(scores, self.lse_sharpness).T
+                if "nl" in self.names:
+                    queries = regions if self.query_map is None else self.query_map.weight @ regions
+                    values = regions if self.value_map is None else self.value_map.weight @ regions
+                    found["nl"] = non_local(texts, scores, queries, values, self.attention_scale).T
+        return {name: found[name] for name in self.names}
+
+
+def box_features(regions: Tensor, boxes: Sequence[Tensor], crop: tuple[int, int], *, output: int = 7, samples: int = 2) -> Tensor:
+    """One embedding a box: RoIAlign (He et al., 2017) of the region embeddings, averaged over its cells.
+
+    ``aligned=True``: the centre of the first region lies half a cell from the image's edge. Boxes are clipped to the
+    crop, and scaled by grid / crop in either direction. The papers tell neither the output size nor the averaging.
+
+    Args:
+        regions: (I, D, h, w).
+        boxes: one tensor or array (n_i, 4) an image: corners (x0, y0, x1, y1) in pixels of the crop that the encoder saw.
+        crop: its (height, width).
+        output: RoIAlign's cells along each side of a box.
+        samples: points along each side of a cell.
+
+    Returns:
+        (Σ n_i, D), boxes in the order given.
+
+    Raises:
+        ValueError: if there is not one set of boxes an image, or a box has no area inside the crop.
+
+    Example:
+        >>> regions = torch.tensor([[[[1.0, 1.0, 5.0, 5.0]] * 4]])
+        >>> box_features(regions, [torch.tensor([[64.0, 0.0, 128.0, 128.0]])], crop=(128, 128), output=1)
+        tensor([[5.]])
+    """
+    from torchvision.ops import roi_align
+
+    if len(boxes) != len(regions):
+        raise ValueError(f"{len(boxes)} sets of boxes for {len(regions)} images, expected one an image")
+    regions = _precise(regions)
+    height, width = crop
+    limits = regions.new_tensor([width, height, width, height])
+    to_grid = regions.new_tensor([regions.shape[3] / width, regions.shape[2] / height]).repeat(2)
+    clipped = [torch.as_tensor(own).to(regions).reshape(-1, 4).clamp(min=0).minimum(limits) for own in boxes]
+    for image, own in enumerate(clipped):
+        outside = ((own[:, 2:] - own[:, :2]) <= 0).any(1)
+        if outside.any():
+            box = int(outside.int().argmax())
+            found = f"box {box} of image {image}, {boxes[image][box].tolist()}"
+            raise ValueError(f"{found}, has no area in the crop of {height} × {width}; leave it out")
+    aligned = roi_align(regions, [own * to_grid for own in clipped], output, sampling_ratio=samples, aligned=True)
+    return aligned.mean((2, 3))
+
+
+def _unit_regions(regions: Tensor) -> Tensor:
+    """(I, D, h, w) → (I, D, N), regions of length 1."""
+    return functional.normalize(regions.flatten(2), dim=1)
+
+
+def _precise(embeddings: Tensor) -> Tensor:
+    return embeddings.float() if embeddings.itemsize < 4 else embeddings
+
+
+def _refuse_shapes(texts: Tensor, regions: Tensor) -> None:
+    if texts.dim() != 2 or regions.dim() != 4 or texts.shape[1] != regions.shape[1]:
+        raise ValueError(f"texts {tuple(texts.shape)} and regions {tuple(regions.shape)}, expected (T, D) and (I, D, h, w)")

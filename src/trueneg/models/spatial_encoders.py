@@ -1,0 +1,153 @@
+"""Residual networks that keep the spatial map: images in, a grid of region features out."""
+
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Literal
+from urllib.error import URLError
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.nn import functional
+
+from trueneg.errors import UserError
+from trueneg.models.image_encoders import BasicBlock
+
+
+class SpatialResNet(nn.Module):
+    """ResNet-18 or ResNet-50 in its ImageNet form, down to the last feature map: no pooling, no classifier.
+
+    Torchvision's network, with its parameter names. Grey images are repeated to the three channels that ImageNet's
+    weights expect. The grid is 1/32 of the image: 15 × 15 regions at 480 pixels.
+
+    Args:
+        name: ``"resnet18"`` (C = 512) or ``"resnet50"`` (C = 2048).
+        weights: None: drawn from torch's generator. Torchvision's name of trained weights, such as
+            ``"IMAGENET1K_V1"``: downloaded once. Or the path of a state dict, as ``.safetensors`` or as ``.pt``/``.pth``,
+            of which tensors alone are read; the classifier's part may be there and is left out.
+
+    Attributes:
+        dimensions: C.
+
+    Raises:
+        ValueError: if the name is another.
+        UserError: if the weights have no such name or file, cannot be downloaded or read, or do not fit.
+
+    Example:
+        >>> encoder = SpatialResNet("resnet18").eval()
+        >>> encoder(torch.zeros(1, 1, 64, 96)).shape
+        torch.Size([1, 512, 2, 3])
+    """
+
+    def __init__(self, name: Literal["resnet18", "resnet50"], weights: str | Path | None = None) -> None:
+        super().__init__()
+        from torchvision.models import resnet18, resnet50
+
+        constructors = {"resnet18": resnet18, "resnet50": resnet50}
+        if name not in constructors:
+            raise ValueError(f"name is {name!r}, expected one of {', '.join(constructors)}")
+        network = constructors[name]()
+        self.dimensions = network.fc.in_features
+        for part in ("conv1", "bn1", "maxpool", "layer1", "layer2", "layer3", "layer4"):
+            self.add_module(part, getattr(network, part))
+        if weights is not None:
+            state = {key: value for key, value in _state_dict(name, weights).items() if not key.startswith("fc.")}
+            try:
+                self.load_state_dict(state)
+            except RuntimeError as error:
+                raise UserError(f"{weights}: does not fit {name}: {' '.join(str(error).split())[:300]}") from error
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Feature maps (B, C, ⌈H/32⌉, ⌈W/32⌉) of normalised images (B, 1 or 3, H, W)."""
+        x = images.expand(-1, 3, -1, -1) if images.shape[1] == 1 else images
+        x = self.maxpool(functional.relu(self.bn1(self.conv1(x)), inplace=True))
+        return self.layer4(self.layer3(self.layer2(self.layer1(x))))
+
+
+class SmallSpatialResNet(nn.Module):
+    """Three basic blocks after a stem of stride 2, for grey images of about 64 to 112 pixels on a CPU.
+
+    The grid is 1/8 of the image: 8 × 8 regions at 64 pixels, 14 × 14 at 112. Weights start as in He et al. (2015).
+
+    Args:
+        width: channels of the stem and the first block; the further blocks are two and four times as wide.
+        in_channels: channels of the images.
+
+    Attributes:
+        dimensions: C = 4·``width``.
+
+    Example:
+        >>> encoder = SmallSpatialResNet(width=4)
+        >>> encoder(torch.zeros(2, 1, 64, 64)).shape
+        torch.Size([2, 16, 8, 8])
+    """
+
+    def __init__(self, width: int = 16, in_channels: int = 1) -> None:
+        super().__init__()
+        self.dimensions = 4 * width
+        self.conv1 = nn.Conv2d(in_channels, width, 3, stride=2, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.blocks = nn.Sequential(
+            BasicBlock(width, width, stride=2), BasicBlock(width, 2 * width, stride=2), BasicBlock(2 * width, 4 * width)
+        )
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Feature maps (B, C, ⌈H/8⌉, ⌈W/8⌉) of normalised images (B, in_channels, H, W)."""
+        return self.blocks(functional.relu(self.bn1(self.conv1(images)), inplace=True))
+
+
+SPATIAL_ENCODERS = ("small", "resnet18", "resnet50")
+
+
+def build_spatial_encoder(name: str, **options) -> nn.Module:
+    """The spatial encoder that a name in a config stands for.
+
+    Args:
+        name: one of ``SPATIAL_ENCODERS``.
+        options: the encoder's own: ``width`` of ``small``, ``weights`` of the others.
+
+    Returns:
+        A module that maps float images (B, 1, H, W) to features (B, C, h, w); C is its ``dimensions``.
+
+    Raises:
+        ValueError: if no encoder has this name.
+        UserError: as :class:`SpatialResNet`.
+
+    Example:
+        >>> build_spatial_encoder("small", width=8).dimensions
+        32
+    """
+    if name not in SPATIAL_ENCODERS:
+        raise ValueError(f"encoder is {name!r}, expected one of {', '.join(SPATIAL_ENCODERS)}")
+    return SmallSpatialResNet(**options) if name == "small" else SpatialResNet(name, **options)
+
+
+def _state_dict(name: str, weights: str | Path) -> dict[str, Tensor]:
+    """A state dict by torchvision's name or from a file; nothing but tensors is ever unpickled."""
+    from torchvision.models import get_model_weights
+
+    published = get_model_weights(name)
+    if str(weights) in published.__members__:
+        try:
+            return published[str(weights)].get_state_dict(progress=False, check_hash=True, weights_only=True)
+        except (URLError, OSError) as error:
+            raise UserError(
+                f"{name} {weights}: cannot be downloaded from {published[str(weights)].url} ({error}). "
+                "Download it where there is internet, and give the file's path."
+            ) from error
+    path = Path(weights)
+    if not path.is_file():
+        raise UserError(f"{path}: is not there; expected a file, or one of torchvision's {', '.join(published.__members__)}.")
+    try:
+        state = load_file(path) if path.suffix == ".safetensors" else torch.load(path, map_location="cpu", weights_only=True)
+    except (SafetensorError, RuntimeError, OSError, EOFError, ValueError, UnpicklingError) as error:
+        raise UserError(
+            f"{path}: is not a whole state dict of tensors ({str(error).splitlines()[0]}). Get a whole copy."
+        ) from error
+    if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
+        raise UserError(f"{path}: holds no state dict (names and tensors); save the network's state_dict() alone.")
+    return state

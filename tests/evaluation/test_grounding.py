@@ -1,0 +1,271 @@
+"""Contrast-to-noise ratio and mean overlap against loops and scikit-learn; boxes and heatmaps against torchvision and SciPy."""
+
+import doctest
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis.extra.numpy import arrays
+from scipy.ndimage import map_coordinates
+from sklearn.metrics import jaccard_score
+from torchvision import tv_tensors
+from torchvision.transforms import v2
+
+from trueneg.evaluation import grounding
+from trueneg.evaluation.grounding import (
+    THRESHOLDS,
+    ResizeAndCrop,
+    box_masks,
+    contrast_to_noise_ratio,
+    corners_of,
+    intersection_over_union,
+    mean_by_category,
+    upsample,
+)
+
+
+@st.composite
+def maps_and_masks(draw, elements=None):
+    # Cosines on a grid that includes the thresholds themselves: '>' and '≥' then differ.
+    elements = elements or st.integers(-40, 40).map(lambda step: step / 40)
+    shape = draw(st.tuples(st.integers(1, 6), st.integers(2, 6)))
+    heatmap = draw(arrays(np.float64, shape, elements=elements))
+    mask = draw(arrays(bool, shape))
+    mask.flat[0], mask.flat[-1] = True, False
+    return heatmap, mask
+
+
+def cnr_by_the_book(heatmap, mask):
+    inside = [h for h, m in zip(heatmap.ravel().tolist(), mask.ravel().tolist(), strict=True) if m]
+    outside = [h for h, m in zip(heatmap.ravel().tolist(), mask.ravel().tolist(), strict=True) if not m]
+    mean = {part: sum(values) / len(values) for part, values in (("in", inside), ("out", outside))}
+    variance_in = sum((h - mean["in"]) ** 2 for h in inside) / len(inside)
+    variance_out = sum((h - mean["out"]) ** 2 for h in outside) / len(outside)
+    return (mean["in"] - mean["out"]) / (variance_in + variance_out) ** 0.5
+
+
+def spread(heatmap, mask):
+    return max(np.ptp(heatmap[mask]), np.ptp(heatmap[~mask]))
+
+
+@settings(deadline=None, max_examples=100)
+@given(maps_and_masks())
+def test_cnr_equals_the_equation_with_and_without_its_sign(pair):
+    heatmap, mask = pair
+    assume(spread(heatmap, mask) > 0)
+    signed = contrast_to_noise_ratio(heatmap, mask, signed=True)
+    assert signed == pytest.approx(cnr_by_the_book(heatmap, mask), rel=1e-9, abs=1e-12)
+    assert contrast_to_noise_ratio(heatmap, mask) == abs(signed)
+    assert contrast_to_noise_ratio(heatmap, ~mask, signed=True) == pytest.approx(-signed, rel=1e-9, abs=1e-12)
+
+
+@settings(deadline=None, max_examples=100)
+@given(maps_and_masks(), st.sampled_from([-3.0, -0.5, 0.01, 2.0, 14.0]), st.floats(-5, 5))
+def test_cnr_does_not_depend_on_scale_and_shift(pair, scale, shift):
+    heatmap, mask = pair
+    assume(spread(heatmap, mask) > 0)
+    before = contrast_to_noise_ratio(heatmap, mask, signed=True)
+    after = contrast_to_noise_ratio(scale * heatmap + shift, mask, signed=True)
+    assert after == pytest.approx(np.sign(scale) * before, rel=1e-6, abs=1e-6)
+
+
+def test_cnr_where_nothing_varies_is_zero_or_infinite_however_the_mean_is_rounded():
+    mask = np.zeros((7, 9), bool)
+    mask[2:4, 3:6] = True
+    flat = np.full(mask.shape, 0.1)
+    assert contrast_to_noise_ratio(flat, mask) == 0
+    assert contrast_to_noise_ratio(flat - 0.3 * mask, mask) == np.inf
+    assert contrast_to_noise_ratio(flat - 0.3 * mask, mask, signed=True) == -np.inf
+
+
+@settings(deadline=None, max_examples=20)
+@given(maps_and_masks())
+def test_mean_overlap_is_that_of_scikit_learn_over_41_thresholds(pair):
+    heatmap, mask = pair
+    overlaps = [jaccard_score(mask.ravel(), heatmap.ravel() > step / 20, zero_division=0) for step in range(-20, 21)]
+    assert intersection_over_union(heatmap, mask) == pytest.approx(sum(overlaps) / 41, abs=1e-12)
+
+
+@settings(deadline=None, max_examples=60)
+@given(maps_and_masks(), st.lists(st.integers(-8, 8).map(lambda step: step / 8), min_size=1, max_size=5))
+def test_thresholds_may_be_any_in_any_order(pair, thresholds):
+    heatmap, mask = pair
+    overlaps = []
+    for threshold in thresholds:
+        predicted = heatmap > threshold
+        overlaps.append((predicted & mask).sum() / (predicted | mask).sum())
+    assert intersection_over_union(heatmap, mask, thresholds) == pytest.approx(np.mean(overlaps), abs=1e-12)
+
+
+def test_thresholds_are_the_papers():
+    assert len(THRESHOLDS) == 41
+    np.testing.assert_array_equal(THRESHOLDS, np.round(np.arange(-1, 1.025, 0.05), 2))
+
+
+@pytest.fixture
+def cosines():
+    """A bump inside the box on noisy ground, as cosines."""
+    y, x = np.mgrid[:48, :48]
+    heatmap = 0.35 * np.exp(-((y - 20) ** 2 + (x - 28) ** 2) / 120) + 0.05 * np.random.default_rng(0).standard_normal((48, 48))
+    mask = np.zeros((48, 48), bool)
+    mask[10:30, 18:38] = True
+    return heatmap, mask
+
+
+def test_mean_overlap_depends_on_the_scale_of_the_scores_and_cnr_does_not(cosines):
+    """Why only raw cosines are compared: stretching the same map raises its mean overlap."""
+    heatmap, mask = cosines
+    overlaps = [intersection_over_union(scale * heatmap, mask) for scale in (0.5, 1, 2, 3)]
+    assert np.all(np.diff(overlaps) > 0.03)
+    ratios = [contrast_to_noise_ratio(scale * heatmap, mask) for scale in (0.5, 1, 2, 3)]
+    assert ratios == pytest.approx([ratios[0]] * 4)
+
+
+def test_mean_overlap_of_the_empty_and_the_full_prediction():
+    mask = np.zeros((4, 5), bool)
+    mask[1, :3] = True
+    assert intersection_over_union(np.full((4, 5), -1.0), mask) == 0  # nothing exceeds even the lowest threshold
+    assert intersection_over_union(np.full((4, 5), 1.5), mask) == pytest.approx(3 / 20)  # the box's share of the image
+    assert intersection_over_union(np.where(mask, 2.0, -2.0), mask) == 1
+
+
+@settings(deadline=None, max_examples=60)
+@given(maps_and_masks(), st.data())
+def test_pixels_outside_the_crop_count_nowhere(pair, data):
+    heatmap, mask = pair
+    assume(spread(heatmap, mask) > 0)
+    # Two columns without a score on either side, in and out of the mask: as if the image ended before them.
+    padded = np.pad(heatmap, ((0, 0), (2, 2)), constant_values=np.nan)
+    padded_mask = np.pad(mask, ((0, 0), (2, 2)), constant_values=data.draw(st.booleans()))
+    assert contrast_to_noise_ratio(padded, padded_mask) == pytest.approx(contrast_to_noise_ratio(heatmap, mask))
+    assert intersection_over_union(padded, padded_mask) == pytest.approx(intersection_over_union(heatmap, mask))
+
+
+def test_means_over_boxes_and_over_categories():
+    assert mean_by_category(np.array([1.0, 3.0])) == {"micro": 2.0}
+    found = mean_by_category(torch.tensor([4.0, 1.0, 1.0]), ["b", "a", "a"])
+    assert found == {"micro": 2.0, "macro": 2.5, "a": 1.0, "b": 4.0}
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(1, 6), st.integers(1, 6), st.integers(1, 24), st.integers(1, 24), st.integers(0, 1000))
+def test_upsampling_is_bilinear_between_the_centres_of_the_cells(h, w, height, width, seed):
+    grid = np.random.default_rng(seed).uniform(-1, 1, (2, h, w))
+    y = ((np.arange(height) + 0.5) * h / height - 0.5).clip(0, h - 1)
+    x = ((np.arange(width) + 0.5) * w / width - 0.5).clip(0, w - 1)
+    places = np.stack(np.meshgrid(y, x, indexing="ij"))
+    expected = [map_coordinates(one, places, order=1, mode="nearest") for one in grid]
+    found = upsample(grid, (height, width))
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_array_equal(found[1], upsample(torch.tensor(grid[1]), (height, width)))
+    assert found.min() >= grid.min() - 1e-6
+    assert found.max() <= grid.max() + 1e-6
+
+
+def test_smoothing_spreads_a_peak_and_keeps_a_flat_map_and_the_total():
+    grid = np.zeros((2, 15, 15))
+    grid[:, 7, 7] = 1
+    smooth = upsample(grid, (15, 15), smoothing=1.5)
+    assert smooth.sum() == pytest.approx(2, rel=1e-4)
+    assert smooth[0, 7, 8] / smooth[0, 7, 7] == pytest.approx(np.exp(-1 / (2 * 1.5**2)), rel=1e-3)
+    np.testing.assert_allclose(upsample(np.full((4, 4), 0.3), (8, 8), smoothing=1.5), 0.3, rtol=1e-6)
+
+
+sides = st.integers(20, 300)
+
+
+@st.composite
+def views(draw):
+    image = draw(st.tuples(sides, sides))
+    resize = draw(st.one_of(st.integers(16, 64), st.tuples(st.integers(16, 64), st.integers(16, 64))))
+    smallest = resize if isinstance(resize, int) else min(resize)
+    crop = (draw(st.integers(8, smallest)), draw(st.integers(8, smallest)))
+    return image, resize, crop
+
+
+@settings(deadline=None, max_examples=40)
+@given(views(), st.data())
+def test_boxes_go_through_resize_and_crop_as_in_torchvision(view, data):
+    image, resize, crop = view
+    x0, y0 = data.draw(st.integers(0, image[1] - 2)), data.draw(st.integers(0, image[0] - 2))
+    box = [x0, y0, data.draw(st.integers(x0 + 1, image[1])), data.draw(st.integers(y0 + 1, image[0]))]
+    boxes = tv_tensors.BoundingBoxes(torch.tensor([box], dtype=torch.float64), format="XYXY", canvas_size=image)
+    transform = v2.Compose([v2.Resize(resize), v2.CenterCrop(crop)])
+    # torchvision's size of the resized image is taken from an image: boxes alone could hide an error in it.
+    pixels, expected = transform(torch.zeros(1, *image), boxes)
+    assert tuple(pixels.shape[1:]) == crop
+    geometry = ResizeAndCrop.centred(image, resize, crop)
+    assert geometry.resized == tuple(v2.Resize(resize)(torch.zeros(1, *image)).shape[1:])
+    np.testing.assert_allclose(geometry.boxes([box]), expected.numpy(), atol=1e-4)  # torchvision's scale is float32
+
+
+def test_a_bright_box_lands_where_its_mask_says():
+    """The whole chain: pixels of a box, resized and cropped, against the mask of the mapped box."""
+    image, box = (1000, 1200), [300, 450, 900, 700]
+    pixels = torch.zeros(1, *image)
+    pixels[:, box[1] : box[3], box[0] : box[2]] = 1
+    seen = v2.Compose([v2.Resize(128), v2.CenterCrop(96)])(pixels)[0].numpy()
+    mask = box_masks(ResizeAndCrop.centred(image, 128, (96, 96)).boxes([box]), (96, 96))[0]
+    assert (seen[mask] > 0.4).all()
+    assert (seen[~mask] < 0.6).all()
+    assert contrast_to_noise_ratio(seen, mask, signed=True) > 5
+
+
+@settings(deadline=None, max_examples=60)
+@given(arrays(np.float64, (3, 4), elements=st.integers(0, 40).map(lambda quarter: quarter / 4)))
+def test_masks_hold_the_pixels_whose_centres_lie_in_the_box(boxes):
+    size = (6, 8)
+    expected = np.array(
+        [[[x0 <= x + 0.5 < x1 and y0 <= y + 0.5 < y1 for x in range(8)] for y in range(6)] for x0, y0, x1, y1 in boxes]
+    )
+    kept = expected.any((1, 2))
+    assert np.array_equal(box_masks(boxes[kept], size), expected[kept])
+    if not kept.all():
+        with pytest.raises(ValueError, match=f"box {np.argmin(kept)}, .* holds no pixel"):
+            box_masks(boxes, size)
+
+
+def test_whole_pixel_boxes_have_width_times_height_pixels():
+    mask = box_masks(corners_of([[3, 2, 5, 4], [0, 0, 20, 10]]), (10, 20))
+    assert mask.sum((1, 2)).tolist() == [20, 200]
+    assert mask[0, 2:6, 3:8].all()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: contrast_to_noise_ratio(np.zeros((2, 2)), np.zeros((2, 2))), "the mask bool"),
+        (lambda: contrast_to_noise_ratio(np.zeros((2, 3)), np.ones((2, 2), bool)), r"heatmap \(2, 3\) and mask \(2, 2\)"),
+        (lambda: contrast_to_noise_ratio(np.zeros((2, 2)), np.ones((2, 2), bool)), "covers every pixel"),
+        (lambda: contrast_to_noise_ratio(np.zeros((2, 2)), np.zeros((2, 2), bool)), "holds no pixel that has a score"),
+        (lambda: intersection_over_union(np.full((2, 2), np.nan), np.eye(2, dtype=bool)), "holds no pixel that has a score"),
+        (lambda: intersection_over_union(np.zeros((2, 2)), np.eye(2, dtype=bool), []), "at least one number"),
+        (lambda: mean_by_category([]), "n of at least 1"),
+        (lambda: mean_by_category([1.0, 2.0], ["a"]), "1 categories"),
+        (lambda: mean_by_category([1.0], ["micro"]), "none 'micro'"),
+        (lambda: upsample(np.zeros(3), (4, 4)), r"heatmap has the shape \(3,\)"),
+        (lambda: upsample(np.zeros((3, 3)), (4, 4), smoothing=-1), "smoothing is -1"),
+        (lambda: ResizeAndCrop.centred((100, 100), 50, (60, 40)), r"the crop is \(60, 40\)"),
+        (lambda: ResizeAndCrop.centred((9, 9), 9, (9, 9)).boxes([[1, 1, 2, 2], [5, 5, 3, 7]]), "box 1 is"),
+        (lambda: box_masks([[1.6, 0, 2.4, 5]], (5, 5)), "box 0, .* holds no pixel"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_words(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_a_box_that_the_crop_leaves_out_is_refused_by_name_of_the_remedy():
+    geometry = ResizeAndCrop.centred((100, 100), 100, (50, 50))
+    (box,) = geometry.boxes([[0, 0, 20, 20]])
+    assert (box[2] - box[0]) * (box[3] - box[1]) == 0
+    with pytest.raises(ValueError, match="leave it out"):
+        box_masks([box], (50, 50))
+
+
+def test_examples():
+    failed, attempted = doctest.testmod(grounding)
+    assert attempted
+    assert not failed

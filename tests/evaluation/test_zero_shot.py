@@ -1,0 +1,129 @@
+"""Areas and accuracies against scikit-learn, with ties and missing labels; the paper's prompts."""
+
+import doctest
+import re
+from math import isnan, nan
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis.extra.numpy import arrays
+from sklearn.metrics import accuracy_score, roc_auc_score
+
+from trueneg.evaluation import zero_shot
+from trueneg.evaluation.zero_shot import PROMPTS, area_under_roc, areas_by_class, known_labels, prompt_ensemble, zero_shot_metrics
+
+TIED = st.sampled_from([-1.0, 0.0, 0.5])
+LABEL = st.sampled_from([0.0, 1.0, -1.0, nan])
+
+
+def test_prompts_are_those_of_table_2():
+    assert dict(PROMPTS) == {
+        "pneumonia": ("No signs of pneumonia", "Findings suggesting pneumonia"),
+        "cardiomegaly": ("Heart size normal", "Cardiomegaly"),
+        "edema": ("No pulmonary edema", "Pulmonary edema"),
+        "effusion": ("No pleural effusions", "Pleural effusions"),
+        "pneumothorax": ("No pneumothorax", "Pneumothorax"),
+    }
+    with pytest.raises(TypeError):
+        PROMPTS["edema"] = None
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(st.tuples(st.one_of(TIED, st.floats(-1, 1)), LABEL), min_size=1, max_size=30))
+def test_area_is_scikit_learns_on_the_known_labels(pairs):
+    scores, labels = np.array(pairs).T
+    known = labels >= 0
+    found = area_under_roc(scores, labels)
+    if len(set(labels[known])) < 2:
+        assert isnan(found)
+    else:
+        assert found == pytest.approx(roc_auc_score(labels[known], scores[known]), abs=1e-12)
+
+
+@settings(deadline=None, max_examples=60)
+@given(arrays(np.float64, st.integers(2, 12), elements=TIED), st.data())
+def test_area_is_the_share_of_pairs_in_order_ties_one_half(scores, data):
+    labels = data.draw(arrays(np.int64, len(scores), elements=st.integers(0, 1)))
+    assume(0 < labels.sum() < len(labels))
+    wins = [(p > n) + 0.5 * (p == n) for p in scores[labels == 1] for n in scores[labels == 0]]
+    assert area_under_roc(scores, labels) == pytest.approx(sum(wins) / len(wins))
+    assert area_under_roc(-scores, labels) == pytest.approx(1 - sum(wins) / len(wins))
+    assert area_under_roc(np.zeros(len(scores)), labels) == 0.5
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(2, 20), st.integers(1, 3), st.integers(0, 10_000), st.booleans())
+def test_metrics_are_scikit_learns_class_by_class(count, classes, seed, tied):
+    generator = np.random.default_rng(seed)
+    negative, positive = generator.uniform(-1, 1, (2, count + 2, classes)).round(1 if tied else 9)
+    labels = generator.choice([0, 1, -1, nan], (count + 2, classes))
+    labels[:2] = [[0] * classes, [1] * classes]
+    names = ["edema", "effusion", "pneumonia"][:classes]
+    metrics = zero_shot_metrics(negative, torch.tensor(positive), labels, names)
+    for number, name in enumerate(names):
+        known = labels[:, number] >= 0
+        target, low, high = labels[known, number], negative[known, number], positive[known, number]
+        assert metrics["AUC"][name] == pytest.approx(roc_auc_score(target, high - low))
+        assert metrics["AUC positive prompt"][name] == pytest.approx(roc_auc_score(target, high))
+        # argmax of the two, of equal ones the first: the negative prompt
+        assert metrics["ACC"][name] == pytest.approx(accuracy_score(target, np.stack([low, high]).argmax(0)))
+    for values in metrics.values():
+        assert values["mean"] == pytest.approx(np.mean([values[name] for name in names]))
+        assert list(values) == [*names, "mean"]
+
+
+def test_the_softmax_of_the_two_prompts_ranks_as_their_difference_at_any_logit_scale():
+    generator = np.random.default_rng(1)
+    negative, positive = generator.uniform(-1, 1, (2, 200))
+    labels = generator.integers(0, 2, 200)
+    for scale in (1.0, 14.0):
+        shares = np.exp(scale * positive) / (np.exp(scale * positive) + np.exp(scale * negative))
+        assert area_under_roc(shares, labels) == pytest.approx(area_under_roc(positive - negative, labels))
+
+
+def test_uncertain_and_missing_labels_are_unknown_not_negative():
+    np.testing.assert_array_equal(known_labels(torch.tensor([[1, 0, -1]])), [[1, 0, nan]])
+    scores = np.array([0.9, 0.2, 0.95, 0.99])
+    assert area_under_roc(scores, [1, 0, -1, nan]) == 1.0
+    assert area_under_roc(scores, [1, 0, 0, 0]) == pytest.approx(1 / 3)
+
+
+def test_prompts_are_averaged_before_they_are_normalised():
+    torch.manual_seed(0)
+    embeddings = torch.randn(4, 8, dtype=torch.float64) * torch.tensor([[1.0], [10.0], [0.1], [1.0]])
+    mean = embeddings.numpy().mean(0)
+    np.testing.assert_allclose(prompt_ensemble(embeddings).numpy(), mean / np.linalg.norm(mean))
+    after = (embeddings / embeddings.norm(dim=1, keepdim=True)).mean(0)
+    assert not np.allclose(prompt_ensemble(embeddings), after / after.norm())
+
+
+GOOD = np.array([[0.0], [1.0]])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: area_under_roc([0.1, 0.2], [0, 2]), "a label is 2, expected 1, 0, -1"),
+        (lambda: area_under_roc([0.1, nan], [0, 1]), "no score NaN"),
+        (lambda: area_under_roc([0.1], [0, 1]), r"scores \(1,\) and labels \(2,\)"),
+        (lambda: areas_by_class(GOOD, [[1], [-1]], ["edema"]), "class 'edema' has 1 positive and 0 negative labels"),
+        (lambda: areas_by_class(GOOD, [[0], [1]], ["edema", "edema"]), "K distinct names"),
+        (lambda: areas_by_class(np.zeros((2, 2)), np.eye(2), ["edema", "edema"]), "K distinct names"),
+        (lambda: areas_by_class(GOOD, np.eye(2), ["edema"]), r"labels \(2, 2\)"),
+        (lambda: zero_shot_metrics(GOOD, np.zeros((3, 1)), [[0], [1]], ["edema"]), "expected the same shape"),
+        (lambda: zero_shot_metrics(GOOD, GOOD, [[0], [1]], ["mean"]), "expected none to be 'mean'"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_words(call, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        call()
+    assert re.search(r"expected|leave", str(caught.value))
+
+
+def test_examples():
+    failed, attempted = doctest.testmod(zero_shot)
+    assert attempted
+    assert not failed

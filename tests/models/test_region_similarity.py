@@ -1,0 +1,279 @@
+"""Aggregators against loops over single regions; RoIAlign against a slow bilinear mean; what they promise as properties."""
+
+import doctest
+import math
+
+import hypothesis.strategies as st
+import pytest
+import torch
+from hypothesis import given, settings
+from torch.nn import functional
+from torchvision.ops import roi_align
+
+from trueneg.models import region_similarity
+from trueneg.models.region_similarity import (
+    ImageEmbeddings,
+    RegionSimilarity,
+    box_features,
+    heatmaps,
+    log_sum_exp,
+    region_scores,
+)
+
+
+def cosine(a, b):
+    dot = sum(x * y for x, y in zip(a, b, strict=True))
+    return dot / math.sqrt(sum(x * x for x in a)) / math.sqrt(sum(y * y for y in b))
+
+
+def unit(vector):
+    length = math.sqrt(sum(x * x for x in vector))
+    return [x / length for x in vector]
+
+
+def lse_by_the_book(text, regions, sharpness):
+    return math.log(sum(math.exp(sharpness * cosine(text, region)) for region in regions) / len(regions)) / sharpness
+
+
+def nl_by_the_book(text, regions, scale):
+    regions = [unit(region) for region in regions]
+    critical = max(regions, key=lambda region: cosine(text, region))
+    weights = [math.exp(scale * cosine(critical, region)) for region in regions]
+    average = [sum(w * region[d] for w, region in zip(weights, regions, strict=True)) / sum(weights) for d in range(len(text))]
+    return cosine(average, text)
+
+
+def embeddings(texts, images, dimensions, h, w, seed):
+    generator = torch.Generator().manual_seed(seed)
+    draw = {"generator": generator, "dtype": torch.float64}
+    regions = torch.randn(images, dimensions, h, w, **draw) * torch.rand(images, 1, h, w, **draw).add(0.1)
+    return torch.randn(texts, dimensions, **draw), ImageEmbeddings(torch.randn(images, dimensions, **draw), regions)
+
+
+def regions_of(images, image):
+    return images.regions[image].flatten(1).T.tolist()
+
+
+shapes = {
+    "texts": st.integers(1, 4),
+    "images": st.integers(1, 4),
+    "dimensions": st.integers(2, 5),
+    "h": st.integers(1, 3),
+    "w": st.integers(1, 4),
+    "seed": st.integers(0, 10_000),
+}
+sharpnesses = st.sampled_from([0.1, 1.0, 5.0, 50.0])
+scales = st.sampled_from([0.0, 0.3, 5.0, 50.0])
+
+
+@settings(deadline=None, max_examples=50)
+@given(sharpness=sharpnesses, scale=scales, **shapes)
+def test_every_part_equals_its_equation(texts, images, dimensions, h, w, seed, sharpness, scale):
+    texts, images = embeddings(texts, images, dimensions, h, w, seed)
+    similarity = RegionSimilarity("global+lse+nl", lse_sharpness=sharpness, attention_scale=scale)
+    parts = similarity.parts(texts, images)
+    assert list(parts) == ["global", "lse", "nl"]
+    for t, text in enumerate(texts.tolist()):
+        for i in range(len(images.pooled)):
+            regions = regions_of(images, i)
+            assert parts["global"][t, i].item() == pytest.approx(cosine(text, images.pooled[i].tolist()), abs=1e-9)
+            assert parts["lse"][t, i].item() == pytest.approx(lse_by_the_book(text, regions, sharpness), abs=1e-9)
+            assert parts["nl"][t, i].item() == pytest.approx(nl_by_the_book(text, regions, scale), abs=1e-9)
+    mean = (parts["global"] + parts["lse"] + parts["nl"]) / 3
+    torch.testing.assert_close(similarity(texts, images), mean)
+
+
+@settings(deadline=None, max_examples=50)
+@given(**shapes)
+def test_region_scores_are_cosines_and_heatmaps_their_diagonal(texts, images, dimensions, h, w, seed):
+    texts, images = embeddings(texts, images, dimensions, h, w, seed)
+    scores = region_scores(texts, images.regions)
+    assert scores.shape == (len(texts), len(images.regions), h, w)
+    for t, text in enumerate(texts.tolist()):
+        for i in range(len(images.regions)):
+            expected = [cosine(text, region) for region in regions_of(images, i)]
+            torch.testing.assert_close(scores[t, i].flatten(), torch.tensor(expected, dtype=torch.float64))
+    pairs = min(len(texts), len(images.regions))
+    own = heatmaps(texts[:pairs], images.regions[:pairs])
+    torch.testing.assert_close(own, scores[range(pairs), range(pairs)])
+
+
+@settings(deadline=None, max_examples=80)
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=300), st.floats(1e-3, 1e3))
+def test_log_sum_exp_lies_between_the_mean_and_the_maximum(scores, sharpness):
+    scores = torch.tensor(scores, dtype=torch.float64)
+    found = log_sum_exp(scores, sharpness).item()
+    assert scores.mean().item() - 1e-9 <= found <= scores.max().item() + 1e-9
+    assert scores.min().item() - 1e-9 <= found
+
+
+def test_log_sum_exp_is_the_mean_at_no_sharpness_the_maximum_at_much_and_never_the_unbounded_sum():
+    torch.manual_seed(0)
+    scores = torch.rand(225, dtype=torch.float64) * 2 - 1
+    assert log_sum_exp(scores, 1e-6).item() == pytest.approx(scores.mean().item(), abs=1e-5)
+    assert log_sum_exp(scores, 1e5).item() == pytest.approx(scores.max().item(), abs=1e-4)
+    found = [log_sum_exp(scores, r).item() for r in (0.1, 1.0, 5.0, 10.0, 100.0)]
+    assert found == sorted(found)
+    assert (torch.logsumexp(scores, 0) - math.log(225)).item() == pytest.approx(found[1])
+
+
+@settings(deadline=None, max_examples=50)
+@given(sharpness=sharpnesses, scale=scales, **shapes)
+def test_the_order_of_the_regions_does_not_matter(texts, images, dimensions, h, w, seed, sharpness, scale):
+    texts, images = embeddings(texts, images, dimensions, h, w, seed)
+    order = torch.randperm(h * w, generator=torch.Generator().manual_seed(seed))
+    shuffled = ImageEmbeddings(images.pooled, images.regions.flatten(2)[:, :, order].unflatten(2, (h, w)))
+    similarity = RegionSimilarity("lse+nl", lse_sharpness=sharpness, attention_scale=scale)
+    torch.testing.assert_close(similarity(texts, shuffled), similarity(texts, images))
+
+
+@settings(deadline=None, max_examples=50)
+@given(scale=scales, **shapes)
+def test_scores_are_bounded_and_do_not_depend_on_lengths(texts, images, dimensions, h, w, seed, scale):
+    texts, images = embeddings(texts, images, dimensions, h, w, seed)
+    similarity = RegionSimilarity("global+lse+nl", lse_sharpness=3.0, attention_scale=scale)
+    found = similarity(texts, images)
+    assert found.abs().max() <= 1 + 1e-9
+    longer = ImageEmbeddings(5 * images.pooled, images.regions * torch.rand(h, w, dtype=torch.float64).add(0.5))
+    torch.testing.assert_close(similarity(0.1 * texts, longer), found)
+
+
+def test_attention_reaches_from_the_mean_of_the_regions_to_the_critical_one():
+    texts, images = embeddings(3, 2, 8, 3, 3, seed=1)
+    mean = functional.normalize(images.regions, dim=1).mean((2, 3))
+    expected = functional.cosine_similarity(texts[:, None], mean, dim=2)
+    torch.testing.assert_close(RegionSimilarity("nl", attention_scale=0.0)(texts, images), expected)
+    nearest = region_scores(texts, images.regions).flatten(2).amax(2)
+    torch.testing.assert_close(RegionSimilarity("nl", attention_scale=1e4)(texts, images), nearest)
+
+
+def test_learned_maps_start_as_the_identity_and_are_used():
+    texts, images = embeddings(3, 2, 4, 2, 3, seed=2)
+    plain = RegionSimilarity("nl", attention_scale=2.0)
+    mapped = RegionSimilarity("nl", attention_scale=2.0, mapped_dimensions=4).double()
+    assert not list(plain.parameters())
+    assert len(list(mapped.parameters())) == 2
+    torch.testing.assert_close(mapped(texts, images), plain(texts, images))
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in mapped.parameters():
+            parameter.copy_(torch.randn(4, 4, generator=generator))
+    query, value = mapped.query_map.weight, mapped.value_map.weight
+    found = mapped(texts, images)
+    for t in range(3):
+        for i in range(2):
+            regions = functional.normalize(images.regions[i].flatten(1).T, dim=1)
+            critical = (regions @ functional.normalize(texts[t], dim=0)).argmax()
+            queries = regions @ query.T
+            average = (2.0 * queries @ queries[critical]).softmax(0) @ (regions @ value.T)
+            torch.testing.assert_close(found[t, i], functional.cosine_similarity(average, texts[t], dim=0))
+
+
+def test_gradients_are_those_of_finite_differences():
+    texts, images = embeddings(2, 3, 3, 2, 2, seed=3)
+    similarity = RegionSimilarity("global+lse+nl", lse_sharpness=4.0, attention_scale=3.0)
+    inputs = [tensor.requires_grad_() for tensor in (texts, images.pooled, images.regions)]
+    assert torch.autograd.gradcheck(lambda y, pooled, regions: similarity(y, ImageEmbeddings(pooled, regions)), inputs)
+
+
+def test_half_precision_and_autocast_are_computed_in_single():
+    texts, images = embeddings(4, 4, 64, 5, 5, seed=4)
+    texts, images = texts.bfloat16(), ImageEmbeddings(*(part.bfloat16() for part in images))
+    similarity = RegionSimilarity("global+lse+nl", lse_sharpness=5.0, attention_scale=5.0)
+    expected = similarity(texts.double(), ImageEmbeddings(*(part.double() for part in images)))
+    with torch.autocast("cpu", torch.bfloat16):
+        found = similarity(texts, images)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-5)
+
+
+def bilinear(grid, y, x):
+    """A value between the centres of a grid's cells, the outermost ones extended to the edge."""
+    h, w = len(grid), len(grid[0])
+    y, x = min(max(y - 0.5, 0), h - 1), min(max(x - 0.5, 0), w - 1)
+    top, left = min(int(y), h - 1), min(int(x), w - 1)
+    bottom, right = min(top + 1, h - 1), min(left + 1, w - 1)
+    v, u = y - top, x - left
+    upper = (1 - u) * grid[top][left] + u * grid[top][right]
+    lower = (1 - u) * grid[bottom][left] + u * grid[bottom][right]
+    return (1 - v) * upper + v * lower
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.data(), st.integers(1, 5), st.integers(1, 5), st.integers(1, 3), st.integers(1, 3), st.integers(0, 1000))
+def test_box_features_are_means_of_bilinear_samples_inside_the_box(data, h, w, output, samples, seed):
+    """On any crop, square or not: boxes are scaled by grid / crop in either direction."""
+    crop = (data.draw(st.integers(8, 40)), data.draw(st.integers(8, 40)))
+    x0, y0 = data.draw(st.integers(-5, crop[1] - 2)), data.draw(st.integers(-5, crop[0] - 2))
+    box = [x0, y0, data.draw(st.integers(max(x0, 0) + 1, crop[1] + 5)), data.draw(st.integers(max(y0, 0) + 1, crop[0] + 5))]
+    regions = torch.randn(1, 2, h, w, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    found = box_features(regions, [torch.tensor([box])], crop, output=output, samples=samples)
+    left, top, right, bottom = max(x0, 0), max(y0, 0), min(box[2], crop[1]), min(box[3], crop[0])
+    points = output * samples
+    for channel in range(2):
+        values = [
+            bilinear(
+                regions[0, channel].tolist(),
+                (top + (row + 0.5) * (bottom - top) / points) * h / crop[0],
+                (left + (column + 0.5) * (right - left) / points) * w / crop[1],
+            )
+            for row in range(points)
+            for column in range(points)
+        ]
+        assert found[0, channel].item() == pytest.approx(sum(values) / len(values), abs=1e-9)
+
+
+def test_box_features_are_torchvisions_with_spatial_scale_grid_over_crop():
+    torch.manual_seed(0)
+    regions = torch.randn(3, 4, 15, 15)
+    boxes = [
+        torch.tensor([[10.0, 20.0, 300.0, 200.0], [0, 0, 480, 480]]),
+        torch.zeros(0, 4),
+        torch.tensor([[-9.0, 400, 99, 500]]),
+    ]
+    found = box_features(regions, boxes, (480, 480))
+    clipped = [own.clamp(0, 480) for own in boxes]
+    expected = roi_align(regions, clipped, 7, spatial_scale=15 / 480, sampling_ratio=2, aligned=True).mean((2, 3))
+    assert found.shape == (3, 4)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(box_features(regions, [own.double().numpy() for own in boxes], (480, 480)), expected)
+
+
+def test_the_box_of_a_region_is_the_region():
+    regions = torch.arange(16.0).view(1, 1, 4, 4)
+    box = torch.tensor([[64.0, 32.0, 96.0, 64.0]])  # column 2, row 1 of cells of 32 pixels
+    assert box_features(regions, [box], (128, 128), output=1, samples=1).item() == 6
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: RegionSimilarity("lse+max", lse_sharpness=1.0), "aggregation is 'lse\\+max'"),
+        (lambda: RegionSimilarity("nl+nl", attention_scale=1.0), "each once"),
+        (lambda: RegionSimilarity("lse"), "lse_sharpness is needed for 'lse'"),
+        (lambda: RegionSimilarity("lse+nl", lse_sharpness=1.0), "attention_scale is needed for 'nl'"),
+        (lambda: RegionSimilarity("global", lse_sharpness=1.0), "and only for it"),
+        (lambda: RegionSimilarity("lse", lse_sharpness=1.0, mapped_dimensions=4), "which mapped_dimensions is for"),
+        (lambda: log_sum_exp(torch.zeros(3), 0.0), "sharpness is 0"),
+        (lambda: region_scores(torch.zeros(2, 3), torch.zeros(2, 4, 1, 1)), r"texts \(2, 3\) and regions \(2, 4, 1, 1\)"),
+        (lambda: heatmaps(torch.zeros(2, 4), torch.zeros(3, 4, 1, 1)), "2 texts and 3 images"),
+        (
+            lambda: RegionSimilarity("nl", attention_scale=1.0)(torch.zeros(2, 3), ImageEmbeddings(torch.zeros(2, 3), None)),
+            "have no regions, which 'nl' needs",
+        ),
+        (lambda: box_features(torch.zeros(2, 1, 4, 4), [torch.zeros(0, 4)], (8, 8)), "1 sets of boxes for 2 images"),
+        (
+            lambda: box_features(torch.zeros(1, 1, 4, 4), [torch.tensor([[0, 0, 4, 4], [8, 0, 12, 4]])], (8, 8)),
+            r"box 1 of image 0, \[8, 0, 12, 4\], has no area",
+        ),
+    ],
+)
+def test_wrong_arguments_are_refused_in_words(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_examples():
+    failed, attempted = doctest.testmod(region_similarity)
+    assert attempted
+    assert not failed

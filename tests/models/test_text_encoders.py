@@ -1,0 +1,240 @@
+"""BERT encoders against transformers itself, from folders that the tests write; freezing, padding, and errors in words."""
+
+import doctest
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import ClassVar
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import BertConfig, BertForMaskedLM, BertModel, BertTokenizer, DistilBertConfig, DistilBertModel
+
+from trueneg.errors import UserError
+from trueneg.models import text_encoders
+from trueneg.models.text_encoders import BertTextEncoder, load_bert, small_bert, tokenise
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "no", "pleural", "##s", "effusion", "heart", "is", "enlarged", "."]
+SENTENCES = ["No pleural effusion.", "Heart is enlarged", "no effusions"]
+
+
+@pytest.fixture
+def tokenizer():
+    return BertTokenizer(vocab={word: number for number, word in enumerate(WORDS)})
+
+
+@pytest.fixture
+def folder(tmp_path, tokenizer):
+    """What a masked language model and its tokenizer leave behind."""
+    torch.manual_seed(0)
+    settings = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 32}
+    BertForMaskedLM(BertConfig(vocab_size=len(WORDS), max_position_embeddings=24, **settings)).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    return tmp_path
+
+
+def test_a_folder_of_a_masked_language_model_gives_its_encoder_and_tokenizer(folder):
+    bert, tokenizer = load_bert(folder)
+    reference = BertForMaskedLM.from_pretrained(folder).eval().bert
+    tokens = tokenise(tokenizer, SENTENCES, maximum_tokens=24)
+    expected = reference(**tokens).last_hidden_state
+    torch.testing.assert_close(BertTextEncoder(bert)(**tokens), expected[:, 0])
+    mask = tokens["attention_mask"].bool()
+    means = torch.stack([row[own].mean(0) for row, own in zip(expected, mask, strict=True)])
+    torch.testing.assert_close(BertTextEncoder(bert, pooling="mean")(**tokens), means)
+    assert not bert.training
+    assert BertTextEncoder(bert).dimensions == 16
+    assert BertTextEncoder(bert).maximum_tokens == 24
+
+
+def test_weights_saved_as_tensors_by_torch_are_read_too(folder):
+    expected = load_bert(folder)[0].state_dict()
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    for name, value in load_bert(str(folder))[0].state_dict().items():
+        torch.testing.assert_close(value, expected[name], rtol=0, atol=0)
+
+
+def test_cxr_bert_is_read_as_a_plain_bert_and_its_code_is_not_run(folder):
+    expected = load_bert(folder)[0].state_dict()
+    settings = json.loads((folder / "config.json").read_text())
+    settings |= {
+        "model_type": "cxr-bert",
+        "auto_map": {"AutoModel": "own.Model", "AutoConfig": "own.Config"},
+        "projection_size": 8,
+    }
+    (folder / "config.json").write_text(json.dumps(settings))
+    (folder / "own.py").write_text("raise SystemExit('the code of a model was run')")
+    weights = load_file(folder / "model.safetensors") | {"cls_projection_head.dense_to_hidden.weight": torch.zeros(8, 16)}
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    for name, value in load_bert(folder)[0].state_dict().items():
+        torch.testing.assert_close(value, expected[name], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_padding_changes_no_vector(folder, pooling):
+    bert, tokenizer = load_bert(folder)
+    encoder = BertTextEncoder(bert, pooling)
+    together = encoder(**tokenise(tokenizer, SENTENCES, maximum_tokens=24))
+    for sentence, vector in zip(SENTENCES, together, strict=True):
+        alone = tokenise(tokenizer, [sentence], maximum_tokens=24)
+        assert alone["attention_mask"].all()
+        torch.testing.assert_close(encoder(**alone)[0], vector, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("frozen", "learning_layers"), [(None, [0, 1, 2]), (0, [0, 1, 2]), (2, [2]), (3, [])])
+def test_frozen_layers_and_embeddings_get_no_gradient_and_the_others_do(folder, frozen, learning_layers):
+    bert, tokenizer = load_bert(folder)
+    encoder = BertTextEncoder(bert, frozen_layers=frozen).train()
+    vectors = encoder(**tokenise(tokenizer, SENTENCES, maximum_tokens=24))
+    if frozen == 3:
+        assert not vectors.requires_grad
+        return
+    vectors.square().sum().backward()
+    assert all((parameter.grad is not None) == (frozen is None) for parameter in bert.embeddings.parameters())
+    for number, layer in enumerate(bert.encoder.layer):
+        assert all((parameter.grad is not None) == (number in learning_layers) for parameter in layer.parameters())
+
+
+def test_small_bert_is_drawn_from_torchs_generator():
+    options = {"vocabulary_size": 30, "hidden": 8, "layers": 2, "heads": 2, "maximum_tokens": 12}
+    torch.manual_seed(3)
+    one = small_bert(**options)
+    torch.manual_seed(3)
+    other = small_bert(**options)
+    assert isinstance(one, BertModel)
+    assert one.pooler is None
+    for name, value in one.state_dict().items():
+        assert torch.equal(value, other.state_dict()[name])
+    assert BertTextEncoder(one).maximum_tokens == 12
+    assert one.config.intermediate_size == 32
+
+
+def test_batches_are_padded_to_their_own_longest_text(tokenizer):
+    tokens = tokenise(tokenizer, SENTENCES, maximum_tokens=24)
+    assert tokens["input_ids"].tolist() == [[2, 5, 6, 8, 12, 3], [2, 9, 10, 11, 3, 0], [2, 5, 8, 7, 3, 0]]
+    assert tokens["attention_mask"].tolist() == [[1] * 6, [1] * 5 + [0], [1] * 5 + [0]]
+    assert {value.dtype for value in tokens.values()} == {torch.int64}
+    assert list(tokens) == ["input_ids", "attention_mask"]
+    assert tokenise(tokenizer, SENTENCES[1:], maximum_tokens=24)["input_ids"].shape == (2, 5)
+
+
+def test_long_texts_are_refused_or_cut_never_silently_overrun(tokenizer):
+    with pytest.raises(ValueError, match="text 1 has 12 tokens, expected at most 6"):
+        tokenise(tokenizer, ["no", "no " * 10, "heart"], maximum_tokens=6)
+    cut = tokenise(tokenizer, ["no", "no " * 10], maximum_tokens=6, truncate=True)
+    assert cut["input_ids"].tolist() == [[2, 5, 3, 0, 0, 0], [2, 5, 5, 5, 5, 3]]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: BertTextEncoder(small_bert(9, hidden=8, heads=2), pooling="max"), "pooling is 'max'"),
+        (lambda: BertTextEncoder(small_bert(9, hidden=8, heads=2), frozen_layers=3), "frozen_layers is 3, expected 0 to 2"),
+        (lambda: tokenise(None, ["no", " "], maximum_tokens=9), "2 texts, of which 1 are empty"),
+        (lambda: tokenise(None, [], maximum_tokens=9), "0 texts"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_words(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_a_model_that_is_not_in_the_cache_says_what_to_do():
+    with pytest.raises(UserError, match=r"nobody/no-such-bert: it is not in the local cache.*give a folder"):
+        load_bert("nobody/no-such-bert", offline=True)
+
+
+def test_an_empty_or_damaged_folder_says_what_is_wrong(tmp_path, folder):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(UserError, match=r"empty: has no config.json"):
+        load_bert(empty)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(UserError, match=r"is not a whole BERT that can be read .*model.safetensors"):
+        load_bert(folder)
+
+
+def test_a_truncated_file_of_weights_says_so(folder):
+    whole = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(UserError, match="is not a whole BERT that can be read"):
+        load_bert(folder)
+
+
+def test_missing_tensors_are_named(folder):
+    weights = load_file(folder / "model.safetensors")
+    del weights["bert.encoder.layer.1.output.dense.weight"]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(UserError, match=r"lack 1 tensors of a BERT, such as encoder.layer.1.output.dense.weight"):
+        load_bert(folder)
+
+
+def test_other_architectures_are_refused_with_or_without_their_own_code(folder):
+    DistilBertModel(DistilBertConfig(vocab_size=9, dim=8, n_layers=1, n_heads=2, hidden_dim=8)).save_pretrained(folder)
+    with pytest.raises(UserError, match=r"is a 'distilbert' model; expected a BERT"):
+        load_bert(folder)
+    (folder / "config.json").write_text(json.dumps({"model_type": "mystery", "auto_map": {"AutoModel": "own.Model"}}))
+    with pytest.raises(
+        UserError, match=r"is a 'mystery' model and needs code of its own \(trust_remote_code\), which is never run"
+    ):
+        load_bert(folder)
+
+
+class RefusingHub(BaseHTTPRequestHandler):
+    """Answers as the hub does where a model is gated, unknown, or has no such revision."""
+
+    ANSWERS: ClassVar = {"gated": (403, "GatedRepo"), "unknown": (401, "RepoNotFound"), "revised": (404, "RevisionNotFound")}
+
+    def do_HEAD(self):
+        answers = [answer for name, answer in self.ANSWERS.items() if f"/{name}" in self.path]
+        status, code = answers[0] if answers else (404, "EntryNotFound")
+        self.send_response(status)
+        self.send_header("X-Error-Code", code)
+        self.end_headers()
+
+    do_GET = do_HEAD  # noqa: N815
+
+    def log_message(self, *arguments):
+        pass
+
+
+def test_what_the_hub_refuses_is_told_with_its_remedy(tmp_path):
+    """The hub's address is read when its library is imported: a process of its own asks a hub of this machine."""
+    script = (
+        "from trueneg.errors import UserError\n"
+        "from trueneg.models.text_encoders import load_bert\n"
+        "for name in ('gated', 'unknown', 'revised'):\n"
+        "    try: load_bert(f'some/{name}')\n"
+        "    except UserError as error: print(error)\n"
+    )
+    hub = HTTPServer(("127.0.0.1", 0), RefusingHub)
+    threading.Thread(target=hub.serve_forever, daemon=True).start()
+    home = {"HF_HOME": str(tmp_path), "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1", "HF_HUB_OFFLINE": "0"}
+    environment = {**os.environ, **home, "HF_ENDPOINT": f"http://127.0.0.1:{hub.server_port}"}
+    try:
+        asked = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120)
+    finally:
+        hub.shutdown()
+        hub.server_close()
+    gated, unknown, revised = asked.stdout.splitlines()
+    assert re.search(r"some/gated: the hub gives it only to users with access.*hf auth login.*or give a folder", gated)
+    assert re.search(r"some/unknown: the hub does not know it, or only with a login", unknown)
+    assert re.search(r"some/revised: the hub does not have this revision", revised)
+
+
+def test_loading_is_quiet(folder, capfd):
+    load_bert(folder)
+    written = capfd.readouterr()
+    assert written.out == written.err == ""
+
+
+def test_examples():
+    failed, attempted = doctest.testmod(text_encoders)
+    assert attempted
+    assert not failed
