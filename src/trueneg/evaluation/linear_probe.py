@@ -1,6 +1,6 @@
 """Linear classifiers on frozen features: many heads, trained as one stacked product."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -102,10 +102,11 @@ def train_linear_probes(
     for head, own_labels in enumerate(labels):
         heads_by_count.setdefault(len(own_labels), []).append(head)
     for heads in heads_by_count.values():
-        weights[heads], bias[heads] = _train_stacked(
+        weights[heads], bias[heads] = train_stacked(
             features if isinstance(features, Tensor) else torch.stack([features[head] for head in heads]),
             labels if isinstance(labels, Tensor) else torch.stack([labels[head] for head in heads]),
             classes,
+            _cross_entropy,
             epochs,
             batch_size,
             {"lr": learning_rate, "weight_decay": weight_decay},
@@ -114,8 +115,36 @@ def train_linear_probes(
     return LinearProbes(weights, bias)
 
 
-def _train_stacked(features, labels, classes, epochs, batch_size, adam, generators) -> tuple[Tensor, Tensor]:
-    """Heads with equally many samples: features (H, n, D), labels (H, n)."""
+def _cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    """Of (H, C, b) logits, a mean over each head's samples, summed over the heads."""
+    return functional.cross_entropy(logits, labels, reduction="sum") / labels.shape[1]
+
+
+def train_stacked(
+    features: Tensor,
+    labels: Tensor,
+    classes: int,
+    loss: Callable[[Tensor, Tensor], Tensor],
+    epochs: int,
+    batch_size: int,
+    adam: Mapping[str, float],
+    generators: Sequence[torch.Generator],
+) -> tuple[Tensor, Tensor]:
+    """Train linear heads with equally many samples, as one product a step.
+
+    Args:
+        features: (H, n, D).
+        labels: (H, n, …).
+        classes: C.
+        loss: from logits (H, C, b) and labels (H, b, …) to a scalar in which no head has part in another's.
+        epochs: passes over the samples.
+        batch_size: samples of each head a step.
+        adam: Adam's arguments.
+        generators: one a head, for its first weights and the order of its samples.
+
+    Returns:
+        Weights (H, D, C) and bias (H, C).
+    """
     heads, count, dimensions = features.shape
     bound = dimensions**-0.5
     weights = torch.empty(heads, classes, dimensions, dtype=features.dtype)
@@ -127,7 +156,7 @@ def _train_stacked(features, labels, classes, epochs, batch_size, adam, generato
     bias = bias.to(features.device).requires_grad_()
     optimizer = torch.optim.Adam([weights, bias], **adam)
     # Rows of all heads in one matrix: a batch of every head is then a single gather.
-    all_features, all_labels = features.flatten(0, 1), labels.flatten()
+    all_features, all_labels = features.flatten(0, 1), labels.flatten(0, 1)
     first_row = torch.arange(heads).unsqueeze(1) * count
     for _ in range(epochs):
         order = torch.stack([torch.randperm(count, generator=generator) for generator in generators]) + first_row
@@ -136,9 +165,8 @@ def _train_stacked(features, labels, classes, epochs, batch_size, adam, generato
             # Logits as (H, C, b), so that samples and dimensions, not the few classes, are innermost in both
             # passes: on a CPU about five times as fast as (H, b, C).
             logits = torch.baddbmm(bias.unsqueeze(2), weights, batch.mT)
-            loss = functional.cross_entropy(logits, all_labels[rows], reduction="sum")
             optimizer.zero_grad()
-            (loss / rows.shape[1]).backward()
+            loss(logits, all_labels[rows]).backward()
             optimizer.step()
     return weights.detach().mT, bias.detach()
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from trueneg.evaluation.linear_probe import LinearProbes
+from trueneg.evaluation.linear_probe import LinearProbes, train_stacked
 from trueneg.evaluation.zero_shot import areas_by_class, known_labels
 from trueneg.randomness import seed_for
 
@@ -66,9 +66,11 @@ def train_multilabel_probes(
     for head, own_labels in enumerate(labels):
         heads_by_count.setdefault(len(own_labels), []).append(head)
     for heads in heads_by_count.values():
-        weights[heads], bias[heads] = _train_stacked(
+        weights[heads], bias[heads] = train_stacked(
             torch.stack([features[head] for head in heads]),
             torch.stack([labels[head] for head in heads]),
+            labels[0].shape[1],
+            _binary_cross_entropy,
             epochs,
             batch_size,
             {"lr": learning_rate, "weight_decay": weight_decay},
@@ -192,35 +194,11 @@ def linear_evaluation(
     return results
 
 
-def _train_stacked(features, labels, epochs, batch_size, adam, generators) -> tuple[Tensor, Tensor]:
-    """Heads with equally many samples: features (H, n, D), labels (H, n, C)."""
-    heads, count, dimensions = features.shape
-    classes = labels.shape[2]
-    bound = dimensions**-0.5
-    weights = torch.empty(heads, classes, dimensions, dtype=features.dtype)
-    bias = torch.empty(heads, classes, dtype=features.dtype)
-    for head, generator in enumerate(generators):
-        weights[head].uniform_(-bound, bound, generator=generator)
-        bias[head].uniform_(-bound, bound, generator=generator)
-    weights = weights.to(features.device).requires_grad_()
-    bias = bias.to(features.device).requires_grad_()
-    optimizer = torch.optim.Adam([weights, bias], **adam)
-    all_features, known = features.flatten(0, 1), (~labels.isnan()).flatten(0, 1).to(features.dtype)
-    all_labels = labels.nan_to_num(0).flatten(0, 1)
-    first_row = torch.arange(heads).unsqueeze(1) * count
-    for _ in range(epochs):
-        order = torch.stack([torch.randperm(count, generator=generator) for generator in generators]) + first_row
-        for rows in order.to(features.device).split(batch_size, dim=1):
-            # Logits as (H, C, b), as in the probe of one class an image: on a CPU the faster product in both passes.
-            batch = all_features.index_select(0, rows.flatten()).unflatten(0, rows.shape)
-            logits = torch.baddbmm(bias.unsqueeze(2), weights, batch.mT)
-            targets, weight = all_labels[rows].mT, known[rows].mT
-            losses = functional.binary_cross_entropy_with_logits(logits, targets, weight, reduction="none").sum((1, 2))
-            counts = weight.sum((1, 2)).clamp(min=1)  # a batch without a known label gives no gradient
-            optimizer.zero_grad()
-            (losses / counts).sum().backward()
-            optimizer.step()
-    return weights.detach().mT, bias.detach()
+def _binary_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    """Of (H, C, b) logits, a mean over each head's known labels (H, b, C), summed over the heads."""
+    known = (~labels.isnan()).to(logits.dtype).mT
+    losses = functional.binary_cross_entropy_with_logits(logits, labels.nan_to_num(0).mT, known, reduction="none").sum((1, 2))
+    return (losses / known.sum((1, 2)).clamp(min=1)).sum()  # a batch without a known label gives no gradient
 
 
 def _refuse_bad_heads(features, labels, generator_seeds) -> None:
