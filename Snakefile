@@ -2,6 +2,7 @@
 #
 #     sources ─ subsets ─ train ─ evaluate ─ compare ─ figures, tables ─ page
 #                                          simulate ─╯
+#     reports ─ sentences ─ language models ─ score ─ eta, assumption ─╯
 #
 # Every file is named results/<study>/<stage>/<dataset>/<objective>/<block of seeds>; trained models live in results/runs.
 
@@ -18,6 +19,7 @@ include: "rules/data.smk"
 include: "rules/train.smk"
 include: "rules/evaluate.smk"
 include: "rules/simulate.smk"
+include: "rules/likelihood.smk"
 include: "rules/figures.smk"
 include: "rules/report.smk"
 
@@ -28,6 +30,7 @@ localrules:
     rows,
     figures,
     tables,
+    likelihood,
     figures_bcl,
     figures_theory,
     tables_theory,
@@ -40,6 +43,7 @@ rule all:
         "results/index.html",
         plan.figures(),
         plan.tables(),
+        plan.of_corpora("results/{study}/text/{corpus}/eta.parquet"),
 
 
 rule models:
@@ -64,6 +68,14 @@ rule tables:
     """Every table; needs only rows and artefacts, on any machine."""
     input:
         plan.tables(),
+
+
+rule likelihood:
+    """Class probabilities of every sentence, and whether likelihood tells them."""
+    input:
+        plan.of_corpora("results/{study}/text/{corpus}/eta.parquet"),
+        plan.figures(plan.likelihood),
+        plan.tables(plan.likelihood),
 
 
 rule figures_bcl:

@@ -47,3 +47,5 @@ wildcard_constraints:
     block="seed[0-9+-]+",
     figure="[a-z_]+",
     table="[a-z_]+",
+    corpus="[^/]+",
+    model="[A-Za-z][A-Za-z0-9_.+-]*",

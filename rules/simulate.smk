@@ -31,7 +31,7 @@ rule settle:
     benchmark:
         "results/{study}/timings/settle.jsonl"
     wildcard_constraints:
-        study=plan.pattern(plan.theory),
+        study=plan.pattern([*plan.theory, *plan.likelihood]),
     resources:
         mem_mb=1000,
         runtime=5,

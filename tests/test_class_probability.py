@@ -8,7 +8,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trueneg.class_probability import from_class_frequency, from_log_likelihood
+from trueneg.class_probability import (
+    constant_of_same_mean,
+    from_class_frequency,
+    from_length,
+    from_log_likelihood,
+    permuted,
+)
 
 PROPERTIES = settings(deadline=None, max_examples=50)
 
@@ -75,3 +81,42 @@ def test_an_exponent_of_zero_gives_one_probability_to_all():
     log_p = [-math.inf, -1e308, 0.0]
     assert from_log_likelihood(np.array(log_p), k=0.0).tolist() == pytest.approx([0.2] * 3)
     assert from_log_likelihood(torch.tensor(log_p), k=0.0).tolist() == pytest.approx([0.2] * 3)
+
+
+def test_per_token_normalisation_divides_by_the_length():
+    log_p, tokens = np.array([-6.0, -6.0, -1.0]), np.array([3, 12, 1])
+    expected = 0.2 * np.exp(0.35 * log_p / tokens)
+    np.testing.assert_allclose(from_log_likelihood(log_p, tokens=tokens), expected)
+    tensor = from_log_likelihood(torch.tensor(log_p), tokens=torch.tensor(tokens))
+    np.testing.assert_allclose(tensor.numpy(), expected)
+    for none in (np.array([3, 0, 1]), torch.tensor([3, 0, 1])):
+        with pytest.raises(ValueError, match="a text without tokens"):
+            from_log_likelihood(torch.tensor(log_p) if isinstance(none, torch.Tensor) else log_p, tokens=none)
+
+
+ETAS = st.lists(st.tuples(st.floats(0, 0.9), st.integers(1, 5)), min_size=1, max_size=40)
+
+
+@PROPERTIES
+@given(ETAS, st.integers(0, 5))
+def test_controls_keep_the_mean_and_lose_what_they_should(rows, seed):
+    eta, tokens = (np.array(column, float) for column in zip(*rows, strict=True))
+    shuffled = permuted(eta, seed)
+    assert sorted(shuffled) == sorted(eta)
+    assert permuted(eta, seed).tolist() == shuffled.tolist()
+    constant = constant_of_same_mean(eta)
+    assert len(set(constant)) == 1
+    by_length = from_length(eta, tokens)
+    for length in set(tokens):
+        of_length = tokens == length
+        np.testing.assert_allclose(by_length[of_length], eta[of_length].mean(), atol=1e-12)
+    for control in (shuffled, constant, by_length):
+        assert control.mean() == pytest.approx(eta.mean(), abs=1e-12)
+
+
+def test_a_permutation_permutes():
+    eta = np.linspace(0, 0.9, 100)
+    assert (permuted(eta, 0) != eta).sum() > 90
+    assert permuted(eta, 0).tolist() != permuted(eta, 1).tolist()
+    with pytest.raises(ValueError, match=r"\(2,\) and tokens \(3,\)"):
+        from_length(np.zeros(2), np.zeros(3))

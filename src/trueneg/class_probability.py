@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trueneg.randomness import seed_for
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -36,24 +38,30 @@ def from_class_frequency(labels: "np.ndarray | Tensor") -> "np.ndarray | Tensor"
 
 
 def from_log_likelihood(
-    log_p: "np.ndarray | Tensor | float", a: float = 0.2, k: float = 0.35, maximum: float = 0.9
+    log_p: "np.ndarray | Tensor | float",
+    a: float = 0.2,
+    k: float = 0.35,
+    maximum: float = 0.9,
+    tokens: "np.ndarray | Tensor | None" = None,
 ) -> "np.ndarray | Tensor":
     r"""η of a text from its log-likelihood: :math:`\eta = \min(a\, p^k, \mathrm{maximum})`.
 
     Sample-Specific Debiasing (2023). Computed as exp(log a + k·log p), bounded in the exponent: it neither
-    overflows nor underflows to 0.
+    overflows nor underflows to 0. A long text is always unlikely; with `tokens` log p is the mean over a text's tokens, which the
+    paper does not do.
 
     Args:
         log_p: natural log of the (pseudo-)likelihood; a number, an array or a tensor.
         a: η of a text of likelihood 1, above 0.
         k: exponent of the log-linear model, at least 0.
         maximum: largest η, in (0, 1).
+        tokens: number of tokens of each text, to divide by; None: no normalisation, as in the paper.
 
     Returns:
         η, of the shape given; arrays and numbers as float64 arrays, tensors in their own floating type.
 
     Raises:
-        ValueError: if a parameter is out of range, or a log-likelihood is NaN.
+        ValueError: if a parameter is out of range, a log-likelihood is NaN, or a text has no tokens.
 
     Example:
         >>> from_log_likelihood(np.array([0.0, -2.0, -1e6])).round(3).tolist()
@@ -67,6 +75,10 @@ def from_log_likelihood(
         raise ValueError(f"k is {k}, expected a number of at least 0.")
     if not 0 < maximum < 1:
         raise ValueError(f"maximum is {maximum}, expected a number between 0 and 1.")
+    if tokens is not None:
+        if (tokens < 1).any():
+            raise ValueError("tokens holds a number below 1; a text without tokens has no likelihood.")
+        log_p = log_p / tokens
     if isinstance(log_p, np.ndarray | np.generic | float | int | list | tuple):
         values = np.asarray(log_p, dtype=np.float64)
         if np.isnan(values).any():
@@ -81,6 +93,53 @@ def from_log_likelihood(
         raise ValueError(_nan(int(values.isnan().sum()), values.numel()))
     exponent = math.log(a) + k * values.clamp(-1e30, 1e30)
     return exponent.clamp(math.log(torch.finfo(values.dtype).tiny), math.log(maximum)).exp()
+
+
+def permuted(eta: np.ndarray, seed: int) -> np.ndarray:
+    """Control: the same values, at the wrong texts.
+
+    Args:
+        eta: (n,) class probabilities.
+        seed: of the permutation.
+
+    Example:
+        >>> sorted(permuted(np.array([0.1, 0.2, 0.3]), seed=0).tolist())
+        [0.1, 0.2, 0.3]
+    """
+    return np.random.default_rng(seed_for(seed, "permuted class probabilities")).permutation(np.asarray(eta, dtype=np.float64))
+
+
+def constant_of_same_mean(eta: np.ndarray) -> np.ndarray:
+    """Control: as much correction on average, the same for all texts.
+
+    Example:
+        >>> constant_of_same_mean(np.array([0.25, 0.75])).tolist()
+        [0.5, 0.5]
+    """
+    return np.full(len(eta), np.mean(eta, dtype=np.float64))
+
+
+def from_length(eta: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """Control: what the length of a text alone tells of its η, the mean over the texts of its length.
+
+    Its mean is that of η. Where this does as well as η itself, the language model has added nothing but length.
+
+    Args:
+        eta: (n,) class probabilities.
+        tokens: (n,) lengths.
+
+    Raises:
+        ValueError: if they differ in size.
+
+    Example:
+        >>> from_length(np.array([0.25, 0.75, 0.125]), np.array([3, 3, 9])).tolist()
+        [0.5, 0.5, 0.125]
+    """
+    eta, tokens = np.asarray(eta, dtype=np.float64), np.asarray(tokens)
+    if eta.shape != tokens.shape or eta.ndim != 1:
+        raise ValueError(f"eta has the shape {eta.shape} and tokens {tokens.shape}, expected the same vector shape (n,).")
+    _, inverse, counts = np.unique(tokens, return_inverse=True, return_counts=True)
+    return (np.bincount(inverse, eta) / counts)[inverse]
 
 
 def _check_vector(labels: "np.ndarray | Tensor") -> None:

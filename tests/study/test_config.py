@@ -129,7 +129,7 @@ def test_all_mistakes_are_told_at_once():
 @pytest.mark.parametrize(
     ("path", "value", "sentence"),
     [
-        ("kind", "image", "tiny.kind is 'image', expected one of images, theory."),
+        ("kind", "image", "tiny.kind is 'image', expected one of images, theory, likelihood."),
         (
             "conditions",
             ["batch_size"],
@@ -151,6 +151,44 @@ def test_settings_that_contradict_each_other_are_told(path, value, sentence):
     with pytest.raises(UserError) as refusal:
         load_configuration(changed(path, value), "mine.yaml")
     assert str(refusal.value) == f"mine.yaml: {sentence}"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "sentence"),
+    [
+        ("reports.source", "openi", "reports.source is 'openi', expected one of 'phantom', 'open_i', 'mimic_cxr', 'table'."),
+        ("reports", {"reports": 10}, "reports.source is missing."),
+        ("reports.correlation", [0, 2], "reports.correlation.1 is 2, expected a number of at most 1."),
+        ("eta.language_model", "other", "eta.language_model is 'other', expected one of BERT."),
+        (
+            "language_models.BERT.train",
+            False,
+            "language_models.BERT.train is false, but neither model nor start says what to score with.",
+        ),
+        (
+            "language_models.BERT.start",
+            "a/b",
+            "language_models.BERT.start is 'a/b', expected STUDY/CORPUS/NAME, such as phantom_text/phantom/BERT.",
+        ),
+        (
+            "language_models.BERT.start",
+            "other/phantom/BERT",
+            "language_models.BERT.start is 'other/phantom/BERT', expected one of mine/phantom/BERT; "
+            "if it is in another file, name that file too.",
+        ),
+        ("language_models.BERT.epoch", 3, "language_models.BERT.epoch is not a known key; did you mean epochs?"),
+    ],
+)
+def test_a_likelihood_study_is_refused_in_sentences(path, value, sentence):
+    study = {"kind": "likelihood", "title": "T", "reports": {"source": "phantom"}, "language_models": {"BERT": {}}}
+    *sections, key = path.split(".")
+    section = study
+    for name in sections:
+        section = section.setdefault(name, {})
+    section[key] = value
+    with pytest.raises(UserError) as refusal:
+        load_configuration({"mine": study}, "mine.yaml")
+    assert str(refusal.value) == f"mine.yaml: mine.{sentence}"
 
 
 def test_a_theory_study_has_keys_of_its_own():

@@ -67,7 +67,7 @@ def test_a_killed_snakemake_leaves_no_trainer_and_the_same_command_finishes_with
     snakemake.kill()
     snakemake.wait()
     assert within(10, lambda: not any(map(lives, trainers)))
-    assert all(store.owner(run) is None for run in owners)
+    assert within(10, lambda: all(store.owner(run) is None for run in owners))  # of a trainer that started in between, too
     assert any(store.state(run) == "begun" for run in owners)
 
     project.run("models", "--unlock")

@@ -7,12 +7,12 @@ from typing import Any
 import yaml
 
 from trueneg.files import written_whole
-from trueneg.report import formats, image_study, theory_study
+from trueneg.report import formats, image_study, likelihood_study, theory_study
 from trueneg.report.drawing import footnote, save
 from trueneg.report.page import render_page
 
 # Each gives draw, table, heading and page.
-KINDS: dict[str, ModuleType] = {"images": image_study, "theory": theory_study}
+KINDS: dict[str, ModuleType] = {"images": image_study, "theory": theory_study, "likelihood": likelihood_study}
 
 
 def draw_figure(name: str, inputs: Any, outputs: Any) -> None:
@@ -41,7 +41,7 @@ def write_table(name: str, inputs: Any, outputs: Any) -> None:
     """
     folder, kind, title = _study(inputs.study)
     heading, sentence = kind.heading(name)
-    caption = f"{title}. {heading}. {sentence}"
+    caption = " ".join(part if part.endswith((".", "?", "!")) else f"{part}." for part in (title, heading, sentence))
     formats.save(kind.table(name, folder), outputs.csv, caption)
     with written_whole(outputs.caption) as path:
         path.write_text(caption + "\n")

@@ -3,6 +3,7 @@
 from trueneg.simulation import catalogue as simulation
 from trueneg.study import runs
 from trueneg.study.image_study import ImageStudy
+from trueneg.study.likelihood_study import LikelihoodStudy
 from trueneg.study.settings import Study
 from trueneg.study.theory_study import TheoryStudy
 
@@ -20,16 +21,26 @@ BCL_FIGURES = (
     "best_estimators",
 )
 
+# Figures of a likelihood study, and the choice of sentences that each shows.
+LIKELIHOOD_FIGURES = {"assumption_all_sentences": "all sentences", "assumption_findings": "findings only"}
+WITH_CLASSES = ("phantom", "open_i")  # sources of reports whose sentences' classes are known
+
 
 def figures_of(study: Study) -> list[str]:
     """Names of a study's figures."""
-    return list(simulation.FIGURES) if isinstance(study, TheoryStudy) else _figures_of_images(study)
+    if isinstance(study, TheoryStudy):
+        return list(simulation.FIGURES)
+    if isinstance(study, LikelihoodStudy):
+        return list(LIKELIHOOD_FIGURES) if study.reports.source in WITH_CLASSES else []
+    return _figures_of_images(study)
 
 
 def tables_of(study: Study) -> list[str]:
     """Names of a study's tables."""
     if isinstance(study, TheoryStudy):
         return list(simulation.TABLES)
+    if isinstance(study, LikelihoodStudy):
+        return ["assumption"] if study.reports.source in WITH_CLASSES else []
     return ["accuracy", "differences", *(["published"] if study.published is not None else [])]
 
 
@@ -62,6 +73,8 @@ def artefacts_of(figure: str, name: str, study: Study) -> list[str]:
     if isinstance(study, TheoryStudy):
         experiment = (simulation.FIGURES | simulation.TABLES)[figure]
         return [f"results/{name}/artefacts/simulation/{experiment}.parquet"]
+    if isinstance(study, LikelihoodStudy):
+        return [f"results/{name}/artefacts/assumption/{corpus}/summary.parquet" for corpus in runs.corpora(study)]
     if figure == "published":
         return [f"results/{name}/artefacts/published.parquet"]
     if figure != "embedding":

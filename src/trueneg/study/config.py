@@ -10,10 +10,11 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Field, Tag
 
 from trueneg.study.image_study import ImageStudy
+from trueneg.study.likelihood_study import LikelihoodStudy
 from trueneg.study.settings import Boolean, Name, Settings, Study
 from trueneg.study.theory_study import TheoryStudy
 
-KINDS: dict[str, type[Study]] = {"images": ImageStudy, "theory": TheoryStudy}
+KINDS: dict[str, type[Study]] = {"images": ImageStudy, "theory": TheoryStudy, "likelihood": LikelihoodStudy}
 GLOBAL_KEYS = ("retrain_stale",)  # keys of a configuration that are not studies
 
 
@@ -24,7 +25,7 @@ def _kind(given: Any) -> str | None:
 
 
 AnyStudy = Annotated[
-    Annotated[ImageStudy, Tag("images")] | Annotated[TheoryStudy, Tag("theory")],
+    Annotated[ImageStudy, Tag("images")] | Annotated[TheoryStudy, Tag("theory")] | Annotated[LikelihoodStudy, Tag("likelihood")],
     Discriminator(_kind, custom_error_type="unknown_kind", custom_error_message="unknown kind"),
 ]
 

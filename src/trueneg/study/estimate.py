@@ -9,7 +9,8 @@ from trueneg.datasets.prepare import DRAWING
 from trueneg.datasets.subsets import Subset, make_subset
 from trueneg.simulation.catalogue import EXPERIMENTS
 from trueneg.study.image_study import ImageStudy
-from trueneg.study.runs import Run, all_runs, datasets, run_id, source_key
+from trueneg.study.likelihood_study import LikelihoodStudy
+from trueneg.study.runs import Run, all_runs, corpora, datasets, run_id, source_key
 from trueneg.study.settings import Study
 from trueneg.study.store import RunStore
 
@@ -22,7 +23,19 @@ def describe(name: str, study: Study, results: Path) -> str:
     Raises:
         UserError: if a source is missing or damaged, or a batch does not fit a subset.
     """
-    return _training(name, study, results) if isinstance(study, ImageStudy) else _experiments(name, study, results)
+    if isinstance(study, ImageStudy):
+        return _training(name, study, results)
+    return (_scoring if isinstance(study, LikelihoodStudy) else _experiments)(name, study, results)
+
+
+def _scoring(name: str, study: LikelihoodStudy, results: Path) -> str:
+    lines = [f"{name}: {study.title}"]
+    for corpus in corpora(study):
+        folder = results / name / "text" / corpus
+        made = [model for model in study.language_models if (folder / f"likelihoods/{model}.parquet").is_file()]
+        state = "made" if (folder / "sentences.parquet").is_file() else "to be made"
+        lines.append(f"  {corpus}: sentences {state}; scored by {len(made)} of {len(study.language_models)} language models")
+    return "\n".join(lines)
 
 
 def _experiments(name: str, study: Study, results: Path) -> str:

@@ -125,7 +125,7 @@ def origin_of(result: str, results: Path) -> dict[str, Any]:
         return _marked(store.record(parts[1]))
     folder = results / parts[0] / "artefacts"
     settings = yaml.safe_load((folder / "study.yaml").read_text()) if (folder / "study.yaml").is_file() else {}
-    if settings.get("kind") == "theory":
+    if settings.get("kind") in ("theory", "likelihood"):
         return {"result": str(path), "study": parts[0], "settings": settings, "made": _made(path)}
     if not (folder / "runs.json").is_file():
         raise UserError(f"{result}: its study {parts[0]!r} has no {folder / 'runs.json'}; let the study finish first.")

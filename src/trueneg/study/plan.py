@@ -12,6 +12,7 @@ from trueneg.report import catalogue
 from trueneg.study import provenance, runs
 from trueneg.study.config import Configuration
 from trueneg.study.image_study import ImageStudy
+from trueneg.study.likelihood_study import LikelihoodStudy
 from trueneg.study.store import RunStore
 from trueneg.study.theory_study import TheoryStudy
 
@@ -26,6 +27,7 @@ class Plan:
         studies: its studies by name.
         images: those that train on images.
         theory: those that simulate.
+        likelihood: those that score sentences.
         settings: all studies as plain values, every default filled in: what ``lookup`` reads and what jobs are handed.
     """
 
@@ -33,6 +35,7 @@ class Plan:
         self.configuration = configuration
         self.studies = configuration.studies
         self.images = {name: study for name, study in self.studies.items() if isinstance(study, ImageStudy)}
+        self.likelihood = {name: study for name, study in self.studies.items() if isinstance(study, LikelihoodStudy)}
         self.theory = {name: study for name, study in self.studies.items() if isinstance(study, TheoryStudy)}
         self.settings = {name: study.model_dump(mode="json") for name, study in self.studies.items()}
 
@@ -138,6 +141,62 @@ class Plan:
             "artefacts": catalogue.artefacts_of(wanted, name, self.studies[name]),
         }
 
+    def reading_reports(self, wildcards: Any) -> dict[str, Any]:
+        """How to read or draw a corpus's reports."""
+        return runs.corpora(self.likelihood[wildcards.study])[wildcards.corpus].model_dump(mode="json")
+
+    def of_source(self, *sources: str) -> list[str]:
+        """The likelihood studies whose reports come from there."""
+        return [name for name, study in self.likelihood.items() if study.reports.source in sources]
+
+    def of_corpora(self, pattern: str, studies: Iterable[str] | None = None) -> list[str]:
+        """`pattern` for every corpus of some likelihood studies; of all, where none are named."""
+        names = self.likelihood if studies is None else studies
+        return [pattern.format(study=name, corpus=corpus) for name in names for corpus in runs.corpora(self.likelihood[name])]
+
+    def language_model(self, wildcards: Any) -> dict[str, Any]:
+        """Settings of a language model."""
+        return self.settings[wildcards.study]["language_models"][wildcards.model]
+
+    def beginning(self, wildcards: Any) -> list[str]:
+        """The manifest of the models that a training begins with, if they are another study's."""
+        start = self.language_model(wildcards)["start"]
+        return [] if start is None else [_language_models(*start.split("/"))]
+
+    def language_models(self, wildcards: Any) -> str:
+        """The manifest of the models that score: a study's own, or another's that are taken as they are."""
+        settings = self.language_model(wildcards)
+        if settings["start"] is not None and not settings["train"]:
+            return _language_models(*settings["start"].split("/"))
+        return _language_models(wildcards.study, wildcards.corpus, wildcards.model)
+
+    def scoring(self, wildcards: Any) -> dict[str, Any]:
+        """How to score with a language model."""
+        settings = self.settings[wildcards.study]["scoring"]
+        return settings | {"trust_remote_code": self.language_model(wildcards)["trust_remote_code"]}
+
+    def shards(self, wildcards: Any) -> list[str]:
+        """What says that the shards of the work are done; none where one job does all."""
+        count = self.likelihood[wildcards.study].scoring.shards
+        folder = f"results/{wildcards.study}/text/{wildcards.corpus}/likelihoods"
+        return [f"{folder}/{wildcards.model}-{shard}.done" for shard in range(count)] if count > 1 else []
+
+    def likelihoods(self, wildcards: Any) -> list[str]:
+        """The likelihoods of every language model on a corpus, in the order of the configuration."""
+        models = self.likelihood[wildcards.study].language_models
+        return [f"results/{wildcards.study}/text/{wildcards.corpus}/likelihoods/{model}.parquet" for model in models]
+
+    def likelihoods_of_eta(self, wildcards: Any) -> str:
+        """The likelihoods that become class probabilities."""
+        study = self.likelihood[wildcards.study]
+        model = study.eta.language_model or next(iter(study.language_models))
+        return f"results/{wildcards.study}/text/{wildcards.corpus}/likelihoods/{model}.parquet"
+
+    def folds(self, wildcards: Any) -> int:
+        """How many folds the simple scorers count on: as many as the first language model that is trained has."""
+        models = self.likelihood[wildcards.study].language_models.values()
+        return next((model.folds for model in models if model.train), 2)
+
     @staticmethod
     def pattern(studies: Iterable[str]) -> str:
         """A wildcard's constraint to these studies; without any it matches nothing."""
@@ -147,6 +206,10 @@ class Plan:
         """The settings that the experiments of a theory study share."""
         settings = self.settings[wildcards.study]
         return settings["process"] | settings["sweeps"]
+
+
+def _language_models(study: str, corpus: str, name: str) -> str:
+    return f"results/{study}/text/{corpus}/language_models/{name}.json"
 
 
 def code_fingerprint(path: str, roots: tuple[str, ...]) -> str:

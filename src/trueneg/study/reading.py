@@ -11,7 +11,8 @@ from pydantic import BaseModel, ValidationError
 from trueneg.errors import UserError
 from trueneg.study.config import GLOBAL_KEYS, KINDS, Configuration
 from trueneg.study.image_study import ImageStudy
-from trueneg.study.runs import SECTIONS, datasets, evaluation_settings, objectives, swept, written
+from trueneg.study.likelihood_study import LikelihoodStudy
+from trueneg.study.runs import SECTIONS, corpora, datasets, evaluation_settings, objectives, swept, written
 from trueneg.study.settings import models_within
 
 RESERVED_NAMES = ("runs", "sources", "logs", "timings")  # folders beside the studies' under results/
@@ -45,6 +46,7 @@ def load_configuration(raw: Mapping[str, Any], where: str) -> Configuration:
                 mistakes.append(f"{name} cannot be a study's name: results/{name} holds something else.")
             if isinstance(study, ImageStudy):
                 mistakes += [f"{name}.{mistake}" for mistake in contradictions(study)]
+        mistakes += _unknown_beginnings(configuration)
     if mistakes:
         raise UserError("\n".join(f"{where}: {mistake}" for mistake in dict.fromkeys(mistakes)))
     return configuration
@@ -101,10 +103,11 @@ def _sentence(mistake: Mapping[str, Any], raw: Mapping[str, Any]) -> str:
     if kind == "unknown_kind":
         return f"{key}.kind is {_shown(given.get('kind'))}, expected one of {', '.join(KINDS)}."
     if kind == "union_tag_not_found":
-        return f"{key}.name is missing."
+        return f"{key}.{_discriminator(context)} is missing."
     if kind == "union_tag_invalid":
-        found = given.get("name") if isinstance(given, Mapping) else given
-        return f"{key}.name is {_shown(found)}, expected one of {context['expected_tags']}."
+        tag = _discriminator(context)
+        found = given.get(tag) if isinstance(given, Mapping) else given
+        return f"{key}.{tag} is {_shown(found)}, expected one of {context['expected_tags']}."
     expected = {
         "greater_than": "a number above {gt}",
         "greater_than_equal": "a number of at least {ge}",
@@ -128,6 +131,11 @@ def _sentence(mistake: Mapping[str, Any], raw: Mapping[str, Any]) -> str:
     }.get(kind)
     expected = expected.format(**context) if expected else mistake["msg"].lower().removeprefix("input should be ")
     return f"{key} is {_shown(given)}, expected {expected}."
+
+
+def _discriminator(context: Mapping[str, Any]) -> str:
+    """The key that tells which model is meant."""
+    return str(context["discriminator"]).strip("'")
 
 
 def _key(location: Sequence[str | int], raw: Any, missing: bool) -> str:
@@ -156,11 +164,29 @@ def _step(model: Any, part: str | int) -> Any:
     if fields is not None and part in fields:
         return fields[part].annotation
     for candidate in models_within(model):
-        tags = candidate.model_fields.get("kind") or candidate.model_fields.get("name")
-        if tags is not None and getattr(tags.annotation, "__args__", (None,))[0] == part:
+        fields = (candidate.model_fields.get(tag) for tag in ("kind", "name", "source"))
+        if any(field is not None and getattr(field.annotation, "__args__", (None,))[0] == part for field in fields):
             return candidate
     found = models_within(model)
     return found[0] if len(found) == 1 else model
+
+
+def _unknown_beginnings(configuration: Configuration) -> list[str]:
+    """Language models that begin with another study's, where there is no such study, corpus or model."""
+    texts = {name: study for name, study in configuration.studies.items() if isinstance(study, LikelihoodStudy)}
+    known = {
+        f"{name}/{corpus}/{model}"
+        for name, study in texts.items()
+        for corpus in corpora(study)
+        for model in study.language_models
+    }
+    return [
+        f"{name}.language_models.{label}.start is {model.start!r}, expected one of {', '.join(sorted(known))}; "
+        "if it is in another file, name that file too."
+        for name, study in texts.items()
+        for label, model in study.language_models.items()
+        if model.start is not None and model.start not in known
+    ]
 
 
 def contradictions(study: ImageStudy) -> list[str]:

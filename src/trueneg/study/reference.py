@@ -41,21 +41,25 @@ def _models(name: str, model: type[Settings], prefix: str) -> Iterator[tuple[str
     yield name, model
     for key, field in model.model_fields.items():
         for inner in models_within(field.annotation):
-            suffix = f" with name: {_tag(inner)}" if _tag(inner) else ""
+            suffix = f" with {': '.join(_tag(inner))}" if _tag(inner) else ""
             yield from _models(prefix + key + suffix, inner, f"{prefix}{key}{suffix}.")
 
 
-def _tag(model: type[Settings]) -> str:
-    field = model.model_fields.get("name")
-    choices = getattr(field.annotation, "__args__", ()) if field is not None else ()
-    return choices[0] if len(choices) == 1 and isinstance(choices[0], str) else ""
+def _tag(model: type[Settings]) -> tuple[str, str] | None:
+    """The key whose one value tells this model from its siblings, and the value."""
+    for key in ("name", "source"):
+        field = model.model_fields.get(key)
+        choices = getattr(field.annotation, "__args__", ()) if field is not None else ()
+        if len(choices) == 1 and isinstance(choices[0], str):
+            return key, choices[0]
+    return None
 
 
 def _section(model: type[Settings], name: str, seen: set[type[Settings]]) -> str:
     if model in seen:
         return ""
     seen.add(model)
-    rows = [_row(key, field) for key, field in model.model_fields.items() if key != "name" or not _tag(model)]
+    rows = [_row(key, field) for key, field in model.model_fields.items() if key not in (_tag(model) or ())]
     table = "\n".join(["| key | default | meaning |", "|---|---|---|", *rows]) if rows else ""
     return f"## {name}\n\n{model.__doc__}\n\n{table}\n"
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from trueneg.study import image_study
 from trueneg.study.image_study import ImageStudy
+from trueneg.study.likelihood_study import LikelihoodStudy
 
 SECTIONS = ("encoder", "projection", "augmentation", "training")  # with an objective, what a variant settles
 
@@ -85,6 +86,12 @@ def _conditions(study: ImageStudy) -> dict[str, dict[str, BaseModel]]:
 def datasets(study: ImageStudy) -> dict[str, BaseModel]:
     """Label of each data set of a study, or of each condition on it, with the resolved settings of the data."""
     return {label: resolved["dataset"] for label, resolved in _conditions(study).items()}
+
+
+def corpora(study: LikelihoodStudy) -> dict[str, BaseModel]:
+    """Label of each corpus of a likelihood study, with the resolved settings of its reports."""
+    variants = _variants({"reports": study.reports}, lambda section, field: True)
+    return {label or study.reports.source: sections["reports"] for label, sections in variants}
 
 
 def negative_counts(study: ImageStudy) -> dict[str, int]:

@@ -1,0 +1,203 @@
+"""Is class probability log-linear in likelihood? Sentences with known classes, scored in several ways, as tidy tables without
+text."""
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from trueneg.errors import UserError
+from trueneg.text import privacy
+from trueneg.text.folds import with_folds
+from trueneg.text.log_linear import bootstrap_spearman, fit_log_linear, weighted_spearman
+
+log = logging.getLogger(__name__)
+
+NORMAL_KINDS = ("negated", "filler")  # of the phantom
+NORMAL_CLASSES = ("normal",)  # of Open-I
+ALL, FINDINGS = "all sentences", "findings only"
+
+
+def check_assumption(
+    sentences: str | Path,
+    *,
+    assigned: str | Path,
+    classes: str | Path,
+    likelihoods: Mapping[str, str | Path],
+    corpus: str,
+    folds: int,
+    seed: int,
+    points: str | Path,
+    summary: str | Path,
+    calibration: str | Path,
+) -> None:
+    """Compare likelihoods with class probabilities, for language models and for what is simpler.
+
+    Unigrams and sentence frequency are counted on the reports of the other folds, as the language models are trained.
+
+    Args:
+        sentences: from :func:`trueneg.text.sentences.split_reports`.
+        assigned: ``report``, ``index``, ``class`` of the sentences that have one.
+        classes: ``class``, ``probability``, and perhaps ``kind``.
+        likelihoods: name of a language model → its file of :func:`trueneg.text.scoring.score_sentences`.
+        corpus: what the corpus is called.
+        folds: as the language models have.
+        seed: the study's seed.
+        points: parquet file to write: a row a unique sentence, class and scorer: ``corpus``, ``scorer``, ``class``, ``finding``
+            (whether it affirms one), ``log_class_probability``, ``log_likelihood``, ``tokens``, ``count``. No text.
+        summary: parquet file to write, see :func:`summarise`.
+        calibration: parquet file to write: ``corpus``, ``sentences``, ``scorer``, ``bin``, ``texts``, ``log_likelihood``,
+            ``predicted``, ``actual``.
+
+    Raises:
+        UserError: if the files do not belong together.
+    """
+    table, restricted = privacy.read_table(sentences)
+    known = privacy.read_table(classes)[0].set_index("class")
+    table = with_folds(table, folds, seed).merge(privacy.read_table(assigned)[0], on=["report", "index"], how="left")
+    scored = {}
+    for name, path in likelihoods.items():
+        found = privacy.read_table(path)[0]
+        scored[name] = table.merge(found[["report", "index", "log_likelihood", "tokens"]], on=["report", "index"], how="left")
+        if scored[name]["log_likelihood"].isna().any():
+            raise UserError(f"{path}: does not score all sentences of {sentences}; remove it to have it made again.")
+    for name, scorer in SIMPLE.items():
+        scored[name] = cross_fitted(table, scorer)
+    tables = [_points(frame.dropna(subset=["class"]), known, corpus, name) for name, frame in scored.items()]
+    found = pd.concat(tables, ignore_index=True)
+    totals, bins = summarise(found, seed)
+    for row in totals.itertuples(index=False):
+        log.info("%s, %s, %s: Spearman %.3f [%.3f, %.3f]", row.corpus, row.sentences, row.scorer, row.spearman, row.low, row.high)
+    privacy.write_table(found, points, restricted)
+    privacy.write_table(totals, summary, restricted)
+    privacy.write_table(bins, calibration, restricted)
+
+
+def summarise(points: pd.DataFrame, seed: int, draws: int = 1000) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Rank correlation, fit and calibration of every scorer, on all sentences and on those that affirm a finding.
+
+    Args:
+        points: as :func:`check_assumption` writes them.
+        seed: of the bootstrap.
+        draws: of the bootstrap.
+
+    Returns:
+        ``corpus``, ``sentences``, ``scorer``, ``texts`` (with repetitions), ``unique``, ``classes``, ``spearman`` with its 95 %
+        interval over classes ``low`` and ``high``, ``spearman of classes`` (mean likelihood by class, each class once), ``a``,
+        ``k``, ``error`` (mean |predicted − actual| class probability); and the calibration tables.
+    """
+    rows, bins = [], []
+    for (corpus, scorer), frame in points.groupby(["corpus", "scorer"], sort=False):
+        for name, chosen in ((ALL, frame), (FINDINGS, frame[frame["finding"]])):
+            x, y, count = (chosen[column].to_numpy() for column in ("log_likelihood", "log_class_probability", "count"))
+            if len(np.unique(x)) < 2:
+                continue
+            groups = pd.factorize(chosen["class"])[0]
+            fit = fit_log_linear(x, np.exp(y), count)
+            low, high = bootstrap_spearman(x, y, count, groups, seed, draws)
+            weight = np.bincount(groups, count)
+            means = [np.bincount(groups, values * count) / weight for values in (x, y)]
+            error = float(np.average(np.abs(fit.a * np.exp(fit.k * x) - np.exp(y)), weights=count))
+            rows.append(
+                {
+                    "corpus": corpus,
+                    "sentences": name,
+                    "scorer": scorer,
+                    "texts": int(count.sum()),
+                    "unique": len(chosen),
+                    "classes": int(groups.max()) + 1,
+                    "spearman": fit.spearman,
+                    "low": low,
+                    "high": high,
+                    "spearman of classes": weighted_spearman(*means, np.ones(len(weight))),
+                    "a": fit.a,
+                    "k": fit.k,
+                    "error": error,
+                }
+            )
+            table = fit.calibration.rename_axis("bin").reset_index()
+            bins.append(table.assign(corpus=corpus, sentences=name, scorer=scorer))
+    return pd.DataFrame(rows), pd.concat(bins, ignore_index=True)
+
+
+def unigram(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
+    """Σ over words of log (count + 1)/(total + vocabulary + 1), counted on other sentences: (S,) natural logarithms.
+
+    Example:
+        >>> unigram(["Clear lungs."], ["Clear lungs."]).round(4).tolist()     # three tokens of 2/(3 + 3 + 1)
+        [-3.7583]
+    """
+    counts = Counter(word for sentence in training for word in words_of(sentence))
+    total = sum(counts.values()) + len(counts) + 1
+    return np.array([sum(np.log((counts[word] + 1) / total) for word in words_of(sentence)) for sentence in sentences])
+
+
+def frequency(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
+    """log (count + 1)/(total + different sentences + 1) of the very sentence among others, (S,).
+
+    Example:
+        >>> frequency(["Clear lungs."], ["Clear lungs.", "Edema."]).round(4).tolist()
+        [-0.4055, -1.0986]
+    """
+    counts = Counter(training)
+    total = counts.total() + len(counts) + 1
+    return np.array([np.log((counts[sentence] + 1) / total) for sentence in sentences])
+
+
+def shortness(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
+    """Minus the number of words, (S,): what length alone tells."""
+    return -np.array([float(len(words_of(sentence))) for sentence in sentences])
+
+
+SIMPLE = {"unigram": unigram, "sentence frequency": frequency, "length": shortness}
+
+
+def cross_fitted(sentences: pd.DataFrame, scorer: Callable[[Iterable[str], Sequence[str]], np.ndarray]) -> pd.DataFrame:
+    """The sentences scored by what was counted on the other folds.
+
+    Args:
+        sentences: with ``sentence`` and ``fold``.
+        scorer: (training sentences, sentences) → (S,).
+
+    Returns:
+        The sentences with ``log_likelihood`` and ``tokens`` (words).
+    """
+    parts = []
+    for fold, part in sentences.groupby("fold"):
+        unique = part["sentence"].unique()
+        scores = dict(zip(unique, scorer(sentences.loc[sentences["fold"] != fold, "sentence"], unique), strict=True))
+        parts.append(part.assign(log_likelihood=part["sentence"].map(scores)))
+    found = pd.concat(parts).sort_index()
+    return found.assign(tokens=[len(words_of(sentence)) for sentence in found["sentence"]])
+
+
+def words_of(sentence: str) -> list[str]:
+    """Words and punctuation, lower case.
+
+    Example:
+        >>> words_of("No 1.4 cm nodule.")
+        ['no', '1', '.', '4', 'cm', 'nodule', '.']
+    """
+    return re.findall(r"\w+|[^\w\s]", sentence.lower())
+
+
+def _points(frame: pd.DataFrame, classes: pd.DataFrame, corpus: str, scorer: str) -> pd.DataFrame:
+    found = frame.groupby(["sentence", "class"], sort=False).agg(
+        log_likelihood=("log_likelihood", "mean"), tokens=("tokens", "first"), count=("report", "size")
+    )
+    found = found.reset_index().drop(columns="sentence")
+    kind = classes["kind"].isin(NORMAL_KINDS) if "kind" in classes else classes.index.isin(NORMAL_CLASSES)
+    normal = found["class"].map(dict(zip(classes.index, kind, strict=True)))
+    found["finding"] = ~normal.astype(bool)
+    found["log_likelihood"] = found["log_likelihood"].round(
+        9
+    )  # means of equal numbers differ in the last digit, and would be ranked
+    found["log_class_probability"] = np.log(found["class"].map(classes["probability"]))
+    found["class"] = found["class"].astype(str)
+    return found.assign(corpus=corpus, scorer=scorer)[
+        ["corpus", "scorer", "class", "finding", "log_class_probability", "log_likelihood", "tokens", "count"]
+    ]

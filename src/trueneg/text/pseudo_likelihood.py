@@ -1,0 +1,185 @@
+r"""Likelihoods of sentences: pseudo-log-likelihood of masked language models, and the chain rule of causal ones.
+
+.. math:: \log p(x) = \sum_t \log P(x_t \mid x_{\setminus t})
+
+Salazar et al. (2020). Tokens that the model adds ([CLS], [SEP]) are seen, but neither masked nor counted.
+"""
+
+import logging
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from trueneg.text.masked_copies import CAUSAL, ORIGINAL, Pieces, batches
+from trueneg.text.scorers import AnyModel, PlainBert, Scorer
+
+log = logging.getLogger(__name__)
+
+TOKENS = {"cpu": 8_192, "cuda": 131_072}  # of masked copies in a batch
+LOGITS = 2**28  # numbers in the largest array of logits
+SECONDS = 5.0  # of work between two results, about
+FIRST, MOST = 256, 65_536  # sentences in the first, and at most in a later part
+
+
+class Scored(NamedTuple):
+    """The likelihoods of some sentences.
+
+    Attributes:
+        rows: (S,) which of the sentences that were given.
+        log_likelihood: (S,) natural logarithm, float64.
+        tokens: (S,) how many were scored.
+        windows: (S,) 1, or more for a sentence that is longer than the model's limit.
+    """
+
+    rows: np.ndarray
+    log_likelihood: np.ndarray
+    tokens: np.ndarray
+    windows: np.ndarray
+
+
+def pseudo_log_likelihood(
+    model: Any,
+    tokenizer: Any,
+    sentences: Sequence[str],
+    tokens_per_batch: int | None = None,
+    device: str | torch.device | None = None,
+    variant: str = ORIGINAL,
+) -> np.ndarray:
+    """The log-likelihood of each sentence; of sentences that repeat, once.
+
+    The result does not depend on order, batches, or other sentences: nothing is padded. A sentence that is longer than the
+    model's limit is scored by windows that overlap by half, and the log says so.
+
+    Args:
+        model: a masked (or causal) language model of the transformers library.
+        tokenizer: its tokenizer, a fast one.
+        sentences: S strings.
+        tokens_per_batch: tokens of masked copies at a time; None: 8,192 on a CPU, 131,072 on a GPU.
+        device: where to compute; None: where the model is. A GPU computes in bfloat16, the log-softmax in float32.
+        variant: ``"original"``; ``"within_word_l2r"``: with the rest of a word masked too (Kauf and Ivanova, 2023), so that later
+            pieces do not give earlier ones away; ``"causal"``: chain rule.
+
+    Returns:
+        (S,) float64, natural logarithm, not normalised by length.
+
+    Raises:
+        ValueError: if there is an empty sentence, one that is no text, or one that holds a special token (its row is named), or
+            the tokenizer does not fit the variant.
+    """
+    unique = list(dict.fromkeys(_checked(sentences)))
+    place = {sentence: number for number, sentence in enumerate(unique)}
+    found = np.empty(len(unique))
+    numbers = np.array([place[sentence] for sentence in sentences], np.int64)
+    first_rows = np.full(len(unique), len(sentences))
+    np.minimum.at(first_rows, numbers, np.arange(len(sentences)))
+    for part in score(model, tokenizer, unique, tokens_per_batch, device, variant, names=first_rows):
+        found[part.rows] = part.log_likelihood
+    return found[numbers]
+
+
+def score(
+    model: Any,
+    tokenizer: Any,
+    sentences: Sequence[str],
+    tokens_per_batch: int | None = None,
+    device: str | torch.device | None = None,
+    variant: str = ORIGINAL,
+    names: Sequence[int] | None = None,
+) -> Iterator[Scored]:
+    """:func:`pseudo_log_likelihood`, a few seconds of work at a time, so that a caller can keep what is done.
+
+    Args:
+        model: as there.
+        tokenizer: as there.
+        sentences: without repetitions; memory grows with them by their own size alone.
+        tokens_per_batch: as there.
+        device: as there.
+        variant: as there.
+        names: what each sentence is called in errors and in the log; None: its place.
+
+    Yields:
+        Sentences of about one length, the longest first.
+    """
+    _checked(sentences)
+    names = np.arange(len(sentences)) if names is None else np.asarray(names)
+    device = torch.device(device) if device is not None else next(model.parameters()).device
+    if tokens_per_batch is not None and tokens_per_batch < 1:
+        raise ValueError(f"tokens_per_batch is {tokens_per_batch}, expected at least 1.")
+    tokens = tokens_per_batch or TOKENS.get(device.type, TOKENS["cpu"])
+    pieces = Pieces(tokenizer, variant, _limit(model, tokenizer))
+    order = sorted(range(len(sentences)), key=lambda number: -len(sentences[number]))
+    training = model.training
+    model.eval()
+    try:
+        scorer = make_scorer(model, None if variant == CAUSAL else tokenizer.mask_token_id, device)
+        at_once = max(1, LOGITS // model.config.vocab_size)
+        total, quiet = sum(map(len, sentences)), not sys.stderr.isatty()
+        with tqdm(total=total, desc="likelihood", unit=" characters", unit_scale=True, leave=False, disable=quiet) as bar:
+            start, size = 0, FIRST
+            while start < len(order):
+                began = time.monotonic()
+                rows = np.array(order[start : start + size])
+                part = _score_part(scorer, pieces, [sentences[row] for row in rows], names[rows], tokens, at_once, variant)
+                _say_windows(part, names[rows], pieces.capacity)
+                bar.update(sum(len(sentences[row]) for row in rows))
+                yield part._replace(rows=rows)
+                start += size
+                size = int(np.clip(size * SECONDS / (time.monotonic() - began), size / 4, size * 4).clip(FIRST // 4, MOST))
+    finally:
+        model.train(training)
+
+
+def make_scorer(model: Any, mask: int | None, device: torch.device) -> Scorer:
+    """The fastest way for a model.
+
+    Args:
+        model: of the transformers library, in evaluation mode.
+        mask: id of the mask token; None: causal.
+        device: where to compute.
+    """
+    if mask is not None and PlainBert.takes(model):
+        return PlainBert(model, mask, device)
+    return AnyModel(model.to(device), mask)
+
+
+def _score_part(
+    scorer: Scorer, pieces: Pieces, sentences: Sequence[str], names: np.ndarray, tokens: int, targets: int, variant: str
+) -> Scored:
+    cut, lengths, windows = pieces.of(sentences, names)
+    found = np.zeros(len(sentences))
+    for batch in batches(cut, tokens, targets, variant == CAUSAL):
+        np.add.at(found, batch.sentences, scorer.log_probabilities(batch).numpy())
+    if not np.isfinite(found).all():
+        raise ValueError(f"the model gives row {names[~np.isfinite(found)][0]:,} no finite likelihood; its weights are broken.")
+    return Scored(np.arange(len(sentences)), found, lengths, windows)
+
+
+def _say_windows(part: Scored, names: np.ndarray, capacity: int) -> None:
+    long = names[part.windows > 1]
+    if len(long):
+        some = ", ".join(f"{name:,}" for name in long[:10]) + (" …" if len(long) > 10 else "")
+        log.warning("%d sentences have more than %d tokens and are scored by windows: rows %s", len(long), capacity, some)
+
+
+def _limit(model: Any, tokenizer: Any) -> int:
+    """The longest sequence, special tokens included; models that number positions from the padding id have fewer."""
+    limit = getattr(model.config, "max_position_embeddings", None) or getattr(model.config, "n_positions", None) or sys.maxsize
+    embeddings = getattr(model.base_model, "embeddings", None)
+    numbered = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
+    return min(limit - (numbered + 1 if numbered is not None else 0), tokenizer.model_max_length)
+
+
+def _checked(sentences: Sequence[str]) -> Sequence[str]:
+    if isinstance(sentences, str):
+        raise ValueError("sentences is one string, expected a sequence of them.")
+    for row, sentence in enumerate(sentences):
+        if not isinstance(sentence, str):
+            raise ValueError(f"the sentence in row {row:,} (the first is 0) is {type(sentence).__name__}, expected a string.")
+        if not sentence.strip():
+            raise ValueError(f"the sentence in row {row:,} (the first is 0) is empty; leave it out.")
+    return sentences

@@ -1,0 +1,108 @@
+"""The likelihood of every sentence of a corpus, kept as it is computed: a job that is killed loses seconds."""
+
+import hashlib
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+
+from trueneg.files import file_checksum
+from trueneg.text import privacy
+from trueneg.text.chunks import Chunks, text_key
+from trueneg.text.folds import with_folds
+from trueneg.text.language_models import read_language_models
+from trueneg.text.loading import load_language_model
+from trueneg.text.pseudo_likelihood import score
+from trueneg.training.devices import leased_device
+
+log = logging.getLogger(__name__)
+
+SCORES = ["log_likelihood", "tokens", "windows"]
+KEPT = [*SCORES, "device"]
+
+
+def score_sentences(
+    sentences: str | Path,
+    *,
+    models: str | Path,
+    settings: Mapping[str, Any],
+    cache: str | Path,
+    likelihoods: str | Path,
+    shard: int = 0,
+    shards: int = 1,
+) -> None:
+    """Score each unique sentence with the model of each fold that it occurs in.
+
+    Args:
+        sentences: from :func:`trueneg.text.sentences.split_reports`.
+        models: manifest of :func:`trueneg.text.language_models.train_language_models`.
+        settings: ``variant``, ``tokens_per_batch``, ``device``, ``threads``, ``trust_remote_code``.
+        cache: folder of all that was ever scored, by model and variant; what is there is not scored again.
+        likelihoods: parquet file to write: a row a sentence of a report, as in `sentences`, with ``fold``, ``log_likelihood``
+            (natural), ``tokens``, ``windows`` (more than 1: longer than the model's limit) and ``device`` (a GPU computes in
+            bfloat16, so its numbers differ in the third digit). Not written by a shard, of `shards` > 1.
+        shard: which part of the sentences this job scores.
+        shards: how many jobs share the work, one a GPU; a last call with ``shards=1`` gathers what they did.
+
+    Raises:
+        UserError: if the sentences, a model or a chunk are missing or damaged.
+        ValueError: if a sentence cannot be scored; its row in the list of unique sentences is named.
+    """
+    table, restricted = privacy.read_table(sentences)
+    listed = read_language_models(models)
+    table = with_folds(table, listed["folds"], listed["seed"])
+    keys = {sentence: text_key(sentence) for sentence in table["sentence"].unique()}
+    torch.set_num_threads(settings["threads"])
+    parts = []
+    with privacy.owner_only(restricted or listed["restricted"]):
+        for model in listed["models"]:
+            of_fold = table[table["fold"] == model["fold"]]
+            wanted = [s for s in of_fold["sentence"].unique() if int.from_bytes(keys[s][:4], "big") % shards == shard]
+            store = Chunks(_folder(cache, model, settings), restricted or listed["restricted"])
+            _score_missing(wanted, keys, store, model, settings)
+            if shards == 1:
+                found = store.read(KEPT).loc[of_fold["sentence"].map(keys)].set_axis(of_fold.index)
+                parts.append(of_fold.join(found))
+    if shards == 1:
+        privacy.write_table(pd.concat(parts).sort_index(), likelihoods, restricted)
+
+
+def _score_missing(
+    sentences: Sequence[str], keys: Mapping[str, bytes], store: Chunks, model: Mapping[str, Any], settings: Mapping[str, Any]
+) -> None:
+    known = store.read([]).index
+    missing = [sentence for sentence in sentences if keys[sentence] not in known]
+    log.info("fold %d: %s sentences to score, %s known", model["fold"], f"{len(missing):,}", f"{len(sentences) - len(missing):,}")
+    if not missing:
+        return
+    began, tokens = time.monotonic(), 0
+    with leased_device(settings["device"]) as device:
+        network, tokenizer = load_language_model(
+            model["folder"],
+            variant=settings["variant"],
+            revision=model["revision"],
+            trust_remote_code=settings["trust_remote_code"],
+        )
+        network.to(device)
+        for part in score(network, tokenizer, missing, settings["tokens_per_batch"], device, settings["variant"]):
+            scores = {name: getattr(part, name) for name in SCORES}
+            store.append(pd.DataFrame({"key": [keys[missing[row]] for row in part.rows], **scores, "device": device.type}))
+            tokens += int(part.tokens.sum())
+    seconds = time.monotonic() - began
+    log.info("fold %d: %s tokens in %.1f s, %s tokens/s", model["fold"], f"{tokens:,}", seconds, f"{tokens / seconds:,.0f}")
+
+
+def _folder(cache: str | Path, model: Mapping[str, Any], settings: Mapping[str, Any]) -> Path:
+    """Where the scores of one model and variant lie."""
+    return Path(cache) / f"{(model['checksum'] or _identity(model))[:16]}-{settings['variant']}"
+
+
+def _identity(model: Mapping[str, Any]) -> str:
+    """What tells a model apart that was not trained here: its weights, or its name and revision on the hub."""
+    weights = sorted(Path(model["folder"]).glob("*.safetensors")) + sorted(Path(model["folder"]).glob("*.bin"))
+    parts = [file_checksum(path) for path in weights] or [model["folder"], str(model["revision"])]
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest()

@@ -1,0 +1,127 @@
+"""Sentences of reports, with pySBD (Sadvilkar and Neumann, 2020), in parallel and only once a text."""
+
+import functools
+import inspect
+import logging
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from importlib.metadata import version
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from tqdm import tqdm
+
+from trueneg.text import privacy, sections
+from trueneg.text.chunks import Chunks, text_key
+from trueneg.text.reports import USED
+from trueneg.text.sections import MARK, clean, has_words
+
+log = logging.getLogger(__name__)
+
+FLUSH = 5.0  # seconds of work that a killed job may lose
+TEXTS_PER_TASK = 50
+
+
+def split_sentences(text: str) -> list[str]:
+    """The sentences of a text after the small cleaning of :func:`trueneg.text.sections.clean`.
+
+    Args:
+        text: findings, an impression, or both; a line is a paragraph.
+
+    Returns:
+        Sentences in order, with their final full stops; none without a word.
+
+    Raises:
+        ValueError: if it is not a string.
+
+    Example:
+        >>> split_sentences("1. No acute disease. 2. The nodule measures 1.4 cm.Heart size is normal.")
+        ['No acute disease.', 'The nodule measures 1.4 cm.', 'Heart size is normal.']
+    """
+    if not isinstance(text, str):
+        raise ValueError(f"text is {type(text).__name__}, expected a string.")
+    found = []
+    for paragraph in clean(text).split("\n"):
+        found += [sentence.strip() for sentence in _segmenter().segment(paragraph)] if paragraph else []
+    return [sentence for sentence in found if has_words(sentence)]
+
+
+def split_reports(
+    reports: str | Path, *, sentences: str | Path, unique: str | Path, cache: str | Path, processes: int = 1
+) -> None:
+    """Split the sentences of every report that can be used; texts that were split before are taken from the cache.
+
+    Args:
+        reports: from :func:`trueneg.text.reports.prepare_reports`.
+        sentences: parquet file to write: ``report``, ``patient``, ``index`` (from 0), ``sentence``, ``marked`` (whether it
+            holds a mark of de-identification).
+        unique: parquet file to write: ``sentence``, ``count``, the most frequent first.
+        cache: folder of what was split before, by content; a killed job loses seconds.
+        processes: how many work at the same time.
+
+    Raises:
+        UserError: if the reports or a chunk of the cache are damaged.
+    """
+    table, restricted = privacy.read_table(reports)
+    used = table[table["state"] == USED].reset_index(drop=True)
+    store = Chunks(Path(cache) / _splitter_version(), restricted)
+    known = store.read(["sentences"])["sentences"]
+    keys = used["text"].map(text_key)
+    missing = used["text"][~keys.isin(known.index)].drop_duplicates()
+    log.info("%s texts to split, %s known", f"{len(missing):,}", f"{len(used) - len(missing):,}")
+    with privacy.owner_only(restricted):
+        for chunk in _by_time(_split_all(missing.tolist(), processes)):
+            frame = pd.DataFrame(chunk, columns=["text", "sentences"])
+            store.append(pd.DataFrame({"key": frame["text"].map(text_key), "sentences": frame["sentences"]}))
+    known = store.read(["sentences"])["sentences"]
+    found = used[["report", "patient"]].assign(sentence=list(known.loc[keys]))
+    found["index"] = [range(len(listed)) for listed in found["sentence"]]
+    found = found.explode(["sentence", "index"], ignore_index=True).dropna(subset="sentence").astype({"index": "int32"})
+    found["marked"] = found["sentence"].str.contains(MARK, regex=False)
+    counts = found["sentence"].value_counts(sort=False).rename_axis("sentence").reset_index(name="count")
+    counts = counts.sort_values(["count", "sentence"], ascending=[False, True], ignore_index=True)
+    privacy.write_table(found[["report", "patient", "index", "sentence", "marked"]], sentences, restricted)
+    privacy.write_table(counts, unique, restricted)
+    log.info(
+        "%s sentences of %s reports, %s of them unique; %s without a sentence",
+        *(f"{number:,}" for number in (len(found), len(used), len(counts), len(used) - found["report"].nunique())),
+    )
+
+
+@functools.cache
+def _segmenter() -> Any:
+    import pysbd
+
+    return pysbd.Segmenter(language="en", clean=False)
+
+
+def _splitter_version() -> str:
+    """Changes with pySBD and with the cleaning: what either did is then done again."""
+    source = inspect.getsource(sections) + inspect.getsource(split_sentences)
+    return f"pysbd-{version('pysbd')}-{text_key(source).hex()[:8]}"
+
+
+def _split_all(texts: Sequence[str], processes: int) -> Iterator[tuple[str, list[str]]]:
+    bar = functools.partial(tqdm, total=len(texts), desc="sentences", unit=" texts", disable=not sys.stderr.isatty(), leave=False)
+    if processes == 1 or len(texts) <= TEXTS_PER_TASK:
+        yield from ((text, split_sentences(text)) for text in bar(texts))
+        return
+    # Spawned, not forked: the process may hold threads (torch's, the one that watches Snakemake).
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        yield from zip(texts, bar(pool.map(split_sentences, texts, chunksize=TEXTS_PER_TASK)), strict=True)
+
+
+def _by_time(items: Iterator[Any]) -> Iterator[list[Any]]:
+    """Lists of what came within :data:`FLUSH` seconds each."""
+    chunk, began = [], time.monotonic()
+    for item in items:
+        chunk.append(item)
+        if time.monotonic() - began > FLUSH:
+            yield chunk
+            chunk, began = [], time.monotonic()
+    if chunk:
+        yield chunk

@@ -1,0 +1,60 @@
+"""A WordPiece vocabulary made from sentences."""
+
+from collections.abc import Iterable
+from typing import Any
+
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+def train_tokenizer(sentences: Iterable[str], vocabulary: int, longest: int) -> Any:
+    """A WordPiece tokenizer in BERT's manner, lower case; the same sentences give the same vocabulary.
+
+    Every printable ASCII character is in it, so that no English word is unknown.
+
+    Args:
+        sentences: to learn from, each as often as it occurs.
+        vocabulary: words at most, special ones included.
+        longest: tokens that a model takes at once, special ones included.
+
+    Returns:
+        A fast tokenizer of the transformers library.
+
+    Raises:
+        ValueError: if the vocabulary has no room for the characters.
+    """
+    from tokenizers import models, normalizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    sentences = list(sentences)
+    normalizer = normalizers.BertNormalizer(lowercase=True)
+    seen = {character for sentence in sentences for character in normalizer.normalize_str(sentence) if not character.isspace()}
+    characters = sorted(seen | {chr(code) for code in range(33, 127) if not chr(code).isupper()})
+    # A letter that continues a word is another token than one that begins it. The trainer would number those that it sees in an
+    # order that differs from run to run, and break ties by number; named beforehand they always have the same.
+    continuing = [f"##{character}" for character in characters if character.isalnum()]
+    least = len(SPECIAL) + len(characters) + len(continuing)
+    if vocabulary < least:
+        raise ValueError(f"vocabulary is {vocabulary}, expected at least {least}: the special tokens and all characters.")
+    learner = _word_pieces(models.WordPiece(unk_token="[UNK]"))
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocabulary, special_tokens=[*SPECIAL, *continuing], initial_alphabet=characters, show_progress=False
+    )
+    learner.train_from_iterator(sentences, trainer)
+    words = sorted(learner.get_vocab(), key=learner.get_vocab().get)
+    tokenizer = _word_pieces(models.WordPiece({word: number for number, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        special_tokens=[(token, tokenizer.token_to_id(token)) for token in ("[CLS]", "[SEP]")],
+    )
+    names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL, strict=True))
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=longest, **names)
+
+
+def _word_pieces(model: Any) -> Any:
+    from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers
+
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece(prefix="##")
+    return tokenizer

@@ -1,0 +1,90 @@
+"""Figure and table of the log-linear assumption show the numbers of the tables; read from the artists."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from trueneg.report.drawing import alternative_text, footnote, save
+from trueneg.report.formats import to_latex, to_markdown
+from trueneg.report.likelihood import assumption_table, class_probability_by_likelihood
+from trueneg.text.assumption import summarise
+
+
+def tables():
+    """Two scorers: one for which the assumption holds, one that is noise."""
+    generator = np.random.default_rng(0)
+    group = generator.integers(0, 12, 300)
+    log_rho = np.log((group + 1) / 80)
+    frames = []
+    for scorer in ("masked LM", "length"):
+        likelihood = (log_rho - np.log(0.2)) / 0.35 if scorer == "masked LM" else -generator.integers(2, 30, 300).astype(float)
+        columns = {
+            "corpus": "phantom",
+            "scorer": scorer,
+            "class": group.astype(str),
+            "finding": group > 3,
+            "log_class_probability": log_rho,
+            "log_likelihood": likelihood,
+            "tokens": 5,
+            "count": generator.integers(1, 9, 300),
+        }
+        frames.append(pd.DataFrame(columns))
+    points = pd.concat(frames, ignore_index=True)
+    return points, *summarise(points, seed=0, draws=100)
+
+
+POINTS, SUMMARY, CALIBRATION = tables()
+
+
+def test_the_figure_shows_points_quantiles_and_the_fit():
+    figure = class_probability_by_likelihood(POINTS, SUMMARY, CALIBRATION, "phantom", "all sentences", note="A note.")
+    shown = [axes for axes in figure.axes if axes.collections]
+    assert len(shown) == 2
+    plot = shown[0]
+    assert plot.get_yscale() == "log"
+    of_scorer = POINTS[POINTS["scorer"] == "masked LM"]
+    drawn = np.sort(plot.collections[0].get_offsets().data, axis=0)
+    np.testing.assert_allclose(drawn[:, 0], np.sort(of_scorer["log_likelihood"]))
+    np.testing.assert_allclose(drawn[:, 1], np.sort(np.exp(of_scorer["log_class_probability"])))
+    quantiles, fit = plot.lines
+    expected = CALIBRATION.query("scorer == 'masked LM' and sentences == 'all sentences'").sort_values("log_likelihood")
+    np.testing.assert_allclose(quantiles.get_ydata(), expected["actual"])
+    np.testing.assert_allclose(fit.get_ydata(), 0.2 * np.exp(0.35 * fit.get_xdata()))
+    assert "1.00 [1.00, 1.00]" in plot.get_title()
+    assert "300 of them unique, 12 classes" in footnote(figure)
+    assert "A note." in footnote(figure)
+    assert "masked LM ρ 1.00" in alternative_text(figure)
+
+
+def test_findings_only_draws_findings_only():
+    figure = class_probability_by_likelihood(POINTS, SUMMARY, CALIBRATION, "phantom", "findings only", scorers=["length"])
+    plot = figure.axes[0]
+    chosen = POINTS[(POINTS["scorer"] == "length") & POINTS["finding"]]
+    assert len(plot.collections[0].get_offsets()) == len(chosen)
+    assert plot.get_xlabel() == "− number of words"
+
+
+def test_it_is_saved_and_the_same_each_time(tmp_path):
+    for name in ("one", "two"):
+        figure = class_probability_by_likelihood(POINTS, SUMMARY, CALIBRATION, "phantom", "all sentences")
+        save(figure, tmp_path / name, "Assumption")
+    assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
+    assert np.asarray(Image.open(tmp_path / "one.png").convert("L")).std() > 10
+
+
+def test_what_is_not_there_is_told():
+    with pytest.raises(ValueError, match="nothing to draw for corpus Open-I; found phantom"):
+        class_probability_by_likelihood(POINTS, SUMMARY, CALIBRATION, "Open-I", "all sentences")
+
+
+def test_the_table():
+    table = assumption_table(SUMMARY)
+    assert [len(group.lines) for group in table.groups] == [2, 2]
+    name, cells = table.groups[0].lines[0]
+    assert name == "masked LM"
+    assert [cell.text for cell in cells] == ["1.00 [1.00, 1.00]", "1.00", "0.2", "0.350", "0.000"]
+    assert table.groups[1].lines[1][1][0].text.startswith(f"{SUMMARY.iloc[3]['spearman']:.2f}".replace("-", "−"))
+    assert "phantom, findings only" in to_markdown(table)
+    assert "\\toprule" in to_latex(table)
+    pd.testing.assert_frame_equal(table.values, SUMMARY)

@@ -1,0 +1,61 @@
+"""Tiny language models with random weights, and a tokenizer that cuts words into pieces."""
+
+import torch
+
+from trueneg.text.tokenizing import train_tokenizer
+
+SENTENCES = (
+    "The lungs are clear.",
+    "No pneumothorax.",
+    "Cardiomegaly, unchanged.",
+    "There is a small left pleural effusion, as before.",
+    "Hydropneumothorax!",
+    "Clear.",
+    "No focal consolidation, pleural effusion, or pneumothorax is seen on today's examination.",
+)
+
+
+def tokenizer(longest=96):
+    """WordPiece with a vocabulary so small that long words have several pieces."""
+    return train_tokenizer(SENTENCES[:3], 140, longest)
+
+
+def bert(words, longest=96, layers=2, hidden=16):
+    from transformers import BertConfig, BertForMaskedLM
+
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=words,
+        hidden_size=hidden,
+        num_hidden_layers=layers,
+        num_attention_heads=2,
+        intermediate_size=2 * hidden,
+        max_position_embeddings=longest,
+        initializer_range=0.5,  # so that the random model has opinions
+    )
+    return BertForMaskedLM(config).eval()
+
+
+def roberta(words, longest=96):
+    from transformers import RobertaConfig, RobertaForMaskedLM
+
+    torch.manual_seed(1)
+    config = RobertaConfig(
+        vocab_size=words,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=longest + 1,
+        pad_token_id=0,
+        initializer_range=0.5,
+    )
+    return RobertaForMaskedLM(config).eval()
+
+
+def gpt(words, longest=96):
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(2)
+    config = GPT2Config(vocab_size=words, n_positions=longest, n_embd=16, n_layer=2, n_head=2, initializer_range=0.5)
+    return GPT2LMHeadModel(config).eval()

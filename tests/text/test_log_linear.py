@@ -1,0 +1,142 @@
+"""The fit of a and k, Spearman's ρ and the simple scorers, against numpy, scipy and plain loops."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from tests.text import corpus
+from trueneg.text import privacy
+from trueneg.text.assumption import ALL, FINDINGS, SIMPLE, check_assumption, cross_fitted, frequency, unigram, words_of
+from trueneg.text.folds import with_folds
+from trueneg.text.log_linear import bootstrap_spearman, fit_log_linear, weighted_spearman
+
+PROPERTIES = settings(deadline=None, max_examples=50)
+COUNTS = st.lists(st.tuples(st.integers(-20, 0), st.integers(1, 9), st.integers(1, 4)), min_size=3, max_size=15)
+
+
+@PROPERTIES
+@given(COUNTS)
+def test_weighted_spearman_is_that_of_the_repeated_pairs(rows):
+    x, y, times = map(np.array, zip(*rows, strict=True))
+    if len(set(x)) < 2 or len(set(y)) < 2:
+        assert math.isnan(weighted_spearman(x, y, times))
+        return
+    expected = stats.spearmanr(np.repeat(x, times), np.repeat(y, times)).statistic
+    assert weighted_spearman(x, y, times) == pytest.approx(expected, abs=1e-9)
+    assert weighted_spearman(np.append(x, 5), np.append(y, 0), np.append(times, 0)) == pytest.approx(expected, abs=1e-9)
+
+
+@PROPERTIES
+@given(COUNTS)
+def test_the_fit_is_the_weighted_line_in_log_space(rows):
+    x, y, times = (np.array(column, float) for column in zip(*rows, strict=True))
+    if len(set(x)) < 2:
+        with pytest.raises(ValueError, match="nothing to fit"):
+            fit_log_linear(x, y / 10, times)
+        return
+    fit = fit_log_linear(x, y / 10, times)
+    slope, intercept = np.polyfit(np.repeat(x, times.astype(int)), np.log(np.repeat(y, times.astype(int)) / 10), 1)
+    assert fit.k == pytest.approx(slope, abs=1e-9)
+    assert fit.a == pytest.approx(math.exp(intercept), rel=1e-9)
+    assert fit.calibration["texts"].sum() == pytest.approx(times.sum())
+    average = (fit.calibration["actual"] * fit.calibration["texts"]).sum() / times.sum()
+    assert average == pytest.approx(np.average(y / 10, weights=times))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((np.zeros(3), np.full(3, 0.1)), "nothing to fit"),
+        ((np.arange(3.0), np.full(2, 0.1)), r"the shapes are \(3,\)"),
+        ((np.arange(3.0), np.array([0.1, 0.0, 0.2])), "class probabilities above 0"),
+        ((np.array([0.0, -np.inf, 1.0]), np.full(3, 0.1)), "finite log-likelihoods"),
+        ((np.arange(3.0), np.full(3, 0.1), np.array([1, -1, 1])), "weights of at least 0"),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused(arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        fit_log_linear(*arguments)
+
+
+def test_the_interval_is_over_classes_not_texts():
+    generator = np.random.default_rng(0)
+    groups = np.repeat(np.arange(20), 200)
+    y = np.repeat(generator.normal(size=20), 200)
+    x = np.repeat(generator.normal(size=20), 200) + generator.normal(0, 0.1, 4000)
+    low, high = bootstrap_spearman(x, y, np.ones(4000), groups, seed=0, draws=300)
+    assert high - low > 0.5  # 4,000 independent texts would give 0.06
+    assert low < weighted_spearman(x, y, np.ones(4000)) < high
+    assert bootstrap_spearman(x, y, np.ones(4000), groups, seed=0, draws=300) == (low, high)
+
+
+def test_unigrams_and_frequencies_by_hand():
+    training = ["Clear lungs.", "Clear lungs.", "Clear heart."]
+    # 9 tokens, 4 different; words: clear 3, lungs 2, heart 1, '.' 3
+    expected = math.log(4 / 14) + math.log(3 / 14) + math.log(4 / 14)
+    assert unigram(training, ["Clear lungs."])[0] == pytest.approx(expected)
+    assert unigram(training, ["Edema"])[0] == pytest.approx(math.log(1 / 14))
+    assert frequency(training, ["Clear lungs.", "Edema."]).tolist() == pytest.approx([math.log(3 / 6), math.log(1 / 6)])
+
+
+def test_simple_scorers_are_counted_on_other_folds():
+    table = pd.DataFrame({"patient": [f"p{n}" for n in range(40)], "sentence": [f"Word{n} here." for n in range(40)]})
+    found = cross_fitted(with_folds(table, 2, 0), frequency)
+    # No sentence occurs in the other fold, so all of a fold are equally unheard of.
+    assert found.groupby("fold")["log_likelihood"].nunique().tolist() == [1, 1]
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("assumption")
+    corpus.write_sentences(folder, reports=300)
+    sentences, _ = privacy.read_table(folder / "sentences.parquet")
+    truth = privacy.read_table(folder / "assigned.parquet")[0].merge(
+        privacy.read_table(folder / "classes.parquet")[0], on="class"
+    )
+    known = sentences.merge(truth[["report", "index", "probability"]], on=["report", "index"])
+    # A scorer for which the assumption holds exactly: ρ = 0.2·p^0.35.
+    known["log_likelihood"] = np.log(known["probability"] / 0.2) / 0.35
+    privacy.write_table(known.assign(tokens=5), folder / "perfect.parquet", restricted=False)
+    tables = {name: folder / f"{name}.parquet" for name in ("points", "summary", "calibration")}
+    check_assumption(
+        folder / "sentences.parquet",
+        assigned=folder / "assigned.parquet",
+        classes=folder / "classes.parquet",
+        likelihoods={"perfect": folder / "perfect.parquet"},
+        corpus="phantom",
+        folds=2,
+        seed=0,
+        **tables,
+    )
+    return sentences, {name: pd.read_parquet(path) for name, path in tables.items()}
+
+
+def test_an_assumption_that_holds_is_found_to_hold(checked):
+    sentences, tables = checked
+    summary = tables["summary"].set_index(["sentences", "scorer"])
+    for chosen in (ALL, FINDINGS):
+        row = summary.loc[(chosen, "perfect")]
+        assert row["spearman"] == pytest.approx(1)
+        assert (row["a"], row["k"]) == pytest.approx((0.2, 0.35))
+        assert row["error"] == pytest.approx(0, abs=1e-9)
+        bins = tables["calibration"].query("sentences == @chosen and scorer == 'perfect'")
+        np.testing.assert_allclose(bins["predicted"], bins["actual"])
+    assert set(summary.loc[ALL].index) == {"perfect", *SIMPLE}
+    assert (summary.loc[ALL]["texts"] == len(sentences)).all()
+    assert (summary.loc[FINDINGS]["texts"] < len(sentences) / 2).all()
+    assert summary["low"].le(summary["high"]).all()
+
+
+def test_points_hold_every_sentence_and_no_text(checked):
+    sentences, tables = checked
+    points = tables["points"]
+    assert (points.groupby("scorer")["count"].sum() == len(sentences)).all()
+    words = {word for sentence in sentences["sentence"] for word in words_of(sentence) if len(word) > 4}
+    held = set(points.select_dtypes(include=["object", "string"]).to_numpy().ravel())
+    assert not held & set(sentences["sentence"])
+    assert not {value for value in held if value in words} - {"phantom", "length"}

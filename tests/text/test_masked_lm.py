@@ -1,0 +1,206 @@
+"""Training a masked language model: it learns, resumes bit for bit, stops early, and never sees what it scores."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from tests.text import corpus, models
+from trueneg.errors import UserError
+from trueneg.text import privacy, pseudo_log_likelihood
+from trueneg.text.folds import fold_of, training_parts, with_folds
+from trueneg.text.language_models import read_language_models, train_language_models, training_curves
+from trueneg.text.loading import load_language_model
+from trueneg.text.masked_lm import MaskedLMTraining, new_masked_lm
+from trueneg.text.tokenizing import train_tokenizer
+
+CPU = torch.device("cpu")
+TEXTS = ["The lungs are clear.", "No effusion.", "Small left effusion.", "Heart size is normal."] * 20
+SETTINGS = corpus.MODEL | {"vocabulary": 200, "epochs": 3, "batch_size": 16}
+
+
+def begin(**changes):
+    model, tokenizer = new_masked_lm(TEXTS, SETTINGS, seed=0)
+    return MaskedLMTraining(model, tokenizer, TEXTS, TEXTS[:8], SETTINGS | changes, 0, CPU)
+
+
+def test_what_it_trains_on_becomes_likelier_than_other_words():
+    training = begin(epochs=12, learning_rate=1e-2)
+    before = training.pseudo_perplexity()
+    rows = []
+    while training.epoch < training.epochs:
+        rows.append(training.train_epoch(lambda: None))
+    assert rows[-1]["loss"] < rows[0]["loss"]
+    assert training.best < before / 3
+    found = pseudo_log_likelihood(training.finished_model(), training.tokenizer, ["No effusion.", "Effusion lungs no are."])
+    assert found[0] > found[1]
+
+
+def test_pseudo_perplexity_is_that_of_the_definition():
+    training = begin()
+    texts, counts = training._validating
+    log_p = pseudo_log_likelihood(training.model, training.tokenizer, texts)
+    tokens = [len(training.tokenizer(text, add_special_tokens=False)["input_ids"]) for text in texts]
+    assert training.pseudo_perplexity() == pytest.approx(np.exp(-(log_p @ counts) / (np.array(tokens) @ counts)))
+
+
+def test_a_training_that_is_interrupted_ends_as_one_that_is_not():
+    whole = begin()
+    while whole.epoch < whole.epochs:
+        whole.train_epoch(lambda: None)
+
+    interrupted, updates = begin(), []
+
+    def kill():
+        updates.append(1)
+        if len(updates) == 7:
+            raise KeyboardInterrupt
+
+    interrupted.train_epoch(kill)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted.train_epoch(kill)
+    tensors, values = interrupted.state()
+    values = json.loads(json.dumps(values))
+    resumed = begin()
+    resumed.load_state(tensors, values)
+    torch.manual_seed(999)  # nothing may depend on it
+    while resumed.epoch < resumed.epochs:
+        resumed.train_epoch(lambda: None)
+    expected, found = whole.finished_model().state_dict(), resumed.finished_model().state_dict()
+    assert all(torch.equal(expected[name], found[name]) for name in expected)
+    assert resumed.best == whole.best
+
+
+def test_it_stops_when_the_held_out_perplexity_rises_and_keeps_the_best(monkeypatch):
+    training = begin(epochs=10, patience=2)
+    perplexities = iter([9.0, 5.0, 6.0, 7.0])
+    monkeypatch.setattr(MaskedLMTraining, "pseudo_perplexity", lambda self: next(perplexities))
+    weights = []
+    while training.epoch < training.epochs:
+        training.train_epoch(lambda: None)
+        weights.append({name: value.clone() for name, value in training.model.state_dict().items()})
+    assert training.epoch == 4
+    assert training.best == 5.0
+    found = training.finished_model().state_dict()
+    assert all(torch.equal(found[name], weights[1][name]) for name in found)
+
+
+def test_every_sentence_has_a_masked_token_and_special_ones_have_none(monkeypatch):
+    training = begin(mask_share=0.01)
+    seen = []
+    original = type(training.model).forward
+    monkeypatch.setattr(
+        type(training.model),
+        "forward",
+        lambda self, input_ids, **rest: seen.append(input_ids) or original(self, input_ids, **rest),
+    )
+    training.train_epoch(lambda: None)
+    tokenizer = training.tokenizer
+    for ids in [ids for batch in seen if (batch == tokenizer.mask_token_id).any() for ids in batch]:
+        text = ids[ids != tokenizer.pad_token_id]
+        assert text[0] == tokenizer.cls_token_id
+        assert text[-1] == tokenizer.sep_token_id
+        assert (text == tokenizer.mask_token_id).sum() >= 1
+
+
+def test_the_same_sentences_give_the_same_vocabulary_and_no_unknown_word():
+    vocabularies = [train_tokenizer(models.SENTENCES, 300, 64).get_vocab() for _ in range(4)]
+    assert all(found == vocabularies[0] for found in vocabularies)
+    tokenizer = train_tokenizer(models.SENTENCES, 300, 64)
+    assert tokenizer.unk_token_id not in tokenizer("Zyxq (quokka) 37 % @ home; café?")["input_ids"][:-3]
+    with pytest.raises(ValueError, match="expected at least"):
+        train_tokenizer(models.SENTENCES, 20, 64)
+
+
+def test_no_patient_is_in_two_parts():
+    table = pd.DataFrame({"patient": [f"p{number // 3}" for number in range(300)], "sentence": "Clear."})
+    table = with_folds(table, 3, seed=0)
+    assert table.groupby("patient")["fold"].nunique().max() == 1
+    for fold in range(3):
+        training, validating = training_parts(table, fold, 0.2, seed=0)
+        scored = set(table.loc[table["fold"] == fold, "patient"])
+        assert not scored & (set(training["patient"]) | set(validating["patient"]))
+        assert not set(training["patient"]) & set(validating["patient"])
+        assert len(training) + len(validating) == (table["fold"] != fold).sum()
+    assert fold_of("p1", 3, 0) == fold_of("p1", 3, 0)
+    assert {fold_of(f"p{number}", 3, 0) for number in range(50)} == {0, 1, 2}
+    with pytest.raises(ValueError, match="some of both"):
+        training_parts(table, 0, 0.0, seed=0)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Models of a corpus in which one report has a word that no other has."""
+    folder = tmp_path_factory.mktemp("trained")
+    path = corpus.write_sentences(folder)
+    table, _ = privacy.read_table(path)
+    table.loc[table.index[0], "sentence"] = "Zyxq zyxq zyxq zyxq zyxq zyxq zyxq."
+    privacy.write_table(table, path, restricted=False)
+    return folder, corpus.train(folder), table
+
+
+def test_the_model_that_scores_a_report_has_not_seen_its_words(trained):
+    _, manifest, table = trained
+    of_canary = fold_of(table["patient"].iloc[0], 2, 0)
+    pieces = {}
+    for model in read_language_models(manifest)["models"]:
+        tokenizer = load_language_model(model["folder"])[1]
+        pieces[model["fold"]] = len(tokenizer.tokenize("zyxq"))
+    assert pieces[of_canary] == 4  # letter by letter
+    assert pieces[1 - of_canary] < 4
+
+
+def test_finished_models_are_taken_as_they_are_and_load_as_they_were(trained):
+    folder, manifest, _ = trained
+    before = {path: path.stat().st_mtime_ns for path in folder.glob("store/*/model.safetensors")}
+    assert len(before) == 2
+    corpus.train(folder)
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert not list(folder.glob("store/*/checkpoint*"))
+    curves = training_curves(manifest)
+    assert set(curves["fold"]) == {0, 1}
+    assert (curves["pseudo-perplexity"] > 1).all()
+    for path in before:
+        model, tokenizer = load_language_model(path.parent)
+        saved = load_file(path)
+        assert all(torch.equal(value, model.state_dict()[name]) for name, value in saved.items())
+        assert tokenizer.is_fast
+        assert tokenizer.model_max_length == corpus.MODEL["longest"]
+        record = json.loads((path.parent / "run.json").read_text())
+        assert record["pseudo-perplexity"] == pytest.approx(curves[curves["fold"] == record["fold"]]["pseudo-perplexity"].min())
+
+
+def test_a_setting_that_shapes_the_model_makes_another_one(trained, tmp_path):
+    folder, _, _ = trained
+    corpus.train(folder, checkpoint_minutes=1.0)
+    assert len(list(folder.glob("store/*"))) == 2
+    train_language_models(
+        folder / "sentences.parquet",
+        settings=corpus.MODEL | {"epochs": 1},
+        seed=0,
+        store=folder / "store",
+        manifest=tmp_path / "fine.json",
+        start=folder / "models.json",
+    )
+    models = read_language_models(tmp_path / "fine.json")["models"]
+    assert len(list(folder.glob("store/*"))) == 4
+    # Fine-tuning keeps the vocabulary of the model that it begins with.
+    words = [load_language_model(folder_of)[1].get_vocab() for folder_of in (models[0]["folder"], models[1]["folder"])]
+    assert words[0] == words[1]
+
+
+def test_what_cannot_be_trained_is_told(trained, tmp_path):
+    folder, manifest, _ = trained
+    arguments = {"seed": 0, "store": tmp_path / "store", "manifest": tmp_path / "m.json"}
+    with pytest.raises(UserError, match="folds is 1"):
+        train_language_models(folder / "sentences.parquet", settings=corpus.MODEL | {"folds": 1}, **arguments)
+    with pytest.raises(UserError, match="no model is named"):
+        train_language_models(folder / "sentences.parquet", settings=corpus.MODEL | {"train": False}, **arguments)
+    listed = json.loads(manifest.read_text())
+    listed["models"][0]["checksum"] = "0" * 64
+    (tmp_path / "other.json").write_text(json.dumps(listed))
+    with pytest.raises(UserError, match="another model than"):
+        read_language_models(tmp_path / "other.json")

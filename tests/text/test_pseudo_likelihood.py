@@ -1,0 +1,183 @@
+"""Pseudo-log-likelihoods equal the loop of their definition, for every variant, model and way to batch."""
+
+import logging
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.text import models
+from trueneg.text import pseudo_log_likelihood
+from trueneg.text.pseudo_likelihood import score
+from trueneg.text.scorers import AnyModel, PlainBert
+
+TOKENIZER = models.tokenizer()
+WORDS = len(TOKENIZER)
+BERT, ROBERTA, GPT = models.bert(WORDS), models.roberta(WORDS), models.gpt(WORDS)
+SENTENCES = models.SENTENCES
+
+
+@torch.no_grad()
+def by_the_book(model, tokenizer, sentence, variant):
+    """One forward pass a token, the whole vocabulary, float64: Salazar et al. (2020), Kauf and Ivanova (2023), the chain rule."""
+    model = model.double()
+    encoded = tokenizer(sentence, return_special_tokens_mask=True)
+    ids, words = torch.tensor(encoded["input_ids"]), encoded.word_ids()
+    if variant == "causal":
+        ids = ids[:-1]  # without [SEP]; [CLS] begins the text
+        log_p = model(input_ids=ids[None]).logits[0].log_softmax(-1)
+        total = sum(log_p[place - 1, ids[place]].item() for place in range(1, len(ids)))
+    else:
+        total = 0.0
+        for place, special in enumerate(encoded["special_tokens_mask"]):
+            if special:
+                continue
+            masked = ids.clone()
+            masked[place] = tokenizer.mask_token_id
+            if variant == "within_word_l2r":
+                for later in range(place + 1, len(ids)):
+                    if words[later] == words[place]:
+                        masked[later] = tokenizer.mask_token_id
+            total += model(input_ids=masked[None]).logits[0, place].log_softmax(-1)[ids[place]].item()
+    model.float()
+    return total
+
+
+@pytest.mark.parametrize(
+    ("model", "variant"),
+    [(BERT, "original"), (BERT, "within_word_l2r"), (ROBERTA, "original"), (ROBERTA, "within_word_l2r"), (GPT, "causal")],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_it_is_the_sum_of_the_definition(model, variant):
+    found = pseudo_log_likelihood(model, TOKENIZER, SENTENCES, variant=variant)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, [by_the_book(model, TOKENIZER, text, variant) for text in SENTENCES], atol=1e-5, rtol=1e-6)
+
+
+def test_the_variants_differ_where_words_have_several_pieces():
+    original, whole = (pseudo_log_likelihood(BERT, TOKENIZER, SENTENCES, variant=v) for v in ("original", "within_word_l2r"))
+    several = [len(set(TOKENIZER(text).word_ids())) < len(TOKENIZER(text).word_ids()) - 1 for text in SENTENCES]
+    assert any(several)
+    assert (np.abs(original - whole)[several] > 1e-3).any()
+
+
+@pytest.mark.parametrize("layers", [1, 2, 4])
+@pytest.mark.parametrize("variant", ["original", "within_word_l2r"])
+def test_the_short_way_for_bert_equals_the_way_for_any_model(layers, variant, monkeypatch):
+    model = models.bert(WORDS, layers=layers)
+    assert PlainBert.takes(model)
+    short = pseudo_log_likelihood(model, TOKENIZER, SENTENCES, variant=variant)
+    monkeypatch.setattr(PlainBert, "takes", staticmethod(lambda model: False))
+    np.testing.assert_allclose(short, pseudo_log_likelihood(model, TOKENIZER, SENTENCES, variant=variant), atol=1e-5, rtol=1e-6)
+
+
+def test_the_short_way_is_for_plain_bert_alone():
+    changed = models.bert(WORDS)
+    changed.bert.encoder.layer[0].attention.self.query = torch.nn.Sequential(changed.bert.encoder.layer[0].attention.self.query)
+    assert not PlainBert.takes(ROBERTA)
+    assert not PlainBert.takes(changed)
+
+
+@pytest.mark.parametrize(("model", "variant"), [(BERT, "original"), (ROBERTA, "within_word_l2r"), (GPT, "causal")])
+@settings(deadline=None, max_examples=25)
+@given(data=st.data())
+def test_neither_order_nor_batches_nor_other_sentences_matter(model, variant, data):
+    chosen = data.draw(st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=10))
+    tokens = data.draw(st.integers(1, 400))
+    alone = {text: pseudo_log_likelihood(model, TOKENIZER, [text], variant=variant)[0] for text in set(chosen)}
+    found = pseudo_log_likelihood(model, TOKENIZER, chosen, tokens_per_batch=tokens, variant=variant)
+    np.testing.assert_allclose(found, [alone[text] for text in chosen], atol=1e-5)
+
+
+def test_a_repeated_sentence_is_computed_once(monkeypatch):
+    seen = []
+    original = PlainBert.log_probabilities
+    monkeypatch.setattr(PlainBert, "log_probabilities", lambda self, b: seen.append(len(b.targets)) or original(self, b))
+    pseudo_log_likelihood(BERT, TOKENIZER, [SENTENCES[0]] * 50)
+    assert sum(seen) == len(TOKENIZER(SENTENCES[0], add_special_tokens=False)["input_ids"])
+
+
+@pytest.mark.parametrize(("make", "variant"), [(models.bert, "original"), (models.gpt, "causal")])
+def test_what_is_longer_than_the_limit_is_scored_by_windows_and_says_so(make, variant, caplog):
+    model, tokenizer = make(WORDS, longest=12), models.tokenizer(longest=12)
+    long = SENTENCES[6]
+    ids = tokenizer(long, add_special_tokens=False)["input_ids"]
+    assert len(ids) > 30
+    with caplog.at_level(logging.WARNING, "trueneg"):
+        part = next(iter(score(model, tokenizer, [long], variant=variant)))
+    assert "rows 0" in caplog.text
+    assert long not in caplog.text
+    assert part.windows[0] > 1
+    assert part.tokens[0] == len(ids)
+    assert part.log_likelihood[0] < -len(ids) * 0.1  # not 0, which would be the most likely sentence of all
+    first, last = tokenizer.cls_token_id, tokenizer.sep_token_id
+    capacity = 11 if variant == "causal" else 10
+    terms = []
+    for place in range(len(ids)):  # every token is scored in a window that holds at least a quarter of it on each side
+        best = None
+        for start in range(len(ids) - capacity + 1):
+            if start <= place < start + capacity:
+                window = torch.tensor([first, *ids[start : start + capacity], *([] if variant == "causal" else [last])])
+                within = place - start + 1
+                if variant != "causal":
+                    window[within] = tokenizer.mask_token_id
+                with torch.no_grad():
+                    log_p = model(input_ids=window[None]).logits[0].log_softmax(-1)
+                value = log_p[within - (variant == "causal"), ids[place]].item()
+                best = (min(best[0], value), max(best[1], value)) if best else (value, value)
+        terms.append(best)
+    low, high = np.sum(terms, axis=0)
+    assert low - 1e-4 <= part.log_likelihood[0] <= high + 1e-4
+
+
+def test_a_limit_that_just_fits_needs_no_window():
+    ids = TOKENIZER(SENTENCES[3])["input_ids"]
+    model = models.bert(WORDS, longest=len(ids))
+    part = next(iter(score(model, models.tokenizer(longest=len(ids)), [SENTENCES[3]])))
+    assert part.windows[0] == 1
+    np.testing.assert_allclose(part.log_likelihood[0], by_the_book(model, TOKENIZER, SENTENCES[3], "original"), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("sentences", "message"),
+    [
+        (["Clear.", ""], "row 1 .* is empty"),
+        (["Clear.", " \n"], "row 1 .* is empty"),
+        (["Clear.", None], "row 1 .* is NoneType"),
+        (["Clear.", 3.5], "row 1 .* is float"),
+        (["Clear.", "Clear.", "\u200d"], "row 2 .* has no tokens"),
+        (["Clear.", "Clear.", "The [MASK] is clear."], "row 2 .* special token"),
+        ("Clear.", "one string"),
+    ],
+)
+def test_what_has_no_likelihood_is_refused_by_its_row(sentences, message):
+    with pytest.raises(ValueError, match=message):
+        pseudo_log_likelihood(BERT, TOKENIZER, sentences)
+
+
+def test_wrong_arguments_are_refused_in_a_sentence():
+    with pytest.raises(ValueError, match="variant is 'pll', expected one of original"):
+        pseudo_log_likelihood(BERT, TOKENIZER, ["Clear."], variant="pll")
+    with pytest.raises(ValueError, match="tokens_per_batch is 0"):
+        pseudo_log_likelihood(BERT, TOKENIZER, ["Clear."], tokens_per_batch=0)
+    with pytest.raises(ValueError, match="no vocabulary head"):
+        AnyModel(BERT.bert, 4)
+    without = models.tokenizer()
+    without.mask_token = None
+    with pytest.raises(ValueError, match="no mask token"):
+        pseudo_log_likelihood(BERT, without, ["Clear."])
+    broken = models.bert(WORDS)
+    with torch.no_grad():
+        broken.cls.predictions.decoder.bias[:] = float("nan")
+    with pytest.raises(ValueError, match="no finite likelihood"):
+        pseudo_log_likelihood(broken, TOKENIZER, ["Clear."])
+
+
+def test_a_model_in_training_is_scored_without_dropout_and_trains_on():
+    model = models.bert(WORDS).train()
+    np.testing.assert_array_equal(
+        pseudo_log_likelihood(model, TOKENIZER, SENTENCES), pseudo_log_likelihood(BERT, TOKENIZER, SENTENCES)
+    )
+    assert model.training

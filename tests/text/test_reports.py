@@ -1,0 +1,131 @@
+"""Every source gives every report a state; nothing is lost, and what cannot be read says why."""
+
+import io
+import tarfile
+
+import pandas as pd
+import pytest
+
+from trueneg.errors import UserError
+from trueneg.text import open_i, privacy
+from trueneg.text.reports import prepare_reports
+
+XML = """<?xml version="1.0" encoding="utf-8"?>
+<eCitation><uId id="CXR{number}"/><MedlineCitation><Article><Abstract>
+<AbstractText Label="COMPARISON">None.</AbstractText><AbstractText Label="INDICATION">Cough.</AbstractText>
+<AbstractText Label="FINDINGS">{findings}</AbstractText><AbstractText Label="IMPRESSION">{impression}</AbstractText>
+</Abstract></Article></MedlineCitation><MeSH>{codes}</MeSH></eCitation>"""
+
+
+def archive(path, reports):
+    """An archive in the layout of the one inside torchxrayvision."""
+    with tarfile.open(path, "w:gz") as file:
+        for number, content in reports.items():
+            data = content.encode()
+            member = tarfile.TarInfo(f"ecgen-radiology/{number}.xml")
+            member.size = len(data)
+            file.addfile(member, io.BytesIO(data))
+
+
+def read(settings, path):
+    prepare_reports(settings, path)
+    table, restricted = privacy.read_table(path)
+    return table.set_index("report"), restricted
+
+
+@pytest.fixture
+def open_i_archive(tmp_path):
+    path = tmp_path / open_i.ARCHIVE
+    archive(
+        path,
+        {
+            10: XML.format(number=10, findings="Clear lungs.", impression="1. Normal.", codes="<major>normal</major>"),
+            2: XML.format(
+                number=2,
+                findings="",
+                impression="Cardiomegaly &amp; edema.",
+                codes="<major>Cardiomegaly/mild</major><major>Pulmonary Edema </major><automatic>edema</automatic>",
+            ),
+            3: XML.format(number=3, findings="", impression="", codes="<major>No Indexing</major>"),
+            4: "<eCitation><broken",
+        },
+    )
+    return path
+
+
+def test_open_i(open_i_archive, tmp_path):
+    table, restricted = read({"source": "open_i", "path": str(tmp_path)}, tmp_path / "reports.parquet")
+    assert not restricted
+    assert table.index.tolist() == ["CXR2", "CXR3", "CXR4", "CXR10"]
+    assert table["state"].tolist() == ["used", "empty", "unreadable", "used"]
+    assert table.loc["CXR10", "text"] == "Clear lungs.\nNormal."
+    assert table.loc["CXR10", "sections"] == "findings + impression"
+    assert table.loc["CXR2", "text"] == "Cardiomegaly & edema."
+    assert table.loc["CXR4", "reason"] == "is not valid XML"
+
+
+def test_the_codes_of_open_i(open_i_archive):
+    codes = open_i.image_codes(open_i_archive)
+    assert codes.groupby("report")["code"].agg(list).to_dict() == {
+        "CXR2": ["Cardiomegaly/mild", "Pulmonary Edema"],
+        "CXR3": ["No Indexing"],
+        "CXR10": ["normal"],
+    }
+
+
+def test_a_damaged_or_missing_archive_is_told(tmp_path, monkeypatch):
+    with pytest.raises(UserError, match="there is no NLMCXR"):
+        open_i.find_archive(tmp_path)
+    (tmp_path / open_i.ARCHIVE).write_bytes(b"\x1f\x8b broken")
+    with pytest.raises(UserError, match="not a whole archive"):
+        prepare_reports({"source": "open_i", "path": str(tmp_path)}, tmp_path / "r.parquet")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UserError, match="pip install torchxrayvision"):
+        open_i.find_archive()
+
+
+def test_mimic_cxr_in_its_official_layout(tmp_path):
+    folder = tmp_path / "files" / "p10" / "p10000032"
+    folder.mkdir(parents=True)
+    (folder / "s50414267.txt").write_text(" FINDINGS:\n Clear lungs.\n\n IMPRESSION:\n Normal ___.\n")
+    (folder / "s50414268.txt").write_text(" INDICATION: ___\n")
+    (folder / "s50414269.txt").write_bytes(b" FINDINGS: \xff\xfe\x00")
+    table, restricted = read({"source": "mimic_cxr", "path": str(tmp_path)}, tmp_path / "reports.parquet")
+    assert restricted
+    assert table["patient"].unique().tolist() == ["p10000032"]
+    assert table["state"].tolist() == ["used", "empty", "unreadable"]
+    assert table.loc["s50414267", "text"] == "Clear lungs.\nNormal XXXX."
+    with pytest.raises(UserError, match="expected files/p10"):
+        prepare_reports({"source": "mimic_cxr", "path": str(tmp_path / "files" / "p10")}, tmp_path / "r.parquet")
+
+
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".parquet"])
+def test_tables_of_reports(tmp_path, ending):
+    path = tmp_path / f"reports{ending}"
+    frame = pd.DataFrame({"id": ["a", "b", "c"], "note": ["Clear.", "", "FINDINGS: Edema."], "who": [1, 1, 2]})
+    frame.to_parquet(path) if ending == ".parquet" else frame.to_csv(path, index=False)
+    settings = {"source": "table", "path": str(path), "id_column": "id", "text_column": "note", "patient_column": "who"}
+    table, restricted = read({**settings, "restricted": True}, tmp_path / "out.parquet")
+    assert restricted
+    assert table["text"].tolist() == ["Clear.", "", "Edema."]
+    assert table["state"].tolist() == ["used", "empty", "used"]
+    assert table["patient"].tolist() == ["1", "1", "2"]
+
+
+def test_what_is_wrong_with_a_table_is_told(tmp_path):
+    path = tmp_path / "reports.parquet"
+    settings = {"source": "table", "path": str(path), "id_column": "id", "text_column": "text"}
+    with pytest.raises(UserError, match="is not there"):
+        prepare_reports(settings, tmp_path / "out.parquet")
+    pd.DataFrame({"id": ["a"], "note": ["Clear."]}).to_parquet(path)
+    with pytest.raises(UserError, match=r"no column text \(found"):
+        prepare_reports(settings, tmp_path / "out.parquet")
+    pd.DataFrame({"id": ["a", "b", "a"], "text": ["Clear."] * 3}).to_parquet(path)
+    with pytest.raises(UserError, match="twice, first in row 2"):
+        prepare_reports(settings, tmp_path / "out.parquet")
+    pd.DataFrame({"id": ["a", "b"], "text": ["", " 12. "]}).to_parquet(path)
+    with pytest.raises(UserError, match="none of the 2 reports"):
+        prepare_reports(settings, tmp_path / "out.parquet")
+    with pytest.raises(UserError, match="expected one of open_i, mimic_cxr, table"):
+        prepare_reports({"source": "mimic"}, tmp_path / "out.parquet")
+    assert not (tmp_path / "out.parquet").exists()

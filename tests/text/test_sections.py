@@ -1,0 +1,129 @@
+"""Sections and cleaning, on hand-written reports in the manner of real ones."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trueneg.text.sections import clean, parse_sections
+
+HOSPITAL = """                                 FINAL REPORT
+ EXAMINATION:  CHEST (PA AND LAT)
+
+ INDICATION:  ___F with new cough  // eval for infection
+
+ TECHNIQUE:  Chest PA and lateral
+
+ COMPARISON:  None.
+
+ FINDINGS:
+
+ The heart is mildly
+ enlarged.  There is no
+ pleural effusion.
+
+ LINES AND TUBES: A feeding tube ends in the stomach.
+
+ IMPRESSION:
+
+ 1.  Mild cardiomegaly.
+ 2.  No effusion.
+
+ NOTIFICATION:  Dr. ___ was told at 3:00 pm.
+"""
+
+
+def test_a_report_in_the_usual_layout():
+    found = parse_sections(HOSPITAL)
+    assert list(found) == ["findings", "impression"]
+    assert clean(found["findings"]) == (
+        "The heart is mildly enlarged. There is no pleural effusion.\nLINES AND TUBES: A feeding tube ends in the stomach."
+    )
+    assert clean(found["impression"]) == "Mild cardiomegaly. No effusion."
+
+
+@pytest.mark.parametrize(
+    ("header", "section"),
+    [
+        ("FINDINGS:", "findings"),
+        ("FINDING:", "findings"),
+        ("Findings:", "findings"),
+        ("FINDNGS:", "findings"),
+        ("FIDINGS:", "findings"),
+        ("CHEST FINDINGS:", "findings"),
+        ("REPORT:", "findings"),
+        ("FINDINGS AND IMPRESSION:", "findings"),
+        ("FINDINGS/IMPRESSION:", "findings"),
+        ("PA AND LATERAL VIEWS OF THE CHEST:", "findings"),
+        ("PORTABLE AP CHEST RADIOGRAPH:", "findings"),
+        ("FINDINGS", "findings"),
+        ("IMPRESSION:", "impression"),
+        ("IMPRESSIONS:", "impression"),
+        ("Impression:", "impression"),
+        ("IMPRESION:", "impression"),
+        ("IMPRSSION:", "impression"),
+        ("FINAL IMPRESSION:", "impression"),
+        ("CONCLUSION:", "impression"),
+        ("OPINION :", "impression"),
+        ("IMPRESSION", "impression"),
+    ],
+)
+def test_spellings_of_headers(header, section):
+    found = parse_sections(f"INDICATION: Cough.\n\n {header}\n Clear lungs.\n\nTECHNIQUE: Two views.")
+    assert found == {section: "Clear lungs."}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", {}),
+        ("  \n ", {}),
+        ("Clear lungs. No effusion.", {"findings": "Clear lungs. No effusion."}),
+        ("INDICATION: Cough.\n\nCOMPARISON: None.\n\nThe lungs are clear.", {"last paragraph": "The lungs are clear."}),
+        ("FINDINGS:\n\nIMPRESSION: Normal.", {"impression": "Normal."}),
+        ("IMPRESSION: Old.\n\nADDENDUM: Seen again.\n\nIMPRESSION: New.", {"impression": "Old.\n\nNew."}),
+        ("FINDINGS: Clear.\nHEART: Normal.\nHISTORY: Cough.", {"findings": "Clear.\nHEART: Normal."}),
+        ("CHEST, TWO VIEWS: Clear.\n\nFINDINGS: Effusion.", {"findings": "Effusion."}),
+        ("INDICATION:\n\nFINDINGS:\n", {}),
+        ("INDICATION: Cough and fever.", {}),
+    ],
+)
+def test_reports_that_lack_something(text, expected):
+    assert parse_sections(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1. Clear.\n2. Normal heart.", "Clear. Normal heart."),
+        ("1) Clear. 2) Normal heart.", "Clear. Normal heart."),
+        ("1.Clear lungs. 2.Normal heart.", "Clear lungs. Normal heart."),
+        ("1. Cardiomegaly 2. No edema 3. No effusion", "Cardiomegaly. No edema. No effusion"),
+        ("Chest 1. Clear 2. Normal", "Chest. Clear. Normal"),
+        ("1. 8 mm nodule. 2. 1.4 cm mass.", "8 mm nodule. 1.4 cm mass."),
+        ("Fracture of rib 4. The heart is normal.", "Fracture of rib 4. The heart is normal."),
+        ("A nodule of 2.5 cm at T4. 2 views.", "A nodule of 2.5 cm at T4. 2 views."),
+        ("No effusion.Heart is normal.", "No effusion. Heart is normal."),
+        ("Heart XXXX.In the lung", "Heart XXXX. In the lung"),
+        ("Clear.. Normal . .", "Clear. Normal."),
+        ("a nodule of .5 cm", "a nodule of .5 cm"),
+        ("The ___ is ___ ____ clear, ___ XXXX.", "The XXXX is XXXX clear, XXXX."),
+        ("Clear.\n______\nADDENDUM seen", "Clear.\nADDENDUM seen"),
+        ("XXXX XXXX.", ""),
+        ("x-XXXX of the chest", "x-XXXX of the chest"),
+        ("12 34.", ""),
+    ],
+)
+def test_cleaning(text, expected):
+    assert clean(text) == expected
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.text(alphabet="aZ1.2)( X_\n:;,'-", max_size=60))
+def test_cleaning_adds_no_words_and_what_is_clean_stays(text):
+    cleaned = clean(text)
+    assert cleaned.count("a") <= text.count("a")
+    assert "\n\n" not in cleaned
+    assert "___" not in cleaned
+    assert cleaned == cleaned.strip()
+    # A list that ends within a list is taken off in two steps; after that nothing changes.
+    assert clean(clean(cleaned)) == clean(clean(clean(cleaned)))

@@ -1,0 +1,25 @@
+"""The examples in the documentation run, and give what they say."""
+
+import doctest
+import importlib
+
+import pytest
+
+MODULES = (
+    "trueneg.class_probability",
+    "trueneg.datasets.phantom_classes",
+    "trueneg.datasets.phantom_reports",
+    "trueneg.text.assumption",
+    "trueneg.text.chunks",
+    "trueneg.text.log_linear",
+    "trueneg.text.open_i_classes",
+    "trueneg.text.sections",
+    "trueneg.text.sentences",
+)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_of(name):
+    failed, attempted = doctest.testmod(importlib.import_module(name))
+    assert attempted
+    assert not failed

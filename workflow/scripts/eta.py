@@ -1,0 +1,9 @@
+"""From likelihoods to class probabilities."""
+
+from trueneg.jobs import job
+from trueneg.text.eta import write_class_probabilities
+
+with job(snakemake.log[0]):
+    write_class_probabilities(
+        snakemake.input.likelihoods, settings=snakemake.params.settings, seed=snakemake.params.seed, eta=snakemake.output.eta
+    )

@@ -1,0 +1,12 @@
+"""Give the sentences of Open-I classes."""
+
+from trueneg.jobs import job
+from trueneg.text.open_i_classes import open_i_classes
+
+with job(snakemake.log[0]):
+    open_i_classes(
+        snakemake.input.sentences,
+        archive=snakemake.params.settings["path"],
+        assigned=snakemake.output.assigned,
+        classes=snakemake.output.classes,
+    )

@@ -1,0 +1,13 @@
+"""Draw a corpus of synthetic reports."""
+
+from trueneg.jobs import job
+from trueneg.text.phantom_source import prepare_phantom
+
+with job(snakemake.log[0]):
+    prepare_phantom(
+        snakemake.params.settings,
+        seed=snakemake.params.seed,
+        reports=snakemake.output.reports,
+        assigned=snakemake.output.assigned,
+        classes=snakemake.output.classes,
+    )

@@ -1,0 +1,15 @@
+"""Score one shard of a corpus's sentences into the cache."""
+
+from trueneg.jobs import job
+from trueneg.text.scoring import score_sentences
+
+with job(snakemake.log[0]):
+    score_sentences(
+        snakemake.input.sentences,
+        models=snakemake.input.models,
+        settings=snakemake.params.settings,
+        cache=snakemake.params.cache,
+        likelihoods=None,
+        shard=int(snakemake.wildcards.shard),
+        shards=snakemake.params.settings["shards"],
+    )
