@@ -1,0 +1,46 @@
+"""Soft shapes and smooth noise, of which the phantom is drawn; without BLAS, so the same with any number of threads."""
+
+import functools
+
+import numpy as np
+
+
+def soft_step(inward: np.ndarray) -> np.ndarray:
+    """The logistic function: from 0 outside to 1 inside, for a distance inward in widths of the edge."""
+    # As a tanh, which numpy vectorises: five times as fast as scipy's expit.
+    return 0.5 + 0.5 * np.tanh(0.5 * inward)
+
+
+def length(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Euclidean; numpy's hypot guards against overflows that do not occur here, and takes five times as long."""
+    return np.sqrt(one * one + other * other)
+
+
+def joined(one: np.ndarray, other: np.ndarray, width: float) -> np.ndarray:
+    """The larger of two distances inward, with the notch between the two outlines filled over `width`."""
+    gap = np.maximum(width - np.abs(one - other), 0)
+    return np.maximum(one, other) + gap * gap * (0.25 / width)
+
+
+def smooth_noise(generator: np.random.Generator, cells: int, resolution: int) -> np.ndarray:
+    """(R, R) noise of standard deviation about 1, whose grain is an n-th of the image: the same at any resolution.
+
+    Args:
+        generator: of the noise.
+        cells: n, along a side.
+        resolution: R, pixels along a side.
+    """
+    first, weights = _spline(cells, resolution)
+    grid = generator.standard_normal((cells + 3, cells + 3), dtype=np.float32)
+    rows = sum(weights[:, k, None] * grid[first + k] for k in range(4))
+    return sum(weights[:, k] * rows[:, first + k] for k in range(4))
+
+
+@functools.lru_cache(maxsize=16)
+def _spline(cells: int, resolution: int) -> tuple[np.ndarray, np.ndarray]:
+    """(R,) first knot and (R, 4) weights of a cubic B-spline, scaled so that noise keeps its variance on average."""
+    place = (np.arange(resolution) + 0.5) / resolution * cells
+    first = np.floor(place).astype(np.int64)
+    distance = np.abs((place - first)[:, None] + 1 - np.arange(4))
+    weights = np.where(distance < 1, 2 / 3 - distance**2 + distance**3 / 2, np.maximum(2 - distance, 0) ** 3 / 6)
+    return first, (weights / np.sqrt((weights**2).sum(1).mean())).astype(np.float32)
