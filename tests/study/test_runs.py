@@ -163,3 +163,12 @@ def test_a_condition_stands_beside_others_as_a_data_set_does_and_is_not_selected
 
 def test_a_run_under_a_condition_is_the_run_of_a_study_without_it():
     assert set(identifiers(study_of())) < set(identifiers(with_batch_sizes(64, 32)))
+
+
+def test_what_a_killed_process_left_half_written_is_gone_for_the_next_owner(tmp_path):
+    store = RunStore(tmp_path)
+    with store.owned("abc") as folder:
+        for name in (".model.safetensors.123", ".tmpAb12Cd", "checkpoint.safetensors"):
+            (folder / name).write_text("half")
+    with store.owned("abc") as folder:
+        assert {path.name for path in folder.iterdir()} == {RunStore.LOCK, "checkpoint.safetensors"}

@@ -106,7 +106,8 @@ class RunStore:
             lock.truncate(0)
             lock.write(f"{os.getpid()} on {platform.node()}")
             lock.flush()
-            for half_written in folder.glob(".*.[0-9]*"):  # by processes that were killed while they wrote
+            # By processes that were killed while they wrote; .tmp… is safetensors'.
+            for half_written in [*folder.glob(".*.[0-9]*"), *folder.glob(".tmp*")]:
                 half_written.unlink()
             yield folder
 

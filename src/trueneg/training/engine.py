@@ -5,7 +5,8 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from safetensors.torch import save_file
 from tqdm import tqdm
 
 from trueneg.datasets.images import ImageSource, read_source
+from trueneg.datasets.pair_splits import PairSubset, read_pair_subsets
+from trueneg.datasets.pairs import PairSource, read_pairs
 from trueneg.datasets.subsets import Subset, read_subsets
 from trueneg.errors import UserError
 from trueneg.files import file_checksum, written_whole
@@ -23,11 +26,47 @@ from trueneg.study.runs import Run, run_id
 from trueneg.study.store import RunStore
 from trueneg.training.checkpoint import Checkpoint, flush
 from trueneg.training.devices import leased_device
+from trueneg.training.image_text import ImageText
+from trueneg.training.image_text_objectives import data_checksum
 from trueneg.training.simclr import SimCLR
 
 log = logging.getLogger(__name__)
 
 PATIENCE = 15.0  # seconds that a run's former owner gets to end
+
+
+@dataclass(frozen=True)
+class Training:
+    """A kind of training: what the engine's one loop trains, and on what.
+
+    Attributes:
+        start: from settings, seed, source, subset and device to a run with the interface of
+            :class:`~trueneg.training.simclr.SimCLR`.
+        read_source, read_subsets: from a path to the source, and to each seed's subset.
+        data_checksum: from source and settings to a checksum of what the run is made of.
+        code: where the code begins that shapes the result.
+        samples: what the rows and the record count, such as ``views``.
+        per_pick: how many of them one sample of a batch gives.
+    """
+
+    start: Callable[..., SimCLR | ImageText]
+    read_source: Callable[[str | Path], ImageSource | PairSource]
+    read_subsets: Callable[[str | Path], Mapping[int, Subset | PairSubset]]
+    data_checksum: Callable[[Any, Mapping[str, Any]], str]
+    code: tuple[str, ...]
+    samples: str
+    per_pick: int
+
+
+def _image_checksum(source: ImageSource, settings: Mapping[str, Any]) -> str:
+    return source.checksum
+
+
+# By ``training.kind`` of a run's settings; without it a run is of the first.
+TRAININGS = {
+    "images": Training(SimCLR, read_source, read_subsets, _image_checksum, provenance.TRAINING, "views", 2),
+    "image-text": Training(ImageText, read_pairs, read_pair_subsets, data_checksum, ("trueneg.training.image_text",), "pairs", 1),
+}
 
 
 def train_runs(
@@ -45,7 +84,7 @@ def train_runs(
 
     Args:
         runs: as :meth:`trueneg.study.runs.Run.to_json` gives them; all of one data set and objective.
-        source: decoded images (npz).
+        source: decoded images (npz); or images and sentences (npz, with its parquet file beside it).
         subsets: the seeds' subsets (parquet).
         store: the run store's folder.
         manifest: JSON file to write: study, dataset, objective, and for each run its seed, id and the model's checksum.
@@ -55,25 +94,26 @@ def train_runs(
         UserError: if the data do not fit, another process writes one of the runs, or a loss stops being a number.
     """
     runs = [Run(**run) for run in runs]
-    store, images, by_seed = RunStore(store), read_source(source), read_subsets(subsets)
-    identifiers = [run_id(run, images.checksum) for run in runs]
     technical = runs[0].settings["training"]
+    kind = TRAININGS[technical.get("kind", "images")]
+    store, data, by_seed = RunStore(store), kind.read_source(source), kind.read_subsets(subsets)
+    identifiers = [run_id(run, kind.data_checksum(data, run.settings)) for run in runs]
     torch.set_num_threads(technical["threads"])
     # A block whose runs are all finished needs no device, and waits for none.
     missing = retrain_stale or any(store.state(identifier) != "finished" for identifier in identifiers)
     with (
         leased_device(technical["device"], share=technical["runs_per_device"]) if missing else contextlib.nullcontext() as device,
-        _progress(f"{runs[0].dataset} {runs[0].objective}", len(runs)) as bar,
+        _progress(f"{runs[0].dataset} {runs[0].objective}", len(runs), kind.samples) as bar,
     ):
         log.info("%s, %s: %d runs on %s", runs[0].dataset, runs[0].objective, len(runs), device or "no device, all finished")
         for run, identifier in zip(runs, identifiers, strict=True):
             with store.owned(identifier, patience=PATIENCE) as folder:
                 if retrain_stale:
-                    _move_stale_aside(store, identifier)
+                    _move_stale_aside(store, identifier, kind)
                 if store.state(identifier) == "finished":
                     log.info("seed %d: run %s is finished, taken as it is", run.seed, identifier)
                 else:
-                    _train(run, identifier, folder, images, _subset_for(run, by_seed, images, subsets), device, bar)
+                    _train(run, identifier, folder, kind, data, _subset_for(run, by_seed, data, subsets), device, bar)
                 store.forget_progress(identifier)
             bar.finished_run()
     listed = [
@@ -85,26 +125,35 @@ def train_runs(
         path.write_text(json.dumps(content, indent=2) + "\n")
 
 
-def _subset_for(run: Run, by_seed: Mapping[int, Subset], images: ImageSource, path: str | Path) -> Subset:
+def _subset_for(
+    run: Run, by_seed: Mapping[int, Subset | PairSubset], source: ImageSource | PairSource, path: str | Path
+) -> Subset | PairSubset:
     subset = by_seed.get(run.seed)
-    if subset is None or subset.source_checksum != images.checksum:
+    if subset is None or subset.source_checksum != source.checksum:
         found = "no subset of that seed" if subset is None else "a subset of other images"
         raise UserError(f"{path}: holds {found} (seed {run.seed}); remove it to have it drawn again.")
     return subset
 
 
 def _train(
-    run: Run, identifier: str, folder: Path, images: ImageSource, subset: Subset, device: torch.device, bar: "_Progress"
+    run: Run,
+    identifier: str,
+    folder: Path,
+    kind: Training,
+    source: ImageSource | PairSource,
+    subset: Subset | PairSubset,
+    device: torch.device,
+    bar: "_Progress",
 ) -> None:
     # Taken before the first update: a file edited while this process computes has no part in the result.
-    fingerprint = provenance.fingerprint(provenance.TRAINING)
+    fingerprint = provenance.fingerprint(kind.code)
     checkpoint = Checkpoint(
         folder,
         digest=f"{identifier}-{fingerprint}",
         minutes=run.settings["training"]["checkpoint_minutes"],
         about={"dataset": run.dataset, "objective": run.objective, "seed": run.seed},
     )
-    training = SimCLR(run.settings, run.seed, images, subset, device)
+    training = kind.start(run.settings, run.seed, source, subset, device)
     rows = checkpoint.restore(training)
     while training.epoch < training.epochs:
         row = training.train_epoch(after_update=lambda: checkpoint.after_update(training, rows))
@@ -120,7 +169,7 @@ def _train(
     attempts = checkpoint.attempts
     record = run.to_json() | {
         "id": identifier,
-        "source": {"name": images.name, "checksum": images.checksum},
+        "source": {"name": source.name, "checksum": source.checksum},
         "images": len(subset.train),
         "fingerprint": fingerprint,
         "versions": provenance.versions(),
@@ -128,7 +177,7 @@ def _train(
         "machine": provenance.machine(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         "threads": torch.get_num_threads(),
-        "views": 2 * training.updates * training.batch_size,
+        kind.samples: kind.per_pick * training.updates * training.batch_size,
         "seconds": sum(attempts),
         "attempts": attempts,
         "finished": time.strftime("%Y-%m-%d %H:%M:%S %z"),
@@ -138,11 +187,11 @@ def _train(
         flush(path)
 
 
-def _move_stale_aside(store: RunStore, identifier: str) -> None:
+def _move_stale_aside(store: RunStore, identifier: str, kind: Training) -> None:
     if store.state(identifier) != "finished":
         return
     record = store.record(identifier)
-    if provenance.is_stale(record):
+    if record["fingerprint"] != provenance.fingerprint(kind.code):
         aside = store.path / "stale" / f"{identifier}-{record['fingerprint']}"
         aside.mkdir(parents=True, exist_ok=True)
         for name in (RunStore.RECORD, RunStore.MODEL, RunStore.CURVES):
@@ -153,21 +202,24 @@ def _move_stale_aside(store: RunStore, identifier: str) -> None:
 class _Progress:
     """One bar a job on a terminal; one line an epoch in the log, wherever it runs."""
 
-    def __init__(self, bar: tqdm):
+    def __init__(self, bar: tqdm, samples: str):
         self._bar = bar
+        self._samples = samples
         self._runs = 0
 
     def finished_epoch(self, seed: int, epoch: int, epochs: int, row: Mapping[str, float]) -> None:
         self._bar.n = self._runs + epoch / epochs
-        self._bar.set_postfix_str(f"seed {seed}, loss {row['loss']:.3f}, {row['views_per_second']:,.0f} views/s")
+        speed = row[f"{self._samples}_per_second"]
+        self._bar.set_postfix_str(f"seed {seed}, loss {row['loss']:.3f}, {speed:,.0f} {self._samples}/s")
         log.info(
-            "seed %d  epoch %d/%d  loss %.4f  at bound %.3f  %.0f views/s",
+            "seed %d  epoch %d/%d  loss %.4f  at bound %.3f  %.0f %s/s",
             seed,
             epoch,
             epochs,
             row["loss"],
             row["share at bound common"],
-            row["views_per_second"],
+            speed,
+            self._samples,
         )
 
     def finished_run(self) -> None:
@@ -177,7 +229,7 @@ class _Progress:
 
 
 @contextlib.contextmanager
-def _progress(title: str, total: int) -> Iterator[_Progress]:
+def _progress(title: str, total: int, samples: str) -> Iterator[_Progress]:
     form = "{desc} |{bar}| {n:.1f}/{total} runs [{elapsed}<{remaining}{postfix}]"
     with tqdm(total=total, desc=title, bar_format=form, disable=not sys.stderr.isatty(), leave=False) as bar:
-        yield _Progress(bar)
+        yield _Progress(bar, samples)

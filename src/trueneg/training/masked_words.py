@@ -1,0 +1,58 @@
+"""The masked-language-model term of BioViL-style training: the text encoder also predicts words that are hidden from it."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class MaskedWordHead(nn.Module):
+    """From hidden states to logits over the vocabulary: BERT's head, with the input's word embeddings as output weights.
+
+    Args:
+        hidden: size H of a token's vector.
+        vocabulary: V.
+    """
+
+    def __init__(self, hidden: int, vocabulary: int):
+        super().__init__()
+        self.transform = nn.Sequential(nn.Linear(hidden, hidden), nn.GELU(), nn.LayerNorm(hidden))
+        self.bias = nn.Parameter(torch.zeros(vocabulary))
+
+    def forward(self, states: Tensor, words: Tensor) -> Tensor:
+        """Logits (m, V) of states (m, H); ``words`` are the embeddings (V, H)."""
+        return functional.linear(self.transform(states), words, self.bias)
+
+
+def masked_positions(draws: Tensor, attention_mask: Tensor, share: float) -> Tensor:
+    """Which tokens of a batch are masked: a share of each sentence's words, at least one; never its first and last token.
+
+    Args:
+        draws: (B, L) uniform in [0, 1).
+        attention_mask: (B, L), 1 at tokens; the first token and the last of each sentence are special.
+        share: of the words.
+
+    Returns:
+        bool, (B, L).
+    """
+    lengths = attention_mask.sum(1, keepdim=True)
+    places = torch.arange(draws.shape[1], device=draws.device)
+    words = (places > 0) & (places < lengths - 1)
+    draws = draws.masked_fill(~words, 2.0)
+    return words & ((draws < share) | (draws == draws.amin(1, keepdim=True)))
+
+
+def masked_word_loss(bert: nn.Module, head: MaskedWordHead, tokens: dict[str, Tensor], masked: Tensor, mask_id: int) -> Tensor:
+    """Sum of the cross-entropies of the masked words, in nats.
+
+    Args:
+        bert: without its pooler.
+        head: of the same width.
+        tokens: ``input_ids`` and ``attention_mask``, (B, L).
+        masked: bool, (B, L).
+        mask_id: of the mask token.
+    """
+    wanted = masked.nonzero(as_tuple=True)
+    hidden = tokens["input_ids"].masked_fill(masked, mask_id)
+    states = bert(input_ids=hidden, attention_mask=tokens["attention_mask"]).last_hidden_state[wanted]
+    logits = head(states, bert.embeddings.word_embeddings.weight)
+    return functional.cross_entropy(logits.float(), tokens["input_ids"][wanted], reduction="sum")

@@ -1,0 +1,84 @@
+"""Augmentation of radiographs beside a sentence: random crop, brightness, contrast; nothing that a sentence may contradict."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from trueneg.training.augment import LUMA, Augmentation
+
+
+class RadiographAugmentation(Augmentation):
+    """Crop of a fixed size at a random place, then brightness, then contrast, with draws of its own for every image.
+
+    Sample-Specific Debiasing (2023) crops 480 of 512 pixels and jitters brightness and contrast; by how much it does not tell. No
+    flip: a report tells left from right. Brightness and contrast are torchvision's, in this order (its ``ColorJitter`` draws the
+    order): multiply, and blend with the mean grey value of the image; each clamped to [0, 1].
+
+    Args:
+        mean, std: of each channel, of pixel values in [0, 1].
+        crop: side of the crop as a share of the image's side, in (0, 1].
+        brightness: factors are uniform in 1 ± this; less than 1.
+        contrast: likewise.
+
+    Raises:
+        ValueError: if a number is out of its range.
+
+    Example:
+        >>> augmentation = RadiographAugmentation([0.5], [0.25], crop=0.75)
+        >>> parameters = augmentation.draw(2, (32, 32), torch.Generator().manual_seed(0))
+        >>> augmentation(torch.zeros(2, 1, 32, 32, dtype=torch.uint8), parameters).shape
+        torch.Size([2, 1, 24, 24])
+    """
+
+    columns = ("top", "left", "brightness", "contrast")
+
+    def __init__(
+        self, mean: Sequence[float], std: Sequence[float], crop: float = 0.9375, brightness: float = 0.2, contrast: float = 0.2
+    ) -> None:
+        super().__init__(mean, std)
+        if not 0 < crop <= 1 or not 0 <= brightness < 1 or not 0 <= contrast < 1:
+            raise ValueError(f"crop is {crop}, brightness {brightness} and contrast {contrast}, expected (0, 1] and twice [0, 1)")
+        self.crop = crop
+        self.jitter = (brightness, contrast)
+
+    def cropped(self, size: Sequence[int]) -> tuple[int, int]:
+        """Height and width of the crop of images of this size."""
+        return tuple(max(1, round(self.crop * side)) for side in size)
+
+    def draw(self, count: int, size: Sequence[int], generator: torch.Generator) -> Tensor:
+        uniform = torch.rand(count, 4, generator=generator, dtype=torch.float64)
+        free = torch.tensor([whole - part for whole, part in zip(size, self.cropped(size), strict=True)])
+        places = (uniform[:, :2] * (free + 1)).floor()
+        factors = 1 + torch.tensor(self.jitter, dtype=torch.float64) * (2 * uniform[:, 2:] - 1)
+        return torch.cat([places, factors], dim=1).float()
+
+    @torch.no_grad()
+    def forward(self, images: Tensor, parameters: Tensor) -> Tensor:
+        height, width = self.cropped(images.shape[-2:])
+        top, left = parameters[:, :2].long().split(1, dim=1)
+        rows = top + torch.arange(height, device=images.device)
+        columns = left + torch.arange(width, device=images.device)
+        own = torch.arange(len(images), device=images.device)[:, None, None]
+        # The channels end up last in memory, as the encoder has them.
+        pixels = images[own, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).float() / 255
+        brightness, contrast = parameters[:, 2:].view(-1, 2, 1, 1).split(1, dim=1)
+        pixels = (pixels * brightness).clamp_(0, 1)
+        middle = _mean_grey(pixels)
+        pixels = ((pixels - middle) * contrast + middle).clamp_(0, 1)
+        return pixels.sub_(self.mean).div_(self.std)
+
+    def normalise(self, images: Tensor) -> Tensor:
+        """The central crop, normalised: what evaluation sees."""
+        size = images.shape[-2:]
+        height, width = self.cropped(size)
+        top, left = (round((whole - part) / 2) for whole, part in zip(size, (height, width), strict=True))
+        return super().normalise(images[..., top : top + height, left : left + width])
+
+
+def _mean_grey(pixels: Tensor) -> Tensor:
+    """(B, 1, 1, 1) mean grey value of each image."""
+    if pixels.shape[1] == 1:
+        return pixels.mean((1, 2, 3), keepdim=True)
+    grey = (pixels * pixels.new_tensor(LUMA).view(-1, 1, 1)).sum(1, keepdim=True)
+    return grey.mean((2, 3), keepdim=True)

@@ -1,0 +1,259 @@
+"""Every measurement of a finished image–text run, against a slow reading of what it means."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import save_file
+from sklearn.metrics import roc_auc_score
+from torch.nn import functional
+
+from tests.textures import FINDINGS, LSE_NL, SIZE, TEXTURES, settings_of, texture_boxes, texture_source
+from trueneg.datasets.pair_splits import split_pairs, write_pair_subsets
+from trueneg.datasets.pairs import write_pairs
+from trueneg.errors import UserError
+from trueneg.evaluation.image_text import evaluate_image_text_runs, image_text_rows
+from trueneg.files import file_checksum
+from trueneg.study.store import RunStore
+from trueneg.training.image_text import ImageText
+from trueneg.training.image_text_networks import read_networks
+
+CPU = torch.device("cpu")
+EVALUATION = {
+    "zero_shot": {"prompts": {name: {"negative": f"No {name}.", "positive": f"Seen left {name}."} for name in TEXTURES}},
+    "retrieval": {"ks": [1, 3]},
+    "grounding": {"smoothing": 0.0},
+    "linear_probe": {"fractions": [0.5, 1.0], "epochs": 30},
+    "threads": 1,
+}
+RUN = settings_of(similarity=LSE_NL, training={"epochs": 2}, augmentation={"crop": 0.75})
+
+
+@pytest.fixture(scope="module")
+def source():
+    return texture_source(patients=70)
+
+
+@pytest.fixture(scope="module")
+def subset(source):
+    return split_pairs(source, 0, validation=0.2, test=0.3)
+
+
+@pytest.fixture(scope="module")
+def model(source, subset, tmp_path_factory):
+    """The file of a run that was trained a little."""
+    training = ImageText(RUN, 0, source, subset, CPU)
+    for _ in range(training.epochs):
+        training.train_epoch()
+    path = tmp_path_factory.mktemp("run") / "model.safetensors"
+    save_file(training.weights(), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def networks(model):
+    return read_networks(model, RUN)
+
+
+@pytest.fixture(scope="module")
+def rows(networks, source, subset):
+    return pd.DataFrame(image_text_rows(networks, source, subset, EVALUATION, device=CPU, boxes=texture_boxes(source)))
+
+
+def value(rows, task, metric, setting="", split="test"):
+    chosen = rows[(rows["split"] == split) & (rows["task"] == task) & (rows["setting"] == setting) & (rows["metric"] == metric)]
+    (found,) = chosen["value"]
+    return found
+
+
+@torch.no_grad()
+def slow_scores(networks, source, images, texts):
+    """Texts and images embedded one at a time."""
+    embedded = []
+    for text in texts:
+        tokens = networks.tokenizer([text], return_tensors="pt")
+        embedded.append(networks.model.embed_texts(tokens["input_ids"], tokens["attention_mask"]))
+    found = np.empty((len(texts), len(images)))
+    for column, image in enumerate(images):
+        pixels = networks.augmentation.normalise(torch.from_numpy(source.images[image][None]))
+        own = networks.model.embed_images(pixels)
+        found[:, column] = [networks.model.similarity(text, own).item() for text in embedded]
+    return found
+
+
+def test_rows_are_tidy_and_every_task_is_measured_on_both_splits(rows):
+    assert list(rows.columns) == ["split", "task", "setting", "metric", "value"]
+    assert not rows.duplicated(["split", "task", "setting", "metric"]).any()
+    assert np.isfinite(rows["value"]).all()
+    tasks = {"zero-shot", "retrieval sentence", "retrieval report", "grounding", "linear probe"}
+    assert all(set(own["task"]) == tasks for _, own in rows.groupby("split"))
+    assert set(rows["split"]) == {"validation", "test"}
+
+
+def test_zero_shot_areas_are_scikit_learns_of_prompts_scored_one_by_one(rows, networks, source, subset):
+    areas = []
+    for place, name in enumerate(TEXTURES):
+        negative, positive = slow_scores(networks, source, subset.test, list(EVALUATION["zero_shot"]["prompts"][name].values()))
+        labels = source.labels[subset.test, place]
+        areas.append(roc_auc_score(labels, positive - negative))
+        assert value(rows, "zero-shot", f"AUC {name}") == pytest.approx(areas[-1])
+        assert value(rows, "zero-shot", f"ACC {name}") == pytest.approx(((positive > negative) == labels).mean())
+    assert value(rows, "zero-shot", "AUC") == pytest.approx(np.mean(areas))
+
+
+def test_retrieval_counts_every_image_whose_report_holds_the_sentence(rows, networks, source, subset):
+    table = source.sentences
+    reports = source.reports[subset.test]
+    texts = sorted(set(table["sentence"][table["report"].isin(reports)]))
+    said = table.groupby("report")["sentence"].agg(set)
+    scores = slow_scores(networks, source, subset.test, texts)
+    ranks = []
+    for row, text in enumerate(texts):
+        relevant = np.array([text in said[report] for report in reports])
+        ranks.append(1 + (scores[row][~relevant] >= scores[row][relevant].max()).sum())
+    found = {
+        metric: value(rows, "retrieval sentence", f"text to image {metric}", "relevant=report") for metric in ("R@3", "MedR")
+    }
+    assert found["R@3"] == pytest.approx(np.mean(np.array(ranks) <= 3), abs=2 / len(texts))
+    assert found["MedR"] == pytest.approx(np.median(ranks), abs=1)
+
+
+def test_retrieval_by_truth_asks_for_images_that_show_what_is_said(rows, networks, source, subset):
+    classes = source.sentences.drop_duplicates("sentence").set_index("sentence")["class"]
+    reports = source.reports[subset.test]
+    texts = sorted(set(source.sentences["sentence"][source.sentences["report"].isin(reports)]))
+    true = {text: source.shown[subset.test, classes[text]] for text in texts}
+    texts = [text for text in texts if true[text].any()]
+    scores, ranks = slow_scores(networks, source, subset.test, texts), []
+    assert "It rains." not in texts
+    for row, text in enumerate(texts):
+        ranks.append(1 + (scores[row][~true[text]] >= scores[row][true[text]].max()).sum())
+    found = value(rows, "retrieval sentence", "text to image R@1", "relevant=truth")
+    assert found == pytest.approx(np.mean(np.array(ranks) == 1))
+
+
+def test_reports_are_found_by_the_mean_over_their_sentences(rows, networks, source, subset):
+    table, reports = source.sentences, source.reports[subset.test]
+    said = {report: frozenset(own) for report, own in table.groupby("report")["sentence"]}
+    different = list(dict.fromkeys(said[report] for report in reports))
+    scores = np.stack([slow_scores(networks, source, subset.test, sorted(own)).mean(0) for own in different])
+    ranks = []
+    for column, report in enumerate(reports):
+        relevant = np.array([own == said[report] for own in different])
+        ranks.append(1 + (scores[~relevant, column] >= scores[relevant, column].max()).sum())
+    for k in (1, 3):
+        expected = np.mean(np.array(ranks) <= k)
+        assert value(rows, "retrieval report", f"image to text R@{k}", "relevant=report") == pytest.approx(expected)
+    assert value(rows, "retrieval report", "image to text MedR", "relevant=report") == np.median(ranks)
+
+
+def test_grounding_compares_each_sentences_heatmap_with_its_own_box_in_the_crop(rows, networks, source, subset):
+    side, margin = 24, 4  # the central crop of 32 pixels
+    ratios, overlaps = [], []
+    for image in subset.test:
+        pixels = networks.augmentation.normalise(torch.from_numpy(source.images[image][None]))
+        own = source.sentences[
+            (source.sentences["report"] == source.reports[image]) & (source.sentences["class"] < len(FINDINGS))
+        ]
+        for sentence, number in zip(own["sentence"], own["class"], strict=True):
+            tokens = networks.tokenizer([sentence], return_tensors="pt")
+            with torch.no_grad():
+                regions = networks.model.embed_images(pixels, regions=True).regions[0]
+                text = networks.model.embed_texts(tokens["input_ids"], tokens["attention_mask"])[0]
+                grid = functional.cosine_similarity(regions, text[:, None, None], dim=0)
+            heatmap = functional.interpolate(grid[None, None], size=(side, side), mode="bilinear")[0, 0].numpy().astype(float)
+            inside = np.zeros((side, side), dtype=bool)
+            inside[:, (slice(0, SIZE // 2 - margin) if number % 2 == 0 else slice(SIZE // 2 - margin, side))] = True
+            a, b = heatmap[inside], heatmap[~inside]
+            ratios.append((a.mean() - b.mean()) / np.sqrt(a.var() + b.var()))
+            thresholds = np.linspace(-1, 1, 41)
+            overlaps.append(np.mean([(a > t).sum() / (len(a) + (b > t).sum()) for t in thresholds]))
+    assert value(rows, "grounding", "phrases") == len(ratios)
+    assert value(rows, "grounding", "CNR signed") == pytest.approx(np.mean(ratios), abs=1e-3)
+    assert value(rows, "grounding", "CNR") == pytest.approx(np.mean(np.abs(ratios)), abs=1e-3)
+    assert value(rows, "grounding", "mIoU") == pytest.approx(np.mean(overlaps), abs=1e-3)
+
+
+def test_boxes_that_the_crop_cuts_away_are_left_out(networks, source, subset):
+    boxes = texture_boxes(source)
+    at_the_edge = boxes.assign(x0=0, x1=np.where(boxes["class"] == 0, 4, SIZE // 2))
+    found = pd.DataFrame(image_text_rows(networks, source, subset, EVALUATION, device=CPU, boxes=at_the_edge))
+    phrases = source.sentences.merge(pd.DataFrame({"report": source.reports[subset.test]}), on="report")
+    kept = ((phrases["class"] < len(FINDINGS)) & (phrases["class"] != 0)).sum()
+    assert value(found, "grounding", "phrases") == kept
+
+
+def test_features_are_those_before_the_projection_and_the_probe_learns_from_them(rows, networks, source, subset):
+    from trueneg.evaluation.multilabel_probe import linear_evaluation
+
+    with torch.no_grad():
+        features = [
+            torch.cat(
+                [networks.model.image_encoder(networks.augmentation.normalise(torch.from_numpy(source.images[part])))]
+            ).mean((2, 3))
+            for part in (subset.train, subset.test)
+        ]
+    expected = linear_evaluation(
+        features[0],
+        source.labels[subset.train],
+        features[1],
+        source.labels[subset.test],
+        TEXTURES,
+        fractions=[1.0],
+        seed=0,
+        epochs=30,
+    )[1.0]
+    for name in TEXTURES:
+        assert value(rows, "linear probe", f"AUC {name}", "fraction=1") == pytest.approx(expected[name], abs=0.02)
+
+
+def test_a_label_that_a_split_lacks_is_left_out_and_the_log_says_so(networks, source, subset, caplog):
+    labels = source.labels.copy()
+    labels[subset.test, 0] = 0
+    other = dataclasses.replace(source, labels=labels)
+    found = pd.DataFrame(
+        image_text_rows(networks, other, dataclasses.replace(subset, source_checksum=other.checksum), EVALUATION, device=CPU)
+    )
+    test = found[found["split"] == "test"]
+    assert f"AUC {TEXTURES[0]}" not in set(test["metric"])
+    assert f"AUC {TEXTURES[1]}" in set(test["metric"])
+    assert "grounding" not in set(test["task"])
+    assert f"for want of positive or negative images among {len(subset.test)}: {TEXTURES[0]}" in caplog.text
+
+
+def test_unknown_prompts_and_leaking_subsets_are_refused(networks, source, subset):
+    prompts = EVALUATION | {"zero_shot": {"prompts": {"gallstones": {"negative": "None.", "positive": "Some."}}}}
+    with pytest.raises(UserError, match="prompts names gallstones, expected labels of textures: stripes, "):
+        image_text_rows(networks, source, subset, prompts, device=CPU)
+    leaking = dataclasses.replace(subset, test=np.append(subset.test, subset.train[0]))
+    with pytest.raises(UserError, match="in train and test, expected none"):
+        image_text_rows(networks, source, leaking, EVALUATION, device=CPU)
+
+
+def test_a_manifests_runs_are_measured_into_one_table(rows, model, source, subset, tmp_path):
+    store = RunStore(tmp_path / "runs")
+    store.folder("abc").mkdir(parents=True)
+    (store.folder("abc") / RunStore.MODEL).write_bytes(model.read_bytes())
+    (store.folder("abc") / RunStore.RECORD).write_text(json.dumps({"settings": RUN}))
+    listed = {"runs": [{"seed": 0, "id": "abc", "checksum": file_checksum(model)}]}
+    (tmp_path / "manifest.json").write_text(json.dumps(listed))
+    write_pairs(source, tmp_path / "pairs.npz")
+    write_pair_subsets([subset], tmp_path / "subsets.parquet")
+    texture_boxes(source).to_parquet(tmp_path / "boxes.parquet")
+    evaluate_image_text_runs(
+        source=tmp_path / "pairs.npz",
+        subsets=tmp_path / "subsets.parquet",
+        manifest=tmp_path / "manifest.json",
+        store=store.path,
+        settings=EVALUATION,
+        names={"study": "tiny", "dataset": "textures", "objective": "CL"},
+        device="cpu",
+        rows=tmp_path / "rows.parquet",
+        boxes=tmp_path / "boxes.parquet",
+    )
+    written = pd.read_parquet(tmp_path / "rows.parquet")
+    assert list(written.columns) == ["study", "dataset", "objective", "seed", "split", "task", "setting", "metric", "value"]
+    pd.testing.assert_frame_equal(written[rows.columns], rows)

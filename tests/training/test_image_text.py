@@ -1,0 +1,691 @@
+"""Image–text training: objectives against slow loops, gradients by chunks, runs that resume, and that something is learned."""
+
+import dataclasses
+import doctest
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+from torch.nn import functional
+
+from tests.textures import FINDINGS, LSE_NL, settings_of, texture_source
+from trueneg.datasets.pair_splits import split_pairs, write_pair_subsets
+from trueneg.datasets.pairs import write_pairs
+from trueneg.errors import UserError
+from trueneg.evaluation.zero_shot import area_under_roc
+from trueneg.study import provenance
+from trueneg.study.runs import Run
+from trueneg.study.store import RunStore, read_manifest
+from trueneg.training import engine, radiograph_augmentation
+from trueneg.training.image_text import ImageText
+from trueneg.training.image_text_networks import read_networks
+from trueneg.training.image_text_objectives import ImageTextObjective, data_checksum
+from trueneg.training.masked_words import masked_positions
+from trueneg.training.pair_data import PairData, Pairs
+from trueneg.training.radiograph_augmentation import RadiographAugmentation
+
+CPU = torch.device("cpu")
+OBJECTIVES = {
+    "cl": {"name": "cl", "directions": "text"},
+    "cl image": {"name": "cl", "directions": "image"},
+    "cl both": {"name": "cl", "directions": "both"},
+    "dcl": {"name": "dcl", "directions": "text", "class_probability": 0.05},
+    "dcl lm": {"name": "dcl", "directions": "text", "class_probability": "language model"},
+    "dcl permuted": {"name": "dcl", "directions": "both", "class_probability": "permuted"},
+    "dcl constant": {"name": "dcl", "directions": "text", "class_probability": "constant mean"},
+    "dcl true": {"name": "dcl", "directions": "text", "class_probability": "true", "bound_gradient": True},
+    "hcl": {"name": "hcl", "directions": "text", "class_probability": 0.02, "beta": 0.5},
+    "bcl": {"name": "bcl", "directions": "text", "class_probability": 0.05, "alpha": 0.7, "beta": 0.5},
+    "reco": {"name": "reco", "negative_weight": 0.6},
+    "oc": {"name": "oc", "negative_weight": 0.6},
+    "oracle": {"name": "oracle", "directions": "both"},
+    "remove text": {"name": "remove", "directions": "text", "by": "text", "threshold": 0.9},
+    "remove labels": {"name": "remove", "directions": "text", "by": "labels", "threshold": 0.5},
+    "resample": {"name": "resample", "directions": "text", "by": "text", "size": 8},
+    "reweight": {"name": "reweight", "directions": "both", "by": "text"},
+    "clip": {"name": "clip"},
+    "biovil": {"name": "biovil", "masked_words_weight": 0.5, "mask_share": 0.15},
+    "left out": {"name": "same_sentence", "directions": "text", "mode": "left out"},
+    "positives": {"name": "same_sentence", "directions": "both", "mode": "positives"},
+    "switched": {"name": "cl", "directions": "text", "switched_off_by": "language model"},
+}
+
+
+@pytest.fixture(scope="module")
+def source():
+    return texture_source(patients=48)
+
+
+@pytest.fixture(scope="module")
+def subset(source):
+    return split_pairs(source, 0)
+
+
+@pytest.fixture
+def started(source, subset):
+    def start(objective="cl", seed=0, source=source, subset=subset, **sections):
+        given = OBJECTIVES[objective] if isinstance(objective, str) else objective
+        return ImageText(settings_of(given, **sections), seed, source, subset, CPU)
+
+    return start
+
+
+@pytest.fixture
+def parts(source, subset):
+    """Training pairs of one batch and their data."""
+    data = PairData(source, subset, CPU)
+    drawn = data.epoch("image", torch.Generator().manual_seed(0))
+    return data, drawn.part(slice(24))
+
+
+def loss_of(objective, source, parts, similarity, scale=14.0, features=None):
+    data, pairs = parts
+    made = ImageTextObjective(objective, source, data, "global", features)
+    return made.of_similarities(similarity, torch.tensor(scale, dtype=torch.float64), pairs)
+
+
+def random_similarity(count=24, seed=0):
+    return torch.rand(count, count, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) * 1.6 - 0.8
+
+
+def slow_loss(similarity, scale, left_out, positives=None):
+    """The mean over rows of −log e^p / (e^p + Σ kept e^u), averaged over each row's positives."""
+    logits, total = (similarity * scale).tolist(), 0.0
+    for row, values in enumerate(logits):
+        mass = sum(math.exp(u) for column, u in enumerate(values) if column != row and not left_out[row][column])
+        own = [row] if positives is None else [column for column in range(len(values)) if column == row or positives[row][column]]
+        total += sum(-math.log(math.exp(values[p]) / (math.exp(values[p]) + mass)) for p in own) / len(own)
+    return total / len(logits)
+
+
+def facts(source, parts):
+    """Of each pair of the batch: its report's sentences, its own sentence and class, and what its image shows."""
+    data, pairs = parts
+    rows = data._table.iloc[pairs.sentences.numpy()]
+    subset = split_pairs(source, 0)
+    images = subset.train[pairs.images.numpy()]
+    said = source.sentences.groupby("report")["sentence"].agg(set)
+    return rows["sentence"].tolist(), rows["class"].tolist(), [said[source.reports[image]] for image in images], images
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_every_objective_trains_with_a_finite_loss_and_reports_what_it_does(started, name):
+    training = started(name, training={"epochs": 1})
+    before = {key: value.clone() for key, value in training.weights().items()}
+    row = training.train_epoch()
+    assert all(math.isfinite(row[key]) for key in ("loss", "similarity of pairs", "share at bound", "logit_scale"))
+    assert row["pairs_per_second"] > 0
+    assert {"share at bound common", "share at bound rare", "learning_rate", "seconds"} <= set(row)
+    changed = [key for key, value in training.weights().items() if not torch.equal(value, before[key])]
+    assert any(key.startswith("image_encoder") for key in changed)
+    assert any(key.startswith("text_encoder") for key in changed)
+    assert (row["masked word loss"] > 0) == (name == "biovil")
+
+
+@pytest.mark.parametrize("similarity", [LSE_NL, LSE_NL | {"combined": "losses"}, LSE_NL | {"learned_maps": True}])
+def test_regions_train_in_every_combination(started, similarity):
+    row = started("dcl lm", similarity=similarity, projection={"name": "mlp"}, training={"epochs": 1}).train_epoch()
+    assert math.isfinite(row["loss"])
+
+
+def test_no_correction_is_the_uncorrected_objective_bit_for_bit(started):
+    plain = started("cl", training={"epochs": 1})
+    zero = started({"name": "dcl", "directions": "text", "class_probability": 0.0}, training={"epochs": 1})
+    assert plain.train_epoch()["loss"] == zero.train_epoch()["loss"]
+    assert all(torch.equal(value, zero.weights()[name]) for name, value in plain.weights().items())
+
+
+def test_one_class_probability_for_all_sentences_is_the_number(source, subset, started):
+    constant = dataclasses.replace(source, sentences=source.sentences.assign(**{"eta constant": 0.03}))
+    objective = OBJECTIVES["dcl constant"]
+    own, number = started(objective, source=constant), started(objective | {"class_probability": 0.03})
+    rows = [training.train_epoch() for training in (own, number)]
+    assert rows[0]["loss"] == pytest.approx(rows[1]["loss"], rel=1e-5)
+    assert rows[0]["share at bound"] == rows[1]["share at bound"]
+
+
+def test_class_probabilities_are_those_of_the_anchors_own_sentence(source, parts):
+    data, pairs = parts
+    for name, column in (("language model", "eta"), ("permuted", "eta permuted"), ("true", "eta true")):
+        objective = {"name": "dcl", "directions": "text", "class_probability": name}
+        similarity, scale = random_similarity(), 3.0
+        eta = source.sentences.set_index(["report", "index"])[column]
+        total = 0.0
+        for row, number in enumerate(pairs.sentences.tolist()):
+            own = data._table.iloc[number]
+            value = np.float32(eta[own["report"], own["index"]])
+            logits = [scale * float(one) for one in similarity[row]]
+            negatives = [math.exp(u) for column, u in enumerate(logits) if column != row]
+            positive = math.exp(logits[row])
+            mass = max((sum(negatives) - 23 * value * positive) / (1 - value), 23 * math.exp(-scale))
+            total += math.log(1 + mass / positive) / 24
+        assert loss_of(objective, source, parts, similarity, scale).loss.item() == pytest.approx(total, rel=1e-5)
+
+
+@pytest.mark.parametrize("direction", ["text", "image"])
+def test_the_oracle_leaves_out_the_images_of_which_the_sentence_is_true(source, parts, direction):
+    _, classes, _, images = facts(source, parts)
+    similarity = random_similarity()
+    true = [[number >= 0 and bool(source.shown[image, number]) for image in images] for number in classes]
+    if direction == "image":
+        true = np.array(true).T.tolist()
+    expected = slow_loss(similarity if direction == "text" else similarity.T, 14.0, true)
+    found = loss_of({"name": "oracle", "directions": direction}, source, parts, similarity)
+    assert found.loss.item() == pytest.approx(expected, rel=1e-9)
+    assert np.array(true).sum() > 24  # more than the pairs themselves
+
+
+@pytest.mark.parametrize("direction", ["text", "image"])
+@pytest.mark.parametrize("mode", ["left out", "positives"])
+def test_identical_sentences_are_left_out_or_serve_as_positives(source, parts, direction, mode):
+    texts, _, said, _ = facts(source, parts)
+    similarity = random_similarity()
+    same = [[text in own for own in said] for text in texts]
+    if direction == "image":
+        same = np.array(same).T.tolist()
+    matrix = similarity if direction == "text" else similarity.T
+    expected = slow_loss(matrix, 14.0, same, same if mode == "positives" else None)
+    found = loss_of({"name": "same_sentence", "directions": direction, "mode": mode}, source, parts, similarity)
+    assert found.loss.item() == pytest.approx(expected, rel=1e-6)
+    assert np.array(same).sum() > 24
+
+
+@pytest.mark.parametrize("by", ["labels", "text"])
+def test_explicit_removal_by_labels_or_by_the_sentences(source, parts, by):
+    texts, _, _, images = facts(source, parts)
+    data, similarity = parts[0], random_similarity()
+    features = functional.normalize(torch.randn(len(data.texts), 5, generator=torch.Generator().manual_seed(1)), dim=1)
+    if by == "labels":
+        alike = [[bool(((source.labels[i] == 1) & (source.labels[j] == 1)).any()) for j in images] for i in images]
+    else:
+        rows = [features[data.texts.index(text)] for text in texts]
+        alike = [[float(one @ other) > 0.3 for other in rows] for one in rows]
+    found = loss_of(
+        {"name": "remove", "directions": "text", "by": by, "threshold": 0.3}, source, parts, similarity, features=features
+    )
+    assert found.loss.item() == pytest.approx(slow_loss(similarity, 14.0, alike), rel=1e-6)
+
+
+def test_switching_off_at_anothers_bound_keeps_the_other_anchors_loss_and_gradient(source, parts):
+    similarity = random_similarity().requires_grad_()
+    found = loss_of(OBJECTIVES["switched"] | {"switched_off_by": 0.1}, source, parts, similarity)
+    bounded = loss_of({"name": "dcl", "directions": "text", "class_probability": 0.1}, source, parts, similarity)
+    assert torch.equal(found.at_bound, bounded.at_bound)
+    assert 0 < found.at_bound.mean() < 1
+    (gradient,) = torch.autograd.grad(found.loss, similarity)
+    (plain,) = torch.autograd.grad(loss_of(OBJECTIVES["cl"], source, parts, similarity).loss, similarity)
+    off = found.at_bound.bool()
+    assert gradient[off].abs().max() == 0
+    torch.testing.assert_close(gradient[~off], plain[~off])
+    none = loss_of(OBJECTIVES["switched"] | {"switched_off_by": 0.0}, source, parts, similarity)
+    assert none.loss.item() == loss_of(OBJECTIVES["cl"], source, parts, similarity).loss.item()
+
+
+DETERMINISTIC = [name for name in OBJECTIVES if name not in ("reco", "oc", "resample")]
+
+
+@pytest.mark.parametrize("name", DETERMINISTIC)
+def test_the_order_of_a_batch_does_not_matter(source, parts, name):
+    data, pairs = parts
+    objective = {key: value for key, value in OBJECTIVES[name].items() if key not in ("masked_words_weight", "mask_share")}
+    features = functional.normalize(torch.randn(len(data.texts), 5, generator=torch.Generator().manual_seed(1)), dim=1)
+    similarity, order = random_similarity(), torch.randperm(24, generator=torch.Generator().manual_seed(2))
+    straight = loss_of(objective, source, parts, similarity, 2.0, features)
+    turned = loss_of(objective, source, (data, Pairs(*(one[order] for one in pairs))), similarity[order][:, order], 2.0, features)
+    assert turned.loss.item() == pytest.approx(straight.loss.item(), rel=1e-9)
+    torch.testing.assert_close(turned.at_bound, straight.at_bound[order])
+
+
+def test_both_directions_are_the_mean_of_the_two_and_clips_objective(source, parts):
+    similarity = random_similarity()
+    one, other, both, clip = (
+        loss_of(OBJECTIVES[name], source, parts, similarity).loss.item() for name in ("cl", "cl image", "cl both", "clip")
+    )
+    assert both == pytest.approx((one + other) / 2, rel=1e-12)
+    assert clip == both
+    target = torch.arange(24)
+    reference = functional.cross_entropy(14 * similarity, target) + functional.cross_entropy(14 * similarity.T, target)
+    assert clip == pytest.approx(reference.item() / 2, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["dcl lm", "positives", "reco", "biovil"])
+@pytest.mark.parametrize("similarity", [{"aggregation": "global"}, LSE_NL])
+def test_gradients_by_chunks_are_those_of_the_whole_batch(started, name, similarity):
+    if name in ("reco", "biovil") and similarity is LSE_NL:
+        pytest.skip("works on one embedding an image")
+    gradients = []
+    for chunks in (1, 3):
+        training = started(name, similarity=similarity, text_encoder={"dropout": 0.0}, training={"chunks": chunks})
+        without_batch_norm(training.model)
+        training.optimizer.step = lambda: None
+        one_update(training)
+        gradients.append({key: parameter.grad for key, parameter in training.network.named_parameters()})
+    largest = max(float(value.abs().max()) for value in gradients[0].values() if value is not None)
+    for other in gradients[1:]:
+        for key, value in gradients[0].items():
+            assert (value is None) == (other[key] is None), key
+            if value is not None:
+                torch.testing.assert_close(other[key], value, atol=1e-5 * largest, rtol=1e-4, msg=key)
+
+
+def without_batch_norm(model):
+    """Batch normalisation alone tells chunks from a batch."""
+    for module in model.image_encoder.modules():
+        for name, child in module.named_children():
+            if isinstance(child, nn.BatchNorm2d):
+                setattr(module, name, nn.GroupNorm(1, child.num_features))
+
+
+def one_update(training):
+    """The first update of an epoch."""
+
+    class EnoughError(Exception):
+        pass
+
+    def stop():
+        raise EnoughError
+
+    with pytest.raises(EnoughError):
+        training.train_epoch(after_update=stop)
+
+
+def test_chunks_with_batch_norm_and_dropout_have_the_gradient_of_one_graph_through_all_of_them(started):
+    """The reference keeps every chunk's graph; dropout and batch statistics are those of the chunks."""
+    training, reference = (started("dcl lm", similarity=LSE_NL, training={"chunks": 4}) for _ in range(2))
+    for run in (training, reference):
+        run.optimizer.step = lambda: None
+    captured = []
+    step = training._embed
+
+    def recorded(number, chunk):
+        captured.append((number, chunk))
+        return step(number, chunk)
+
+    training._embed = recorded
+    one_update(training)
+    chunks = [chunk for _, chunk in captured[:4]]
+    assert [number for number, _ in captured] == [0, 1, 2, 3, 0, 1, 2, 3]
+    reference.network.train()
+    with torch.random.fork_rng(devices=[]):
+        embedded = [torch.cat(part) for part in zip(*(reference._embed(*each) for each in enumerate(chunks)), strict=True)]
+        whole = Pairs(*(torch.cat(part) for part in zip(*(chunk.pairs for chunk in chunks), strict=True)))
+        reference._terms(whole, *embedded).loss.backward()
+    for (key, expected), found in zip(reference.network.named_parameters(), training.network.parameters(), strict=True):
+        assert (found.grad is None) == (expected.grad is None), key
+        if expected.grad is not None:
+            torch.testing.assert_close(found.grad, expected.grad, atol=1e-5, rtol=1e-4, msg=key)
+    for (key, expected), found in zip(reference.network.named_buffers(), training.network.buffers(), strict=True):
+        torch.testing.assert_close(found, expected, msg=key)  # running statistics took each chunk once
+
+
+class KilledError(Exception):
+    """Stands for a kill, in a test that stays in one process."""
+
+
+RESUMED = {
+    "dcl lm": {"training": {"epochs": 2, "chunks": 2, "warmup_updates": 3}, "similarity": LSE_NL},
+    "resample": {"training": {"epochs": None, "updates": 7, "unit": "study"}},
+    "biovil": {"training": {"epochs": 2, "optimizer": "adam"}},
+}
+
+
+def without_times(rows):
+    return repr([{key: value for key, value in row.items() if key not in {"seconds", "pairs_per_second"}} for row in rows])
+
+
+@pytest.mark.parametrize("name", RESUMED)
+def test_a_run_continues_from_any_update_with_the_same_weights_and_rows(started, name):
+    whole = started(name, **RESUMED[name])
+    expected = [whole.train_epoch() for _ in range(whole.epochs)]
+    training, rows, done = started(name, **RESUMED[name]), [], 0
+    state = training.state()
+
+    def after_update():
+        nonlocal done, state
+        done += 1
+        if done in (2, 4, 5):
+            state = copied(training.state())
+            raise KilledError
+
+    while training.epoch < training.epochs:
+        try:
+            rows.append(training.train_epoch(after_update))
+        except KilledError:
+            training = started(name, **RESUMED[name])
+            training.load_state(*state)
+    assert done == whole.updates
+    assert all(torch.equal(value, training.weights()[key]) for key, value in whole.weights().items())
+    assert without_times(rows) == without_times(expected)
+
+
+def copied(state):
+    tensors, values = state
+    assert all(tensor.is_contiguous() for tensor in tensors.values())
+    return {name: tensor.clone() for name, tensor in tensors.items()}, dict(values)
+
+
+def test_a_checkpoint_can_be_written_and_a_finished_model_used_without_anything_else(source, started, tmp_path):
+    training = started("biovil", similarity={"aggregation": "global"})
+    training.train_epoch()
+    tensors, _ = training.state()
+    save_file(tensors, tmp_path / "checkpoint.safetensors")
+    save_file(training.weights(), tmp_path / "model.safetensors")
+    networks = read_networks(tmp_path / "model.safetensors", settings_of(OBJECTIVES["biovil"]))
+    training.network.eval()
+    images = torch.from_numpy(source.images[:5])
+    tokens = training.tokens.batch(torch.arange(4), torch.arange(4))
+    ours = training.model(training.augmentation.normalise(images), **tokens)
+    theirs = networks.model(networks.augmentation.normalise(images), **tokens)
+    assert torch.equal(ours, theirs)
+    text = training.data.texts[3]
+    assert networks.tokenizer(text)["input_ids"] == training.networks.tokenizer(text)["input_ids"]
+    with pytest.raises(UserError, match="is not the model of such an image–text run"):
+        read_networks(tmp_path / "checkpoint.safetensors", settings_of())
+
+
+def test_a_pretrained_text_encoder_is_read_from_its_folder_and_its_frozen_layers_stay(source, started, tmp_path):
+    before = started("cl", text_encoder={"layers": 2})
+    folder = tmp_path / "bert"
+    before.model.text_encoder.bert.save_pretrained(folder)
+    before.networks.tokenizer.save_pretrained(folder)
+    text = {"name": "pretrained", "model": str(folder), "revision": None, "offline": True, "frozen_layers": 1}
+    text |= {"pooling": "cls", "maximum_tokens": None, "truncate": False}
+    settings = settings_of(OBJECTIVES["cl"]) | {"text_encoder": text}
+    training = ImageText(settings, 0, source, split_pairs(source, 0), CPU)
+    training.train_epoch()
+    found = training.model.text_encoder.bert.state_dict()
+    for name, value in before.model.text_encoder.bert.state_dict().items():
+        frozen = name.startswith(("embeddings", "encoder.layer.0"))
+        assert torch.equal(found[name], value) == frozen or "key.bias" in name, name  # a key's bias has no gradient but rounding
+    save_file(training.weights(), tmp_path / "model.safetensors")
+    (folder / "config.json").unlink()
+    networks = read_networks(tmp_path / "model.safetensors", settings)
+    text = training.data.texts[0]
+    assert networks.tokenizer(text)["input_ids"] == before.networks.tokenizer(text)["input_ids"]
+    assert networks.maximum_tokens == 32
+
+
+def test_objectives_of_a_seed_share_weights_pairs_and_crops(started):
+    one, other, third = started("cl"), started("biovil"), started("cl", seed=1)
+    assert all(torch.equal(value, other.weights()[name]) for name, value in one.weights().items())
+    seen = [recorded_inputs(training) for training in (one, other, third)]
+    for ours, theirs in zip(*seen[:2], strict=True):
+        assert torch.equal(ours, theirs)
+    assert not all(torch.equal(ours, theirs) for ours, theirs in zip(seen[0], seen[2], strict=True))
+
+
+def recorded_inputs(training):
+    seen = []
+    handle = training.model.image_encoder.register_forward_pre_hook(lambda _, given: seen.append(given[0].clone()))
+    training.train_epoch()
+    handle.remove()
+    return seen
+
+
+def test_the_global_generator_is_neither_read_nor_moved(started):
+    torch.manual_seed(1)
+    first = started("resample")
+    torch.manual_seed(2)
+    state = torch.get_rng_state()
+    second = started("resample")
+    assert first.train_epoch()["loss"] == second.train_epoch()["loss"]
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_dropout_and_resampling_draw_anew_for_every_update_and_chunk(started):
+    training, seeds = started("resample", training={"chunks": 2, "epochs": 2}), []
+    for name in ("_embed", "_terms"):
+        setattr(training, name, recording_seeds(getattr(training, name), seeds))
+    for _ in range(training.epochs):
+        training.train_epoch()
+    assert len(seeds) == 5 * training.updates  # two chunks, embedded twice, and the objective
+    assert len(set(seeds)) == 3 * training.updates
+
+
+def recording_seeds(function, seeds):
+    def recorded(*arguments):
+        found = function(*arguments)
+        seeds.append(torch.initial_seed())
+        return found
+
+    return recorded
+
+
+def test_an_epoch_of_images_takes_each_image_once_with_any_sentence_of_its_report(source, subset):
+    data, counts = PairData(source, subset, CPU), {}
+    table = data._table.reset_index(drop=True)
+    for seed in range(300):
+        pairs = data.epoch("image", torch.Generator().manual_seed(seed))
+        assert sorted(pairs.images.tolist()) == list(range(len(subset.train)))
+        reports = source.reports[subset.train[pairs.images.numpy()]]
+        assert (table["report"].to_numpy()[pairs.sentences.numpy()] == reports).all()
+        for image, sentence in zip(pairs.images.tolist(), pairs.sentences.tolist(), strict=True):
+            if image < 5:
+                counts[image, sentence] = counts.get((image, sentence), 0) + 1
+    for image in range(5):
+        mine = np.array([value for (one, _), value in counts.items() if one == image])
+        size = (table["report"] == source.reports[subset.train[image]]).sum()
+        assert len(mine) == size
+        assert np.abs(mine / 300 - 1 / size).max() < 5 * math.sqrt(0.25 / 300)
+
+
+def test_an_epoch_of_studies_takes_each_report_once_with_an_image_and_a_sentence_of_it(source, subset):
+    data = PairData(source, subset, CPU)
+    reports, chosen = source.reports[subset.train], set()
+    for seed in range(20):
+        pairs = data.epoch("study", torch.Generator().manual_seed(seed))
+        ours = reports[pairs.images.numpy()]
+        assert sorted(ours) == sorted(set(reports))
+        assert (data._table["report"].to_numpy()[pairs.sentences.numpy()] == ours).all()
+        chosen |= set(pairs.images.tolist())
+    assert chosen == set(range(len(reports)))
+
+
+def test_common_classes_hold_half_of_the_sentences_and_the_share_at_the_bound_is_told_by_group(source, subset, started):
+    data = PairData(source, subset, CPU)
+    classes, groups = data.class_of.numpy(), data.groups.numpy()
+    counts = np.bincount(classes)
+    common, rare = (set(classes[groups == number]) for number in (0, 1))
+    assert not common & rare
+    assert min(counts[list(common)]) >= max(counts[list(rare)])
+    assert np.isin(classes, list(common)).mean() >= 0.5
+    assert np.isin(classes, [one for one in common if counts[one] > min(counts[list(common)])]).mean() < 0.5
+    training, seen = started({"name": "dcl", "directions": "text", "class_probability": 0.3}), []
+    add = training.monitors.add
+
+    def recorded(*values):
+        seen.append(values)
+        add(*values)
+
+    training.monitors.add = recorded
+    row = training.train_epoch()
+    bound, sentences = torch.cat([one[2] for one in seen]).numpy(), torch.cat([one[4] for one in seen]).numpy()
+    for number, name in enumerate(("common", "rare")):
+        assert row[f"share at bound {name}"] == pytest.approx(bound[groups[sentences] == number].mean())
+    assert row["share at bound"] == pytest.approx(bound.mean())
+    assert row["loss"] == pytest.approx(np.mean([one[0].item() for one in seen]))
+
+
+def test_the_learning_rate_warms_up_and_falls_and_a_fixed_scale_stays(started):
+    training = started(
+        {"name": "cl", "directions": "text", "logit_scale": 5.0},
+        similarity={"learned_logit_scale": False},
+        training={"warmup_updates": 3, "learning_rate": 1e-3},
+    )
+    rates = []
+    for _ in range(training.epochs):
+        row = training.train_epoch(lambda: rates.append(training.optimizer.param_groups[0]["lr"]))
+    assert rates[:3] == pytest.approx([1e-3 / 3, 2e-3 / 3, 1e-3])
+    rest = training.updates - 3
+    assert rates[3:] == pytest.approx([5e-4 * (1 + math.cos(math.pi * step / rest)) for step in range(rest)])
+    assert row["logit_scale"] == pytest.approx(5.0)
+
+
+@pytest.mark.parametrize(
+    ("objective", "sections", "message"),
+    [
+        ("cl", {"training": {"batch_size": 500}}, "batch_size is 500, but an epoch of seed 0 has .* pairs"),
+        ("cl", {"training": {"warmup_updates": 500}}, "warmup_updates is 500, but the run has"),
+        ("cl", {"text_encoder": {"maximum_tokens": 4}}, "Set text_encoder.truncate to true"),
+        ("cl", {"text_encoder": {"vocabulary": 20}}, r"text_encoder\.vocabulary is 20, expected at least"),
+        ("cl", {"similarity": {"aggregation": "lse"}}, "similarity: .*lse_sharpness is needed"),
+        (
+            "reco",
+            {"similarity": LSE_NL},
+            r"objective reco: works on one embedding an image, but similarity\.aggregation is 'lse\+nl'",
+        ),
+        ({"name": "dcl", "directions": "text", "class_probability": "length"}, {}, "is 'length', which source textures does not"),
+        ({"name": "oracle", "directions": "text", "beta": 1.0}, {}, "objective oracle: has no setting beta"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(started, objective, sections, message):
+    with pytest.raises(UserError, match=message):
+        started(objective, **sections)
+
+
+def test_a_source_without_classes_or_labels_trains_but_not_against_them(source, subset, started):
+    table = source.sentences.drop(columns="eta true").assign(**{"class": -1})
+    empty = {"shown": source.shown[:, :0], "labels": source.labels[:, :0], "label_names": ()}
+    bare = dataclasses.replace(source, sentences=table, **empty)
+    own = dataclasses.replace(subset, source_checksum=bare.checksum)
+    row = started("dcl lm", source=bare, subset=own, training={"epochs": 1}).train_epoch()
+    assert math.isfinite(row["share at bound unknown"])
+    assert math.isnan(row["share at bound common"])
+    for objective, message in (("oracle", "does not tell which sentences"), ("remove labels", "has none; take 'text'")):
+        with pytest.raises(UserError, match=message):
+            started(objective, source=bare, subset=own)
+    with pytest.raises(UserError, match="'true', which source textures does not hold"):
+        started("dcl true", source=bare, subset=own)
+
+
+def test_a_leaking_subset_never_trains(source, subset, started):
+    with pytest.raises(UserError, match="in train and test"):
+        started("cl", subset=dataclasses.replace(subset, test=np.append(subset.test, subset.train[:1])))
+
+
+def test_a_loss_that_is_no_number_stops_the_run_with_the_epoch_and_the_likely_cause(started):
+    training = started("cl", training={"learning_rate": 1e30, "epochs": 3})
+    with pytest.raises(UserError, match=r"The loss became nan in epoch \d of 3 .*learning_rate is 1e\+30"):
+        [training.train_epoch() for _ in range(3)]
+
+
+def test_the_data_of_a_run_are_the_source_and_the_class_probabilities_that_it_uses(source):
+    scored_anew = dataclasses.replace(source, sentences=source.sentences.assign(eta=0.5))
+    checksums = {
+        name: [data_checksum(one, settings_of(OBJECTIVES[name])) for one in (source, scored_anew)]
+        for name in ("cl", "dcl", "dcl lm", "dcl permuted", "switched")
+    }
+    assert checksums["cl"] == checksums["dcl"] == [source.checksum] * 2
+    assert checksums["dcl lm"][0] != checksums["dcl lm"][1]
+    assert checksums["switched"][0] != checksums["switched"][1]
+    assert checksums["dcl permuted"][0] == checksums["dcl permuted"][1] != source.checksum
+
+
+def test_masked_positions_are_words_only_and_at_least_one_a_sentence():
+    mask = (torch.arange(9) < torch.tensor([9, 5, 3, 2])[:, None]).long()
+    draws = torch.rand(4, 9, generator=torch.Generator().manual_seed(0))
+    for share in (0.0, 0.5, 1.0):
+        masked = masked_positions(draws, mask, share)
+        for row, length in enumerate((9, 5, 3, 2)):
+            words = set(range(1, length - 1))
+            chosen = set(masked[row].nonzero().flatten().tolist())
+            wanted = {place for place in words if draws[row, place] < share}
+            if words and not wanted:
+                wanted = {min(words, key=lambda place: float(draws[row, place]))}
+            assert chosen == wanted
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_augmentation_is_torchvisions_image_by_image(channels):
+    from torchvision.transforms.v2 import functional as reference
+
+    images = torch.randint(256, (6, channels, 20, 16), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    augmentation = RadiographAugmentation([0.4] * channels, [0.2] * channels, crop=0.75, brightness=0.5, contrast=0.5)
+    parameters = augmentation.draw(6, (20, 16), torch.Generator().manual_seed(1))
+    found = augmentation(images, parameters)
+    for image, (top, left, brightness, contrast), ours in zip(images, parameters.tolist(), found, strict=True):
+        pixels = reference.crop(image, int(top), int(left), 15, 12).float() / 255
+        pixels = reference.adjust_contrast(reference.adjust_brightness(pixels, brightness), contrast)
+        torch.testing.assert_close(ours, (pixels - 0.4) / 0.2, atol=1e-3, rtol=1e-3)
+    centre = reference.center_crop(images, [15, 12]).float() / 255
+    torch.testing.assert_close(augmentation.normalise(images), (centre - 0.4) / 0.2)
+
+
+def test_the_example_of_the_augmentation():
+    failed, attempted = doctest.testmod(radiograph_augmentation)
+    assert attempted
+    assert not failed
+
+
+def test_crops_reach_every_place_and_each_image_has_its_own():
+    augmentation = RadiographAugmentation([0.5], [0.2], crop=0.9)
+    drawn = augmentation.draw(3000, (20, 20), torch.Generator().manual_seed(0))
+    for column in (0, 1):
+        places, counts = drawn[:, column].unique(return_counts=True)
+        assert places.tolist() == [0, 1, 2]
+        assert counts.min() > 900
+    assert len(drawn.unique(dim=0)) == 3000
+    assert (drawn[:, 2:] - 1).abs().max() <= 0.2
+    with pytest.raises(ValueError, match=r"expected \(0, 1\] and twice \[0, 1\)"):
+        RadiographAugmentation([0.5], [0.2], crop=1.5)
+
+
+def test_the_engine_trains_pairs_in_its_one_loop_and_takes_what_is_finished(source, subset, tmp_path, monkeypatch):
+    monkeypatch.setattr(engine, "run_id", lambda run, checksum: f"{run.seed}-{checksum[:8]}")
+    settings = settings_of(OBJECTIVES["dcl lm"])
+    write_pairs(source, tmp_path / "pairs.npz")
+    write_pair_subsets([subset], tmp_path / "subsets.parquet")
+    job = {
+        "runs": [Run("tiny", "textures", "DCL", 0, settings).to_json()],
+        "source": tmp_path / "pairs.npz",
+        "subsets": tmp_path / "subsets.parquet",
+        "store": tmp_path / "runs",
+        "manifest": tmp_path / "manifest.json",
+    }
+    engine.train_runs(**job)
+    (listed,) = read_manifest(job["manifest"], RunStore(job["store"]))
+    assert listed["id"] == f"0-{data_checksum(source, settings)[:8]}"
+    record = RunStore(job["store"]).record(listed["id"])
+    training = ImageText(settings, 0, source, subset, CPU)
+    rows = [training.train_epoch() for _ in range(training.epochs)]
+    assert record["pairs"] == training.updates * 16
+    assert record["fingerprint"] != provenance.fingerprint(provenance.TRAINING)
+    curves = pd.read_parquet(RunStore(job["store"]).folder(listed["id"]) / RunStore.CURVES)
+    assert curves["loss"].tolist() == [row["loss"] for row in rows]
+    made = load_file(listed["model"])
+    assert all(torch.equal(value, made[name]) for name, value in training.weights().items())
+    engine.train_runs(**job)
+    assert RunStore(job["store"]).record(listed["id"]) == record
+    engine.train_runs(**job, retrain_stale=True)
+    assert RunStore(job["store"]).record(listed["id"]) == record
+    monkeypatch.setattr(provenance, "fingerprint", lambda roots: "edited")
+    engine.train_runs(**job, retrain_stale=True)
+    assert RunStore(job["store"]).record(listed["id"])["fingerprint"] == "edited"
+
+
+def test_training_finds_the_images_that_a_sentence_describes():
+    big = texture_source(patients=200)
+    subset = split_pairs(big, 0)
+    sections = {"training": {"epochs": 12, "learning_rate": 1e-2}, "similarity": LSE_NL}
+    training = ImageText(settings_of(OBJECTIVES["cl both"], **sections), 0, big, subset, CPU)
+    before = mean_area(training, big, subset.test)
+    for _ in range(training.epochs):
+        training.train_epoch()
+    assert 0.3 < before < 0.7
+    assert mean_area(training, big, subset.test) > 0.65
+
+
+def mean_area(training, source, images):
+    """How well the sentence of a finding ranks unseen images, as an area under the ROC curve; the mean over findings."""
+    training.network.eval()
+    sentences = [f"Seen {finding}." for finding in FINDINGS]
+    tokens = training.networks.tokenizer(sentences, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        pixels = training.augmentation.normalise(torch.from_numpy(source.images[images]))
+        scores = training.model(pixels, tokens["input_ids"], tokens["attention_mask"]).numpy()
+    shown = source.shown[images][:, : len(FINDINGS)].T
+    return np.nanmean([area_under_roc(own, true.astype(int)) for own, true in zip(scores, shown, strict=True)])
