@@ -120,11 +120,7 @@ def peaks(threads, batch=16_384):
         finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         gibibytes, seconds = map(float, finished.stdout.split())
         lines.append(f"| {chunk} | {gibibytes:.2f} GiB | {seconds:.0f} |")
-    note = (
-        "Smaller blocks can need more: below 32 MiB an array comes from glibc's heap, which fragments; above, it is mapped "
-        "and given back. `MALLOC_MMAP_THRESHOLD_=1000000` in the environment maps small ones too, and is slower."
-    )
-    return [*lines, "", note, ""]
+    return [*lines, ""]
 
 
 def main():

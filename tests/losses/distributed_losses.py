@@ -11,7 +11,17 @@ import tempfile
 import torch
 from torch import distributed
 
-from trueneg.losses import Bayesian, ContrastiveLoss, CrossModalLoss, Debiased, HardNegative, Oracle, Removed
+from trueneg.losses import (
+    Bayesian,
+    ContrastiveLoss,
+    CrossModalLoss,
+    Debiased,
+    HardNegative,
+    Oracle,
+    RelaxedContrastiveLoss,
+    Removed,
+    SymmetricInfoNCE,
+)
 
 COUNT = 8
 ESTIMATORS = {
@@ -44,6 +54,7 @@ def losses(share, device):
     eta = batch["class_probability"].requires_grad_()
     scale = torch.tensor(4.0, dtype=torch.float64, device=device, requires_grad=True)
     several = distributed.is_initialized()
+    inputs = [first, second, eta, scale]
     for name, estimator in ESTIMATORS.items():
         for chunk_size in (None, 3):
             options = {"chunk_size": chunk_size, "gather_distributed": several}
@@ -53,8 +64,19 @@ def losses(share, device):
             unit = [torch.nn.functional.normalize(each, dim=-1) for each in (first, second)]
             of_features = cross_modal.of_features(*unit, scale, **paired).loss
             for kind, value in (("two views", two_view), ("two modalities", of_features)):
-                gradients = torch.autograd.grad(value, [first, second, eta, scale], retain_graph=True, materialize_grads=True)
-                yield f"{name}, {kind}, {chunk_size}", value, gradients
+                yield f"{name}, {kind}, {chunk_size}", value, gradients(value, inputs)
+    for chunk_size in (None, 3):
+        options = {"chunk_size": chunk_size, "gather_distributed": several}
+        for relaxed in (True, False):
+            reco = RelaxedContrastiveLoss(0.6, relaxed, **options)(first, second)
+            yield f"ReCo, relaxed: {relaxed}, {chunk_size}", reco, gradients(reco, inputs)
+        infonce = SymmetricInfoNCE(**options).to(device=device, dtype=torch.float64)
+        value = infonce(first, second)
+        yield f"InfoNCE, {chunk_size}", value, gradients(value, [first, second, eta, infonce.logit_scale.log_scale])
+
+
+def gradients(value, inputs):
+    return torch.autograd.grad(value, inputs, retain_graph=True, materialize_grads=True)
 
 
 def work(rank, processes, backend, folder):

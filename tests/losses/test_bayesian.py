@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from tests.losses.by_the_book import recovered
 from trueneg.losses import Bayesian, HardNegative, Uncorrected
 from trueneg.losses.bayesian import (
-    of_last_among_equals,
     recovered_distribution,
     released_weight,
     true_negative_probability,
@@ -80,22 +79,6 @@ def test_a_perfect_encoder_is_finite_even_where_all_negatives_are_equal(form, et
     assert bool(negatives.grad.isfinite().all())
     if equal:
         torch.testing.assert_close(log_mass, negatives.logsumexp(-1))
-
-
-@PROPERTIES
-@given(st.integers(0, 1000), st.integers(1, 5), st.integers(1, 9), st.integers(1, 6))
-def test_equal_entries_share_the_value_of_the_last(seed, rows, columns, kinds):
-    generator = torch.Generator().manual_seed(seed)
-    ordered = torch.randint(kinds, (rows, columns), generator=generator).sort(-1).values
-    values = torch.rand(rows, columns, generator=generator)
-    expected = [
-        [row_values[max(k for k, x in enumerate(row) if x == value)] for value in row]
-        for row, row_values in zip(ordered.tolist(), values.tolist(), strict=True)
-    ]
-    shared = of_last_among_equals(values.clone(), ordered)
-    torch.testing.assert_close(shared, torch.tensor(expected), rtol=0, atol=0)
-    without_counting_ties = values.gather(-1, torch.searchsorted(ordered, ordered, right=True) - 1)
-    torch.testing.assert_close(shared, without_counting_ties, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("value", [-math.inf, -1e30, -1.0, -1e-40, 0.0, 1e-40, 2.0, 1e30])

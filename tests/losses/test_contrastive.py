@@ -200,8 +200,23 @@ def test_the_share_at_the_bound_counts_the_anchors_without_a_gradient_for_their_
 
 def test_the_gradient_has_a_gradient():
     z1, z2, _ = draw(8, 3, 3)
-    for estimator in (Uncorrected(), Debiased(0.1), HardNegative(1.0, 0.1)):
+    smooth, bayesian = Debiased(0.1, smooth_bound=True), Bayesian(0.8, 1.0, 0.1)
+    for estimator in (Uncorrected(), Debiased(0.1), smooth, HardNegative(1.0, 0.1), bayesian):
         assert torch.autograd.gradgradcheck(lambda a, b, e=estimator: ContrastiveLoss(e, 0.7)(a, b), (z1, z2))
+
+
+@pytest.mark.parametrize("smooth", [False, True])
+def test_the_class_probability_and_the_floor_have_gradients(smooth):
+    """Of both orders, at the bound and away from it."""
+    positive = torch.tensor([5.0, -1.0, 0.3], dtype=torch.float64, requires_grad=True)
+    negatives = torch.randn(3, 6, dtype=torch.float64, requires_grad=True)
+    eta = torch.tensor([0.2, 0.1, 0.4], dtype=torch.float64, requires_grad=True)
+    floor = torch.tensor(-2.0, dtype=torch.float64, requires_grad=True)
+    estimator = Debiased(smooth_bound=smooth)
+    inputs = (positive, negatives, eta, floor)
+    assert estimator.mass(*inputs).at_bound.tolist()[:2] == [True, False]
+    assert torch.autograd.gradcheck(estimator, inputs)
+    assert torch.autograd.gradgradcheck(estimator, inputs)
 
 
 @pytest.mark.parametrize(
@@ -218,6 +233,10 @@ def test_the_gradient_has_a_gradient():
         ),
         (lambda z: ContrastiveLoss(Oracle())(z, z), r"Oracle needs labels, one per sample.*\(4,\)"),
         (lambda z: ContrastiveLoss(Removed())(z, z), "Removed needs negative_similarity"),
+        (
+            lambda z: ContrastiveLoss(Removed(), chunk_size=2)(z, z, negative_similarity=torch.zeros(4, 3)),
+            r"a tensor of shape \(4, 4\)",
+        ),
         (
             lambda z: ContrastiveLoss(Debiased(0.1))(z, z, extra_positives=torch.zeros(4, 5)),
             r"extra_positives have the shape \(4, 5\), expected \(B, M−1, D\)",

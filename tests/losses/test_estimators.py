@@ -333,6 +333,13 @@ def test_without_a_floor_a_negative_bracket_is_not_a_number():
     assert Debiased(0.5)(torch.tensor([3.0]), torch.zeros(1, 4)).isnan().item()
 
 
+@pytest.mark.parametrize("smooth", [False, True])
+@pytest.mark.parametrize("eta", [0.1, torch.tensor([0.0, 0.1])])
+def test_a_bound_hides_no_logit_that_is_not_a_number(smooth, eta):
+    negatives = torch.tensor([[math.nan, 0.0], [math.nan, 1.0]])
+    assert Debiased(eta, smooth)(torch.zeros(2), negatives, floor=-2.0).isnan().all()
+
+
 @pytest.mark.parametrize("wrong", [-0.1, 1, 1.5, math.nan, math.inf])
 def test_a_class_probability_outside_its_range_is_refused(wrong):
     positive, negatives = torch.zeros(2), torch.zeros(2, 3)

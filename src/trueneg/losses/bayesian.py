@@ -5,15 +5,11 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
-from trueneg.losses.estimators import (
-    Estimator,
-    NegativeMass,
-    checked_class_probability,
-    given_class_probability,
-    unbounded,
-)
+from trueneg.losses.estimators import Estimator, checked_class_probability, given_class_probability
+from trueneg.losses.mass import NegativeMass, unbounded
+from trueneg.losses.ranking import ascending, of_last_among_equals
+from trueneg.losses.sums import log_weighted_sum
 
 FORMS = ("paper", "released", "consistent")
 
@@ -72,15 +68,13 @@ class Bayesian(Estimator):
             eta = eta[:, None]
         log_weight = self._log_weight(negatives, eta)
         if self.form == "released":
-            return unbounded((negatives + log_weight).logsumexp(-1))
-        near = torch.add(log_weight, negatives, alpha=self.beta)
-        log_mean = near.logsumexp(-1) - math.log(negatives.shape[-1])
-        return unbounded((near + negatives).logsumexp(-1) - log_mean)
+            return unbounded(log_weighted_sum(negatives + log_weight))
+        return unbounded(log_weighted_sum(negatives, self.beta, log_weight))
 
     @torch.no_grad()
     def _log_weight(self, negatives: Tensor, eta: float | Tensor) -> Tensor:
         """(A, N) log p(TN | u), or log ω of the released form."""
-        ordered, order = _sortable(negatives).sort(dim=-1)
+        ordered, columns = ascending(negatives)
         # Without ties the k-th smallest of N values has the distribution k/N, in every row.
         count = negatives.shape[-1]
         distribution = torch.arange(1, count + 1, dtype=negatives.dtype, device=negatives.device)[None] / count
@@ -90,10 +84,10 @@ class Bayesian(Estimator):
             weight = released_weight(distribution, self.alpha, self.beta, eta)
         else:
             weight = true_negative_probability(distribution, self.alpha, eta)
-        log_weight = of_last_among_equals(weight.log().expand(ordered.shape), ordered)
+        log_weight = of_last_among_equals(weight.log().expand_as(ordered), ordered)
         if self.alpha == 1:  # the last place weighs nothing; where all share it, they weigh the same
             log_weight = log_weight.masked_fill(log_weight.isneginf().all(-1, keepdim=True), 0)
-        return torch.empty_like(log_weight).scatter_(-1, order, log_weight)
+        return torch.empty_like(ordered).scatter_(-1, columns, log_weight)
 
     def _check(self) -> None:
         if self.form not in FORMS:
@@ -109,43 +103,6 @@ class Bayesian(Estimator):
             )
         if self.form == "released" and self.alpha == self.beta == 1:
             raise ValueError("alpha and beta are both 1, where the released form's weights are 0/0.")
-
-
-def of_last_among_equals(values: Tensor, ordered: Tensor) -> Tensor:
-    """Values by rank, such that equal entries of an ascending row share the value of the last of them.
-
-    This makes the share of entries *at most* an entry (equation 1) of its rank.
-
-    Args:
-        values: (A, N), a value for each rank.
-        ordered: (A, N), ascending in each row.
-
-    Example:
-        >>> of_last_among_equals(torch.tensor([[0.25, 0.5, 0.75, 1.0]]), torch.tensor([[1, 1, 2, 3]])).tolist()
-        [[0.5, 0.5, 0.75, 1.0]]
-    """
-    if ordered.device.type != "cpu":  # no list of ties: its length would be waited for
-        return values.gather(-1, torch.searchsorted(ordered, ordered, right=True) - 1)
-    values = values.contiguous()
-    equal_next = functional.pad(ordered[:, 1:] == ordered[:, :-1], (0, 1))
-    tied = equal_next.flatten().nonzero().squeeze(-1)
-    if len(tied) == 0:
-        return values
-    # Ties are few. A run of them ends after the last place whose successor is not tied too.
-    ends_run = functional.pad(tied[1:] != tied[:-1] + 1, (0, 1), value=True)
-    last = tied.masked_fill(~ends_run, values.numel()).flip(0).cummin(0).values.flip(0) + 1
-    values.view(-1)[tied] = values.view(-1)[last]
-    return values
-
-
-def _sortable(values: Tensor) -> Tensor:
-    """Integers in the order of floating numbers, which a CPU sorts in 60 % of the time."""
-    if values.device.type != "cpu" or values.dtype not in (torch.float32, torch.float64):
-        return values
-    # The bits of positive numbers are ordered as they are, those of negative numbers in reverse (all but the
-    # sign are flipped). Adding 0 makes −0 a 0.
-    bits = (values + 0.0).view(torch.int32 if values.dtype == torch.float32 else torch.int64)
-    return bits ^ ((bits >> (bits.element_size() * 8 - 1)) & torch.iinfo(bits.dtype).max)
 
 
 def true_negative_probability(distribution: Tensor, alpha: float, eta: float | Tensor) -> Tensor:

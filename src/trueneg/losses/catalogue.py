@@ -29,6 +29,7 @@ WHOLE_LOSSES: dict[str, Callable[..., nn.Module]] = {
     "reco": RelaxedContrastiveLoss,
     "oc": partial(RelaxedContrastiveLoss, relaxed=False),
 }
+OPTIONS = {"chunk_size", "gather_distributed"}  # of every loss: how it is computed, no part of an objective
 
 
 def build(
@@ -51,7 +52,7 @@ def build(
 
     Returns:
         That loss; for the names ``infonce``, ``reco`` and ``oc``, which are no estimators, a loss that is
-        called with the two embeddings and has no other settings than its own.
+        called with the two embeddings and takes no notice of temperature and directions.
 
     Raises:
         ValueError: if the name or a parameter is unknown (the message lists the names with their
@@ -65,29 +66,28 @@ def build(
     """
     values = dict(objective)
     name = values.pop("name", None)
-    constructors = ESTIMATORS | WHOLE_LOSSES
-    if name not in constructors:
+    if name not in ESTIMATORS | WHOLE_LOSSES:
         raise ValueError(f"The objective's name is {name!r}; known are {_known_names()}.")
     unknown = sorted(set(values) - set(parameters(name)))
     if unknown:
         raise ValueError(f"The objective {name} has no parameter {', '.join(map(str, unknown))}; known are {_known_names()}.")
-    built = constructors[name](**values)
-    if name in WHOLE_LOSSES:
-        return built
     options = {"chunk_size": chunk_size, "gather_distributed": gather_distributed}
+    if name in WHOLE_LOSSES:
+        return WHOLE_LOSSES[name](**values, **options)
+    estimator = ESTIMATORS[name](**values)
     if directions is None:
-        return ContrastiveLoss(built, temperature, **options)
-    return CrossModalLoss(built, directions, **options)
+        return ContrastiveLoss(estimator, temperature, **options)
+    return CrossModalLoss(estimator, directions, **options)
 
 
 def parameters(name: str) -> dict[str, Any]:
     """The parameters of a name with their defaults."""
     constructor = (ESTIMATORS | WHOLE_LOSSES)[name]
-    fixed = constructor.keywords if isinstance(constructor, partial) else {}
+    fixed = set(constructor.keywords) if isinstance(constructor, partial) else set()
     return {
         parameter.name: parameter.default
         for parameter in inspect.signature(constructor).parameters.values()
-        if parameter.name not in fixed
+        if parameter.name not in OPTIONS | fixed
     }
 
 

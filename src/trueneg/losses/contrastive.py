@@ -4,9 +4,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from trueneg.losses.blocks import checked_chunk_size
 from trueneg.losses.estimators import Estimator
 from trueneg.losses.gathering import gathered
-from trueneg.losses.terms import Batch, ContrastiveTerms, contrastive_terms, single_precision
+from trueneg.losses.terms import Batch, ContrastiveTerms, Logits, contrastive_terms, outside_autocast, single_precision
 
 
 class ContrastiveLoss(nn.Module):
@@ -49,11 +50,9 @@ class ContrastiveLoss(nn.Module):
         super().__init__()
         if not temperature > 0:
             raise ValueError(f"temperature is {temperature}, expected a positive number.")
-        if chunk_size is not None and chunk_size < 1:
-            raise ValueError(f"chunk_size is {chunk_size}, expected a positive number of anchors, or None.")
         self.estimator = estimator
         self.temperature = temperature
-        self.chunk_size = chunk_size
+        self.chunk_size = checked_chunk_size(chunk_size)
         self.gather_distributed = gather_distributed
 
     def forward(self, z1, z2, class_probability=None, extra_positives=None, labels=None, negative_similarity=None) -> Tensor:
@@ -90,24 +89,14 @@ class ContrastiveLoss(nn.Module):
         if z1.dim() != 2 or z1.shape != z2.shape:
             raise ValueError(f"z1 and z2 have the shapes {tuple(z1.shape)} and {tuple(z2.shape)}, expected both (B, D).")
         batch = Batch(class_probability, labels, negative_similarity, self.gather_distributed)
-        with torch.autocast(z1.device.type, enabled=False):
+        with outside_autocast(z1.device):
             views = functional.normalize(torch.stack(single_precision(z1, z2)), dim=-1)
             everyone, rank = gathered(views) if self.gather_distributed else (views[None], 0)
             keys = everyone.transpose(0, 1).flatten(1, 2) / self.temperature  # (view, G, D)
-            keys = torch.stack((keys, keys.flip(0)))  # (anchor's view, own or other view, G, D)
-
-            def logits(start: int, stop: int) -> Tensor:
-                return views[:, None, start:stop] @ keys.mT
-
-            return contrastive_terms(
-                self.estimator,
-                self._positive(views, extra_positives),
-                logits,
-                -1 / self.temperature,
-                batch,
-                rank * len(z1),
-                self.chunk_size,
-            )
+            # An anchor's own view comes first.
+            logits = Logits(views, torch.cat((keys, keys.flip(0)), dim=1), kinds=2, first=rank * len(z1))
+            positive = self._positive(views, extra_positives)
+            return contrastive_terms(self.estimator, positive, logits, -1 / self.temperature, batch, self.chunk_size)
 
     def _positive(self, views: Tensor, extra_positives: Tensor | None) -> Tensor:
         """The (2, B, M) logits of each anchor with its positives."""

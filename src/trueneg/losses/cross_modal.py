@@ -6,11 +6,22 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from trueneg.losses.blocks import checked_chunk_size
 from trueneg.losses.estimators import Estimator, Uncorrected
 from trueneg.losses.gathering import gathered
-from trueneg.losses.terms import Batch, ContrastiveTerms, contrastive_terms, single_precision
+from trueneg.losses.pairs import negatives_of_pairs
+from trueneg.losses.terms import (
+    Batch,
+    ContrastiveTerms,
+    Logits,
+    contrastive_terms,
+    outside_autocast,
+    single_precision,
+    terms_of_negatives,
+)
 
 DIRECTIONS = {"text": ("text",), "image": ("image",), "both": ("text", "image")}
+COLUMNS = {"text": (False,), "image": (True,), "both": (False, True)}  # whether anchors are a matrix's columns
 
 
 class CrossModalLoss(nn.Module):
@@ -54,12 +65,10 @@ class CrossModalLoss(nn.Module):
         super().__init__()
         if directions not in DIRECTIONS:
             raise ValueError(f"directions is {directions!r}, expected one of {', '.join(DIRECTIONS)}.")
-        if chunk_size is not None and chunk_size < 1:
-            raise ValueError(f"chunk_size is {chunk_size}, expected a positive number of anchors, or None.")
         self.estimator = estimator
         self.directions = directions
         self.bound_gradient = bound_gradient
-        self.chunk_size = chunk_size
+        self.chunk_size = checked_chunk_size(chunk_size)
         self.gather_distributed = gather_distributed
 
     def forward(self, similarity, logit_scale, class_probability=None, negative_similarity=None, labels=None) -> Tensor:
@@ -91,10 +100,10 @@ class CrossModalLoss(nn.Module):
             raise ValueError(f"similarity has the shape {tuple(similarity.shape)}, expected (B, B).")
         if self.gather_distributed:
             raise ValueError("similarity holds one process's samples; gather_distributed needs of_features.")
-        with torch.autocast(similarity.device.type, enabled=False):
-            scaled = single_precision(similarity)[0] * self._scalar(logit_scale)
+        with outside_autocast(similarity.device):
+            scale, floor = self._scale_and_floor(logit_scale)
             batch = Batch(class_probability, labels, negative_similarity)
-            return self._of_matrix(scaled, self._floor(logit_scale), batch)
+            return self._of_matrix(single_precision(similarity)[0] * scale, floor, batch)
 
     def of_features(
         self,
@@ -124,13 +133,13 @@ class CrossModalLoss(nn.Module):
                 f"text_features and image_features have the shapes {tuple(text_features.shape)} and "
                 f"{tuple(image_features.shape)}, expected both (B, D)."
             )
-        with torch.autocast(text_features.device.type, enabled=False):
+        with outside_autocast(text_features.device):
             text, image = single_precision(text_features, image_features)
-            scale, floor = self._scalar(logit_scale), self._floor(logit_scale)
+            scale, floor = self._scale_and_floor(logit_scale)
             batch = Batch(class_probability, labels, negative_similarity, self.gather_distributed)
             if self.chunk_size is None and not self.gather_distributed:
                 # One product for both directions; the scale multiplies what is smaller, features or logits.
-                small = len(text) < text.shape[1]
+                small = text.shape[0] < text.shape[1]
                 matrix = (text @ image.mT) * scale if small else (text * scale) @ image.mT
                 return self._of_matrix(matrix, floor, batch)
             text = text * scale
@@ -139,39 +148,26 @@ class CrossModalLoss(nn.Module):
             sides = [("text", "image").index(name) for name in DIRECTIONS[self.directions]]
             anchors = torch.stack([pair[side] for side in sides])
             keys = torch.stack([everyone[:, 1 - side].flatten(0, 1) for side in sides])
-
-            def logits(start: int, stop: int) -> Tensor:
-                return (anchors[:, start:stop] @ keys.mT)[:, None]
-
-            return contrastive_terms(
-                self.estimator,
-                (text * image).sum(-1).expand(len(sides), -1)[..., None],
-                logits,
-                floor,
-                batch,
-                rank * len(text),
-                self.chunk_size,
-            )
+            logits = Logits(anchors, keys, first=rank * len(text))
+            positive = (text * image).sum(-1).expand(len(sides), -1)[..., None]
+            return contrastive_terms(self.estimator, positive, logits, floor, batch, self.chunk_size)
 
     def _of_matrix(self, matrix: Tensor, floor: float | Tensor, batch: Batch) -> ContrastiveTerms:
         """From the (B, B) logits of all texts with all images."""
-        # The transpose is copied by itself: stacking it as a view takes four times as long.
-        views = {"text": matrix, "image": matrix.mT}
-        sides = torch.stack([views[name].contiguous() for name in DIRECTIONS[self.directions]])
-        positive = matrix.diagonal().expand(len(sides), -1)[..., None]
+        names = DIRECTIONS[self.directions]
+        if self.chunk_size is None:
+            negatives, positive = negatives_of_pairs(matrix, COLUMNS[self.directions])
+            return terms_of_negatives(self.estimator, positive, negatives, floor, batch, len(names))
+        anchors = torch.stack([matrix if name == "text" else matrix.mT.contiguous() for name in names])
+        positive = matrix.diagonal().expand(len(names), -1)[..., None]
+        return contrastive_terms(self.estimator, positive, Logits(anchors), floor, batch, self.chunk_size)
 
-        def logits(start: int, stop: int) -> Tensor:
-            return sides[:, None, start:stop]
-
-        return contrastive_terms(self.estimator, positive, logits, floor, batch, chunk_size=self.chunk_size)
-
-    @staticmethod
-    def _scalar(logit_scale: float | Tensor) -> float | Tensor:
-        return logit_scale.reshape(()) if isinstance(logit_scale, Tensor) else logit_scale
-
-    def _floor(self, logit_scale: float | Tensor) -> float | Tensor:
-        scale = self._scalar(logit_scale)
-        return -scale.detach() if isinstance(scale, Tensor) and not self.bound_gradient else -scale
+    def _scale_and_floor(self, logit_scale: float | Tensor) -> tuple[float | Tensor, float | Tensor]:
+        """The scale without dimensions, and log of the lower bound of g."""
+        if not isinstance(logit_scale, Tensor):
+            return logit_scale, -logit_scale
+        scale = logit_scale.reshape(()) if logit_scale.dim() else logit_scale
+        return scale, -scale if self.bound_gradient else -scale.detach()
 
 
 class LogitScale(nn.Module):
@@ -215,9 +211,11 @@ class SymmetricInfoNCE(nn.Module):
     Args:
         initial_logit_scale: γ at the beginning.
         maximum_logit_scale: its largest value.
+        chunk_size: as for :class:`CrossModalLoss`.
+        gather_distributed: as for :class:`CrossModalLoss`.
 
     Raises:
-        ValueError: unless 0 < initial ≤ maximum.
+        ValueError: unless 0 < initial ≤ maximum, or if the chunk size is not positive.
 
     Example:
         >>> loss = SymmetricInfoNCE(initial_logit_scale=14.0)
@@ -227,13 +225,20 @@ class SymmetricInfoNCE(nn.Module):
         ['logit_scale.log_scale']
     """
 
-    def __init__(self, initial_logit_scale: float = 1 / 0.07, maximum_logit_scale: float = 100.0):
+    def __init__(
+        self,
+        initial_logit_scale: float = 1 / 0.07,
+        maximum_logit_scale: float = 100.0,
+        *,
+        chunk_size: int | None = None,
+        gather_distributed: bool = False,
+    ):
         super().__init__()
         self.logit_scale = LogitScale(initial_logit_scale, maximum_logit_scale)
-        self.loss = CrossModalLoss(Uncorrected(), directions="both")
+        self.loss = CrossModalLoss(Uncorrected(), directions="both", chunk_size=chunk_size, gather_distributed=gather_distributed)
 
     def forward(self, u: Tensor, v: Tensor) -> Tensor:
         """The scalar loss of (B, D) embeddings of the two modalities, normalised here."""
-        with torch.autocast(u.device.type, enabled=False):
+        with outside_autocast(u.device):
             u, v = (functional.normalize(each, dim=-1) for each in single_precision(u, v))
         return self.loss.of_features(u, v, self.logit_scale()).loss

@@ -7,22 +7,13 @@ float32.
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-
-class NegativeMass(NamedTuple):
-    """What an estimator says about each anchor.
-
-    Attributes:
-        log: (A,) log(N·g).
-        at_bound: (A,) bool: the lower bound took the estimate's place, so the negatives get no gradient.
-    """
-
-    log: Tensor
-    at_bound: Tensor
+from trueneg.losses.mass import NegativeMass, debias, debiased_mean, unbounded
+from trueneg.losses.sums import log_weighted_sum
 
 
 class Estimator:
@@ -66,6 +57,15 @@ class Estimator:
         """
         raise NotImplementedError
 
+    def mean(self, positive, negatives, class_probability=None, **known: Tensor) -> Tensor:
+        """g itself, without a bound, shape (A,): the estimated mean of e^u over the true negatives.
+
+        Not in log space: where a bracket is negative, and its log NaN, this is a number below 0. Arguments as for
+        :meth:`mass`.
+        """
+        log_mass = self.mass(positive, negatives, class_probability, **known).log
+        return (log_mass - math.log(negatives.shape[-1])).exp()
+
 
 @dataclass
 class Uncorrected(Estimator):
@@ -79,7 +79,7 @@ class Uncorrected(Estimator):
     """
 
     def mass(self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None) -> NegativeMass:
-        return unbounded(negatives.logsumexp(-1))
+        return unbounded(log_weighted_sum(negatives))
 
 
 @dataclass
@@ -118,8 +118,11 @@ class Debiased(Estimator):
 
     def mass(self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None) -> NegativeMass:
         eta = given_class_probability(class_probability, self.class_probability, negatives)
-        log_sum = negatives.logsumexp(-1)
-        return debias(log_sum, positive, negatives.shape[-1], eta, floor, self.smooth_bound)
+        return debias(log_weighted_sum(negatives), positive, negatives.shape[-1], eta, floor, self.smooth_bound)
+
+    def mean(self, positive, negatives, class_probability=None, **known: Tensor) -> Tensor:
+        eta = given_class_probability(class_probability, self.class_probability, negatives)
+        return debiased_mean(log_weighted_sum(negatives), positive, negatives.shape[-1], eta)
 
 
 @dataclass
@@ -156,65 +159,11 @@ class HardNegative(Estimator):
 
     def mass(self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None) -> NegativeMass:
         eta = given_class_probability(class_probability, self.class_probability, negatives)
-        count = negatives.shape[-1]
-        log_mean_weight = (self.beta * negatives).logsumexp(-1) - math.log(count)
-        log_sum = ((1 + self.beta) * negatives).logsumexp(-1) - log_mean_weight
-        return debias(log_sum, positive, count, eta, floor, self.smooth_bound)
+        return debias(log_weighted_sum(negatives, self.beta), positive, negatives.shape[-1], eta, floor, self.smooth_bound)
 
-
-def debias(
-    log_sum: Tensor,
-    positive: Tensor,
-    count: int,
-    eta: float | Tensor,
-    floor: float | Tensor | None,
-    smooth_bound: bool,
-) -> NegativeMass:
-    """From the sum over all negatives to the mass of the true ones (the equation of :class:`Debiased`).
-
-    Args:
-        log_sum: (A,) log of the (weighted) sum over the negatives.
-        positive: (A,) or (A, M) logits.
-        count: N.
-        eta: η, a float or a tensor that broadcasts to (A,).
-        floor: log of the lower bound of g; None: no bound.
-        smooth_bound: add bound and estimate instead of taking the larger.
-    """
-    if isinstance(eta, float) and eta == 0:
-        return unbounded(log_sum)
-    # The share of the sum that the expected false negatives take; from 1 on the bracket is not positive. Its
-    # exponent is capped far above that: the gradient of an infinite exponential is NaN even where unused.
-    log_ratio = log_mean_exp(positive) - log_sum + math.log(count)
-    share = eta * log_ratio.clamp(max=math.log(torch.finfo(log_sum.dtype).max) - 1).exp()
-    log_rest = math.log1p(-eta) if isinstance(eta, float) else torch.log1p(-eta)
-    if floor is None:
-        return unbounded(log_sum + torch.log1p(-share) - log_rest)
-    negative = share >= 1
-    estimate = log_sum + torch.log1p(-share.masked_fill(negative, 0)) - log_rest
-    bound = floor + math.log(count)
-    if smooth_bound:
-        bound = torch.as_tensor(bound, dtype=estimate.dtype, device=estimate.device)
-        return NegativeMass(torch.where(negative, bound, torch.logaddexp(estimate, bound)), negative)
-    at_bound = negative | (estimate < bound)
-    if isinstance(eta, Tensor):
-        # Where η is 0 nothing was subtracted, and a sum of exponentials needs no guard: only rounding could
-        # put it below the bound, and switch the anchor off.
-        at_bound = at_bound & (eta > 0)
-    return NegativeMass(torch.where(at_bound, bound, estimate), at_bound)
-
-
-def unbounded(log_mass: Tensor) -> NegativeMass:
-    """The mass of an estimator that has no bound."""
-    return NegativeMass(log_mass, torch.zeros_like(log_mass, dtype=torch.bool))
-
-
-def log_mean_exp(positive: Tensor) -> Tensor:
-    """The log of the mean of e^p over the positives: (A,) or (A, M) → (A,)."""
-    if positive.dim() == 1:
-        return positive
-    if positive.shape[-1] == 1:
-        return positive.squeeze(-1)
-    return positive.logsumexp(-1) - math.log(positive.shape[-1])
+    def mean(self, positive, negatives, class_probability=None, **known: Tensor) -> Tensor:
+        eta = given_class_probability(class_probability, self.class_probability, negatives)
+        return debiased_mean(log_weighted_sum(negatives, self.beta), positive, negatives.shape[-1], eta)
 
 
 def checked_class_probability(value: float | Tensor | None) -> float | Tensor | None:

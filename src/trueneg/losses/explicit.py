@@ -7,7 +7,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from trueneg.losses.estimators import Estimator, NegativeMass, unbounded
+from trueneg.losses.estimators import Estimator
+from trueneg.losses.mass import NegativeMass, unbounded
 
 
 @dataclass

@@ -1,11 +1,12 @@
 """ReCo: negatives need only be orthogonal, so there is no denominator to correct."""
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from trueneg.losses.pairs import without_own
-from trueneg.losses.terms import single_precision
+from trueneg.losses.blocks import by_blocks, checked_chunk_size
+from trueneg.losses.gathering import gathered
+from trueneg.losses.pairs import negatives_of_pairs, without_own
+from trueneg.losses.terms import outside_autocast, single_precision
 
 
 class RelaxedContrastiveLoss(nn.Module):
@@ -19,9 +20,14 @@ class RelaxedContrastiveLoss(nn.Module):
     Args:
         negative_weight: λ ≥ 0.
         relaxed: whether a negative cosine costs nothing; False: c_ij² for all, the orthogonality constraint.
+        chunk_size: how many rows i are computed at a time, and again in the backward pass. None: all at once.
+        gather_distributed: let j run over the samples of all processes (``torch.distributed``); every process
+            must have the same B. The loss is the sum over this process's rows times the number of processes,
+            so that its mean over the processes, and DistributedDataParallel's mean of gradients, are those of
+            the whole batch's sums.
 
     Raises:
-        ValueError: if λ is negative or not finite.
+        ValueError: if λ is negative or not finite, or the chunk size is not positive.
 
     Example:
         >>> loss = RelaxedContrastiveLoss(negative_weight=0.6)
@@ -31,12 +37,21 @@ class RelaxedContrastiveLoss(nn.Module):
         7.2
     """
 
-    def __init__(self, negative_weight: float = 0.6, relaxed: bool = True):
+    def __init__(
+        self,
+        negative_weight: float = 0.6,
+        relaxed: bool = True,
+        *,
+        chunk_size: int | None = None,
+        gather_distributed: bool = False,
+    ):
         super().__init__()
         if not 0 <= negative_weight < float("inf"):
             raise ValueError(f"negative_weight is {negative_weight}, expected a finite number of at least 0.")
         self.negative_weight = negative_weight
         self.relaxed = relaxed
+        self.chunk_size = checked_chunk_size(chunk_size)
+        self.gather_distributed = gather_distributed
 
     def forward(self, u: Tensor, v: Tensor) -> Tensor:
         """The scalar loss.
@@ -50,11 +65,23 @@ class RelaxedContrastiveLoss(nn.Module):
         """
         if u.dim() != 2 or u.shape != v.shape:
             raise ValueError(f"u and v have the shapes {tuple(u.shape)} and {tuple(v.shape)}, expected both (B, D).")
-        with torch.autocast(u.device.type, enabled=False):
+        with outside_autocast(u.device):
             u, v = (functional.normalize(each, dim=-1, eps=1e-7) for each in single_precision(u, v))
-            cosine = u @ v.mT
-            negatives = without_own(cosine)
-            if self.relaxed:
-                negatives = negatives.clamp(min=0)
-            positive_term = (1 - cosine.diagonal()).square().sum()
-            return positive_term + self.negative_weight * negatives.square().sum()
+            if self.chunk_size is None and not self.gather_distributed:
+                negatives, positive = negatives_of_pairs(u @ v.mT, (False,))
+                return self._sum(1 - positive, self._of_negatives(negatives))
+            everyone, rank = gathered(v) if self.gather_distributed else (v[None], 0)
+            processes, first = everyone.shape[0], rank * u.shape[0]
+
+            def of_rows(start: int, cosine: Tensor) -> tuple[Tensor]:
+                return (self._of_negatives(without_own(cosine, first + start)[0]),)
+
+            rows = by_blocks(of_rows, self.chunk_size or u.shape[0], u[None], everyone.flatten(0, 1)[None])
+            return processes * self._sum(1 - (u * v).sum(-1), *rows)
+
+    def _of_negatives(self, cosine: Tensor) -> Tensor:
+        """(c, N) → (c,)."""
+        return (cosine.clamp(min=0) if self.relaxed else cosine).square().sum(-1)
+
+    def _sum(self, distance: Tensor, of_negatives: Tensor) -> Tensor:
+        return distance.square().sum() + self.negative_weight * of_negatives.sum()

@@ -1,15 +1,16 @@
 """From logits to a contrastive loss: what the two-view and the cross-modal loss have in common."""
 
-from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch.utils.checkpoint import checkpoint
 
-from trueneg.losses.estimators import Estimator, NegativeMass
+from trueneg.losses.blocks import by_blocks, product
+from trueneg.losses.estimators import Estimator
 from trueneg.losses.gathering import gathered
+from trueneg.losses.mass import NegativeMass
 from trueneg.losses.pairs import without_own
 
 
@@ -47,13 +48,28 @@ class Batch(NamedTuple):
     gather_distributed: bool = False
 
 
+class Logits(NamedTuple):
+    """The logits of S·B anchors with K kinds of all G samples, as factors or multiplied out.
+
+    Attributes:
+        anchors: (S, B, D); or the logits themselves, (S, B, K·G), where there are no keys.
+        keys: (S, K·G, D) that the anchors' inner products are with, or None.
+        kinds: K.
+        first: the place of our first sample among the G.
+    """
+
+    anchors: Tensor
+    keys: Tensor | None = None
+    kinds: int = 1
+    first: int = 0
+
+
 def contrastive_terms(
     estimator: Estimator,
     positive: Tensor,
-    logits: Callable[[int, int], Tensor],
+    logits: Logits,
     floor: float | Tensor,
     batch: Batch,
-    first: int = 0,
     chunk_size: int | None = None,
 ) -> ContrastiveTerms:
     """The loss of S·B anchors: S kinds (views, or modalities) of B samples each.
@@ -61,70 +77,104 @@ def contrastive_terms(
     Args:
         estimator: of the true-negative mass.
         positive: (S, B, M) logits.
-        logits: for samples start … stop − 1, the (S, K, stop − start, G) logits of their anchors with K kinds of
-            all G samples.
+        logits: of the anchors with all samples, their own among them.
         floor: log of the lower bound of g.
         batch: what else is known.
-        first: the place of our first sample among the G.
         chunk_size: how many anchors are computed at a time; None: all. A block's logits are computed again in
             the backward pass, so that no more than one block is held.
 
     Raises:
         ValueError: if shapes do not fit, or something is missing that the estimator needs.
     """
-    kinds, count = positive.shape[:2]
-    everyone = _checked(estimator, batch, count)
+    sides, count = positive.shape[:2]
+    anchors, keys, kinds, first = logits
+    if chunk_size is None or chunk_size >= sides * count:
+        negatives = without_own(product(anchors, keys), first, kinds).flatten(0, 1)
+        return terms_of_negatives(estimator, positive.flatten(0, 1), negatives, floor, batch, sides, kinds, first)
+    everyone = _checked(estimator, batch, count, (anchors if keys is None else keys).shape[-2] // kinds)
+    # What is a tensor goes with its anchor into a block; a number holds for all.
+    given = {"class_probability": batch.class_probability, "floor": floor}
+    tensors = {name: value.expand(sides, count) for name, value in given.items() if isinstance(value, Tensor)}
 
-    def mass(start: int, stop: int) -> tuple[Tensor, Tensor, Tensor]:
-        block = logits(start, stop)
-        if block.shape[-1] < 2:
-            raise ValueError("There is one sample in the batch, expected at least 2: it has no negatives.")
-        block = without_own(block, first + start)
-        negatives = block.transpose(1, 2).reshape(kinds * (stop - start), -1)
-        eta = batch.class_probability
-        if isinstance(eta, Tensor) and eta.dim() > 0:
-            eta = eta[start:stop].repeat(kinds)
-        known = {}
-        if estimator.needs_labels:
-            same = batch.labels[start:stop, None] == everyone[None]
-            known["same_class"] = without_own(same, first + start).repeat(kinds, block.shape[1])
-        if estimator.needs_similarity:
-            similarity = without_own(batch.negative_similarity[start:stop], first + start)
-            known["similarity"] = similarity.repeat(kinds, block.shape[1])
-        own = positive[:, start:stop].flatten(0, 1)
-        return *estimator.mass(own, negatives, eta, floor, **known), negatives
+    def mass(start: int, block: Tensor, positive: Tensor, *values: Tensor) -> NegativeMass:
+        negatives = without_own(block, first + start, kinds).flatten(0, 1)
+        known = given | {name: value.flatten() for name, value in zip(tensors, values, strict=True)}
+        known |= _known(estimator, batch, everyone, slice(start, start + block.shape[1]), sides, kinds, first + start)
+        return estimator.mass(positive.flatten(0, 1), negatives, **known)
 
-    if chunk_size is None or chunk_size >= kinds * count:
-        log_mass, at_bound, negatives = mass(0, count)
+    size = max(1, chunk_size // sides)
+    blocks = NegativeMass(*by_blocks(mass, size, anchors, keys, positive, *tensors.values()))
+    return _terms(positive.flatten(0, 1), None, blocks)
+
+
+def terms_of_negatives(
+    estimator: Estimator,
+    positive: Tensor,
+    negatives: Tensor,
+    floor: float | Tensor,
+    batch: Batch,
+    sides: int,
+    kinds: int = 1,
+    first: int = 0,
+) -> ContrastiveTerms:
+    """The loss of S·B anchors that are all there; arguments as for :func:`contrastive_terms`, but for these.
+
+    Args:
+        positive: (S·B, M) logits, or (S·B,).
+        negatives: (S·B, N) logits.
+        sides: S.
+        kinds: K, of which the N negatives are.
+        first: the place of our first sample among those of all processes.
+    """
+    count = positive.shape[0] // sides
+    eta, everyone = batch.class_probability, _checked(estimator, batch, count, negatives.shape[-1] // kinds + 1)
+    if isinstance(eta, Tensor) and eta.dim() > 0:
+        eta = eta.repeat(sides)
+    known = _known(estimator, batch, everyone, slice(count), sides, kinds, first)
+    return _terms(positive, negatives, estimator.mass(positive, negatives, eta, floor, **known))
+
+
+def _terms(positive: Tensor, negatives: Tensor | None, mass: NegativeMass) -> ContrastiveTerms:
+    if positive.dim() == 1:
+        own, positive = positive, positive[:, None]
     else:
-        (log_mass, at_bound), negatives = _by_blocks(mass, kinds, count, max(1, chunk_size // kinds)), None
-    loss = functional.softplus(log_mass - positive[..., 0].flatten()).mean()
-    return ContrastiveTerms(loss, positive.flatten(0, 1), negatives, log_mass, at_bound)
+        own = positive[:, 0]
+    loss = functional.softplus(mass.log - own).mean()
+    return ContrastiveTerms(loss, positive, negatives, mass.log, mass.at_bound)
+
+
+def _known(
+    estimator: Estimator, batch: Batch, everyone: Tensor | None, rows: slice, sides: int, kinds: int, first: int
+) -> dict[str, Tensor]:
+    """What the estimator needs to know of the negatives of some samples, the first of which is ``first`` of all."""
+    known = {}
+    if estimator.needs_labels:
+        known["same_class"] = batch.labels[rows, None] == everyone
+    if estimator.needs_similarity:
+        known["similarity"] = batch.negative_similarity[rows]
+    return {name: without_own(value[None], first)[0].repeat(sides, kinds) for name, value in known.items()}
+
+
+def outside_autocast(device: torch.device) -> AbstractContextManager:
+    """Where nothing is computed in half precision; entering torch's own region costs as much as several operations."""
+    return torch.autocast(device.type, enabled=False) if torch.is_autocast_enabled(device.type) else nullcontext()
 
 
 def single_precision(*tensors: Tensor) -> list[Tensor]:
     """The tensors in one floating type: float32, or float64 where one is; autocast's halves lose too much."""
-    dtype = torch.float32
-    for tensor in tensors:
-        dtype = torch.promote_types(dtype, tensor.dtype)
+    dtype = torch.float64 if any(tensor.dtype == torch.float64 for tensor in tensors) else torch.float32
     return [tensor.to(dtype) for tensor in tensors]
 
 
-def _by_blocks(mass, kinds: int, count: int, size: int) -> NegativeMass:
-    def block(start: int, stop: int) -> list[Tensor]:
-        return [values.unflatten(0, (kinds, stop - start)) for values in mass(start, stop)[:2]]
-
-    blocks = [checkpoint(block, start, min(start + size, count), use_reentrant=False) for start in range(0, count, size)]
-    return NegativeMass(*(torch.cat(values, dim=1).flatten() for values in zip(*blocks, strict=True)))
-
-
-def _checked(estimator: Estimator, batch: Batch, count: int) -> Tensor | None:
+def _checked(estimator: Estimator, batch: Batch, count: int, samples: int) -> Tensor | None:
     """The labels of the samples of all processes, if the estimator needs labels; the shapes of all that is given."""
+    if samples < 2:
+        raise ValueError("There is one sample in the batch, expected at least 2: it has no negatives.")
     name, eta = type(estimator).__name__, batch.class_probability
     if isinstance(eta, Tensor) and eta.dim() > 0 and eta.shape != (count,):
         raise ValueError(f"class_probability has the shape {tuple(eta.shape)}, expected one value per sample: ({count},).")
-    if estimator.needs_similarity and (batch.negative_similarity is None or len(batch.negative_similarity) != count):
-        raise ValueError(f"{name} needs negative_similarity: a tensor with one row for each of {count} samples.")
+    if estimator.needs_similarity and (batch.negative_similarity is None or batch.negative_similarity.shape != (count, samples)):
+        raise ValueError(f"{name} needs negative_similarity of our samples with all: a tensor of shape ({count}, {samples}).")
     if not estimator.needs_labels:
         return None
     if batch.labels is None or batch.labels.shape != (count,):

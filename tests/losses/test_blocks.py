@@ -1,0 +1,57 @@
+"""What a loss by blocks promises beside its value: whose gradients it knows, and that its passes agree."""
+
+import pytest
+import torch
+
+from tests.losses.test_contrastive import draw
+from trueneg.losses import ContrastiveLoss, CrossModalLoss, Debiased, RelaxedContrastiveLoss, SymmetricInfoNCE
+
+
+def test_an_estimators_own_tensor_that_would_lose_its_gradient_is_refused():
+    z1, z2, _ = draw(1, 7, 5)
+    eta = torch.tensor(0.1, dtype=torch.float64, requires_grad=True)
+    with pytest.raises(ValueError, match="own that requires a gradient"):
+        ContrastiveLoss(Debiased(eta), chunk_size=4)(z1, z2)
+    own = torch.autograd.grad(ContrastiveLoss(Debiased(eta))(z1, z2), eta)
+    given = torch.autograd.grad(ContrastiveLoss(Debiased(), chunk_size=4)(z1, z2, class_probability=eta), eta)
+    torch.testing.assert_close(own, given)
+
+
+def test_a_bound_that_carries_a_gradient_carries_it_by_blocks_too():
+    text, image, _ = draw(2, 7, 5)
+    scale = torch.tensor(9.0, dtype=torch.float64, requires_grad=True)
+    for smooth in (False, True):
+        gradients = []
+        for chunk_size in (None, 3):
+            loss = CrossModalLoss(Debiased(0.3, smooth), bound_gradient=True, chunk_size=chunk_size)
+            terms = loss.of_features(0.5 * text, 0.5 * image, scale)
+            gradients.append(torch.autograd.grad(terms.loss, [text, image, scale]))
+            assert bool(terms.at_bound.any())
+        torch.testing.assert_close(*gradients)
+
+
+def test_a_backward_pass_inside_an_autocast_region_stays_in_float32():
+    z1, z2, _ = draw(3, 16, 8, torch.float32)
+    loss = ContrastiveLoss(Debiased(0.1), temperature=0.05, chunk_size=8)
+    outside = torch.autograd.grad(loss(z1, z2), z1)
+    with torch.autocast("cpu", torch.bfloat16):
+        inside = torch.autograd.grad(loss(z1, z2), z1)
+    assert torch.equal(*inside, *outside)
+
+
+def test_what_needs_no_gradient_gets_none():
+    z1, z2, _ = draw(4, 9, 5)
+    loss = ContrastiveLoss(Debiased(0.1), chunk_size=5)
+    expected = torch.autograd.grad(loss(z1, z2), z1)
+    torch.testing.assert_close(torch.autograd.grad(loss(z1, z2.detach()), z1), expected)
+    assert not loss(z1.detach(), z2.detach()).requires_grad
+
+
+@pytest.mark.parametrize("chunk_size", [1, 3, 7, 50])
+@pytest.mark.parametrize("make", [RelaxedContrastiveLoss, SymmetricInfoNCE])
+def test_losses_without_an_estimator_do_not_depend_on_the_blocks(make, chunk_size):
+    u, v, _ = draw(5, 7, 5)
+    whole, blocks = make()(u, v), make(chunk_size=chunk_size)(u, v)
+    torch.testing.assert_close(blocks, whole, rtol=1e-12, atol=1e-12)
+    found = torch.autograd.grad(blocks, [u, v])
+    torch.testing.assert_close(found, torch.autograd.grad(whole, [u, v]), rtol=1e-12, atol=1e-12)
