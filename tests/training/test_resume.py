@@ -1,5 +1,6 @@
 """KilledError and resumed equals uninterrupted, bit for bit, wherever it is interrupted."""
 
+import doctest
 import random
 
 import pytest
@@ -12,6 +13,7 @@ from trueneg.datasets.catalogue import load_source
 from trueneg.study.reading import load_configuration
 from trueneg.study.runs import runs_of
 from trueneg.study.store import RunStore
+from trueneg.training import parts
 from trueneg.training.checkpoint import Checkpoint
 
 WHOLE = 11  # updates in an epoch of the digits
@@ -206,3 +208,9 @@ def test_a_training_killed_at_any_of_twenty_moments_ends_with_the_same_model(ref
     draw = random.Random(moment)
     job = killed_then_finished(reference, tmp_path, draw, moments=draw.randint(1, 3))
     assert job.model == reference.model
+
+
+def test_the_examples_of_the_parts_of_a_training_hold():
+    result = doctest.testmod(parts)
+    assert result.attempted
+    assert not result.failed

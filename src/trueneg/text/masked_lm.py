@@ -17,6 +17,7 @@ from trueneg.randomness import seed_for
 from trueneg.text.pseudo_likelihood import score
 from trueneg.text.scorers import only_states_at
 from trueneg.text.tokenizing import train_tokenizer
+from trueneg.training.parts import by_part, load_moments, moments_of, named_tensors
 
 POOL = 20  # batches that are sorted by length together, so that little is padded
 
@@ -147,10 +148,7 @@ class MaskedLMTraining:
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Where the training stands: tensors and plain values; between two updates or two epochs."""
-        tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
-        tensors |= {f"best.{name}": value for name, value in self._best_weights.items()}
-        for index, moments in self.optimizer.state_dict()["state"].items():
-            tensors |= {f"optimizer.{index}.{name}": value for name, value in moments.items()}
+        tensors = named_tensors(model=self.model.state_dict(), best=self._best_weights, optimizer=moments_of(self.optimizer))
         plain = ("epoch", "update", "epochs", "best", "_waited", "_loss", "_words")
         # Cloned: the head's weights may be the embedding's, and a file of tensors holds each once.
         return {name: value.detach().cpu().clone().contiguous() for name, value in tensors.items()}, {
@@ -159,17 +157,9 @@ class MaskedLMTraining:
 
     def load_state(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
         """Continue from :meth:`state`, in a training that was made with the same arguments."""
-        parts: dict[str, dict[str, Tensor]] = {"model": {}, "best": {}, "optimizer": {}}
-        for name, value in tensors.items():
-            part, rest = name.split(".", 1)
-            parts[part][rest] = value
-        self.model.load_state_dict(parts["model"])
-        self._best_weights = parts["best"]
-        moments: dict[int, dict[str, Tensor]] = {}
-        for name, value in parts["optimizer"].items():
-            index, moment = name.split(".")
-            moments.setdefault(int(index), {})[moment] = value
-        self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": moments})
+        model, self._best_weights, moments = by_part(tensors, "model", "best", "optimizer")
+        self.model.load_state_dict(model)
+        load_moments(self.optimizer, moments)
         for name, value in values.items():
             setattr(self, name, value)
 

@@ -23,6 +23,7 @@ from trueneg.training.image_text_objectives import ImageTextObjective
 from trueneg.training.masked_words import MaskedWordHead, masked_positions, masked_word_loss
 from trueneg.training.pair_data import PairData, Pairs, channel_statistics
 from trueneg.training.pair_monitors import PairMonitors
+from trueneg.training.parts import by_part, load_moments, moments_of, named_tensors
 from trueneg.training.schedules import learning_rate_factor
 from trueneg.training.sentence_tokens import SentenceTokens
 
@@ -154,33 +155,19 @@ class ImageText:
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Where the run stands: tensors (on the CPU, contiguous) and plain values; between two updates or two epochs."""
-        tensors = {f"network.{name}": value for name, value in self.network.state_dict().items()}
-        for index, moments in self.optimizer.state_dict()["state"].items():
-            tensors |= {f"optimizer.{index}.{name}": value for name, value in moments.items()}
-        tensors |= {f"monitors.{name}": value for name, value in self.monitors.state_dict().items()}
+        tensors = named_tensors(
+            network=self.network.state_dict(), optimizer=moments_of(self.optimizer), monitors=self.monitors.state_dict()
+        )
         rate = self.optimizer.param_groups[0]["lr"]
         values = {"epoch": self.epoch, "update": self.update, "seconds": self.seconds, "learning_rate": rate}
         return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}, values
 
     def load_state(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
         """Continue from :meth:`state`, in a run that was made with the same arguments."""
-        parts: dict[str, dict[str, Tensor]] = {"network": {}, "optimizer": {}, "monitors": {}}
-        for name, value in tensors.items():
-            part, rest = name.split(".", 1)
-            parts[part][rest] = value
-        self.network.load_state_dict(parts["network"])
-        self.monitors.load_state_dict(parts["monitors"])
-        parameters = [parameter.detach() for group in self.optimizer.param_groups for parameter in group["params"]]
-        moments: dict[int, dict[str, Tensor]] = {}
-        for name, value in parts["optimizer"].items():
-            index, moment = name.split(".")
-            like = parameters[int(index)]
-            # Laid out in memory as its parameter is (channels last), as the optimiser itself would make it.
-            laid_out = torch.empty_like(like).copy_(value) if value.shape == like.shape else value
-            moments.setdefault(int(index), {})[moment] = laid_out
-        self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": moments})
-        for group in self.optimizer.param_groups:
-            group["lr"] = values["learning_rate"]
+        network, moments, monitors = by_part(tensors, "network", "optimizer", "monitors")
+        self.network.load_state_dict(network)
+        self.monitors.load_state_dict(monitors)
+        load_moments(self.optimizer, moments, values["learning_rate"])
         self.epoch, self.update, self.seconds = values["epoch"], values["update"], values["seconds"]
 
     def _step(self, update: int, pairs: Pairs, parameters: Tensor, numbers: Tensor) -> None:
