@@ -26,7 +26,7 @@ class Bayesian(Estimator):
     * ``form="paper"``: F is the empirical distribution function of the anchor's N negatives, ties counted.
     * ``form="consistent"``: that function is the one of the mixture of true and false negatives, while
       equation 2 asks for the F that both are made from: F is first recovered from it
-      (:func:`recovered_distribution`). The only form without a bias as N grows.
+      (:func:`recovered_distribution`). At β = 0 its bias vanishes as N grows.
     * ``form="released"``: the authors' public code: with F recovered as above, φ₁ = 2(1−F), φ₂ = 2F, weights
       ω = x_htn/(τ⁻x_tn + τ⁺x_fn), where x_tn = αφ₁ + (1−α)φ₂, x_fn = (1−α)φ₁ + αφ₂ and
       x_htn = (α(1−β)φ₁ + (1−α)βφ₂) / (α(1−β) + (1−α)β); here β mixes, and lies in [0.5, 1].

@@ -15,7 +15,7 @@ from trueneg.study.likelihood_study import LikelihoodStudy
 from trueneg.study.runs import SECTIONS, corpora, datasets, evaluation_settings, objectives, swept, written
 from trueneg.study.settings import models_within
 
-RESERVED_NAMES = ("runs", "sources", "logs", "timings")  # folders beside the studies' under results/
+RESERVED_NAMES = ("runs", "sources", "language_models", "logs", "timings")  # folders beside the studies' under results/
 
 
 def load_configuration(raw: Mapping[str, Any], where: str) -> Configuration:
