@@ -96,6 +96,6 @@ def _answer(summary: pd.DataFrame) -> str:
     chosen = summary[(summary["corpus"] == summary["corpus"].iloc[0]) & (summary["sentences"] == "findings only")]
     listed = "; ".join(
         f"{row['scorer']} {row['spearman']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}]" for _, row in chosen.iterrows()
-    )
+    ).replace("-0", "−0")
     what = "Rank correlation of likelihood and class probability, sentences that affirm a finding"
     return f"{what}: {listed} (95 % intervals over classes)."
