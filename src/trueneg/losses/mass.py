@@ -58,7 +58,9 @@ class _Debias(torch.autograd.Function):
         ratio = log_positive - log_sum
         if isinstance(eta, Tensor):  # e^ratio times an η of 0 is to be 0
             ratio = ratio.clamp_(max=math.log(torch.finfo(ratio.dtype).max) - 1)
-        factor = ratio.exp_().mul_(-count * eta / (1 - eta)).add_(1 / (1 - eta))  # times S: the bracket
+            factor = ratio.exp_().mul_(-count * eta).add_(1).div_(1 - eta)  # times S: the bracket
+        else:
+            factor = torch.rsub(ratio.exp_(), 1 / (1 - eta), alpha=count * eta / (1 - eta))
         if floor is None:
             mass = factor.log_().add_(log_sum)
             at_bound = torch.zeros_like(mass, dtype=torch.bool)
@@ -74,25 +76,26 @@ class _Debias(torch.autograd.Function):
         ctx.mark_non_differentiable(at_bound)
         tensors = (each if isinstance(each, Tensor) else None for each in (eta, floor))
         ctx.save_for_backward(log_sum, log_positive, mass, at_bound, *tensors)
-        ctx.eta, ctx.count, ctx.smooth = eta, count, smooth
+        ctx.eta, ctx.floor, ctx.count, ctx.smooth = eta, floor, count, smooth and floor is not None
         return mass, at_bound
 
     @staticmethod
     def backward(ctx, gradient: Tensor, _):
-        # The slopes of log N·g over log S, p, η and b, for N·g = (S − Nη e^p) / (1 − η), with + N e^b if smooth.
+        # The slopes of log N·g over log S, p, η and b, for N·g = (S − Nη e^p) / (1 − η), with + N e^b if smooth:
+        # those over log S, p and b sum to 1, as a number added to all three is added to log N·g.
         log_sum, log_positive, mass, at_bound, eta, floor = ctx.saved_tensors
         eta, count = ctx.eta if eta is None else eta, ctx.count
-        mass = mass.masked_fill(at_bound, math.inf)  # leaves nothing but the bound's
-        scaled = gradient / (1 - eta)
-        of_sum = scaled * (log_sum - mass).exp()
-        of_one = scaled * (log_positive - mass).exp()  # if one more negative were false
+        of_estimate = gradient.masked_fill(at_bound, 0)
+        if ctx.smooth:
+            of_estimate = of_estimate * (1 - ((ctx.floor if floor is None else floor) + math.log(count) - mass).exp())
+        of_sum = gradient * (log_sum - mass).masked_fill(at_bound, -math.inf).exp() / (1 - eta)
         of_eta = of_floor = None
         if ctx.needs_input_grad[2]:
+            of_one = gradient * (log_positive - mass).masked_fill(at_bound, -math.inf).exp() / (1 - eta)
             of_eta = ((of_sum - count * of_one) / (1 - eta)).sum_to_size(eta.shape)
         if ctx.needs_input_grad[3]:
-            of_bound = (floor + math.log(count) - mass).exp() if ctx.smooth else 0
-            of_floor = (gradient * (at_bound + of_bound)).sum_to_size(floor.shape)
-        return of_sum, -count * eta * of_one, of_eta, of_floor, None, None
+            of_floor = (gradient - of_estimate).sum_to_size(floor.shape)
+        return of_sum, of_estimate - of_sum, of_eta, of_floor, None, None
 
 
 def debiased_mean(log_sum: Tensor, positive: Tensor, count: int, eta: float | Tensor) -> Tensor:
