@@ -14,9 +14,7 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +27,7 @@ from trueneg.datasets.phantom_classes import FINDINGS, PhantomClass, phantom_cla
 from trueneg.datasets.phantom_findings import Effect, finding_effect
 from trueneg.errors import UserError
 from trueneg.files import written_whole
+from trueneg.processes import process_pool
 from trueneg.randomness import seed_for
 from trueneg.text import privacy
 
@@ -231,8 +230,7 @@ def _draw_all(
     with ExitStack() as stack:
         mapped = map
         if processes > 1 and len(tasks) > 1:
-            # Spawned, not forked: the process may hold threads (torch's, the one that watches Snakemake).
-            mapped = stack.enter_context(ProcessPoolExecutor(processes, mp_context=get_context("spawn"))).map
+            mapped = stack.enter_context(process_pool(processes)).map
         bar = stack.enter_context(
             tqdm(total=len(reports), desc="radiographs", unit=" images", disable=not sys.stderr.isatty(), leave=False)
         )

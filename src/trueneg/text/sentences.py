@@ -6,15 +6,14 @@ import logging
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from importlib.metadata import version
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from tqdm import tqdm
 
+from trueneg.processes import process_pool
 from trueneg.text import privacy, sections
 from trueneg.text.chunks import Chunks, text_key
 from trueneg.text.reports import USED
@@ -110,8 +109,7 @@ def _split_all(texts: Sequence[str], processes: int) -> Iterator[tuple[str, list
     if processes == 1 or len(texts) <= TEXTS_PER_TASK:
         yield from ((text, split_sentences(text)) for text in bar(texts))
         return
-    # Spawned, not forked: the process may hold threads (torch's, the one that watches Snakemake).
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+    with process_pool(processes) as pool:
         yield from zip(texts, bar(pool.map(split_sentences, texts, chunksize=TEXTS_PER_TASK)), strict=True)
 
 
