@@ -10,12 +10,15 @@ import torch
 from safetensors.torch import save_file
 from sklearn.metrics import roc_auc_score
 from torch.nn import functional
+from torchvision.ops import roi_align
 
 from tests.textures import FINDINGS, LSE_NL, SIZE, TEXTURES, settings_of, texture_boxes, texture_source
 from trueneg.datasets.pair_splits import split_pairs, write_pair_subsets
 from trueneg.datasets.pairs import write_pairs
 from trueneg.errors import UserError
-from trueneg.evaluation.image_text import evaluate_image_text_runs, image_text_rows
+from trueneg.evaluation.fine_tuning import fine_tuned_scores
+from trueneg.evaluation.image_text import image_text_rows
+from trueneg.evaluation.image_text_runs import evaluate_image_text_runs
 from trueneg.files import file_checksum
 from trueneg.study.store import RunStore
 from trueneg.training.image_text import ImageText
@@ -27,7 +30,17 @@ EVALUATION = {
     "retrieval": {"ks": [1, 3]},
     "grounding": {"smoothing": 0.0},
     "linear_probe": {"fractions": [0.5, 1.0], "epochs": 30},
+    "region_retrieval": {"ks": [1, 3]},
+    "precision": {"ks": [1, 3]},
+    "fine_tuning": {"fractions": [0.5, 1.0], "epochs": 2, "batch_size": 16, "learning_rate": 1e-3, "weight_decay": 1e-6},
+    "augmented_linear_probe": {"fractions": [1.0], "epochs": 2, "batch_size": 16, "learning_rate": 0.01, "weight_decay": 0.0},
     "threads": 1,
+}
+OPTIONAL = {
+    "region_retrieval": "region retrieval",
+    "precision": "precision",
+    "fine_tuning": "fine-tuning",
+    "augmented_linear_probe": "augmented linear probe",
 }
 RUN = settings_of(similarity=LSE_NL, training={"epochs": 2}, augmentation={"crop": 0.75})
 
@@ -88,9 +101,18 @@ def test_rows_are_tidy_and_every_task_is_measured_on_both_splits(rows):
     assert list(rows.columns) == ["split", "task", "setting", "metric", "value"]
     assert not rows.duplicated(["split", "task", "setting", "metric"]).any()
     assert np.isfinite(rows["value"]).all()
-    tasks = {"zero-shot", "retrieval sentence", "retrieval report", "grounding", "linear probe"}
+    tasks = {"zero-shot", "retrieval sentence", "retrieval report", "grounding", "linear probe", *OPTIONAL.values()}
     assert all(set(own["task"]) == tasks for _, own in rows.groupby("split"))
     assert set(rows["split"]) == {"validation", "test"}
+
+
+@pytest.mark.parametrize("absent", list(OPTIONAL))
+def test_what_is_absent_or_none_is_not_measured_and_changes_nothing_else(rows, networks, source, subset, absent):
+    others = {name: None for name in OPTIONAL if name != absent}
+    settings = {name: section for name, section in (EVALUATION | others).items() if name != absent}
+    found = pd.DataFrame(image_text_rows(networks, source, subset, settings, device=CPU, boxes=texture_boxes(source)))
+    kept = rows[~rows["task"].isin(OPTIONAL.values())].reset_index(drop=True)
+    pd.testing.assert_frame_equal(found, kept)
 
 
 def test_zero_shot_areas_are_scikit_learns_of_prompts_scored_one_by_one(rows, networks, source, subset):
@@ -186,6 +208,74 @@ def test_boxes_that_the_crop_cuts_away_are_left_out(networks, source, subset):
     assert value(found, "grounding", "phrases") == kept
 
 
+def test_regions_are_found_by_torchvisions_roi_align_of_each_image_alone(rows, networks, source, subset):
+    """A report's two images are two phrases; every half image is a box, of which the central crop keeps 12 × 24 pixels."""
+    texts, regions, classes = [], [], []
+    for image in subset.test:
+        own = source.sentences[
+            (source.sentences["report"] == source.reports[image]) & (source.sentences["class"] < len(FINDINGS))
+        ].sort_values("index")
+        pixels = networks.augmentation.normalise(torch.from_numpy(source.images[image][None]))
+        for sentence, number in zip(own["sentence"], own["class"], strict=True):
+            tokens = networks.tokenizer([sentence], return_tensors="pt")
+            x0, x1 = (0.0, 12.0) if number % 2 == 0 else (12.0, 24.0)
+            with torch.no_grad():
+                grid = networks.model.embed_images(pixels, regions=True).regions
+                box = [torch.tensor([[x0, 0.0, x1, 24.0]])]
+                cells = roi_align(grid, box, 7, spatial_scale=grid.shape[-1] / 24, sampling_ratio=2, aligned=True)
+                texts.append(networks.model.embed_texts(tokens["input_ids"], tokens["attention_mask"])[0])
+            regions.append(cells.mean((0, 2, 3)))
+            classes.append(number)
+    scores = (functional.normalize(torch.stack(texts), dim=1) @ functional.normalize(torch.stack(regions), dim=1).T).numpy()
+    classes = np.array(classes)
+    for direction, table in (("text to image", scores), ("image to text", scores.T)):
+        ranks = [1 + (table[q][classes != number] > table[q][classes == number].max()).sum() for q, number in enumerate(classes)]
+        for k in (1, 3):
+            found = value(rows, "region retrieval", f"{direction} R@{k}", "relevant=truth")
+            assert found == pytest.approx(np.mean(np.array(ranks) <= k), abs=1.5 / len(classes))
+    lucky, unlucky = (value(rows, "region retrieval", "MedR", f"relevant=pair{ties}") for ties in (", ties=for", ""))
+    assert lucky < unlucky  # equal sentences tie
+
+
+def test_precision_is_that_of_single_label_images_and_positive_prompts(rows, networks, source, subset):
+    labels, patients = source.labels[subset.test], source.patients[subset.test]
+    alone = [image for image in range(len(labels)) if labels[image].sum() == 1]
+    own = labels[alone].argmax(1)
+    kept = [image for image, label in zip(alone, own, strict=True) if len({*patients[alone][own == label]}) > 1]
+    own = labels[kept].argmax(1)
+    texts = [pair["positive"] for pair in EVALUATION["zero_shot"]["prompts"].values()]
+    scores = slow_scores(networks, source, subset.test[kept], texts)
+    shares = [(own[scores[label].argsort()[-3:]] == label).mean() for label in np.unique(own)]
+    assert value(rows, "precision", "Prec@3", "text to image") == pytest.approx(np.mean(shares))
+    pooled = []
+    for image in subset.test[kept]:
+        with torch.no_grad():
+            pixels = networks.augmentation.normalise(torch.from_numpy(source.images[image][None]))
+            pooled.append(functional.normalize(networks.model.embed_images(pixels).pooled, dim=1)[0])
+    near = (torch.stack(pooled) @ torch.stack(pooled).T).numpy()
+    near[patients[kept][:, None] == patients[kept]] = -2
+    hits = own[near.argmax(1)] == own
+    assert value(rows, "precision", "Prec@1", "image to image") == pytest.approx(
+        np.mean([hits[own == label].mean() for label in np.unique(own)])
+    )
+    both = [value(rows, "precision", f"Prec@{k}", f"{query} to image") for k in (1, 3) for query in ("image", "text")]
+    assert value(rows, "precision", "Prec") == pytest.approx(np.mean(both))
+
+
+@pytest.mark.parametrize("section", ["fine_tuning", "augmented_linear_probe"])
+def test_classifiers_trained_on_augmented_images_are_measured_on_both_splits(rows, networks, source, subset, section):
+    options = EVALUATION[section] | {"frozen": section != "fine_tuning", "seed": 0, "device": CPU}
+    parts = [subset.validation, subset.test]
+    found = fine_tuned_scores(networks, source, subset.train, source.labels[subset.train], parts, **options)
+    assert list(found) == EVALUATION[section]["fractions"]
+    for fraction, scores in found.items():
+        for split, part, own in zip(("validation", "test"), parts, scores, strict=True):
+            areas = [roc_auc_score(source.labels[part, place], own[:, place]) for place in range(len(TEXTURES))]
+            for name, area in [*zip(TEXTURES, areas, strict=True), ("", np.mean(areas))]:
+                setting, metric = f"fraction={fraction:g}", f"AUC {name}".strip()
+                assert value(rows, OPTIONAL[section], metric, setting, split) == pytest.approx(area)
+
+
 def test_features_are_those_before_the_projection_and_the_probe_learns_from_them(rows, networks, source, subset):
     from trueneg.evaluation.multilabel_probe import linear_evaluation
 
@@ -220,7 +310,8 @@ def test_a_label_that_a_split_lacks_is_left_out_and_the_log_says_so(networks, so
     test = found[found["split"] == "test"]
     assert f"AUC {TEXTURES[0]}" not in set(test["metric"])
     assert f"AUC {TEXTURES[1]}" in set(test["metric"])
-    assert "grounding" not in set(test["task"])
+    assert {"grounding", "region retrieval"}.isdisjoint(test["task"])
+    assert f"AUC {TEXTURES[0]}" in set(found["metric"][(found["split"] == "validation") & (found["task"] == "fine-tuning")])
     assert f"for want of positive or negative images among {len(subset.test)}: {TEXTURES[0]}" in caplog.text
 
 
@@ -237,8 +328,10 @@ def test_a_manifests_runs_are_measured_into_one_table(rows, model, source, subse
     store = RunStore(tmp_path / "runs")
     store.folder("abc").mkdir(parents=True)
     (store.folder("abc") / RunStore.MODEL).write_bytes(model.read_bytes())
-    (store.folder("abc") / RunStore.RECORD).write_text(json.dumps({"settings": RUN}))
-    listed = {"runs": [{"seed": 0, "id": "abc", "checksum": file_checksum(model)}]}
+    (store.folder("abc") / RunStore.RECORD).write_text(json.dumps({"settings": RUN, "study": "other"}))
+    pd.DataFrame({"epoch": [1, 2], "loss": [3.0, 2.0]}).to_parquet(store.folder("abc") / RunStore.CURVES)
+    names = {"study": "tiny", "dataset": "textures", "objective": "CL"}
+    listed = {**names, "runs": [{"seed": 0, "id": "abc", "checksum": file_checksum(model)}]}
     (tmp_path / "manifest.json").write_text(json.dumps(listed))
     write_pairs(source, tmp_path / "pairs.npz")
     write_pair_subsets([subset], tmp_path / "subsets.parquet")
@@ -249,11 +342,19 @@ def test_a_manifests_runs_are_measured_into_one_table(rows, model, source, subse
         manifest=tmp_path / "manifest.json",
         store=store.path,
         settings=EVALUATION,
-        names={"study": "tiny", "dataset": "textures", "objective": "CL"},
         device="cpu",
         rows=tmp_path / "rows.parquet",
+        curves=tmp_path / "curves.parquet",
+        runs=tmp_path / "runs.json",
         boxes=tmp_path / "boxes.parquet",
     )
     written = pd.read_parquet(tmp_path / "rows.parquet")
     assert list(written.columns) == ["study", "dataset", "objective", "seed", "split", "task", "setting", "metric", "value"]
     pd.testing.assert_frame_equal(written[rows.columns], rows)
+    curves = pd.read_parquet(tmp_path / "curves.parquet")
+    assert curves[["study", "objective", "seed", "epoch", "loss"]].values.tolist() == [
+        ["tiny", "CL", 0, 1, 3.0],
+        ["tiny", "CL", 0, 2, 2.0],
+    ]
+    (record,) = json.loads((tmp_path / "runs.json").read_text())
+    assert record == {"settings": RUN} | names

@@ -2,80 +2,31 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 
-from trueneg.datasets.pair_splits import PairSubset, read_pair_subsets, refuse_leakage
-from trueneg.datasets.pairs import PairSource, read_pairs
+from trueneg.datasets.pair_splits import PairSubset, refuse_leakage
+from trueneg.datasets.pairs import PairSource
 from trueneg.errors import UserError
-from trueneg.evaluation.grounding import (
-    ResizeAndCrop,
-    box_masks,
-    contrast_to_noise_ratio,
-    intersection_over_union,
-    mean_by_category,
-    upsample,
-)
+from trueneg.evaluation.boxed_phrases import boxed_phrases, phrase_grounding
+from trueneg.evaluation.fine_tuning import fine_tuned_scores
+from trueneg.evaluation.grounding import ResizeAndCrop
 from trueneg.evaluation.multilabel_probe import linear_evaluation
 from trueneg.evaluation.pair_features import EmbeddedImages, embed_images, embed_texts, similarities
+from trueneg.evaluation.precision_at_k import retrieval_precisions
+from trueneg.evaluation.region_retrieval import phrase_region_scores, region_retrieval
 from trueneg.evaluation.retrieval import retrieval_both_ways
-from trueneg.evaluation.zero_shot import PROMPTS, PromptPair, zero_shot_metrics
-from trueneg.files import written_whole
-from trueneg.study.store import RunStore, read_manifest
-from trueneg.training.devices import leased_device
-from trueneg.training.image_text_networks import Networks, read_networks
+from trueneg.evaluation.zero_shot import PROMPTS, PromptPair, areas_by_class, zero_shot_metrics
+from trueneg.training.image_text_networks import Networks
 
 log = logging.getLogger(__name__)
 
 SPLITS = ("validation", "test")
-SMALLEST_BOX = 0.25  # share of a box's area that the central crop must hold
-
-
-def evaluate_image_text_runs(
-    *,
-    source: str | Path,
-    subsets: str | Path,
-    manifest: str | Path,
-    store: str | Path,
-    settings: Mapping[str, Any],
-    names: Mapping[str, str],
-    device: str,
-    rows: str | Path,
-    boxes: str | Path | None = None,
-) -> None:
-    """Measure the runs that a manifest lists.
-
-    Args:
-        source: images and sentences (npz, with its parquet file beside it).
-        subsets: the seeds' subsets (parquet).
-        manifest: which runs (JSON).
-        store: the run store's folder.
-        settings: as for :func:`image_text_rows`, and ``threads``.
-        names: ``study``, ``dataset`` and ``objective`` of the rows.
-        device: as ``training.device``.
-        rows: parquet file to write: study, dataset, objective, seed, split, task, setting, metric, value.
-        boxes: parquet file of boxes, for grounding; None: no grounding.
-
-    Raises:
-        UserError: if a run, the source or the subsets are missing or do not belong together.
-    """
-    torch.set_num_threads(settings["threads"])
-    pairs, listed = read_pairs(source), read_manifest(manifest, RunStore(store))
-    by_seed = read_pair_subsets(subsets)
-    table = None if boxes is None else pd.read_parquet(boxes)
-    measured: list[dict[str, Any]] = []
-    with leased_device(device) as leased:
-        for run in listed:
-            networks = read_networks(run["model"], RunStore(store).record(run["id"])["settings"])
-            found = image_text_rows(networks, pairs, by_seed[run["seed"]], settings, device=leased, boxes=table)
-            measured += [{**names, "seed": run["seed"], **row} for row in found]
-            log.info("seed %d: %d measurements", run["seed"], len(measured))
-    with written_whole(rows) as path:
-        pd.DataFrame(measured).to_parquet(path, index=False)
+# Classifiers that are trained on augmented images: task, section of the settings, whether the encoder is frozen.
+CLASSIFIERS = (("fine-tuning", "fine_tuning", False), ("augmented linear probe", "augmented_linear_probe", True))
 
 
 def image_text_rows(
@@ -87,7 +38,7 @@ def image_text_rows(
     device: torch.device,
     boxes: pd.DataFrame | None = None,
 ) -> list[dict[str, Any]]:
-    """Zero-shot classification, retrieval, grounding and linear evaluation of one run, on both held-out splits.
+    """Zero-shot classification, retrieval, grounding, linear evaluation and fine-tuning of one run, on both held-out splits.
 
     Args:
         networks: of the finished run (:func:`trueneg.training.image_text_networks.read_networks`).
@@ -95,9 +46,11 @@ def image_text_rows(
         subset: the run's; no patient may be in two of its splits.
         settings: ``zero_shot`` (``prompts``: label → negative and positive; None: those of the paper), ``retrieval``
             (``ks``), ``grounding`` (``smoothing``), ``linear_probe`` (``fractions``, ``epochs``, ``batch_size``,
-            ``learning_rate``, ``weight_decay``).
+            ``learning_rate``, ``weight_decay``); and, each only measured if it is there and not None, ``region_retrieval``
+            (``ks``), ``precision`` (``ks``), ``fine_tuning`` and ``augmented_linear_probe`` (keys as of ``linear_probe``).
         device: where to compute.
-        boxes: ``report``, ``class``, ``finding``, ``x0``, ``y0``, ``x1``, ``y1`` in pixels of the source's images.
+        boxes: for grounding and region retrieval: ``report``, ``class``, ``finding``, and ``x0``, ``y0``, ``x1``, ``y1`` in
+            pixels of the source's images.
 
     Returns:
         Rows: split, task, setting, metric, value. The name of a class follows the metric's; without one it is the mean.
@@ -119,15 +72,17 @@ def image_text_rows(
             *_linear(source, training, images, settings["linear_probe"], subset.seed),
         ]
         if boxes is not None:
-            measured += _grounding(networks, source, images, boxes, settings["grounding"], device)
+            measured += _boxes(networks, source, images, boxes, settings, device)
+        if settings.get("precision") is not None:
+            measured += _precision(networks, source, images, settings, device)
         rows += [{"split": split, **row} for row in measured]
+    for task, section, frozen in CLASSIFIERS:
+        if settings.get(section) is not None:
+            rows += _fine_tuning(networks, source, subset, task, settings[section], frozen, device)
     return rows
 
 
-def _zero_shot(
-    networks: Networks, source: PairSource, images: EmbeddedImages, settings: Mapping[str, Any], device: torch.device
-) -> Iterator[dict[str, Any]]:
-    given = settings["prompts"]
+def _prompts(source: PairSource, given: Mapping[str, Any] | None) -> Mapping[str, PromptPair]:
     prompts = PROMPTS if given is None else {name: PromptPair(**pair) for name, pair in given.items()}
     unknown = sorted(set(prompts) - set(source.label_names))
     if unknown and given is not None:
@@ -135,6 +90,13 @@ def _zero_shot(
             f"evaluation.zero_shot.prompts names {', '.join(unknown)}, expected labels of {source.name}: "
             f"{', '.join(source.label_names)}."
         )
+    return prompts
+
+
+def _zero_shot(
+    networks: Networks, source: PairSource, images: EmbeddedImages, settings: Mapping[str, Any], device: torch.device
+) -> Iterator[dict[str, Any]]:
+    prompts = _prompts(source, settings["prompts"])
     labels = source.labels[images.indices]
     names = [name for name in _measurable(labels, source.label_names) if name in prompts]
     if not names:
@@ -177,7 +139,7 @@ def _retrieval_rows(
         yield from (_row(task, setting, metric, value) for metric, value in retrieval_both_ways(scores, ks, relevant).items())
 
 
-def _grounding(
+def _boxes(
     networks: Networks,
     source: PairSource,
     images: EmbeddedImages,
@@ -185,38 +147,36 @@ def _grounding(
     settings: Mapping[str, Any],
     device: torch.device,
 ) -> Iterator[dict[str, Any]]:
-    """One phrase a sentence of an image that has boxes: heatmap against the union of its boxes, in the crop's pixels.
-
-    A box of which the crop holds less than a quarter is left out; the rows count the phrases that remain.
-    """
+    """Grounding and region retrieval, for the sentences that have boxes in the crop; a row counts them."""
     size = networks.augmentation.cropped(source.size)
-    window = ResizeAndCrop.centred(source.size, source.size, size)
-    place_of = pd.Series(np.arange(len(images.indices)), index=source.reports[images.indices]).rename("image")
-    phrases = boxes.merge(source.sentences[["report", "index", "sentence", "class"]], on=["report", "class"])
-    phrases = phrases.merge(place_of, left_on="report", right_index=True).reset_index(drop=True)
-    corners = phrases[["x0", "y0", "x1", "y1"]].to_numpy(np.float64)
-    inside = window.boxes(corners) if len(phrases) else corners
-    phrases = phrases[_areas(inside) >= SMALLEST_BOX * _areas(corners)].assign(row=lambda kept: kept.index)
+    phrases = boxed_phrases(source, images.indices, boxes, ResizeAndCrop.centred(source.size, source.size, size))
     if phrases.empty:
         return
-    numbers, texts = pd.factorize(phrases["sentence"])
-    embedded, phrases = embed_texts(networks, texts.tolist(), device), phrases.assign(text=numbers)
-    found: dict[str, list[float]] = {"CNR": [], "CNR signed": [], "mIoU": []}
-    categories = []
-    for (image, _), own in phrases.groupby(["image", "index"]):
-        heatmap = networks.model.region_scores(embedded[int(own["text"].iloc[0])][None], images.part([image]))[0]
-        pixels = upsample(heatmap.detach(), size, smoothing=settings["smoothing"])
-        mask = box_masks(inside[own["row"].to_numpy()], size).any(0)
-        if mask.all():
-            continue
-        found["CNR"].append(contrast_to_noise_ratio(pixels, mask))
-        found["CNR signed"].append(contrast_to_noise_ratio(pixels, mask, signed=True))
-        found["mIoU"].append(intersection_over_union(pixels, mask))
-        categories.append(own["finding"].iloc[0])
-    yield _row("grounding", "", "phrases", len(categories))
-    for metric, values in found.items():
-        means = mean_by_category(values, categories)
-        yield from _by_class("grounding", "", metric, means | {"mean": means.pop("micro")})
+    embedded = embed_texts(networks, phrases["sentence"].unique().tolist(), device)
+    grounded = phrase_grounding(networks.model, images, embedded, phrases, size, **settings["grounding"])
+    for metric, by_finding in grounded.items():
+        yield from _by_class("grounding", "", metric, by_finding)
+    if settings.get("region_retrieval") is not None:
+        scores = phrase_region_scores(embedded, images.embeddings.regions, phrases, size)
+        for setting, metrics in region_retrieval(scores, phrases, settings["region_retrieval"]["ks"]).items():
+            yield from (_row("region retrieval", setting, metric, value) for metric, value in metrics.items())
+
+
+def _precision(
+    networks: Networks, source: PairSource, images: EmbeddedImages, settings: Mapping[str, Any], device: torch.device
+) -> Iterator[dict[str, Any]]:
+    """Among images of one label; the texts are the positive prompts."""
+    names, chosen = source.label_names, images.indices
+    prompts = _prompts(source, settings["zero_shot"]["prompts"])
+    labels = [label for label, name in enumerate(names) if name in prompts]
+    if not labels:
+        return
+    texts = similarities(networks, [prompts[names[label]].positive for label in labels], images, device)
+    given = source.labels[chosen], source.patients[chosen], settings["precision"]["ks"], names
+    measured = retrieval_precisions(images.embeddings.pooled, texts, labels, *given)
+    for setting, metrics in measured.items():
+        for metric, by_label in metrics.items():
+            yield from _by_class("precision", setting, metric, by_label)
 
 
 def _linear(
@@ -228,19 +188,39 @@ def _linear(
     if not names:
         return
     columns = [source.label_names.index(name) for name in names]
-    options = {key: value for key, value in settings.items() if key != "fractions"}
-    areas = linear_evaluation(
-        training.features,
-        known[:, columns],
-        images.features,
-        wanted[:, columns],
-        names,
-        fractions=settings["fractions"],
-        seed=seed,
-        **options,
-    )
+    sets = training.features, known[:, columns], images.features, wanted[:, columns]
+    areas = linear_evaluation(*sets, names, seed=seed, **settings)
     for fraction, by_class in areas.items():
         yield from _by_class("linear probe", f"fraction={fraction:g}", "AUC", by_class)
+
+
+def _fine_tuning(
+    networks: Networks,
+    source: PairSource,
+    subset: PairSubset,
+    task: str,
+    settings: Mapping[str, Any],
+    frozen: bool,
+    device: torch.device,
+) -> Iterator[dict[str, Any]]:
+    """Classifiers trained once for both splits; classes that the training or a split lacks are left out there."""
+    known = source.labels[subset.train]
+    trained = _measurable(known, source.label_names)
+    if not trained:
+        return
+    columns = [source.label_names.index(name) for name in trained]
+    parts = [getattr(subset, split) for split in SPLITS]
+    options = {**settings, "frozen": frozen, "seed": subset.seed, "device": device}
+    scores = fine_tuned_scores(networks, source, subset.train, known[:, columns], parts, **options)
+    for place, (split, part) in enumerate(zip(SPLITS, parts, strict=True)):
+        labels = source.labels[part][:, columns]
+        names = _measurable(labels, trained)
+        chosen = [trained.index(name) for name in names]
+        for fraction, by_part in scores.items():
+            areas = areas_by_class(by_part[place][:, chosen], labels[:, chosen], names)
+            if names:
+                areas["mean"] = float(np.mean(list(areas.values())))
+            yield from ({"split": split, **row} for row in _by_class(task, f"fraction={fraction:g}", "AUC", areas))
 
 
 def _measurable(labels: np.ndarray, names: Sequence[str]) -> list[str]:
@@ -250,10 +230,6 @@ def _measurable(labels: np.ndarray, names: Sequence[str]) -> list[str]:
         lacking = ", ".join(name for name, measurable in zip(names, both, strict=True) if not measurable)
         log.warning("not measured, for want of positive or negative images among %d: %s", len(labels), lacking)
     return [name for name, measurable in zip(names, both, strict=True) if measurable]
-
-
-def _areas(corners: np.ndarray) -> np.ndarray:
-    return (corners[:, 2] - corners[:, 0]) * (corners[:, 3] - corners[:, 1])
 
 
 def _by_class(task: str, setting: str, metric: str, values: Mapping[Any, float]) -> Iterator[dict[str, Any]]:

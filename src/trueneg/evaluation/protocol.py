@@ -1,6 +1,5 @@
 """The image protocol: every measurement of a block of runs, as tidy rows."""
 
-import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from trueneg.evaluation.features import extract_features
 from trueneg.evaluation.linear_probe import label_subset, train_linear_probes
 from trueneg.evaluation.mean_classifier import mean_classifier
 from trueneg.evaluation.nearest_neighbours import effective_k, weighted_knn
+from trueneg.evaluation.training_records import gather_training, manifest_names
 from trueneg.files import written_whole
 from trueneg.models.image_encoders import build_encoder
 from trueneg.randomness import seed_for
@@ -35,9 +35,8 @@ SPLITS = ("validation", "test")
 
 
 class EncodedRun(NamedTuple):
-    """A run's features of every image that its evaluation needs, and the record of what made it."""
+    """A run's features of every image that its evaluation needs."""
 
-    record: dict[str, Any]
     subset: Subset
     features: Tensor  # (n, D), a row an image of the source; rows of images outside all splits are zero
     labels: Tensor  # (n,)
@@ -82,28 +81,13 @@ def evaluate_runs(
     """
     torch.set_num_threads(settings["threads"])
     images, listed = read_source(source), read_manifest(manifest, RunStore(store))
-    names = json.loads(Path(manifest).read_text())
+    names = manifest_names(manifest)
     with leased_device(device) as leased:
         encoded = list(_encoded(listed, images, read_subsets(subsets), RunStore(store), leased))
-        measured = [
-            {"study": names["study"], "dataset": names["dataset"], "objective": names["objective"], **row}
-            for row in _measure(encoded, images, settings)
-        ]
+        measured = [{**names, **row} for row in _measure(encoded, images, settings)]
     with written_whole(rows) as path:
         pd.DataFrame(measured).to_parquet(path, index=False)
-    trained = []
-    for run in listed:
-        curve = pd.read_parquet(RunStore(store).folder(run["id"]) / RunStore.CURVES)
-        labels = {key: names[key] for key in ("study", "dataset", "objective")} | {"seed": run["seed"]}
-        trained.append(curve.assign(**labels)[[*labels, *curve.columns]])
-    with written_whole(curves) as path:
-        pd.concat(trained).to_parquet(path, index=False)
-    # A run may have been trained for another study, under other names: here it goes by this study's.
-    records = [
-        {**run.record, "study": names["study"], "dataset": names["dataset"], "objective": names["objective"]} for run in encoded
-    ]
-    with written_whole(runs) as path:
-        path.write_text(json.dumps(records, indent=2) + "\n")
+    gather_training(listed, RunStore(store), manifest, curves, runs)
 
 
 def _encoded(
@@ -115,8 +99,7 @@ def _encoded(
 ) -> Iterator[EncodedRun]:
     pixels, labels = torch.from_numpy(images.images), torch.from_numpy(images.labels).to(device)
     for run in listed:
-        record, subset = store.record(run["id"]), by_seed[run["seed"]]
-        settings = record["settings"]
+        subset, settings = by_seed[run["seed"]], store.record(run["id"])["settings"]
         encoder = build_encoder(**settings["encoder"], in_channels=pixels.shape[1])
         encoder.load_state_dict(_encoder_weights(run["model"]))
         encoder.to(device, memory_format=torch.channels_last)
@@ -125,7 +108,7 @@ def _encoded(
         features = torch.zeros(len(pixels), encoder.dimensions, device=device)
         features[needed.to(device)] = extract_features(encoder, augmentation.normalise, pixels[needed])
         log.info("seed %d: features of %d images", run["seed"], len(needed))
-        yield EncodedRun(record, subset, features, labels)
+        yield EncodedRun(subset, features, labels)
 
 
 def _encoder_weights(path: Path) -> dict[str, Tensor]:
@@ -237,7 +220,7 @@ def embed_run(
     features, labels = run.of(test)
     points = tsne(features.cpu().numpy(), run.subset.seed, jobs=threads)
     labels = labels.cpu().numpy()
-    names = json.loads(Path(manifest).read_text())
+    names = manifest_names(manifest)
     table = pd.DataFrame(
         {
             "dataset": names["dataset"],

@@ -1,0 +1,66 @@
+"""The measurements of a block of image–text runs, with what their training left."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+
+from trueneg.datasets.pair_splits import read_pair_subsets
+from trueneg.datasets.pairs import read_pairs
+from trueneg.evaluation.image_text import image_text_rows
+from trueneg.evaluation.training_records import gather_training, manifest_names
+from trueneg.files import written_whole
+from trueneg.study.store import RunStore, read_manifest
+from trueneg.training.devices import leased_device
+from trueneg.training.image_text_networks import read_networks
+
+log = logging.getLogger(__name__)
+
+
+def evaluate_image_text_runs(
+    *,
+    source: str | Path,
+    subsets: str | Path,
+    manifest: str | Path,
+    store: str | Path,
+    settings: Mapping[str, Any],
+    device: str,
+    rows: str | Path,
+    curves: str | Path,
+    runs: str | Path,
+    boxes: str | Path | None = None,
+) -> None:
+    """Measure the runs that a manifest lists, and gather their training curves and records.
+
+    Args:
+        source: images and sentences (npz, with its parquet file beside it).
+        subsets: the seeds' subsets (parquet).
+        manifest: which runs (JSON).
+        store: the run store's folder.
+        settings: as for :func:`~trueneg.evaluation.image_text.image_text_rows`, and ``threads``.
+        device: as ``training.device``.
+        rows: parquet file to write: study, dataset, objective, seed, split, task, setting, metric, value.
+        curves: parquet file to write: the training curves, with study, dataset, objective and seed.
+        runs: JSON file to write: the records of the runs.
+        boxes: parquet file of boxes, for grounding; None: no grounding.
+
+    Raises:
+        UserError: if a run, the source or the subsets are missing or do not belong together.
+    """
+    torch.set_num_threads(settings["threads"])
+    kept, names = RunStore(store), manifest_names(manifest)
+    pairs, listed, by_seed = read_pairs(source), read_manifest(manifest, kept), read_pair_subsets(subsets)
+    table = None if boxes is None else pd.read_parquet(boxes)
+    measured: list[dict[str, Any]] = []
+    with leased_device(device) as leased:
+        for run in listed:
+            networks = read_networks(run["model"], kept.record(run["id"])["settings"])
+            found = image_text_rows(networks, pairs, by_seed[run["seed"]], settings, device=leased, boxes=table)
+            measured += [{**names, "seed": run["seed"], **row} for row in found]
+            log.info("seed %d: %d measurements", run["seed"], len(found))
+    with written_whole(rows) as path:
+        pd.DataFrame(measured).to_parquet(path, index=False)
+    gather_training(listed, kept, manifest, curves, runs)

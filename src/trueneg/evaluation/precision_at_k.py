@@ -1,0 +1,149 @@
+"""Prec@k by label: from an image to other images, and from a sentence to images, as on CheXpert 8×200."""
+
+import logging
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from trueneg.evaluation.retrieval import as_array, precisions_at_k
+from trueneg.evaluation.zero_shot import known_labels
+
+log = logging.getLogger(__name__)
+
+
+class Gallery(NamedTuple):
+    """Images to be found, each of exactly one label.
+
+    Attributes:
+        images: (C,) int64, sorted places among the images that were given.
+        labels: (C,) int64, the label of each.
+        patients: (C,) whose image it is.
+    """
+
+    images: np.ndarray
+    labels: np.ndarray
+    patients: np.ndarray
+
+
+def single_label_gallery(labels, patients) -> Gallery:
+    """The images with exactly one positive label and no unknown one, as in ConVIRT's CheXpert 8×200.
+
+    That set has 200 images of each of eight labels; a split has what it has. So a label that fewer than two patients have
+    is left out with its images, as nobody else's image of it could be found, and precisions are averaged over labels first
+    (:func:`label_precisions`).
+
+    Args:
+        labels: (n, K) of 1, 0, −1 (uncertain) and NaN (missing).
+        patients: (n,).
+
+    Raises:
+        ValueError: if a label is none, or there is not one patient an image.
+
+    Example:
+        >>> labels = np.array([[1, 0], [1, 0], [1, 1], [0, 1], [0, 1], [np.nan, 1]])
+        >>> gallery = single_label_gallery(labels, ["a", "b", "c", "d", "d", "e"])
+        >>> gallery.images.tolist(), gallery.labels.tolist()          # of the second label, all images are patient d's
+        ([0, 1], [0, 0])
+    """
+    labels, patients = known_labels(labels), as_array(patients)
+    if labels.ndim != 2 or patients.shape != labels.shape[:1]:
+        raise ValueError(f"labels {labels.shape} and patients {patients.shape}, expected (n, K) and (n,)")
+    one = np.flatnonzero((labels.sum(1) == 1) if labels.shape[1] else np.zeros(len(labels), bool))  # NaN is no 1
+    own = labels[one].argmax(1) if len(one) else np.zeros(0, np.int64)
+    owners = [len(np.unique(patients[one][own == label])) for label in range(labels.shape[1])]
+    kept = np.array([owners[label] >= 2 for label in own], dtype=bool)
+    return Gallery(one[kept], own[kept], patients[one[kept]])
+
+
+def label_precisions(
+    scores, query_labels, gallery: Gallery, ks: Sequence[int], names: Sequence[str], *, query_patients=None
+) -> dict[str, dict[str, float]]:
+    """The share of images with the query's label among the first k: a mean over the queries of each label, then over labels.
+
+    With equally many queries of each label this is Prec@k of ConVIRT and ReCo (section 4.1), the mean over queries; with
+    others, a frequent label does not outweigh a rare one. Scores that say nothing give one over the number of labels, up to
+    the query's own patient, who is left out. A label with fewer than k images cannot reach 1. Ties count against the method.
+
+    Args:
+        scores: (Q, C), queries × the gallery's images, higher is nearer; array or tensor.
+        query_labels: (Q,) integers.
+        gallery: what is searched.
+        ks: list lengths; one that is longer than what a query may find is left out, and the log says so.
+        names: of the labels.
+        query_patients: (Q,) for image queries: a patient's own images are no candidates (8×200 leaves some in). None: texts.
+
+    Returns:
+        ``"Prec@5"``, … → label → precision; the label ``"mean"`` is the mean over labels.
+
+    Raises:
+        ValueError: if shapes do not fit, or as :func:`trueneg.evaluation.retrieval.precisions_at_k`.
+
+    Example:
+        >>> gallery = Gallery(np.arange(4), np.array([0, 0, 1, 1]), np.array(["a", "b", "c", "d"]))
+        >>> scores = np.array([[0.9, 0.8, 0.1, 0.2], [0.7, 0.1, 0.8, 0.2]])
+        >>> label_precisions(scores, [0, 1], gallery, ks=(1, 2), names=["edema", "effusion"])["Prec@2"]
+        {'edema': 1.0, 'effusion': 0.5, 'mean': 0.75}
+    """
+    scores, query_labels = as_array(scores).astype(np.float64), as_array(query_labels)
+    if scores.shape != (len(query_labels), len(gallery.images)):
+        expected = f"({len(query_labels)}, {len(gallery.images)})"
+        raise ValueError(f"scores have the shape {scores.shape}, expected {expected}: queries and images")
+    longest = scores.shape[1]
+    if query_patients is not None:
+        own = as_array(query_patients)[:, None] == gallery.patients
+        scores[own] = -np.inf  # last of all, and no k reaches so far
+        longest -= int(own.sum(1).max(initial=0))
+    possible = [k for k in ks if k <= longest]
+    if len(possible) < len(ks):
+        log.warning("Prec@k not measured for k = %s: %d images can be found", sorted(set(ks) - set(possible)), longest)
+    if not possible or not len(query_labels):
+        return {}
+    precisions = precisions_at_k(scores, query_labels, gallery.labels, possible)
+    found = {}
+    for k, values in zip(possible, precisions.T, strict=True):
+        by_label = {names[label]: float(values[query_labels == label].mean()) for label in np.unique(query_labels)}
+        found[f"Prec@{k}"] = {**by_label, "mean": float(np.mean(list(by_label.values())))}
+    return found
+
+
+def retrieval_precisions(
+    embeddings: Tensor, text_scores, text_labels: Sequence[int], labels, patients, ks: Sequence[int], names: Sequence[str]
+) -> dict[str, dict[str, dict[str, float]]]:
+    """Prec@k from image to image and from text to image, and ReCo's average of both (Table 1).
+
+    Images are compared by the cosine of their embeddings in the space that they share with texts; the papers do not say
+    whether before or after the projection. Every image of :func:`single_label_gallery` is a query, and a candidate for others.
+
+    Args:
+        embeddings: (n, D) of all images, not normalised.
+        text_scores: (T, n) s(text, image) of the query texts.
+        text_labels: T labels, as numbers. A text whose label no image of the gallery has is left out.
+        labels: (n, K), as for :func:`single_label_gallery`.
+        patients: (n,).
+        ks: list lengths, as for :func:`label_precisions`.
+        names: of the K labels.
+
+    Returns:
+        ``"image to image"``, ``"text to image"`` → ``"Prec@5"``, … → label → precision; and ``""`` → ``"Prec"`` → ``"mean"``:
+        the mean over list lengths and the two, if both could be measured at the same ones.
+
+    Raises:
+        ValueError: as :func:`single_label_gallery` and :func:`label_precisions`.
+    """
+    gallery, text_labels = single_label_gallery(labels, patients), np.asarray(text_labels, np.int64)
+    units = functional.normalize(embeddings[torch.as_tensor(gallery.images, device=embeddings.device)].float(), dim=1)
+    known = np.isin(text_labels, gallery.labels)
+    found = {
+        "image to image": label_precisions(units @ units.T, gallery.labels, gallery, ks, names, query_patients=gallery.patients),
+        "text to image": label_precisions(
+            as_array(text_scores)[known][:, gallery.images], text_labels[known], gallery, ks, names
+        ),
+    }
+    if found["image to image"] and found["image to image"].keys() == found["text to image"].keys():
+        means = [by_label["mean"] for metrics in found.values() for by_label in metrics.values()]
+        found[""] = {"Prec": {"mean": float(np.mean(means))}}
+    return found

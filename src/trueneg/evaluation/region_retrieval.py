@@ -1,0 +1,112 @@
+"""Retrieval between phrases and the regions that readers boxed for them: RoIAlign of the region grid, both directions."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from trueneg.evaluation.boxed_phrases import CORNERS
+from trueneg.evaluation.retrieval import as_array, retrieval_both_ways
+from trueneg.models.region_similarity import box_features
+
+IMAGES_AT_ONCE = 256  # memory, not the result
+
+
+def phrase_region_scores(texts: Tensor, regions: Tensor, phrases: pd.DataFrame, crop: tuple[int, int]) -> np.ndarray:
+    r"""Cosines of every phrase with the boxed region of every phrase.
+
+    .. math:: s_{pq} = \cos\Bigl(y_p,\; \frac{1}{|B_q|} \sum_{b \in B_q} \mathrm{RoIAlign}(x_{i(q)}, b)\Bigr)
+
+    Sample-Specific Debiasing (2023), section 3.2, takes box features from region features by RoIAlign; the mean over a
+    phrase's boxes, and over the cells of RoIAlign (:func:`trueneg.models.region_similarity.box_features`), is our choice.
+    Equal sentences, and regions of the same image and class, are embedded and compared once, so that rounding breaks no tie.
+
+    Args:
+        texts: (U, D), an embedding for each different sentence, in the order in which they first occur in ``phrases``.
+        regions: (n, D, h, w) region embeddings of the images.
+        phrases: as :func:`trueneg.evaluation.boxed_phrases.boxed_phrases` gives them, at least one.
+        crop: (height, width) of the crop.
+
+    Returns:
+        (P, P): phrases × regions of phrases; float32, or float64 if the embeddings are.
+
+    Raises:
+        ValueError: if there is not a text for each different sentence.
+
+    Example:
+        >>> regions = torch.tensor([[[[1.0, 0.0]], [[0.0, 1.0]]]])  # two cells: the first axis, the second axis
+        >>> phrases = pd.DataFrame({"phrase": [0, 1], "image": 0, "index": [0, 1], "sentence": ["Left.", "Right."]})
+        >>> phrases = phrases.assign(**{"class": [0, 1], "x0": [0, 4], "y0": 0, "x1": [4, 8], "y1": 4})
+        >>> scores = phrase_region_scores(torch.tensor([[2.0, 0.0], [0.0, 3.0]]), regions, phrases, crop=(4, 8))
+        >>> scores.argmax(1).tolist()
+        [0, 1]
+    """
+    said = phrases.drop_duplicates("phrase")
+    text_of, different = pd.factorize(said["sentence"])
+    if len(texts) != len(different):
+        raise ValueError(f"{len(texts)} texts for {len(different)} different sentences, expected one each")
+    boxes = phrases.drop_duplicates(["image", "class", *CORNERS]).sort_values("image", kind="stable")
+    images, counts = np.unique(boxes["image"], return_counts=True)
+    corners = np.split(boxes[CORNERS].to_numpy(np.float64, copy=True), np.cumsum(counts)[:-1])
+    features = []
+    for start in range(0, len(images), IMAGES_AT_ONCE):
+        some = slice(start, start + IMAGES_AT_ONCE)
+        own = regions[torch.as_tensor(images[some], device=regions.device)]
+        features.append(box_features(own, corners[some], crop).cpu())
+    region_of_box = boxes.groupby(["image", "class"], sort=False).ngroup()
+    numbers = torch.tensor(region_of_box.to_numpy())
+    sums = torch.zeros(len(numbers.unique()), regions.shape[1], dtype=features[0].dtype)
+    sums.index_add_(0, numbers, torch.cat(features))  # of the same direction as the mean
+    units = functional.normalize(texts.cpu().to(sums), dim=1), functional.normalize(sums, dim=1)
+    scores = (units[0] @ units[1].T).numpy()
+    region_names = boxes.assign(region=region_of_box).drop_duplicates("region").set_index(["image", "class"])["region"]
+    region_of = region_names.loc[pd.MultiIndex.from_frame(said[["image", "class"]])].to_numpy()
+    return scores[np.ix_(text_of, region_of)]
+
+
+def region_retrieval(scores, phrases: pd.DataFrame, ks: Sequence[int] = (10, 50, 100)) -> dict[str, dict[str, float]]:
+    """Recall and median rank between phrases and regions, both directions and their means, by what counts as found.
+
+    ========================  =====================================================================================
+    setting                   relevant to a phrase is
+    ========================  =====================================================================================
+    relevant=pair             its own region alone, as in Sample-Specific Debiasing (2023), Tables 1 and 5: an equal
+                              sentence of another image is an error, and an exact tie, which counts against the method
+    relevant=pair, ties=for   likewise, but ties count in its favour
+    relevant=sentence         the region of every phrase with the same sentence
+    relevant=truth            every region that shows what the phrase says: of the same latent class
+    ========================  =====================================================================================
+
+    Args:
+        scores: (P, P), phrases × regions (:func:`phrase_region_scores`); array or tensor.
+        phrases: with ``phrase``, ``sentence`` and ``class``.
+        ks: list lengths.
+
+    Returns:
+        Setting → metric → value, the metrics of :func:`trueneg.evaluation.retrieval.retrieval_both_ways`; ``relevant=truth``
+        only where every phrase's class is known.
+
+    Raises:
+        ValueError: if there is not a row and a column for each phrase, and as :func:`retrieval_both_ways`.
+
+    Example:
+        >>> phrases = pd.DataFrame({"phrase": [0, 1], "sentence": ["Edema.", "Edema."], "class": [3, 3]})
+        >>> found = region_retrieval(np.array([[0.5, 0.5], [0.5, 0.5]]), phrases, ks=(1,))
+        >>> {setting: metrics["Recall"] for setting, metrics in found.items()}
+        {'relevant=pair': 0.0, 'relevant=pair, ties=for': 1.0, 'relevant=sentence': 1.0, 'relevant=truth': 1.0}
+    """
+    said, scores = phrases.drop_duplicates("phrase"), as_array(scores)
+    if scores.shape != (len(said), len(said)):
+        raise ValueError(f"scores have the shape {scores.shape}, expected a row and a column for each of {len(said)} phrases")
+    sentences, classes = pd.factorize(said["sentence"])[0], said["class"].to_numpy()
+    found = {
+        "relevant=pair": retrieval_both_ways(scores, ks),
+        "relevant=pair, ties=for": retrieval_both_ways(scores, ks, ties="for"),
+        "relevant=sentence": retrieval_both_ways(scores, ks, sentences[:, None] == sentences),
+    }
+    if (classes >= 0).all():
+        found["relevant=truth"] = retrieval_both_ways(scores, ks, classes[:, None] == classes)
+    return found

@@ -1,0 +1,200 @@
+"""Fine-tuning and the augmented linear evaluation: what they learn, what they leave alone, and what they must equal."""
+
+import copy
+import doctest
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+
+from tests.textures import TEXTURES, settings_of, texture_source
+from trueneg.datasets.pair_splits import split_pairs
+from trueneg.errors import UserError
+from trueneg.evaluation import fine_tuning
+from trueneg.evaluation.fine_tuning import fine_tuned_scores, known_binary_cross_entropy
+from trueneg.evaluation.multilabel_probe import multilabel_subset, probe_logits, train_multilabel_probes
+from trueneg.evaluation.zero_shot import areas_by_class
+from trueneg.randomness import seed_for
+from trueneg.training.image_text import ImageText
+from trueneg.training.radiograph_augmentation import RadiographAugmentation
+
+CPU = torch.device("cpu")
+SOURCE = texture_source(patients=120)
+SUBSET = split_pairs(SOURCE, 0, validation=0.1, test=0.3)
+LABELS = SOURCE.labels[SUBSET.train]
+OPTIONS = {"epochs": 2, "batch_size": 16, "learning_rate": 3e-3, "seed": 0, "device": CPU}
+
+
+@pytest.fixture(scope="module")
+def networks():
+    """As they are drawn, but for the running statistics of batch normalisation, which have seen some images."""
+    model = ImageText(settings_of(), 0, SOURCE, SUBSET, CPU).networks
+    model.model.train()
+    with torch.no_grad():
+        for _ in range(20):
+            model.model.image_encoder(model.augmentation.normalise(torch.from_numpy(SOURCE.images[SUBSET.train])))
+    model.model.eval()
+    return model
+
+
+def scores(networks, labels=LABELS, **changes):
+    return fine_tuned_scores(networks, SOURCE, SUBSET.train, labels, [SUBSET.test], **(OPTIONS | {"fractions": [1.0]} | changes))
+
+
+def mean_area(found):
+    return np.mean(list(areas_by_class(found[1.0][0], SOURCE.labels[SUBSET.test], TEXTURES).values()))
+
+
+def test_a_few_epochs_make_a_classifier_of_an_encoder_that_knew_nothing(networks):
+    before = mean_area(scores(networks, epochs=1, learning_rate=1e-12))
+    assert before < 0.7
+    assert mean_area(scores(networks, epochs=15)) > 0.95
+
+
+def test_a_seed_decides_everything_and_the_global_generator_nothing(networks):
+    torch.manual_seed(1)
+    first, state = scores(networks)[1.0][0], torch.random.get_rng_state()
+    torch.manual_seed(2)
+    np.testing.assert_array_equal(scores(networks)[1.0][0], first)
+    torch.manual_seed(1)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert not np.array_equal(scores(networks, seed=1)[1.0][0], first)
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_the_evaluated_networks_stay_as_they_are(networks, frozen):
+    model = networks.model
+    before = copy.deepcopy(model.state_dict())
+    modes = [module.training for module in model.modules()]
+    learning = [parameter.requires_grad for parameter in model.parameters()]
+    scores(networks, frozen=frozen)
+    after = model.state_dict()
+    assert all(torch.equal(after[name], value) for name, value in before.items())
+    assert [module.training for module in model.modules()] == modes
+    assert [parameter.requires_grad for parameter in model.parameters()] == learning
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_with_a_frozen_encoder_and_no_augmentation_it_is_the_linear_probe_on_features_computed_once(networks):
+    """In one batch, so that the order of the images does not matter."""
+    still = RadiographAugmentation(
+        networks.augmentation.mean.flatten().tolist(), networks.augmentation.std.flatten().tolist(), 1.0, 0.0, 0.0
+    )
+    labels = LABELS.copy()
+    labels[::7, 1] = np.nan
+    options = {"epochs": 30, "batch_size": len(labels), "learning_rate": 0.01, "weight_decay": 1e-3}
+    found = scores(networks._replace(augmentation=still), labels, frozen=True, **options)[1.0][0]
+    with torch.no_grad():
+        features, held_out = (
+            networks.model.image_encoder(still.normalise(torch.from_numpy(SOURCE.images[part]))).mean((2, 3))
+            for part in (SUBSET.train, SUBSET.test)
+        )
+    heads = train_multilabel_probes(
+        [features], [torch.from_numpy(labels)], generator_seeds=[seed_for(0, "fine-tuning")], **options
+    )
+    np.testing.assert_allclose(found, probe_logits(heads, [held_out])[0].numpy(), rtol=0, atol=1e-4)
+
+
+def test_a_frozen_encoder_learns_less_and_its_images_are_augmented(networks):
+    found = scores(networks, frozen=True, epochs=5)
+    assert not np.array_equal(
+        scores(networks._replace(augmentation=_weaker(networks)), frozen=True, epochs=5)[1.0][0], found[1.0][0]
+    )
+    assert mean_area(found) < mean_area(scores(networks, epochs=5))
+
+
+def _weaker(networks):
+    changed = copy.deepcopy(networks.augmentation)
+    changed.jitter = (0.0, 0.0)
+    return changed
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 5), st.integers(1, 4), st.integers(0, 1000))
+def test_the_loss_is_the_mean_over_known_labels(count, classes, seed):
+    generator = np.random.default_rng(seed)
+    labels = generator.choice([0.0, 1.0, np.nan], size=(count, classes))
+    logits = 3 * generator.standard_normal((count, classes))
+    terms = [
+        -np.log(1 / (1 + np.exp(-logit if label else logit)))
+        for logit, label in zip(logits.flat, labels.flat, strict=True)
+        if not np.isnan(label)
+    ]
+    found = known_binary_cross_entropy(torch.from_numpy(logits).requires_grad_(), torch.from_numpy(labels))
+    assert found.item() == pytest.approx(np.mean(terms) if terms else 0)
+    found.backward()  # also where nothing is known
+
+
+def test_uncertain_and_missing_labels_train_nothing(networks):
+    """A class of which nothing is known gets nothing but weight decay, and the others what they got without it."""
+    unknown = np.column_stack([LABELS[:, 0], np.where(np.arange(len(LABELS)) % 2, -1, np.nan)])
+    found = scores(networks, unknown, frozen=True, weight_decay=0.0, learning_rate=0.05)[1.0][0]
+    swapped = np.column_stack([LABELS[:, 0], np.where(np.arange(len(LABELS)) % 2, np.nan, -1)])
+    np.testing.assert_array_equal(scores(networks, swapped, frozen=True, weight_decay=0.0, learning_rate=0.05)[1.0][0], found)
+    first = scores(networks, unknown, frozen=True, weight_decay=0.0, learning_rate=1e-30)[1.0][0]
+    np.testing.assert_array_equal(found[:, 1], first[:, 1])
+    assert np.abs(found[:, 0] - first[:, 0]).min() > 0
+
+
+def test_a_fraction_trains_on_its_subset_alone(networks):
+    """Labels outside the subset may be anything."""
+    kept = multilabel_subset(LABELS, 0.1, seed=0)
+    assert len(kept) < 0.25 * len(LABELS)
+    few = fine_tuned_scores(
+        networks, SOURCE, SUBSET.train[kept], LABELS[kept], [SUBSET.test], **(OPTIONS | {"fractions": [1.0]})
+    )[1.0][0]
+    both = scores(networks, fractions=[0.1, 1.0])
+    np.testing.assert_array_equal(both[0.1][0], few)
+    np.testing.assert_array_equal(both[1.0][0], scores(networks)[1.0][0])
+
+
+def test_batches_are_of_nearly_equal_size_and_hold_every_image_once_an_epoch(networks):
+    sizes = []
+    handle = networks.model.image_encoder.register_forward_hook(
+        lambda module, given, out: sizes.append(len(given[0])) if module.training else None
+    )
+    chosen, labels = SUBSET.train[:33], LABELS[:33]
+    try:
+        fine_tuned_scores(networks, SOURCE, chosen, labels, [SUBSET.test], **(OPTIONS | {"fractions": [1.0]}))
+    finally:
+        handle.remove()
+    assert sizes == [11, 11, 11] * 2
+
+
+def test_every_part_is_scored_by_its_central_crops_in_evaluation_mode(networks):
+    """What a part holds besides does not matter: image by image, or in blocks."""
+    images = np.append(SUBSET.test, SUBSET.validation)
+    parts = [images, images[:1], images[::-1]]
+    found = fine_tuned_scores(networks, SOURCE, SUBSET.train, LABELS, parts, **(OPTIONS | {"fractions": [1.0]}))[1.0]
+    assert [part.shape for part in found] == [(len(part), 4) for part in parts]
+    np.testing.assert_allclose(found[1][0], found[0][0], atol=1e-5)
+    np.testing.assert_allclose(found[2], found[0][::-1], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"epochs": 0}, "epochs is 0, expected a positive number"),
+        ({"batch_size": 0}, "batch_size is 0"),
+        ({"learning_rate": float("nan")}, "learning_rate is nan"),
+        ({"fractions": [0.0]}, "fraction is 0"),
+        ({"labels": LABELS[1:]}, "a row a training image"),
+        ({"labels": LABELS + 1}, "a label is 2"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_words(networks, change, message):
+    with pytest.raises(ValueError, match=message):
+        scores(networks, **change)
+
+
+def test_a_step_too_large_is_told_with_its_remedy(networks):
+    with pytest.raises(UserError, match=r"with 1 of the labels diverged \(seed 0\).*learning_rate is 1e\+30; lower it"):
+        scores(networks, learning_rate=1e30)
+
+
+def test_examples():
+    failed, attempted = doctest.testmod(fine_tuning)
+    assert attempted
+    assert not failed

@@ -1,0 +1,183 @@
+"""Phrases and their boxes by loops; region scores by bilinear sampling by hand; retrieval by sorting, with ties."""
+
+import doctest
+
+import hypothesis.strategies as st
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given, settings
+
+from tests.textures import FINDINGS, SIZE, texture_boxes, texture_source
+from trueneg.evaluation import region_retrieval as module
+from trueneg.evaluation.boxed_phrases import CORNERS, boxed_phrases
+from trueneg.evaluation.grounding import ResizeAndCrop
+from trueneg.evaluation.region_retrieval import phrase_region_scores, region_retrieval
+
+SOURCE = texture_source(patients=30)
+CROP = 24
+WINDOW = ResizeAndCrop.centred((SIZE, SIZE), SIZE, (CROP, CROP))
+
+
+@pytest.mark.parametrize("scale", [1, 0.5])
+def test_a_phrase_is_a_sentence_of_an_image_with_the_boxes_of_its_class_in_the_crop(scale):
+    window = ResizeAndCrop.centred((SIZE, SIZE), int(scale * SIZE), (int(scale * CROP),) * 2)
+    boxes = texture_boxes(SOURCE)
+    # A second box for some, of which the crop (pixels 4 to 28) holds all, a quarter, and too little.
+    more = [boxes[boxes["class"] == 2].assign(x0=x0, x1=x0 + 8, y0=10, y1=12) for x0 in (10, 26, 27)]
+    boxes = pd.concat([boxes, *more], ignore_index=True)
+    indices = np.array([17, 3, 4, 25, 0])
+    found = boxed_phrases(SOURCE, indices, boxes, window)
+    expected = []
+    for place, image in enumerate(indices):
+        own = SOURCE.sentences[SOURCE.sentences["report"] == SOURCE.reports[image]].sort_values("index")
+        for sentence in own.itertuples():
+            if sentence[4] >= len(FINDINGS):  # its class: a denial, or the weather
+                continue
+            half = (0, 0, 12, CROP) if sentence[4] % 2 == 0 else (12, 0, CROP, CROP)
+            second = [(6, 6, 14, 8), (22, 6, 24, 8)] if sentence[4] == 2 else []
+            expected += [(place, sentence.index, sentence.sentence, sentence[4], *box) for box in (half, *second)]
+    expected = [(*entry[:4], *(scale * corner for corner in entry[4:])) for entry in expected]
+    columns = ["image", "index", "sentence", "class", *CORNERS]
+    assert sorted(found[columns].itertuples(index=False, name=None)) == sorted(expected)
+    keys = found[["image", "index"]].drop_duplicates()
+    assert (found["class"] == 2).any()
+    assert found["phrase"].drop_duplicates().tolist() == list(range(len(keys)))
+    assert (found.groupby(["image", "index"])["phrase"].nunique() == 1).all()
+
+
+def test_images_without_boxes_have_no_phrases():
+    assert boxed_phrases(SOURCE, np.arange(5), texture_boxes(SOURCE).iloc[:0], WINDOW).empty
+
+
+def bilinear(grid, y, x):
+    """Between the centres of the cells of grid (D, h, w); beyond the outermost ones, their value."""
+    h, w = grid.shape[1:]
+    y, x = np.clip(y - 0.5, 0, h - 1), np.clip(x - 0.5, 0, w - 1)
+    top, left = int(y), int(x)
+    bottom, right = min(top + 1, h - 1), min(left + 1, w - 1)
+    v, u = y - top, x - left
+    upper = (1 - u) * grid[:, top, left] + u * grid[:, top, right]
+    return (1 - v) * upper + v * ((1 - u) * grid[:, bottom, left] + u * grid[:, bottom, right])
+
+
+def box_by_hand(grid, box, crop):
+    """The mean over 7 × 7 cells of RoIAlign, each of 2 × 2 points."""
+    x0, y0, x1, y1 = box
+    shares = (np.arange(14) + 0.5) / 14
+    ys, xs = (y0 + shares * (y1 - y0)) * grid.shape[1] / crop[0], (x0 + shares * (x1 - x0)) * grid.shape[2] / crop[1]
+    return np.mean([bilinear(grid, y, x) for y in ys for x in xs], axis=0)
+
+
+@st.composite
+def worlds(draw):
+    """Phrases of few different sentences on some of the images; those of one image and class share their boxes."""
+    seed, images, crop = draw(st.integers(0, 1000)), draw(st.integers(1, 4)), (draw(st.integers(8, 30)), draw(st.integers(8, 30)))
+    generator = np.random.default_rng(seed)
+    rows = []
+    for image in range(images):
+        boxes = {}
+        for index in range(generator.integers(0 if image else 1, 4)):
+            number = int(generator.integers(2))
+            for box in boxes.setdefault(number, [_box(generator, crop) for _ in range(generator.integers(1, 3))]):
+                rows.append((image, index, f"Sentence {number} {generator.integers(2)}.", number, *box))
+    table = pd.DataFrame(rows, columns=["image", "index", "sentence", "class", *CORNERS])
+    table["sentence"] = table.groupby(["image", "index"])["sentence"].transform("first")
+    table.insert(0, "phrase", table.groupby(["image", "index"]).ngroup())
+    grids = torch.from_numpy(generator.standard_normal((images, 3, *generator.integers(1, 5, 2))))
+    texts = torch.from_numpy(generator.standard_normal((table["sentence"].nunique(), 3)))
+    return table, grids, texts, crop
+
+
+def _box(generator, crop):
+    height, width = crop
+    x0, y0 = generator.uniform(0, width - 2), generator.uniform(0, height - 2)
+    return x0, y0, generator.uniform(x0 + 1, width), generator.uniform(y0 + 1, height)
+
+
+@settings(deadline=None, max_examples=25)
+@given(worlds())
+def test_scores_are_cosines_of_sentences_with_the_mean_bilinear_sample_of_their_boxes(world):
+    phrases, grids, texts, crop = world
+    found = phrase_region_scores(texts, grids, phrases, crop)
+    different = phrases["sentence"].unique().tolist()
+    said, regions = [], []
+    for _, own in phrases.groupby("phrase"):
+        said.append(texts[different.index(own["sentence"].iloc[0])].numpy())
+        grid = grids[int(own["image"].iloc[0])].numpy()
+        regions.append(np.mean([box_by_hand(grid, box, crop) for box in own[CORNERS].to_numpy()], axis=0))
+    expected = [[y @ x / np.linalg.norm(y) / np.linalg.norm(x) for x in regions] for y in said]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
+
+
+@settings(deadline=None, max_examples=40)
+@given(worlds())
+def test_equal_sentences_and_equal_regions_tie_exactly(world):
+    phrases, grids, texts, crop = world
+    found = phrase_region_scores(texts.float(), grids.float(), phrases, crop)
+    said = phrases.drop_duplicates("phrase").reset_index(drop=True)
+    for _, same in said.groupby("sentence"):
+        assert (found[same.index] == found[same.index[0]]).all()
+    for _, same in said.groupby(["image", "class"]):
+        assert (found[:, same.index] == found[:, same.index[:1]]).all()
+
+
+def test_more_images_than_are_embedded_at_once_change_nothing(monkeypatch):
+    phrases = boxed_phrases(SOURCE, np.arange(20), texture_boxes(SOURCE), WINDOW)
+    torch.manual_seed(0)
+    grids, texts = torch.randn(20, 4, 3, 3), torch.randn(phrases["sentence"].nunique(), 4)
+    whole = phrase_region_scores(texts, grids, phrases, (CROP, CROP))
+    monkeypatch.setattr(module, "IMAGES_AT_ONCE", 3)
+    np.testing.assert_array_equal(phrase_region_scores(texts, grids, phrases, (CROP, CROP)), whole)
+
+
+def sorted_rank(scores, relevant, unlucky):
+    """Sort the candidates, the relevant ones last or first among equals; those before the first relevant one are irrelevant."""
+    order = sorted(range(len(scores)), key=lambda c: (-scores[c], relevant[c] if unlucky else not relevant[c]))
+    return 1 + next(place for place, candidate in enumerate(order) if relevant[candidate])
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 9), st.integers(0, 1000))
+def test_retrieval_is_that_of_sorted_lists_by_pair_sentence_and_class(count, seed):
+    generator = np.random.default_rng(seed)
+    sentences, classes = generator.integers(3, size=count), generator.integers(2, size=count)
+    scores = generator.integers(4, size=(count, count)) / 4  # ties are the rule
+    phrases = pd.DataFrame({"phrase": range(count), "sentence": sentences.astype(str), "class": classes})
+    found = region_retrieval(scores, pd.concat([phrases, phrases]).sort_values("phrase"), ks=(1, 2))  # two boxes each
+    relevances = {
+        "relevant=pair": (lambda a, b: a == b, True),
+        "relevant=pair, ties=for": (lambda a, b: a == b, False),
+        "relevant=sentence": (lambda a, b: sentences[a] == sentences[b], True),
+        "relevant=truth": (lambda a, b: classes[a] == classes[b], True),
+    }
+    assert list(found) == list(relevances)
+    for setting, (same, unlucky) in relevances.items():
+        expected = {}
+        for direction, table in (("text to image", scores), ("image to text", scores.T)):
+            ranks = [sorted_rank(table[q].tolist(), [same(q, c) for c in range(count)], unlucky) for q in range(count)]
+            expected |= {f"{direction} R@{k}": np.mean([rank <= k for rank in ranks]) for k in (1, 2)}
+            expected[f"{direction} MedR"] = np.median(ranks)
+        expected["Recall"] = np.mean([value for name, value in expected.items() if "R@" in name])
+        expected["MedR"] = np.mean([value for name, value in expected.items() if "MedR" in name])
+        assert found[setting] == pytest.approx(expected)
+
+
+def test_unknown_classes_have_no_truth():
+    phrases = pd.DataFrame({"phrase": [0, 1], "sentence": ["a", "b"], "class": [0, -1]})
+    assert "relevant=truth" not in region_retrieval(np.eye(2), phrases, ks=(1,))
+
+
+def test_wrong_arguments_are_refused_in_words():
+    phrases = boxed_phrases(SOURCE, np.arange(4), texture_boxes(SOURCE), WINDOW)
+    with pytest.raises(ValueError, match="1 texts for"):
+        phrase_region_scores(torch.zeros(1, 4), torch.zeros(4, 4, 3, 3), phrases, (CROP, CROP))
+    with pytest.raises(ValueError, match="expected a row and a column for each of"):
+        region_retrieval(np.zeros((1, 2)), phrases)
+
+
+def test_examples():
+    failed, attempted = doctest.testmod(module)
+    assert attempted
+    assert not failed

@@ -1,0 +1,18 @@
+"""Measure the networks of a block of image–text runs."""
+
+from trueneg.evaluation.image_text_runs import evaluate_image_text_runs
+from trueneg.jobs import job
+
+with job(snakemake.log[0]):
+    evaluate_image_text_runs(
+        source=snakemake.input.source,
+        boxes=snakemake.input.boxes,
+        subsets=snakemake.input.subsets,
+        manifest=snakemake.input.manifest,
+        store=snakemake.params.store,
+        settings=snakemake.params.settings,
+        device=snakemake.params.device,
+        rows=snakemake.output.rows,
+        curves=snakemake.output.curves,
+        runs=snakemake.output.runs,
+    )
