@@ -1,8 +1,9 @@
 # TrueNeg: from images to trained encoders, evaluations, figures, tables and one page.
 #
 #     sources ─ subsets ─ train ─ evaluate ─ compare ─ figures, tables ─ page
-#                                          simulate ─╯
-#     reports ─ sentences ─ language models ─ score ─ eta, assumption ─╯
+#     pairs ────╯                          simulate ─╯
+#       ╰───────────────────────────────────╮
+#     reports ─ sentences ─ language models ─ score ─ eta, assumption ─ figures, tables
 #
 # Every file is named results/<study>/<stage>/<dataset>/<objective>/<block of seeds>; trained models live in results/runs.
 
@@ -20,6 +21,7 @@ include: "rules/train.smk"
 include: "rules/evaluate.smk"
 include: "rules/simulate.smk"
 include: "rules/likelihood.smk"
+include: "rules/image_text.smk"
 include: "rules/figures.smk"
 include: "rules/report.smk"
 
@@ -34,6 +36,10 @@ localrules:
     figures_bcl,
     figures_theory,
     tables_theory,
+    figures_ssd,
+    tables_ssd,
+    figures_reco,
+    tables_reco,
 
 
 # Everything that the configuration asks for, and the page that shows it.
@@ -55,7 +61,7 @@ rule models:
 rule rows:
     """Evaluations only."""
     input:
-        collect("results/{study}/artefacts/rows.parquet", study=plan.images),
+        collect("results/{study}/artefacts/rows.parquet", study=plan.trained),
 
 
 rule figures:
@@ -94,6 +100,30 @@ rule tables_theory:
     """The numbers of the simulations and bounds."""
     input:
         plan.tables(plan.theory),
+
+
+rule figures_ssd:
+    """Sample-Specific Debiasing's Fig. 3, and what belongs to it."""
+    input:
+        plan.figures(plan.image_text, catalogue.SSD_FIGURES),
+
+
+rule tables_ssd:
+    """Sample-Specific Debiasing's Tables 1, 3, 4 and 5."""
+    input:
+        plan.tables(plan.image_text, catalogue.SSD_TABLES),
+
+
+rule figures_reco:
+    """ReCo's Figs. 4, 5 and 6."""
+    input:
+        plan.figures(plan.image_text, catalogue.RECO_FIGURES),
+
+
+rule tables_reco:
+    """ReCo's Tables 1, 2 and 3."""
+    input:
+        plan.tables(plan.image_text, catalogue.RECO_TABLES),
 
 
 onsuccess:

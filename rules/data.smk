@@ -28,6 +28,8 @@ rule subsets:
         "results/{study}/logs/subsets/{dataset}/{block}.log",
     benchmark:
         "results/{study}/timings/subsets/{dataset}/{block}.jsonl"
+    wildcard_constraints:
+        study=plan.pattern(plan.images),
     resources:
         mem_mb=2000,
         runtime=10,

@@ -16,6 +16,8 @@ rule evaluate:
         "results/{study}/logs/evaluate/{dataset}/{objective}/{block}.log",
     benchmark:
         "results/{study}/timings/evaluate/{dataset}/{objective}/{block}.jsonl"
+    wildcard_constraints:
+        study=plan.pattern(plan.images),
     threads: lookup(dpath="{study}/evaluation/threads", within=plan.settings)
     resources:
         gpu=lookup(dpath="{study}/evaluation/gpu", within=plan.settings),
@@ -80,7 +82,7 @@ rule compare:
     benchmark:
         "results/{study}/timings/compare.jsonl"
     wildcard_constraints:
-        study=plan.pattern(plan.images),
+        study=plan.pattern(plan.trained),
     resources:
         mem_mb=2000,
         runtime=10,

@@ -34,3 +34,38 @@ def tiny_study(**changes: Any) -> dict[str, Any]:
         },
     }
     return study | changes
+
+
+def tiny_words(**changes: Any) -> dict[str, Any]:
+    """A likelihood study of few synthetic reports."""
+    study = {
+        "kind": "likelihood",
+        "title": "Tiny words",
+        "reports": {"source": "phantom", "reports": 120},
+        "language_models": {"BERT": {"epochs": 1, "hidden": 16, "layers": 1, "vocabulary": 300, "device": "cpu"}},
+        "scoring": {"device": "cpu", "gpu": 0},
+    }
+    return study | changes
+
+
+def tiny_world(**changes: Any) -> dict[str, Any]:
+    """An image–text study on the reports of a study named words, which trains in a second."""
+    study = {
+        "kind": "image-text",
+        "title": "Tiny world",
+        "dataset": {"source": "phantom", "text": "words", "resolution": 32, "images": 100, "test": 0.3},
+        "encoder": {"name": "small", "width": 4},
+        "text_encoder": {"name": "small", "hidden": 16, "layers": 1, "heads": 2, "vocabulary": 300, "pooling": "mean"},
+        "projection": {"dimensions": 16},
+        "training": {"epochs": 1, "batch_size": 16, "learning_rate": 3e-3, "device": "cpu", "gpu": 0},
+        "objectives": {
+            "CL": {"name": "cl"},
+            "DCL-LM": {"name": "dcl", "class_probability": "language model"},
+            "Oracle": {"name": "oracle"},
+        },
+        "seeds": 2,
+        "evaluation": {"linear_probe": {"fractions": [1.0], "epochs": 2}, "gpu": 0},
+        "primary": {"treatment": "DCL-LM", "baseline": "CL", "oracle": "Oracle"},
+        "figures": {"overlays": {"objectives": ["CL", "DCL-LM"], "phrases": 2}, "similarities": {"objectives": ["CL", "Oracle"]}},
+    }
+    return study | changes

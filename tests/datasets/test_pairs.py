@@ -3,6 +3,8 @@
 import dataclasses
 import doctest
 import stat
+import tracemalloc
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -76,6 +78,62 @@ def test_a_damaged_missing_or_mixed_up_file_is_refused(source, tmp_path):
     (tmp_path / "pairs.parquet").unlink()
     with pytest.raises(UserError, match=r"pairs\.parquet: is not there"):
         read_pairs(path)
+
+
+def test_reading_takes_no_memory_for_images_and_none_can_be_written_to(source, tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (len(source.images), 3, 256, 250), dtype=np.uint8)
+    write_pairs(dataclasses.replace(source, images=images), tmp_path / "pairs.npz")
+    tracemalloc.start()
+    try:
+        read = read_pairs(tmp_path / "pairs.npz")
+        _, peak = tracemalloc.get_traced_memory()  # numpy's arrays among it
+    finally:
+        tracemalloc.stop()
+    assert read.images.nbytes > 8e6
+    assert peak < 0.1 * read.images.nbytes
+    chosen = np.array([[7, 3], [-1, 7]])
+    np.testing.assert_array_equal(read.images[chosen], images[chosen])
+    with pytest.raises(ValueError, match="read-only"):
+        read.images[0] = 0
+    write_pairs(read, tmp_path / "pairs.npz")  # in the place of the file that it reads
+    np.testing.assert_array_equal(read.images, images)
+    assert read_pairs(tmp_path / "pairs.npz").checksum == read.checksum
+
+
+def test_images_that_cannot_be_read_in_place_or_are_not_what_their_header_says_are_refused(source, tmp_path):
+    path = tmp_path / "pairs.npz"
+    write_pairs(source, path)
+    written, count = path.read_bytes(), len(source.images)
+    with np.load(path) as archive:
+        content = dict(archive)
+    np.savez_compressed(path, **content)
+    with pytest.raises(UserError, match=r"pairs\.npz: .*its images are compressed, expected them as numpy\.savez writes them"):
+        read_pairs(path)
+    for wrong in (source.images.astype(np.float32), np.asfortranarray(source.images)):
+        np.savez(path, **content | {"images": wrong})
+        with pytest.raises(UserError, match=rf"its images are {wrong.dtype} of shape .*, expected uint8, by rows"):
+            read_pairs(path)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("images.npy", b"no array")
+    with pytest.raises(UserError, match="is not a readable source"):
+        read_pairs(path)
+    shape = f"({count}, 1, 32, 32)".encode()
+    data = written.index(b"images.npy") + len("images.npy")
+    path.write_bytes(written.replace(shape, shape.replace(b"1, 32, 32", b"3, 32, 32")))
+    with pytest.raises(UserError, match=rf"uint8 of shape \({count}, 3, 32, 32\) in {source.images.nbytes} bytes, expected"):
+        read_pairs(path)
+    damages = {
+        "a member's header of another member": written.replace(b"images.npy", b"imagex.npy", 1),
+        "a member's header of another length": written[: data - 12] + b"\x0b\x00" + written[data - 10 :],
+        "a pixel of another value": written[: data + 1000] + bytes([written[data + 1000] ^ 1]) + written[data + 1001 :],
+    }
+    for what, damaged in damages.items():
+        assert len(damaged) == len(written), what
+        path.write_bytes(damaged)
+        with pytest.raises(UserError, match=r"pairs\.npz: .*Remove it and .*pairs\.parquet to have them made again"):
+            read_pairs(path)
+    path.write_bytes(written)
+    assert read_pairs(path).checksum == source.checksum
 
 
 def changed_sentence(source, column, value):

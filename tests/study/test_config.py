@@ -129,7 +129,7 @@ def test_all_mistakes_are_told_at_once():
 @pytest.mark.parametrize(
     ("path", "value", "sentence"),
     [
-        ("kind", "image", "tiny.kind is 'image', expected one of images, theory, likelihood."),
+        ("kind", "image", "tiny.kind is 'image', expected one of images, theory, likelihood, image-text."),
         (
             "conditions",
             ["batch_size"],

@@ -312,7 +312,7 @@ def test_chunks_with_batch_norm_and_dropout_have_the_gradient_of_one_graph_throu
     reference.network.train()
     with torch.random.fork_rng(devices=[]):
         embedded = [torch.cat(part) for part in zip(*(reference._embed(*each) for each in enumerate(chunks)), strict=True)]
-        whole = Pairs(*(torch.cat(part) for part in zip(*(chunk.pairs for chunk in chunks), strict=True)))
+        whole = reference.data.epoch("image", reference._generator("pairs")).part(slice(reference.batch_size))
         reference._terms(whole, *embedded).loss.backward()
     for (key, expected), found in zip(reference.network.named_parameters(), training.network.parameters(), strict=True):
         assert (found.grad is None) == (expected.grad is None), key
@@ -653,7 +653,7 @@ def test_the_engine_trains_pairs_in_its_one_loop_and_takes_what_is_finished(sour
     training = ImageText(settings, 0, source, subset, CPU)
     rows = [training.train_epoch() for _ in range(training.epochs)]
     assert record["pairs"] == training.updates * 16
-    assert record["fingerprint"] != provenance.fingerprint(provenance.TRAINING)
+    assert record["fingerprint"] != provenance.fingerprint(provenance.TRAINING["images"])
     curves = pd.read_parquet(RunStore(job["store"]).folder(listed["id"]) / RunStore.CURVES)
     assert curves["loss"].tolist() == [row["loss"] for row in rows]
     made = load_file(listed["model"])

@@ -1,6 +1,8 @@
 """Images with the sentences of their reports, and what is known about both: what image–text training reads."""
 
 import hashlib
+import math
+import struct
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -31,7 +33,7 @@ class PairSource:
 
     Args:
         name: name of the source, such as ``"phantom"``.
-        images: uint8, shape (n, channels, H, W), with 1 or 3 channels.
+        images: uint8, shape (n, channels, H, W), with 1 or 3 channels; those of :func:`read_pairs` stay on the disk.
         reports: str, shape (n,): id of each image's report. Images of one study share it.
         patients: str, shape (n,).
         sentences: a row a sentence: ``report``, ``index`` (its place in the report), ``sentence``, ``class`` (latent class, −1
@@ -163,21 +165,25 @@ def write_pairs(source: PairSource, path: str | Path) -> None:
 def read_pairs(path: str | Path) -> PairSource:
     """Read what :func:`write_pairs` wrote, and compare the checksum.
 
+    The images are a read-only map of the file: they take no memory but the system's cache of the disk, which all processes that
+    read the file share and which gives way where memory is short. Every reading goes through all of them once, for the checksum:
+    a size and a time that were noted when it last fitted would not tell a disk that has failed since.
+
     Raises:
-        UserError: if one of the two files is missing or damaged, or they do not belong together.
+        UserError: if one of the two files is missing or damaged, its images are compressed, or they do not belong together.
     """
     if not Path(path).is_file():
         raise UserError(f"{path}: does not exist, expected images and sentences; run the step that makes them.")
     again = f"Remove it and {_beside(path)} to have them made again."
     sentences, restricted = privacy.read_table(_beside(path))
-    arrays = ("images", "reports", "patients", "labels", "shown")
+    arrays = ("reports", "patients", "labels", "shown")
     try:
         if not zipfile.is_zipfile(path):
             raise ValueError("it is no .npz archive, or its end is missing")
         with np.load(path, allow_pickle=False) as archive:
             content = {key: archive[key] for key in ("name", *arrays, "label_names", "checksum")}
         names = tuple(map(str, content["label_names"]))
-        chosen = {key: content[key] for key in arrays}
+        chosen = {key: content[key] for key in arrays} | {"images": _mapped(path, "images")}
         source = PairSource(str(content["name"]), sentences=sentences, label_names=names, restricted=restricted, **chosen)
     except Exception as error:  # a damaged archive can raise nearly anything
         raise UserError(f"{path}: is not a readable source of images and sentences ({error}). {again}") from error
@@ -189,6 +195,25 @@ def read_pairs(path: str | Path) -> PairSource:
 
 def _beside(path: str | Path) -> Path:
     return Path(path).with_suffix(".parquet")
+
+
+def _mapped(path: str | Path, name: str) -> np.memmap:
+    """The uint8 array of this name in an uncompressed .npz file, read-only and read when it is used."""
+    with zipfile.ZipFile(path) as archive, Path(path).open("rb") as file:
+        member = archive.getinfo(f"{name}.npy")
+        if member.compress_type != zipfile.ZIP_STORED:
+            raise ValueError(f"its {name} are compressed, expected them as numpy.savez writes them, to be read in place")
+        with archive.open(member) as stream:  # compares what stands before the data with the archive's directory
+            version = np.lib.format.read_magic(stream)
+            shape, by_columns, dtype = np.lib.format.read_array_header_1_0(stream)
+            header = stream.tell()
+        if (version, by_columns, dtype) != ((1, 0), False, np.uint8) or header + math.prod(shape) != member.file_size:
+            found = f"{dtype} of shape {shape} in {member.file_size - header} bytes"
+            raise ValueError(f"its {name} are {found}, expected uint8, by rows, in as many bytes as the shape says")
+        # The lengths of what stands between the member's header, of 30 bytes, and its data: its name, and further fields.
+        file.seek(member.header_offset + 26)
+        between = sum(struct.unpack("<HH", file.read(4)))
+    return np.memmap(path, np.uint8, "r", member.header_offset + 30 + between + header, shape)
 
 
 def _wrong_arrays(source: PairSource) -> Iterator[str]:

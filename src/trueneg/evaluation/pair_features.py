@@ -1,5 +1,6 @@
 """Images and texts under a finished image–text run, embedded once and shared by every evaluation."""
 
+import contextlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from trueneg.datasets.pairs import PairSource
 from trueneg.models.region_similarity import ImageEmbeddings
+from trueneg.training.image_loading import read_ahead
 from trueneg.training.image_text_networks import Networks
 from trueneg.training.sentence_tokens import SentenceTokens
 
@@ -49,10 +51,11 @@ def embed_images(
     """
     model, features, embedded = networks.model, [], []
     handle = model.image_encoder.register_forward_hook(lambda _, given, out: features.append(out.mean((2, 3)).float()))
+    blocks = np.array_split(indices, range(IMAGES_AT_ONCE, len(indices), IMAGES_AT_ONCE))
     try:
-        for batch in np.array_split(indices, range(IMAGES_AT_ONCE, len(indices), IMAGES_AT_ONCE)):
-            pixels = networks.augmentation.normalise(torch.from_numpy(source.images[batch]).to(device))
-            embedded.append(model.embed_images(pixels, regions=regions))
+        with contextlib.closing(read_ahead(source.images, blocks, device)) as batches:
+            for images, _ in batches:
+                embedded.append(model.embed_images(networks.augmentation.normalise(images), regions=regions))
     finally:
         handle.remove()
     pooled = torch.cat([one.pooled for one in embedded])

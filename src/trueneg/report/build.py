@@ -7,12 +7,17 @@ from typing import Any
 import yaml
 
 from trueneg.files import written_whole
-from trueneg.report import formats, image_study, likelihood_study, theory_study
+from trueneg.report import formats, image_study, image_text_study, likelihood_study, theory_study
 from trueneg.report.drawing import footnote, save
 from trueneg.report.page import render_page
 
 # Each gives draw, table, heading and page.
-KINDS: dict[str, ModuleType] = {"images": image_study, "theory": theory_study, "likelihood": likelihood_study}
+KINDS: dict[str, ModuleType] = {
+    "images": image_study,
+    "theory": theory_study,
+    "likelihood": likelihood_study,
+    "image-text": image_text_study,
+}
 
 
 def draw_figure(name: str, inputs: Any, outputs: Any) -> None:

@@ -3,6 +3,7 @@
 from trueneg.simulation import catalogue as simulation
 from trueneg.study import runs
 from trueneg.study.image_study import ImageStudy
+from trueneg.study.image_text_study import ImageTextStudy
 from trueneg.study.likelihood_study import LikelihoodStudy
 from trueneg.study.settings import Study
 from trueneg.study.theory_study import TheoryStudy
@@ -25,6 +26,14 @@ BCL_FIGURES = (
 LIKELIHOOD_FIGURES = {"assumption_all_sentences": "all sentences", "assumption_findings": "findings only"}
 WITH_CLASSES = ("phantom", "open_i")  # sources of reports whose sentences' classes are known
 
+# What repeats the first paper's Fig. 3 and its Tables 1, 3, 4 and 5; the last stands beside what it prints.
+SSD_FIGURES = ("tradeoff", "tradeoff_differences")
+SSD_TABLES = ("tasks", "zero_shot", "grounding", "retrieval", "published")
+# What repeats ReCo's Figs. 4, 5 and 6 (the histograms on two data sets) and its Tables 1, 2 and 3.
+ABLATIONS = ("ablation_batch_size", "ablation_dimensions", "ablation_strength")
+RECO_FIGURES = ("similarity_histograms", *(name + end for name in ABLATIONS for end in ("", "_differences")))
+RECO_TABLES = ("precision", "linear_evaluation", "retrieval", "published")
+
 
 def figures_of(study: Study) -> list[str]:
     """Names of a study's figures."""
@@ -32,6 +41,8 @@ def figures_of(study: Study) -> list[str]:
         return list(simulation.FIGURES)
     if isinstance(study, LikelihoodStudy):
         return list(LIKELIHOOD_FIGURES) if study.reports.source in WITH_CLASSES else []
+    if isinstance(study, ImageTextStudy):
+        return _figures_of_pairs(study)
     return _figures_of_images(study)
 
 
@@ -41,6 +52,8 @@ def tables_of(study: Study) -> list[str]:
         return list(simulation.TABLES)
     if isinstance(study, LikelihoodStudy):
         return ["assumption"] if study.reports.source in WITH_CLASSES else []
+    if isinstance(study, ImageTextStudy):
+        return _tables_of_pairs(study)
     return ["accuracy", "differences", *(["published"] if study.published is not None else [])]
 
 
@@ -63,6 +76,55 @@ def _figures_of_images(study: ImageStudy) -> list[str]:
     return [*names, "training_loss", "share_at_bound", "same_class_ratio", "true_negative_mean"]
 
 
+def _figures_of_pairs(study: ImageTextStudy) -> list[str]:
+    """Curves are always drawn, class probabilities where the classes' are known, what a sweep does where there is one, the
+    others where the study asks for them.
+    """
+    names = []
+    if constant_sweep(study) is not None:
+        names += with_twins(["tradeoff"])
+    if study.figures.similarities is not None:
+        names += ["similarity_histograms"]
+    if study.figures.overlays is not None:
+        names += ["grounding_overlays"]
+    if study.dataset.source in WITH_CLASSES:
+        names += ["eta_by_class"]
+    if "batch_size" in study.conditions:
+        names += with_twins(["ablation_batch_size"])
+    if isinstance(study.projection.dimensions, list):
+        names += with_twins(["ablation_dimensions"])
+    if strength_sweep(study) is not None:
+        names += with_twins(["ablation_strength"])
+    return [*names, "training_loss", "share_at_bound", "positive_similarity"]
+
+
+def _tables_of_pairs(study: ImageTextStudy) -> list[str]:
+    names = ["tasks", "zero_shot", "retrieval"]
+    if study.evaluation.precision is not None:
+        names += ["precision"]
+    return [*names, "grounding", "linear_evaluation", "differences", *(["published"] if study.published else [])]
+
+
+def constant_sweep(study: ImageTextStudy) -> str | None:
+    """The DCL objective that tries several constant class probabilities, if there is one."""
+    for name, objective in study.objectives.items():
+        if objective.name == "dcl" and isinstance(objective.class_probability, list):
+            constants = [value for value in objective.class_probability if not isinstance(value, str)]
+            if len(constants) > 1:
+                return name
+    return None
+
+
+def strength_sweep(study: ImageTextStudy) -> str | None:
+    """The ReCo objective that tries several weights of the negatives, if there is one."""
+    sweeping = (
+        name
+        for name, objective in study.objectives.items()
+        if objective.name == "reco" and isinstance(objective.negative_weight, list)
+    )
+    return next(sweeping, None)
+
+
 def with_twins(names: list[str]) -> list[str]:
     """Each name, followed by that of its paired twin."""
     return [twin for name in names for twin in (name, f"{name}_differences")]
@@ -77,8 +139,25 @@ def artefacts_of(figure: str, name: str, study: Study) -> list[str]:
         return [f"results/{name}/artefacts/assumption/{corpus}/summary.parquet" for corpus in runs.corpora(study)]
     if figure == "published":
         return [f"results/{name}/artefacts/published.parquet"]
+    if isinstance(study, ImageTextStudy):
+        return _artefacts_of_pairs(figure, name, study)
     if figure != "embedding":
         return []
     wanted = study.figures.embedding
     dataset = wanted.dataset or study.primary.dataset or next(iter(runs.datasets(study)))
     return [f"results/{name}/artefacts/embedding/{dataset}/{objective}.parquet" for objective in wanted.objectives]
+
+
+def _artefacts_of_pairs(figure: str, name: str, study: ImageTextStudy) -> list[str]:
+    folder = f"results/{name}/artefacts"
+    if figure == "eta_by_class":
+        return [f"{folder}/class_probabilities.parquet"]
+    asked = {
+        "similarity_histograms": ("similarities", study.figures.similarities),
+        "grounding_overlays": ("overlays", study.figures.overlays),
+    }
+    if figure not in asked:
+        return []
+    kind, wanted = asked[figure]
+    dataset = study.primary.dataset or next(iter(runs.datasets(study)))
+    return [f"{folder}/{kind}/{dataset}/{objective}.parquet" for objective in wanted.objectives]

@@ -92,7 +92,7 @@ def _legend_width(names: Sequence[str], columns: int) -> float:
     """About how wide a legend becomes, in inches; it fills one column after the other."""
     lines = -(-len(names) // columns)
     longest = [max(map(len, names[start : start + lines])) for start in range(0, len(names), lines)]
-    return sum(0.075 * length + 0.55 for length in longest)
+    return sum(0.085 * length + 0.62 for length in longest)
 
 
 def legend_handle(style: LineStyle, line: bool = True) -> Line2D:

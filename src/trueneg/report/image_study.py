@@ -1,19 +1,16 @@
 """From a study's gathered tables to its figures, its tables and the page: what each name in the catalogue draws."""
 
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
-import yaml
 from matplotlib.figure import Figure
 
-from trueneg.report import catalogue, figures, formats, tables
 from trueneg.report import curves as curve_figures
-from trueneg.report.page import PageFigure, PageTable, StudyPage
-from trueneg.study import provenance, runs
+from trueneg.report import figures, formats, tables
+from trueneg.report.gathered import Gathered, base_name, page_of
+from trueneg.report.page import StudyPage
+from trueneg.study import runs
 from trueneg.study.image_study import ImageStudy
 
 # Title of each figure and table, and a sentence on what to see in it.
@@ -70,69 +67,6 @@ TITLES = {
 }
 
 
-@dataclass(frozen=True)
-class Gathered:
-    """What a study's figures and tables are made of.
-
-    Attributes:
-        study: the resolved study.
-        rows: tidy rows; a swept objective stands for the variant that the validation split selected, under its own name.
-        curves: training curves, likewise.
-        comparison: gate, primary contrast and selection.
-        published: printed numbers: dataset, objective, value.
-    """
-
-    study: ImageStudy
-    rows: pd.DataFrame
-    curves: pd.DataFrame
-    comparison: Mapping[str, Any]
-    published: pd.DataFrame
-
-    @classmethod
-    def read(cls, folder: Path) -> "Gathered":
-        """From ``results/<study>/artefacts``."""
-        comparison = json.loads((folder / "comparison.json").read_text())
-        return cls(
-            ImageStudy.model_validate(yaml.safe_load((folder / "study.yaml").read_text())),
-            _selected(pd.read_parquet(folder / "rows.parquet"), comparison["selection"]),
-            _selected(pd.read_parquet(folder / "curves.parquet"), comparison["selection"]),
-            comparison,
-            pd.read_parquet(folder / "published.parquet"),
-        )
-
-    @property
-    def dataset(self) -> str:
-        """Label of the primary contrast's data set."""
-        return self.study.primary.dataset or next(iter(runs.datasets(self.study)))
-
-    @property
-    def measurement(self) -> dict[str, str]:
-        """Task and setting of the primary contrast."""
-        return {"task": self.study.primary.task, "setting": self.study.primary.setting}
-
-    @property
-    def note(self) -> str:
-        """What is printed under every figure: the study's own note, and what a sweep selected."""
-        swept = [
-            f"{entry['dataset']}: {entry['chosen']} of {entry['candidates']} variants, selected on the validation split."
-            for entry in self.comparison["selection"]
-            if entry["candidates"] > 1
-        ]
-        return " ".join([*swept, self.study.note]).strip()
-
-    def full_probe(self, pool: str) -> dict[str, str]:
-        """The linear probe on all labels of a pool."""
-        largest = max(self.study.evaluation.linear_probe.label_fractions)
-        return {"task": "linear probe", "setting": runs.probe_setting(pool, largest)}
-
-
-def _selected(table: pd.DataFrame, selection: list[Mapping[str, Any]]) -> pd.DataFrame:
-    """Rows of the selected variants only, under the objective's own name."""
-    names = pd.DataFrame(selection)[["dataset", "objective", "chosen"]]
-    table = table.merge(names, left_on=["dataset", "objective"], right_on=["dataset", "chosen"], suffixes=(" given", ""))
-    return table.drop(columns=["objective given", "chosen"])
-
-
 def draw(name: str, folder: Path, artefacts: list[str]) -> Figure:
     """One figure of a study.
 
@@ -144,9 +78,9 @@ def draw(name: str, folder: Path, artefacts: list[str]) -> Figure:
     Raises:
         KeyError: if there is no figure of that name.
     """
-    gathered = Gathered.read(folder)
+    gathered = read(folder)
     base = name.removesuffix("_differences")
-    paired = {"baseline": _base_name(gathered.study.primary.baseline)} if name != base else {}
+    paired = {"baseline": gathered.baseline} if name != base else {}
     return _drawing(base)(gathered, base, paired, artefacts)
 
 
@@ -184,7 +118,7 @@ def _by_fraction(gathered: Gathered, base: str, paired: dict[str, str], _: list[
     if base == "primary_by_fraction":
         measured = gathered.measurement | {"metric": gathered.study.primary.metric}
     else:
-        measured = gathered.full_probe(_pool_of(base))
+        measured = _full_probe(gathered, _pool_of(base))
     draw = figures.accuracy_by_condition_paired if paired else figures.accuracy_by_condition
     return draw(gathered.rows, fractions, **paired, **measured, note=gathered.note)
 
@@ -202,8 +136,7 @@ def _by_label_fraction(gathered: Gathered, base: str, paired: dict[str, str], _:
 
 
 def _class_groups(gathered: Gathered, base: str, paired: dict[str, str], _: list[str]) -> Figure:
-    baseline = _base_name(gathered.study.primary.baseline)
-    return figures.class_accuracy(gathered.rows, gathered.dataset, baseline, **gathered.measurement, note=gathered.note)
+    return figures.class_accuracy(gathered.rows, gathered.dataset, gathered.baseline, **gathered.measurement, note=gathered.note)
 
 
 def _embedding(gathered: Gathered, base: str, paired: dict[str, str], artefacts: list[str]) -> Figure:
@@ -247,7 +180,7 @@ def table(name: str, folder: Path) -> formats.Table:
     Raises:
         KeyError: if there is no table of that name.
     """
-    return table_of(name, Gathered.read(folder))
+    return table_of(name, read(folder))
 
 
 def table_of(name: str, gathered: Gathered) -> formats.Table:
@@ -257,8 +190,7 @@ def table_of(name: str, gathered: Gathered) -> formats.Table:
         KeyError: if there is no table of that name.
     """
     study = gathered.study
-    baseline = _base_name(study.primary.baseline)
-    probes = [gathered.full_probe(pool) for pool in study.evaluation.linear_probe.label_pools]
+    probes = [_full_probe(gathered, pool) for pool in study.evaluation.linear_probe.label_pools]
     others = [
         {"task": task, "setting": f"labels={pool}"}
         for task in ("knn", "mean classifier")
@@ -267,75 +199,29 @@ def table_of(name: str, gathered: Gathered) -> formats.Table:
     # The primary measurement leads; everything after it is exploratory.
     ordered = [gathered.measurement, *(each for each in (*probes, *others) if each != gathered.measurement)]
     if name == "published":
-        return tables.published_table(gathered.rows, gathered.published, **gathered.measurement)
+        printed = gathered.published.assign(**gathered.measurement, metric="accuracy")
+        return tables.published_table(gathered.rows, printed)
     groups = tables.METRICS if study.dataset.rare_classes else ("accuracy",)
-    values = tables.compare(gathered.rows, baseline, [(each["task"], each["setting"]) for each in ordered], groups)
+    values = tables.compare(gathered.rows, gathered.baseline, [(each["task"], each["setting"]) for each in ordered], groups)
     if name == "differences":
-        return tables.difference_table(values, baseline)
+        return tables.difference_table(values, gathered.baseline)
     if name == "accuracy":
-        gate = pd.DataFrame(gathered.comparison["gate"])
-        return tables.accuracy_table(values, baseline, _base_name(study.primary.oracle), gate)
+        return tables.accuracy_table(values, gathered.baseline, base_name(study.primary.oracle), gathered.gate)
     raise KeyError(f"There is no table {name!r}.")
 
 
 def page(folder: Path) -> StudyPage:
     """What the page shows of the study with these artefacts."""
-    gathered = Gathered.read(folder)
-    study, comparison = gathered.study, gathered.comparison
-    records = json.loads((folder / "runs.json").read_text())
-    selection = pd.DataFrame(comparison["selection"])
-    drawn = [name for name in catalogue.figures_of(study) if (folder.parent / f"figures/{name}.png").is_file()]
-    return StudyPage(
-        name=folder.parent.name,
-        title=study.title,
-        question=study.question,
-        answer=comparison["primary"]["answer"],
-        gate=[f"{gate['dataset']}: {gate['verdict']}" for gate in comparison["gate"]],
-        warnings=_warnings(gathered, records),
-        figures=[_page_figure(folder.parent / "figures", name) for name in drawn],
-        tables=[PageTable(*heading(name), table_of(name, gathered)) for name in catalogue.tables_of(study)],
-        config=(folder / "study.yaml").read_text(),
-        provenance=[_provenance(record) for record in records],
-        selection=selection[selection["candidates"] > 1] if (selection["candidates"] > 1).any() else None,
-    )
+    gathered = read(folder)
+    return page_of(folder, gathered, heading, lambda name: table_of(name, gathered))
 
 
-def _page_figure(folder: Path, name: str) -> PageFigure:
-    # The footnote stands in the picture already.
-    return PageFigure(*heading(name), folder / f"{name}.png", folder / f"{name}.pdf")
+def read(folder: Path) -> Gathered[ImageStudy]:
+    """What was gathered of an image study, from ``results/<study>/artefacts``."""
+    return Gathered.read(folder, ImageStudy)
 
 
-def _warnings(gathered: Gathered, records: list[Mapping[str, Any]]) -> list[str]:
-    found = [gathered.study.note] if gathered.study.note else []
-    stale = sum(provenance.is_stale(record) for record in records)
-    if stale:
-        found.append(f"{stale} of {len(records)} runs were made with other code than today's (stale).")
-    # An exact signed-rank test cannot reach p < 0.05 with five pairs, whatever the differences.
-    if gathered.comparison["seeds"] < 6:
-        found.append(f"{gathered.comparison['seeds']} seeds are too few to tell an effect from noise; 8 or more can.")
-    return found
-
-
-def _provenance(record: Mapping[str, Any]) -> dict[str, Any]:
-    versions = record["versions"]
-    return {
-        "run": record["id"],
-        "dataset": record["dataset"],
-        "objective": record["objective"],
-        "seed": record["seed"],
-        "state": "stale" if provenance.is_stale(record) else "finished",
-        "images": record["images"],
-        "seconds": round(record["seconds"], 1),
-        "device": record["device"],
-        "threads": record["threads"],
-        "commit": record["commit"][:12],
-        "code": record["fingerprint"],
-        "data": record["source"]["checksum"][:12],
-        "torch": versions["torch"],
-        "python": versions["python"],
-        "finished": record["finished"],
-    }
-
-
-def _base_name(objective: str) -> str:
-    return objective.split(",")[0]
+def _full_probe(gathered: Gathered, pool: str) -> dict[str, str]:
+    """The linear probe on all labels of a pool."""
+    largest = max(gathered.study.evaluation.linear_probe.label_fractions)
+    return {"task": "linear probe", "setting": runs.probe_setting(pool, largest)}

@@ -1,13 +1,14 @@
 """The tables of a study: means beside paired differences, and every comparison with its tests."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import pandas as pd
 
 from trueneg.report.formats import Cell, Group, Table
 from trueneg.report.labels import seed_count, with_unit
 from trueneg.study.comparison import KEYS, holm, means, paired_differences
-from trueneg.study.metrics import group_name, metric_name, task_name, unit, written
+from trueneg.study.metrics import group_name, higher_is_better, metric_name, task_name, unit, written
 
 METRICS = ("accuracy", "accuracy rare", "accuracy common")
 SIGNIFICANT = 0.05
@@ -38,54 +39,107 @@ def compare(
     Raises:
         ValueError: if there are no such rows.
     """
-    found = []
-    for dataset in dict.fromkeys(rows["dataset"]):
-        for task, setting in measurements:
-            for metric in metrics:
-                wanted = {
-                    "dataset": dataset,
-                    "task": task,
-                    "setting": setting,
-                    "metric": metric,
-                    "split": split,
-                }
-                chosen = rows[(rows[list(wanted)] == pd.Series(wanted)).all(axis=1)]
-                if chosen.empty:
-                    raise ValueError(f"rows hold no {', '.join(wanted.values())}; the table needs it.")
-                found.append(_compare_one(chosen, baseline))
-    return pd.concat(found, ignore_index=True)
+    return compare_each(rows, baseline, [(*measured, metric) for measured in measurements for metric in metrics], split)
 
 
-def accuracy_table(values: pd.DataFrame, baseline: str, oracle: str | None = None, gate: pd.DataFrame | None = None) -> Table:
-    """Means and paired differences, one line an objective, one group of lines a data set and evaluation.
+def compare_each(
+    rows: pd.DataFrame, baseline: str, measurements: Sequence[tuple[str, str, str]], split: str = "test"
+) -> pd.DataFrame:
+    """As :func:`compare`, for tasks that have metrics of their own.
+
+    Args:
+        rows: tidy rows.
+        baseline: the objective that is subtracted.
+        measurements: task, setting and metric of each; a data set that lacks one is left out of it.
+        split: which split.
+
+    Raises:
+        ValueError: if no data set has one of them.
+    """
+    of_split = dict(iter(rows[rows["split"] == split].groupby(["task", "setting", "metric"], sort=False)))
+    for measurement in measurements:
+        if measurement not in of_split:
+            raise ValueError(f"rows hold no {', '.join(filter(None, (*measurement, split)))}; the table needs it.")
+    chosen = pd.concat([of_split[measurement] for measurement in measurements], ignore_index=True)
+    # Data sets first, measurements in the given order within them.
+    places = {dataset: place for place, dataset in enumerate(dict.fromkeys(rows["dataset"]))}
+    chosen = chosen.sort_values("dataset", key=lambda column: column.map(places), kind="stable")
+    differences = paired_differences(chosen, baseline)
+    differences["p Holm"] = differences.groupby(KEYS, sort=False)["p"].transform(holm)
+    differences = differences.drop(columns=["mean", "baseline mean", "baseline"]).rename(
+        columns={"seeds": "pairs", "low": "difference low", "high": "difference high"}
+    )
+    level = means(chosen).drop(columns="standard deviation")
+    return level.merge(differences, how="left", on=[*KEYS, "objective"]).astype({"pairs": "Int64"})
+
+
+class Head(NamedTuple):
+    """What stands above a mean and its difference: a title over both, the mean's name, and the metric, which tells the unit."""
+
+    title: str
+    name: str
+    metric: str
+
+
+class Beside(NamedTuple):
+    """A column that is no comparison: a title, its name, and a text for each (data set, objective)."""
+
+    title: str
+    name: str
+    texts: Mapping[tuple[str, str], str]
+
+
+def side_by_side(
+    values: pd.DataFrame,
+    heads: Sequence[Head],
+    layout: Mapping[str, Sequence[tuple[str, str, str]]],
+    baseline: str,
+    oracle: str | None = None,
+    gate: pd.DataFrame | None = None,
+    beside: Sequence[Beside] = (),
+    notes: Sequence[str] = (),
+) -> Table:
+    """Means and paired differences, one line an objective; which measurements form a group of lines is the caller's.
 
     A mean is bold if it is the best, lies in no other interval, and its difference to the baseline (if it is
     the baseline: every difference) passes Holm's correction. The oracle takes no part, and where the gate
     failed nothing is marked.
 
     Args:
-        values: from :func:`compare`.
+        values: from :func:`compare` or :func:`compare_each`.
+        heads: one a measurement of a group.
+        layout: title of each group (the data set's name goes before it), with its task, setting and metric under each head.
         baseline: the objective that was subtracted.
         oracle: the objective that uses labels.
         gate: from :func:`trueneg.study.comparison.gate`.
+        beside: columns after the comparisons.
+        notes: sentences under the table, after those that every such table has.
     """
     failed = {} if gate is None else gate[~gate["passed"].astype(bool)].set_index("dataset")["verdict"].to_dict()
+    measured = dict(iter(values.groupby(["dataset", "task", "setting", "metric"], sort=False)))
     groups = []
-    for (dataset, task, setting), group in values.groupby(["dataset", "task", "setting"], sort=False):
-        lines: dict[str, list[Cell]] = {}
-        for _, column in group.groupby("metric", sort=False):
-            best = None if dataset in failed else _clearly_best(column, baseline, oracle)
-            for _, row in column.iterrows():
-                cells = [Cell(_mean(row), bold=row["objective"] == best)]
-                cells.append(Cell(_difference(row, baseline, starred=dataset not in failed)))
-                lines.setdefault(row["objective"], []).extend(cells)
-        remark = " (uninformative at this size)" if dataset in failed else ""
-        groups.append(Group(_title(dataset, task, setting) + remark, list(lines.items())))
-    columns = []
-    for metric in dict.fromkeys(values["metric"]):
-        columns.append((group_name(metric), with_unit("accuracy", unit(metric))))
-        columns.append((group_name(metric), with_unit(f"− {baseline}", unit(metric, difference=True))))
-    notes = [
+    for dataset in dict.fromkeys(values["dataset"]):
+        for title, keys in layout.items():
+            columns = [measured.get((dataset, *key)) for key in keys]
+            present = [column for column in columns if column is not None]
+            if not present:
+                continue
+            lines: dict[str, list[Cell]] = {name: [] for column in present for name in column["objective"]}
+            for column in columns:
+                cells = {} if column is None else _cells(column, baseline, oracle, marked=dataset not in failed)
+                for name, line in lines.items():
+                    line.extend(cells.get(name, (Cell("–"), Cell(""))))
+            for extra in beside:
+                for name, line in lines.items():
+                    line.append(Cell(extra.texts.get((dataset, name), "–")))
+            remark = " (uninformative at this size)" if dataset in failed else ""
+            groups.append(Group("; ".join(filter(None, (dataset, title))) + remark, list(lines.items())))
+    names = []
+    for head in heads:
+        names.append((head.title, with_unit(head.name, unit(head.metric))))
+        names.append((head.title, with_unit(f"− {baseline}", unit(head.metric, difference=True))))
+    names += [(extra.title, extra.name) for extra in beside]
+    sentences = [
         f"Mean ± half of its 95 % t interval over seeds ({seed_count(values['seeds'])}); differences to "
         f"{baseline} are paired within seeds, with their 95 % t intervals.",
         f"* p < {SIGNIFICANT} (paired t test, Holm's correction over the objectives of a column). "
@@ -93,56 +147,75 @@ def accuracy_table(values: pd.DataFrame, baseline: str, oracle: str | None = Non
         f"(for {baseline}: if all have one).",
     ]
     if oracle is not None:
-        notes.append(f"{oracle} uses the labels: it shows what could be gained and is no method.")
-    notes += [f"{dataset}: {verdict}." for dataset, verdict in failed.items()]
-    return Table(values, columns, groups, notes, corner="objective")
+        sentences.append(f"{oracle} uses the labels: it shows what could be gained and is no method.")
+    sentences += [*notes, *(f"{dataset}: {verdict}." for dataset, verdict in failed.items())]
+    return Table(values, names, groups, sentences, corner="objective")
 
 
-def published_table(rows: pd.DataFrame, printed: pd.DataFrame, task: str, setting: str, split: str = "test") -> Table:
-    """Our accuracies beside printed ones, and the difference with our interval; one group of lines a data set.
-
-    Args:
-        rows: tidy rows.
-        printed: dataset, objective, value (a share of one).
-        task: which evaluation of ours stands beside the printed one.
-        setting: which of its settings.
-        split: which split.
-    """
-    measured = {"task": task, "setting": setting, "metric": "accuracy", "split": split}
-    ours = means(rows[(rows[list(measured)] == pd.Series(measured)).all(axis=1)])
-    values = ours.merge(printed.rename(columns={"value": "published"}), on=["dataset", "objective"], how="inner")
-    for end in ("mean", "low", "high"):
-        values[f"{end} − published"] = values[end] - values["published"]
-    groups = []
-    for dataset, group in values.groupby("dataset", sort=False):
-        lines = []
-        for _, row in group.iterrows():
-            difference, low, high = (
-                written(row[f"{end} − published"], "accuracy", signed=True) for end in ("mean", "low", "high")
-            )
-            published = written(row["published"], "accuracy")
-            lines.append((row["objective"], [Cell(_mean(row)), Cell(published), Cell(f"{difference} [{low}, {high}]")]))
-        groups.append(Group(_title(dataset, task, setting), lines))
-    columns = [
-        ("", with_unit("ours", unit("accuracy"))),
-        ("", with_unit("published", unit("accuracy"))),
-        ("", with_unit("ours − published", unit("accuracy", difference=True))),
-    ]
-    notes = [
-        f"Ours: mean ± half of its 95 % t interval over seeds ({seed_count(values['seeds'])}). The printed numbers come without "
-        "an interval: the difference's is ours alone.",
-    ]
-    return Table(values, columns, groups, notes, corner="objective")
-
-
-def difference_table(values: pd.DataFrame, baseline: str) -> Table:
-    """Every comparison with its spread, its tests, and the smallest difference that its seeds could see.
+def accuracy_table(values: pd.DataFrame, baseline: str, oracle: str | None = None, gate: pd.DataFrame | None = None) -> Table:
+    """Accuracies :func:`side_by_side`: one group of lines a data set and evaluation, a column a group of classes.
 
     Args:
         values: from :func:`compare`.
         baseline: the objective that was subtracted.
+        oracle: the objective that uses labels.
+        gate: from :func:`trueneg.study.comparison.gate`.
+    """
+    metrics = list(dict.fromkeys(values["metric"]))
+    evaluations = dict.fromkeys(zip(values["task"], values["setting"], strict=True))
+    layout = {_evaluation(*each): [(*each, metric) for metric in metrics] for each in evaluations}
+    heads = [Head(group_name(metric), "accuracy", metric) for metric in metrics]
+    return side_by_side(values, heads, layout, baseline, oracle, gate)
+
+
+def published_table(rows: pd.DataFrame, printed: pd.DataFrame, split: str = "test", notes: Sequence[str] = ()) -> Table:
+    """Our means beside printed numbers, and the difference with our interval; one group of lines a measurement.
+
+    Args:
+        rows: tidy rows.
+        printed: ``dataset``, ``objective``, ``task``, ``setting`` and ``metric`` as in the rows, ``value`` in the metric's own
+            unit; perhaps ``standard_error``, and ``printed as``, which then names the group too.
+        split: which split.
+        notes: sentences under the table.
+    """
+    keys = ["dataset", "task", "setting", "metric"]
+    ours = means(rows[rows["split"] == split])
+    values = ours.merge(printed.rename(columns={"value": "published"}), on=[*keys, "objective"], how="inner")
+    for end in ("mean", "low", "high"):
+        values[f"{end} − published"] = values[end] - values["published"]
+    one_unit = len({unit(metric) for metric in values["metric"]}) == 1
+    named = ["printed as"] if "printed as" in values else []
+    groups = []
+    for (dataset, task, setting, metric, *sources), group in values.groupby([*keys, *named], sort=False):
+        lines = []
+        for _, row in group.iterrows():
+            difference, low, high = (written(row[f"{end} − published"], metric, signed=True) for end in ("mean", "low", "high"))
+            cells = [Cell(_mean(row)), Cell(_printed(row)), Cell(f"{difference} [{low}, {high}]")]
+            lines.append((row["objective"], cells))
+        ours_is = f"ours: {_evaluation(task, setting)}, {metric_name(metric)}" if sources else _evaluation(task, setting)
+        title = "; ".join([dataset, *sources, ours_is])
+        groups.append(Group(title if one_unit else with_unit(title, unit(metric)), lines))
+    names = ("ours", "published", "ours − published")
+    units = [unit(values["metric"].iloc[0], difference=name == names[-1]) if one_unit else "" for name in names]
+    sentences = [
+        f"Ours: mean ± half of its 95 % t interval over seeds ({seed_count(values['seeds'])}). The printed numbers come without "
+        "an interval, at most with a standard error (s.e.): the difference's interval is ours alone.",
+        *notes,
+    ]
+    columns = [("", with_unit(*pair)) for pair in zip(names, units, strict=True)]
+    return Table(values, columns, groups, sentences, corner="objective")
+
+
+def difference_table(values: pd.DataFrame, baseline: str, notes: Sequence[str] = ()) -> Table:
+    """Every comparison with its spread, its tests, and the smallest difference that its seeds could see.
+
+    Args:
+        values: from :func:`compare` or :func:`compare_each`.
+        baseline: the objective that was subtracted.
+        notes: sentences under the table, after those that every such table has.
     """
     compared = values[values["objective"] != baseline]
+    one_unit = len({unit(metric, difference=True) for metric in values["metric"]}) == 1
     groups = []
     for (dataset, task, setting, metric), group in compared.groupby(["dataset", "task", "setting", "metric"], sort=False):
         lines = [
@@ -158,43 +231,46 @@ def difference_table(values: pd.DataFrame, baseline: str) -> Table:
             )
             for _, row in group.iterrows()
         ]
-        groups.append(Group(f"{_title(dataset, task, setting)}; {metric_name(metric)}", lines))
-    points = unit(values["metric"].iloc[0], difference=True)
+        what = f"{dataset}; {_evaluation(task, setting)}; {metric_name(metric)}"
+        groups.append(Group(what if one_unit else with_unit(what, unit(metric, difference=True)), lines))
+    points = unit(values["metric"].iloc[0], difference=True) if one_unit else ""
     amounts = (f"− {baseline}", "standard deviation", "smallest detectable")
     names = ["pairs", *(with_unit(name, points) for name in amounts), "p", "p, Holm", "p, signed-rank"]
-    notes = [
+    sentences = [
         f"Differences to {baseline} within seeds, with their 95 % t intervals over seeds and their spread.",
         "Smallest detectable: what these seeds would have seen with a power of 80 % at 5 %.",
         "p: paired t test; Holm: corrected over a group's objectives; signed-rank: exact, not corrected.",
+        *notes,
     ]
-    return Table(compared, [("", name) for name in names], groups, notes, corner="objective")
+    return Table(compared, [("", name) for name in names], groups, sentences, corner="objective")
 
 
-def _compare_one(rows: pd.DataFrame, baseline: str) -> pd.DataFrame:
-    """Means and differences of one column of the table."""
-    differences = paired_differences(rows, baseline)
-    differences["p Holm"] = holm(differences["p"])
-    differences = differences.drop(columns=["mean", "baseline mean", "baseline"]).rename(
-        columns={"seeds": "pairs", "low": "difference low", "high": "difference high"}
-    )
-    level = means(rows).drop(columns="standard deviation")
-    return level.merge(differences, how="left", on=[*KEYS, "objective"]).astype({"pairs": "Int64"})
+def _cells(column: pd.DataFrame, baseline: str, oracle: str | None, marked: bool) -> dict[str, tuple[Cell, Cell]]:
+    """Mean and difference of every objective in one column of the table."""
+    best = _clearly_best(column, baseline, oracle) if marked else None
+    return {
+        row["objective"]: (Cell(_mean(row), bold=row["objective"] == best), Cell(_difference(row, baseline, starred=marked)))
+        for _, row in column.iterrows()
+    }
 
 
 def _clearly_best(column: pd.DataFrame, baseline: str, oracle: str | None) -> str | None:
     """The objective whose mean may be printed bold, if there is one."""
     methods = column[column["objective"] != oracle].set_index("objective")
-    best = methods["mean"].idxmax()
+    if higher_is_better(column["metric"].iloc[0]):
+        best, reach, side = methods["mean"].idxmax(), methods["high"], 1
+    else:
+        best, reach, side = methods["mean"].idxmin(), methods["low"], -1
     others = methods.drop(index=best)
     mean = methods.loc[best, "mean"]
     # An objective with one seed has no interval, and is never clearly different.
-    outside = (mean > others["high"]).all() and methods.loc[best, ["low", "high"]].notna().all()
+    outside = (side * (mean - reach.drop(index=best)) > 0).all() and methods.loc[best, ["low", "high"]].notna().all()
     tested = others["p Holm"] if best == baseline else methods.loc[[best], "p Holm"]
     return best if outside and (tested < SIGNIFICANT).all() else None
 
 
-def _title(dataset: str, task: str, setting: str) -> str:
-    return f"{dataset}; {task_name(task)}, {setting}"
+def _evaluation(task: str, setting: str) -> str:
+    return ", ".join(filter(None, (task_name(task), setting)))
 
 
 def _mean(row: pd.Series) -> str:
@@ -214,3 +290,9 @@ def _p(value: float) -> str:
     if pd.isna(value):
         return "–"
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _printed(row: pd.Series) -> str:
+    error = row.get("standard_error", float("nan"))
+    text = written(row["published"], row["metric"])
+    return text if pd.isna(error) else f"{text} (s.e. {written(error, row['metric'])})"

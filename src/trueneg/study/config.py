@@ -10,11 +10,17 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Field, Tag
 
 from trueneg.study.image_study import ImageStudy
+from trueneg.study.image_text_study import ImageTextStudy
 from trueneg.study.likelihood_study import LikelihoodStudy
 from trueneg.study.settings import Boolean, Name, Settings, Study
 from trueneg.study.theory_study import TheoryStudy
 
-KINDS: dict[str, type[Study]] = {"images": ImageStudy, "theory": TheoryStudy, "likelihood": LikelihoodStudy}
+KINDS: dict[str, type[Study]] = {
+    "images": ImageStudy,
+    "theory": TheoryStudy,
+    "likelihood": LikelihoodStudy,
+    "image-text": ImageTextStudy,
+}
 GLOBAL_KEYS = ("retrain_stale",)  # keys of a configuration that are not studies
 
 
@@ -25,7 +31,10 @@ def _kind(given: Any) -> str | None:
 
 
 AnyStudy = Annotated[
-    Annotated[ImageStudy, Tag("images")] | Annotated[TheoryStudy, Tag("theory")] | Annotated[LikelihoodStudy, Tag("likelihood")],
+    Annotated[ImageStudy, Tag("images")]
+    | Annotated[TheoryStudy, Tag("theory")]
+    | Annotated[LikelihoodStudy, Tag("likelihood")]
+    | Annotated[ImageTextStudy, Tag("image-text")],
     Discriminator(_kind, custom_error_type="unknown_kind", custom_error_message="unknown kind"),
 ]
 

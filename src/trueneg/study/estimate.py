@@ -9,8 +9,9 @@ from trueneg.datasets.prepare import DRAWING
 from trueneg.datasets.subsets import Subset, make_subset
 from trueneg.simulation.catalogue import EXPERIMENTS
 from trueneg.study.image_study import ImageStudy
+from trueneg.study.image_text_study import ImageTextStudy
 from trueneg.study.likelihood_study import LikelihoodStudy
-from trueneg.study.runs import Run, all_runs, corpora, datasets, run_id, source_key
+from trueneg.study.runs import Run, all_runs, corpora, datasets, pairs_key, run_id, source_key
 from trueneg.study.settings import Study
 from trueneg.study.store import RunStore
 
@@ -25,6 +26,8 @@ def describe(name: str, study: Study, results: Path) -> str:
     """
     if isinstance(study, ImageStudy):
         return _training(name, study, results)
+    if isinstance(study, ImageTextStudy):
+        return _training_on_pairs(name, study, results)
     return (_scoring if isinstance(study, LikelihoodStudy) else _experiments)(name, study, results)
 
 
@@ -73,6 +76,39 @@ def _training(name: str, study: ImageStudy, results: Path) -> str:
         )
         lines.append(f"  {objective}: {done}")
     lines.append("  " + (_cost(missing, store) if missing else "Nothing to train: every run is in the store."))
+    return "\n".join(lines)
+
+
+def _training_on_pairs(name: str, study: ImageTextStudy, results: Path) -> str:
+    """A text: the study's runs by data set and objective; their time is known when the first of them is finished."""
+    from trueneg.datasets.pairs import read_pairs
+    from trueneg.training.image_text_objectives import data_checksum
+
+    store, lines = RunStore(results / "runs"), [f"{name}: {study.title}"]
+    for label, settings in datasets(study).items():
+        runs = [run for run in all_runs(name, study) if run.dataset == label]
+        path = results / "pairs" / f"{pairs_key(settings.model_dump(mode='json'))}.npz"
+        if not path.is_file():
+            lines.append(f"  {label}: images and sentences are to be made, from the reports of {settings.text}; {len(runs)} runs")
+            continue
+        pairs = read_pairs(path)
+        lines.append(
+            f"  {label}: {pairs.name}, {len(pairs.images):,} images of {pairs.size[0]} px, {len(pairs.sentences):,} sentences"
+        )
+        identifiers = [run_id(run, data_checksum(pairs, run.settings)) for run in runs]
+        finished = [store.state(identifier) == "finished" for identifier in identifiers]
+        for objective in dict.fromkeys(run.objective for run in runs):
+            own = [done for run, done in zip(runs, finished, strict=True) if run.objective == objective]
+            lines.append(f"  {objective}: {sum(own)} of {len(own)} runs finished")
+        missing = len(runs) - sum(finished)
+        seconds = [store.record(one)["seconds"] for one, done in zip(identifiers, finished, strict=True) if done]
+        if not missing:
+            lines.append("  Nothing to train: every run is in the store.")
+        elif seconds:
+            cost = _duration(missing * sum(seconds) / len(seconds))
+            lines.append(f"  {missing} runs to train: about {cost} of one process (from {len(seconds)} finished runs).")
+        else:
+            lines.append(f"  {missing} runs to train; their time is known when the first of them is finished.")
     return "\n".join(lines)
 
 

@@ -20,20 +20,20 @@ from trueneg.study.settings import (
     Positive,
     Probability,
     Real,
-    Seed,
     Settings,
-    Study,
     Sweepable,
     technical,
 )
+from trueneg.study.trained_study import (
+    EvaluationResources,
+    PrimaryContrast,
+    PublishedTable,
+    TrainedStudy,
+    TrainingResources,
+    word_true,
+)
 
-
-def _word_true(given: Any) -> Any:
-    """YAML reads the word true as a boolean; where a class probability stands it means each image's own class."""
-    return "true" if given is True else given
-
-
-ClassProbability = Annotated[Probability | Literal["low", "high", "true"], BeforeValidator(_word_true)]
+ClassProbability = Annotated[Probability | Literal["low", "high", "true"], BeforeValidator(word_true)]
 
 
 class DatasetSettings(Settings):
@@ -103,7 +103,7 @@ class AugmentationSettings(Settings):
     strength: Sweepable[Positive] = Field(1.0, description="scales the colour jitter, or the digits' distortions")
 
 
-class TrainingSettings(Settings):
+class TrainingSettings(TrainingResources):
     """The optimisation, and the resources it may use."""
 
     epochs: Sweepable[Count] | None = Field(None, description="passes over the training images (or state `updates`)")
@@ -117,19 +117,9 @@ class TrainingSettings(Settings):
     weight_decay: Sweepable[NonNegative] = Field(1e-6, description="of Adam (L2 in the gradient)")
     schedule: Sweepable[Literal["constant", "cosine"]] = Field("constant", description="of the learning rate")
     temperature: Sweepable[Positive] = Field(0.5, description="t; the papers' γ is 1/√t")
-    seeds_per_job: Count = technical(8, "seeds that one job trains, so that imports and compilation are paid once")
-    device: Literal["auto", "cpu", "cuda"] = technical("auto", "auto: a GPU where there is one, else the CPU, and says so")
-    runs_per_device: Count = technical(
-        1, "jobs that may share a GPU, where small steps leave it idle; give Snakemake so many times the devices as `gpu`"
-    )
     compile: Boolean = technical(
         False, "torch.compile augmentation and network, once for all runs of a job: pays on a GPU; needs a C++ compiler"
     )
-    threads: Count = technical(1, "intra-op threads of a training process")
-    checkpoint_minutes: Positive = technical(5.0, "a training that is killed loses at most so much work")
-    gpu: Annotated[Integer, Field(ge=0)] = technical(1, "Snakemake resource `gpu` of a training job")
-    mem_mb: Count = technical(4000, "memory of a training job, in MB; raised with each attempt")
-    runtime: Count = technical(60, "minutes that a training job may take on a cluster")
 
     @model_validator(mode="after")
     def _one_length(self):
@@ -273,28 +263,19 @@ class NearestNeighbourSettings(Settings):
     label_pools: list[LabelPool] = Field(["imbalanced", "all"], min_length=1, description="as for the linear probe")
 
 
-class EvaluationSettings(Settings):
+class EvaluationSettings(EvaluationResources):
     """What is measured on the frozen encoder."""
 
     linear_probe: LinearProbeSettings = Field(default_factory=LinearProbeSettings)
     knn: NearestNeighbourSettings = Field(default_factory=NearestNeighbourSettings)
-    threads: Count = technical(1, "intra-op threads of an evaluation process")
-    mem_mb: Count = technical(4000, "memory of an evaluation job, in MB")
-    runtime: Count = technical(30, "minutes that an evaluation job may take on a cluster")
-    gpu: Annotated[Integer, Field(ge=0)] = technical(1, "Snakemake resource `gpu` of an evaluation job")
 
 
-class PrimaryContrast(Settings):
+class ImageContrast(PrimaryContrast):
     """The one comparison that the study is for, named before it runs; everything else is exploratory."""
 
-    dataset: str | None = Field(None, description="label of the data set, such as fraction=0.1; none: the only one")
     task: Literal["linear probe", "knn", "mean classifier"] = Field("linear probe", description="evaluation")
     setting: str = Field("labels=all, fraction=1", description="setting of the evaluation")
     metric: str = Field("accuracy", description="accuracy, accuracy rare, accuracy common, or accuracy <class name>")
-    treatment: str = Field(description="objective whose gain is asked for")
-    baseline: str = Field(description="objective that it is compared with, in every table")
-    oracle: str = Field(description="objective of the gate: unless it beats the baseline, the study is uninformative")
-    published: Real | None = Field(None, description="the published difference, to say what the study could have seen")
 
 
 class EmbeddingFigure(Settings):
@@ -318,18 +299,10 @@ class FigureSettings(Settings):
     label_fractions: LabelFractionFigure | None = Field(None, description="accuracy against the share of labels")
 
 
-class PublishedTable(Settings):
-    """The printed table that the study's results stand beside: which rows of config/published.csv belong to which of ours."""
-
-    paper: str = Field(description="as in the column paper")
-    table: str = Field(description="as in the column table")
-    task: str = Field(description="as in the column task")
-    settings: dict[str, str] = Field(description="label of the data set or condition, and its entry in the column setting")
-    methods: dict[str, str] = Field(description="objective, and its entry in the column method")
-
-
-class ImageStudy(Study):
+class ImageStudy(TrainedStudy):
     """Images: data, objectives, seeds, what to evaluate, what to draw, and the one question that it answers."""
+
+    SECTIONS = ("encoder", "projection", "augmentation", "training")
 
     kind: Literal["images"] = Field("images", description="images: encoders trained on one data set, as SimCLR is")
     dataset: DatasetSettings
@@ -341,15 +314,7 @@ class ImageStudy(Study):
         [], description="swept settings of `training` to compare within, as within data sets; others are chosen on validation"
     )
     objectives: dict[Name, AnyObjective] = Field(min_length=2)
-    seeds: Annotated[Integer, Field(ge=1, le=10_000)] | Annotated[list[Seed], Field(min_length=1)] = Field(
-        description="how many seeds (0, 1, …), or a list of them"
-    )
     evaluation: EvaluationSettings = Field(default_factory=EvaluationSettings)
-    primary: PrimaryContrast
+    primary: ImageContrast
     figures: FigureSettings = Field(default_factory=FigureSettings)
     published: PublishedTable | None = Field(None, description="a printed table to show beside the primary measurement")
-
-    @property
-    def seed_list(self) -> list[int]:
-        """The seeds, whether counted or listed."""
-        return list(range(self.seeds)) if isinstance(self.seeds, int) else list(self.seeds)

@@ -12,9 +12,11 @@ from trueneg.report import catalogue
 from trueneg.study import provenance, runs
 from trueneg.study.config import Configuration
 from trueneg.study.image_study import ImageStudy
+from trueneg.study.image_text_study import ImageTextStudy
 from trueneg.study.likelihood_study import LikelihoodStudy
 from trueneg.study.store import RunStore
 from trueneg.study.theory_study import TheoryStudy
+from trueneg.study.trained_study import TrainedStudy
 
 
 class Plan:
@@ -26,6 +28,8 @@ class Plan:
     Attributes:
         studies: its studies by name.
         images: those that train on images.
+        image_text: those that train on images and sentences.
+        trained: both.
         theory: those that simulate.
         likelihood: those that score sentences.
         settings: all studies as plain values, every default filled in: what ``lookup`` reads and what jobs are handed.
@@ -35,13 +39,15 @@ class Plan:
         self.configuration = configuration
         self.studies = configuration.studies
         self.images = {name: study for name, study in self.studies.items() if isinstance(study, ImageStudy)}
+        self.image_text = {name: study for name, study in self.studies.items() if isinstance(study, ImageTextStudy)}
+        self.trained = {name: study for name, study in self.studies.items() if isinstance(study, TrainedStudy)}
         self.likelihood = {name: study for name, study in self.studies.items() if isinstance(study, LikelihoodStudy)}
         self.theory = {name: study for name, study in self.studies.items() if isinstance(study, TheoryStudy)}
         self.settings = {name: study.model_dump(mode="json") for name, study in self.studies.items()}
 
     def of_block(self, pattern: str) -> list[str]:
-        """`pattern` for every image study, data set, objective and block of seeds."""
-        return [path for name in self.images for path in self._of_study(name, pattern)]
+        """`pattern` for every study that trains, data set, objective and block of seeds."""
+        return [path for name in self.trained for path in self._of_study(name, pattern)]
 
     def of_study(self, pattern: str) -> Callable[[Any], list[str]]:
         """An input function: `pattern` for every data set, objective and block of seeds of the study."""
@@ -52,7 +58,7 @@ class Plan:
         return paths
 
     def _of_study(self, name: str, pattern: str) -> list[str]:
-        study = self.images[name]
+        study = self.trained[name]
         return [
             pattern.format(study=name, dataset=dataset, objective=objective, block=block)
             for dataset in runs.datasets(study)
@@ -69,24 +75,27 @@ class Plan:
             if names is None or figure in names
         ]
 
-    def tables(self, studies: Iterable[str] | None = None) -> list[str]:
-        """The tables of some studies; of all, where none are named."""
+    def tables(self, studies: Iterable[str] | None = None, names: Iterable[str] | None = None) -> list[str]:
+        """The tables of some studies, or some of their tables; of all studies and all of them, where none are named."""
         return [
             f"results/{name}/tables/{table}.csv"
             for name in (self.studies if studies is None else studies)
             for table in catalogue.tables_of(self.studies[name])
+            if names is None or table in names
         ]
 
     def seeds(self, wildcards: Any) -> list[int]:
         """The seeds of a block."""
-        return runs.blocks(self.images[wildcards.study])[wildcards.block]
+        return runs.blocks(self.trained[wildcards.study])[wildcards.block]
 
     def dataset(self, wildcards: Any) -> dict[str, Any]:
         """Resolved settings of a data set."""
-        return runs.datasets(self.images[wildcards.study])[wildcards.dataset].model_dump(mode="json")
+        return runs.datasets(self.trained[wildcards.study])[wildcards.dataset].model_dump(mode="json")
 
     def source(self, wildcards: Any) -> str:
-        """The decoded images of a data set."""
+        """The decoded images of a data set; or its images with their sentences."""
+        if wildcards.study in self.image_text:
+            return f"results/pairs/{runs.pairs_key(self.dataset(wildcards))}.npz"
         return f"results/sources/{runs.source_key(self.dataset(wildcards))}.npz"
 
     def reading(self, wildcards: Any) -> dict[str, Any]:
@@ -102,19 +111,72 @@ class Plan:
         ]
         return {runs.source_key(reading): reading for reading in listed}
 
+    def sentences(self, wildcards: Any) -> str:
+        """The sentences beside :meth:`source`."""
+        return self._beside(wildcards, ".parquet")
+
+    def boxes(self, wildcards: Any) -> str:
+        """The boxes of what the images show."""
+        return self._beside(wildcards, "-boxes.parquet")
+
+    def _beside(self, wildcards: Any, ending: str) -> str:
+        return self.source(wildcards).removesuffix(".npz") + ending
+
+    def joining(self, wildcards: Any) -> dict[str, Any]:
+        """How to draw images and join them with sentences."""
+        return self._joinings()[wildcards.pairs]
+
+    def joined(self, wildcards: Any) -> dict[str, str]:
+        """The tables of the reports that are joined with images, by name."""
+        return self._text_tables(self.joining(wildcards), "reports", "sentences", "assigned", "classes", "eta")
+
+    def phrases(self, wildcards: Any) -> int:
+        """How many phrases have their heatmaps kept."""
+        wanted = self.image_text[wildcards.study].figures.overlays
+        return 0 if wanted is None else wanted.phrases
+
+    def reports_seed(self, wildcards: Any) -> int:
+        """The seed of the reports that images are drawn for."""
+        return self.likelihood[self.joining(wildcards)["text"]].seed
+
+    def classes(self, wildcards: Any) -> str:
+        """The classes of the sentences of a study's first data set."""
+        return self._text_tables(self._first_dataset(wildcards), "classes")["classes"]
+
+    def first_sentences(self, wildcards: Any) -> str:
+        """The sentences of a study's first data set."""
+        return f"results/pairs/{runs.pairs_key(self._first_dataset(wildcards))}.parquet"
+
+    def _first_dataset(self, wildcards: Any) -> dict[str, Any]:
+        return next(iter(runs.datasets(self.image_text[wildcards.study]).values())).model_dump(mode="json")
+
+    def _joinings(self) -> dict[str, dict[str, Any]]:
+        listed = [
+            dataset.model_dump(mode="json", exclude={"validation", "test"})
+            for study in self.image_text.values()
+            for dataset in runs.datasets(study).values()
+        ]
+        return {runs.pairs_key(joining): joining for joining in listed}
+
+    def _text_tables(self, joining: dict[str, Any], *names: str) -> dict[str, str]:
+        corpus = joining["corpus"] or next(iter(runs.corpora(self.likelihood[joining["text"]])))
+        return {name: f"results/{joining['text']}/text/{corpus}/{name}.parquet" for name in names}
+
     def runs(self, wildcards: Any) -> list[dict[str, Any]]:
         """The runs of a block, every setting resolved."""
-        study = self.images[wildcards.study]
+        study = self.trained[wildcards.study]
         seeds = self.seeds(wildcards)
         return [run.to_json() for run in runs.runs_of(wildcards.study, study, wildcards.dataset, wildcards.objective, seeds)]
 
     def memory(self, wildcards: Any, attempt: int) -> int:
         """Memory of a training job in MB, more with each attempt."""
-        return self.images[wildcards.study].training.mem_mb * attempt
+        return self.trained[wildcards.study].training.mem_mb * attempt
 
     def fingerprint_if_retraining(self, wildcards: Any) -> str | None:
         """A training job knows the code's fingerprint only when stale runs are to be trained anew."""
-        return provenance.fingerprint(provenance.TRAINING) if self.configuration.retrain_stale else None
+        if not self.configuration.retrain_stale:
+            return None
+        return provenance.fingerprint(provenance.TRAINING["image-text" if wildcards.study in self.image_text else "images"])
 
     def first_manifest(self, wildcards: Any) -> str:
         """The manifest that lists the first seed's run."""
@@ -126,18 +188,18 @@ class Plan:
         return f"results/{wildcards.study}/subsets/{wildcards.dataset}/{self._first_block(wildcards)}.parquet"
 
     def _first_block(self, wildcards: Any) -> str:
-        return next(iter(runs.blocks(self.images[wildcards.study])))
+        return next(iter(runs.blocks(self.trained[wildcards.study])))
 
     def drawn_from(self, wildcards: Any) -> dict[str, Any]:
         """Inputs of a figure or table by name: the study, what is gathered of it, and the artefacts of this one alone."""
         name, wanted = wildcards.study, getattr(wildcards, "figure", None) or wildcards.table
         folder = f"results/{name}/artefacts"
         gathered = (
-            {"rows": "rows.parquet", "curves": "curves.parquet", "comparison": "comparison.json"} if name in self.images else {}
+            {"rows": "rows.parquet", "curves": "curves.parquet", "comparison": "comparison.json"} if name in self.trained else {}
         )
         return {
             "study": f"{folder}/study.yaml",
-            **{key: f"{folder}/{file}" for key, file in gathered.items() if name in self.images},
+            **{key: f"{folder}/{file}" for key, file in gathered.items()},
             "artefacts": catalogue.artefacts_of(wanted, name, self.studies[name]),
         }
 

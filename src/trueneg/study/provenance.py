@@ -17,7 +17,7 @@ from trueneg.study.store import RunStore
 PACKAGE = Path(__file__).resolve().parents[1]
 
 # Where the code that shapes a result begins; the fingerprint follows the imports from there.
-TRAINING = ("trueneg.training.simclr",)
+TRAINING = {"images": ("trueneg.training.simclr",), "image-text": ("trueneg.training.image_text",)}  # by kind of training
 REPORT = ("trueneg.report.build",)
 SIMULATION = tuple(sorted({f"trueneg.simulation.{module}" for module in EXPERIMENTS.values()}))
 
@@ -115,9 +115,14 @@ def machine() -> dict[str, Any]:
     return {"host": platform.node(), "system": platform.platform(), "cores": os.cpu_count()}
 
 
+def training_kind(settings: Mapping[str, Mapping[str, Any]]) -> str:
+    """The kind of training that a run's settings name; without a name it is of images."""
+    return settings["training"].get("kind", "images")
+
+
 def is_stale(record: Mapping[str, Any]) -> bool:
     """Whether a run's record tells that it was made with other training code than today's."""
-    return record["fingerprint"] != fingerprint(TRAINING)
+    return record["fingerprint"] != fingerprint(TRAINING[training_kind(record["settings"])])
 
 
 def stale_runs(store: RunStore) -> list[str]:

@@ -11,11 +11,13 @@ from pydantic import BaseModel, ValidationError
 from trueneg.errors import UserError
 from trueneg.study.config import GLOBAL_KEYS, KINDS, Configuration
 from trueneg.study.image_study import ImageStudy
+from trueneg.study.image_text_study import ImageTextStudy
 from trueneg.study.likelihood_study import LikelihoodStudy
-from trueneg.study.runs import SECTIONS, corpora, datasets, evaluation_settings, objectives, swept, written
+from trueneg.study.runs import corpora, datasets, evaluation_settings, objectives, swept, written
 from trueneg.study.settings import models_within
+from trueneg.study.trained_study import TrainedStudy
 
-RESERVED_NAMES = ("runs", "sources", "language_models", "logs", "timings")  # folders beside the studies' under results/
+RESERVED_NAMES = ("runs", "sources", "pairs", "language_models", "logs", "timings")  # folders beside the studies' under results/
 
 
 def load_configuration(raw: Mapping[str, Any], where: str) -> Configuration:
@@ -44,9 +46,9 @@ def load_configuration(raw: Mapping[str, Any], where: str) -> Configuration:
         for name, study in configuration.studies.items():
             if name in RESERVED_NAMES:
                 mistakes.append(f"{name} cannot be a study's name: results/{name} holds something else.")
-            if isinstance(study, ImageStudy):
+            if isinstance(study, TrainedStudy):
                 mistakes += [f"{name}.{mistake}" for mistake in contradictions(study)]
-        mistakes += _unknown_beginnings(configuration)
+        mistakes += _unknown_beginnings(configuration) + _unknown_texts(configuration)
     if mistakes:
         raise UserError("\n".join(f"{where}: {mistake}" for mistake in dict.fromkeys(mistakes)))
     return configuration
@@ -189,12 +191,34 @@ def _unknown_beginnings(configuration: Configuration) -> list[str]:
     ]
 
 
-def contradictions(study: ImageStudy) -> list[str]:
-    """What is wrong with an image study beyond the single values: names that point nowhere, settings that exclude each other."""
+def _unknown_texts(configuration: Configuration) -> list[str]:
+    """Image–text studies whose reports are no corpus of a likelihood study, or not one of the source that they name."""
+    texts = {name: study for name, study in configuration.studies.items() if isinstance(study, LikelihoodStudy)}
+    found = []
+    for name, study in configuration.studies.items():
+        if not isinstance(study, ImageTextStudy):
+            continue
+        data = study.dataset
+        if data.text not in texts:
+            known = ", ".join(texts) or "none is given"
+            found.append(
+                f"{name}.dataset.text is {data.text!r}, expected a study of kind likelihood ({known}); if it is in another file, "
+                "name that file too."
+            )
+            continue
+        source = texts[data.text].reports.source
+        if source != data.source:
+            found.append(f"{name}.dataset.source is {data.source!r}, but the reports of {data.text} are of {source!r}.")
+        found += [f"{name}.{mistake}" for mistake in _unknown_dataset("dataset.corpus", data.corpus, corpora(texts[data.text]))]
+    return found
+
+
+def contradictions(study: TrainedStudy) -> list[str]:
+    """What is wrong with a study beyond the single values: names that point nowhere, settings that exclude each other."""
     found = []
     if len(set(study.seed_list)) != len(study.seed_list):
         found.append(f"seeds is {study.seed_list}, expected every seed once.")
-    for section, model in {name: getattr(study, name) for name in ("dataset", *SECTIONS)}.items():
+    for section, model in {name: getattr(study, name) for name in ("dataset", *study.SECTIONS)}.items():
         found += _repeated(section, model)
     for name, objective in study.objectives.items():
         found += _repeated(f"objectives.{name}", objective)
@@ -208,25 +232,29 @@ def contradictions(study: ImageStudy) -> list[str]:
     if primary.treatment == primary.baseline:
         found.append(f"primary.treatment and primary.baseline are both {primary.baseline!r}, expected two objectives.")
     found += _unknown_dataset("primary.dataset", primary.dataset, data)
-    if primary.setting not in evaluation_settings(study)[primary.task]:
-        expected = "; ".join(evaluation_settings(study)[primary.task])
+    measured = evaluation_settings(study)
+    if primary.task not in measured:
+        found.append(f"primary.task is {primary.task!r}, which evaluation does not measure; it measures {', '.join(measured)}.")
+    elif primary.setting not in measured[primary.task]:
+        expected = "; ".join(setting or "nothing" for setting in measured[primary.task])
         found.append(f"primary.setting is {primary.setting!r}, expected one of: {expected}.")
-    figures = study.figures
-    if figures.embedding is not None:
-        found += _unknown_dataset("figures.embedding.dataset", figures.embedding.dataset, data, default=primary.dataset)
-        for label in figures.embedding.objectives:
-            if label not in variants:
-                found.append(
-                    f"figures.embedding.objectives holds {label!r}, expected some of the objectives: {', '.join(variants)}."
-                )
-    if figures.label_fractions is not None:
-        found += _unknown_dataset(
-            "figures.label_fractions.dataset", figures.label_fractions.dataset, data, default=primary.dataset
-        )
     for field in study.conditions:
         if field not in swept(study.training):
             value = getattr(study.training, field)
             found.append(f"conditions names {field}, but training.{field} is {_shown(value)}, expected a list of values.")
+    return found + (_of_images if isinstance(study, ImageStudy) else _of_pairs)(study)
+
+
+def _of_images(study: ImageStudy) -> list[str]:
+    found = []
+    data, figures = datasets(study), study.figures
+    if figures.embedding is not None:
+        found += _unknown_dataset("figures.embedding.dataset", figures.embedding.dataset, data, default=study.primary.dataset)
+        found += _unknown_objectives("figures.embedding", figures.embedding.objectives, study)
+    if figures.label_fractions is not None:
+        found += _unknown_dataset(
+            "figures.label_fractions.dataset", figures.label_fractions.dataset, data, default=study.primary.dataset
+        )
     if study.published is not None:
         for label in study.published.settings:
             found += _unknown_dataset(f"published.settings.{label}", label, data)
@@ -237,6 +265,28 @@ def contradictions(study: ImageStudy) -> list[str]:
     if needs_rare and not study.dataset.rare_classes:
         found.append("dataset.fraction is below 1, but dataset.rare_classes is empty: name the classes to thin out.")
     return found
+
+
+def _of_pairs(study: ImageTextStudy) -> list[str]:
+    found = []
+    for name in ("overlays", "similarities"):
+        wanted = getattr(study.figures, name)
+        if wanted is not None:
+            found += _unknown_objectives(f"figures.{name}", wanted.objectives, study)
+    for number, printed in enumerate(study.published):
+        known = ", ".join(study.objectives)
+        strangers = [label for label in printed.methods if label not in study.objectives]
+        found += [f"published.{number}.methods holds {label!r}, expected some of the objectives: {known}." for label in strangers]
+    return found
+
+
+def _unknown_objectives(key: str, given: Sequence[str], study: TrainedStudy) -> list[str]:
+    variants = objectives(study)
+    return [
+        f"{key}.objectives holds {label!r}, expected some of the objectives: {', '.join(variants)}."
+        for label in given
+        if label not in variants
+    ]
 
 
 def _repeated(section: str, model: BaseModel) -> list[str]:

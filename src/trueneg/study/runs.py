@@ -9,11 +9,15 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from trueneg.study import image_study
 from trueneg.study.image_study import ImageStudy
+from trueneg.study.image_text_study import ImageTextEvaluationSettings, ImageTextStudy
 from trueneg.study.likelihood_study import LikelihoodStudy
+from trueneg.study.provenance import training_kind
+from trueneg.study.settings import models_within
+from trueneg.study.trained_study import TrainedStudy
 
-SECTIONS = ("encoder", "projection", "augmentation", "training")  # with an objective, what a variant settles
+# By the kind of training that their runs' settings name.
+STUDIES: dict[str, type[TrainedStudy]] = {"images": ImageStudy, "image-text": ImageTextStudy}
 
 
 @dataclass(frozen=True)
@@ -73,17 +77,17 @@ def written(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _is_condition(study: ImageStudy) -> Callable[[str, str], bool]:
+def _is_condition(study: TrainedStudy) -> Callable[[str, str], bool]:
     """Whether a sweep's values stand side by side as data sets do; those of the others are candidates to select from."""
     return lambda section, field: section == "dataset" or (section == "training" and field in study.conditions)
 
 
-def _conditions(study: ImageStudy) -> dict[str, dict[str, BaseModel]]:
+def _conditions(study: TrainedStudy) -> dict[str, dict[str, BaseModel]]:
     sections = {"dataset": study.dataset, "training": study.training}
     return {label or study.dataset.source: resolved for label, resolved in _variants(sections, _is_condition(study))}
 
 
-def datasets(study: ImageStudy) -> dict[str, BaseModel]:
+def datasets(study: TrainedStudy) -> dict[str, BaseModel]:
     """Label of each data set of a study, or of each condition on it, with the resolved settings of the data."""
     return {label: resolved["dataset"] for label, resolved in _conditions(study).items()}
 
@@ -94,14 +98,15 @@ def corpora(study: LikelihoodStudy) -> dict[str, BaseModel]:
     return {label or study.reports.source: sections["reports"] for label, sections in variants}
 
 
-def negative_counts(study: ImageStudy) -> dict[str, int]:
-    """N = 2B − 2 at each label of :func:`datasets`, where the batch size is a condition."""
+def negative_counts(study: TrainedStudy) -> dict[str, int]:
+    """N at each label of :func:`datasets`, where the batch size B is a condition: 2B − 2 of two views, B − 1 of pairs."""
     if "batch_size" not in study.conditions:
         return {}
-    return {label: 2 * resolved["training"].batch_size - 2 for label, resolved in _conditions(study).items()}
+    views = 2 if isinstance(study, ImageStudy) else 1
+    return {label: views * (resolved["training"].batch_size - 1) for label, resolved in _conditions(study).items()}
 
 
-def objectives(study: ImageStudy) -> dict[str, dict[str, BaseModel]]:
+def objectives(study: TrainedStudy) -> dict[str, dict[str, BaseModel]]:
     """Label of each objective of a study, with the resolved settings of the objective and of the training.
 
     Sweeps that are conditions stay as they are: :func:`runs_of` resolves them.
@@ -112,13 +117,13 @@ def objectives(study: ImageStudy) -> dict[str, dict[str, BaseModel]]:
         return not is_condition(section, field)
 
     for name, objective in study.objectives.items():
-        sections = {section: getattr(study, section) for section in SECTIONS} | {"objective": objective}
+        sections = {section: getattr(study, section) for section in study.SECTIONS} | {"objective": objective}
         for label, resolved in _variants(sections, is_candidate):
             found[f"{name},{label}" if label else name] = resolved
     return found
 
 
-def candidates(study: ImageStudy) -> dict[str, list[str]]:
+def candidates(study: TrainedStudy) -> dict[str, list[str]]:
     """The variants of each objective that a sweep made: what selection on the validation split chooses from."""
     found: dict[str, list[str]] = {}
     for label in objectives(study):
@@ -126,7 +131,7 @@ def candidates(study: ImageStudy) -> dict[str, list[str]]:
     return found
 
 
-def blocks(study: ImageStudy) -> dict[str, list[int]]:
+def blocks(study: TrainedStudy) -> dict[str, list[int]]:
     """Blocks of seeds that one job handles; a block's name tells its seeds, so a block that grew is another block."""
     seeds, size = study.seed_list, study.training.seeds_per_job
     found = {}
@@ -137,7 +142,7 @@ def blocks(study: ImageStudy) -> dict[str, list[int]]:
     return found
 
 
-def runs_of(name: str, study: ImageStudy, dataset: str, objective: str, seeds: Sequence[int]) -> list[Run]:
+def runs_of(name: str, study: TrainedStudy, dataset: str, objective: str, seeds: Sequence[int]) -> list[Run]:
     """The runs of one data set and one objective of a study.
 
     Args:
@@ -153,7 +158,7 @@ def runs_of(name: str, study: ImageStudy, dataset: str, objective: str, seeds: S
     return [Run(name, dataset, objective, seed, settings) for seed in seeds]
 
 
-def all_runs(name: str, study: ImageStudy) -> list[Run]:
+def all_runs(name: str, study: TrainedStudy) -> list[Run]:
     """Every run of a study."""
     return [
         run
@@ -163,8 +168,10 @@ def all_runs(name: str, study: ImageStudy) -> list[Run]:
     ]
 
 
-def evaluation_settings(study: ImageStudy) -> dict[str, list[str]]:
+def evaluation_settings(study: TrainedStudy) -> dict[str, list[str]]:
     """The settings of each task that the study's evaluation measures, as its rows name them."""
+    if isinstance(study, ImageTextStudy):
+        return _pair_measurements(study.evaluation)
     probe, knn = study.evaluation.linear_probe, study.evaluation.knn
     return {
         "linear probe": [
@@ -173,6 +180,25 @@ def evaluation_settings(study: ImageStudy) -> dict[str, list[str]]:
         "knn": [f"labels={pool}" for pool in knn.label_pools],
         "mean classifier": [f"labels={pool}" for pool in knn.label_pools],
     }
+
+
+def _pair_measurements(evaluation: ImageTextEvaluationSettings) -> dict[str, list[str]]:
+    found = {
+        "zero-shot": [""],
+        "retrieval sentence": ["relevant=report", "relevant=truth"],
+        "retrieval report": ["relevant=report"],
+        "grounding": [""],
+    }
+    if evaluation.region_retrieval is not None:
+        found["region retrieval"] = [f"relevant={relevant}" for relevant in ("pair", "pair, ties=for", "sentence", "truth")]
+    if evaluation.precision is not None:
+        found["precision"] = ["image to image", "text to image", ""]
+    trained = ("linear probe", "fine-tuning", "augmented linear probe")
+    for task in trained:
+        settings = getattr(evaluation, task.replace(" ", "_").replace("-", "_"))
+        if settings is not None:
+            found[task] = [f"fraction={fraction:g}" for fraction in settings.fractions]
+    return found
 
 
 def probe_setting(pool: str, fraction: float) -> str:
@@ -185,6 +211,12 @@ def source_key(settings: Mapping[str, Any]) -> str:
     reading = {key: settings[key] for key in ("source", "path", "resolution")}
     size = f"-{settings['resolution']}px" if settings["resolution"] else ""
     return f"{settings['source']}{size}-{_digest(reading)[:6]}"
+
+
+def pairs_key(settings: Mapping[str, Any]) -> str:
+    """Name of the images with their sentences that a data set reads, shared by the studies that ask for the same."""
+    joining = {key: settings[key] for key in ("source", "text", "corpus", "images", "resolution", "contrast")}
+    return f"{settings['source']}-{settings['resolution']}px-{_digest(joining)[:6]}"
 
 
 def _digest(value: Any) -> str:
@@ -204,19 +236,19 @@ def identity(settings: Mapping[str, Mapping[str, Any]], models: Mapping[str, typ
 
 def _models(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, type[BaseModel]]:
     """The model of each section of a run's settings."""
-    by_name = {
-        model.model_fields["name"].annotation.__args__[0]: model
-        for union in (image_study.EncoderSettings, image_study.AnyObjective)
-        for model in union.__origin__.__args__
-    }
-    return {
-        "dataset": image_study.DatasetSettings,
-        "encoder": by_name[settings["encoder"]["name"]],
-        "projection": image_study.ProjectionSettings,
-        "augmentation": image_study.AugmentationSettings,
-        "training": image_study.TrainingSettings,
-        "objective": by_name[settings["objective"]["name"]],
-    }
+    study = STUDIES[training_kind(settings)]
+    found = {}
+    for section, values in settings.items():
+        # The objective's section is one of the study's objectives.
+        annotation = study.model_fields["objectives" if section == "objective" else section].annotation
+        models = models_within(annotation)
+        found[section] = models[0] if len(models) == 1 else next(one for one in models if _name_of(one) == values["name"])
+    return found
+
+
+def _name_of(model: type[BaseModel]) -> str:
+    """What tells a model from the others of its section."""
+    return model.model_fields["name"].annotation.__args__[0]
 
 
 def run_id(run: Run, source_checksum: str) -> str:

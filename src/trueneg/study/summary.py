@@ -12,7 +12,10 @@ from trueneg.errors import UserError
 from trueneg.files import written_whole
 from trueneg.study import runs as study_runs
 from trueneg.study.comparison import gate, primary_contrast, select
+from trueneg.study.config import KINDS
 from trueneg.study.image_study import ImageStudy
+from trueneg.study.image_text_study import CHANCE, ImageTextStudy
+from trueneg.study.trained_study import TrainedStudy
 
 
 def summarise_study(name: str, settings: Mapping[str, Any], inputs: Any, outputs: Any) -> None:
@@ -29,7 +32,7 @@ def summarise_study(name: str, settings: Mapping[str, Any], inputs: Any, outputs
     Raises:
         UserError: if the rows do not hold what the primary contrast needs.
     """
-    study = ImageStudy.model_validate(settings)
+    study = KINDS[settings.get("kind", "images")].model_validate(settings)
     rows = pd.concat(map(pd.read_parquet, inputs.rows), ignore_index=True)
     curves = pd.concat(map(pd.read_parquet, inputs.curves), ignore_index=True)
     records = [record for path in inputs.runs for record in json.loads(Path(path).read_text())]
@@ -64,37 +67,66 @@ def write_settings(settings: Mapping[str, Any], path: str | Path) -> None:
         temporary.write_text(yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))
 
 
-def _published(study: ImageStudy, path: str | Path) -> pd.DataFrame:
-    """The printed numbers beside ours: dataset, objective, value as a share of one; empty where the study names no table."""
+def _published(study: TrainedStudy, path: str | Path) -> pd.DataFrame:
+    """The printed numbers beside ours, in the units of our rows; empty where the study names none.
+
+    Columns: dataset, objective, value; of image–text studies also task, setting and metric of our measurement, and the printed
+    standard error.
+    """
+    return _published_accuracies(study, path) if isinstance(study, ImageStudy) else _published_measurements(study, path)
+
+
+def _published_accuracies(study: ImageStudy, path: str | Path) -> pd.DataFrame:
     wanted = study.published
     if wanted is None:
         return pd.DataFrame({"dataset": [], "objective": [], "value": []})
-    printed = pd.read_csv(path)
-    chosen = printed[
-        (printed["paper"] == wanted.paper)
-        & (printed["table"] == wanted.table)
-        & (printed["task"] == wanted.task)
-        & (printed["metric"] == "accuracy_percent")
-    ].set_index(["setting", "method"])["value"]
+    chosen = _printed(path, wanted.paper, wanted.table, wanted.task, "accuracy_percent")
     rows = []
     for dataset, setting in wanted.settings.items():
         for objective, method in wanted.methods.items():
-            if (setting, method) not in chosen:
-                raise UserError(
-                    f"{path}: {wanted.paper}, {wanted.table}, {wanted.task} has no accuracy of {method!r} at {setting!r}; "
-                    "mend the study's published section."
-                )
-            rows.append({"dataset": dataset, "objective": objective, "value": chosen[setting, method] / 100})
+            printed = _entry(chosen, path, wanted, setting, method)
+            rows.append({"dataset": dataset, "objective": objective, "value": printed["value"] / 100})
     return pd.DataFrame(rows)
 
 
-def _selection(study: ImageStudy, rows: pd.DataFrame) -> pd.DataFrame:
+def _published_measurements(study: ImageTextStudy, path: str | Path) -> pd.DataFrame:
+    label = study.primary.dataset or next(iter(study_runs.datasets(study)))
+    columns = ["dataset", "objective", "task", "setting", "metric", "value", "standard_error"]
+    rows = []
+    for wanted in study.published:
+        chosen = _printed(path, wanted.paper, wanted.table, wanted.task, wanted.metric)
+        share = 100 if wanted.percent else 1
+        for objective, method in wanted.methods.items():
+            printed = _entry(chosen, path, wanted, wanted.setting, method)
+            values = {key: printed[key] / share for key in ("value", "standard_error")}
+            rows.append({"dataset": label, "objective": objective, **wanted.measured.model_dump(), **values})
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _printed(path: str | Path, paper: str, table: str, task: str, metric: str) -> pd.DataFrame:
+    printed = pd.read_csv(path, keep_default_na=False, na_values={"standard_error": "", "value": ""})
+    wanted = {"paper": paper, "table": table, "task": task, "metric": metric}
+    for column, value in wanted.items():
+        printed = printed[printed[column] == value]
+    return printed.set_index(["setting", "method"])
+
+
+def _entry(chosen: pd.DataFrame, path: str | Path, wanted: Any, setting: str, method: str) -> pd.Series:
+    if (setting, method) not in chosen.index:
+        raise UserError(
+            f"{path}: {wanted.paper}, {wanted.table}, {wanted.task} has no {method!r} at {setting!r}; mend the study's "
+            "published section."
+        )
+    return chosen.loc[(setting, method)]
+
+
+def _selection(study: TrainedStudy, rows: pd.DataFrame) -> pd.DataFrame:
     """The variant of each objective that the validation split chose, in every data set."""
     primary = study.primary
     return select(rows, study_runs.candidates(study), primary.task, primary.setting, primary.metric)
 
 
-def _comparison(study: ImageStudy, rows: pd.DataFrame, selection: pd.DataFrame) -> dict[str, Any]:
+def _comparison(study: TrainedStudy, rows: pd.DataFrame, selection: pd.DataFrame) -> dict[str, Any]:
     """Gate and primary contrast on the test split; a swept objective stands for its selected variant."""
     primary = study.primary
     dataset = primary.dataset or next(iter(study_runs.datasets(study)))
@@ -105,8 +137,7 @@ def _comparison(study: ImageStudy, rows: pd.DataFrame, selection: pd.DataFrame) 
         for label in study_runs.datasets(study):
             names = {role: chosen.get((label, wanted), wanted) for role, wanted in _roles(study).items()}
             of_dataset = rows[rows["dataset"] == label]
-            chance = float(of_dataset.loc[of_dataset["task"] == "chance", "value"].iloc[0])
-            gates.append(gate(of_dataset, names["baseline"], names["oracle"], chance, **measured))
+            gates.append(gate(of_dataset, names["baseline"], names["oracle"], _chance(study, of_dataset), **measured))
         gates = pd.concat(gates, ignore_index=True)
         names = {role: chosen.get((dataset, wanted), wanted) for role, wanted in _roles(study).items()}
         answer = primary_contrast(
@@ -127,5 +158,12 @@ def _comparison(study: ImageStudy, rows: pd.DataFrame, selection: pd.DataFrame) 
     }
 
 
-def _roles(study: ImageStudy) -> dict[str, str]:
+def _chance(study: TrainedStudy, rows: pd.DataFrame) -> float:
+    """What the primary measurement would be without learning."""
+    if isinstance(study, ImageTextStudy):
+        return CHANCE[study.primary.metric.split(" ")[0]]
+    return float(rows.loc[rows["task"] == "chance", "value"].iloc[0])
+
+
+def _roles(study: TrainedStudy) -> dict[str, str]:
     return {role: getattr(study.primary, role) for role in ("treatment", "baseline", "oracle")}

@@ -9,13 +9,15 @@ import logging
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 from tqdm import tqdm
 
-from trueneg.text.masked_copies import CAUSAL, ORIGINAL, Pieces, batches
+from trueneg.text.masked_copies import CAUSAL, ORIGINAL, Batch, Pieces, batches
 from trueneg.text.scorers import AnyModel, PlainBert, Scorer
 
 log = logging.getLogger(__name__)
@@ -152,11 +154,30 @@ def _score_part(
 ) -> Scored:
     cut, lengths, windows = pieces.of(sentences, names)
     found = np.zeros(len(sentences))
-    for batch in batches(cut, tokens, targets, variant == CAUSAL):
-        np.add.at(found, batch.sentences, scorer.log_probabilities(batch).numpy())
+    work = list(batches(cut, tokens, targets, variant == CAUSAL))
+    for batch, log_probabilities in zip(work, _side_by_side(scorer, work), strict=True):
+        np.add.at(found, batch.sentences, log_probabilities.numpy())
     if not np.isfinite(found).all():
         raise ValueError(f"the model gives row {names[~np.isfinite(found)][0]:,} no finite likelihood; its weights are broken.")
     return Scored(np.arange(len(sentences)), found, lengths, windows)
+
+
+def _side_by_side(scorer: Scorer, work: Sequence[Batch]) -> Iterator[Tensor]:
+    """The log-probabilities of each batch; on several threads of a CPU each batch is one thread's.
+
+    Threads that share an operation wait for each other after each, and a masked copy's operations are small.
+    """
+    threads = torch.get_num_threads()
+    if threads == 1 or not scorer.concurrent:
+        yield from map(scorer.log_probabilities, work)
+        return
+    # A thread that is new takes as many threads as were set last.
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            yield from pool.map(scorer.log_probabilities, work)
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _say_windows(part: Scored, names: np.ndarray, capacity: int) -> None:

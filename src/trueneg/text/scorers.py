@@ -15,7 +15,13 @@ VOCABULARY_BLOCK = 2048  # on a CPU: logits of so many words at once; measured 1
 
 
 class Scorer(Protocol):
-    """What turns a batch into log-probabilities."""
+    """What turns a batch into log-probabilities.
+
+    Attributes:
+        concurrent: whether several threads may ask at the same time, and gain by it.
+    """
+
+    concurrent: bool
 
     def log_probabilities(self, batch: Batch) -> Tensor:
         """log P(token at its target | all that is not masked), natural, float64, shape (B,)."""
@@ -56,6 +62,8 @@ class AnyModel:
     Raises:
         ValueError: if encoder and head cannot be told apart.
     """
+
+    concurrent = False  # the hook is the model's
 
     def __init__(self, model: Any, mask: int | None):
         if model.base_model is model:
@@ -108,6 +116,7 @@ class PlainBert:
     def __init__(self, model: Any, mask: int, device: torch.device):
         self._device, self._mask, self._heads = device, mask, model.config.num_attention_heads
         self._dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
+        self.concurrent = device.type == "cpu"
         self._epsilon = model.config.layer_norm_eps
         embeddings, head = model.bert.embeddings, model.cls.predictions
         self._words = self._copy(embeddings.word_embeddings.weight)

@@ -62,10 +62,12 @@ def _image_checksum(source: ImageSource, settings: Mapping[str, Any]) -> str:
     return source.checksum
 
 
-# By ``training.kind`` of a run's settings; without it a run is of the first.
+# By the kind of training that a run's settings name.
 TRAININGS = {
-    "images": Training(SimCLR, read_source, read_subsets, _image_checksum, provenance.TRAINING, "views", 2),
-    "image-text": Training(ImageText, read_pairs, read_pair_subsets, data_checksum, ("trueneg.training.image_text",), "pairs", 1),
+    "images": Training(SimCLR, read_source, read_subsets, _image_checksum, provenance.TRAINING["images"], "views", 2),
+    "image-text": Training(
+        ImageText, read_pairs, read_pair_subsets, data_checksum, provenance.TRAINING["image-text"], "pairs", 1
+    ),
 }
 
 
@@ -95,7 +97,7 @@ def train_runs(
     """
     runs = [Run(**run) for run in runs]
     technical = runs[0].settings["training"]
-    kind = TRAININGS[technical.get("kind", "images")]
+    kind = TRAININGS[provenance.training_kind(runs[0].settings)]
     store, data, by_seed = RunStore(store), kind.read_source(source), kind.read_subsets(subsets)
     identifiers = [run_id(run, kind.data_checksum(data, run.settings)) for run in runs]
     torch.set_num_threads(technical["threads"])

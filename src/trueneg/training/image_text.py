@@ -31,9 +31,9 @@ OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
 
 
 class Batch(NamedTuple):
-    """A chunk of a batch: its pairs, the draws of its images' augmentation, and its sentences' tokens."""
+    """A chunk of a batch: its images, the draws of their augmentation, and its sentences' tokens."""
 
-    pairs: Pairs
+    images: Tensor
     parameters: Tensor
     tokens: dict[str, Tensor]
 
@@ -47,7 +47,7 @@ class StepTerms(NamedTuple):
 
 
 class ImageText:
-    """One run: its networks, its optimiser, its data on the device, and where it stands.
+    """One run: its networks, its optimiser, its data, and where it stands.
 
     Every draw of an epoch (pairs, crops, dropout, masks) comes from a generator keyed by seed, purpose and epoch (and update), so
     all objectives of a seed see the same pairs, and a run continues from any update without generator states.
@@ -92,10 +92,10 @@ class ImageText:
                 f"training.warmup_updates is {self.training['warmup_updates']}, but the run has {self.updates} updates; lower it."
             )
         self.epoch = self.update = 0  # finished epochs, and updates done in the one that is not
-        self.seconds = 0.0  # that the updates of the unfinished epoch took
+        self.seconds = self.waited = 0.0  # that the updates of the unfinished epoch took, and waited for their images
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed_for(seed, "weights"))
-            statistics = channel_statistics(source.images[subset.train])
+            statistics = channel_statistics(source.images, subset.train)
             self.networks = build_networks(settings, self.data.sentences, source.images.shape[1], statistics)
             # Drawn last: all objectives of a seed share the other weights.
             self.masked = _masked_words(objective, self.networks.model.text_encoder)
@@ -117,7 +117,8 @@ class ImageText:
             after_update: called after every update, when :meth:`state` may be taken.
 
         Returns:
-            Loss and monitors, logit scale, learning rate, seconds and pairs per second.
+            Loss and monitors, logit scale, learning rate, seconds, pairs per second, and ``waiting``: the share of the seconds
+            in which no image was there to go on with; 0 where all lie on the device.
 
         Raises:
             UserError: if the loss stops being a number.
@@ -128,25 +129,28 @@ class ImageText:
         drawn = self.data.epoch(self.training["unit"], self._generator("pairs"))
         numbers = self.data.text_numbers[drawn.sentences]
         pairs = Pairs(*(values.to(self.device) for values in drawn))
-        size = self.data.pixels.shape[-2:]
-        parameters = self.augmentation.draw(count * self.batch_size, size, self._generator("augmentation")).to(self.device)
-        for update in range(self.update, count):
-            self._set_learning_rate(self.epoch * self.updates_per_epoch + update)
-            self._step(update, pairs, parameters, numbers)
-            self.update, self.seconds = update + 1, time.perf_counter() - began
-            if after_update is not None:
-                after_update()
+        drawn_images, size = count * self.batch_size, self.data.images.size
+        parameters = self.augmentation.draw(drawn_images, size, self._generator("augmentation")).to(self.device)
+        missing = drawn.images[self.update * self.batch_size : drawn_images]
+        with contextlib.closing(self.data.images.batches(missing, self.batch_size)) as batches:
+            for update, (images, waited) in zip(range(self.update, count), batches, strict=True):
+                self._set_learning_rate(self.epoch * self.updates_per_epoch + update)
+                self._step(update, images, pairs, parameters, numbers)
+                self.update, self.seconds, self.waited = update + 1, time.perf_counter() - began, self.waited + waited
+                if after_update is not None:
+                    after_update()
         row = self.monitors.read()
-        self.epoch, self.update, self.seconds = self.epoch + 1, 0, 0.0
+        seconds, waiting = time.perf_counter() - began, self.waited
+        self.epoch, self.update, self.seconds, self.waited = self.epoch + 1, 0, 0.0, 0.0
         if not math.isfinite(row["loss"]):
             raise UserError(self._diverged(row["loss"]))
-        seconds = time.perf_counter() - began
         return {
             **row,
             "logit_scale": self.model.logit_scale().item(),
             "learning_rate": self.optimizer.param_groups[0]["lr"],
             "seconds": seconds,
             "pairs_per_second": count * self.batch_size / seconds,
+            "waiting": waiting / seconds,
         }
 
     def weights(self) -> dict[str, Tensor]:
@@ -159,7 +163,13 @@ class ImageText:
             network=self.network.state_dict(), optimizer=moments_of(self.optimizer), monitors=self.monitors.state_dict()
         )
         rate = self.optimizer.param_groups[0]["lr"]
-        values = {"epoch": self.epoch, "update": self.update, "seconds": self.seconds, "learning_rate": rate}
+        values = {
+            "epoch": self.epoch,
+            "update": self.update,
+            "seconds": self.seconds,
+            "waited": self.waited,
+            "learning_rate": rate,
+        }
         return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}, values
 
     def load_state(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
@@ -168,16 +178,16 @@ class ImageText:
         self.network.load_state_dict(network)
         self.monitors.load_state_dict(monitors)
         load_moments(self.optimizer, moments, values["learning_rate"])
-        self.epoch, self.update, self.seconds = values["epoch"], values["update"], values["seconds"]
+        self.epoch, self.update = values["epoch"], values["update"]
+        self.seconds, self.waited = values["seconds"], values["waited"]
 
-    def _step(self, update: int, pairs: Pairs, parameters: Tensor, numbers: Tensor) -> None:
+    def _step(self, update: int, images: Tensor, pairs: Pairs, parameters: Tensor, numbers: Tensor) -> None:
         start = update * self.batch_size
         edges = [start + self.batch_size * chunk // self.chunks for chunk in range(self.chunks + 1)]
         chunks = []
         for first, last in itertools.pairwise(edges):
-            own = pairs.part(slice(first, last))
-            tokens = self.tokens.batch(numbers[first:last], self.data.text_of[own.sentences])
-            chunks.append(Batch(own, parameters[first:last], tokens))
+            tokens = self.tokens.batch(numbers[first:last], self.data.text_of[pairs.sentences[first:last]])
+            chunks.append(Batch(images[first - start : last - start], parameters[first:last], tokens))
         whole = pairs.part(slice(start, start + self.batch_size))
         self.optimizer.zero_grad(set_to_none=True)
         with self._randomness():
@@ -189,7 +199,7 @@ class ImageText:
     def _embed(self, number: int, chunk: Batch) -> tuple[Tensor, Tensor, Tensor | None]:
         """Texts (b, D), pooled images (b, D) and, where the similarity needs them, regions (b, D, h, w)."""
         torch.manual_seed(seed_for(self.seed, f"dropout/{self.epoch}/{self.update}/{number}"))
-        images = self.augmentation(self.data.pixels[chunk.pairs.images], chunk.parameters)
+        images = self.augmentation(chunk.images, chunk.parameters)
         with self._autocast():
             embedded = self.model.embed_images(images.contiguous(memory_format=torch.channels_last))
             texts = self.model.embed_texts(**chunk.tokens)

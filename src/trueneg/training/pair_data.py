@@ -1,4 +1,4 @@
-"""A run's training images and sentences on its device, and which of them an epoch pairs."""
+"""A run's training images and sentences, and which of them an epoch pairs."""
 
 from typing import NamedTuple
 
@@ -9,8 +9,10 @@ from torch import Tensor
 
 from trueneg.datasets.pair_splits import PairSubset
 from trueneg.datasets.pairs import PROBABILITY_COLUMNS, PairSource
+from trueneg.training.image_loading import TrainingImages
 
 UNITS = ("image", "study")
+COUNTED_AT_ONCE = 64  # images; memory and speed, not the result
 
 
 class Pairs(NamedTuple):
@@ -35,11 +37,11 @@ class PairData:
     Args:
         source: images and sentences.
         subset: its ``train`` is what is held.
-        device: where the tensors lie.
+        device: where the tensors lie, and batches of images are wanted.
 
     Attributes:
         texts: the U different sentences.
-        pixels: uint8 (n, channels, H, W).
+        images: the n images.
         labels: (n, K): 1, 0, NaN.
         shown: bool (n, C), as in :class:`~trueneg.datasets.pairs.PairSource`.
         text_of: (S,) which of the texts a sentence is; on the CPU as ``text_numbers`` too.
@@ -58,7 +60,7 @@ class PairData:
         order = np.lexsort((table["index"].to_numpy(), owner))
         self._table, owner = table.iloc[order], owner[order]
         self._sentences = _Members(np.arange(len(owner)), np.bincount(owner, minlength=len(names)))
-        self._images = _Members(np.argsort(report_of, kind="stable"), np.bincount(report_of, minlength=len(names)))
+        self._images_of = _Members(np.argsort(report_of, kind="stable"), np.bincount(report_of, minlength=len(names)))
         self._report_of = torch.from_numpy(report_of)
         text_of, texts = pd.factorize(self._table["sentence"], sort=True)
         self.texts = texts.tolist()
@@ -67,7 +69,7 @@ class PairData:
         classes = self._table["class"].to_numpy(np.int64).copy()  # pandas lends it read-only
         self.class_of = torch.from_numpy(classes).to(device)
         self.groups = torch.from_numpy(_frequency_groups(classes)).to(device)
-        self.pixels = torch.from_numpy(source.images[subset.train]).to(device)
+        self.images = TrainingImages(source.images, subset.train, device)
         self.labels = torch.from_numpy(source.labels[subset.train]).to(device)
         self.shown = torch.from_numpy(source.shown[subset.train]).to(device)
         self.said = self._sentences.padded(text_of)[self._report_of].to(device)
@@ -79,7 +81,7 @@ class PairData:
 
     def units(self, unit: str) -> int:
         """How many pairs an epoch has."""
-        return len(self.pixels) if unit == "image" else len(self._images.counts)
+        return len(self.images) if unit == "image" else len(self._images_of.counts)
 
     def epoch(self, unit: str, generator: torch.Generator) -> Pairs:
         """One pair for each image, or for each study (a report with its images), in a random order; on the CPU.
@@ -94,7 +96,7 @@ class PairData:
         if unit == "image":
             images, reports = order, self._report_of[order]
         else:
-            images, reports = self._images.pick(order, which[:, 0]), order
+            images, reports = self._images_of.pick(order, which[:, 0]), order
         return Pairs(images, self._sentences.pick(reports, which[:, 1]))
 
     def class_probability(self, name: str) -> Tensor:
@@ -133,13 +135,20 @@ def _frequency_groups(classes: np.ndarray) -> np.ndarray:
     return np.where(classes < 0, 2, np.where(np.isin(classes, common), 0, 1))
 
 
-def channel_statistics(images: np.ndarray) -> tuple[list[float], list[float]]:
-    """Mean and standard deviation of each channel of uint8 images (n, channels, H, W), in [0, 1]."""
-    means, deviations = [], []
-    for channel in range(images.shape[1]):
-        # From counts of the 256 values: exact, and no copy of all images as floats.
-        counts = np.bincount(images[:, channel].ravel(), minlength=256)
-        values = np.arange(256) / 255
-        means.append(float(np.average(values, weights=counts)))
-        deviations.append(float(np.sqrt(max(np.average((values - means[-1]) ** 2, weights=counts), 1e-8))))
+def channel_statistics(images: np.ndarray, chosen: np.ndarray) -> tuple[list[float], list[float]]:
+    """Mean and standard deviation of each channel of some uint8 images (n, channels, H, W), in [0, 1].
+
+    Example:
+        >>> channel_statistics(np.array([0, 0, 255, 255], np.uint8).reshape(1, 1, 2, 2), np.array([0]))
+        ([0.5], [0.5])
+    """
+    # From counts of the 256 values: exact in any order, so a few images at a time are in memory.
+    counts = torch.zeros(images.shape[1], 256, dtype=torch.int64)
+    for start in range(0, len(chosen), COUNTED_AT_ONCE):
+        some = torch.from_numpy(images[chosen[start : start + COUNTED_AT_ONCE]])
+        counts += torch.stack([torch.bincount(channel.flatten(), minlength=256) for channel in some.unbind(1)])
+    values, means, deviations = np.arange(256) / 255, [], []
+    for own in counts.numpy():
+        means.append(float(np.average(values, weights=own)))
+        deviations.append(float(np.sqrt(max(np.average((values - means[-1]) ** 2, weights=own), 1e-8))))
     return means, deviations

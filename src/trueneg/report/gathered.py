@@ -1,0 +1,177 @@
+"""What a study that trains has gathered, and its part of the page: the same for every kind of data."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import pandas as pd
+import yaml
+
+from trueneg.report import catalogue
+from trueneg.report.formats import Table
+from trueneg.report.page import PageFigure, PageTable, StudyPage
+from trueneg.study import provenance, runs
+from trueneg.study.settings import Study
+
+MOST_SELECTIONS = 4  # that a figure's footnote names one by one; the page lists all
+
+AnyStudy = TypeVar("AnyStudy", bound=Study)
+
+
+@dataclass(frozen=True)
+class Gathered(Generic[AnyStudy]):
+    """What a study's figures and tables are made of.
+
+    Attributes:
+        study: the resolved study.
+        rows: tidy rows; a swept objective stands for the variant that the validation split selected, under its own name.
+        variants: tidy rows of every variant, under the variants' names.
+        curves: training curves, of the selected variants.
+        comparison: gate, primary contrast and selection.
+        published: printed numbers, each with the data set and the objective that it stands beside.
+    """
+
+    study: AnyStudy
+    rows: pd.DataFrame
+    variants: pd.DataFrame
+    curves: pd.DataFrame
+    comparison: Mapping[str, Any]
+    published: pd.DataFrame
+
+    @classmethod
+    def read(cls, folder: Path, model: type[AnyStudy]) -> "Gathered[AnyStudy]":
+        """From ``results/<study>/artefacts``, with the study's model."""
+        comparison = json.loads((folder / "comparison.json").read_text())
+        rows = pd.read_parquet(folder / "rows.parquet")
+        return cls(
+            model.model_validate(yaml.safe_load((folder / "study.yaml").read_text())),
+            _selected(rows, comparison["selection"]),
+            rows,
+            _selected(pd.read_parquet(folder / "curves.parquet"), comparison["selection"]),
+            comparison,
+            pd.read_parquet(folder / "published.parquet"),
+        )
+
+    @property
+    def dataset(self) -> str:
+        """Label of the primary contrast's data set."""
+        return self.study.primary.dataset or next(iter(runs.datasets(self.study)))
+
+    @property
+    def baseline(self) -> str:
+        """The objective that is subtracted, under the name that it has in :attr:`rows`."""
+        return base_name(self.study.primary.baseline)
+
+    @property
+    def measurement(self) -> dict[str, str]:
+        """Task and setting of the primary contrast."""
+        return {"task": self.study.primary.task, "setting": self.study.primary.setting}
+
+    @property
+    def gate(self) -> pd.DataFrame:
+        """Whether each data set can tell anything."""
+        return pd.DataFrame(self.comparison["gate"])
+
+    @property
+    def note(self) -> str:
+        """What is printed under every figure: what a sweep selected, and the study's own note."""
+        swept = [entry for entry in self.comparison["selection"] if entry["candidates"] > 1]
+        sentences = [
+            f"{entry['dataset']}: {entry['chosen']} of {entry['candidates']} variants, selected on the validation split."
+            for entry in swept
+        ]
+        if len(swept) > MOST_SELECTIONS:
+            names = ", ".join(dict.fromkeys(entry["objective"] for entry in swept))
+            sentences = [f"Of {names} one variant each, selected on the validation split of each data set."]
+        return " ".join([*sentences, self.study.note]).strip()
+
+    def chosen(self, objective: str) -> str:
+        """The variant that stands for an objective on the primary contrast's data set."""
+        return next(
+            entry["chosen"]
+            for entry in self.comparison["selection"]
+            if (entry["dataset"], entry["objective"]) == (self.dataset, objective)
+        )
+
+
+def base_name(objective: str) -> str:
+    """An objective's name without what a sweep settled.
+
+    Example:
+        >>> base_name("dcl,class_probability=0.1")
+        'dcl'
+    """
+    return objective.split(",")[0]
+
+
+def page_of(
+    folder: Path, gathered: Gathered, heading: Callable[[str], tuple[str, str]], table: Callable[[str], Table]
+) -> StudyPage:
+    """What the page shows of a study.
+
+    Args:
+        folder: its artefacts; the figures lie beside them.
+        gathered: what was read from there.
+        heading: from a figure's or table's name to its title and a sentence on what to see in it.
+        table: from a table's name to the table.
+    """
+    study, comparison = gathered.study, gathered.comparison
+    records = json.loads((folder / "runs.json").read_text())
+    selection = pd.DataFrame(comparison["selection"])
+    figures = folder.parent / "figures"
+    drawn = [name for name in catalogue.figures_of(study) if (figures / f"{name}.png").is_file()]
+    return StudyPage(
+        name=folder.parent.name,
+        title=study.title,
+        question=study.question,
+        answer=comparison["primary"]["answer"],
+        gate=[f"{gate['dataset']}: {gate['verdict']}" for gate in comparison["gate"]],
+        warnings=_warnings(gathered, records),
+        # The footnote stands in the picture already.
+        figures=[PageFigure(*heading(name), figures / f"{name}.png", figures / f"{name}.pdf") for name in drawn],
+        tables=[PageTable(*heading(name), table(name)) for name in catalogue.tables_of(study)],
+        config=(folder / "study.yaml").read_text(),
+        provenance=[_provenance(record) for record in records],
+        selection=selection[selection["candidates"] > 1] if (selection["candidates"] > 1).any() else None,
+    )
+
+
+def _selected(table: pd.DataFrame, selection: list[Mapping[str, Any]]) -> pd.DataFrame:
+    """Rows of the selected variants only, under the objective's own name."""
+    names = pd.DataFrame(selection)[["dataset", "objective", "chosen"]]
+    table = table.merge(names, left_on=["dataset", "objective"], right_on=["dataset", "chosen"], suffixes=(" given", ""))
+    return table.drop(columns=["objective given", "chosen"])
+
+
+def _warnings(gathered: Gathered, records: list[Mapping[str, Any]]) -> list[str]:
+    found = [gathered.study.note] if gathered.study.note else []
+    stale = sum(provenance.is_stale(record) for record in records)
+    if stale:
+        found.append(f"{stale} of {len(records)} runs were made with other code than today's (stale).")
+    # An exact signed-rank test cannot reach p < 0.05 with five pairs, whatever the differences.
+    if gathered.comparison["seeds"] < 6:
+        found.append(f"{gathered.comparison['seeds']} seeds are too few to tell an effect from noise; 8 or more can.")
+    return found
+
+
+def _provenance(record: Mapping[str, Any]) -> dict[str, Any]:
+    versions = record["versions"]
+    return {
+        "run": record["id"],
+        "dataset": record["dataset"],
+        "objective": record["objective"],
+        "seed": record["seed"],
+        "state": "stale" if provenance.is_stale(record) else "finished",
+        "images": record["images"],
+        "seconds": round(record["seconds"], 1),
+        "device": record["device"],
+        "threads": record["threads"],
+        "commit": record["commit"][:12],
+        "code": record["fingerprint"],
+        "data": record["source"]["checksum"][:12],
+        "torch": versions["torch"],
+        "python": versions["python"],
+        "finished": record["finished"],
+    }

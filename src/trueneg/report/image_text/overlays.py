@@ -1,0 +1,99 @@
+"""Where each objective looks when it reads a phrase: radiograph, heatmap, boxes, contrast-to-noise ratio."""
+
+import textwrap
+from collections.abc import Sequence
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from trueneg.report.drawing import STYLE, finish, panels
+
+HEAT = matplotlib.colormaps["inferno"]
+STRONGEST = 0.75  # opacity where the heatmap is highest
+PANEL = 1.3  # inches
+
+
+@matplotlib.rc_context(STYLE)
+def grounding_overlays(overlays: pd.DataFrame, objectives: Sequence[str], rows: int, note: str = "") -> Figure:
+    """A row a phrase, a column an objective; the radiograph alone leads each row.
+
+    Heatmaps are stretched to their own range: the contrast-to-noise ratio does not depend on it.
+
+    Args:
+        overlays: a row an objective and phrase: ``objective``, ``seed``, ``report``, ``finding``, ``sentence``, ``size``,
+            ``pixels`` (bytes of uint8, size × size), ``heatmap`` (bytes of float32, size × size), ``x0``, ``y0``, ``x1``, ``y1``
+            (lists: the boxes, in pixels), ``CNR``.
+        objectives: one column each, in this order.
+        rows: at most so many phrases, the first ones.
+        note: printed in the footnote.
+
+    Raises:
+        ValueError: if an objective lacks a phrase that another has.
+    """
+    phrases = list(dict.fromkeys(zip(overlays["report"], overlays["sentence"], strict=True)))[:rows]
+    found = overlays.set_index(["objective", "report", "sentence"])
+    columns = len(objectives) + 1
+    height = 0.9 + (PANEL + 0.22) * len(phrases)
+    figure, axes = panels(len(phrases), columns, width=max(4.6, PANEL * columns + 0.3), height=height)
+    figure.get_layout_engine().set(h_pad=0.02, w_pad=0.02, hspace=0.0, wspace=0.0)
+    texts = []
+    for line, phrase in zip(axes, phrases, strict=True):
+        entries = []
+        for objective in objectives:
+            if (objective, *phrase) not in found.index:
+                raise ValueError(
+                    f"overlays hold no {objective} for the phrase {phrase[1]!r}; every objective needs every phrase."
+                )
+            entries.append(found.loc[(objective, *phrase)])
+        _radiograph(line[0], entries[0])
+        # The blank title keeps room for the phrase, which may be longer than its panel is wide.
+        line[0].set_title(" ", fontsize=8.5, pad=3)
+        above = {"xytext": (0, 4), "textcoords": "offset points", "fontsize": 8.5, "annotation_clip": False}
+        said = line[0].annotate(f"{entries[0]['finding']}: “{phrase[1]}”", (0, 1), xycoords="axes fraction", **above)
+        said.set_in_layout(False)
+        for plot, entry in zip(line[1:], entries, strict=True):
+            _radiograph(plot, entry)
+            _heat(plot, entry)
+        values = ", ".join(f"{name} {entry['CNR']:.2f}" for name, entry in zip(objectives, entries, strict=True))
+        texts.append(f"{phrase[1]}: {values}")
+    for plot, name in zip(axes[0], ("radiograph", *objectives), strict=True):
+        wrapped = textwrap.fill(name.replace(",", ", "), 21)
+        above = {"xytext": (0, 16), "textcoords": "offset points"}
+        plot.annotate(wrapped, (0.5, 1.0), xycoords="axes fraction", ha="center", va="bottom", fontsize=7.5, **above)
+    about = (
+        f"Test split, seed {overlays['seed'].iloc[0]}. Boxes: where the finding is. Colour: similarity of region and phrase, "
+        "from each heatmap's lowest (clear) to its highest (bright). Numbers: contrast-to-noise ratio of inside and outside "
+        "the boxes."
+    )
+    return finish(figure, [about, note], f"Radiographs with heatmaps. CNR: {'; '.join(texts)}.")
+
+
+def _radiograph(plot: Axes, entry: pd.Series) -> None:
+    size = int(entry["size"])
+    plot.imshow(
+        np.frombuffer(entry["pixels"], np.uint8).reshape(size, size), cmap="gray", vmin=0, vmax=255, extent=(0, size, size, 0)
+    )
+    for x0, y0, x1, y1 in zip(entry["x0"], entry["y0"], entry["x1"], entry["y1"], strict=True):
+        # Light on dark: a box is seen on lung and bone alike.
+        for width, colour in ((2.2, "0.05"), (1.1, "1.0")):
+            plot.add_patch(Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, linewidth=width, edgecolor=colour, zorder=3))
+    plot.set_xlim(0, size)
+    plot.set_ylim(size, 0)
+    plot.set_axis_off()
+
+
+def _heat(plot: Axes, entry: pd.Series) -> None:
+    size = int(entry["size"])
+    heatmap = np.frombuffer(entry["heatmap"], np.float32).reshape(size, size).astype(float)
+    spread = np.ptp(heatmap)
+    height = (heatmap - heatmap.min()) / (spread if spread > 0 else 1.0)
+    colours = HEAT(height)
+    colours[..., 3] = STRONGEST * height
+    plot.imshow(colours, extent=(0, size, size, 0), zorder=2)
+    label = "–" if np.isnan(entry["CNR"]) else f"{entry['CNR']:.2f}"
+    box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.2}
+    plot.text(0.03, 0.03, label, transform=plot.transAxes, fontsize=7.5, va="bottom", bbox=box, zorder=4)

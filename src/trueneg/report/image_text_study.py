@@ -1,0 +1,260 @@
+"""From an image–text study's gathered tables to its figures, its tables and the page: what each name in the catalogue draws."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from trueneg.report import catalogue, figures
+from trueneg.report import curves as curve_figures
+from trueneg.report.formats import Table
+from trueneg.report.gathered import Gathered, base_name, page_of
+from trueneg.report.image_text import tables
+from trueneg.report.image_text.class_probabilities import eta_by_class
+from trueneg.report.image_text.headings import heading
+from trueneg.report.image_text.overlays import grounding_overlays
+from trueneg.report.image_text.positives import positive_similarity
+from trueneg.report.image_text.retrieval import with_means
+from trueneg.report.image_text.similarities import similarity_histograms
+from trueneg.report.image_text.sweeps import Measurement, Sweep, places_of, read_variant, sweep_figure
+from trueneg.report.labels import read_setting
+from trueneg.report.page import StudyPage
+from trueneg.report.tables import published_table
+from trueneg.study import runs
+from trueneg.study.image_text_study import ImageTextStudy
+
+# Said under every figure and table of a study on synthetic data.
+PHANTOM = (
+    "Phantom: synthetic radiographs and reports whose classes, boxes and class probabilities are known. "
+    "Its numbers say nothing of patients and are not those of the papers' data."
+)
+# What the printed standard errors say of the printed differences, where that table stands beside ours.
+RECO_TABLE_1 = (
+    "Of the seven differences of ReCo's Table 1, four have p < 0.05 by the printed standard errors (four seeds each, Welch's "
+    "t test), and none has after Holm's correction."
+)
+BATCH_AXIS = figures.ConditionAxis("Batch size", logarithmic=True)
+DIMENSIONS_AXIS = figures.ConditionAxis("Size D of the embedding", logarithmic=True)
+
+
+def draw(name: str, folder: Path, artefacts: list[str]) -> Figure:
+    """One figure of a study.
+
+    Args:
+        name: from :func:`trueneg.report.catalogue.figures_of`.
+        folder: the study's artefacts, with the gathered tables.
+        artefacts: files of this figure alone.
+
+    Raises:
+        KeyError: if there is no figure of that name.
+    """
+    base = name.removesuffix("_differences")
+    if base not in _DRAWINGS:
+        raise KeyError(f"There is no figure {base!r}.")
+    return _DRAWINGS[base](read(folder), name != base, artefacts)
+
+
+def table(name: str, folder: Path) -> Table:
+    """One table of a study.
+
+    Args:
+        name: from :func:`trueneg.report.catalogue.tables_of`.
+        folder: the study's artefacts, with the gathered tables.
+
+    Raises:
+        KeyError: if there is no table of that name.
+    """
+    return table_of(name, read(folder))
+
+
+def table_of(name: str, gathered: Gathered[ImageTextStudy]) -> Table:
+    """A table of gathered rows.
+
+    Raises:
+        KeyError: if there is no table of that name.
+    """
+    oracle, notes = base_name(gathered.study.primary.oracle), _notes(gathered)
+    comparison = tables.Comparison(with_means(gathered.rows), gathered.baseline, oracle, gathered.gate, notes)
+    if name == "published":
+        named = {(entry.paper, entry.table) for entry in gathered.study.published}
+        said = [RECO_TABLE_1] if ("relaxing-contrastiveness", "Table 1") in named else []
+        return published_table(comparison.rows, _printed(gathered), notes=[*said, *notes])
+    if name == "differences":
+        return tables.differences(comparison)
+    if name in tables.LAYOUTS:
+        beside = [tables.at_bound(gathered.curves)] if name == "tasks" else []
+        return tables.layout_table(name, comparison, beside)
+    raise KeyError(f"There is no table {name!r}.")
+
+
+def page(folder: Path) -> StudyPage:
+    """What the page shows of the study with these artefacts."""
+    gathered = read(folder)
+    return page_of(folder, gathered, heading, lambda name: table_of(name, gathered))
+
+
+def read(folder: Path) -> Gathered[ImageTextStudy]:
+    """What was gathered of an image–text study, from ``results/<study>/artefacts``."""
+    return Gathered.read(folder, ImageTextStudy)
+
+
+def _printed(gathered: Gathered[ImageTextStudy]) -> pd.DataFrame:
+    """The printed numbers, each with where it is printed; they stand in the order of the configuration."""
+    places = [
+        f"{entry.paper}, {entry.table}: {', '.join(filter(None, (entry.task, entry.setting, entry.metric)))}"
+        for entry in gathered.study.published
+        for _ in entry.methods
+    ]
+    return gathered.published.assign(**{"printed as": places})
+
+
+def _notes(gathered: Gathered[ImageTextStudy]) -> list[str]:
+    return [PHANTOM] if gathered.study.dataset.source == "phantom" else []
+
+
+def _note(gathered: Gathered[ImageTextStudy], along: str = "") -> str:
+    """The footnote's end.
+
+    Args:
+        gathered: of the study.
+        along: the swept setting that is the figure's axis; the others are as the validation split chose them.
+    """
+    own = gathered.note
+    if along:
+        others = {field for entry in gathered.comparison["selection"] for field in read_variant(entry["chosen"])} - {along}
+        chosen = f"Selected on the validation split: {', '.join(sorted(others))}." if others else ""
+        own = f"{chosen} {gathered.study.note}".strip()
+    return " ".join(filter(None, [own, *_notes(gathered)]))
+
+
+def _artefact_note(gathered: Gathered[ImageTextStudy]) -> str:
+    """Of figures that show the variants which the configuration names."""
+    return " ".join(filter(None, [gathered.study.note, *_notes(gathered)]))
+
+
+def _of_dataset(gathered: Gathered[ImageTextStudy], rows: pd.DataFrame) -> pd.DataFrame:
+    return with_means(rows[rows["dataset"] == gathered.dataset])
+
+
+def _primary(gathered: Gathered[ImageTextStudy]) -> dict[str, str]:
+    return gathered.measurement | {"metric": gathered.study.primary.metric}
+
+
+def _references(gathered: Gathered[ImageTextStudy], without: str) -> list[str]:
+    """Objectives that are lines across: baseline, treatment, oracle, and DCL with the language model's or the true η."""
+    primary = gathered.study.primary
+    named = {base_name(name) for name in (primary.baseline, primary.treatment, primary.oracle)}
+    return [
+        name
+        for name, objective in gathered.study.objectives.items()
+        if name != without
+        and (name in named or (objective.name == "dcl" and objective.class_probability in ("language model", "true")))
+    ]
+
+
+def _sweep(
+    gathered: Gathered[ImageTextStudy],
+    objective: str,
+    field: str,
+    label: str,
+    measurements: Iterable[tuple[str, str, str]],
+    paired: bool,
+    from_baseline: bool = False,
+) -> Figure:
+    candidates = runs.candidates(gathered.study)[objective]
+    places = places_of(candidates, gathered.chosen(objective), field)
+    return sweep_figure(
+        _of_dataset(gathered, gathered.rows),
+        _of_dataset(gathered, gathered.variants),
+        Sweep(objective, places, label, from_baseline),
+        [Measurement(*each) for each in measurements],
+        _references(gathered, objective),
+        gathered.baseline,
+        paired,
+        note=_note(gathered, along=field),
+    )
+
+
+def _tradeoff(gathered: Gathered[ImageTextStudy], paired: bool, _: list[str]) -> Figure:
+    objective = catalogue.constant_sweep(gathered.study)
+    measurements = tables.main_measurements(_of_dataset(gathered, gathered.rows))
+    return _sweep(gathered, objective, "class_probability", "Constant η", measurements, paired, from_baseline=True)
+
+
+def _strength(gathered: Gathered[ImageTextStudy], paired: bool, _: list[str]) -> Figure:
+    objective = catalogue.strength_sweep(gathered.study)
+    label = f"λ of {objective}, weight of the negatives"
+    return _sweep(gathered, objective, "negative_weight", label, [tuple(_primary(gathered).values())], paired)
+
+
+def _by_condition(
+    gathered: Gathered[ImageTextStudy],
+    rows: pd.DataFrame,
+    places: dict[str, float],
+    axis: figures.ConditionAxis,
+    paired: bool,
+    note: str,
+) -> Figure:
+    measured = _primary(gathered) | {"axis": axis, "note": note}
+    if paired:
+        return figures.accuracy_by_condition_paired(with_means(rows), places, gathered.baseline, **measured)
+    return figures.accuracy_by_condition(with_means(rows), places, **measured)
+
+
+def _batch_size(gathered: Gathered[ImageTextStudy], paired: bool, _: list[str]) -> Figure:
+    others = read_setting(gathered.dataset) | {"batch_size": ""}
+    settings = {label: read_setting(label) for label in runs.datasets(gathered.study)}
+    places = {label: float(own["batch_size"]) for label, own in settings.items() if own | {"batch_size": ""} == others}
+    return _by_condition(gathered, gathered.rows, places, BATCH_AXIS, paired, _note(gathered))
+
+
+def _dimensions(gathered: Gathered[ImageTextStudy], paired: bool, _: list[str]) -> Figure:
+    """Every objective has each size among its variants: sizes take the place of data sets."""
+    of_dataset = gathered.variants[gathered.variants["dataset"] == gathered.dataset]
+    parts, sizes = [], {}
+    for objective, labels in runs.candidates(gathered.study).items():
+        for variant, size in places_of(labels, gathered.chosen(objective), "dimensions").items():
+            label = f"dimensions={size:g}"
+            sizes[label] = size
+            own = of_dataset[of_dataset["objective"] == variant]
+            parts.append(own.assign(objective=objective, dataset=label))
+    rows, note = pd.concat(parts, ignore_index=True), _note(gathered, along="dimensions")
+    return _by_condition(gathered, rows, sizes, DIMENSIONS_AXIS, paired, note)
+
+
+def _histograms(gathered: Gathered[ImageTextStudy], _: bool, artefacts: list[str]) -> Figure:
+    similarities = pd.concat(map(pd.read_parquet, artefacts), ignore_index=True)
+    return similarity_histograms(similarities, gathered.study.figures.similarities.objectives, _artefact_note(gathered))
+
+
+def _overlays(gathered: Gathered[ImageTextStudy], _: bool, artefacts: list[str]) -> Figure:
+    wanted = gathered.study.figures.overlays
+    overlays = pd.concat(map(pd.read_parquet, artefacts), ignore_index=True)
+    return grounding_overlays(overlays, wanted.objectives, wanted.phrases, _artefact_note(gathered))
+
+
+def _eta(gathered: Gathered[ImageTextStudy], _: bool, artefacts: list[str]) -> Figure:
+    (path,) = artefacts
+    return eta_by_class(pd.read_parquet(path), _artefact_note(gathered))
+
+
+def _curves(drawn: Callable[..., Figure]) -> Callable[..., Figure]:
+    def drawing(gathered: Gathered[ImageTextStudy], _: bool, __: list[str]) -> Figure:
+        return drawn(gathered.curves, note=_note(gathered))
+
+    return drawing
+
+
+_DRAWINGS: dict[str, Callable[..., Figure]] = {
+    "tradeoff": _tradeoff,
+    "similarity_histograms": _histograms,
+    "grounding_overlays": _overlays,
+    "eta_by_class": _eta,
+    "ablation_batch_size": _batch_size,
+    "ablation_dimensions": _dimensions,
+    "ablation_strength": _strength,
+    "training_loss": _curves(curve_figures.training_curves),
+    "share_at_bound": _curves(curve_figures.share_at_bound),
+    "positive_similarity": _curves(positive_similarity),
+}

@@ -1,0 +1,482 @@
+"""The typed model of an image–text study.
+
+A list where one value is expected is a sweep: lists under ``dataset`` make several data sets; lists under ``encoder``,
+``text_encoder``, ``projection``, ``similarity``, ``augmentation``, ``training`` or an objective make several variants of each
+objective.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Discriminator, Field, model_validator
+
+from trueneg.study.settings import (
+    Boolean,
+    Count,
+    Fraction,
+    Integer,
+    Name,
+    NonNegative,
+    OpenFraction,
+    Positive,
+    Probability,
+    Real,
+    Settings,
+    Sweepable,
+    technical,
+)
+from trueneg.study.trained_study import (
+    EvaluationResources,
+    PrimaryContrast,
+    TrainedStudy,
+    TrainingResources,
+    word_true,
+)
+
+CHANCE = {"AUC": 0.5, "CNR": 0.0}  # what a metric, by its first word, is without learning; the gate needs it
+Share = Annotated[Real, Field(ge=0, lt=1)]
+NamedProbability = Literal["language model", "permuted", "constant mean", "length", "true"]
+AnyProbability = Annotated[Probability | NamedProbability, BeforeValidator(word_true)]
+
+
+class PairSettings(Settings):
+    """Images, the sentences of their reports, and the splits, which are by patient."""
+
+    source: Literal["phantom"] = Field(description="phantom: synthetic radiographs of a likelihood study's synthetic reports")
+    text: str = Field(
+        description="the likelihood study that the reports, their classes and class probabilities come from",
+        json_schema_extra={"technical": True},
+    )
+    corpus: str | None = technical(None, "which of its corpora; none: the only one")
+    images: Sweepable[Count] | None = Field(None, description="at most so many images, of the first reports; none: all")
+    resolution: Sweepable[Annotated[Integer, Field(ge=32, le=1024)]] = Field(64, description="side of the images, in pixels")
+    contrast: Sweepable[Positive] = Field(1.0, description="factor of the findings' visibility")
+    test: OpenFraction = Field(0.2, description="share of the patients held out for testing")
+    validation: OpenFraction = Field(0.1, description="share of the patients held out for choices")
+
+
+class SmallEncoderSettings(Settings):
+    """Three basic blocks after a stem of stride 2, for small grey images on a CPU."""
+
+    name: Literal["small"]
+    width: Sweepable[Count] = Field(16, description="channels of the first block; the others have 2 and 4 times as many")
+
+
+class ResNet18Settings(Settings):
+    """torchvision's ResNet-18, its spatial map kept."""
+
+    name: Literal["resnet18"]
+    weights: str | None = Field(None, description="torchvision's name of trained weights, or a file; none: from scratch")
+
+
+class ResNet50Settings(Settings):
+    """torchvision's ResNet-50, its spatial map kept."""
+
+    name: Literal["resnet50"]
+    weights: str | None = Field(None, description="as for resnet18")
+
+
+EncoderSettings = Annotated[SmallEncoderSettings | ResNet18Settings | ResNet50Settings, Discriminator("name")]
+
+
+class TextEncoderSettings(Settings):
+    """What every text encoder can say."""
+
+    pooling: Sweepable[Literal["cls", "mean"]] = Field("cls", description="cls: the first token's vector; mean: of all tokens")
+    truncate: Boolean = Field(False, description="cut longer sentences, in place of refusing them")
+
+
+class SmallTextEncoderSettings(TextEncoderSettings):
+    """A BERT trained from the start, with a vocabulary from the training sentences."""
+
+    name: Literal["small"]
+    hidden: Sweepable[Count] = Field(128, description="size of a token's vector")
+    layers: Sweepable[Count] = Field(2, description="transformer layers")
+    heads: Sweepable[Count] = Field(4, description="of attention; they divide `hidden`")
+    dropout: Sweepable[Share] = Field(0.1, description="of hidden states and attention")
+    vocabulary: Sweepable[Count] = Field(2000, description="tokens, at most")
+    maximum_tokens: Count = Field(128, description="longest sentence")
+
+
+class PretrainedTextEncoderSettings(TextEncoderSettings):
+    """A trained BERT: a folder written by ``save_pretrained``, or a name on the hub."""
+
+    name: Literal["pretrained"]
+    model: str = Field(description="folder, or name on the hub, such as emilyalsentzer/Bio_ClinicalBERT")
+    revision: str | None = Field(None, description="branch, tag or commit on the hub; a commit makes a study repeatable")
+    offline: Boolean = technical(False, "look in the local cache only, never on the network")
+    frozen_layers: Sweepable[Annotated[Integer, Field(ge=0)]] | None = Field(
+        None, description="n: the embedding layer and the first n layers stay as they are (ReCo: 6); none: all learns"
+    )
+    maximum_tokens: Count | None = Field(None, description="longest sentence; none: what the model allows")
+
+
+AnyTextEncoder = Annotated[SmallTextEncoderSettings | PretrainedTextEncoderSettings, Discriminator("name")]
+
+
+class ImageTextProjectionSettings(Settings):
+    """From both encoders to the space that they share."""
+
+    name: Sweepable[Literal["linear", "mlp"]] = Field("linear", description="linear, or two layers")
+    dimensions: Sweepable[Annotated[Integer, Field(ge=2)]] = Field(128, description="D, size of the shared space")
+
+
+class SimilaritySettings(Settings):
+    """How alike an image and a sentence are; lse and nl are a reconstruction (see the protocol's gaps)."""
+
+    aggregation: Sweepable[Literal["global", "lse", "nl", "lse+nl"]] = Field(
+        "global", description="global: cosine of the pooled image; lse, nl: over its regions"
+    )
+    lse_sharpness: Sweepable[Positive] | None = Field(None, description="r of the log-sum-exp; needed for lse")
+    attention_scale: Sweepable[Positive] | None = Field(None, description="of the non-local attention; needed for nl")
+    learned_maps: Boolean = Field(False, description="linear maps of the regions as nl's queries and values")
+    combined: Literal["scores", "losses"] = Field("scores", description="of lse+nl: the mean of the scores, or a loss of each")
+    logit_scale: Sweepable[Positive] = Field(14.0, description="what similarities are multiplied with, at first (γ² there)")
+    learned_logit_scale: Boolean = Field(True, description="whether it is trained")
+    maximum_logit_scale: Positive = Field(100.0, description="its largest value")
+
+    @model_validator(mode="after")
+    def _numbers_where_needed(self):
+        kinds = self.aggregation if isinstance(self.aggregation, list) else [self.aggregation]
+        for part, key in (("lse", "lse_sharpness"), ("nl", "attention_scale")):
+            wanted = [part in kind.split("+") for kind in kinds]
+            if any(wanted) != (getattr(self, key) is not None) or (any(wanted) and not all(wanted)):
+                raise ValueError(f".{key} is needed where aggregation has {part}, and only there")
+        return self
+
+
+class RadiographAugmentationSettings(Settings):
+    """Random crop, brightness and contrast: nothing that a sentence may contradict."""
+
+    crop: Sweepable[Fraction] = Field(0.9375, description="side of the crop as a share of the image's (480 of 512)")
+    brightness: Sweepable[Share] = Field(0.2, description="factors are uniform in 1 ± this")
+    contrast: Sweepable[Share] = Field(0.2, description="likewise")
+
+
+class ImageTextTrainingSettings(TrainingResources):
+    """The optimisation, and the resources it may use."""
+
+    kind: Literal["image-text"] = Field("image-text", description="pairs of an image and a sentence")
+    epochs: Sweepable[Count] | None = Field(None, description="passes over the training images or studies (or state `updates`)")
+    updates: Sweepable[Count] | None = Field(None, description="optimiser steps, in place of `epochs`")
+    unit: Sweepable[Literal["image", "study"]] = Field(
+        "image", description="what an epoch draws one pair of: an image (first paper) or a study (ReCo)"
+    )
+    batch_size: Sweepable[Annotated[Integer, Field(ge=2)]] = Field(64, description="pairs a step; N = batch_size − 1 negatives")
+    chunks: Count = technical(1, "parts that a batch is encoded in, to save memory; the negatives are those of the whole batch")
+    optimizer: Sweepable[Literal["adamw", "adam"]] = Field("adamw", description="with decay of matrices only")
+    learning_rate: Sweepable[Positive] = Field(1e-5, description="of the optimiser")
+    weight_decay: Sweepable[NonNegative] = Field(0.01, description="of matrices")
+    warmup_updates: Annotated[Integer, Field(ge=0)] = Field(0, description="updates of a linearly rising rate")
+    schedule: Sweepable[Literal["constant", "cosine"]] = Field("cosine", description="of the rate, after the warm-up")
+
+    @model_validator(mode="after")
+    def _one_length(self):
+        if (self.epochs is None) == (self.updates is None):
+            raise ValueError(" needs either epochs or updates, one of the two")
+        return self
+
+
+class PairObjectiveSettings(Settings):
+    """What every objective can say."""
+
+    logit_scale: Sweepable[Positive] | None = Field(None, description="in place of similarity.logit_scale")
+
+
+class DirectedSettings(PairObjectiveSettings):
+    """An objective whose anchors may be texts or images."""
+
+    directions: Sweepable[Literal["text", "image", "both"]] = Field(
+        "text", description="text: texts are the anchors, images the negatives; image: the reverse; both: the mean of the two"
+    )
+
+
+class ContrastivePairs(DirectedSettings):
+    """CL: InfoNCE, no correction."""
+
+    name: Literal["cl"]
+    switched_off_by: Sweepable[AnyProbability] | None = Field(
+        None, description="control: anchors that DCL with this η would have at its bound get no gradient; nothing is subtracted"
+    )
+
+
+class DebiasedPairs(DirectedSettings):
+    """DCL: the expected share of false negatives is subtracted."""
+
+    name: Literal["dcl"]
+    class_probability: Sweepable[AnyProbability] = Field(
+        description="η: a number; language model: from the sentence's likelihood; permuted, constant mean, length: its controls; "
+        "true: the known one"
+    )
+    bound_gradient: Boolean = Field(False, description="let the bound carry gradient to the logit scale")
+    smooth_bound: Boolean = Field(False, description="experimental: add bound and estimate in place of taking the larger")
+
+
+class HardNegativePairs(DirectedSettings):
+    """HCL: as DCL, with near negatives weighing more."""
+
+    name: Literal["hcl"]
+    class_probability: Sweepable[AnyProbability] = Field(description="η, as for dcl")
+    beta: Sweepable[NonNegative] = Field(1.0, description="β, how much more near negatives weigh")
+    bound_gradient: Boolean = Field(False, description="as for dcl")
+
+
+class BayesianPairs(DirectedSettings):
+    """BCL: negatives weigh as much as they are likely to be true, and hard."""
+
+    name: Literal["bcl"]
+    class_probability: Sweepable[AnyProbability] = Field(description="η (τ⁺ there), as for dcl")
+    alpha: Sweepable[Annotated[Real, Field(ge=0.5, le=1)]] = Field(
+        0.7, description="α, how often a true negative is farther than a false one"
+    )
+    beta: Sweepable[NonNegative] = Field(1.0, description="β, concentration on near negatives")
+    form: Sweepable[Literal["paper", "released", "consistent"]] = Field("consistent", description="see docs/losses.md")
+
+
+class RelaxedPairs(PairObjectiveSettings):
+    """ReCo: non-negative similarity is punished, negative one is not."""
+
+    name: Literal["reco"]
+    negative_weight: Sweepable[NonNegative] = Field(0.6, description="λ, weight of the negatives")
+
+
+class OrthogonalPairs(PairObjectiveSettings):
+    """OC: as ReCo, with every similarity drawn to zero."""
+
+    name: Literal["oc"]
+    negative_weight: Sweepable[NonNegative] = Field(0.6, description="λ, weight of the negatives")
+
+
+class OraclePairs(DirectedSettings):
+    """Images that a sentence is true of are no negatives: uses the truth, never a method, shows what could be gained."""
+
+    name: Literal["oracle"]
+
+
+class KnownSimilarity(DirectedSettings):
+    """An objective that is told how alike two pairs are."""
+
+    by: Sweepable[Literal["text", "labels"]] = Field(
+        "text",
+        description="text: cosine of the sentences under the text encoder at first; labels: 1 where a positive label is shared",
+    )
+
+
+class RemovedPairs(KnownSimilarity):
+    """Negatives that are too alike are left out."""
+
+    name: Literal["remove"]
+    threshold: Sweepable[Real] = Field(0.5, description="θ, the largest similarity that stays")
+
+
+class ReweightedPairs(KnownSimilarity):
+    """The more alike a negative, the less it weighs."""
+
+    name: Literal["reweight"]
+    exponent: Sweepable[Positive] = Field(1.0, description="of 1 − similarity")
+
+
+class ResampledPairs(KnownSimilarity):
+    """Negatives are drawn again, the less alike the likelier."""
+
+    name: Literal["resample"]
+    size: Sweepable[Count] = Field(32, description="negatives drawn for an anchor")
+
+
+class SymmetricPairs(PairObjectiveSettings):
+    """InfoNCE in both directions (CLIP)."""
+
+    name: Literal["clip"]
+
+
+class BiovilPairs(PairObjectiveSettings):
+    """InfoNCE in both directions and masked words (BioViL)."""
+
+    name: Literal["biovil"]
+    masked_words_weight: Sweepable[Positive] = Field(0.1, description="weight of the masked words' cross-entropy")
+    mask_share: OpenFraction = Field(0.15, description="share of a sentence's tokens that are masked")
+
+
+class SameSentencePairs(DirectedSettings):
+    """Images whose report holds the identical sentence are further positives, or no negatives."""
+
+    name: Literal["same_sentence"]
+    mode: Sweepable[Literal["left out", "positives"]] = Field("left out", description="of the negatives; or positives besides")
+
+
+AnyPairObjective = Annotated[
+    ContrastivePairs
+    | DebiasedPairs
+    | HardNegativePairs
+    | BayesianPairs
+    | RelaxedPairs
+    | OrthogonalPairs
+    | OraclePairs
+    | RemovedPairs
+    | ReweightedPairs
+    | ResampledPairs
+    | SymmetricPairs
+    | BiovilPairs
+    | SameSentencePairs,
+    Discriminator("name"),
+]
+
+
+class PromptSettings(Settings):
+    """The two sentences that an image is compared with."""
+
+    negative: str = Field(min_length=1, description="sentence of an image without the finding")
+    positive: str = Field(min_length=1, description="sentence of an image with it")
+
+
+class ZeroShotSettings(Settings):
+    """Classification by comparing an image with two sentences."""
+
+    prompts: dict[str, PromptSettings] | None = Field(None, description="by label; none: the first paper's Table 2")
+
+
+class RetrievalSettings(Settings):
+    """Images by sentences and sentences by images, reports likewise."""
+
+    ks: list[Count] = Field([1, 5, 10, 50, 100], min_length=1, description="k of R@k")
+
+
+class GroundingSettings(Settings):
+    """Where in an image a sentence is, against boxes."""
+
+    smoothing: NonNegative = Field(0.0, description="standard deviation of a Gaussian over heatmaps, in grid cells (BioViL: 1.5)")
+
+
+class RegionRetrievalSettings(Settings):
+    """Boxes by sentences and sentences by boxes, by RoIAlign."""
+
+    ks: list[Count] = Field([10, 50, 100], min_length=1, description="k of R@k")
+
+
+class PrecisionSettings(Settings):
+    """Images of the same label by an image, and by a sentence."""
+
+    ks: list[Count] = Field([5, 10, 50], min_length=1, description="k of Prec@k")
+
+
+class MultiLabelProbeSettings(Settings):
+    """Logistic regressions on the frozen encoder's features; unknown labels are left out."""
+
+    fractions: list[Fraction] = Field([0.01, 0.1, 1.0], min_length=1, description="shares of the labels to train on")
+    epochs: Count = Field(100, description="passes over the labelled images")
+    batch_size: Count = Field(512, description="labelled images a step")
+    learning_rate: Positive = Field(1e-3, description="of Adam")
+    weight_decay: NonNegative = Field(1e-6, description="of Adam")
+
+
+class FineTuningSettings(Settings):
+    """Encoder and a linear head trained together."""
+
+    fractions: list[Fraction] = Field([0.01, 0.1, 1.0], min_length=1, description="shares of the labels to train on")
+    epochs: Count = Field(20, description="passes over the labelled images")
+    batch_size: Count = Field(64, description="labelled images a step")
+    learning_rate: Positive = Field(1e-4, description="of Adam")
+    weight_decay: NonNegative = Field(1e-6, description="of Adam")
+
+
+class AugmentedProbeSettings(FineTuningSettings):
+    """A linear head on augmented images, the encoder frozen (ReCo, section 4.3)."""
+
+    learning_rate: Positive = Field(0.01, description="of Adam")
+
+
+class ImageTextEvaluationSettings(EvaluationResources):
+    """What is measured on the finished networks."""
+
+    zero_shot: ZeroShotSettings = Field(default_factory=ZeroShotSettings)
+    retrieval: RetrievalSettings = Field(default_factory=RetrievalSettings)
+    grounding: GroundingSettings = Field(default_factory=GroundingSettings)
+    linear_probe: MultiLabelProbeSettings = Field(default_factory=MultiLabelProbeSettings)
+    region_retrieval: RegionRetrievalSettings | None = Field(None, description="measured where given")
+    precision: PrecisionSettings | None = Field(None, description="measured where given")
+    fine_tuning: FineTuningSettings | None = Field(None, description="measured where given: trains the encoder several times")
+    augmented_linear_probe: AugmentedProbeSettings | None = Field(None, description="measured where given")
+
+
+class ImageTextMeasurement(Settings):
+    """One of the evaluation's measurements, as the rows name it."""
+
+    task: Literal[
+        "zero-shot",
+        "retrieval sentence",
+        "retrieval report",
+        "grounding",
+        "linear probe",
+        "region retrieval",
+        "precision",
+        "fine-tuning",
+        "augmented linear probe",
+    ] = Field("zero-shot", description="evaluation")
+    setting: str = Field("", description="setting of the evaluation, as the rows name it; none for zero-shot and grounding")
+    metric: str = Field("AUC", description="such as AUC, AUC <label>, ACC, text to image R@10, CNR, mIoU")
+
+
+class ImageTextContrast(PrimaryContrast, ImageTextMeasurement):
+    """The one comparison that the study is for, named before it runs; everything else is exploratory."""
+
+    @model_validator(mode="after")
+    def _known_chance(self):
+        if self.metric.split(" ")[0] not in CHANCE:
+            known = ", ".join(CHANCE)
+            raise ValueError(f".metric is {self.metric!r}, expected one whose level of chance is known: {known}, or of a class")
+        return self
+
+
+class OverlayFigure(Settings):
+    """Heatmaps of some phrases over their images, with boxes."""
+
+    objectives: list[str] = Field(min_length=1, description="one column each")
+    phrases: Count = Field(6, description="how many, of different findings as far as there are")
+
+
+class HistogramFigure(Settings):
+    """Similarities of pairs, of false and of true negatives."""
+
+    objectives: list[str] = Field(min_length=1, description="one panel each")
+
+
+class ImageTextFigures(Settings):
+    """Which optional figures to draw."""
+
+    overlays: OverlayFigure | None = Field(None, description="grounding overlays")
+    similarities: HistogramFigure | None = Field(None, description="similarity histograms (ReCo's Fig. 4)")
+
+
+class PublishedMeasurement(Settings):
+    """Printed numbers that one of the study's measurements stands beside."""
+
+    paper: str = Field(description="as in the column paper of config/published.csv")
+    table: str = Field(description="as in the column table")
+    task: str = Field(description="as in the column task")
+    setting: str = Field(description="as in the column setting")
+    metric: str = Field(description="as in the column metric")
+    methods: dict[str, str] = Field(description="objective, and its entry in the column method")
+    percent: Boolean = Field(False, description="whether the printed numbers are in %, where ours are shares")
+    measured: ImageTextMeasurement = Field(description="ours")
+
+
+class ImageTextStudy(TrainedStudy):
+    """Images and the sentences of their reports: data, networks, objectives, seeds, evaluation, and the one question."""
+
+    SECTIONS = ("encoder", "text_encoder", "projection", "similarity", "augmentation", "training")
+
+    kind: Literal["image-text"] = Field(description="image-text: encoders of images and of sentences, trained together")
+    dataset: PairSettings
+    encoder: EncoderSettings
+    text_encoder: AnyTextEncoder
+    projection: ImageTextProjectionSettings = Field(default_factory=ImageTextProjectionSettings)
+    similarity: SimilaritySettings = Field(default_factory=SimilaritySettings)
+    augmentation: RadiographAugmentationSettings = Field(default_factory=RadiographAugmentationSettings)
+    training: ImageTextTrainingSettings
+    conditions: list[Literal["batch_size", "learning_rate", "epochs", "updates", "unit"]] = Field(
+        [], description="swept settings of `training` to compare within, as within data sets; others are chosen on validation"
+    )
+    objectives: dict[Name, AnyPairObjective] = Field(min_length=2)
+    evaluation: ImageTextEvaluationSettings = Field(default_factory=ImageTextEvaluationSettings)
+    primary: ImageTextContrast
+    figures: ImageTextFigures = Field(default_factory=ImageTextFigures)
+    published: list[PublishedMeasurement] = Field([], description="printed numbers to show beside ours")

@@ -1,0 +1,75 @@
+"""What studies that train have in common: the one question, seeds, sweeps, resources, printed tables to stand beside."""
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from trueneg.study.settings import Count, Integer, Positive, Real, Seed, Settings, Study, technical
+
+
+def word_true(given: Any) -> Any:
+    """YAML reads the word true as a boolean; where a class probability stands it means each sample's own class."""
+    return "true" if given is True else given
+
+
+class TrainingResources(Settings):
+    """What a training may use; no part of a run's identity."""
+
+    seeds_per_job: Count = technical(8, "seeds that one job trains, so that imports and compilation are paid once")
+    device: Literal["auto", "cpu", "cuda"] = technical("auto", "auto: a GPU where there is one, else the CPU, and says so")
+    runs_per_device: Count = technical(
+        1, "jobs that may share a GPU, where small steps leave it idle; give Snakemake so many times the devices as `gpu`"
+    )
+    threads: Count = technical(1, "intra-op threads of a training process")
+    checkpoint_minutes: Positive = technical(5.0, "a training that is killed loses at most so much work")
+    gpu: Annotated[Integer, Field(ge=0)] = technical(1, "Snakemake resource `gpu` of a training job")
+    mem_mb: Count = technical(4000, "memory of a training job, in MB; raised with each attempt")
+    runtime: Count = technical(60, "minutes that a training job may take on a cluster")
+
+
+class EvaluationResources(Settings):
+    """What an evaluation may use."""
+
+    threads: Count = technical(1, "intra-op threads of an evaluation process")
+    mem_mb: Count = technical(4000, "memory of an evaluation job, in MB")
+    runtime: Count = technical(30, "minutes that an evaluation job may take on a cluster")
+    gpu: Annotated[Integer, Field(ge=0)] = technical(1, "Snakemake resource `gpu` of an evaluation job")
+
+
+class PrimaryContrast(Settings):
+    """The one comparison that the study is for, named before it runs; everything else is exploratory."""
+
+    dataset: str | None = Field(None, description="label of the data set, such as fraction=0.1; none: the only one")
+    treatment: str = Field(description="objective whose gain is asked for")
+    baseline: str = Field(description="objective that it is compared with, in every table")
+    oracle: str = Field(description="objective of the gate: unless it beats the baseline, the study is uninformative")
+    published: Real | None = Field(None, description="the published difference, to say what the study could have seen")
+
+
+class PublishedTable(Settings):
+    """The printed table that the study's results stand beside: which rows of config/published.csv belong to which of ours."""
+
+    paper: str = Field(description="as in the column paper")
+    table: str = Field(description="as in the column table")
+    task: str = Field(description="as in the column task")
+    settings: dict[str, str] = Field(description="label of the data set or condition, and its entry in the column setting")
+    methods: dict[str, str] = Field(description="objective, and its entry in the column method")
+
+
+class TrainedStudy(Study):
+    """A study whose data sets × objectives × seeds are runs.
+
+    A list where one value is expected is a sweep: under ``dataset`` it makes several data sets; under one of
+    :attr:`SECTIONS` or an objective, variants of each objective.
+    """
+
+    SECTIONS: ClassVar[tuple[str, ...]]  # with an objective, what a variant settles; ``training`` is one of them
+
+    seeds: Annotated[Integer, Field(ge=1, le=10_000)] | Annotated[list[Seed], Field(min_length=1)] = Field(
+        description="how many seeds (0, 1, …), or a list of them"
+    )
+
+    @property
+    def seed_list(self) -> list[int]:
+        """The seeds, whether counted or listed."""
+        return list(range(self.seeds)) if isinstance(self.seeds, int) else list(self.seeds)

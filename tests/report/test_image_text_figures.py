@@ -1,0 +1,340 @@
+"""Figures of image–text studies show the comparison's numbers; read from the artists, and saved as they are for a study."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import synthetic_pairs
+from matplotlib.patches import Rectangle, StepPatch
+from PIL import Image
+from scipy import stats
+
+from trueneg.report import build, catalogue, image_text_study
+from trueneg.report.drawing import alternative_text, footnote, save
+from trueneg.report.image_text.class_probabilities import eta_by_class, rank_correlation
+from trueneg.report.image_text.overlays import grounding_overlays
+from trueneg.report.image_text.positives import positive_similarity
+from trueneg.report.image_text.similarities import similarity_histograms
+from trueneg.report.image_text.sweeps import places_of
+
+SWEPT = {
+    "conditions": ["batch_size"],
+    "training": {"epochs": 2, "batch_size": [32, 64, 96]},
+    "projection": {"dimensions": [64, 256]},
+    "objectives": synthetic_pairs.settings()["objectives"] | {"ReCo": {"name": "reco", "negative_weight": [0.1, 0.3, 0.6]}},
+    "primary": synthetic_pairs.settings()["primary"] | {"dataset": "batch_size=64"},
+    "figures": {"similarities": {"objectives": ["CL,dimensions=64"]}, "overlays": {"objectives": ["CL,dimensions=64"]}},
+    "seeds": 3,
+}
+CONDITIONS = ("batch_size=32", "batch_size=64", "batch_size=96")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    return written(tmp_path_factory, ("phantom",))
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    return written(tmp_path_factory, CONDITIONS, **SWEPT)
+
+
+def written(tmp_path_factory, datasets, **changes):
+    folder = tmp_path_factory.mktemp("project") / "results" / "small" / "artefacts"
+    synthetic_pairs.write(folder, synthetic_pairs.settings(**changes), datasets)
+    return folder
+
+
+def artefacts(folder, name):
+    study = image_text_study.read(folder).study
+    return [str(folder.parents[2] / path) for path in catalogue.artefacts_of(name, "small", study)]
+
+
+def drawn(folder, name):
+    return image_text_study.draw(name, folder, artefacts(folder, name))
+
+
+def values_of(folder, objective, metric, task="zero-shot", setting="", dataset="phantom"):
+    """On the test split, by seed; objective: the variant's whole name."""
+    rows = pd.read_parquet(folder / "rows.parquet")
+    wanted = {"dataset": dataset, "objective": objective, "split": "test", "task": task, "setting": setting, "metric": metric}
+    return rows[(rows[list(wanted)] == pd.Series(wanted)).all(axis=1)].sort_values("seed")["value"].to_numpy()
+
+
+def curve(plot):
+    """x, y, low, high of the one line with error bars."""
+    line, _, bars = plot.containers[0].lines
+    ends = np.array(bars[0].get_segments()).reshape(-1, 2, 2)[:, :, 1]
+    return (*line.get_data(orig=False), ends.min(axis=1), ends.max(axis=1))
+
+
+def test_the_tradeoff_draws_every_constant_and_lines_across(small):
+    figure = drawn(small, "tradeoff")
+    assert [plot.get_ylabel() for plot in figure.axes] == ["AUC", "R@10 (%)", "CNR"]
+    assert {plot.get_xlabel() for plot in figure.axes} == {"Constant η"}
+    x, y, low, high = curve(figure.axes[0])
+    np.testing.assert_allclose(x, [0, *synthetic_pairs.CONSTANTS])
+    names = ["CL", *(f"DCL,class_probability={value:g}" for value in synthetic_pairs.CONSTANTS)]
+    for place, name in enumerate(names):
+        values = values_of(small, name, "AUC")
+        half = stats.t.ppf(0.975, 5) * stats.sem(values)
+        np.testing.assert_allclose([y[place], low[place], high[place]], values.mean() + np.array([0, -half, half]))
+    lines = {line.get_label(): line.get_ydata() for line in figure.axes[2].lines if not line.get_label().startswith("_")}
+    assert lines.keys() == {"CL", "DCL-LM", "DCL-true", "Oracle"}
+    np.testing.assert_allclose(lines["Oracle"], values_of(small, "Oracle", "CNR", "grounding").mean())
+
+
+def test_bands_across_are_the_intervals(small):
+    plot = drawn(small, "tradeoff").axes[0]
+    expected = []
+    for name in ("CL", "DCL-LM", "DCL-true", "Oracle"):
+        values = values_of(small, name, "AUC")
+        expected.append(stats.t.interval(0.95, 5, values.mean(), stats.sem(values)))
+    bands = [band.get_paths()[0].get_extents() for band in plot.collections[:4]]
+    np.testing.assert_allclose([[band.y0, band.y1] for band in bands], expected)
+
+
+def test_the_tradeoffs_twin_draws_paired_differences(small):
+    figure = drawn(small, "tradeoff_differences")
+    x, y, low, high = curve(figure.axes[1])
+    np.testing.assert_allclose(x, synthetic_pairs.CONSTANTS)
+
+    def recall(name):
+        ways = [
+            values_of(small, name, f"{way} R@10", "retrieval sentence", "relevant=truth")
+            for way in ("text to image", "image to text")
+        ]
+        return np.mean(ways, axis=0)
+
+    for place, eta in enumerate(synthetic_pairs.CONSTANTS):
+        test = stats.ttest_rel(recall(f"DCL,class_probability={eta:g}"), recall("CL"))
+        interval = test.confidence_interval()
+        difference = (recall(f"DCL,class_probability={eta:g}") - recall("CL")).mean()
+        np.testing.assert_allclose([y[place], low[place], high[place]], 100 * np.array([difference, *interval]))
+    labels = [line.get_label() for line in figure.axes[1].lines if not line.get_label().startswith("_")]
+    assert labels == ["DCL-LM", "DCL-true", "Oracle"]
+    assert any(np.all(np.asarray(line.get_ydata()) == 0) for line in figure.axes[1].lines)
+    assert "paired" in footnote(figure)
+    assert "CL (zero line)" in [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def test_every_figure_says_that_it_is_the_phantoms(small):
+    for name in catalogue.figures_of(image_text_study.read(small).study):
+        figure = drawn(small, name)
+        assert image_text_study.PHANTOM in footnote(figure)
+        assert alternative_text(figure)
+
+
+@pytest.mark.parametrize("name", ["ablation_batch_size", "ablation_batch_size_differences"])
+def test_batch_sizes_are_conditions_side_by_side(swept, name):
+    figure = drawn(swept, name)
+    lines = {container.get_label(): container.lines[0] for container in figure.axes[0].containers}
+    x, y = lines["Oracle"].get_data(orig=False)
+    np.testing.assert_allclose(x, [32, 64, 96])
+    chosen = image_text_study.read(swept).comparison["selection"]
+    expected = []
+    for dataset in CONDITIONS:
+        names = {entry["objective"]: entry["chosen"] for entry in chosen if entry["dataset"] == dataset}
+        own, baseline = (values_of(swept, names[objective], "AUC", dataset=dataset).mean() for objective in ("Oracle", "CL"))
+        expected.append(own - baseline if name.endswith("differences") else own)
+    np.testing.assert_allclose(y, expected)
+    assert figure.axes[0].get_xlabel() == "Batch size"
+
+
+@pytest.mark.parametrize("name", ["ablation_dimensions", "ablation_dimensions_differences"])
+def test_sizes_of_the_embedding_are_compared_within_each(swept, name):
+    figure = drawn(swept, name)
+    lines = {container.get_label(): container.lines[0] for container in figure.axes[0].containers}
+    x, y = lines["same"].get_data(orig=False)
+    np.testing.assert_allclose(x, [64, 256])
+    of = {
+        (objective, size): values_of(swept, f"{objective},dimensions={size}", "AUC", dataset="batch_size=64").mean()
+        for objective in ("same", "CL")
+        for size in (64, 256)
+    }
+    expected = [of["same", size] - (of["CL", size] if name.endswith("differences") else 0) for size in (64, 256)]
+    np.testing.assert_allclose(y, expected)
+    assert ("CL" in lines) is not name.endswith("differences")
+
+
+def test_the_strength_of_reco_is_drawn_beside_the_baseline(swept):
+    figure = drawn(swept, "ablation_strength")
+    x, y, *_ = curve(figure.axes[0])
+    np.testing.assert_allclose(x, [0.1, 0.3, 0.6])
+    chosen = image_text_study.read(swept).chosen("ReCo")
+    size = chosen.split(",")[1]
+    assert size.startswith("dimensions=")
+    expected = [values_of(swept, f"ReCo,{size},negative_weight={weight}", "AUC", dataset="batch_size=64").mean() for weight in x]
+    np.testing.assert_allclose(y, expected)
+    assert "class_probability, dimensions" in footnote(figure)
+    assert "CL" in [line.get_label() for line in figure.axes[0].lines]
+
+
+def test_variants_of_a_sweep_differ_in_its_number_alone():
+    labels = ["d,a=1,eta=0.2", "d,a=1,eta=0.1", "d,a=2,eta=0.1", "d,a=1,eta=language model"]
+    expected = {"d,a=1,eta=0.1": 0.1, "d,a=1,eta=0.2": 0.2}
+    assert list(places_of(labels, labels[3], "eta").items()) == list(expected.items())
+
+
+def test_histograms_are_densities_of_each_relation_on_one_axis():
+    table = synthetic_pairs.similarities(["CL", "ReCo"])
+    figure = similarity_histograms(table, ["ReCo", "CL"])
+    assert [plot.get_title().split("\n")[0] for plot in figure.axes] == ["ReCo", "CL"]
+    assert figure.axes[0].get_xlim() == figure.axes[1].get_xlim()
+    patches = [patch for patch in figure.axes[1].patches if isinstance(patch, StepPatch) and not patch.get_fill()]
+    for patch, relation in zip(patches, ("own pair", "true of the image", "not true of the image"), strict=True):
+        own = table[(table["objective"] == "CL") & (table["relation"] == relation)]["similarity"]
+        values, edges, _ = patch.get_data()
+        counts, _ = np.histogram(own, edges)
+        np.testing.assert_allclose(values, counts / len(own) / np.diff(edges))
+        assert figure.axes[1].get_ylim()[1] > values.max()
+
+
+def test_histograms_tell_how_well_true_and_not_true_are_told_apart():
+    table = synthetic_pairs.similarities(["CL"], pairs=300)
+    true, false = (
+        table[table["relation"] == name]["similarity"].to_numpy() for name in ("true of the image", "not true of the image")
+    )
+    expected = (true[:, None] > false).mean()
+    figure = similarity_histograms(table, ["CL"])
+    assert figure.axes[0].get_title().endswith(f"P(true > not true) {expected:.2f}")
+    alone = similarity_histograms(table[table["relation"] == "own pair"], ["CL"])
+    assert alone.axes[0].get_title() == "CL"
+    with pytest.raises(ValueError, match="no objective OC; found CL"):
+        similarity_histograms(table, ["CL", "OC"])
+
+
+def test_overlays_show_radiograph_heatmap_boxes_and_contrast():
+    table = synthetic_pairs.overlays(["CL", "Oracle"], phrases=3)
+    figure = grounding_overlays(table, ["CL", "Oracle"], rows=2)
+    axes = np.array(figure.axes).reshape(2, 3)
+    assert [text.get_text() for text in axes[0, 2].texts] == ["1.25", "Oracle"]
+    row = table[(table["objective"] == "Oracle") & (table["report"] == 1)].iloc[0]
+    for plot in axes[1]:
+        boxes = {patch.get_bbox().bounds for patch in plot.patches if isinstance(patch, Rectangle)}
+        assert boxes == {(row["x0"][0], row["y0"][0], 16.0, 12.0)}
+    radiograph, heat = (image.get_array() for image in axes[1, 2].images)
+    np.testing.assert_array_equal(radiograph, np.frombuffer(row["pixels"], np.uint8).reshape(64, 64))
+    heatmap = np.frombuffer(row["heatmap"], np.float32).reshape(64, 64)
+    opacity = heat[..., 3]
+    assert np.unravel_index(opacity.argmax(), opacity.shape) == np.unravel_index(heatmap.argmax(), heatmap.shape)
+    assert opacity.min() == 0
+    assert len(axes[1, 0].images) == 1
+    assert "“The heart is moderately enlarged.”" in axes[1, 0].texts[0].get_text()
+    with pytest.raises(ValueError, match="hold no Oracle for the phrase"):
+        grounding_overlays(table.iloc[:-1], ["CL", "Oracle"], rows=3)
+
+
+def test_class_probabilities_stand_against_the_known_ones():
+    table = synthetic_pairs.class_probabilities()
+    figure = eta_by_class(table)
+    plot = figure.axes[0]
+    points = {
+        group.get_label(): np.asarray(group.get_offsets()) for group in plot.collections if not group.get_label().startswith("_")
+    }
+    for kind, own in table.groupby("kind"):
+        np.testing.assert_allclose(points[kind], own[["image probability", "eta"]])
+    assert plot.get_xscale() == plot.get_yscale() == "log"
+    expected = stats.spearmanr(table["eta"], table["image probability"]).statistic
+    assert f"all 48 classes: ρ {expected:+.2f} [" in plot.get_title(loc="left")
+    (diagonal,) = [line for line in plot.lines if len(line.get_xdata()) == 2]
+    np.testing.assert_allclose(*diagonal.get_data())
+    with pytest.raises(ValueError, match="nothing to draw"):
+        eta_by_class(table.assign(eta=0.0))
+
+
+def test_the_interval_of_a_rank_correlation_covers_it_as_often_as_it_says():
+    generator, inside = np.random.default_rng(0), []
+    known = 6 / np.pi * np.arcsin(0.5 / 2)  # Spearman's ρ of a normal pair whose correlation is 0.5
+    for _ in range(1000):
+        x, noise = generator.normal(size=(2, 60))
+        _, low, high = rank_correlation(list(x), list(0.5 * x + 0.75**0.5 * noise))
+        inside.append(low <= known <= high)
+    assert np.mean(inside) == pytest.approx(0.95, abs=0.02)
+    assert np.isnan(rank_correlation([1, 2, 3], [1, 2, 3])).all()
+    assert np.isnan(rank_correlation([1, 2, 3, 4], [1, 1, 1, 1])).all()
+
+
+def test_the_similarity_of_pairs_is_drawn_by_epoch():
+    of = synthetic_pairs.study(seeds=3)
+    curves = synthetic_pairs.curves(of, epochs=6)
+    curves = curves[~curves["objective"].str.startswith("DCL,")]
+    plot = positive_similarity(curves).axes[0]
+    assert [line.get_label() for line in plot.lines] == [name for name in of.objectives if name != "DCL"]
+    expected = curves[curves["objective"] == "same"].groupby("epoch")["similarity of pairs"].mean()
+    (line,) = [line for line in plot.lines if line.get_label() == "same"]
+    np.testing.assert_allclose(line.get_ydata(), expected)
+    empty = positive_similarity(curves.drop(columns="similarity of pairs"))
+    assert "did not record" in empty.axes[0].texts[0].get_text().replace("\n", " ")
+
+
+def test_all_points_and_markers_lie_inside_the_axes(small):
+    figure = drawn(small, "tradeoff")
+    figure.draw_without_rendering()
+    for plot in figure.axes:
+        low, high = plot.get_xlim()
+        for line in plot.lines:
+            assert low < np.min(line.get_xdata())
+            assert np.max(line.get_xdata()) < high
+
+
+def test_the_catalogue_lists_what_a_study_sweeps_and_asks_for():
+    plain = synthetic_pairs.study()
+    always = ["training_loss", "share_at_bound", "positive_similarity"]
+    drawn_of_plain = catalogue.figures_of(plain)
+    assert drawn_of_plain == [*catalogue.SSD_FIGURES, "similarity_histograms", "grounding_overlays", "eta_by_class", *always]
+    assert set(catalogue.figures_of(synthetic_pairs.study(**SWEPT))) >= {*catalogue.SSD_FIGURES, *catalogue.RECO_FIGURES}
+    one = synthetic_pairs.settings()["objectives"] | {"DCL": {"name": "dcl", "class_probability": [0.1, "language model"]}}
+    least = synthetic_pairs.study(objectives=one, figures={})
+    assert catalogue.figures_of(least) == ["eta_by_class", *always]
+    assert set(catalogue.tables_of(plain)) == {*catalogue.SSD_TABLES, "linear_evaluation", "differences"} - {"published"}
+    asked = {"precision": {}}
+    entry = {"paper": "p", "table": "t", "task": "x", "setting": "", "metric": "AUC", "methods": {}, "measured": {}}
+    everything = catalogue.tables_of(synthetic_pairs.study(evaluation=asked, published=[entry]))
+    assert set(everything) == {*catalogue.SSD_TABLES, *catalogue.RECO_TABLES, "differences"}
+
+
+def test_artefacts_are_those_of_the_objectives_that_are_asked_for():
+    study = synthetic_pairs.study()
+    start = "results/small/artefacts"
+    asked = catalogue.artefacts_of("similarity_histograms", "small", study)
+    assert asked[1] == f"{start}/similarities/phantom/DCL,class_probability=0.1.parquet"
+    assert len(asked) == 4
+    assert catalogue.artefacts_of("grounding_overlays", "small", study)[0] == f"{start}/overlays/phantom/CL.parquet"
+    assert catalogue.artefacts_of("eta_by_class", "small", study) == [f"{start}/class_probabilities.parquet"]
+    assert catalogue.artefacts_of("tradeoff", "small", study) == []
+    with pytest.raises(KeyError, match="no figure 'embedding'"):
+        image_text_study.draw("embedding", None, [])
+
+
+@pytest.mark.long  # forty files of figures
+@pytest.mark.parametrize("name", ["small", "swept"])
+def test_figures_tables_and_page_are_written(name, request, tmp_path):
+    folder = request.getfixturevalue(name)
+    study = image_text_study.read(folder).study
+    names = catalogue.figures_of(study)
+    for figure in names if name == "small" else [found for found in names if found.startswith("ablation")]:
+        place = folder.parent / "figures" / figure
+        outputs = SimpleNamespace(**{ending: f"{place}.{ending}" for ending in ("png", "pdf", "svg")}, caption=f"{place}.txt")
+        build.draw_figure(figure, SimpleNamespace(study=folder / "study.yaml", artefacts=artefacts(folder, figure)), outputs)
+        with Image.open(outputs.png) as image:
+            assert image.size[0] > 900
+            assert image.info["Description"]
+        assert "Phantom:" in place.with_suffix(".txt").read_text()
+    for table in catalogue.tables_of(study):
+        place = folder.parent / "tables" / table
+        outputs = SimpleNamespace(csv=f"{place}.csv", markdown=f"{place}.md", latex=f"{place}.tex", caption=f"{place}.txt")
+        build.write_table(table, SimpleNamespace(study=folder / "study.yaml"), outputs)
+        assert "Phantom:" in place.with_suffix(".md").read_text()
+    build.write_page(folder.parents[1] / "index.html")
+    page = (folder.parents[1] / "index.html").read_text()
+    assert "A small phantom" in page
+    assert "Every task, with paired differences" in page
+
+
+def test_saved_figures_are_the_same_bytes_each_time(tmp_path):
+    table = synthetic_pairs.overlays(["CL"], phrases=1)
+    files = [save(grounding_overlays(table, ["CL"], rows=1), tmp_path / place / "figure", "title") for place in ("a", "b")]
+    for first, second in zip(*files, strict=True):
+        assert first.read_bytes() == second.read_bytes()

@@ -1,0 +1,265 @@
+"""Tables of image–text studies hold the comparison's numbers, each in its unit, and say what the data are."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import synthetic_pairs
+from scipy import stats
+
+from trueneg.report.image_text import tables
+from trueneg.report.image_text.headings import TITLES
+from trueneg.report.image_text.retrieval import lengths, sentence_setting, with_means
+from trueneg.report.image_text_study import PHANTOM, RECO_TABLE_1, table
+from trueneg.report.tables import compare_each, difference_table, published_table, side_by_side
+from trueneg.study.comparison import gate, holm
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("results") / "small" / "artefacts"
+    synthetic_pairs.write(folder, synthetic_pairs.settings(published=synthetic_pairs.PUBLISHED))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def rows(study):
+    """The test split's rows, with DCL's variant that the validation split selects under its own name."""
+    measured = pd.read_parquet(study / "rows.parquet")
+    auc = measured[(measured["task"] == "zero-shot") & (measured["metric"] == "AUC") & (measured["split"] == "validation")]
+    best = auc[auc["objective"].str.startswith("DCL,")].groupby("objective")["value"].mean().idxmax()
+    return measured[measured["split"] == "test"].replace({"objective": {best: "DCL"}})
+
+
+def values_of(rows, objective, task, metric, setting=""):
+    wanted = {"objective": objective, "task": task, "setting": setting, "metric": metric}
+    return rows[(rows[list(wanted)] == pd.Series(wanted)).all(axis=1)].sort_values("seed")["value"].to_numpy()
+
+
+def numbers(text):
+    return [float(found) for found in re.findall(r"[+-]?\d+\.\d+", text.replace("−", "-"))]
+
+
+def test_every_task_stands_beside_the_others_with_its_paired_difference(study, rows):
+    shown = table("tasks", study)
+    both = [
+        values_of(rows, name, "retrieval sentence", f"{way} R@10", "relevant=truth")
+        for name in ("DCL-LM", "CL")
+        for way in ("text to image", "image to text")
+    ]
+    expected = [
+        (values_of(rows, "DCL-LM", "zero-shot", "AUC"), values_of(rows, "CL", "zero-shot", "AUC"), 1, 0.00051),
+        ((both[0] + both[1]) / 2, (both[2] + both[3]) / 2, 100, 0.051),
+        (values_of(rows, "DCL-LM", "grounding", "CNR"), values_of(rows, "CL", "grounding", "CNR"), 1, 0.00051),
+        (
+            values_of(rows, "DCL-LM", "linear probe", "AUC", "fraction=1"),
+            values_of(rows, "CL", "linear probe", "AUC", "fraction=1"),
+            1,
+            0.00051,
+        ),
+    ]
+    (group,) = shown.groups
+    cells = dict(group.lines)["DCL-LM"]
+    for place, (own, baseline, factor, tolerance) in enumerate(expected):
+        half = stats.t.ppf(0.975, 5) * stats.sem(own)
+        np.testing.assert_allclose(numbers(cells[2 * place].text), [factor * own.mean(), factor * half], atol=tolerance)
+        low, high = stats.ttest_rel(own, baseline).confidence_interval()
+        difference = [factor * (own - baseline).mean(), factor * low, factor * high]
+        np.testing.assert_allclose(numbers(cells[2 * place + 1].text), difference, atol=tolerance)
+    names = [name for _, name in shown.columns]
+    assert names[:4] == ["AUC", "− CL", "R@10 (%)", "− CL (points)"]
+    assert shown.columns[6][0] == "linear probe, 100 % of the labels"
+
+
+def test_the_share_at_the_bound_is_that_of_the_last_epoch(study):
+    shown = table("tasks", study)
+    curves = pd.read_parquet(study / "curves.parquet")
+    last = curves[(curves["epoch"] == curves["epoch"].max()) & (curves["objective"] == "DCL-LM")]["share at bound"]
+    lines = dict(shown.groups[0].lines)
+    half = stats.t.ppf(0.975, 5) * stats.sem(last)
+    np.testing.assert_allclose(numbers(lines["DCL-LM"][-1].text), [100 * last.mean(), 100 * half], atol=0.051)
+    assert lines["CL"][-1].text == "–"
+
+
+@pytest.mark.parametrize("name", tables.LAYOUTS.keys() - {"precision"})
+def test_every_table_says_that_it_is_the_phantoms_and_adjusts_within_its_columns(name, study, rows):
+    shown = table(name, study)
+    assert PHANTOM in shown.notes
+    assert any("paired within seeds" in note for note in shown.notes)
+    for _, column in shown.values.groupby(["dataset", "task", "setting", "metric"]):
+        compared = column[column["objective"] != "CL"]
+        np.testing.assert_allclose(compared["p Holm"], holm(compared["p"]))
+    assert {len(cells) for group in shown.groups for _, cells in group.lines} == {len(shown.columns)}
+
+
+def test_classification_and_grounding_are_listed_by_class(study, rows):
+    for name, task, metric in (("zero_shot", "zero-shot", "AUC"), ("grounding", "grounding", "CNR")):
+        groups = {group.title.split("; ")[1]: dict(group.lines) for group in table(name, study).groups}
+        assert groups.keys() >= set(synthetic_pairs.CLASSES)
+        for finding in synthetic_pairs.CLASSES:
+            own = values_of(rows, "Oracle", task, f"{metric} {finding}")
+            assert numbers(groups[finding]["Oracle"][0].text)[0] == pytest.approx(own.mean(), abs=0.00051)
+    assert "mean of the findings' means" in groups
+
+
+def test_retrieval_has_both_directions_and_their_mean(study, rows):
+    groups = {group.title: dict(group.lines) for group in table("retrieval", study).groups}
+    start = "phantom; retrieval report, relevant: its own report's images; "
+    of_way = {
+        way: [values_of(rows, "ReCo", "retrieval report", f"{way} R@{k}", "relevant=report") for k in (1, 5, 10)]
+        for way in ("text to image", "image to text")
+    }
+    for way, recalls in of_way.items():
+        expected = [100 * values.mean() for values in (*recalls, np.mean(recalls, axis=0))]
+        shown = [numbers(cell.text)[0] for cell in groups[start + way]["ReCo"][:8:2]]
+        np.testing.assert_allclose(shown, expected, atol=0.051)
+    mean = [100 * np.mean([of_way[way][place] for way in of_way]) for place in range(3)]
+    shown = [numbers(cell.text)[0] for cell in groups[f"{start}mean of both directions"]["ReCo"][:6:2]]
+    np.testing.assert_allclose(shown, mean, atol=0.051)
+
+
+def test_linear_evaluation_rises_along_the_shares_of_labels(study, rows):
+    shown = table("linear_evaluation", study)
+    assert [title for title, _ in shown.columns[::2]] == ["1 % of the labels", "10 % of the labels", "100 % of the labels"]
+    groups = {group.title: dict(group.lines) for group in shown.groups}
+    own = values_of(rows, "CL", "linear probe", "AUC edema", "fraction=0.1")
+    assert numbers(groups["phantom; linear probe; edema"]["CL"][2].text)[0] == pytest.approx(own.mean(), abs=0.00051)
+
+
+def test_differences_hold_every_measurement_each_in_its_own_unit(study, rows):
+    shown = table("differences", study)
+    titles = [group.title for group in shown.groups]
+    assert titles[0] == "phantom; zero-shot; AUC"
+    assert "phantom; retrieval sentence, relevant=truth; R@10 (points)" in titles
+    assert "phantom; retrieval report, relevant=report; median rank from text to image (ranks)" in titles
+    assert len(titles) == len(set(titles))
+    assert not any("(" in name for _, name in shown.columns)
+    assert PHANTOM in shown.notes
+    difference = values_of(rows, "same", "zero-shot", "AUC") - values_of(rows, "CL", "zero-shot", "AUC")
+    cells = dict(shown.groups[0].lines)["same"]
+    assert numbers(cells[3].text)[0] == pytest.approx(2.8 * difference.std(ddof=1) / 6**0.5, abs=0.00051)
+
+
+def test_published_numbers_stand_beside_ours_in_their_own_units(study, rows):
+    shown = table("published", study)
+    groups = {group.title: dict(group.lines) for group in shown.groups}
+    first, second = groups
+    assert first == "phantom; relaxing-contrastiveness, Table 1: classification, AUC; ours: zero-shot, AUC"
+    assert second.startswith(
+        "phantom; sample-specific-debiasing, Table 5: retrieval, image-to-text, R@10; ours: retrieval sentence"
+    )
+    assert second.endswith("R@10 from image to text (%)")
+    assert groups[first]["CL"][1].text == "0.788 (s.e. 0.006)"
+    own = values_of(rows, "DCL-LM", "retrieval sentence", "image to text R@10", "relevant=report")
+    ours, printed, difference = groups[second]["DCL-LM"]
+    assert numbers(ours.text)[0] == pytest.approx(100 * own.mean(), abs=0.051)
+    assert printed.text == "10.0"
+    low, high = stats.t.interval(0.95, 5, own.mean(), stats.sem(own))
+    expected = [100 * (value - 0.1) for value in (own.mean(), low, high)]
+    np.testing.assert_allclose(numbers(difference.text), expected, atol=0.051)
+    assert RECO_TABLE_1 in shown.notes
+
+
+def test_what_is_said_of_recos_table_follows_from_its_printed_standard_errors():
+    printed = pd.read_csv(Path(__file__).parents[2] / "config/published.csv")
+    printed = printed[(printed["paper"] == "relaxing-contrastiveness") & (printed["table"] == "Table 1")]
+    infonce, reco = (printed[printed["method"] == name].set_index(["setting", "metric"]) for name in ("InfoNCE", "ReCo"))
+    p = [
+        stats.ttest_ind_from_stats(
+            reco["value"][key],
+            2 * reco["standard_error"][key],
+            4,
+            infonce["value"][key],
+            2 * infonce["standard_error"][key],
+            4,
+            equal_var=False,
+        ).pvalue
+        for key in reco.index
+    ]
+    assert len(p) == 7
+    assert sum(value < 0.05 for value in p) == 4
+    assert min(holm(p)) > 0.05
+
+
+def some(metric, values):
+    """Tidy rows from {objective: values by seed}."""
+    constant = {"study": "s", "dataset": "d", "split": "test", "task": "t", "setting": "", "metric": metric}
+    return pd.DataFrame(
+        [{**constant, "objective": o, "seed": s, "value": v} for o, of_seeds in values.items() for s, v in enumerate(of_seeds)]
+    )
+
+
+HIGH, LOW = [90.0, 91.0, 92.0, 90.0, 91.0, 92.0], [10.0, 11.0, 12.0, 11.0, 10.0, 12.0]
+
+
+@pytest.mark.parametrize(("metric", "best"), [("CNR", "a"), ("MedR", "b"), ("text to image MedR", "b")])
+def test_of_ranks_the_smaller_is_bold(metric, best):
+    rows = some(metric, {"CL": [50.0, 51.0, 52.0, 50.0, 51.0, 52.0], "a": HIGH, "b": LOW})
+    values = compare_each(rows, "CL", [("t", "", metric)])
+    shown = side_by_side(values, [], {"": [("t", "", metric)]}, "CL")
+    assert [name for name, cells in shown.groups[0].lines if cells[0].bold] == [best]
+    failed = gate(rows.replace({"a": "Oracle"}), "CL", "Oracle", 1000.0, "t", "", metric)
+    shown = side_by_side(values, [], {"": [("t", "", metric)]}, "CL", gate=failed)
+    assert not any(cell.bold or "*" in cell.text for _, cells in shown.groups[0].lines for cell in cells)
+    assert "uninformative at this size" in shown.groups[0].title
+    assert "uninformative" in shown.notes[-1]
+
+
+def test_a_measurement_that_one_data_set_lacks_leaves_its_place_empty():
+    both = pd.concat([some("AUC", {"CL": [0.5, 0.6], "a": [0.7, 0.7]}), some("CNR", {"CL": [1.0, 1.1], "a": [1.2, 1.4]})])
+    rows = pd.concat([both, both[both["metric"] == "AUC"].assign(dataset="other")], ignore_index=True)
+    keys = [("t", "", "AUC"), ("t", "", "CNR")]
+    shown = side_by_side(compare_each(rows, "CL", keys), [], {"": keys}, "CL")
+    assert [group.title for group in shown.groups] == ["d", "other"]
+    assert [cell.text for cell in dict(shown.groups[1].lines)["a"]][2:] == ["–", ""]
+    with pytest.raises(ValueError, match="rows hold no t, mIoU, test"):
+        compare_each(rows, "CL", [("t", "", "mIoU")])
+
+
+def test_one_unit_stands_in_the_head_and_several_in_the_groups():
+    rows = pd.concat([some("AUC", {"CL": [0.5, 0.6], "a": [0.7, 0.7]}), some("MedR", {"CL": [9.0, 8.0], "a": [7.0, 4.0]})])
+    one = difference_table(compare_each(rows, "CL", [("t", "", "MedR")]), "CL")
+    assert one.columns[1] == ("", "− CL (ranks)")
+    two = difference_table(compare_each(rows, "CL", [("t", "", "AUC"), ("t", "", "MedR")]), "CL")
+    assert [group.title for group in two.groups] == ["d; t; AUC", "d; t; median rank (ranks)"]
+    printed = rows[rows["seed"] == 0].drop(columns=["split", "seed", "study"])
+    assert [group.title for group in published_table(rows, printed).groups] == ["d; t", "d; t"]
+    twice = pd.concat([printed.assign(**{"printed as": source}) for source in ("one paper", "another")])
+    titles = [group.title for group in published_table(rows, twice).groups]
+    assert titles[:2] == ["d; one paper; ours: t, AUC", "d; another; ours: t, AUC"]
+    assert [len(group.lines) for group in published_table(rows, twice).groups] == [2, 2, 2, 2]
+
+
+def test_precision_of_both_directions_and_their_mean():
+    frames = []
+    for setting, level in (("image to image", 0.4), ("text to image", 0.6)):
+        for k in (5, 10):
+            values = {"CL": [level - k / 100, level], "a": [level, level + 0.1]}
+            frames.append(some(f"Prec@{k}", values).assign(task="precision", setting=setting))
+    frames.append(some("Prec", {"CL": [0.425, 0.5], "a": [0.5, 0.6]}).assign(task="precision"))
+    rows = with_means(pd.concat(frames, ignore_index=True))
+    oracle, passed = "a", pd.DataFrame({"dataset": ["d"], "passed": [True], "verdict": [""]})
+    shown = tables.layout_table("precision", tables.Comparison(rows, "CL", oracle, passed))
+    assert [name for name, _ in shown.columns[::2]] == ["Prec@5", "Prec@10", "mean precision"]
+    groups = {group.title: [cell.text for cell in dict(group.lines)["CL"][::2]] for group in shown.groups}
+    assert groups["d; image to image"][0].startswith("37.5 ±")
+    assert groups["d; mean of both"][0].startswith("47.5 ±")
+    assert groups["d; mean of both"][2].startswith("46.2 ±")
+
+
+def test_what_is_relevant_to_a_sentence_is_the_truth_where_it_is_known():
+    rows = some("text to image R@5", {"CL": [0.1]}).assign(task="retrieval sentence", setting="relevant=report")
+    assert sentence_setting(rows) == "relevant=report"
+    assert sentence_setting(pd.concat([rows, rows.assign(setting="relevant=truth")])) == "relevant=truth"
+    assert sentence_setting(rows.assign(task="zero-shot")) is None
+    assert lengths(rows) == [5]
+
+
+def test_every_layout_has_a_heading_and_a_study_without_its_rows_is_told_so(study):
+    assert TITLES.keys() >= tables.LAYOUTS.keys()
+    with pytest.raises(ValueError, match="rows hold nothing for the table precision"):
+        table("precision", study)
+    with pytest.raises(KeyError, match="no table 'accuracy'"):
+        table("accuracy", study)

@@ -1,0 +1,314 @@
+"""Images that stay on the disk: the same batches and runs as from the device, read ahead, with every end a clean one."""
+
+import contextlib
+import ctypes
+import doctest
+import itertools
+import mmap
+import os
+import signal
+import threading
+import time
+import tracemalloc
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.textures import LSE_NL, settings_of, texture_source
+from trueneg.datasets.pair_splits import split_pairs
+from trueneg.datasets.pairs import read_pairs, write_pairs
+from trueneg.evaluation import pair_features
+from trueneg.evaluation.pair_features import embed_images
+from trueneg.training import image_loading, pair_data
+from trueneg.training.image_loading import AHEAD, TrainingImages, read_ahead
+from trueneg.training.image_text import ImageText
+from trueneg.training.pair_data import channel_statistics
+
+CPU = torch.device("cpu")
+RUNS = {
+    "one pair an image": {"training": {"epochs": 2}},
+    "chunks and regions": {"training": {"epochs": 2, "chunks": 2}, "similarity": LSE_NL},
+    "one pair a study, the last epoch cut short": {"training": {"epochs": None, "updates": 7, "unit": "study"}},
+}
+
+
+class SlowDisk(np.ndarray):
+    """Images that take a while to read; it counts how many batches were begun, and one of them fails if that is wanted."""
+
+    seconds, failing, begun = 0.0, None, 0
+
+    def __getitem__(self, wanted):
+        if isinstance(wanted, np.ndarray):
+            self.begun += 1
+            time.sleep(self.seconds)
+            if self.begun == self.failing:
+                raise OSError("the disk is gone")
+            return np.asarray(self)[wanted]
+        return super().__getitem__(wanted)
+
+
+def slow_disk(images, seconds=0.0, failing=None):
+    disk = images.view(SlowDisk)
+    disk.seconds, disk.failing = seconds, failing
+    return disk
+
+
+def readers():
+    return [thread for thread in threading.enumerate() if thread.name.startswith("images")]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    """A file of images and sentences."""
+    path = tmp_path_factory.mktemp("source") / "pairs.npz"
+    write_pairs(texture_source(patients=48), path)
+    return path
+
+
+@pytest.fixture
+def started(path, monkeypatch):
+    def start(*, resident, images=None, **sections):
+        source = read_pairs(path)
+        if images is not None:
+            object.__setattr__(source, "images", images(source.images))
+        monkeypatch.setattr(image_loading, "RESIDENT_BYTES", 1024**3 if resident else 0)
+        training = ImageText(settings_of(**sections), 0, source, split_pairs(source, 0), CPU)
+        assert training.data.images.resident == resident
+        return training
+
+    return start
+
+
+@pytest.mark.parametrize("module", [image_loading, pair_data])
+def test_examples(module):
+    failed, attempted = doctest.testmod(module)
+    assert attempted
+    assert not failed
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 40), st.integers(1, 3), st.integers(1, 9), st.integers(0, 2**31 - 1))
+def test_batches_are_the_chosen_images_wherever_they_lie(count, channels, batch_size, seed):
+    generator = np.random.default_rng(seed)
+    images = generator.integers(0, 256, (50, channels, 3, 4), dtype=np.uint8)
+    chosen, numbers = generator.permutation(50)[:count], generator.integers(0, count, generator.integers(1, 60))
+    expected = [images[chosen[numbers[start : start + batch_size]]] for start in range(0, len(numbers), batch_size)]
+    for budget in (images[chosen].nbytes, images[chosen].nbytes - 1):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(image_loading, "RESIDENT_BYTES", budget)
+            held = TrainingImages(images, chosen, CPU)
+        assert (held.resident, len(held), held.size) == (budget == images[chosen].nbytes, count, (3, 4))
+        batches = list(held.batches(torch.from_numpy(numbers), batch_size))
+        assert len(batches) == len(expected)
+        assert all(np.array_equal(batch.images, wanted) for batch, wanted in zip(batches, expected, strict=True))
+        assert not held.resident or not any(batch.waited for batch in batches)
+    assert not readers()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_batches_reach_a_gpu_whole_while_it_is_busy():
+    images = np.random.default_rng(0).integers(0, 256, (64, 1, 128, 128), dtype=np.uint8)
+    device, parts = torch.device("cuda", 0), np.arange(64).reshape(16, 4)
+    work, kept = torch.ones(2048, 2048, device=device), []
+    for batch in read_ahead(images, parts, device):
+        work = (work @ work) / 2048
+        kept.append(batch.images)
+    assert all(np.array_equal(found.cpu(), images[part]) for found, part in zip(kept, parts, strict=True))
+
+
+def test_a_few_batches_are_read_ahead_and_no_more():
+    disk = slow_disk(np.arange(20, dtype=np.uint8).reshape(20, 1, 1, 1))
+    with contextlib.closing(read_ahead(disk, np.arange(20)[:, None], CPU)) as batches:
+        for number, batch in enumerate(batches):
+            wanted, patience = min(number + 1 + AHEAD, 20), time.monotonic() + 10
+            while disk.begun < wanted and time.monotonic() < patience:
+                time.sleep(1e-3)
+            time.sleep(5e-3)
+            assert disk.begun == wanted
+            assert batch.images.item() == number
+            assert len(readers()) == 1
+    assert not readers()
+
+
+def test_waiting_is_the_time_in_which_nothing_was_there_to_use():
+    parts = np.arange(10)[:, None]
+    began = time.perf_counter()
+    waited = sum(batch.waited for batch in read_ahead(slow_disk(np.zeros((10, 1, 1, 1), np.uint8), seconds=0.02), parts, CPU))
+    assert 0.18 <= waited <= time.perf_counter() - began
+    began, waited = time.perf_counter(), 0.0
+    for batch in read_ahead(slow_disk(np.zeros((10, 1, 1, 1), np.uint8), seconds=0.01), parts, CPU):
+        time.sleep(0.05)
+        waited += batch.waited
+    assert 0.01 <= waited < 0.5 * (time.perf_counter() - began)  # at least the first has to be waited for
+
+
+def test_a_batchs_images_are_asked_for_before_they_are_needed(tmp_path):
+    """What the system has in its cache, page by page, before and after a batch of a forgotten file was announced."""
+    np.random.default_rng(0).integers(0, 256, 100 + 80 * 300_000, dtype=np.uint8).tofile(tmp_path / "images")
+    images = np.memmap(tmp_path / "images", np.uint8, "r", 100, (80, 1, 500, 600))
+    with (tmp_path / "images").open("rb") as file:
+        os.fsync(file.fileno())
+        images.base.madvise(mmap.MADV_DONTNEED)
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    if in_cache(images).any():
+        pytest.skip("the folder of tests lies in memory")
+    wanted, patience = [0, 33, 79], time.monotonic() + 10
+    image_loading._announce(images, wanted)
+    while not in_cache(images)[wanted].all() and time.monotonic() < patience:
+        time.sleep(1e-2)
+    found = in_cache(images)
+    assert found[wanted].all()
+    assert found.sum() < 20
+
+
+def in_cache(images):
+    """(n,) whether all pages of an image are in the system's cache."""
+    address, length = images.ctypes.data - images.offset, images.offset + images.nbytes
+    pages = (ctypes.c_ubyte * -(-length // mmap.PAGESIZE))()
+    if ctypes.CDLL(None).mincore(ctypes.c_void_p(address), ctypes.c_size_t(length), pages):
+        pytest.skip("the system does not tell")
+    there = np.frombuffer(pages, np.uint8) & 1
+    starts = images.offset + images[0].nbytes * np.arange(len(images) + 1)
+    return np.array([there[a // mmap.PAGESIZE : -(-b // mmap.PAGESIZE)].all() for a, b in itertools.pairwise(starts)])
+
+
+def test_an_error_of_the_reading_comes_in_its_batchs_turn_and_leaves_no_thread():
+    batches = read_ahead(slow_disk(np.zeros((9, 1, 1, 1), np.uint8), failing=3), np.arange(9)[:, None], CPU)
+    next(batches), next(batches)
+    with pytest.raises(OSError, match="the disk is gone"):
+        next(batches)
+    assert not readers()
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_from_the_disk_is_the_run_from_the_device_bit_for_bit(started, name):
+    resident, mapped = (started(resident=resident, **RUNS[name]) for resident in (True, False))
+    rows = [[training.train_epoch() for _ in range(training.epochs)] for training in (resident, mapped)]
+    assert without_times(rows[0]) == without_times(rows[1])
+    assert all(torch.equal(value, mapped.weights()[key]) for key, value in resident.weights().items())
+    assert [row["waiting"] for row in rows[0]] == [0.0] * resident.epochs
+    assert all(0 < row["waiting"] < 1 for row in rows[1])
+    assert not readers()
+
+
+def without_times(rows):
+    times = {"seconds", "pairs_per_second", "waiting"}
+    return [{key: value for key, value in row.items() if key not in times and value == value} for row in rows]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_that_is_interrupted_leaves_no_thread_and_continues_either_way_with_the_same_result(started, name):
+    whole = started(resident=True, **RUNS[name])
+    expected = [whole.train_epoch() for _ in range(whole.epochs)]
+    training, rows, done = started(resident=False, **RUNS[name]), [], 0
+
+    def after_update():
+        nonlocal done, state
+        done, state = done + 1, training.state()
+        if done in (1, 3, 4):
+            signal.raise_signal(signal.SIGINT)
+
+    state = training.state()
+    while training.epoch < training.epochs:
+        try:
+            rows.append(training.train_epoch(after_update))
+        except KeyboardInterrupt:
+            assert not readers()
+            training = started(resident=done == 3, **RUNS[name])
+            training.load_state({key: value.clone() for key, value in state[0].items()}, state[1])
+    assert done == whole.updates
+    assert without_times(rows) == without_times(expected)
+    assert all(torch.equal(value, training.weights()[key]) for key, value in whole.weights().items())
+
+
+def test_the_waiting_of_an_interrupted_epoch_counts(started):
+    training = started(resident=False, training={"epochs": 1})
+    training.load_state(*copied(training.state(), seconds=1000.0, waited=250.0))
+    assert training.train_epoch()["waiting"] == pytest.approx(0.25, abs=0.02)
+
+
+def copied(state, **changes):
+    tensors, values = state
+    return {key: value.clone() for key, value in tensors.items()}, values | changes
+
+
+def test_an_interrupt_while_images_are_waited_for_ends_the_reading(started):
+    training = started(resident=False, images=lambda images: slow_disk(images, seconds=0.5))
+    disk = training.data.images._images
+    disk.begun = 0
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            training.train_epoch()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert training.update == 0
+    assert disk.begun <= 1  # what was asked for besides is not read any more
+    assert not readers()
+
+
+def test_an_error_of_the_disk_reaches_the_training(started):
+    training, updates = started(resident=False), []  # channel statistics have been read already
+    training.data.images._images = slow_disk(training.data.images._images, failing=2)
+    with pytest.raises(OSError, match="the disk is gone"):
+        training.train_epoch(lambda: updates.append(training.update))
+    assert updates == [1]
+    assert not readers()
+
+
+def test_a_run_from_the_disk_holds_a_few_batches(tmp_path, monkeypatch):
+    big = np.repeat(np.repeat(texture_source(patients=48).images, 10, axis=2), 10, axis=3)
+    write_pairs(texture_source(patients=48, images=big), tmp_path / "pairs.npz")
+    del big
+    monkeypatch.setattr(image_loading, "RESIDENT_BYTES", 0)
+    monkeypatch.setattr(image_loading, "AHEAD", 1)
+    monkeypatch.setattr(pair_data, "COUNTED_AT_ONCE", 2)
+    tracemalloc.start()
+    try:
+        source = read_pairs(tmp_path / "pairs.npz")
+        sections = {"training": {"batch_size": 2, "epochs": 1}, "encoder": {"width": 16}}
+        training = ImageText(settings_of(**sections), 0, source, split_pairs(source, 0), CPU)
+        training.train_epoch()
+        _, peak = tracemalloc.get_traced_memory()  # numpy's arrays among it
+    finally:
+        tracemalloc.stop()
+    assert source.images.nbytes > 5e6
+    assert peak < 0.5 * source.images.nbytes
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 90), st.sampled_from([1, 3]), st.integers(0, 2**31 - 1))
+def test_channel_statistics_are_numpys(count, channels, seed):
+    generator = np.random.default_rng(seed)
+    images = generator.integers(0, 256, (100, channels, 5, 4), dtype=np.uint8)
+    chosen = generator.permutation(100)[:count]
+    pixels = images[chosen] / 255
+    means, deviations = channel_statistics(images, chosen)
+    np.testing.assert_allclose(means, pixels.mean((0, 2, 3)))
+    np.testing.assert_allclose(deviations, pixels.std((0, 2, 3)))
+
+
+def test_images_of_the_disk_are_embedded_as_those_in_memory_and_a_block_at_a_time(path, started, monkeypatch):
+    monkeypatch.setattr(pair_features, "IMAGES_AT_ONCE", 7)
+    networks = started(resident=True).networks
+    networks.model.eval()
+    mapped, held = read_pairs(path), texture_source(patients=48)
+    indices = np.random.default_rng(0).permutation(len(held.images))[:40]
+    ours, theirs = (embed_images(networks, source, indices, CPU, regions=True) for source in (mapped, held))
+    for found, expected in ((ours.features, theirs.features), *zip(ours.embeddings, theirs.embeddings, strict=True)):
+        assert torch.equal(found, expected)
+    encoder, normalise = networks.model.image_encoder, networks.augmentation.normalise
+    with torch.no_grad():
+        alone = [encoder(normalise(image)).mean((2, 3)) for image in torch.from_numpy(held.images[indices]).split(1)]
+    torch.testing.assert_close(ours.features, torch.cat(alone))
+    disk = slow_disk(held.images, failing=3)
+    object.__setattr__(held, "images", disk)
+    with pytest.raises(OSError, match="the disk is gone"):
+        embed_images(networks, held, indices, CPU, regions=False)
+    assert disk.begun <= 3 + AHEAD
+    assert not readers()

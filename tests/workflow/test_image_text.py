@@ -1,0 +1,73 @@
+"""An image–text study as a real workflow, from synthetic reports to tables; and what an edit makes anew."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from tests.projects import new_project
+from tests.studies import tiny_words, tiny_world
+from trueneg.study.store import RunStore
+
+pytestmark = pytest.mark.xdist_group("image-text workflow")
+
+TARGETS = [
+    "results/world/tables/tasks.csv",
+    *(f"results/world/figures/{name}.png" for name in ("grounding_overlays", "similarity_histograms", "eta_by_class")),
+]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    project = new_project(tmp_path_factory.mktemp("world") / "project")
+    project.configure(words=tiny_words(), world=tiny_world())
+    project.run(*TARGETS)
+    return project
+
+
+def test_reports_become_pairs_runs_rows_and_tables(finished):
+    results = finished.path / "results"
+    rows = pd.read_parquet(results / "world/artefacts/rows.parquet")
+    assert set(rows["objective"]) == {"CL", "DCL-LM", "Oracle"}
+    assert set(rows["seed"]) == {0, 1}
+    assert {"zero-shot", "retrieval sentence", "retrieval report", "grounding", "linear probe"} <= set(rows["task"])
+    assert np.isfinite(rows["value"]).all()
+    records = RunStore(results / "runs").records()
+    assert len(records) == 6
+    assert {record["settings"]["training"]["kind"] for record in records.values()} == {"image-text"}
+    table = pd.read_csv(results / "world/tables/tasks.csv")
+    assert set(table["objective"]) >= {"CL", "DCL-LM", "Oracle"}
+    assert finished.planned(*TARGETS) == {}
+    named = {"figures_ssd", "tables_ssd", "figures_reco", "tables_reco"}
+    assert finished.planned(*named).keys() - named == {"table"}  # the one figure that the study has of either paper is drawn
+
+
+def test_the_objective_learns_from_the_class_probabilities_that_the_text_study_made(finished):
+    (path,) = (finished.path / "results/pairs").glob("*px-??????.parquet")
+    sentences = pd.read_parquet(path)
+    made = pd.read_parquet(finished.path / "results/words/text/phantom/eta.parquet")
+    both = sentences.merge(made, on=["report", "index"], suffixes=("", " made"))
+    assert len(both) == len(sentences)
+    assert (both["eta"] == both["eta made"]).all()
+    assert sentences["report"].nunique() == 100
+
+
+def test_another_scale_of_eta_trains_what_uses_it_and_nothing_else(finished, tmp_path):
+    project = finished.copy(tmp_path / "project")
+    before = project.models()
+    project.configure(words=tiny_words(eta={"a": 0.4}), world=tiny_world())
+    project.run("models")
+    after = project.models()
+    assert before.items() <= after.items()
+    added = set(after) - set(before)
+    records = RunStore(project.path / "results/runs").records()
+    assert {records[identifier]["objective"] for identifier in added} == {"DCL-LM"}
+    assert len(added) == 2
+
+
+def test_a_study_without_its_reports_is_refused_before_anything_runs(finished, tmp_path):
+    project = finished.copy(tmp_path / "project")
+    (project.path / "study.yaml").write_text(yaml.safe_dump({"world": tiny_world()}))
+    done = project.snakemake("--dry-run")
+    assert done.returncode != 0
+    assert "world.dataset.text is 'words', expected a study of kind likelihood" in done.stdout + done.stderr

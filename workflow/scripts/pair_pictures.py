@@ -1,0 +1,18 @@
+"""Similarities of pairs and heatmaps of phrases under the first seed's networks."""
+
+from trueneg.evaluation.pair_pictures import picture_run
+from trueneg.jobs import job
+
+with job(snakemake.log[0]):
+    picture_run(
+        source=snakemake.input.source,
+        boxes=snakemake.input.boxes,
+        subsets=snakemake.input.subsets,
+        manifest=snakemake.input.manifest,
+        store=snakemake.params.store,
+        settings=snakemake.params.settings,
+        phrases=snakemake.params.phrases,
+        device=snakemake.params.device,
+        similarities=snakemake.output.similarities,
+        overlays=snakemake.output.overlays,
+    )

@@ -1,0 +1,7 @@
+"""Split the patients of every seed of a block."""
+
+from trueneg.datasets.phantom_pairs import draw_pair_subsets
+from trueneg.jobs import job
+
+with job(snakemake.log[0]):
+    draw_pair_subsets(snakemake.input.source, snakemake.params.settings, snakemake.params.seeds, snakemake.output.subsets)
