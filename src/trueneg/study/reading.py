@@ -19,6 +19,10 @@ from trueneg.study.trained_study import TrainedStudy
 
 RESERVED_NAMES = ("runs", "sources", "pairs", "language_models", "logs", "timings")  # folders beside the studies' under results/
 
+# torch 2.15 writes beyond its memory in the gradient of 1 × 1 convolutions of stride 2 with 4 or 8 channels, channels last, from
+# somewhere between 30 and 100 positions a side; with 16 channels it did not at any size tried.
+SAFE_WIDTH, NARROW_RESOLUTION = 16, 64
+
 
 def load_configuration(raw: Mapping[str, Any], where: str) -> Configuration:
     """Check a configuration as read from YAML or JSON, and tell every mistake at once.
@@ -269,6 +273,12 @@ def _of_images(study: ImageStudy) -> list[str]:
 
 def _of_pairs(study: ImageTextStudy) -> list[str]:
     found = []
+    widths = _as_list(getattr(study.encoder, "width", SAFE_WIDTH))
+    if min(widths) < SAFE_WIDTH and max(_as_list(study.dataset.resolution)) > NARROW_RESOLUTION:
+        found.append(
+            f"encoder.width is {min(widths)}, but above {NARROW_RESOLUTION} pixels torch's convolutions of so few channels can "
+            f"crash on a CPU; take {SAFE_WIDTH} or more, or lower dataset.resolution."
+        )
     for name in ("overlays", "similarities"):
         wanted = getattr(study.figures, name)
         if wanted is not None:

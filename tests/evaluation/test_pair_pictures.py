@@ -1,0 +1,105 @@
+"""What figures show of a run: similarities sorted by what is true of an image, and heatmaps over its pixels."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from tests.textures import FINDINGS, settings_of, texture_boxes, texture_source
+from trueneg.datasets.pair_splits import split_pairs, write_pair_subsets
+from trueneg.datasets.pairs import write_pairs
+from trueneg.errors import UserError
+from trueneg.evaluation.grounding import box_masks, contrast_to_noise_ratio
+from trueneg.evaluation.pair_features import embed_images, similarities
+from trueneg.evaluation.pair_pictures import OTHER, OWN, TRUE, phrase_heatmaps, picture_run, similarities_by_truth
+from trueneg.files import file_checksum
+from trueneg.study.store import RunStore
+from trueneg.training.image_text import ImageText
+
+CPU = torch.device("cpu")
+SOURCE = texture_source(patients=40)
+SUBSET = split_pairs(SOURCE, 0, test=0.4)
+
+
+@pytest.fixture(scope="module")
+def training():
+    made = ImageText(settings_of(), 0, SOURCE, SUBSET, CPU)
+    made.train_epoch()
+    made.network.eval()
+    return made
+
+
+@pytest.fixture(scope="module")
+def images(training):
+    return embed_images(training.networks, SOURCE, SUBSET.test, CPU, regions=True)
+
+
+def test_every_sentence_and_image_is_one_of_three_relations(training, images):
+    found = similarities_by_truth(training.networks, SOURCE, images, 0, CPU)
+    reports = SOURCE.reports[SUBSET.test]
+    here = SOURCE.sentences[SOURCE.sentences["report"].isin(reports)]
+    texts = sorted(here["sentence"].unique())
+    scores = similarities(training.networks, texts, images, CPU)
+    expected = {OWN: [], TRUE: [], OTHER: []}
+    for place, text in enumerate(texts):
+        own = here[here["sentence"] == text]
+        for image, position in enumerate(SUBSET.test):
+            if reports[image] in set(own["report"]):
+                expected[OWN].append(scores[place, image])
+            elif SOURCE.shown[position, own["class"].iloc[0]]:
+                expected[TRUE].append(scores[place, image])
+            else:
+                expected[OTHER].append(scores[place, image])
+    assert expected[TRUE]
+    for relation, values in expected.items():
+        own = found.loc[found["relation"] == relation, "similarity"]
+        np.testing.assert_allclose(np.sort(own), np.sort(values), atol=1e-6)
+
+
+def test_heatmaps_lie_over_the_pixels_that_the_network_saw(training, images):
+    table = phrase_heatmaps(training.networks, SOURCE, images, texture_boxes(SOURCE), 3, {"smoothing": 0.0}, CPU)
+    assert len(table) == 3
+    assert table["finding"].nunique() == 3  # of different findings first
+    for row in table.itertuples():
+        pixels = np.frombuffer(row.pixels, np.uint8).reshape(row.size, row.size)
+        copies = np.flatnonzero(SOURCE.reports == row.report)
+        assert any((pixels == SOURCE.images[copy, 0, 1:-1, 1:-1]).all() for copy in copies)
+        heatmap = np.frombuffer(row.heatmap, np.float32).reshape(row.size, row.size)
+        corners = np.stack([getattr(row, name) for name in ("x0", "y0", "x1", "y1")], axis=1)
+        mask = box_masks(corners, (row.size, row.size)).any(0)
+        assert contrast_to_noise_ratio(heatmap, mask) == pytest.approx(row.CNR, abs=1e-5)
+        assert any(finding in row.sentence for finding in FINDINGS if row.finding in finding)
+
+
+def test_a_manifests_first_run_is_pictured_and_a_restricted_source_is_not(training, tmp_path):
+    store = RunStore(tmp_path / "runs")
+    store.folder("abc").mkdir(parents=True)
+    model = store.folder("abc") / RunStore.MODEL
+    save_file(training.weights(), model)
+    (store.folder("abc") / RunStore.RECORD).write_text(json.dumps({"settings": settings_of()}))
+    names = {"study": "s", "dataset": "textures", "objective": "CL"}
+    listed = {**names, "runs": [{"seed": 0, "id": "abc", "checksum": file_checksum(model)}]}
+    (tmp_path / "manifest.json").write_text(json.dumps(listed))
+    write_pair_subsets([SUBSET], tmp_path / "subsets.parquet")
+    texture_boxes(SOURCE).to_parquet(tmp_path / "boxes.parquet")
+    arguments = {
+        "boxes": tmp_path / "boxes.parquet",
+        "subsets": tmp_path / "subsets.parquet",
+        "manifest": tmp_path / "manifest.json",
+        "store": store.path,
+        "settings": {"threads": 1, "grounding": {"smoothing": 0.0}},
+        "phrases": 2,
+        "device": "cpu",
+        "similarities": tmp_path / "similarities.parquet",
+        "overlays": tmp_path / "overlays.parquet",
+    }
+    write_pairs(SOURCE, tmp_path / "pairs.npz")
+    picture_run(source=tmp_path / "pairs.npz", **arguments)
+    assert len(pd.read_parquet(tmp_path / "overlays.parquet")) == 2
+    assert set(pd.read_parquet(tmp_path / "similarities.parquet")["objective"]) == {"CL"}
+    write_pairs(texture_source(patients=40, restricted=True), tmp_path / "restricted.npz")
+    with pytest.raises(UserError, match="is restricted, so no figure may show its images"):
+        picture_run(source=tmp_path / "restricted.npz", **arguments)
