@@ -15,6 +15,7 @@ from trueneg.report.drawing import STYLE, finish, panels
 HEAT = matplotlib.colormaps["inferno"]
 STRONGEST = 0.75  # opacity where the heatmap is highest
 PANEL = 1.3  # inches
+LETTER = 0.073  # inches, about how wide one of a phrase is
 
 
 @matplotlib.rc_context(STYLE)
@@ -53,7 +54,8 @@ def grounding_overlays(overlays: pd.DataFrame, objectives: Sequence[str], rows: 
         # The blank title keeps room for the phrase, which may be longer than its panel is wide.
         line[0].set_title(" ", fontsize=8.5, pad=3)
         above = {"xytext": (0, 4), "textcoords": "offset points", "fontsize": 8.5, "annotation_clip": False}
-        said = line[0].annotate(f"{entries[0]['finding']}: “{phrase[1]}”", (0, 1), xycoords="axes fraction", **above)
+        said = textwrap.shorten(f"{entries[0]['finding']}: “{phrase[1]}”", int(PANEL * columns / LETTER), placeholder=" …")
+        said = line[0].annotate(said, (0, 1), xycoords="axes fraction", **above)
         said.set_in_layout(False)
         for plot, entry in zip(line[1:], entries, strict=True):
             _radiograph(plot, entry)
