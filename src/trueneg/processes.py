@@ -1,10 +1,12 @@
 """Several processes for work that Python does in one."""
 
 import contextlib
+import os
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from multiprocessing import connection, get_context, parent_process
 
 
 @contextlib.contextmanager
@@ -13,6 +15,7 @@ def process_pool(processes: int) -> Iterator[ProcessPoolExecutor]:
 
     Spawned, not forked: the asking process may hold threads (torch's, the one that watches Snakemake). A spawned process runs
     the main script again unless that has no file, and a job's script means nothing without the object that Snakemake gives it.
+    The processes end with the one that asks, also if that is killed.
 
     Args:
         processes: at most so many.
@@ -20,8 +23,17 @@ def process_pool(processes: int) -> Iterator[ProcessPoolExecutor]:
     main = sys.modules["__main__"]
     file = main.__dict__.pop("__file__", None)
     try:
-        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_end_with_parent) as pool:
             yield pool
     finally:
         if file is not None:
             main.__file__ = file
+
+
+def _end_with_parent() -> None:
+    threading.Thread(target=_end_after_parent, name="end with parent", daemon=True).start()
+
+
+def _end_after_parent() -> None:
+    connection.wait([parent_process().sentinel])
+    os._exit(1)

@@ -9,6 +9,7 @@ import pytest
 from trueneg.errors import UserError
 from trueneg.text import open_i, privacy
 from trueneg.text.reports import prepare_reports
+from trueneg.text.sentences import split_sentences
 
 XML = """<?xml version="1.0" encoding="utf-8"?>
 <eCitation><uId id="CXR{number}"/><MedlineCitation><Article><Abstract>
@@ -58,7 +59,7 @@ def test_open_i(open_i_archive, tmp_path):
     assert not restricted
     assert table.index.tolist() == ["CXR2", "CXR3", "CXR4", "CXR10"]
     assert table["state"].tolist() == ["used", "empty", "unreadable", "used"]
-    assert table.loc["CXR10", "text"] == "Clear lungs.\nNormal."
+    assert table.loc["CXR10", "text"] == "Clear lungs.\n\nNormal."
     assert table.loc["CXR10", "sections"] == "findings + impression"
     assert table.loc["CXR2", "text"] == "Cardiomegaly & edema."
     assert table.loc["CXR4", "reason"] == "is not valid XML"
@@ -94,7 +95,7 @@ def test_mimic_cxr_in_its_official_layout(tmp_path):
     assert restricted
     assert table["patient"].unique().tolist() == ["p10000032"]
     assert table["state"].tolist() == ["used", "empty", "unreadable"]
-    assert table.loc["s50414267", "text"] == "Clear lungs.\nNormal XXXX."
+    assert table.loc["s50414267", "text"] == "Clear lungs.\n\nNormal XXXX."
     with pytest.raises(UserError, match="expected files/p10"):
         prepare_reports({"source": "mimic_cxr", "path": str(tmp_path / "files" / "p10")}, tmp_path / "r.parquet")
 
@@ -129,3 +130,10 @@ def test_what_is_wrong_with_a_table_is_told(tmp_path):
     with pytest.raises(UserError, match="expected one of open_i, mimic_cxr, table"):
         prepare_reports({"source": "mimic"}, tmp_path / "out.parquet")
     assert not (tmp_path / "out.parquet").exists()
+
+
+def test_a_section_without_a_final_full_stop_does_not_run_into_the_next(tmp_path):
+    content = XML.format(number=1, findings="Heart size normal", impression="No acute disease.", codes="")
+    archive(tmp_path / open_i.ARCHIVE, {1: content})
+    table, _ = read({"source": "open_i", "path": str(tmp_path)}, tmp_path / "reports.parquet")
+    assert split_sentences(table["text"].iloc[0]) == ["Heart size normal", "No acute disease."]

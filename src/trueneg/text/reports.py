@@ -125,7 +125,8 @@ SOURCES: Mapping[str, Callable[[Mapping[str, Any]], tuple[pd.DataFrame, bool]]] 
 
 
 def _row(name: str, patient: str, sections: Mapping[str, str]) -> tuple[str, ...]:
-    text = "\n".join(filter(None, map(clean, sections.values())))
+    # An empty line between paragraphs: a lone line break is within one.
+    text = "\n\n".join(paragraph for section in sections.values() for paragraph in clean(section).split("\n") if paragraph)
     if text:
         return name, patient, USED, "", " + ".join(sections), text
     return name, patient, EMPTY, "has no findings, impression or last paragraph" if not sections else "has no words", "", ""
