@@ -84,6 +84,117 @@ def test_sweeps_make_variants_and_conditions_make_data_sets():
     assert len({pairs_key(settings.model_dump(mode="json")) for settings in datasets(study).values()}) == 1
 
 
+CLIP = {"name": "clip", "weights": "openai"}
+CLIP_ZS = {"name": "released", "encoder": CLIP, "text_encoder": CLIP}
+
+
+def study_with(**changes):
+    """A study with a released CLIP besides; `changes` that are objectives replace or join the others."""
+    objectives = tiny_world()["objectives"] | {"CLIP": CLIP_ZS} | changes.pop("objectives", {})
+    world = {"dataset": tiny_world()["dataset"] | {"resolution": 64}, "encoder": {"name": "small"}}
+    return study_of(**(world | changes), objectives=objectives)
+
+
+def test_released_weights_stand_beside_the_trained_and_nothing_of_a_training_tells_them_apart():
+    study = study_with()
+    runs = [run for run in all_runs("world", study) if run.objective == "CLIP"]
+    assert len(runs) == 2
+    settings = runs[0].settings
+    assert (settings["encoder"]["name"], settings["text_encoder"]["weights"]) == ("clip", "openai")
+    assert settings["projection"]["name"] == "released"
+    assert settings["objective"] == {"name": "released", "encoder": None, "text_encoder": None}
+    assert len({run_id(run, "checksum") for run in all_runs("world", study)}) == 8
+    training = tiny_world()["training"] | {"epochs": 7, "learning_rate": [1e-3, 1e-2], "batch_size": [16, 32]}
+    primary = tiny_world()["primary"] | {"dataset": "batch_size=16"}
+    other = study_with(
+        training=training,
+        conditions=["batch_size"],
+        primary=primary,
+        projection={"dimensions": [8, 16]},
+        encoder={"name": "resnet18"},
+        figures={},
+    )
+    assert candidates(other)["CLIP"] == ["CLIP"]
+    assert len(candidates(other)["CL"]) == 4
+    again = [run for run in all_runs("other", other) if run.objective == "CLIP"]
+    assert {run.dataset for run in again} == {"batch_size=16", "batch_size=32"}
+    assert {run_id(run, "checksum") for run in again} == {run_id(run, "checksum") for run in runs}
+
+
+def test_other_released_weights_or_another_crop_are_another_run():
+    def identity(**changes):
+        return next(run_id(run, "checksum") for run in all_runs("world", study_with(**changes)) if run.objective == "CLIP")
+
+    other = CLIP | {"weights": "cc12m"}
+    assert identity(objectives={"CLIP": CLIP_ZS | {"encoder": other, "text_encoder": other}}) != identity()
+    assert identity(augmentation={"crop": 0.75}) != identity()
+    assert identity(similarity={"logit_scale": 7.0}) == identity()
+    assert identity(similarity={"aggregation": "lse", "lse_sharpness": 5.0}) != identity()
+
+
+@pytest.mark.parametrize(
+    ("objective", "sentence"),
+    [
+        ({"encoder": {"name": "small"}}, "but encoder.name is 'small' and text_encoder.name is 'clip'; expected 'clip' of both"),
+        (
+            {"text_encoder": {"name": "pretrained", "model": "biovil"}},
+            "text_encoder.name is 'pretrained'; expected 'clip' of both, which has them. Others hold none, or in a layout of",
+        ),
+        (
+            {"text_encoder": CLIP | {"weights": "cc12m"}},
+            "RN50-quickgelu with weights openai, RN50-quickgelu with weights cc12m; expected the same model and weights of both",
+        ),
+        (
+            {"encoder": {"name": "clip"}, "text_encoder": {"name": "clip"}},
+            "RN50-quickgelu with weights None, RN50-quickgelu with weights None; expected the same model and weights",
+        ),
+        ({"logit_scale": 5}, "world.objectives.CLIP.logit_scale is not a known key"),
+        ({"encoder": {"name": "vit"}}, "world.objectives.CLIP.encoder.name is 'vit', expected one of"),
+    ],
+)
+def test_released_weights_without_a_shared_space_are_refused(objective, sentence):
+    with pytest.raises(UserError) as refused:
+        study_with(objectives={"CLIP": CLIP_ZS | objective})
+    assert sentence in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"projection": {"name": ["linear", "released"]}}, "world.objectives.CL needs released projections of images and"),
+        ({"dataset": tiny_world()["dataset"]}, "CLIP has the encoder clip, which needs crops of 32 pixels, but those of"),
+        (
+            {"text_encoder": CLIP, "objectives": {"BioViL": {"name": "biovil"}}},
+            "world.objectives.BioViL masks words, which needs a BERT, but text_encoder.name is 'clip'",
+        ),
+    ],
+)
+def test_networks_that_do_not_go_together_are_refused(changes, sentence):
+    with pytest.raises(UserError) as refused:
+        study_with(**changes)
+    assert sentence in str(refused.value)
+
+
+def test_the_same_encoders_may_be_trained_from_their_own_projections():
+    study = study_with(encoder=CLIP, text_encoder=CLIP, projection={"name": "released"})
+    trained, released = (next(run for run in all_runs("world", study) if run.objective == name) for name in ("CL", "CLIP"))
+    assert trained.settings["projection"] == released.settings["projection"]
+    assert run_id(trained, "checksum") != run_id(released, "checksum")
+
+
+def test_the_ids_of_runs_are_those_that_earlier_versions_gave():
+    """A run that is in somebody's store stays there: a change here trains everything anew."""
+    given = {(run.objective, run.seed): run_id(run, "checksum") for run in all_runs("world", study_of())}
+    assert given == {
+        ("CL", 0): "a7c14b6d481b",
+        ("CL", 1): "bdab15f560cb",
+        ("DCL-LM", 0): "34323aba21ee",
+        ("DCL-LM", 1): "a8b814c000c3",
+        ("Oracle", 0): "19d8148cb288",
+        ("Oracle", 1): "05a2fcc4a662",
+    }
+
+
 def test_what_is_technical_or_a_stated_default_leaves_a_run_what_it_is():
     def identity(**changes):
         return run_id(all_runs("world", study_of(**changes))[0], "checksum")

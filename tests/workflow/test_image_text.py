@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from tests.clips import tiny_clip, write_clip
 from tests.projects import new_project
 from tests.studies import tiny_words, tiny_world
 from trueneg.study.store import RunStore
@@ -71,3 +72,19 @@ def test_a_study_without_its_reports_is_refused_before_anything_runs(finished, t
     done = project.snakemake("--dry-run")
     assert done.returncode != 0
     assert "world.dataset.text is 'words', expected a study of kind likelihood" in done.stdout + done.stderr
+
+
+@pytest.mark.long
+def test_released_weights_go_through_evaluation_comparison_tables_and_figures(finished, tmp_path):
+    pytest.importorskip("open_clip", reason="CLIP is the released model (the extra clip)")
+    clip = {"name": "clip", **write_clip(tmp_path, tiny_clip(image_size=32))}
+    objectives = {"CLIP": {"name": "released", "encoder": clip, "text_encoder": clip}} | tiny_world()["objectives"]
+    shown = {"overlays": {"objectives": ["CLIP"], "phrases": 2}, "similarities": {"objectives": ["CL", "CLIP"]}}
+    project = finished.copy(tmp_path / "project")
+    project.configure(words=tiny_words(), world=tiny_world(objectives=objectives, augmentation={"crop": 1.0}, figures=shown))
+    targets = [*TARGETS, "results/world/figures/training_loss.png", "results/world/figures/share_at_bound.png"]
+    project.run(*targets)
+    table = pd.read_csv(project.path / "results/world/tables/tasks.csv").set_index("objective")
+    assert np.isfinite(table.loc["CLIP", "mean"]).all()
+    assert table.loc["CLIP", "pairs"].eq(2).all()
+    assert project.planned(*targets) == {}

@@ -20,9 +20,10 @@ class ImageTextModel(nn.Module):
         image_encoder: maps images to feature maps (B, C, h, w); has ``dimensions`` C.
         text_encoder: maps ``input_ids`` and ``attention_mask`` to vectors (B, H); has ``dimensions`` H.
         similarity: s(text, image).
-        dimensions: D of the shared space.
+        dimensions: D of the shared space, of new projections.
         projection: ``"linear"``, one linear layer each (Sample-Specific Debiasing, 2023: D = 128); or ``"mlp"``, linear,
-            ReLU, linear (ReCo: D = 512), its hidden layer of D units.
+            ReLU, linear (ReCo: D = 512), its hidden layer of D units; or two modules, as released with the encoders: the
+            images', from feature maps and the keyword ``regions`` to :class:`ImageEmbeddings`, and the texts', from vectors.
         logit_scale: γ² at the beginning; it is learned.
 
     Attributes:
@@ -53,19 +54,19 @@ class ImageTextModel(nn.Module):
         similarity: RegionSimilarity,
         *,
         dimensions: int = 128,
-        projection: Literal["linear", "mlp"] = "linear",
+        projection: Literal["linear", "mlp"] | tuple[nn.Module, nn.Module] = "linear",
         logit_scale: float = 14.0,
     ) -> None:
         super().__init__()
-        if projection not in ("linear", "mlp"):
+        if isinstance(projection, str) and projection not in ("linear", "mlp"):
             raise ValueError(f"projection is {projection!r}, expected 'linear' or 'mlp'")
         self.image_encoder = image_encoder
         self.text_encoder = text_encoder
+        self.projects_maps = not isinstance(projection, str)
         self.image_projection, self.text_projection = (
-            nn.Linear(encoder.dimensions, dimensions)
-            if projection == "linear"
-            else ProjectionHead(encoder.dimensions, hidden=dimensions, out=dimensions, batch_norm=False)
-            for encoder in (image_encoder, text_encoder)
+            projection
+            if self.projects_maps
+            else (_projection(projection, encoder.dimensions, dimensions) for encoder in (image_encoder, text_encoder))
         )
         self.region_similarity = similarity
         self.logit_scale = LogitScale(logit_scale)
@@ -86,8 +87,11 @@ class ImageTextModel(nn.Module):
             regions: project the regions too where the similarity does without, for heatmaps and boxes.
         """
         features = self.image_encoder(images)
+        regions = regions or self.region_similarity.needs_regions
+        if self.projects_maps:
+            return self.image_projection(features, regions=regions)
         pooled = self.image_projection(features.mean((2, 3)))
-        if not regions and not self.region_similarity.needs_regions:
+        if not regions:
             return ImageEmbeddings(pooled, None)
         projected = self.image_projection(features.flatten(2).mT).mT
         return ImageEmbeddings(pooled, projected.unflatten(2, features.shape[2:]))
@@ -115,3 +119,9 @@ class ImageTextModel(nn.Module):
         if images.regions is None:
             raise ValueError("the images have no regions; embed them with regions=True")
         return heatmaps(texts, images.regions)
+
+
+def _projection(name: str, dimensions: int, out: int) -> nn.Module:
+    if name == "linear":
+        return nn.Linear(dimensions, out)
+    return ProjectionHead(dimensions, hidden=out, out=out, batch_norm=False)

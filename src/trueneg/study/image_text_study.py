@@ -5,7 +5,7 @@ A list where one value is expected is a sweep: lists under ``dataset`` make seve
 objective.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, model_validator
 
@@ -22,6 +22,7 @@ from trueneg.study.settings import (
     Real,
     Settings,
     Sweepable,
+    at_defaults,
     technical,
 )
 from trueneg.study.trained_study import (
@@ -32,6 +33,7 @@ from trueneg.study.trained_study import (
     word_true,
 )
 
+CLIP_STRIDE = 32  # pixels of an image to a cell of CLIP's grid
 CHANCE = {"AUC": 0.5, "CNR": 0.0}  # what a metric, by its first word, is without learning; the gate needs it
 Share = Annotated[Real, Field(ge=0, lt=1)]
 NamedProbability = Literal["language model", "permuted", "constant mean", "length", "true"]
@@ -75,7 +77,19 @@ class ResNet50Settings(Settings):
     weights: str | None = Field(None, description="as for resnet18")
 
 
-EncoderSettings = Annotated[SmallEncoderSettings | ResNet18Settings | ResNet50Settings, Discriminator("name")]
+class ClipEncoderSettings(Settings):
+    """The ResNet of a CLIP, by open_clip (the extra clip), its spatial map kept; it normalises images as it was trained to."""
+
+    name: Literal["clip"]
+    model: str = Field(
+        "RN50-quickgelu", description="open_clip's name of a CLIP with a ResNet, or a JSON file of its configuration"
+    )
+    weights: str | None = Field(None, description="open_clip's tag of trained weights, as openai, or a file; none: from scratch")
+
+
+EncoderSettings = Annotated[
+    SmallEncoderSettings | ResNet18Settings | ResNet50Settings | ClipEncoderSettings, Discriminator("name")
+]
 
 
 class TextEncoderSettings(Settings):
@@ -110,14 +124,30 @@ class PretrainedTextEncoderSettings(TextEncoderSettings):
     maximum_tokens: Count | None = Field(None, description="longest sentence; none: what the model allows")
 
 
-AnyTextEncoder = Annotated[SmallTextEncoderSettings | PretrainedTextEncoderSettings, Discriminator("name")]
+class ClipTextEncoderSettings(Settings):
+    """The transformer of a CLIP with its own tokenizer, by open_clip (the extra clip)."""
+
+    name: Literal["clip"]
+    model: str = Field("RN50-quickgelu", description="as for the encoder clip")
+    weights: str | None = Field(None, description="as for the encoder clip")
+    truncate: Boolean = Field(False, description="cut longer sentences, in place of refusing them")
+    maximum_tokens: Count | None = Field(None, description="longest sentence; none: what the model allows, 77")
+
+
+AnyTextEncoder = Annotated[
+    SmallTextEncoderSettings | PretrainedTextEncoderSettings | ClipTextEncoderSettings, Discriminator("name")
+]
 
 
 class ImageTextProjectionSettings(Settings):
     """From both encoders to the space that they share."""
 
-    name: Sweepable[Literal["linear", "mlp"]] = Field("linear", description="linear, or two layers")
-    dimensions: Sweepable[Annotated[Integer, Field(ge=2)]] = Field(128, description="D, size of the shared space")
+    name: Sweepable[Literal["linear", "mlp", "released"]] = Field(
+        "linear", description="linear; mlp: two layers; released: those that both encoders were released with (clip)"
+    )
+    dimensions: Sweepable[Annotated[Integer, Field(ge=2)]] = Field(
+        128, description="D, size of the shared space; of released projections it is what it is"
+    )
 
 
 class SimilaritySettings(Settings):
@@ -303,6 +333,26 @@ class SameSentencePairs(DirectedSettings):
     mode: Sweepable[Literal["left out", "positives"]] = Field("left out", description="of the negatives; or positives besides")
 
 
+class ReleasedPairs(Settings):
+    """No training: released networks are measured as they are, with their own projections."""
+
+    name: Literal["released"]
+    encoder: EncoderSettings | None = Field(None, description="in place of the study's `encoder`")
+    text_encoder: AnyTextEncoder | None = Field(None, description="in place of the study's `text_encoder`")
+
+    def sections(self, given: dict[str, Settings]) -> dict[str, Settings]:
+        """A study's sections as they are for this objective: what would only shape a training says nothing."""
+        own = {name: getattr(self, name) for name in ("encoder", "text_encoder") if getattr(self, name) is not None}
+        return {
+            **given,
+            **own,
+            "projection": ImageTextProjectionSettings(name="released"),
+            "similarity": at_defaults(given["similarity"], "aggregation", "lse_sharpness", "attention_scale"),
+            "training": at_defaults(given["training"]),
+            "objective": at_defaults(self),
+        }
+
+
 AnyPairObjective = Annotated[
     ContrastivePairs
     | DebiasedPairs
@@ -316,7 +366,8 @@ AnyPairObjective = Annotated[
     | ResampledPairs
     | SymmetricPairs
     | BiovilPairs
-    | SameSentencePairs,
+    | SameSentencePairs
+    | ReleasedPairs,
     Discriminator("name"),
 ]
 
@@ -480,3 +531,46 @@ class ImageTextStudy(TrainedStudy):
     primary: ImageTextContrast
     figures: ImageTextFigures = Field(default_factory=ImageTextFigures)
     published: list[PublishedMeasurement] = Field([], description="printed numbers to show beside ours")
+
+    @model_validator(mode="after")
+    def _networks_go_together(self):
+        for name, objective in self.objectives.items():
+            sections = self.sections_of(objective)
+            encoder, text_encoder = sections["encoder"], sections["text_encoder"]
+            if "released" in _values(sections["projection"].name):
+                _refuse_unshared(f".objectives.{name}", encoder, text_encoder)
+            if objective.name == "biovil" and text_encoder.name == "clip":
+                raise ValueError(f".objectives.{name} masks words, which needs a BERT, but text_encoder.name is 'clip'")
+            smallest = round(min(_values(sections["augmentation"].crop)) * min(_values(self.dataset.resolution)))
+            if encoder.name == "clip" and smallest < CLIP_STRIDE:
+                raise ValueError(
+                    f".objectives.{name} has the encoder clip, which needs crops of {CLIP_STRIDE} pixels, but those of "
+                    f"dataset.resolution and augmentation.crop have {smallest}; raise one of them"
+                )
+        return self
+
+    def sections_of(self, objective: Settings) -> dict[str, Settings]:
+        sections = super().sections_of(objective)
+        return objective.sections(sections) if isinstance(objective, ReleasedPairs) else sections
+
+
+def _values(given: Any) -> list[Any]:
+    """The values of a sweep, or the one of none."""
+    return given if isinstance(given, list) else [given]
+
+
+def _refuse_unshared(key: str, encoder: Settings, text_encoder: Settings) -> None:
+    """Refuse released projections of encoders that were not released with any, or not together."""
+    found = [f"{section}.name is {one.name!r}" for section, one in (("encoder", encoder), ("text_encoder", text_encoder))]
+    if (encoder.name, text_encoder.name) != ("clip", "clip"):
+        raise ValueError(
+            f"{key} needs released projections of images and of texts to one space, but {' and '.join(found)}; expected "
+            "'clip' of both, which has them. Others hold none, or in a layout of their own (BioViL), which is not read: "
+            "train a projection (projection.name linear or mlp, and an objective that trains)"
+        )
+    if encoder.weights is None or (encoder.model, encoder.weights) != (text_encoder.model, text_encoder.weights):
+        given = ", ".join(f"{one.model} with weights {one.weights}" for one in (encoder, text_encoder))
+        raise ValueError(
+            f"{key} needs the projections that both encoders were released with, but encoder and text_encoder are {given}; "
+            "expected the same model and weights of both"
+        )

@@ -13,7 +13,7 @@ from trueneg.study.image_study import ImageStudy
 from trueneg.study.image_text_study import ImageTextEvaluationSettings, ImageTextStudy
 from trueneg.study.likelihood_study import LikelihoodStudy
 from trueneg.study.provenance import training_kind
-from trueneg.study.settings import models_within
+from trueneg.study.settings import is_technical, models_within
 from trueneg.study.trained_study import TrainedStudy
 
 # By the kind of training that their runs' settings name.
@@ -117,8 +117,7 @@ def objectives(study: TrainedStudy) -> dict[str, dict[str, BaseModel]]:
         return not is_condition(section, field)
 
     for name, objective in study.objectives.items():
-        sections = {section: getattr(study, section) for section in study.SECTIONS} | {"objective": objective}
-        for label, resolved in _variants(sections, is_candidate):
+        for label, resolved in _variants(study.sections_of(objective), is_candidate):
             found[f"{name},{label}" if label else name] = resolved
     return found
 
@@ -152,7 +151,9 @@ def runs_of(name: str, study: TrainedStudy, dataset: str, objective: str, seeds:
         seeds: whose runs.
     """
     condition, sections = _conditions(study)[dataset], objectives(study)[objective]
-    chosen = {field: getattr(condition["training"], field) for field in study.conditions}
+    # An objective that trains nothing has no sweep there.
+    conditions = [field for field in study.conditions if field in swept(sections["training"])]
+    chosen = {field: getattr(condition["training"], field) for field in conditions}
     sections |= {"dataset": condition["dataset"], "training": sections["training"].model_copy(update=chosen)}
     settings = {section: model.model_dump(mode="json") for section, model in sections.items()}
     return [Run(name, dataset, objective, seed, settings) for seed in seeds]
@@ -228,8 +229,7 @@ def identity(settings: Mapping[str, Mapping[str, Any]], models: Mapping[str, typ
     found: dict[str, dict[str, Any]] = {}
     for section, values in settings.items():
         for key, field in models[section].model_fields.items():
-            technical = (field.json_schema_extra or {}).get("technical", False)
-            if not technical and key in values and values[key] != field.get_default(call_default_factory=True):
+            if not is_technical(field) and key in values and values[key] != field.get_default(call_default_factory=True):
                 found.setdefault(section, {})[key] = values[key]
     return found
 

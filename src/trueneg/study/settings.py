@@ -4,8 +4,10 @@ import re
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic.fields import FieldInfo
 
 Value = TypeVar("Value")
+SomeSettings = TypeVar("SomeSettings", bound="Settings")
 
 
 def _sweep_or_value(given: Any) -> str:
@@ -47,6 +49,11 @@ def technical(default: Any, description: str) -> Any:
     return Field(default, description=description, json_schema_extra={"technical": True})
 
 
+def is_technical(field: FieldInfo) -> bool:
+    """Whether a field was made by :func:`technical`."""
+    return bool((field.json_schema_extra or {}).get("technical", False))
+
+
 class Settings(BaseModel):
     """Base of every section: unknown keys are refused, types are not guessed."""
 
@@ -57,6 +64,21 @@ class Settings(BaseModel):
     def _null_from_text(cls, given: Any) -> Any:
         """The word null means nothing, also where ``--config`` hands it on as text."""
         return {key: None if value == "null" else value for key, value in given.items()} if isinstance(given, dict) else given
+
+
+def at_defaults(section: SomeSettings, *kept: str) -> SomeSettings:
+    """A section without what its user said, but for technical settings and those to be kept.
+
+    Args:
+        section: any; a setting without a default stays too.
+        kept: names of settings.
+    """
+    defaults = {
+        name: field.get_default(call_default_factory=True)
+        for name, field in type(section).model_fields.items()
+        if name not in kept and not is_technical(field) and not field.is_required()
+    }
+    return section.model_copy(update=defaults)
 
 
 class Study(Settings):

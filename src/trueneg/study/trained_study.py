@@ -73,3 +73,7 @@ class TrainedStudy(Study):
     def seed_list(self) -> list[int]:
         """The seeds, whether counted or listed."""
         return list(range(self.seeds)) if isinstance(self.seeds, int) else list(self.seeds)
+
+    def sections_of(self, objective: Settings) -> dict[str, Settings]:
+        """What the runs of one of the objectives are made of besides the data: :attr:`SECTIONS` and the objective."""
+        return {section: getattr(self, section) for section in self.SECTIONS} | {"objective": objective}

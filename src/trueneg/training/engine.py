@@ -3,6 +3,7 @@
 import contextlib
 import json
 import logging
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,12 +28,17 @@ from trueneg.study.store import RunStore
 from trueneg.training.checkpoint import Checkpoint, flush
 from trueneg.training.devices import leased_device
 from trueneg.training.image_text import ImageText
+from trueneg.training.image_text_networks import RELEASED, ReleasedNetworks
 from trueneg.training.image_text_objectives import data_checksum
 from trueneg.training.simclr import SimCLR
 
 log = logging.getLogger(__name__)
 
 PATIENCE = 15.0  # seconds that a run's former owner gets to end
+# Seconds that a job gets to load, or download, released weights: every condition of a study asks for the same run of theirs.
+PATIENCE_FOR_RELEASED = 1800.0
+# The row of a run that trains nothing: tables of curves name every run, and figures leave out what is no number.
+UNTRAINED = {"epoch": 0, "loss": math.nan}
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,7 @@ class Training:
         per_pick: how many of them one sample of a batch gives.
     """
 
-    start: Callable[..., SimCLR | ImageText]
+    start: Callable[..., SimCLR | ImageText | ReleasedNetworks]
     read_source: Callable[[str | Path], ImageSource | PairSource]
     read_subsets: Callable[[str | Path], Mapping[int, Subset | PairSubset]]
     data_checksum: Callable[[Any, Mapping[str, Any]], str]
@@ -62,11 +68,15 @@ def _image_checksum(source: ImageSource, settings: Mapping[str, Any]) -> str:
     return source.checksum
 
 
+def _start_on_pairs(settings: Mapping[str, Any], *given: Any) -> ImageText | ReleasedNetworks:
+    return (ReleasedNetworks if settings["objective"]["name"] == RELEASED else ImageText)(settings, *given)
+
+
 # By the kind of training that a run's settings name.
 TRAININGS = {
     "images": Training(SimCLR, read_source, read_subsets, _image_checksum, provenance.TRAINING["images"], "views", 2),
     "image-text": Training(
-        ImageText, read_pairs, read_pair_subsets, data_checksum, provenance.TRAINING["image-text"], "pairs", 1
+        _start_on_pairs, read_pairs, read_pair_subsets, data_checksum, provenance.TRAINING["image-text"], "pairs", 1
     ),
 }
 
@@ -109,7 +119,8 @@ def train_runs(
     ):
         log.info("%s, %s: %d runs on %s", runs[0].dataset, runs[0].objective, len(runs), device or "no device, all finished")
         for run, identifier in zip(runs, identifiers, strict=True):
-            with store.owned(identifier, patience=PATIENCE) as folder:
+            patience = PATIENCE_FOR_RELEASED if run.settings["objective"]["name"] == RELEASED else PATIENCE
+            with store.owned(identifier, patience=patience) as folder:
                 if retrain_stale:
                     _move_stale_aside(store, identifier, kind)
                 if store.state(identifier) == "finished":
@@ -163,7 +174,7 @@ def _train(
         checkpoint.after_epoch(training, rows)
         bar.finished_epoch(run.seed, training.epoch, training.epochs, row)
     with written_whole(folder / RunStore.CURVES) as path:
-        pd.DataFrame(rows).to_parquet(path, index=False)
+        pd.DataFrame(rows or [UNTRAINED]).to_parquet(path, index=False)
         flush(path)
     with written_whole(folder / RunStore.MODEL) as path:
         save_file(training.weights(), path)

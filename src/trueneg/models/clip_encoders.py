@@ -1,0 +1,288 @@
+"""CLIP with a ResNet, by open_clip: its encoders, and the projections to the space that they share.
+
+open_clip is the optional extra ``clip``; nothing here imports it before a CLIP is asked for.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+from torch.nn import functional
+
+from trueneg.errors import UserError
+from trueneg.models.region_similarity import ImageEmbeddings
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from open_clip import CLIP
+    from transformers import CLIPTokenizer
+
+
+class ClipImageEncoder(nn.Module):
+    """CLIP's ResNet down to its last feature map: no attention pooling.
+
+    It normalises images itself, as its weights expect, so it takes pixel values in [0, 1]; grey images are repeated to three
+    channels. The grid is 1/32 of the image: 7 × 7 regions at 224 pixels.
+
+    Args:
+        visual: open_clip's image tower, which is changed: it keeps no pooling.
+        config: of the whole CLIP.
+        mean, std: of each of three channels, in [0, 1].
+
+    Attributes:
+        dimensions: C, 2048 of a ResNet-50.
+        config: as given; with it :func:`clip_of` makes the same network again.
+    """
+
+    def __init__(self, visual: nn.Module, config: Mapping[str, Any], mean: tuple[float, ...], std: tuple[float, ...]) -> None:
+        super().__init__()
+        self.dimensions = visual.attnpool.c_proj.in_features
+        self.visual, self.config = visual, dict(config)
+        self.visual.attnpool = nn.Identity()
+        self.register_buffer("mean", torch.tensor(mean).view(3, 1, 1))
+        self.register_buffer("std", torch.tensor(std).view(3, 1, 1))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Feature maps (B, C, ⌊H/32⌋, ⌊W/32⌋) of images (B, 1 or 3, H, W) in [0, 1]."""
+        return self.visual((images - self.mean) / self.std)
+
+
+class ClipAttentionPool(nn.Module):
+    r"""CLIP's attention pooling, as a projection of feature maps to the space that images share with texts.
+
+    The pooled image is CLIP's own embedding: the mean region attends to all regions x and itself, positions added. A region's
+    embedding is what the pooling would give if it attended to that region alone, without its position:
+
+    .. math:: c(v(x_n)), \quad v \text{ and } c \text{ the value and output projections,}
+
+    which is how MaskCLIP (Zhou et al., 2022) has dense features of CLIP. Where the grid is not that of the weights, the positions
+    are interpolated (bicubic).
+
+    Args:
+        pool: open_clip's attention pooling.
+
+    Attributes:
+        dimensions: D of the shared space.
+    """
+
+    def __init__(self, pool: nn.Module) -> None:
+        super().__init__()
+        self.heads, self.dimensions = pool.num_heads, pool.c_proj.out_features
+        self.query, self.key, self.value, self.out = pool.q_proj, pool.k_proj, pool.v_proj, pool.c_proj
+        self.position = pool.positional_embedding
+
+    def forward(self, features: Tensor, *, regions: bool = False) -> ImageEmbeddings:
+        """Embeddings of feature maps (I, C, h, w): pooled (I, D) and, where they are wanted, of regions (I, D, h, w)."""
+        cells = features.flatten(2).mT
+        tokens = torch.cat([cells.mean(1, keepdim=True), cells], dim=1) + self._positions(*features.shape[2:])
+        query, key, value = (
+            linear(given).unflatten(2, (self.heads, -1)).transpose(1, 2)
+            for linear, given in ((self.query, tokens[:, :1]), (self.key, tokens), (self.value, tokens))
+        )
+        attended = functional.scaled_dot_product_attention(query, key, value)
+        pooled = self.out(attended.transpose(1, 2).flatten(1))
+        if not regions:
+            return ImageEmbeddings(pooled, None)
+        return ImageEmbeddings(pooled, self.out(self.value(cells)).mT.unflatten(2, features.shape[2:]))
+
+    def _positions(self, height: int, width: int) -> Tensor:
+        """(1 + height·width, C): the mean's position first."""
+        side = round((len(self.position) - 1) ** 0.5)
+        if (height, width) == (side, side):
+            return self.position
+        grid = self.position[1:].T.unflatten(1, (side, side))[None]
+        resized = functional.interpolate(grid, (height, width), mode="bicubic", antialias=True)
+        return torch.cat([self.position[:1], resized[0].flatten(1).T])
+
+
+class ClipTextEncoder(nn.Module):
+    """CLIP's transformer: the vector of a text's last token, before the projection.
+
+    Args:
+        network: open_clip's whole model.
+        config: of the whole CLIP.
+
+    Attributes:
+        dimensions: size H of a text's vector.
+        maximum_tokens: longest text, with its start and end tokens.
+        config: as given; with it :func:`clip_of` makes the same network again.
+    """
+
+    def __init__(self, network: "CLIP", config: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.tokens, self.position = network.token_embedding, network.positional_embedding
+        self.transformer, self.norm, self.config = network.transformer, network.ln_final, dict(config)
+        self.register_buffer("causal", network.attn_mask, persistent=False)
+        self.maximum_tokens, self.dimensions = self.position.shape
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """Vectors (B, H) of tokens (B, L); the mask is 1 at tokens and 0 at padding."""
+        length = input_ids.shape[1]
+        embedded = self.tokens(input_ids) + self.position[:length]
+        # A token sees none after it, so that padding does not matter.
+        encoded = self.transformer(embedded, attn_mask=self.causal[:length, :length])
+        last = attention_mask.sum(1) - 1
+        return self.norm(encoded[torch.arange(len(encoded), device=encoded.device), last])
+
+
+class Clip(NamedTuple):
+    """The parts of a CLIP.
+
+    Attributes:
+        image_encoder: down to the last feature map.
+        text_encoder: before its projection.
+        image_projection: from feature maps to the shared space.
+        text_projection: from a text's vector to it.
+        logit_scale: what its similarities are multiplied with.
+    """
+
+    image_encoder: ClipImageEncoder
+    text_encoder: ClipTextEncoder
+    image_projection: ClipAttentionPool
+    text_projection: nn.Linear
+    logit_scale: float
+
+
+def load_clip(model: str, weights: str | None = None) -> Clip:
+    """A CLIP whose image encoder is a ResNet.
+
+    Weights are read as safetensors, or as tensors alone (``weights_only``).
+
+    Args:
+        model: open_clip's name, such as ``"RN50-quickgelu"``; or the path of a JSON file in the form of open_clip's
+            ``model_configs``, or of the ``open_clip_config.json`` of a published model.
+        weights: None: drawn from torch's generator. open_clip's tag of trained weights, such as ``"openai"``: downloaded once. Or
+            the path of a state dict of open_clip's.
+
+    Returns:
+        Its parts, in evaluation mode. Images are normalised as the tag or the JSON file says, else as OpenAI's CLIP does.
+
+    Raises:
+        UserError: if open_clip is not installed, there is no such model, it is of another kind, or its weights cannot be had or
+            do not fit.
+    """
+    open_clip = _open_clip()
+    config, preprocessing = _config(open_clip, model)
+    if weights is None:
+        return _clip(open_clip, config, model, preprocessing)
+    tag = open_clip.get_pretrained_cfg(model, weights)
+    if tag.get("quick_gelu", config.get("quick_gelu", False)) != config.get("quick_gelu", False):
+        other = model.removesuffix("-quickgelu") if config.get("quick_gelu") else f"{model}-quickgelu"
+        raise UserError(f"{model} {weights}: these weights were trained with another activation; take the model {other}.")
+    path = _weights_file(open_clip, model, weights, tag)
+    network = _network(open_clip, config, model)
+    try:
+        open_clip.load_checkpoint(network, str(path), weights_only=True)
+    except (SafetensorError, RuntimeError, OSError, EOFError, ValueError, KeyError, AttributeError, UnpicklingError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise UserError(f"{path}: is not a whole state dict of open_clip's {model} ({reason}). Get one that fits.") from error
+    return _parts(open_clip, network, config, {**preprocessing, **tag})
+
+
+def clip_of(config: Mapping[str, Any]) -> Clip:
+    """A CLIP by its configuration, its weights drawn from torch's generator.
+
+    Raises:
+        UserError: if open_clip is not installed, or the configuration is of another kind of model.
+    """
+    return _clip(_open_clip(), config, "the configuration", {})
+
+
+def clip_tokenizer() -> "CLIPTokenizer":
+    """CLIP's own tokenizer, as one of the transformers library's.
+
+    It gives what open_clip's does, broken Unicode and HTML entities aside, which that one mends.
+
+    Raises:
+        UserError: if open_clip, which holds the vocabulary, is not installed.
+    """
+    _open_clip()
+    from open_clip.tokenizer import SimpleTokenizer
+    from transformers import CLIPTokenizer
+
+    own = SimpleTokenizer()
+    start, end = own.decoder[own.sot_token_id], own.decoder[own.eot_token_id]
+    return CLIPTokenizer(
+        vocab=dict(own.encoder), merges=[*own.bpe_ranks], bos_token=start, eos_token=end, unk_token=end, pad_token=end
+    )
+
+
+def _open_clip() -> "ModuleType":
+    try:
+        import open_clip
+    except ImportError as error:
+        raise UserError(f"CLIP needs open_clip ({error}): install the extra, pip install 'trueneg[clip]'.") from error
+    return open_clip
+
+
+def _config(open_clip: "ModuleType", model: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The configuration of a model, and how its images are normalised, as far as a file says so."""
+    path = Path(model)
+    if path.suffix != ".json":
+        config = open_clip.get_model_config(model) if model in open_clip.list_models() else None
+        if config is None:
+            names = ", ".join(name for name in open_clip.list_models() if name.startswith("RN"))
+            raise UserError(f"{model}: is no model of open_clip's; expected one of {names}, or a JSON file that describes one.")
+        return config, {}
+    try:
+        found = json.loads(path.read_text())
+        return dict(found.get("model_cfg", found)), dict(found.get("preprocess_cfg", {}))
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise UserError(f"{path}: is no configuration of open_clip's in JSON ({error}).") from error
+
+
+def _network(open_clip: "ModuleType", config: Mapping[str, Any], name: str) -> "CLIP":
+    vision, text = config.get("vision_cfg", {}), config.get("text_cfg", {})
+    if (
+        not isinstance(vision.get("layers"), list)
+        or "hf_model_name" in text
+        or config.get("custom_text")
+        or "embed_dim" not in config
+    ):
+        raise UserError(f"{name}: is no CLIP with a ResNet and CLIP's own text encoder; expected one, such as RN50-quickgelu.")
+    try:
+        network = open_clip.CLIP(**config)
+    except (TypeError, ValueError, KeyError) as error:
+        raise UserError(f"{name}: open_clip cannot make a model of this configuration ({error}).") from error
+    if network.attn_mask is None or network.text_pool_type not in ("argmax", "eos"):
+        raise UserError(f"{name}: its text encoder is not CLIP's, where a token sees those before it and the last one is taken.")
+    return network.eval()
+
+
+def _clip(open_clip: "ModuleType", config: Mapping[str, Any], name: str, preprocessing: Mapping[str, Any]) -> Clip:
+    return _parts(open_clip, _network(open_clip, config, name), config, preprocessing)
+
+
+def _parts(open_clip: "ModuleType", network: "CLIP", config: Mapping[str, Any], preprocessing: Mapping[str, Any]) -> Clip:
+    projection = network.text_projection
+    if not isinstance(projection, nn.Linear):
+        matrix = projection
+        projection = nn.utils.skip_init(nn.Linear, *matrix.shape, bias=False)
+        projection.weight = nn.Parameter(matrix.detach().T.contiguous())
+    mean = tuple(preprocessing.get("mean", open_clip.OPENAI_DATASET_MEAN))
+    std = tuple(preprocessing.get("std", open_clip.OPENAI_DATASET_STD))
+    pool = ClipAttentionPool(network.visual.attnpool)
+    images = ClipImageEncoder(network.visual, config, mean, std)
+    return Clip(images, ClipTextEncoder(network, config), pool, projection, network.logit_scale.exp().item())
+
+
+def _weights_file(open_clip: "ModuleType", model: str, weights: str, tag: Mapping[str, Any]) -> Path:
+    if not tag:
+        if not Path(weights).is_file():
+            tags = ", ".join(open_clip.list_pretrained_tags_by_model(model)) or "none for this model"
+            raise UserError(f"{weights}: is not there; expected a file, or one of open_clip's tags: {tags}.")
+        return Path(weights)
+    try:
+        return Path(open_clip.download_pretrained(tag))
+    except (OSError, RuntimeError) as error:
+        where = tag.get("hf_hub", "").strip("/") or tag.get("url")
+        raise UserError(
+            f"{model} {weights}: cannot be downloaded from {where} ({' '.join(str(error).split())[:200]}). Download it "
+            "where there is internet, and give the file's path."
+        ) from error

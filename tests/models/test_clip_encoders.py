@@ -1,0 +1,166 @@
+"""CLIP's parts give what open_clip's own model gives, for images, texts, regions and tokens."""
+
+import json
+import sys
+
+import pytest
+import torch
+from tests.clips import clip_config, tiny_clip, write_clip
+from torch.nn import functional
+from torchvision.transforms.v2 import InterpolationMode
+from torchvision.transforms.v2.functional import resize
+
+from trueneg.errors import UserError
+from trueneg.models.clip_encoders import clip_of, clip_tokenizer, load_clip
+from trueneg.models.image_text import ImageTextModel
+from trueneg.models.region_similarity import RegionSimilarity
+from trueneg.models.text_encoders import tokenise
+
+open_clip = pytest.importorskip("open_clip", reason="compares with open_clip's own model (the extra clip)")
+
+TEXTS = [
+    "No pleural effusion, 3.5 cm opacity in the left-lower lobe.",
+    "Heart size is Normal; ___ can't be excluded.",
+    "Clear.",
+    " Two  spaces, 12:30, A&B, É. ",
+]
+
+
+@pytest.fixture(scope="module")
+def network():
+    return tiny_clip()
+
+
+@pytest.fixture(scope="module")
+def files(network, tmp_path_factory):
+    return write_clip(tmp_path_factory.mktemp("clip"), network)
+
+
+@pytest.fixture(scope="module")
+def model(files):
+    clip = load_clip(**files)
+    parts = clip.image_encoder, clip.text_encoder, RegionSimilarity("global")
+    return ImageTextModel(*parts, projection=(clip.image_projection, clip.text_projection)).eval()
+
+
+def normalised(images, mean=open_clip.OPENAI_DATASET_MEAN, std=open_clip.OPENAI_DATASET_STD):
+    return (images - torch.tensor(mean).view(3, 1, 1)) / torch.tensor(std).view(3, 1, 1)
+
+
+@torch.no_grad()
+def test_images_are_embedded_as_open_clip_does(model, network):
+    images = torch.rand(3, 3, 64, 64, generator=torch.Generator().manual_seed(0))
+    found = model.embed_images(images)
+    torch.testing.assert_close(found.pooled, network.encode_image(normalised(images)), atol=1e-5, rtol=1e-5)
+    assert found.regions is None
+    grey = images[:, :1]
+    torch.testing.assert_close(
+        model.embed_images(grey).pooled, network.encode_image(normalised(grey.expand(-1, 3, -1, -1))), atol=1e-5, rtol=1e-5
+    )
+
+
+@torch.no_grad()
+def test_texts_are_embedded_as_open_clip_does(model, network):
+    tokens = tokenise(clip_tokenizer(), TEXTS, maximum_tokens=24)
+    expected = network.encode_text(open_clip.tokenizer.SimpleTokenizer()(TEXTS, context_length=24))
+    torch.testing.assert_close(model.embed_texts(**tokens), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_the_tokenizer_is_open_clips_and_cuts_as_it_does():
+    long = "a very long report, " * 20
+    tokens = tokenise(clip_tokenizer(), [*TEXTS, long], maximum_tokens=24, truncate=True)
+    expected = open_clip.tokenizer.SimpleTokenizer()([*TEXTS, long], context_length=24)
+    assert torch.equal(tokens["input_ids"] * tokens["attention_mask"], expected)
+    assert tokens["attention_mask"].sum(1)[-1] == 24
+
+
+@torch.no_grad()
+def test_a_region_is_what_the_pooling_gives_of_it_alone(model, network):
+    """Attention to one token alone is the whole weight: open_clip's pooling of that cell, its positions taken away."""
+    images = torch.rand(1, 3, 64, 96, generator=torch.Generator().manual_seed(1))
+    regions = model.embed_images(images, regions=True).regions
+    assert regions.shape == (1, 24, 2, 3)
+    pool = tiny_clip().visual.attnpool
+    pool.positional_embedding = torch.nn.Parameter(torch.zeros(2, 128))
+    features = model.image_encoder(images)
+    for row in range(2):
+        for column in range(3):
+            cell = features[:, :, row : row + 1, column : column + 1]  # its mean is itself
+            torch.testing.assert_close(regions[:, :, row, column], pool(cell), atol=1e-5, rtol=1e-5)
+
+
+@torch.no_grad()
+def test_on_another_grid_positions_are_resized_as_pictures_are(model, network):
+    other = open_clip.CLIP(**clip_config(image_size=96)).eval()
+    state, key = network.state_dict(), "visual.attnpool.positional_embedding"
+    picture = state[key][1:].view(2, 2, 128).permute(2, 0, 1)
+    resized = resize(picture, [3, 3], interpolation=InterpolationMode.BICUBIC, antialias=True)
+    other.load_state_dict(state | {key: torch.cat([state[key][:1], resized.permute(1, 2, 0).reshape(9, 128)])})
+    images = torch.rand(2, 3, 96, 96, generator=torch.Generator().manual_seed(2))
+    torch.testing.assert_close(model.embed_images(images).pooled, other.encode_image(normalised(images)), atol=1e-5, rtol=1e-5)
+
+
+def test_the_logit_scale_is_clips_and_a_configuration_makes_the_same_network(files, network):
+    clip = load_clip(**files)
+    assert clip.logit_scale == pytest.approx(network.logit_scale.exp().item())
+    again = clip_of(clip.text_encoder.config)
+    again.text_encoder.load_state_dict(clip.text_encoder.state_dict())
+    again.image_encoder.load_state_dict(clip.image_encoder.state_dict())
+    assert again.image_encoder.dimensions == clip.image_encoder.dimensions == 128
+
+
+def test_images_are_normalised_as_a_published_configuration_says(tmp_path, files, network):
+    given = {"mean": [0.1, 0.2, 0.3], "std": [0.4, 0.5, 0.6]}
+    (tmp_path / "open_clip_config.json").write_text(json.dumps({"model_cfg": clip_config(), "preprocess_cfg": given}))
+    clip = load_clip(str(tmp_path / "open_clip_config.json"), files["weights"])
+    images = torch.rand(1, 3, 64, 64, generator=torch.Generator().manual_seed(3))
+    with torch.no_grad():
+        found = clip.image_projection(clip.image_encoder(images)).pooled
+        torch.testing.assert_close(found, network.encode_image(normalised(images, **given)), atol=1e-5, rtol=1e-5)
+
+
+def test_gradients_reach_every_parameter(model):
+    model.requires_grad_(True).train()
+    tokens = tokenise(clip_tokenizer(), TEXTS, maximum_tokens=24)
+    embedded = model.embed_images(torch.rand(4, 1, 64, 64), regions=True)
+    scores = functional.normalize(model.embed_texts(**tokens)) @ functional.normalize(embedded.pooled).T
+    (scores.diagonal().sum() + embedded.regions.sum()).backward()
+    without = [name for name, one in model.named_parameters() if one.grad is None and "logit_scale" not in name]
+    assert without == []
+    model.eval()
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"model": "RN5"}, "RN5: is no model of open_clip's; expected one of RN50, "),
+        ({"model": "nowhere.json"}, "nowhere.json: is no configuration of open_clip's in JSON"),
+        ({"model": "ViT-B-32"}, "ViT-B-32: is no CLIP with a ResNet and CLIP's own text encoder"),
+        (
+            {"model": "RN50", "weights": "openai"},
+            "these weights were trained with another activation; take the model RN50-quickgelu",
+        ),
+        ({"weights": "nowhere.pt"}, "nowhere.pt: is not there; expected a file, or one of open_clip's tags: none for this model"),
+        ({"weights": __file__}, "is not a whole state dict of open_clip's"),
+    ],
+)
+def test_a_mistake_is_told_in_a_sentence(files, changes, sentence):
+    with pytest.raises(UserError) as refused:
+        load_clip(**(files | changes))
+    assert sentence in str(refused.value)
+
+
+def test_without_a_network_the_sentence_says_how_to_get_the_weights(tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(
+        UserError, match=r"cannot be downloaded from timm/resnet50_clip.openai \(.*\)\. Download it where there is"
+    ):
+        load_clip("RN50-quickgelu", "openai")
+
+
+def test_without_open_clip_the_sentence_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "open_clip", None)
+    for needs_it in (lambda: load_clip("RN50"), clip_tokenizer):
+        with pytest.raises(UserError, match=r"CLIP needs open_clip .*: install the extra, pip install 'trueneg\[clip\]'\."):
+            needs_it()

@@ -1,0 +1,199 @@
+"""Released networks are evaluated as they are: a run without an update, beside those that train."""
+
+import json
+import math
+import threading
+
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from tests.clips import tiny_clip, write_clip
+from tests.textures import SIZE, settings_of, texture_boxes, texture_source
+from trueneg.datasets.pair_splits import split_pairs, write_pair_subsets
+from trueneg.datasets.pairs import write_pairs
+from trueneg.errors import UserError
+from trueneg.evaluation.image_text_runs import evaluate_image_text_runs
+from trueneg.report.curves import training_curves
+from trueneg.study.runs import Run
+from trueneg.study.store import RunStore, read_manifest
+from trueneg.training import engine
+from trueneg.training.image_text import ImageText
+from trueneg.training.image_text_networks import read_networks
+
+open_clip = pytest.importorskip("open_clip", reason="CLIP is the released model (the extra clip)")
+
+CPU = torch.device("cpu")
+PROMPTS = {"negative": "No stripes.", "positive": "Note left stripes."}
+EVALUATION = {
+    "threads": 1,
+    "zero_shot": {"prompts": {"stripes": PROMPTS}},
+    "retrieval": {"ks": [1, 5]},
+    "grounding": {"smoothing": 0.0},
+    "linear_probe": {"fractions": [1.0], "epochs": 1, "batch_size": 32, "learning_rate": 1e-3, "weight_decay": 0.0},
+    "region_retrieval": {"ks": [1]},
+    "fine_tuning": {"fractions": [1.0], "epochs": 1, "batch_size": 32, "learning_rate": 1e-4, "weight_decay": 0.0},
+}
+
+
+@pytest.fixture(scope="module")
+def network():
+    return tiny_clip(image_size=SIZE)
+
+
+@pytest.fixture(scope="module")
+def files(network, tmp_path_factory):
+    return write_clip(tmp_path_factory.mktemp("clip"), network)
+
+
+@pytest.fixture(scope="module")
+def source():
+    return texture_source(patients=40)
+
+
+@pytest.fixture(scope="module")
+def subset(source):
+    return split_pairs(source, 0)
+
+
+def settings_with(files, objective, projection="released"):
+    clip = {"name": "clip", **files}
+    settings = settings_of(objective, projection={"name": projection}, augmentation={"crop": 1.0})
+    return settings | {"encoder": clip, "text_encoder": clip | {"truncate": False, "maximum_tokens": None}}
+
+
+@pytest.fixture(scope="module")
+def job(files, source, subset, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("job")
+    write_pairs(source, folder / "pairs.npz")
+    write_pair_subsets([subset], folder / "subsets.parquet")
+    settings = settings_with(files, {"name": "released", "encoder": None, "text_encoder": None})
+    settings["training"] |= {"epochs": None, "updates": None}
+    settings["dataset"] = {}
+    return {
+        "runs": [Run("tiny", "textures", "CLIP", 0, settings).to_json()],
+        "source": folder / "pairs.npz",
+        "subsets": folder / "subsets.parquet",
+        "store": folder / "runs",
+        "manifest": folder / "manifest.json",
+    }
+
+
+@pytest.fixture(scope="module")
+def finished(job):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(engine, "run_id", lambda run, checksum: f"{run.seed}-{checksum[:8]}")
+        engine.train_runs(**job)
+        (listed,) = read_manifest(job["manifest"], RunStore(job["store"]))
+        record = RunStore(job["store"]).record(listed["id"])
+        engine.train_runs(**job)
+        assert RunStore(job["store"]).record(listed["id"]) == record
+    return listed
+
+
+def test_the_file_of_the_run_holds_the_released_model_and_nothing_else_is_needed(job, finished, network, source):
+    store = RunStore(job["store"])
+    networks = read_networks(finished["model"], store.record(finished["id"])["settings"])
+    assert networks.model.logit_scale().item() == pytest.approx(network.logit_scale.exp().item())
+    pixels = torch.from_numpy(source.images[:4])
+    texts = ["Seen left stripes.", "No blobs."]
+    tokens = networks.tokenizer(texts, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        found = networks.model.embed_images(networks.augmentation.normalise(pixels)).pooled
+        mean, std = (torch.tensor(one).view(3, 1, 1) for one in (open_clip.OPENAI_DATASET_MEAN, open_clip.OPENAI_DATASET_STD))
+        torch.testing.assert_close(
+            found, network.encode_image((pixels.expand(-1, 3, -1, -1) / 255 - mean) / std), atol=1e-5, rtol=1e-5
+        )
+        torch.testing.assert_close(
+            networks.model.embed_texts(tokens["input_ids"], tokens["attention_mask"]),
+            network.encode_text(open_clip.tokenizer.SimpleTokenizer()(texts, context_length=24)),
+            atol=1e-5,
+            rtol=1e-5,
+        )
+
+
+def test_the_record_says_that_nothing_was_trained_and_the_curves_have_a_row_without_a_loss(job, finished):
+    store = RunStore(job["store"])
+    record = store.record(finished["id"])
+    assert record["pairs"] == 0
+    assert record["settings"]["objective"]["name"] == "released"
+    assert not list(store.folder(finished["id"]).glob("checkpoint*"))
+    curves = pd.read_parquet(store.folder(finished["id"]) / RunStore.CURVES)
+    assert curves["epoch"].tolist() == [0]
+    assert math.isnan(curves["loss"].item())
+
+
+def test_its_rows_are_measured_like_those_of_any_run_and_its_curve_is_no_line(job, finished, source, tmp_path):
+    texture_boxes(source).to_parquet(tmp_path / "boxes.parquet")
+    evaluate_image_text_runs(
+        source=job["source"],
+        subsets=job["subsets"],
+        manifest=job["manifest"],
+        store=job["store"],
+        settings=EVALUATION,
+        device="cpu",
+        rows=tmp_path / "rows.parquet",
+        curves=tmp_path / "curves.parquet",
+        runs=tmp_path / "runs.json",
+        boxes=tmp_path / "boxes.parquet",
+    )
+    rows = pd.read_parquet(tmp_path / "rows.parquet")
+    assert set(rows["task"]) >= {
+        "zero-shot",
+        "retrieval sentence",
+        "grounding",
+        "linear probe",
+        "region retrieval",
+        "fine-tuning",
+    }
+    assert set(rows["objective"]) == {"CLIP"}
+    assert json.loads((tmp_path / "runs.json").read_text())[0]["id"] == finished["id"]
+    trained = pd.DataFrame(
+        {"study": "tiny", "dataset": "textures", "objective": "CL", "seed": 0, "epoch": [1, 2], "loss": [2.0, 1.0]}
+    )
+    curves = pd.concat([pd.read_parquet(tmp_path / "curves.parquet"), trained], ignore_index=True)
+    assert curves["epoch"].dtype == "int64"
+    figure = training_curves(curves)
+    drawn = [line.get_label() for line in figure.axes[0].get_lines()]
+    assert drawn == ["CL"]
+
+
+@pytest.mark.parametrize("projection", ["linear", "released"])
+def test_a_clip_can_be_trained_too_and_its_run_is_read_again(files, source, subset, tmp_path, projection):
+    settings = settings_with(files, {"name": "cl", "directions": "both"}, projection)
+    training = ImageText(settings, 0, source, subset, CPU)
+    before = {name: value.clone() for name, value in training.weights().items()}
+    training.train_epoch()
+    save_file(training.weights(), tmp_path / "model.safetensors")
+    after = training.weights()
+    moved = {name.split(".")[0] for name in before if not torch.equal(before[name], after[name])}
+    assert moved == {"image_encoder", "text_encoder", "image_projection", "text_projection", "logit_scale"}
+    networks = read_networks(tmp_path / "model.safetensors", settings)
+    assert all(torch.equal(value, after[name]) for name, value in networks.model.state_dict().items())
+
+
+def test_a_released_run_whose_weights_are_missing_is_refused(files, source, subset):
+    settings = settings_with(files | {"weights": "nowhere.safetensors"}, {"name": "released"})
+    with pytest.raises(UserError, match=r"nowhere.safetensors: is not there; expected a file, or one of open_clip's tags"):
+        engine.TRAININGS["image-text"].start(settings, 0, source, subset, CPU)
+
+
+def test_conditions_that_ask_for_one_run_at_once_wait_for_each_other(job, finished, tmp_path, monkeypatch):
+    """The second job finds the run owned, by a process that loads for longer than a trainer takes to end."""
+    monkeypatch.setattr(engine, "run_id", lambda run, checksum: f"{run.seed}-{checksum[:8]}")
+    monkeypatch.setattr(engine, "PATIENCE", 0.0)
+    ready, end = threading.Event(), threading.Event()
+
+    def load_for_long():
+        with RunStore(job["store"]).owned(finished["id"]):
+            ready.set()
+            end.wait(60)
+
+    loading = threading.Thread(target=load_for_long)
+    loading.start()
+    assert ready.wait(60)
+    threading.Timer(0.5, end.set).start()
+    engine.train_runs(**(job | {"manifest": tmp_path / "manifest.json"}))
+    loading.join()
+    assert read_manifest(tmp_path / "manifest.json", RunStore(job["store"])) == [finished]
