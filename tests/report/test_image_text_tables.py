@@ -1,5 +1,6 @@
 """Tables of image–text studies hold the comparison's numbers, each in its unit, and say what the data are."""
 
+import json
 import re
 from pathlib import Path
 
@@ -263,3 +264,27 @@ def test_every_layout_has_a_heading_and_a_study_without_its_rows_is_told_so(stud
         table("precision", study)
     with pytest.raises(KeyError, match="no table 'accuracy'"):
         table("accuracy", study)
+
+
+def test_named_contrasts_are_paired_and_corrected_for_each_other(tmp_path):
+    named = [("DCL-LM", "DCL"), ("Oracle", "DCL-LM"), ("same", "CL")]
+    folder = tmp_path / "small" / "artefacts"
+    given = synthetic_pairs.settings(contrasts=[{"treatment": one, "baseline": other} for one, other in named])
+    measured = synthetic_pairs.write(folder, given)
+    chosen = json.loads((folder / "comparison.json").read_text())["selection"]
+    variant = {entry["objective"]: entry["chosen"] for entry in chosen}
+    auc = measured[(measured["split"] == "test") & (measured["task"] == "zero-shot") & (measured["metric"] == "AUC")]
+    shown = table("contrasts", folder)
+    (group,) = shown.groups
+    assert [name for name, _ in group.lines] == ["DCL-LM − DCL", "Oracle − DCL-LM", "same − CL"]
+    tests = []
+    for (treatment, baseline), (_, cells) in zip(named, group.lines, strict=True):
+        own, other = (
+            auc[auc["objective"] == variant[name]].sort_values("seed")["value"].to_numpy() for name in (treatment, baseline)
+        )
+        test = stats.ttest_rel(own, other)
+        low, high = test.confidence_interval()
+        np.testing.assert_allclose(numbers(cells[0].text), [(own - other).mean(), low, high], atol=0.00051)
+        tests.append((test.pvalue, cells[0].text))
+    for corrected, (_, text) in zip(holm([p for p, _ in tests]), tests, strict=True):
+        assert ("*" in text) == (corrected < 0.05)

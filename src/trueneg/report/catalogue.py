@@ -28,7 +28,7 @@ WITH_CLASSES = ("phantom", "open_i")  # sources of reports whose sentences' clas
 
 # What repeats the first paper's Fig. 3 and its Tables 1, 3, 4 and 5; the last stands beside what it prints.
 SSD_FIGURES = ("tradeoff", "tradeoff_differences")
-SSD_TABLES = ("tasks", "zero_shot", "grounding", "retrieval", "published")
+SSD_TABLES = ("tasks", "contrasts", "zero_shot", "grounding", "retrieval", "published")
 # What repeats ReCo's Figs. 4, 5 and 6 (the histograms on two data sets) and its Tables 1, 2 and 3.
 ABLATIONS = ("ablation_batch_size", "ablation_dimensions", "ablation_strength")
 RECO_FIGURES = ("similarity_histograms", *(name + end for name in ABLATIONS for end in ("", "_differences")))
@@ -99,7 +99,7 @@ def _figures_of_pairs(study: ImageTextStudy) -> list[str]:
 
 
 def _tables_of_pairs(study: ImageTextStudy) -> list[str]:
-    names = ["tasks", "zero_shot", "retrieval"]
+    names = ["tasks", *(["contrasts"] if study.contrasts else []), "zero_shot", "retrieval"]
     if study.evaluation.precision is not None:
         names += ["precision"]
     return [*names, "grounding", "linear_evaluation", "differences", *(["published"] if study.published else [])]

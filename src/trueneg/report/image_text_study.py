@@ -84,6 +84,9 @@ def table_of(name: str, gathered: Gathered[ImageTextStudy]) -> Table:
         return published_table(comparison.rows, _printed(gathered), notes=[*said, *notes])
     if name == "differences":
         return tables.differences(comparison)
+    if name == "contrasts":
+        named = [(base_name(each.treatment), base_name(each.baseline)) for each in gathered.study.contrasts]
+        return tables.contrasts(comparison, named)
     if name in tables.LAYOUTS:
         beside = [tables.at_bound(gathered.curves)] if name == "tasks" else []
         return tables.layout_table(name, comparison, beside)

@@ -223,7 +223,7 @@ def difference_table(values: pd.DataFrame, baseline: str, notes: Sequence[str] =
                 row["objective"],
                 [
                     Cell(str(row["pairs"])),
-                    Cell(_difference(row, baseline, starred=False)),
+                    Cell(difference_text(row, baseline, starred=False)),
                     Cell(written(row["standard deviation"], metric)),
                     Cell(written(row["smallest detectable"], metric)),
                     *(Cell(_p(row[column])) for column in ("p", "p Holm", "p signed-rank")),
@@ -249,7 +249,7 @@ def _cells(column: pd.DataFrame, baseline: str, oracle: str | None, marked: bool
     """Mean and difference of every objective in one column of the table."""
     best = _clearly_best(column, baseline, oracle) if marked else None
     return {
-        row["objective"]: (Cell(_mean(row), bold=row["objective"] == best), Cell(_difference(row, baseline, starred=marked)))
+        row["objective"]: (Cell(_mean(row), bold=row["objective"] == best), Cell(difference_text(row, baseline, starred=marked)))
         for _, row in column.iterrows()
     }
 
@@ -277,7 +277,14 @@ def _mean(row: pd.Series) -> str:
     return f"{written(row['mean'], row['metric'])} ± {written(row['high'] - row['mean'], row['metric'])}"
 
 
-def _difference(row: pd.Series, baseline: str, starred: bool) -> str:
+def difference_text(row: pd.Series, baseline: str, starred: bool) -> str:
+    """A line of :func:`compare_each` as its difference with the interval; nothing for the baseline itself.
+
+    Args:
+        row: the line.
+        baseline: the objective that was subtracted.
+        starred: whether to mark what is significant after Holm's correction.
+    """
     if row["objective"] == baseline:
         return ""
     metric = row["metric"]

@@ -477,6 +477,13 @@ class ImageTextContrast(PrimaryContrast, ImageTextMeasurement):
         return self
 
 
+class Contrast(Settings):
+    """Two objectives to compare besides the primary ones."""
+
+    treatment: str = Field(description="objective whose gain is asked for")
+    baseline: str = Field(description="objective that it is compared with")
+
+
 class OverlayFigure(Settings):
     """Heatmaps of some phrases over their images, with boxes."""
 
@@ -529,6 +536,7 @@ class ImageTextStudy(TrainedStudy):
     objectives: dict[Name, AnyPairObjective] = Field(min_length=2)
     evaluation: ImageTextEvaluationSettings = Field(default_factory=ImageTextEvaluationSettings)
     primary: ImageTextContrast
+    contrasts: list[Contrast] = Field([], description="further comparisons, named beforehand; a table of their own")
     figures: ImageTextFigures = Field(default_factory=ImageTextFigures)
     published: list[PublishedMeasurement] = Field([], description="printed numbers to show beside ours")
 

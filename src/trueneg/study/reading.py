@@ -279,6 +279,10 @@ def _of_pairs(study: ImageTextStudy) -> list[str]:
             f"encoder.width is {min(widths)}, but above {NARROW_RESOLUTION} pixels torch's convolutions of so few channels can "
             f"crash on a CPU; take {SAFE_WIDTH} or more, or lower dataset.resolution."
         )
+    for number, contrast in enumerate(study.contrasts):
+        strangers = [name for name in (contrast.treatment, contrast.baseline) if name not in study.objectives]
+        known = ", ".join(study.objectives)
+        found += [f"contrasts.{number} names {name!r}, expected some of the objectives: {known}." for name in strangers]
     for name in ("overlays", "similarities"):
         wanted = getattr(study.figures, name)
         if wanted is not None:

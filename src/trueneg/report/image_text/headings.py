@@ -40,6 +40,10 @@ TITLES = {
         "Every task, with paired differences",
         "The first paper's Table 1, and beside it the share of anchors that each objective has switched off.",
     ),
+    "contrasts": (
+        "What the study asks besides, task by task",
+        "Whether it is the estimate that helps: against its own permutation, and against constants.",
+    ),
     "zero_shot": ("Zero-shot classification by class", "The first paper's Table 3: AUC by difference of two prompts."),
     "retrieval": (
         "Retrieval, both directions",

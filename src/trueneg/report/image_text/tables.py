@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from trueneg.report.formats import Table
+from trueneg.report.formats import Cell, Group, Table
 from trueneg.report.image_text.retrieval import BY_REPORT, BY_TRUTH, DIRECTIONS, PRECISION, SENTENCES, lengths, sentence_setting
-from trueneg.report.labels import read_setting
-from trueneg.report.tables import Beside, Head, compare_each, difference_table, side_by_side
-from trueneg.study.comparison import half_interval
-from trueneg.study.metrics import metric_name
+from trueneg.report.labels import read_setting, with_unit
+from trueneg.report.tables import Beside, Head, compare_each, difference_table, difference_text, side_by_side
+from trueneg.study.comparison import half_interval, holm
+from trueneg.study.metrics import metric_name, unit
 
 Key = tuple[str, str, str]  # task, setting, metric
 RELEVANCE = {BY_TRUTH: "relevant: every image that it is true of", BY_REPORT: "relevant: its own report's images"}
@@ -145,6 +145,49 @@ def differences(comparison: Comparison) -> Table:
     """Every measurement of every table, with its tests."""
     keys = dict.fromkeys(key for layout in LAYOUTS.values() for key in layout(comparison.rows).keys(comparison.rows))
     return difference_table(compare_each(comparison.rows, comparison.baseline, list(keys)), comparison.baseline, comparison.notes)
+
+
+def contrasts(comparison: Comparison, named: Sequence[tuple[str, str]]) -> Table:
+    """Differences between objectives that the study names, task by task.
+
+    Args:
+        comparison: what is compared.
+        named: treatment and baseline of each, as the rows name them.
+
+    Raises:
+        ValueError: if an objective has no rows.
+    """
+    layout = tasks(comparison.rows)
+    keys = layout.keys(comparison.rows)
+    parts = []
+    for treatment, baseline in named:
+        both = comparison.rows[comparison.rows["objective"].isin((treatment, baseline))]
+        values = compare_each(both, baseline, keys)
+        parts.append(values[values["objective"] == treatment].assign(baseline=baseline))
+    values = pd.concat(parts, ignore_index=True)
+    values["p Holm"] = values.groupby(["dataset", "task", "setting", "metric"], sort=False)["p"].transform(holm)
+    passed = comparison.gate.set_index("dataset")["passed"].astype(bool)
+    groups = []
+    for dataset, of_dataset in values.groupby("dataset", sort=False):
+        cells = {
+            (row["objective"], row["baseline"], row["task"], row["setting"], row["metric"]): Cell(difference_text(row, "", True))
+            for _, row in of_dataset.iterrows()
+        }
+        lines = [
+            (f"{treatment} − {baseline}", [cells.get((treatment, baseline, *key), Cell("")) for key in keys])
+            for treatment, baseline in named
+        ]
+        groups.append(Group(dataset if passed[dataset] else f"{dataset} (uninformative at this size)", lines))
+    columns = [
+        (head.title, with_unit(metric_name(key[2]), unit(key[2], difference=True)))
+        for head, key in zip(layout.heads, keys, strict=True)
+    ]
+    sentences = [
+        "Differences within seeds, with their 95 % t intervals over seeds; the contrasts were named beforehand.",
+        "* p < 0.05 (paired t test, Holm's correction over the contrasts of a column).",
+        *comparison.notes,
+    ]
+    return Table(values, columns, groups, sentences, corner="contrast")
 
 
 def at_bound(curves: pd.DataFrame) -> Beside:
