@@ -2,7 +2,7 @@
 # what is measured on the networks that rule train made: rows, curves and records as for images; similarities, heatmaps, η by class.
 
 
-rule pairs:
+rule phantom_pairs:
     """Draw the radiographs of synthetic reports, and join them with the reports' sentences."""
     input:
         unpack(plan.joined),
@@ -24,7 +24,33 @@ rule pairs:
         settings=plan.joining,
         seed=plan.reports_seed,
     script:
-        "../workflow/scripts/pairs.py"
+        "../workflow/scripts/phantom_pairs.py"
+
+
+rule open_i_pairs:
+    """Decode Open-I's radiographs once, and join them with their reports' sentences."""
+    input:
+        unpack(plan.joined),
+    output:
+        pairs="results/pairs/{pairs}.npz",
+        sentences="results/pairs/{pairs}.parquet",
+        classes="results/pairs/{pairs}-classes.parquet",
+    log:
+        "results/pairs/logs/{pairs}.log",
+    benchmark:
+        "results/pairs/timings/{pairs}.jsonl"
+    wildcard_constraints:
+        pairs="open_i-[0-9]+px-[0-9a-f]+",
+    threads: 2
+    resources:
+        mem_mb=4000,
+        runtime=120,
+    params:
+        settings=plan.joining,
+        archive=plan.archive,
+        cache="results/pairs/cache/{pairs}",
+    script:
+        "../workflow/scripts/open_i_pairs.py"
 
 
 rule pair_subsets:

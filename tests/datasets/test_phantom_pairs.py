@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from trueneg.datasets.pair_splits import read_pair_subsets
+from trueneg.datasets.pair_splits import draw_pair_subsets, read_pair_subsets
 from trueneg.datasets.pairs import read_pairs
-from trueneg.datasets.phantom_pairs import draw_pair_subsets, prepare_phantom_pairs, write_eta_by_class
+from trueneg.datasets.phantom_pairs import prepare_phantom_pairs, write_eta_by_class
 from trueneg.datasets.phantom_reports import phantom_reports
 from trueneg.errors import UserError
 from trueneg.text import privacy

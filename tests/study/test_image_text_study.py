@@ -36,7 +36,7 @@ def test_the_settings_of_a_run_are_those_that_training_reads():
     [
         ("dataset.text", "word", "world.dataset.text is 'word', expected a study of kind likelihood (words)"),
         ("dataset.corpus", "a", "world.dataset.corpus is 'a', expected one of the data sets: phantom."),
-        ("dataset.source", "mimic", "world.dataset.source is 'mimic', expected 'phantom'."),
+        ("dataset.source", "mimic", "world.dataset.source is 'mimic', expected one of 'phantom', 'open_i'."),
         ("objectives.CL.name", "clip2", "world.objectives.CL.name is 'clip2', expected one of 'cl', 'dcl', 'hcl'"),
         ("objectives.DCL-LM.class_probability", "model", "world.objectives.DCL-LM.class_probability"),
         ("objectives.CL.beta", 1, "world.objectives.CL.beta is not a known key"),
@@ -65,6 +65,16 @@ def test_reports_of_another_source_are_refused():
     words = tiny_words(reports={"source": "open_i"})
     with pytest.raises(UserError, match=r"world\.dataset.source is 'phantom', but the reports of words are of 'open_i'"):
         load_configuration({"words": words, "world": tiny_world()}, "study.yaml")
+
+
+def test_what_needs_boxes_is_refused_where_there_are_none():
+    words = tiny_words(reports={"source": "open_i"})
+    dataset = {"source": "open_i", "text": "words", "path": "folder"}
+    with pytest.raises(UserError, match=r"world\.figures\.overlays needs boxes, which open_i has not; leave it out\."):
+        load_configuration({"words": words, "world": tiny_world(dataset=dataset)}, "study.yaml")
+    figures = {"similarities": tiny_world()["figures"]["similarities"]}
+    made = load_configuration({"words": words, "world": tiny_world(dataset=dataset, figures=figures)}, "study.yaml")
+    assert list(datasets(made.studies["world"])) == ["open_i"]
 
 
 def test_a_corpus_must_be_named_where_there_are_several():

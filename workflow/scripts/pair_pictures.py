@@ -6,7 +6,7 @@ from trueneg.jobs import job
 with job(snakemake.log[0]):
     picture_run(
         source=snakemake.input.source,
-        boxes=snakemake.input.boxes,
+        boxes=snakemake.input.get("boxes") or None,
         subsets=snakemake.input.subsets,
         manifest=snakemake.input.manifest,
         store=snakemake.params.store,

@@ -1,6 +1,6 @@
 """Split the patients of every seed of a block."""
 
-from trueneg.datasets.phantom_pairs import draw_pair_subsets
+from trueneg.datasets.pair_splits import draw_pair_subsets
 from trueneg.jobs import job
 
 with job(snakemake.log[0]):

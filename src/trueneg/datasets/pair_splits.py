@@ -1,18 +1,22 @@
 """Which images and reports a seed trains, validates and tests on, by patient."""
 
 import json
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trueneg.datasets.pairs import PairSource
+from trueneg.datasets.pairs import PairSource, read_pairs
 from trueneg.errors import UserError
 from trueneg.files import written_whole
 from trueneg.randomness import seed_for
+
+log = logging.getLogger(__name__)
 
 SPLITS = ("train", "validation", "test")
 METADATA = b"pair subsets"
@@ -137,3 +141,22 @@ def read_pair_subsets(path: str | Path) -> dict[int, PairSubset]:
     except Exception as error:  # a damaged file can raise nearly anything
         reason = " ".join(str(error).split())[:120]
         raise UserError(f"{path}: is not a readable table of subsets ({reason}). Remove it to have it made again.") from error
+
+
+def draw_pair_subsets(source: str | Path, settings: Mapping[str, Any], seeds: Sequence[int], path: str | Path) -> None:
+    """Split the images by patient, for each seed.
+
+    Args:
+        source: images and sentences (npz, with its parquet file beside it).
+        settings: ``validation``, ``test``: shares of the patients.
+        seeds: whose splits.
+        path: parquet file to write.
+
+    Raises:
+        UserError: if the source is missing or damaged, or has too few patients.
+    """
+    pairs = read_pairs(source)
+    subsets = [split_pairs(pairs, seed, settings["validation"], settings["test"]) for seed in seeds]
+    for subset in subsets:
+        log.info("seed %d: %d training images", subset.seed, len(subset.train))
+    write_pair_subsets(subsets, path)

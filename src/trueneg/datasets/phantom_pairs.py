@@ -2,12 +2,11 @@
 
 import logging
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trueneg.datasets.pair_splits import split_pairs, write_pair_subsets
-from trueneg.datasets.pairs import PairSource, join_sentences, read_pairs, write_pairs
+from trueneg.datasets.pairs import PairSource, join_sentences, write_pairs
 from trueneg.datasets.phantom import read_phantom, write_phantom
 from trueneg.datasets.phantom_reports import POSITIVE
 from trueneg.datasets.statements import findings_said, statements_shown
@@ -103,22 +102,3 @@ def write_eta_by_class(pairs: str | Path, *, classes: str | Path, table: str | P
     found.insert(1, "name", parts.agg(lambda row: " ".join(filter(None, row)), axis=1).to_numpy())
     found.insert(2, "kind", known["kind"].to_numpy())
     privacy.write_table(found.assign(**{"image probability": known["image_probability"].to_numpy()}), table, restricted=False)
-
-
-def draw_pair_subsets(source: str | Path, settings: Mapping[str, Any], seeds: Sequence[int], path: str | Path) -> None:
-    """Split the images by patient, for each seed.
-
-    Args:
-        source: images and sentences (npz, with its parquet file beside it).
-        settings: ``validation``, ``test``: shares of the patients.
-        seeds: whose splits.
-        path: parquet file to write.
-
-    Raises:
-        UserError: if the source is missing or damaged, or has too few patients.
-    """
-    pairs = read_pairs(source)
-    subsets = [split_pairs(pairs, seed, settings["validation"], settings["test"]) for seed in seeds]
-    for subset in subsets:
-        log.info("seed %d: %d training images", subset.seed, len(subset.train))
-    write_pair_subsets(subsets, path)

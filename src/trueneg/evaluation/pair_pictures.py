@@ -22,13 +22,14 @@ from trueneg.training.devices import leased_device
 from trueneg.training.image_text_networks import Networks, read_networks
 
 OWN, TRUE, OTHER = "own pair", "true of the image", "not true of the image"
+HEATMAP_COLUMNS = ["report", "finding", "sentence", "size", "pixels", "heatmap", *CORNERS, "CNR"]
 AT_MOST = 20_000  # similarities of each relation
 
 
 def picture_run(
     *,
     source: str | Path,
-    boxes: str | Path,
+    boxes: str | Path | None,
     subsets: str | Path,
     manifest: str | Path,
     store: str | Path,
@@ -42,7 +43,7 @@ def picture_run(
 
     Args:
         source: images and sentences (npz, with its parquet file beside it).
-        boxes: parquet file of boxes.
+        boxes: parquet file of boxes; None: no heatmaps.
         subsets: the seeds' subsets (parquet).
         manifest: which runs (JSON).
         store: the run store's folder.
@@ -57,7 +58,7 @@ def picture_run(
     """
     torch.set_num_threads(settings["threads"])
     pairs, run, names = read_pairs(source), read_manifest(manifest, RunStore(store))[0], manifest_names(manifest)
-    if pairs.restricted:
+    if pairs.restricted and phrases:
         raise UserError(f"{source}: is restricted, so no figure may show its images; leave figures.overlays out.")
     subset = read_pair_subsets(subsets)[run["seed"]]
     labels = {"dataset": names["dataset"], "objective": names["objective"], "seed": run["seed"]}
@@ -68,7 +69,9 @@ def picture_run(
         images = embed_images(networks, pairs, subset.test, leased, regions=True)
         tables = {
             similarities: similarities_by_truth(networks, pairs, images, run["seed"], leased),
-            overlays: phrase_heatmaps(networks, pairs, images, pd.read_parquet(boxes), phrases, settings["grounding"], leased),
+            overlays: phrase_heatmaps(networks, pairs, images, pd.read_parquet(boxes), phrases, settings["grounding"], leased)
+            if boxes is not None
+            else pd.DataFrame(columns=HEATMAP_COLUMNS),
         }
     for path, table in tables.items():
         with written_whole(path) as temporary:
@@ -137,7 +140,6 @@ def phrase_heatmaps(
         A row a phrase: ``report``, ``finding``, ``sentence``, ``size`` (side of the crop), ``pixels`` (its uint8 grey values as
         bytes), ``heatmap`` (float32, likewise), the boxes' corners ``x0``, ``y0``, ``x1``, ``y1`` (lists), ``CNR``.
     """
-    columns = ["report", "finding", "sentence", "size", "pixels", "heatmap", *CORNERS, "CNR"]
     crop = networks.augmentation.cropped(source.size)
     window = ResizeAndCrop.centred(source.size, source.size, crop)
     phrases = boxed_phrases(source, images.indices, boxes, window)
@@ -166,4 +168,4 @@ def phrase_heatmaps(
                 "CNR": float("nan") if mask.all() else contrast_to_noise_ratio(scores, mask),
             }
         )
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=HEATMAP_COLUMNS)

@@ -87,7 +87,7 @@ def _figures_of_pairs(study: ImageTextStudy) -> list[str]:
         names += ["similarity_histograms"]
     if study.figures.overlays is not None:
         names += ["grounding_overlays"]
-    if study.dataset.source in WITH_CLASSES:
+    if study.dataset.source == "phantom":
         names += ["eta_by_class"]
     if "batch_size" in study.conditions:
         names += with_twins(["ablation_batch_size"])
@@ -102,7 +102,9 @@ def _tables_of_pairs(study: ImageTextStudy) -> list[str]:
     names = ["tasks", *(["contrasts"] if study.contrasts else []), "zero_shot", "retrieval"]
     if study.evaluation.precision is not None:
         names += ["precision"]
-    return [*names, "grounding", "linear_evaluation", "differences", *(["published"] if study.published else [])]
+    if study.dataset.source == "phantom":
+        names += ["grounding"]
+    return [*names, "linear_evaluation", "differences", *(["published"] if study.published else [])]
 
 
 def constant_sweep(study: ImageTextStudy) -> str | None:

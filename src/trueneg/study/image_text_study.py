@@ -43,17 +43,32 @@ AnyProbability = Annotated[Probability | NamedProbability, BeforeValidator(word_
 class PairSettings(Settings):
     """Images, the sentences of their reports, and the splits, which are by patient."""
 
-    source: Literal["phantom"] = Field(description="phantom: synthetic radiographs of a likelihood study's synthetic reports")
     text: str = Field(
         description="the likelihood study that the reports, their classes and class probabilities come from",
         json_schema_extra={"technical": True},
     )
     corpus: str | None = technical(None, "which of its corpora; none: the only one")
-    images: Sweepable[Count] | None = Field(None, description="at most so many images, of the first reports; none: all")
+    images: Sweepable[Count] | None = Field(None, description="images of at most so many reports, the first; none: all")
     resolution: Sweepable[Annotated[Integer, Field(ge=32, le=1024)]] = Field(64, description="side of the images, in pixels")
-    contrast: Sweepable[Positive] = Field(1.0, description="factor of the findings' visibility")
     test: OpenFraction = Field(0.2, description="share of the patients held out for testing")
     validation: OpenFraction = Field(0.1, description="share of the patients held out for choices")
+
+
+class PhantomPairSettings(PairSettings):
+    """Synthetic radiographs of a likelihood study's synthetic reports."""
+
+    source: Literal["phantom"]
+    contrast: Sweepable[Positive] = Field(1.0, description="factor of the findings' visibility")
+
+
+class OpenIPairSettings(PairSettings):
+    """Open-I's frontal radiographs, with the reports of a likelihood study that reads Open-I."""
+
+    source: Literal["open_i"]
+    path: str = Field(description="folder of the radiographs, with its images.csv", json_schema_extra={"technical": True})
+
+
+AnyPairs = Annotated[PhantomPairSettings | OpenIPairSettings, Discriminator("source")]
 
 
 class SmallEncoderSettings(Settings):
@@ -523,7 +538,7 @@ class ImageTextStudy(TrainedStudy):
     SECTIONS = ("encoder", "text_encoder", "projection", "similarity", "augmentation", "training")
 
     kind: Literal["image-text"] = Field(description="image-text: encoders of images and of sentences, trained together")
-    dataset: PairSettings
+    dataset: AnyPairs
     encoder: EncoderSettings
     text_encoder: AnyTextEncoder
     projection: ImageTextProjectionSettings = Field(default_factory=ImageTextProjectionSettings)

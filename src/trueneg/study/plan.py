@@ -115,9 +115,9 @@ class Plan:
         """The sentences beside :meth:`source`."""
         return self._beside(wildcards, ".parquet")
 
-    def boxes(self, wildcards: Any) -> str:
-        """The boxes of what the images show."""
-        return self._beside(wildcards, "-boxes.parquet")
+    def boxes(self, wildcards: Any) -> str | list[str]:
+        """The boxes of what the images show; none where none are known."""
+        return self._beside(wildcards, "-boxes.parquet") if self.dataset(wildcards)["source"] == "phantom" else []
 
     def _beside(self, wildcards: Any, ending: str) -> str:
         return self.source(wildcards).removesuffix(".npz") + ending
@@ -128,7 +128,13 @@ class Plan:
 
     def joined(self, wildcards: Any) -> dict[str, str]:
         """The tables of the reports that are joined with images, by name."""
-        return self._text_tables(self.joining(wildcards), "reports", "sentences", "assigned", "classes", "eta")
+        joining = self.joining(wildcards)
+        drawn = ("reports", "classes") if joining["source"] == "phantom" else ()
+        return self._text_tables(joining, "sentences", "assigned", "eta", *drawn)
+
+    def archive(self, wildcards: Any) -> str | None:
+        """Where the reports are that images are joined with."""
+        return self.likelihood[self.joining(wildcards)["text"]].reports.path
 
     def phrases(self, wildcards: Any) -> int:
         """How many phrases have their heatmaps kept."""

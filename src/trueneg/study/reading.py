@@ -273,6 +273,12 @@ def _of_images(study: ImageStudy) -> list[str]:
 
 def _of_pairs(study: ImageTextStudy) -> list[str]:
     found = []
+    if study.dataset.source != "phantom":
+        needing = {"figures.overlays": study.figures.overlays, "evaluation.region_retrieval": study.evaluation.region_retrieval}
+        lacking = f"needs boxes, which {study.dataset.source} has not; leave it out."
+        found += [f"{key} {lacking}" for key, given in needing.items() if given]
+        if study.primary.task in ("grounding", "region retrieval"):
+            found.append(f"primary.task is {study.primary.task!r}, which needs boxes, and {study.dataset.source} has none.")
     widths = _as_list(getattr(study.encoder, "width", SAFE_WIDTH))
     if min(widths) < SAFE_WIDTH and max(_as_list(study.dataset.resolution)) > NARROW_RESOLUTION:
         found.append(

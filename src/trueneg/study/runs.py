@@ -216,7 +216,7 @@ def source_key(settings: Mapping[str, Any]) -> str:
 
 def pairs_key(settings: Mapping[str, Any]) -> str:
     """Name of the images with their sentences that a data set reads, shared by the studies that ask for the same."""
-    joining = {key: settings[key] for key in ("source", "text", "corpus", "images", "resolution", "contrast")}
+    joining = {key: value for key, value in settings.items() if key not in ("test", "validation")}
     return f"{settings['source']}-{settings['resolution']}px-{_digest(joining)[:6]}"
 
 
@@ -242,13 +242,14 @@ def _models(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, type[BaseMod
         # The objective's section is one of the study's objectives.
         annotation = study.model_fields["objectives" if section == "objective" else section].annotation
         models = models_within(annotation)
-        found[section] = models[0] if len(models) == 1 else next(one for one in models if _name_of(one) == values["name"])
+        found[section] = models[0] if len(models) == 1 else next(one for one in models if _describes(one, values))
     return found
 
 
-def _name_of(model: type[BaseModel]) -> str:
-    """What tells a model from the others of its section."""
-    return model.model_fields["name"].annotation.__args__[0]
+def _describes(model: type[BaseModel], values: Mapping[str, Any]) -> bool:
+    """Whether a model is the one of its section that the values name: by ``name``, or of data by ``source``."""
+    key = "name" if "name" in model.model_fields else "source"
+    return values[key] in model.model_fields[key].annotation.__args__
 
 
 def run_id(run: Run, source_checksum: str) -> str:

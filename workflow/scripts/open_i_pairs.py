@@ -1,0 +1,17 @@
+"""Join Open-I's radiographs with their reports' sentences."""
+
+from trueneg.datasets.open_i_pairs import prepare_open_i_pairs
+from trueneg.jobs import job
+
+with job(snakemake.log[0]):
+    prepare_open_i_pairs(
+        snakemake.params.settings,
+        archive=snakemake.params.archive,
+        sentences=snakemake.input.sentences,
+        assigned=snakemake.input.assigned,
+        eta=snakemake.input.eta,
+        pairs=snakemake.output.pairs,
+        classes=snakemake.output.classes,
+        cache=snakemake.params.cache,
+        processes=snakemake.threads,
+    )
