@@ -16,6 +16,7 @@ rule phantom_pairs:
         "results/pairs/timings/{pairs}.jsonl"
     wildcard_constraints:
         pairs="phantom-[0-9]+px-[0-9a-f]+",
+    priority: 10
     threads: 2
     resources:
         mem_mb=4000,
@@ -41,6 +42,7 @@ rule open_i_pairs:
         "results/pairs/timings/{pairs}.jsonl"
     wildcard_constraints:
         pairs="open_i-[0-9]+px-[0-9a-f]+",
+    priority: 10
     threads: 2
     resources:
         mem_mb=4000,
@@ -65,6 +67,7 @@ rule pair_subsets:
         "results/{study}/timings/subsets/{dataset}/{block}.jsonl"
     wildcard_constraints:
         study=plan.pattern(plan.image_text),
+    priority: 10
     resources:
         mem_mb=4000,
         runtime=10,

@@ -1,5 +1,6 @@
 # Needs reports (synthetic ones, Open-I's, MIMIC-CXR's, or a table).  Makes sentences, their likelihoods under language models that have not
 # seen their reports, class probabilities, and tables on whether the one tells the other. What was split, trained or scored once is kept.
+# What image–text studies wait for goes first, so that its one long chain runs beside other studies' training.
 
 
 TEXT = "results/{study}/text/{corpus}"
@@ -17,6 +18,7 @@ rule phantom_reports:
         "results/{study}/timings/reports/{corpus}.jsonl"
     wildcard_constraints:
         study=plan.pattern(plan.of_source("phantom")),
+    priority: 10
     resources:
         mem_mb=2000,
         runtime=30,
@@ -37,6 +39,7 @@ rule reports:
         "results/{study}/timings/reports/{corpus}.jsonl"
     wildcard_constraints:
         study=plan.pattern(plan.of_source("open_i", "mimic_cxr", "table")),
+    priority: 10
     resources:
         mem_mb=4000,
         runtime=60,
@@ -57,6 +60,7 @@ rule sentences:
         "results/{study}/logs/sentences/{corpus}.log",
     benchmark:
         "results/{study}/timings/sentences/{corpus}.jsonl"
+    priority: 10
     threads: lookup(dpath="{study}/processes", within=plan.settings)
     resources:
         mem_mb=4000,
@@ -100,6 +104,7 @@ rule language_model:
         "results/{study}/logs/language_models/{corpus}/{model}.log",
     benchmark:
         "results/{study}/timings/language_models/{corpus}/{model}.jsonl"
+    priority: 10
     threads: lookup(dpath="{study}/language_models/{model}/threads", within=plan.settings)
     resources:
         gpu=lookup(dpath="{study}/scoring/gpu", within=plan.settings),
@@ -126,6 +131,7 @@ rule score_shard:
         "results/{study}/timings/score/{corpus}/{model}-{shard}.jsonl"
     wildcard_constraints:
         shard="[0-9]+",
+    priority: 10
     threads: lookup(dpath="{study}/scoring/threads", within=plan.settings)
     resources:
         gpu=lookup(dpath="{study}/scoring/gpu", within=plan.settings),
@@ -150,6 +156,7 @@ rule score:
         "results/{study}/logs/score/{corpus}/{model}.log",
     benchmark:
         "results/{study}/timings/score/{corpus}/{model}.jsonl"
+    priority: 10
     threads: lookup(dpath="{study}/scoring/threads", within=plan.settings)
     resources:
         gpu=lookup(dpath="{study}/scoring/gpu", within=plan.settings),
@@ -172,6 +179,7 @@ rule eta:
         "results/{study}/logs/eta/{corpus}.log",
     benchmark:
         "results/{study}/timings/eta/{corpus}.jsonl"
+    priority: 10
     resources:
         mem_mb=2000,
         runtime=10,
