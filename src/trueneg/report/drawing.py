@@ -36,6 +36,8 @@ STYLE = {
     "svg.hashsalt": "trueneg",  # without it every SVG has other ids
 }
 
+USUAL_LINES, LINE = 3, 0.2  # a legend's lines that figures have room for, and the height of a further one, in inches
+
 # Colours that colour-blind people can tell apart (after Okabe and Ito, 2008), dark enough for white paper.
 COLOURS = ("#1a1a1a", "#0072b2", "#d55e00", "#009e73", "#b8578f", "#a67c00", "#3a9bd5")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -85,6 +87,9 @@ def add_legend(figure: Figure, handles: Sequence, names: Sequence[str], title: s
     """A legend above the axes, in as many columns as fit."""
     width = figure.get_figwidth()
     columns = next((count for count in range(len(names), 1, -1) if _legend_width(names, count) < width), 1)
+    lines = -(-len(names) // columns)
+    if lines > USUAL_LINES:  # else the legend takes the axes' place
+        figure.set_figheight(figure.get_figheight() + LINE * (lines - USUAL_LINES))
     figure.legend(handles, names, title=title, loc="outside upper left", ncols=columns, columnspacing=1.6)
 
 
