@@ -288,10 +288,14 @@ def test_the_catalogue_lists_what_a_study_sweeps_and_asks_for():
     one = synthetic_pairs.settings()["objectives"] | {"DCL": {"name": "dcl", "class_probability": [0.1, "language model"]}}
     least = synthetic_pairs.study(objectives=one, figures={})
     assert catalogue.figures_of(least) == ["eta_by_class", *always]
-    assert set(catalogue.tables_of(plain)) == {*catalogue.SSD_TABLES, "linear_evaluation", "differences"} - {"published"}
+    assert set(catalogue.tables_of(plain)) == {*catalogue.SSD_TABLES, "linear_evaluation", "differences"} - {
+        "published",
+        "contrasts",
+    }
     asked = {"precision": {}}
     entry = {"paper": "p", "table": "t", "task": "x", "setting": "", "metric": "AUC", "methods": {}, "measured": {}}
-    everything = catalogue.tables_of(synthetic_pairs.study(evaluation=asked, published=[entry]))
+    contrast = {"treatment": "DCL-LM", "baseline": "DCL"}
+    everything = catalogue.tables_of(synthetic_pairs.study(evaluation=asked, published=[entry], contrasts=[contrast]))
     assert set(everything) == {*catalogue.SSD_TABLES, *catalogue.RECO_TABLES, "differences"}
 
 

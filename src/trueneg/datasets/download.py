@@ -37,7 +37,20 @@ def fetch_archive(url: str, md5: str, folder: Path, unpacked: str) -> None:
         # Unpacked aside and moved, so that a process that dies leaves no half a data set behind.
         with tempfile.TemporaryDirectory(dir=folder, prefix=".unpacking-") as aside:
             with tarfile.open(folder / name) as archive:
-                archive.extractall(aside, filter="data")
+                _unpack(archive, aside)
             os.replace(Path(aside) / unpacked, folder / unpacked)
     except (OSError, tarfile.TarError, EOFError, zlib.error) as error:
         raise UserError(f"{folder / name}: could not be unpacked ({error}). {remedy}.") from error
+
+
+def _unpack(archive: tarfile.TarFile, folder: str) -> None:
+    """Nothing but files and folders, and none outside the folder."""
+    if hasattr(tarfile, "data_filter"):
+        archive.extractall(folder, filter="data")
+        return
+    # Python before 3.11.4 knows no filters.
+    inside = Path(folder).resolve()
+    for member in archive.getmembers():
+        if not (member.isfile() or member.isdir()) or not (inside / member.name).resolve().is_relative_to(inside):
+            raise tarfile.TarError(f"{member.name!r} is no file or folder inside of it")
+    archive.extractall(folder)
