@@ -226,10 +226,10 @@ class Plan:
         """Settings of a language model."""
         return self.settings[wildcards.study]["language_models"][wildcards.model]
 
-    def beginning(self, wildcards: Any) -> list[str]:
-        """The manifest of the models that a training begins with, if they are another study's."""
+    def beginning(self, wildcards: Any) -> str | list[str]:
+        """The manifest of the models that a training begins with, if they are another study's; none otherwise."""
         start = self.language_model(wildcards)["start"]
-        return [] if start is None else [_language_models(*start.split("/"))]
+        return [] if start is None else _language_models(*start.split("/"))
 
     def language_models(self, wildcards: Any) -> str:
         """The manifest of the models that score: a study's own, or another's that are taken as they are."""
