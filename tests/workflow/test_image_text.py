@@ -1,5 +1,7 @@
 """An image–text study as a real workflow, from synthetic reports to tables; and what an edit makes anew."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -88,3 +90,15 @@ def test_released_weights_go_through_evaluation_comparison_tables_and_figures(fi
     assert np.isfinite(table.loc["CLIP", "mean"]).all()
     assert table.loc["CLIP", "pairs"].eq(2).all()
     assert project.planned(*targets) == {}
+
+
+def test_a_language_model_can_begin_with_another_studys(finished, tmp_path):
+    project = finished.copy(tmp_path / "project")
+    tuned = {"tuned": {"start": "words/phantom/BERT", "epochs": 1, "device": "cpu"}}
+    project.configure(words=tiny_words(), tuned=tiny_words(language_models=tuned))
+    manifest = "results/tuned/text/phantom/language_models/tuned.json"
+    project.run(manifest)
+    made = json.loads((project.path / manifest).read_text())["models"]
+    began = json.loads((project.path / "results/words/text/phantom/language_models/BERT.json").read_text())["models"]
+    assert len(made) == len(began)
+    assert not {model["checksum"] for model in made} & {model["checksum"] for model in began}
