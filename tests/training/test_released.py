@@ -180,8 +180,9 @@ def test_a_released_run_whose_weights_are_missing_is_refused(files, source, subs
 
 
 def test_conditions_that_ask_for_one_run_at_once_wait_for_each_other(job, finished, tmp_path, monkeypatch):
-    """The second job finds the run owned by a process that has not ended yet."""
+    """The second job finds the run owned, by a process that loads for longer than a trainer takes to end."""
     monkeypatch.setattr(engine, "run_id", lambda run, checksum: f"{run.seed}-{checksum[:8]}")
+    monkeypatch.setattr(engine, "PATIENCE", 0.0)
     ready, end = threading.Event(), threading.Event()
 
     def load_for_long():

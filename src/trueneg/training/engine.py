@@ -34,7 +34,9 @@ from trueneg.training.simclr import SimCLR
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 1800.0  # seconds that a run's owner gets: another job of the same pipeline may train it, for another study
+PATIENCE = 60.0  # seconds that a run's owner gets to end: it may be another job of the same pipeline, for another study
+# Seconds that a job gets to load, or download, released weights: every condition of a study asks for the same run of theirs.
+PATIENCE_FOR_RELEASED = 1800.0
 # The row of a run that trains nothing: tables of curves name every run, and figures leave out what is no number.
 UNTRAINED = {"epoch": 0, "loss": math.nan}
 
@@ -117,7 +119,8 @@ def train_runs(
     ):
         log.info("%s, %s: %d runs on %s", runs[0].dataset, runs[0].objective, len(runs), device or "no device, all finished")
         for run, identifier in zip(runs, identifiers, strict=True):
-            with store.owned(identifier, patience=PATIENCE) as folder:
+            patience = PATIENCE_FOR_RELEASED if run.settings["objective"]["name"] == RELEASED else PATIENCE
+            with store.owned(identifier, patience=patience) as folder:
                 if retrain_stale:
                     _move_stale_aside(store, identifier, kind)
                 if store.state(identifier) == "finished":
