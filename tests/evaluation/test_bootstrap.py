@@ -118,8 +118,8 @@ def test_blocks_and_names_of_clusters_change_nothing_and_seeds_do(block, seed):
     whole = cluster_bootstrap(median_of(values), clusters, seed=seed, draws=100)
     named = [f"patient {cluster}" for cluster in clusters]
     assert cluster_bootstrap(median_of(values), named, seed=seed, draws=100, block=block) == whole
-    parts = [cluster_bootstrap(mean_of(values), clusters, seed=seed + other, draws=100).low for other in (0, 1)]
-    assert parts[0] != parts[1]
+    # Two seeds may meet in one number by chance, five hardly.
+    assert len({cluster_bootstrap(mean_of(values), clusters, seed=seed + other, draws=100) for other in range(5)}) > 1
 
 
 def test_draws_without_a_positive_are_counted_not_hidden():
