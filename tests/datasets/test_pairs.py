@@ -286,3 +286,15 @@ def test_classes_in_another_order_are_refused():
     classes = pd.DataFrame({"class": [0, 1], "kind": ["negated", "positive"], "finding": ["edema", "edema"]})
     with pytest.raises(ValueError, match="not numbered with the 1 positive ones"):
         statements_shown(classes, np.ones((2, 1), bool))
+
+
+def test_a_lack_of_memory_is_not_told_as_damage(source, tmp_path, monkeypatch):
+    """Its remedy would have a whole file removed."""
+    write_pairs(source, tmp_path / "pairs.npz")
+
+    def exhausted(*_arguments, **_options):
+        raise MemoryError
+
+    monkeypatch.setattr(np, "load", exhausted)
+    with pytest.raises(MemoryError):
+        read_pairs(tmp_path / "pairs.npz")

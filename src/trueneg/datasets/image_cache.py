@@ -64,6 +64,8 @@ def decode_square(encoded: bytes | None, mode: str, resolution: int) -> np.ndarr
         raise UnreadableImageError(0, "has no bytes")
     try:
         image = Image.open(io.BytesIO(encoded), formats=("PNG", "JPEG"))
+    except MemoryError:  # says nothing of the file
+        raise
     except Exception as error:  # a damaged image can raise nearly anything
         raise UnreadableImageError(0, "is neither a PNG nor a JPEG image") from error
     if image.mode.startswith(("I", "F")):
@@ -78,6 +80,8 @@ def decode_square(encoded: bytes | None, mode: str, resolution: int) -> np.ndarr
             image.draft("L", None)  # the luma as the JPEG file has it, without the detour by colours: a third faster
         ImageOps.exif_transpose(image, in_place=True)  # not in place it copies every image
         image = image.convert(mode)
+    except MemoryError:  # says nothing of the file
+        raise
     except Exception as error:
         raise UnreadableImageError(0, f"is damaged ({error})") from error
     shorter = min(image.size)

@@ -101,6 +101,8 @@ def read_source(path: str | Path) -> ImageSource:
             content["is_test"],
             tuple(map(str, content["class_names"])),
         )
+    except MemoryError:  # says nothing of the file
+        raise
     except Exception as error:  # a damaged archive can raise nearly anything
         raise UserError(f"{path}: is not a readable image source ({error}). {again}") from error
     if source.checksum != str(content["checksum"]):

@@ -138,6 +138,8 @@ def read_pair_subsets(path: str | Path) -> dict[int, PairSubset]:
             )
             for entry in described
         }
+    except MemoryError:  # says nothing of the file
+        raise
     except Exception as error:  # a damaged file can raise nearly anything
         reason = " ".join(str(error).split())[:120]
         raise UserError(f"{path}: is not a readable table of subsets ({reason}). Remove it to have it made again.") from error

@@ -185,6 +185,8 @@ def read_pairs(path: str | Path) -> PairSource:
         names = tuple(map(str, content["label_names"]))
         chosen = {key: content[key] for key in arrays} | {"images": _mapped(path, "images")}
         source = PairSource(str(content["name"]), sentences=sentences, label_names=names, restricted=restricted, **chosen)
+    except MemoryError:  # says nothing of the file
+        raise
     except Exception as error:  # a damaged archive can raise nearly anything
         raise UserError(f"{path}: is not a readable source of images and sentences ({error}). {again}") from error
     if source.checksum != str(content["checksum"]):

@@ -198,6 +198,8 @@ def read_phantom(path: str | Path) -> dict[str, np.ndarray]:
         with np.load(path, allow_pickle=False) as archive:
             content = {key: archive[key] for key in ("images", "reports", "labels", "label_names")}
             expected = str(archive["checksum"])
+    except MemoryError:  # says nothing of the file
+        raise
     except Exception as error:  # a damaged archive can raise nearly anything
         raise UserError(f"{path}: does not hold the phantom's images ({error}). Remove it to have it made again.") from error
     found = _checksum(*content.values())

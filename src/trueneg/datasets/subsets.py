@@ -210,6 +210,8 @@ def read_subsets(path: str | Path) -> dict[int, Subset]:
         seeds, indices, labels = (table.column(name).to_numpy() for name in ("seed", "index", "label"))
         splits = table.column("split").cast(pa.string()).to_numpy(zero_copy_only=False)
         return {entry["seed"]: _subset(entry, seeds == entry["seed"], splits, indices, labels) for entry in described}
+    except MemoryError:  # says nothing of the file
+        raise
     except Exception as error:  # a damaged file can raise nearly anything
         reason = " ".join(str(error).split())[:120]
         raise UserError(f"{path}: is not a readable table of subsets ({reason}). Remove it to have it made again.") from error
