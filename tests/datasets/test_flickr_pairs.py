@@ -100,7 +100,7 @@ def prepare(folder, out, *, eta=None, **changes):
         splits=out / "splits.parquet",
         ratings=out / "ratings.parquet",
         cache=out / "cache",
-        processes=1,
+        threads=1,
     )
     return read_pairs(out / "pairs.npz")
 
@@ -133,7 +133,7 @@ def test_both_layouts_are_the_same_source(tmp_path):
 
 
 def test_captions_are_what_the_text_steps_read(data, tmp_path):
-    settings = {"path": data, "images": None}
+    settings = {"path": data}
     write_flickr_sentences(settings, sentences=tmp_path / "sentences.parquet", unique=tmp_path / "unique.parquet")
     table, restricted = privacy.read_table(tmp_path / "sentences.parquet")
     assert not restricted
@@ -205,7 +205,7 @@ def test_captions_of_other_files_are_refused(data, tmp_path):
             eta=None,
             pairs=tmp_path / "out" / "pairs.npz",
             cache=tmp_path / "cache",
-            processes=1,
+            threads=1,
         )
 
 

@@ -106,9 +106,9 @@ def test_a_photograph_stands_as_a_viewer_shows_it():
     np.testing.assert_array_equal(decode_square(lying, "RGB", 20), decode_square(encoded(upright), "RGB", 20))
 
 
-@pytest.mark.parametrize(("mode", "processes"), [("L", 1), ("RGB", 2)])
-def test_a_cache_holds_every_image_in_order(files, small_shards, tmp_path, mode, processes):
-    found = cache_images(files, tmp_path / "cache", mode=mode, resolution=16, processes=processes)
+@pytest.mark.parametrize(("mode", "threads"), [("L", 1), ("RGB", 2)])
+def test_a_cache_holds_every_image_in_order(files, small_shards, tmp_path, mode, threads):
+    found = cache_images(files, tmp_path / "cache", mode=mode, resolution=16, threads=threads)
     assert (found.dtype, found.shape) == (np.uint8, (10, len(mode), 16, 16))
     assert not found.flags.writeable
     assert_holds(found, files.paths, mode)
@@ -256,8 +256,8 @@ def test_rows_of_parquet_files_are_read_wherever_they_lie(tmp_path, monkeypatch,
     chosen = [0, 1, 4, 5, 11, 16, 17, 18, 25, 29]
     places = tuple((0, number) if number < 17 else (1, number - 17) for number in chosen)
     images = ParquetImages(files, "image", places)
-    for processes in (1, 2):
-        found = cache_images(images, tmp_path / f"cache{processes}", mode="L", resolution=16, processes=processes)
+    for threads in (1, 2):
+        found = cache_images(images, tmp_path / f"cache{threads}", mode="L", resolution=16, threads=threads)
         for pixels, number in zip(found, chosen, strict=True):
             np.testing.assert_array_equal(pixels, decode_square(contents[number], "L", 16))
 

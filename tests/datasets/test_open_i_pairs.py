@@ -117,7 +117,7 @@ def prepare(folder, *, archive=None, **changes):
         pairs=folder / "pairs.npz",
         classes=folder / "classes.parquet",
         cache=folder / "cache",
-        processes=1,
+        threads=1,
     )
     return read_pairs(folder / "pairs.npz"), privacy.read_table(folder / "classes.parquet")[0]
 
@@ -298,7 +298,7 @@ def test_the_real_collection(tmp_path):
         pairs=tmp_path / "pairs.npz",
         classes=tmp_path / "classes.parquet",
         cache=tmp_path / "cache",
-        processes=1,
+        threads=1,
     )
     source = read_pairs(tmp_path / "pairs.npz")
     assert 80 <= len(source.images) <= 100

@@ -17,7 +17,7 @@ from trueneg.errors import UserError
 from trueneg.text import privacy
 
 SETTINGS = {
-    "name": "mine",
+    "images": None,
     "image_column": "image",
     "text_column": "text",
     "patient_column": "patient",
@@ -64,7 +64,7 @@ def prepare(folder, **changes):
         eta=None,
         pairs=folder / "pairs.npz",
         cache=folder / "cache",
-        processes=1,
+        threads=1,
     )
     return read_pairs(folder / "pairs.npz")
 
@@ -75,7 +75,7 @@ def said(source):
 
 def test_a_table_becomes_a_source(data):
     source = prepare(data)
-    assert source.name == "mine"
+    assert source.name == "image_table"
     assert source.reports.tolist() == ["a/1.png", "a/2.jpg", "3.png"]
     assert source.patients.tolist() == ["7", "7", "8"]
     assert source.label_names == ("edema", "mass")
@@ -140,7 +140,7 @@ def test_restricted_data_is_its_owners_alone(data):
             eta=None,
             pairs=data / "pairs.npz",
             cache=data / "cache",
-            processes=1,
+            threads=1,
         )
 
 
@@ -148,7 +148,7 @@ def test_restricted_data_is_its_owners_alone(data):
     ("row", "column", "value", "message"),
     [
         (2, 0, "", r"table\.csv: line 5: image is empty, expected the name of an image file\. Fill it in, or remove the row"),
-        (2, 0, "4.png", r"line 5: image is 4\.png, but .*images/4\.png is not there\. Copy it there, or mend dataset\.path"),
+        (2, 0, "4.png", r"line 5: image is 4\.png, but .*images/4\.png is not there\. Copy it there, or mend reports\.path"),
         (2, 1, " ", r"line 5: text is empty, expected text\. Fill"),
         (2, 1, "12", r"line 5: text has no sentence with a word, expected one\. Mend the text"),
         (2, 2, "", r"line 5: patient is empty, expected the patient or group of the image"),

@@ -39,7 +39,7 @@ def fetch_archive(url: str, md5: str, folder: Path, unpacked: str) -> None:
             with tarfile.open(folder / name) as archive:
                 _unpack(archive, aside)
             os.replace(Path(aside) / unpacked, folder / unpacked)
-    except (OSError, tarfile.TarError, EOFError, zlib.error) as error:
+    except (OSError, tarfile.TarError, EOFError, zlib.error, KeyError, ValueError) as error:  # KeyError: a link to nothing
         raise UserError(f"{folder / name}: could not be unpacked ({error}). {remedy}.") from error
 
 

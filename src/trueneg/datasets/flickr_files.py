@@ -15,6 +15,7 @@ The text files may lie in a folder ``Flickr8k_text``.
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,7 +82,7 @@ def read_photographs(path: str | Path | None) -> Photographs:
     files = sorted(folder.glob("*.parquet"))
     if not files:
         raise UserError(f"{folder}: holds no Flickr8k (found {contents(folder)}); expected {EXPECTED}.")
-    return _from_parquet(files)
+    return photographs_in_parquet(files)
 
 
 def find_text(folder: Path, name: str) -> Path | None:
@@ -109,7 +110,7 @@ def read_ratings(path: str | Path | None) -> pd.DataFrame:
     if file is None:
         raise UserError(f"{folder}: has no {RATINGS} (found {contents(folder)}), the human ratings. {TEXTS_FROM}")
     rows, mistakes, seen = [], [], set()
-    for number, line in _lines(file):
+    for number, line in text_lines(file, TEXTS_FROM):
         match = re.fullmatch(r"([^\t]+)\t([^\t]+)#([0-4])\t([1-4])\t([1-4])\t([1-4])", line)
         if match is None:
             mistakes.append(
@@ -133,14 +134,16 @@ def _official(folder: Path) -> Photographs:
         raise UserError(
             f"{folder}: has no folder Flicker8k_Dataset (found {contents(folder)}); unpack Flickr8k_Dataset.zip there."
         )
-    captions = _token_file(find_text(folder, CAPTIONS))
+    file = find_text(folder, CAPTIONS)
+    captions = read_captions(file, text_lines(file, TEXTS_FROM), TEXTS_FROM)
+    captions.pop(WITHOUT_IMAGE, None)
     names = sorted(captions)
     splits, mistakes = {}, []
     for split, name in SPLIT_LISTS.items():
         file = find_text(folder, name)
         if file is None:
             raise UserError(f"{folder}: has no {name}, the images of the official {split} split. {TEXTS_FROM}")
-        for number, image in _lines(file):
+        for number, image in text_lines(file, TEXTS_FROM):
             if image not in captions:
                 mistakes.append(f"{file}: line {number:,} is {image}, which {CAPTIONS} has no captions of. {TEXTS_FROM}")
             if splits.setdefault(image, split) != split:
@@ -151,42 +154,68 @@ def _official(folder: Path) -> Photographs:
     return Photographs(np.array(names), images, [captions[name] for name in names], found)
 
 
-def _token_file(file: Path) -> dict[str, list[str]]:
-    """The captions of each image, in the order of their ids."""
+def read_captions(
+    file: Path,
+    lines: Sequence[tuple[int, str]],
+    remedy: str,
+    *,
+    pattern: str = r"([^\t#]+)#([0-4])\t(.*\S.*)",
+    expected: str = "an image's name, #, 0 to 4, a tab and a caption",
+) -> dict[str, list[str]]:
+    """The five captions of each image, in the order of their numbers.
+
+    Args:
+        file: that the lines are of.
+        lines: numbers and texts (:func:`text_lines`).
+        remedy: where a whole copy is had, a sentence.
+        pattern: of a line; its groups are the image's name, the caption's number and the caption.
+        expected: the pattern in words.
+
+    Raises:
+        UserError: naming lines of another form, captions that are there twice, and images with other than five.
+    """
     found: dict[str, dict[int, str]] = {}
     mistakes = []
-    for number, line in _lines(file):
-        match = re.fullmatch(r"([^\t#]+)#([0-4])\t(.*\S.*)", line)
+    for number, line in lines:
+        match = re.fullmatch(pattern, line)
         if match is None:
-            mistakes.append(f"{file}: line {number:,} is not an image's name, #, 0 to 4, a tab and a caption. {TEXTS_FROM}")
+            mistakes.append(f"{file}: line {number:,} is not {expected}. {remedy}")
             continue
         own = found.setdefault(match[1], {})
         if int(match[2]) in own:
-            mistakes.append(f"{file}: line {number:,} is the caption {match[1]}#{match[2]} again, expected once. {TEXTS_FROM}")
+            mistakes.append(f"{file}: line {number:,} is the caption {match[1]}#{match[2]} again, expected once. {remedy}")
         own[int(match[2])] = match[3]
-    found.pop(WITHOUT_IMAGE, None)
-    for name, own in found.items():
-        if len(own) != EACH:
-            mistakes.append(f"{file}: {name} has {len(own)} captions, expected {EACH}. {TEXTS_FROM}")
+    mistakes += [
+        f"{file}: {name} has {len(own)} captions, expected {EACH}. {remedy}" for name, own in found.items() if len(own) != EACH
+    ]
     refuse(mistakes)
-    return {name: [_tidy(own[number]) for number in range(EACH)] for name, own in found.items()}
+    return {name: [tidy(own[number]) for number in range(EACH)] for name, own in found.items()}
 
 
-def _lines(file: Path) -> list[tuple[int, str]]:
-    """The lines that are not empty, with their numbers from 1."""
+def text_lines(file: Path, remedy: str) -> list[tuple[int, str]]:
+    """The lines that are not empty, with their numbers from 1.
+
+    Raises:
+        UserError: if the file cannot be read as text, with the remedy.
+    """
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{file}: cannot be read as text ({error}). {TEXTS_FROM}") from error
+        raise UserError(f"{file}: cannot be read as text ({error}). {remedy}") from error
     return [(number, line.rstrip("\r")) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
 
 
-def _from_parquet(files: list[Path]) -> Photographs:
+def photographs_in_parquet(files: Sequence[Path]) -> Photographs:
+    """Photographs in parquet files with the columns that this module names.
+
+    Raises:
+        UserError: naming the file, and the row, that is damaged or of another layout.
+    """
     rows, mistakes = [], []
     for place, file in enumerate(files):
         for row, (name, captions, split) in enumerate(_parquet_rows(file)):
             where = f"{file}, row {row:,} (the first is 0)"
-            texts = [_tidy(text) for text in captions or () if text and text.strip()]
+            texts = [tidy(text) for text in captions or () if text and text.strip()]
             if not name:
                 mistakes.append(f"{where}: image.path is empty, expected the image's file name.")
             if len(texts) != EACH or len(captions) != EACH:
@@ -224,5 +253,6 @@ def _parquet_rows(file: Path) -> list[tuple]:
     return list(zip(paths, table.column("captions").to_pylist(), table.column("split").to_pylist(), strict=True))
 
 
-def _tidy(text: str) -> str:
+def tidy(text: str) -> str:
+    """A caption with single spaces."""
     return " ".join(text.split())

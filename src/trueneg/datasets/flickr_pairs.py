@@ -20,14 +20,17 @@ def write_flickr_sentences(settings: Mapping[str, Any], *, sentences: str | Path
     """The captions as sentences: a photograph is a report of five, and its own patient.
 
     Args:
-        settings: ``path`` (a folder in a layout of :mod:`trueneg.datasets.flickr_files`), ``images`` (how many, the first; None:
-            all).
+        settings: ``path`` (a folder in a layout of :mod:`trueneg.datasets.flickr_files`).
         sentences, unique: parquet files to write (:func:`trueneg.datasets.image_pairs.write_sentences`).
 
     Raises:
         UserError: if a file is missing or of another layout.
     """
-    photographs = read_photographs(settings["path"]).first(settings["images"])
+    write_caption_sentences(read_photographs(settings["path"]), sentences=sentences, unique=unique)
+
+
+def write_caption_sentences(photographs: Photographs, *, sentences: str | Path, unique: str | Path) -> None:
+    """The captions of photographs as sentences (:func:`trueneg.datasets.image_pairs.write_sentences`)."""
     write_sentences(_captions(photographs), sentences=sentences, unique=unique, restricted=False)
 
 
@@ -40,12 +43,12 @@ def prepare_flickr_pairs(
     splits: str | Path,
     ratings: str | Path,
     cache: str | Path,
-    processes: int,
+    threads: int,
 ) -> None:
     """Join the photographs, in colour, with their captions. No class of a caption is known, and there are no labels.
 
     Args:
-        settings: as for :func:`write_flickr_sentences`, and ``resolution``.
+        settings: as for :func:`write_flickr_sentences`, ``images`` (how many, the first; None: all), and ``resolution``.
         sentences: parquet file of :func:`write_flickr_sentences`.
         eta: parquet file of :func:`trueneg.text.eta.write_class_probabilities`; None: no class probability is known.
         pairs: .npz file to write, the sentences beside it (:func:`trueneg.datasets.pairs.write_pairs`).
@@ -53,7 +56,7 @@ def prepare_flickr_pairs(
         ratings: parquet file to write: the experts' ratings (:func:`trueneg.datasets.flickr_files.read_ratings`) of those pairs
             whose image and caption are both in the source.
         cache: folder of the decoded images.
-        processes: that decode.
+        threads: that decode.
 
     Raises:
         UserError: if something is missing or damaged, or the tables do not belong together.
@@ -61,18 +64,59 @@ def prepare_flickr_pairs(
     everything = read_photographs(settings["path"])
     chosen = everything.first(settings["images"])
     rated = _known_ratings(read_ratings(settings["path"]), everything.names, chosen.names)
+    restricted = write_photographs(
+        "flickr8k",
+        chosen,
+        resolution=settings["resolution"],
+        sentences=sentences,
+        eta=eta,
+        pairs=pairs,
+        splits=splits,
+        cache=cache,
+        threads=threads,
+    )
+    privacy.write_table(rated, ratings, restricted)
+    log.info("%s pairs of a photograph and a caption are rated", f"{len(rated):,}")
+
+
+def write_photographs(
+    name: str,
+    chosen: Photographs,
+    *,
+    resolution: int,
+    sentences: str | Path,
+    eta: str | Path | None,
+    pairs: str | Path,
+    splits: str | Path,
+    cache: str | Path,
+    threads: int,
+) -> bool:
+    """Join photographs, in colour, with their captions.
+
+    Args:
+        name: of the source.
+        chosen: photographs.
+        resolution: side of the squares that are made of them, in pixels.
+        sentences, eta, pairs, splits, cache, threads: as for :func:`prepare_flickr_pairs`.
+
+    Returns:
+        Whether the captions are restricted.
+
+    Raises:
+        UserError: if something is missing or damaged, or the tables do not belong together.
+    """
     table, restricted = joined_sentences(sentences, chosen.names, eta=eta)
     if len(table) != EACH * len(chosen.names):
         found = f"{len(table):,} captions of the {len(chosen.names):,} photographs, expected {EACH} of each"
         raise UserError(f"{sentences}: has {found}. Remove it to have it made again from the same files.")
     write_image_pairs(
-        "flickr8k",
+        name,
         chosen.images,
         mode="RGB",
-        resolution=settings["resolution"],
+        resolution=resolution,
         cache=cache,
         pairs=pairs,
-        processes=processes,
+        threads=threads,
         restricted=restricted,
         reports=chosen.names,
         patients=chosen.names,
@@ -82,8 +126,7 @@ def prepare_flickr_pairs(
         shown=np.zeros((len(chosen.names), 0), bool),
     )
     privacy.write_table(pd.DataFrame({"report": chosen.names, "split": chosen.splits}), splits, restricted)
-    privacy.write_table(rated, ratings, restricted)
-    log.info("%s pairs of a photograph and a caption are rated", f"{len(rated):,}")
+    return restricted
 
 
 def _captions(photographs: Photographs) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Images decoded and resized once, by several processes, into one file of uint8 pixels that is read in place.
+"""Images decoded and resized once, by several threads, into one file of uint8 pixels that is read in place.
 
 A cache is a folder with ``images.u8`` (the pixels of image after image) and, for each **shard** of it (some megabytes of whole
 images), ``shards/000123.json``: the checksum of its pixels and of what they were made from. A shard counts as made if both still
@@ -15,6 +15,7 @@ import math
 import shutil
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,14 +28,32 @@ from trueneg.datasets.image_files import EncodedImages
 from trueneg.datasets.mistakes import refuse
 from trueneg.errors import UserError
 from trueneg.files import written_whole
-from trueneg.processes import process_pool
 
 log = logging.getLogger(__name__)
 
-SHARD_BYTES = 16 * 1024**2  # what each process has in memory, and what a killed one loses
+SHARD_BYTES = 16 * 1024**2  # what each thread has in memory, and what a killed one loses
 LONGEST = 20  # times its width may an image be high: the resized one must fit in memory, and its centre says little of it
 # Changes with what is done to an image: what was done otherwise is then done again.
 TREATMENT = "exif, bilinear, centre 1"
+
+
+def central_square(size: tuple[int, int], resolution: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Where the square that is kept of an image lies (:func:`decode_square`).
+
+    Args:
+        size: (width, height) of the image, upright.
+        resolution: side of the square, in pixels.
+
+    Returns:
+        (width, height) of the resized image, and (left, top) of the square in it.
+
+    Example:
+        >>> central_square((300, 200), 100)
+        ((150, 100), (25, 0))
+    """
+    shorter = min(size)
+    width, height = (resolution if side == shorter else int(resolution * side / shorter) for side in size)
+    return (width, height), (round((width - resolution) / 2), round((height - resolution) / 2))
 
 
 def decode_square(encoded: bytes | None, mode: str, resolution: int) -> np.ndarray:
@@ -84,11 +103,9 @@ def decode_square(encoded: bytes | None, mode: str, resolution: int) -> np.ndarr
         raise
     except Exception as error:
         raise UnreadableImageError(0, f"is damaged ({error})") from error
-    shorter = min(image.size)
-    width, height = (resolution if side == shorter else int(resolution * side / shorter) for side in image.size)
-    if image.size != (width, height):
-        image = image.resize((width, height), Image.Resampling.BILINEAR)
-    left, top = round((width - resolution) / 2), round((height - resolution) / 2)
+    resized, (left, top) = central_square(image.size, resolution)
+    if image.size != resized:
+        image = image.resize(resized, Image.Resampling.BILINEAR)
     pixels = np.asarray(image.crop((left, top, left + resolution, top + resolution)))
     return pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
 
@@ -111,7 +128,7 @@ class _Made(NamedTuple):
     mistakes: list[str]
 
 
-def cache_images(images: EncodedImages, folder: str | Path, *, mode: str, resolution: int, processes: int = 1) -> np.memmap:
+def cache_images(images: EncodedImages, folder: str | Path, *, mode: str, resolution: int, threads: int = 1) -> np.memmap:
     """Decode and resize images, those that the folder does not hold yet (:func:`decode_square` says how).
 
     Args:
@@ -119,7 +136,7 @@ def cache_images(images: EncodedImages, folder: str | Path, *, mode: str, resolu
         folder: of the cache; what it holds of other images, or of another size, is replaced. One build at a time.
         mode: ``"L"`` (grey) or ``"RGB"``.
         resolution: side of the squares, in pixels.
-        processes: that decode; each has :data:`SHARD_BYTES` of images in memory.
+        threads: that decode; each has :data:`SHARD_BYTES` of images in memory.
 
     Returns:
         uint8, shape (n, channels, resolution, resolution), read-only and on the disk.
@@ -140,7 +157,7 @@ def cache_images(images: EncodedImages, folder: str | Path, *, mode: str, resolu
         outdated.unlink()
     mistakes, kept = [], 0
     with tqdm(total=len(images), desc="images", unit=" images", disable=not sys.stderr.isatty(), leave=False) as bar:
-        for made in _made(shards, processes):
+        for made in _made(shards, threads):
             bar.update(made.images)
             mistakes += made.mistakes
             kept += made.images * made.kept
@@ -159,11 +176,9 @@ def _shards(images: EncodedImages, folder: Path, mode: str, resolution: int) -> 
         yield _Shard(images.part(chosen), first, inputs.hexdigest(), description, folder / "images.u8", mode, resolution)
 
 
-def _made(shards: list[_Shard], processes: int) -> Iterator[_Made]:
-    if processes == 1 or len(shards) == 1:
-        yield from map(_make, shards)
-        return
-    with process_pool(min(processes, len(shards))) as pool:
+def _made(shards: list[_Shard], threads: int) -> Iterator[_Made]:
+    # Threads: nearly all of the time goes to decoding, resizing and checksums, which let other threads run meanwhile.
+    with ThreadPoolExecutor(min(threads, len(shards))) as pool:
         yield from pool.map(_make, shards)
 
 

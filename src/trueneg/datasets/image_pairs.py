@@ -3,6 +3,7 @@
 import csv
 import gzip
 import logging
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,12 +22,14 @@ from trueneg.text.sections import MARK
 log = logging.getLogger(__name__)
 
 
-def read_columns(path: str | Path, columns: Sequence[str]) -> pd.DataFrame:
+def read_columns(path: str | Path, columns: Sequence[str], origin: str | None = None) -> pd.DataFrame:
     """Columns of a CSV file (UTF-8, commas) or parquet file, as they are written there.
 
     Args:
         path: ends in ``.csv``, ``.csv.gz`` or ``.parquet``.
         columns: which.
+        origin: of a file that is part of a known data set, the sentence that says where a whole copy is had; it is the remedy
+            of every mistake. None: the file is the user's own.
 
     Returns:
         The columns, values as they are (of a CSV file, str). The index tells where a row is, in words: ``line 2`` of a CSV file
@@ -37,32 +40,34 @@ def read_columns(path: str | Path, columns: Sequence[str]) -> pd.DataFrame:
     """
     path = Path(path)
     if not path.is_file():
-        raise UserError(f"{path}: is not there, expected a table with the columns {', '.join(columns)}; check its name.")
+        remedy = origin or "Check its name."
+        raise UserError(f"{path}: is not there, expected a table with the columns {', '.join(columns)}. {remedy}")
     try:
         if path.suffix == ".parquet":
-            return _read_parquet(path, columns)
+            return _read_parquet(path, columns, origin)
         if path.name.endswith((".csv", ".csv.gz")):
-            return _read_csv(path, columns)
-    except (pa.ArrowException, OSError, EOFError, csv.Error, UnicodeDecodeError) as error:
+            return _read_csv(path, columns, origin)
+    except (pa.ArrowException, OSError, EOFError, zlib.error, csv.Error, UnicodeDecodeError) as error:
         reason = " ".join(str(error).split())[:120].rstrip(".")
-        raise UserError(f"{path}: cannot be read as a table ({reason}). Get a whole copy; a CSV file has to be UTF-8.") from error
+        remedy = origin or "Get a whole copy; a CSV file has to be UTF-8."
+        raise UserError(f"{path}: cannot be read as a table ({reason}). {remedy}") from error
     raise UserError(f"{path}: is no .csv, .csv.gz or .parquet file; save the table as one of these.")
 
 
-def _read_parquet(path: Path, columns: Sequence[str]) -> pd.DataFrame:
+def _read_parquet(path: Path, columns: Sequence[str], origin: str | None) -> pd.DataFrame:
     with pq.ParquetFile(path, page_checksum_verification=True) as parquet:
-        _require(columns, parquet.schema_arrow.names, path)
+        _require(columns, parquet.schema_arrow.names, path, origin)
         table = parquet.read(columns=list(columns))
     # By way of Python's values: pandas would make a column of integers with one missing one of floats.
     frame = pd.DataFrame({name: pd.Series(table.column(name).to_pylist(), dtype=object) for name in columns})
     return frame.set_axis([f"row {number:,} (the first is 0)" for number in range(len(frame))])
 
 
-def _read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
+def _read_csv(path: Path, columns: Sequence[str], origin: str | None) -> pd.DataFrame:
     opened = gzip.open if path.suffix == ".gz" else open
     with opened(path, "rt", encoding="utf-8-sig", newline="") as stream:
         reader = csv.DictReader(stream, strict=True)
-        _require(columns, reader.fieldnames or [], path)
+        _require(columns, reader.fieldnames or [], path, origin)
         rows, places = [], []
         for row in reader:
             # Under None, as csv has it: what is beyond the header's columns; a column that is not there has the value None.
@@ -70,25 +75,23 @@ def _read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
             # A row may go over several lines, in quotation marks.
             place = f"line {reader.line_num - sum(value.count(chr(10)) for value in given):,}"
             if len(given) != len(reader.fieldnames):
-                raise UserError(
-                    f"{path}: {place} has {len(given)} columns, expected the {len(reader.fieldnames)} of the header. Put text "
-                    "that holds a comma or a quotation mark in quotation marks."
-                )
+                remedy = origin or "Put text that holds a comma or a quotation mark in quotation marks."
+                found = f"has {len(given)} columns, expected the {len(reader.fieldnames)} of the header"
+                raise UserError(f"{path}: {place} {found}. {remedy}")
             rows.append([row[name] for name in columns])
             places.append(place)
     return pd.DataFrame(rows, columns=list(columns), index=places, dtype=object)
 
 
-def _require(columns: Sequence[str], present: Sequence[str], path: Path) -> None:
+def _require(columns: Sequence[str], present: Sequence[str], path: Path, origin: str | None) -> None:
     missing = [name for name in columns if name not in present]
     if missing:
-        raise UserError(
-            f"{path}: has no column {', '.join(missing)} (found {', '.join(present) or 'none'}). Rename a column, or name yours "
-            "in the config."
-        )
+        remedy = origin or "Rename a column, or name yours in the config."
+        raise UserError(f"{path}: has no column {', '.join(missing)} (found {', '.join(present) or 'none'}). {remedy}")
     twice = sorted({name for name in columns if list(present).count(name) > 1})
     if twice:
-        raise UserError(f"{path}: has the column {', '.join(twice)} more than once, expected once. Rename or remove one.")
+        remedy = origin or "Rename or remove one."
+        raise UserError(f"{path}: has the column {', '.join(twice)} more than once, expected once. {remedy}")
 
 
 def write_sentences(table: pd.DataFrame, *, sentences: str | Path, unique: str | Path, restricted: bool) -> None:
@@ -165,7 +168,7 @@ def write_image_pairs(
     restricted: bool,
     cache: str | Path,
     pairs: str | Path,
-    processes: int,
+    threads: int,
 ) -> None:
     """Decode images into a cache, and write them with their sentences.
 
@@ -177,13 +180,13 @@ def write_image_pairs(
         reports, patients, sentences, labels, label_names, shown, restricted: as of :class:`trueneg.datasets.pairs.PairSource`.
         cache: folder of decoded images; it may be removed afterwards.
         pairs: .npz file to write, the sentences beside it (:func:`trueneg.datasets.pairs.write_pairs`).
-        processes: that decode.
+        threads: that decode.
 
     Raises:
         UserError: if images are missing or damaged, or the disk is too small.
     """
     with privacy.owner_only(restricted):
-        pixels = cache_images(images, cache, mode=mode, resolution=resolution, processes=processes)
+        pixels = cache_images(images, cache, mode=mode, resolution=resolution, threads=threads)
     source = PairSource(name, pixels, reports, patients, sentences, labels, label_names, shown, restricted)
     write_pairs(source, pairs)
     log.info("%s: %s images with %s sentences", name, f"{len(images):,}", f"{len(sentences):,}")

@@ -177,7 +177,7 @@ def prepare_open_i_pairs(
     pairs: str | Path,
     classes: str | Path,
     cache: str | Path,
-    processes: int,
+    threads: int,
 ) -> None:
     """Join the frontal radiographs with their reports' sentences, as grey images; a report is a patient, as no other is known.
 
@@ -192,7 +192,7 @@ def prepare_open_i_pairs(
         pairs: .npz file to write, the sentences beside it (:func:`trueneg.datasets.pairs.write_pairs`).
         classes: parquet file to write: ``class`` (number), ``name``, and how many ``sentences`` are of it and ``images`` show it.
         cache: folder of the decoded images.
-        processes: that decode.
+        threads: that decode.
 
     Raises:
         UserError: if something is missing or damaged, or the tables do not belong together.
@@ -218,7 +218,7 @@ def prepare_open_i_pairs(
         resolution=settings["resolution"],
         cache=cache,
         pairs=pairs,
-        processes=processes,
+        threads=threads,
         restricted=restricted,
         reports=reports,
         patients=reports,

@@ -27,6 +27,7 @@ from trueneg.text.sentences import split_reports
 
 log = logging.getLogger(__name__)
 
+SOURCE = "image_table"
 LABELS = {"": np.nan, "0": 0.0, "1": 1.0, "0.0": 0.0, "1.0": 1.0, "False": 0.0, "True": 1.0}
 
 
@@ -48,25 +49,39 @@ class ImageTable:
     labels: np.ndarray
     texts: pd.DataFrame
 
+    def first(self, count: int | None) -> "ImageTable":
+        """The first of them; None: all.
+
+        Raises:
+            UserError: if there are not so many.
+        """
+        if count is None:
+            return self
+        if count > len(self.names):
+            raise UserError(f"dataset.images is {count:,}, but the table has {len(self.names):,} images; lower it.")
+        names = self.names[:count]
+        texts = self.texts[self.texts["image"].isin(set(names.tolist()))]
+        return ImageTable(names, self.paths[:count], self.patients[:count], self.labels[:count], texts)
+
 
 def read_image_table(settings: Mapping[str, Any]) -> ImageTable:
     """Read and check the table; the images' files must be there, but are not opened yet.
 
     Args:
         settings: ``path`` (folder of the images), ``table`` (the file), ``image_column`` (file names, within the folder),
-            ``text_column``, ``patient_column`` (None: every image is its own), ``label_columns`` (none: []), ``split_sentences``
-            (True: a text is a report, whose sentences are split; False: a text is one sentence, as a caption is).
+            ``text_column``, ``patient_column`` (None: every image is its own), ``split_sentences`` (True: a text is a report,
+            whose sentences are split; False: a text is one sentence, as a caption is), and perhaps ``label_columns``.
 
     Raises:
         UserError: with the file and line of what is wrong, ten of them at most: an empty image, text or patient, an image that is
             not there, a label that is none, a row that is there twice, an image of two patients or with two labels.
     """
-    folder = required_path(settings["path"], "table", "the images that the table names")
+    folder = required_path(settings["path"], SOURCE, "the images that the table names")
     image, text, patient = (settings[f"{name}_column"] for name in ("image", "text", "patient"))
-    labels = list(settings["label_columns"])
+    labels = list(settings.get("label_columns", ()))
     columns = [image, text, *([] if patient is None else [patient]), *labels]
     if len(set(columns)) < len(columns):
-        raise UserError(f"dataset: the columns of the table are {', '.join(columns)}, expected a different one for each purpose.")
+        raise UserError(f"reports: the columns of the table are {', '.join(columns)}, expected a different one for each purpose.")
     raw = read_columns(settings["table"], columns)
     if raw.empty:
         raise UserError(f"{settings['table']}: has no rows below its header, expected one for each image.")
@@ -123,7 +138,7 @@ def _without_words(table: pd.DataFrame, text: str) -> list[str]:
 
 def _missing(table: pd.DataFrame, image: str, folder: Path) -> list[str]:
     return [
-        f"{place}: {image} is {name}, but {folder / name} is not there. Copy it there, or mend dataset.path, the images' folder."
+        f"{place}: {image} is {name}, but {folder / name} is not there. Copy it there, or mend reports.path, the images' folder."
         for place, name in table[image].items()
         if name and not (folder / name).is_file()
     ]
@@ -202,42 +217,42 @@ def prepare_table_pairs(
     eta: str | Path | None,
     pairs: str | Path,
     cache: str | Path,
-    processes: int,
+    threads: int,
 ) -> None:
     """Join the images with their sentences. No class of a sentence is known.
 
     Args:
-        settings: as for :func:`read_image_table`, and ``name`` (of the source), ``colour`` (False: grey images), ``resolution``
-            and ``restricted``.
+        settings: as for :func:`read_image_table`, and ``images`` (how many, the first; None: all), ``colour`` (False: grey
+            images), ``resolution`` and ``restricted``.
         sentences: parquet file of :func:`write_table_sentences`.
         eta: parquet file of :func:`trueneg.text.eta.write_class_probabilities`; None: no class probability is known.
         pairs: .npz file to write, the sentences beside it (:func:`trueneg.datasets.pairs.write_pairs`).
         cache: folder of the decoded images.
-        processes: that decode.
+        threads: that decode.
 
     Raises:
         UserError: if something is wrong with the table or an image, or the sentences are of another table.
     """
-    table = read_image_table(settings)
+    table = read_image_table(settings).first(settings["images"])
     found, restricted = joined_sentences(sentences, table.names, eta=eta)
     if restricted != settings["restricted"]:
         raise UserError(
-            f"{sentences}: was made with dataset.restricted {str(restricted).lower()}. Remove it to have it made again."
+            f"{sentences}: was made with reports.restricted {str(restricted).lower()}. Remove it to have it made again."
         )
-    has = with_sentences(table.names, found, settings["name"])
+    has = with_sentences(table.names, found, SOURCE)
     write_image_pairs(
-        settings["name"],
+        SOURCE,
         ImageFiles(tuple(path for path, use in zip(table.paths, has, strict=True) if use)),
         mode="RGB" if settings["colour"] else "L",
         resolution=settings["resolution"],
         cache=cache,
         pairs=pairs,
-        processes=processes,
+        threads=threads,
         restricted=restricted,
         reports=table.names[has],
         patients=table.patients[has],
         sentences=found,
         labels=table.labels[has],
-        label_names=tuple(settings["label_columns"]),
+        label_names=tuple(settings.get("label_columns", ())),
         shown=np.zeros((int(has.sum()), 0), bool),
     )

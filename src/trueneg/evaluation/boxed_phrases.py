@@ -1,10 +1,11 @@
-"""Sentences of reports with the boxes that readers drew for them, and how well the model grounds them."""
+"""Sentences with the boxes that readers drew for them, and how well the model grounds them."""
 
 import numpy as np
 import pandas as pd
 from torch import Tensor
 
 from trueneg.datasets.pairs import PairSource
+from trueneg.errors import UserError
 from trueneg.evaluation.grounding import (
     ResizeAndCrop,
     box_masks,
@@ -21,36 +22,67 @@ SMALLEST_BOX = 0.25  # share of a box's area that the crop must hold
 
 
 def boxed_phrases(source: PairSource, indices: np.ndarray, boxes: pd.DataFrame, window: ResizeAndCrop) -> pd.DataFrame:
-    """The sentences of some images that have boxes, with those boxes in the crop's pixels.
+    """What is said of some images and boxed in them, with the boxes in the crop's pixels.
 
-    A phrase is a sentence of an image's report. It has the boxes of its report that are of its own class. Two images of
-    one report are two phrases. A box of which the crop holds less than a quarter is left out.
+    ===================  ==========================================================================================
+    a box has            a phrase is
+    ===================  ==========================================================================================
+    no ``sentence``      a sentence of the image's report, with the boxes of its report that are of its own class
+                         (:func:`trueneg.datasets.phantom.write_phantom`); two images of one report are two phrases
+    a ``sentence``       this one, of this ``image`` and finding, whatever the report says: readers wrote or chose it
+                         for the box (:func:`trueneg.datasets.ms_cxr.image_boxes`)
+    ===================  ==========================================================================================
+
+    A box of which the crop holds less than a quarter is left out.
 
     Args:
         source: images and sentences.
         indices: (n,) positions of the images in the source.
-        boxes: ``report``, ``class``, ``finding``, and corners ``x0``, ``y0``, ``x1``, ``y1`` in pixels of the source's images.
+        boxes: ``report``, ``class`` (−1: unknown), ``finding``, and corners ``x0``, ``y0``, ``x1``, ``y1`` in pixels of the
+            source's images; perhaps ``sentence`` and ``image``, a position in the source.
         window: what the encoder sees of an image.
 
     Returns:
-        A row a box, sorted: ``phrase`` (0 … P − 1), ``image`` (a place in ``indices``), ``index`` and ``sentence`` (of the
-        report), ``class``, ``finding``, and the corners in pixels of the crop, clipped to it.
+        A row a box, sorted: ``phrase`` (0 … P − 1), ``image`` (a place in ``indices``), ``index`` (of the sentence in its report,
+        or a running number), ``sentence``, ``class``, ``finding``, ``region`` (equal for phrases that have the same boxes
+        because they say the same of an image), and the corners in pixels of the crop, clipped to it.
 
     Raises:
         ValueError: if a box is not (x0 < x1, y0 < y1).
+        UserError: if boxes name images of another source.
     """
-    place_of = pd.Series(np.arange(len(indices)), index=source.reports[indices]).rename("image")
-    found = boxes.merge(source.sentences[["report", "index", "sentence", "class"]], on=["report", "class"])
-    found = found.merge(place_of, left_on="report", right_index=True).sort_values(["image", "index"], kind="stable")
+    own = "sentence" in boxes
+    found = _own_phrases(source, indices, boxes) if own else _said_in_reports(source, indices, boxes)
+    found = found.sort_values(["image", "index"], kind="stable")
     whole = found[CORNERS].to_numpy(np.float64)
     inside = window.boxes(whole) if len(found) else whole
     vertical, horizontal = window.scale
     kept = _areas(inside) >= SMALLEST_BOX * vertical * horizontal * _areas(whole)
     found = found.assign(**dict(zip(CORNERS, inside.T, strict=True)))[kept]
     numbers = found.groupby(["image", "index"]).ngroup()
-    return found.assign(phrase=numbers)[["phrase", "image", "index", "sentence", "class", "finding", *CORNERS]].reset_index(
-        drop=True
-    )
+    regions = numbers if own else found.groupby(["image", "class"]).ngroup()
+    columns = ["phrase", "image", "index", "sentence", "class", "finding", "region", *CORNERS]
+    return found.assign(phrase=numbers, region=regions)[columns].reset_index(drop=True)
+
+
+def _said_in_reports(source: PairSource, indices: np.ndarray, boxes: pd.DataFrame) -> pd.DataFrame:
+    place_of = pd.Series(np.arange(len(indices)), index=source.reports[indices]).rename("image")
+    found = boxes.merge(source.sentences[["report", "index", "sentence", "class"]], on=["report", "class"])
+    return found.merge(place_of, left_on="report", right_index=True)
+
+
+def _own_phrases(source: PairSource, indices: np.ndarray, boxes: pd.DataFrame) -> pd.DataFrame:
+    images = boxes["image"].to_numpy(np.int64)
+    inside = (images >= 0) & (images < len(source.reports))
+    if not inside.all() or (source.reports[images] != boxes["report"].to_numpy(str)).any():
+        raise UserError(
+            f"the boxes name images that {source.name} has not, or has of other reports; remove the boxes and the source to have "
+            "both made again."
+        )
+    place_of = pd.Series(np.arange(len(indices)), index=indices)
+    found = boxes[boxes["image"].isin(indices)]
+    numbers = found.groupby(["image", "sentence", "finding"], sort=False).ngroup()
+    return found.assign(image=place_of.reindex(found["image"]).to_numpy(), index=numbers)
 
 
 def phrase_grounding(

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from trueneg.datasets.chexpert_8x200 import Benchmark
 from trueneg.datasets.pairs import PairSource
 from trueneg.models.region_similarity import ImageEmbeddings
 from trueneg.training.image_loading import read_ahead
@@ -38,7 +39,7 @@ class EmbeddedImages(NamedTuple):
 
 @torch.no_grad()
 def embed_images(
-    networks: Networks, source: PairSource, indices: np.ndarray, device: torch.device, *, regions: bool
+    networks: Networks, source: PairSource | Benchmark, indices: np.ndarray, device: torch.device, *, regions: bool
 ) -> EmbeddedImages:
     """The central crops of some images, through encoder and projection once.
 

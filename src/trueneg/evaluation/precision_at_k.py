@@ -143,7 +143,25 @@ def retrieval_precisions(
             as_array(text_scores)[known][:, gallery.images], text_labels[known], gallery, ks, names
         ),
     }
-    if found["image to image"] and found["image to image"].keys() == found["text to image"].keys():
-        means = [by_label["mean"] for metrics in found.values() for by_label in metrics.values()]
-        found[""] = {"Prec": {"mean": float(np.mean(means))}}
-    return found
+    return with_average(found)
+
+
+def with_average(found: dict[str, dict[str, dict[str, float]]]) -> dict[str, dict[str, dict[str, float]]]:
+    """Precisions of several kinds of query, and ReCo's average (Table 1): over list lengths and kinds, if these fit.
+
+    Args:
+        found: kind of query → ``"Prec@5"``, … → label → precision, with the label ``"mean"``.
+
+    Returns:
+        The same with ``""`` → ``"Prec"`` → ``"mean"``, if every kind could be measured at the same list lengths.
+
+    Example:
+        >>> found = {"image to image": {"Prec@5": {"mean": 0.5}}, "text to image": {"Prec@5": {"mean": 1.0}}}
+        >>> with_average(found)[""]
+        {'Prec': {'mean': 0.75}}
+    """
+    lengths = [metrics.keys() for metrics in found.values()]
+    if not lengths[0] or any(other != lengths[0] for other in lengths):
+        return found
+    means = [by_label["mean"] for metrics in found.values() for by_label in metrics.values()]
+    return {**found, "": {"Prec": {"mean": float(np.mean(means))}}}

@@ -22,7 +22,7 @@ def phrase_region_scores(texts: Tensor, regions: Tensor, phrases: pd.DataFrame, 
 
     Sample-Specific Debiasing (2023), section 3.2, takes box features from region features by RoIAlign; the mean over a
     phrase's boxes, and over the cells of RoIAlign (:func:`trueneg.models.region_similarity.box_features`), is our choice.
-    Equal sentences, and regions of the same image and class, are embedded and compared once, so that rounding breaks no tie.
+    Equal sentences, and phrases of the same ``region``, are embedded and compared once, so that rounding breaks no tie.
 
     Args:
         texts: (U, D), an embedding for each different sentence, in the order in which they first occur in ``phrases``.
@@ -39,7 +39,7 @@ def phrase_region_scores(texts: Tensor, regions: Tensor, phrases: pd.DataFrame, 
     Example:
         >>> regions = torch.tensor([[[[1.0, 0.0]], [[0.0, 1.0]]]])  # two cells: the first axis, the second axis
         >>> phrases = pd.DataFrame({"phrase": [0, 1], "image": 0, "index": [0, 1], "sentence": ["Left.", "Right."]})
-        >>> phrases = phrases.assign(**{"class": [0, 1], "x0": [0, 4], "y0": 0, "x1": [4, 8], "y1": 4})
+        >>> phrases = phrases.assign(region=[0, 1], x0=[0, 4], y0=0, x1=[4, 8], y1=4)
         >>> scores = phrase_region_scores(torch.tensor([[2.0, 0.0], [0.0, 3.0]]), regions, phrases, crop=(4, 8))
         >>> scores.argmax(1).tolist()
         [0, 1]
@@ -48,7 +48,7 @@ def phrase_region_scores(texts: Tensor, regions: Tensor, phrases: pd.DataFrame, 
     text_of, different = pd.factorize(said["sentence"])
     if len(texts) != len(different):
         raise ValueError(f"{len(texts)} texts for {len(different)} different sentences, expected one each")
-    boxes = phrases.drop_duplicates(["image", "class", *CORNERS]).sort_values("image", kind="stable")
+    boxes = phrases.drop_duplicates(["region", *CORNERS]).sort_values("image", kind="stable")
     images, counts = np.unique(boxes["image"], return_counts=True)
     corners = np.split(boxes[CORNERS].to_numpy(np.float64, copy=True), np.cumsum(counts)[:-1])
     features = []
@@ -56,15 +56,13 @@ def phrase_region_scores(texts: Tensor, regions: Tensor, phrases: pd.DataFrame, 
         some = slice(start, start + IMAGES_AT_ONCE)
         own = regions[torch.as_tensor(images[some], device=regions.device)]
         features.append(box_features(own, corners[some], crop).cpu())
-    region_of_box = boxes.groupby(["image", "class"], sort=False).ngroup()
-    numbers = torch.tensor(region_of_box.to_numpy())
-    sums = torch.zeros(len(numbers.unique()), regions.shape[1], dtype=features[0].dtype)
+    region_of_box, different = pd.factorize(boxes["region"])
+    numbers = torch.from_numpy(region_of_box)
+    sums = torch.zeros(len(different), regions.shape[1], dtype=features[0].dtype)
     sums.index_add_(0, numbers, torch.cat(features))  # of the same direction as the mean
     units = functional.normalize(texts.cpu().to(sums), dim=1), functional.normalize(sums, dim=1)
     scores = (units[0] @ units[1].T).numpy()
-    region_names = boxes.assign(region=region_of_box).drop_duplicates("region").set_index(["image", "class"])["region"]
-    region_of = region_names.loc[pd.MultiIndex.from_frame(said[["image", "class"]])].to_numpy()
-    return scores[np.ix_(text_of, region_of)]
+    return scores[np.ix_(text_of, pd.Index(different).get_indexer(said["region"]))]
 
 
 def region_retrieval(scores, phrases: pd.DataFrame, ks: Sequence[int] = (10, 50, 100)) -> dict[str, dict[str, float]]:
@@ -78,16 +76,17 @@ def region_retrieval(scores, phrases: pd.DataFrame, ks: Sequence[int] = (10, 50,
     relevant=pair, ties=for   likewise, but ties count in its favour
     relevant=sentence         the region of every phrase with the same sentence
     relevant=truth            every region that shows what the phrase says: of the same latent class
+    relevant=finding          every region that was boxed for the same finding
     ========================  =====================================================================================
 
     Args:
         scores: (P, P), phrases × regions (:func:`phrase_region_scores`); array or tensor.
-        phrases: with ``phrase``, ``sentence`` and ``class``.
+        phrases: with ``phrase``, ``sentence``, ``class`` and, where a class is unknown, ``finding``.
         ks: list lengths.
 
     Returns:
         Setting → metric → value, the metrics of :func:`trueneg.evaluation.retrieval.retrieval_both_ways`; ``relevant=truth``
-        only where every phrase's class is known.
+        only where every phrase's class is known, and ``relevant=finding`` only where not.
 
     Raises:
         ValueError: if there is not a row and a column for each phrase, and as :func:`retrieval_both_ways`.
@@ -109,4 +108,7 @@ def region_retrieval(scores, phrases: pd.DataFrame, ks: Sequence[int] = (10, 50,
     }
     if (classes >= 0).all():
         found["relevant=truth"] = retrieval_both_ways(scores, ks, classes[:, None] == classes)
+    else:
+        findings = pd.factorize(said["finding"])[0]
+        found["relevant=finding"] = retrieval_both_ways(scores, ks, findings[:, None] == findings)
     return found

@@ -148,6 +148,39 @@ def retrieval_both_ways(scores, ks: Sequence[int] = (10, 50, 100), relevant=None
     return metrics
 
 
+def chance_recall_both_ways(relevant, ks: Sequence[int]) -> dict[str, float]:
+    r"""What :func:`retrieval_both_ways` gives of each recall, on average, where all orders of the candidates are as likely.
+
+    .. math:: 1 - \prod_{i=0}^{k-1} \frac{C - m - i}{C - i}
+
+    for a query with m of C candidates relevant, averaged over queries.
+
+    Args:
+        relevant: (texts, images) bool, at least one true a row and a column.
+        ks: list lengths.
+
+    Returns:
+        ``"text to image R@10"``, …, and the same from image to text.
+
+    Raises:
+        ValueError: if a k is not positive, or a query has no relevant candidate.
+
+    Example:
+        >>> chance_recall_both_ways(np.array([[True, False], [True, False], [False, True]]), ks=(1,))
+        {'text to image R@1': 0.5, 'image to text R@1': 0.5}
+    """
+    _refuse_lengths(ks)
+    relevant, found = as_array(relevant), {}
+    for direction, sought in (("text to image", relevant), ("image to text", relevant.T)):
+        candidates, own = sought.shape[1], sought.sum(1)
+        if not own.all():
+            raise ValueError(f"query {int(own.argmin())} has no relevant candidate; leave such queries out")
+        for k in ks:
+            missed = np.prod([np.maximum(candidates - own - i, 0) / (candidates - i) for i in range(min(k, candidates))], axis=0)
+            found[f"{direction} R@{k}"] = float(1 - missed.mean())
+    return found
+
+
 def precisions_at_k(
     scores, query_labels, candidate_labels, ks: Sequence[int], *, ties: Ties = "against", block: int = 2**22
 ) -> np.ndarray:

@@ -1,0 +1,96 @@
+"""Prec@k on CheXpert 8×200, against networks asked one image and one sentence at a time."""
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch.nn import functional
+
+from tests.datasets.official_layouts import EIGHT
+from tests.textures import LSE_NL, settings_of, texture_source
+from trueneg.datasets.chexpert_8x200 import LABELS, Benchmark
+from trueneg.datasets.pair_splits import split_pairs
+from trueneg.errors import UserError
+from trueneg.evaluation.chexpert_8x200 import chexpert_8x200_rows
+from trueneg.training.image_text import ImageText
+from trueneg.training.image_text_networks import read_networks
+
+CPU = torch.device("cpu")
+KS = (1, 3)
+
+
+@pytest.fixture(scope="module", params=[{}, LSE_NL], ids=["global", "lse+nl"])
+def networks(request, tmp_path_factory):
+    run = settings_of(similarity=request.param, training={"epochs": 1})
+    source = texture_source(patients=40)
+    training = ImageText(run, 0, source, split_pairs(source, 0), CPU)
+    training.train_epoch()
+    path = tmp_path_factory.mktemp("run") / "model.safetensors"
+    save_file(training.weights(), path)
+    return read_networks(path, run)
+
+
+@pytest.fixture(scope="module")
+def benchmark():
+    """Like 8×200, with four candidates, one image query and two sentences a label."""
+    images = texture_source(patients=40).images[:40]
+    texts = pd.DataFrame({"sentence": [f"Seen left stripes {name}." for name in LABELS for _ in "ab"]})
+    texts = texts.assign(sentence=texts["sentence"] + ["", " No blobs."] * 8, label=np.repeat(LABELS, 2))
+    labels = np.append(np.random.default_rng(0).permutation(np.repeat(range(8), 4)), range(8))
+    return Benchmark(images, np.arange(40) >= 32, labels, LABELS, np.array([f"p{place % 7}" for place in range(40)]), texts)
+
+
+@torch.no_grad()
+def one_by_one(networks, benchmark):
+    """Scores of image queries and of sentences with the candidates."""
+    embedded = [
+        networks.model.embed_images(networks.augmentation.normalise(torch.from_numpy(image[None])), regions=True)
+        for image in benchmark.images
+    ]
+    pooled = [functional.normalize(one.pooled, dim=1)[0].double() for one in embedded]
+    image_scores = [[float(pooled[query] @ pooled[place]) for place in range(32)] for query in range(32, 40)]
+    text_scores = []
+    for sentence in benchmark.texts["sentence"]:
+        tokens = networks.tokenizer([sentence], return_tensors="pt")
+        text = networks.model.embed_texts(tokens["input_ids"], tokens["attention_mask"])
+        text_scores.append([networks.model.similarity(text, embedded[place]).item() for place in range(32)])
+    return {"image to image": np.array(image_scores), "text to image": np.array(text_scores)}
+
+
+def test_precisions_are_the_shares_of_the_querys_label_among_the_first(networks, benchmark):
+    rows = chexpert_8x200_rows(networks, benchmark, device=CPU, ks=KS)
+    assert {(row["split"], row["task"]) for row in rows} == {("test", "chexpert 8x200")}
+    found = {(row["setting"], row["metric"]): row["value"] for row in rows}
+    assert len(found) == len(rows)
+    wanted = {"image to image": benchmark.labels[32:], "text to image": np.repeat(range(8), 2)}
+    means = []
+    for setting, scores in one_by_one(networks, benchmark).items():
+        for k in KS:
+            hits = benchmark.labels[:32][scores.argsort(1)[:, ::-1][:, :k]] == wanted[setting][:, None]
+            means.append(hits.mean())
+            assert found[setting, f"Prec@{k}"] == pytest.approx(means[-1])
+            for number, name in enumerate(LABELS):
+                assert found[setting, f"Prec@{k} {name}"] == pytest.approx(hits[wanted[setting] == number].mean())
+    assert found["", "Prec"] == pytest.approx(np.mean(means))
+
+
+def test_the_papers_list_lengths_are_the_default(networks, benchmark):
+    more = dataclasses.replace(
+        benchmark,
+        images=np.concatenate([benchmark.images[:32]] * 2 + [benchmark.images[32:]]),
+        is_query=np.arange(72) >= 64,
+        labels=np.concatenate([benchmark.labels[:32]] * 2 + [benchmark.labels[32:]]),
+        patients=np.array(["p"] * 72),
+    )
+    rows = chexpert_8x200_rows(networks, more, device=CPU)
+    metrics = {row["metric"] for row in rows if row["setting"] == "text to image"}
+    assert metrics == {f"Prec@{k}{name}" for k in (5, 10, 50) for name in ("", *(f" {label}" for label in EIGHT))}
+
+
+def test_networks_for_colours_are_refused(networks, benchmark):
+    colours = dataclasses.replace(benchmark, images=np.repeat(benchmark.images, 3, axis=1))
+    with pytest.raises(UserError, match="the networks take images of 1 channels, but CheXpert 8×200 has 3"):
+        chexpert_8x200_rows(networks, colours, device=CPU)

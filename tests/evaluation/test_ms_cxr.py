@@ -1,0 +1,82 @@
+"""MS-CXR's phrases under networks that were trained on MIMIC-CXR's images: every phrase is measured, by its own sentence."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch.nn import functional
+
+from tests.datasets.official_layouts import ms_cxr, write_mimic_cxr, write_mimic_reports, write_ms_cxr
+from tests.textures import settings_of
+from trueneg.datasets.mimic_cxr_pairs import prepare_mimic_cxr_pairs
+from trueneg.datasets.official_splits import official_subset
+from trueneg.datasets.pairs import read_pairs
+from trueneg.evaluation.image_text import image_text_rows
+from trueneg.text import privacy
+from trueneg.text.reports import prepare_reports
+from trueneg.text.sentences import split_reports
+from trueneg.training.image_text import ImageText
+from trueneg.training.image_text_networks import read_networks
+
+CPU, SIDE = torch.device("cpu"), 32
+EVALUATION = {
+    "zero_shot": {"prompts": None},
+    "retrieval": {"ks": [1]},
+    "grounding": {"smoothing": 0.0},
+    "linear_probe": {"fractions": [1.0], "epochs": 1},
+    "region_retrieval": {"ks": [1]},
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Radiographs, source, splits and boxes as the pipeline makes them."""
+    folder = tmp_path_factory.mktemp("mimic")
+    radiographs = write_mimic_cxr(folder / "jpg", 30)
+    write_mimic_reports(folder / "reports", radiographs)
+    write_ms_cxr(folder / "ms-cxr", ms_cxr(radiographs))
+    prepare_reports({"source": "mimic_cxr", "path": folder / "reports"}, folder / "reports.parquet")
+    paths = {name: folder / f"{name}.parquet" for name in ("sentences", "unique", "splits", "boxes")}
+    split_reports(folder / "reports.parquet", sentences=paths["sentences"], unique=paths["unique"], cache=folder / "split")
+    prepare_mimic_cxr_pairs(
+        {"path": folder / "jpg", "images": None, "resolution": SIDE, "ms_cxr": folder / "ms-cxr", "labels": "chexpert"},
+        **{name: paths[name] for name in ("sentences", "splits", "boxes")},
+        eta=None,
+        pairs=folder / "pairs.npz",
+        cache=folder / "cache",
+        threads=1,
+    )
+    return radiographs, read_pairs(folder / "pairs.npz"), privacy.read_table(paths["splits"])[0], pd.read_parquet(paths["boxes"])
+
+
+def test_phrases_are_grounded_by_their_own_sentence_in_their_own_image(made, tmp_path):
+    radiographs, source, splits, boxes = made
+    subset, run = official_subset(source, splits, seed=0), settings_of(augmentation={"crop": 1.0}, training={"epochs": 1})
+    training = ImageText(run, 0, source, subset, CPU)
+    training.train_epoch()
+    save_file(training.weights(), tmp_path / "model.safetensors")
+    networks = read_networks(tmp_path / "model.safetensors", run)
+    rows = pd.DataFrame(image_text_rows(networks, source, subset, EVALUATION, device=CPU, boxes=boxes))
+    found = rows.set_index(["split", "task", "setting", "metric"])["value"]
+    assert "validation" not in rows.loc[rows["task"] == "grounding", "split"].tolist()
+    phrases = {(box.image.dicom, box.phrase): box.category for box in ms_cxr(radiographs)}
+    assert found["test", "grounding", "", "phrases"] == len(phrases) == boxes.groupby(["image", "sentence"]).ngroups
+    ratios = []
+    for (image, sentence), own in boxes.groupby(["image", "sentence"], sort=False):
+        inside = np.zeros((SIDE, SIDE), dtype=bool)
+        for x0, y0, x1, y1 in own[["x0", "y0", "x1", "y1"]].to_numpy():
+            centres = np.arange(SIDE) + 0.5
+            inside |= ((centres >= y0) & (centres < y1))[:, None] & ((centres >= x0) & (centres < x1))
+        tokens = networks.tokenizer([sentence], return_tensors="pt")
+        with torch.no_grad():
+            pixels = networks.augmentation.normalise(torch.from_numpy(source.images[[image]]))
+            regions = networks.model.embed_images(pixels, regions=True).regions
+            text = networks.model.embed_texts(tokens["input_ids"], tokens["attention_mask"])
+            grid = functional.cosine_similarity(regions, text[:, :, None, None], dim=1)
+        heatmap = functional.interpolate(grid[None], size=(SIDE, SIDE), mode="bilinear")[0, 0].numpy().astype(float)
+        a, b = heatmap[inside], heatmap[~inside]
+        ratios.append((a.mean() - b.mean()) / np.sqrt(a.var() + b.var()))
+    assert found["test", "grounding", "", "CNR signed"] == pytest.approx(np.mean(ratios), abs=2e-3)
+    settings = set(rows.loc[rows["task"] == "region retrieval", "setting"])
+    assert settings == {f"relevant={what}" for what in ("pair", "pair, ties=for", "sentence", "finding")}
