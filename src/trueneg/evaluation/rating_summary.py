@@ -1,0 +1,127 @@
+"""How a study ranks false negatives, over objectives and seeds: intervals over anchors, and rows to pair over seeds."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from trueneg.evaluation.human_ratings import AnchorAreas, calibration_error, mean_area
+from trueneg.files import written_whole
+from trueneg.study.records import read_rows
+
+PLACE = ["study", "dataset", "objective"]
+MEASURED = [*PLACE, "score", "anchors", "threshold"]
+TASK, METRIC = "human ratings", "AUC"
+
+
+def gather_ratings(
+    *,
+    areas: Sequence[str | Path],
+    references: Sequence[str | Path],
+    bins: Sequence[str | Path],
+    captions: Sequence[str | Path],
+    correlated: Sequence[str | Path],
+    summary: str | Path,
+    rows: str | Path,
+    calibration: str | Path,
+    eta: str | Path,
+    correlations: str | Path,
+) -> None:
+    """Write what the figures and the table of the human ratings show.
+
+    Args:
+        areas, bins: parquet files of :func:`trueneg.evaluation.rating_runs.rate_runs`, one a block of seeds of an objective.
+        references, captions, correlated: of :func:`trueneg.evaluation.rating_runs.rate_references`, one a block.
+        summary: parquet file to write (:func:`summarised`).
+        rows: parquet file to write: tidy rows, a seed's mean area within anchors each, by which objectives are paired.
+        calibration: parquet file to write (:func:`calibrated`).
+        eta: parquet file to write: the captions of each data set's first seed, with their rates and η.
+        correlations: parquet file to write: of that seed.
+    """
+    ranked = _read([*areas, *references])
+    tables = {
+        summary: summarised(ranked),
+        rows: seed_rows(ranked[ranked["objective"] != ""]),
+        calibration: calibrated(_read(bins)),
+        eta: _of_first_seed(_read(captions)),
+        correlations: _of_first_seed(_read(correlated)),
+    }
+    for path, table in tables.items():
+        with written_whole(path) as temporary:
+            table.to_parquet(temporary, index=False)
+
+
+def summarised(ranked: pd.DataFrame) -> pd.DataFrame:
+    """The mean area within anchors of every objective's networks and every reference, with its interval over anchors.
+
+    An anchor's area is the mean over seeds: the interval says how the mean would vary with other anchors, not with other seeds.
+
+    Args:
+        ranked: a row an anchor of a seed: study, dataset, objective, seed and the columns of
+            :func:`trueneg.evaluation.rated_pairs.area_rows`.
+
+    Returns:
+        A row a (study, dataset, objective, score, anchors, threshold): ``seeds``, ``count`` (anchors), ``AUC``, ``low``,
+        ``high``, and ``weighted AUC``, ``weighted low``, ``weighted high``, in which all comparisons count the same.
+    """
+    found = []
+    for place, own in ranked.groupby(MEASURED, sort=False):
+        each = own.groupby("anchor")[["area", "comparisons"]].mean()
+        areas = AnchorAreas(each.index.to_numpy(), each["area"].to_numpy(), each["comparisons"].to_numpy())
+        row = dict(zip(MEASURED, place, strict=True)) | {"seeds": own["seed"].nunique(), "count": len(each)}
+        for prefix, weighted in (("", False), ("weighted ", True)):
+            # One anchor, which only a strict threshold on few images leaves, tells nothing of others.
+            ends = mean_area(areas, seed=0, weighted=weighted)[:3] if len(each) > 1 else (areas.areas[0], np.nan, np.nan)
+            row |= dict(zip((f"{prefix}AUC", f"{prefix}low", f"{prefix}high"), map(float, ends), strict=True))
+        found.append(row)
+    return pd.DataFrame(found)
+
+
+def seed_rows(ranked: pd.DataFrame) -> pd.DataFrame:
+    """Tidy rows: each seed's mean area within anchors.
+
+    Args:
+        ranked: as for :func:`summarised`.
+    """
+    each = ranked.groupby([*PLACE, "seed", "anchors", "threshold"], sort=False)["area"].mean().rename("value").reset_index()
+    setting = [setting_of(*one) for one in zip(each["anchors"], each["threshold"], strict=True)]
+    each = each.assign(split="test", task=TASK, setting=setting, metric=METRIC)
+    return each[[*PLACE, "seed", "split", "task", "setting", "metric", "value"]]
+
+
+def setting_of(anchors: str, threshold: float) -> str:
+    """How rows name a measurement.
+
+    Example:
+        >>> setting_of("text", 2.5)
+        'anchors=text, rated above=2.5'
+    """
+    return f"anchors={anchors}, rated above={threshold:g}"
+
+
+def calibrated(bins: pd.DataFrame) -> pd.DataFrame:
+    """Implied beside rated shares, the mean over seeds.
+
+    Args:
+        bins: a row a bin of a seed.
+
+    Returns:
+        A row a (study, dataset, objective, anchors, bin): ``pairs``, ``implied``, ``rated``, ``seeds``, and ``error``, the mean
+        over seeds of the expected calibration error of all the bins.
+    """
+    of_seed = bins.groupby([*PLACE, "anchors", "seed"], sort=False)[["pairs", "implied", "rated"]]
+    errors = of_seed.apply(calibration_error).rename("error").reset_index() if len(bins) else bins.assign(error=0.0)
+    errors = errors.groupby([*PLACE, "anchors"], sort=False).agg(error=("error", "mean"), seeds=("seed", "nunique"))
+    found = bins.groupby([*PLACE, "anchors", "bin"], sort=False)[["pairs", "implied", "rated"]].mean().reset_index()
+    return found.merge(errors.reset_index(), on=[*PLACE, "anchors"])
+
+
+def _read(paths: Sequence[str | Path]) -> pd.DataFrame:
+    tables = [read_rows(path) for path in paths]
+    # Tables without rows (of objectives that state no probability) know no types.
+    return pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
+
+
+def _of_first_seed(table: pd.DataFrame) -> pd.DataFrame:
+    return table[table["seed"] == table.groupby("dataset")["seed"].transform("min")].reset_index(drop=True)

@@ -1,0 +1,170 @@
+"""How well each method ranks the negatives that people call false, and whether η follows how many there are."""
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from trueneg.report.drawing import STYLE, LineStyle, add_legend, finish, legend_handle, line_styles, panels, say_empty
+from trueneg.report.labels import seed_count
+
+THRESHOLD = 2.5  # of the mean rating, above which a negative is false
+EXPERT = "one expert"
+# What needs no finished network, as the summary names it, and as it is shown.
+REFERENCES = {
+    "TF-IDF, drawn": "TF-IDF, one caption",
+    "TF-IDF, mean": "TF-IDF, mean of five",
+    "TF-IDF, nearest": "TF-IDF, nearest of five",
+    "text encoder at first, drawn": "text encoder, one caption",
+    "text encoder at first, mean": "text encoder, mean of five",
+    "text encoder at first, nearest": "text encoder, nearest of five",
+}
+SIDES = {"text": "Caption as anchor", "image": "Image as anchor"}
+GREY = LineStyle("0.45", "o", "-")
+CEILING = "#009e73"
+GROUPS = 10  # of captions by their η
+SELECTION = "Rated pairs were retrieved, not drawn at random: they are nearer than the negatives of a batch."
+ABOUT = (
+    f"A false negative: mean of three experts' ratings above {THRESHOLD:g}. AUC within an anchor, mean over the anchors that "
+    "have both kinds of negatives; bars: 95 % bootstrap intervals over anchors"
+)
+
+
+@matplotlib.rc_context(STYLE)
+def human_ratings(
+    references: pd.DataFrame, networks: pd.DataFrame, calibration: pd.DataFrame, objectives: Sequence[str], note: str = ""
+) -> Figure:
+    """AUC within anchors of every reference and of every objective's networks, and what they state beside what people say.
+
+    A line marks chance, another what one expert reaches against the other two. The third panel has the objectives that state a
+    probability: on the diagonal it is the share of false negatives among the rated pairs.
+
+    Args:
+        references: rows of one data set of :func:`trueneg.evaluation.rating_summary.summarised` without an objective.
+        networks: those of objectives, under the names to show.
+        calibration: of :func:`trueneg.evaluation.rating_summary.calibrated`, likewise.
+        objectives: all of the study, which gives each its style.
+        note: printed in the footnote.
+    """
+    styles = line_styles(objectives)
+    shown = [name for name in objectives if name in set(networks["objective"])]
+    at_threshold = pd.concat([references, networks])
+    at_threshold = at_threshold[at_threshold["threshold"] == THRESHOLD]
+    known = [name for name in REFERENCES if (at_threshold["score"] == name).any()]
+    names = [*(REFERENCES[name] for name in known), *shown]
+    figure, axes = panels(1, 3, width=10.8, height=max(3.6, 1.7 + 0.24 * len(names)))
+    texts = []
+    for plot, (side, title) in zip(axes[0], SIDES.items(), strict=False):
+        own = at_threshold[at_threshold["anchors"] == side]
+        rows = pd.concat(
+            [own[own["score"].isin(known)].set_index("score"), own[own["objective"] != ""].set_index("objective")]
+        ).reindex([*known, *shown])
+        expert = own[own["score"] == EXPERT].iloc[0]
+        _ranking(plot, rows, [styles.get(name, GREY) for name in rows.index], expert)
+        plot.set_title(f"{title}\n({rows['count'].max():.0f} anchors)", fontsize=9.5)
+        plot.set_yticks(range(len(names)), names if side == "text" else [])
+        values = "; ".join(f"{name} {interval(row)}" for name, (_, row) in zip(names, rows.iterrows(), strict=True))
+        texts.append(f"{title}: one expert {interval(expert)}; {values}")
+    axes[0, 0].sharex(axes[0, 1])
+    axes[0, 1].autoscale_view()
+    texts.append(_calibration(axes[0, 2], calibration, styles, objectives))
+    chance = Line2D([], [], color="0.1", linewidth=1)
+    ceiling = Line2D([], [], color=CEILING, linestyle=(0, (5, 1.5)))
+    add_legend(figure, [chance, ceiling], ["chance", "one expert against the other two"])
+    about = f"{ABOUT}, of the mean over {seed_count(networks['seeds'])}."
+    return finish(figure, [about, SELECTION, note], f"Ranking of false negatives. {'. '.join(texts)}.")
+
+
+@matplotlib.rc_context(STYLE)
+def eta_by_anchor(captions: pd.DataFrame, correlations: pd.DataFrame, note: str = "") -> Figure:
+    """Each caption's rate of false negatives among its rated images against its η, a panel a kind of η that is not constant.
+
+    Args:
+        captions: of :func:`trueneg.evaluation.rating_runs.eta_rows`.
+        correlations: of :func:`trueneg.evaluation.rating_runs.correlation_rows`.
+        note: printed in the footnote.
+    """
+    names = list(dict.fromkeys(correlations["eta"]))
+    shown = [name for name in names if captions[name].nunique() > 1]
+    figure, axes = panels(1, max(1, len(shown)), width=max(6.4, 3.4 * len(shown)), height=4.0)
+    if not shown:
+        say_empty(axes[0, 0], "No class probability of the captions is known that varies.")
+    rates, texts = correlations[correlations["with"] == "rate"].set_index("eta"), []
+    ratings = correlations[correlations["with"] == "mean rating"].set_index("eta")
+    for place, (plot, name) in enumerate(zip(axes[0], shown, strict=False)):
+        sizes = 3 + 2.0 * captions["pairs"]
+        plot.scatter(captions[name], captions["rate"], s=sizes, color="#0072b2", alpha=0.2, linewidths=0, label="captions")
+        groups = captions.groupby(pd.qcut(captions[name].rank(method="first"), min(GROUPS, len(captions)), labels=False))
+        plot.plot(groups[name].median(), groups["rate"].mean(), color="0.1", marker="s", label="groups")
+        plot.set_xscale("log")
+        plot.set_title(f"{name}\nρ {correlation(rates.loc[name])}", fontsize=9.5)
+        plot.set_xlabel("η of the caption")
+        plot.tick_params(labelleft=place == 0)
+        texts.append(
+            f"{name}: ρ with the rate {correlation(rates.loc[name])}, with the mean rating {correlation(ratings.loc[name])}"
+        )
+    if shown:
+        axes[0, 0].set_ylabel(f"Share of its rated images\nabove {THRESHOLD:g}: its false negatives")
+        samples = [
+            Line2D([], [], color="#0072b2", marker="o", linestyle="none", alpha=0.5),
+            legend_handle(LineStyle("0.1", "s", "-")),
+        ]
+        add_legend(figure, samples, ["a caption (area: number of rated images)", "mean of a tenth of the captions, by η"])
+    constant = [name for name in names if name not in shown]
+    about = f"{len(captions)} captions. ρ: Spearman's over captions, with its 95 % bootstrap interval."
+    said = f"η {', '.join(constant)}: the same for all captions, so there is nothing to correlate." if constant else ""
+    return finish(figure, [about, said, SELECTION, note], f"η against the rate of false negatives. {'; '.join(texts)}.")
+
+
+def _ranking(plot: Axes, rows: pd.DataFrame, styles: Sequence[LineStyle], expert: pd.Series) -> None:
+    plot.axvspan(expert["low"], expert["high"], color=CEILING, alpha=0.15, linewidth=0)
+    plot.axvline(expert["AUC"], color=CEILING, linestyle=(0, (5, 1.5)))
+    plot.axvline(0.5, color="0.1", linewidth=1)
+    for place, ((name, row), style) in enumerate(zip(rows.iterrows(), styles, strict=True)):
+        reach = np.abs([[row["AUC"] - row["low"]], [row["high"] - row["AUC"]]])
+        plot.errorbar(row["AUC"], place, xerr=reach, color=style.color, marker=style.marker, linestyle="none", label=name)
+    plot.set_ylim(len(rows) - 0.5, -0.5)
+    plot.grid(axis="y", visible=False)
+    plot.tick_params(axis="y", length=0)
+    plot.set_xlabel("AUC within an anchor")
+
+
+def _calibration(plot: Axes, calibration: pd.DataFrame, styles: Mapping[str, LineStyle], objectives: Sequence[str]) -> str:
+    """Returns the panel in words."""
+    of_texts = calibration[calibration["anchors"] == "text"]
+    shown = [name for name in objectives if (of_texts["objective"] == name).any()]
+    if not shown:
+        say_empty(plot, "No objective states a probability for a caption's negatives.")
+        return "No probabilities"
+    texts = []
+    for name in shown:
+        own = of_texts[of_texts["objective"] == name].sort_values("implied")
+        style = styles[name]
+        plot.plot(own["implied"], own["rated"], color=style.color, marker=style.marker, linestyle=style.linestyle, label=name)
+        texts.append(f"{name} {own['error'].iloc[0]:.3f}")
+    end = 1.05 * max(of_texts["implied"].max(), of_texts["rated"].max())
+    plot.plot([0, end], [0, end], color="0.1", linewidth=1, linestyle=(0, (1.5, 1.5)))
+    plot.set_title("Stated probability,\ncaption as anchor", fontsize=9.5)
+    plot.set_xlabel("Stated: mean of a bin")
+    plot.set_ylabel("Rated: share of false negatives")
+    plot.legend(fontsize=8, loc="best")
+    return f"Expected calibration error: {', '.join(texts)}"
+
+
+def interval(row: Mapping[str, float], prefix: str = "") -> str:
+    """An AUC with its interval over anchors."""
+    low, high = row[f"{prefix}low"], row[f"{prefix}high"]
+    ends = "" if np.isnan(low) else f" [{low:.3f}, {high:.3f}]"
+    return "–" if np.isnan(row[f"{prefix}AUC"]) else f"{row[f'{prefix}AUC']:.3f}{ends}"
+
+
+def correlation(row: Mapping[str, float]) -> str:
+    """ρ with its interval; a dash where there is none."""
+    if np.isnan(row["rho"]):
+        return "–"
+    text = f"{row['rho']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}]"
+    return text.replace("-", "−")

@@ -1,0 +1,212 @@
+"""What the report shows of the human ratings is what was gathered: each dot, line, interval and paired difference."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import synthetic_pairs
+from scipy import stats
+
+from trueneg.evaluation.human_ratings import mean_area, rank_correlation
+from trueneg.evaluation.rating_summary import AnchorAreas, calibrated, seed_rows, summarised
+from trueneg.report import build, catalogue, image_text_study
+from trueneg.report.drawing import alternative_text, footnote
+from trueneg.report.image_text import ratings, ratings_table
+from trueneg.report.image_text.headings import TITLES
+from trueneg.study import runs
+
+GIVEN = synthetic_pairs.settings(
+    dataset={"source": "flickr8k", "text": "captions"},
+    objectives=synthetic_pairs.settings()["objectives"] | {"BCL": {"name": "bcl", "class_probability": "language model"}},
+)
+LEVELS = {"CL": 0.62, "DCL": 0.63, "DCL-LM": 0.7, "DCL-true": 0.66, "ReCo": 0.6, "same": 0.64, "Oracle": 0.75, "BCL": 0.68}
+SCORES = {name: 0.7 + 0.02 * place for place, name in enumerate(ratings.REFERENCES)} | {"one expert": 0.9}
+
+
+def ranked(of):
+    """A row an anchor of a seed: objectives and references, of known levels."""
+    generator, parts = np.random.default_rng(0), []
+    for label in (*runs.objectives(of), *SCORES):
+        level = SCORES.get(label) or LEVELS[label.split(",")[0]]
+        for seed in of.seed_list:
+            for anchors, count in (("text", 40), ("image", 50)):
+                for threshold in (2.5, 2.0, 3.0):
+                    area = np.clip(level + 0.02 * (threshold - 2.5) + generator.normal(0, 0.1, count), 0, 1)
+                    table = {"objective": "" if label in SCORES else label, "seed": seed, "anchors": anchors}
+                    table |= {"score": label if label in SCORES else "similarity", "threshold": threshold}
+                    table |= {"anchor": [f"{anchors}{n:02}" for n in range(count)], "area": area, "comparisons": 1 + seed % 2}
+                    parts.append(pd.DataFrame({"study": "small", "dataset": "flickr8k", **table}))
+    return pd.concat(parts, ignore_index=True)
+
+
+def bins(of):
+    parts = []
+    for label in runs.objectives(of):
+        if label.split(",")[0] in ("BCL", "DCL-LM"):
+            for seed in of.seed_list:
+                implied = np.linspace(0.02, 0.2, 10)
+                table = {"dataset": "flickr8k", "objective": label, "seed": seed, "anchors": "text", "bin": range(10)}
+                table |= {"pairs": 100, "implied": implied, "rated": 0.5 * implied + 0.05 + 0.001 * seed}
+                parts.append(pd.DataFrame({"study": "small", **table}))
+    return pd.concat(parts, ignore_index=True)
+
+
+def captions():
+    generator = np.random.default_rng(1)
+    eta = np.exp(generator.normal(-4, 1, 150))
+    rate = (np.argsort(np.argsort(eta)) / 150 + generator.random(150) > 1.2).astype(float)
+    table = {"study": "small", "dataset": "flickr8k", "objective": "", "seed": 0, "pairs": generator.integers(1, 12, 150)}
+    return pd.DataFrame(
+        table
+        | {"anchor": [f"{n}.jpg#2" for n in range(150)], "rate": rate, "mean rating": 1 + rate, "language model": eta}
+        | {"permuted": generator.permutation(eta), "constant mean": eta.mean()}
+    )
+
+
+def correlations(table):
+    found = []
+    for name in ("language model", "permuted", "constant mean"):
+        for outcome in ("rate", "mean rating"):
+            rho, low, high, _ = rank_correlation(table[name], table[outcome], seed=0)
+            found.append({"dataset": "flickr8k", "eta": name, "with": outcome, "rho": rho, "low": low, "high": high})
+    return pd.DataFrame(found)
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("project") / "results" / "small" / "artefacts"
+    synthetic_pairs.write(folder, GIVEN, ("flickr8k",), gains=synthetic_pairs.GAINS | {"BCL": 0.01})
+    (folder / "human_ratings").mkdir()
+    of, eta = image_text_study.read(folder).study, captions()
+    everything = ranked(of)
+    tables = {"summary": summarised(everything), "rows": seed_rows(everything[everything["objective"] != ""])}
+    tables |= {"calibration": calibrated(bins(of)), "eta": eta, "correlations": correlations(eta)}
+    for name, table in tables.items():
+        table.to_parquet(folder / "human_ratings" / f"{name}.parquet")
+    return folder, everything
+
+
+def drawn(folder, name):
+    paths = catalogue.artefacts_of(name, "small", image_text_study.read(folder).study)
+    return image_text_study.draw(name, folder, [str(folder.parents[2] / path) for path in paths])
+
+
+def own(everything, key, anchors="text", threshold=2.5):
+    """Areas of one objective's variant, or of a reference: a row an anchor, a column a seed."""
+    column = "score" if key in SCORES else "objective"
+    chosen = everything[(everything[column] == key) & (everything["anchors"] == anchors) & (everything["threshold"] == threshold)]
+    return chosen.pivot(index="anchor", columns="seed", values="area")
+
+
+def variant(folder, objective):
+    return image_text_study.read(folder).chosen(objective)
+
+
+@pytest.mark.parametrize(("panel", "anchors"), [(0, "text"), (1, "image")])
+def test_dots_are_means_over_seeds_and_anchors_with_their_intervals(study, panel, anchors):
+    folder, everything = study
+    plot = drawn(folder, "human_ratings").axes[panel]
+    bars = {container.get_label(): container for container in plot.containers}
+    assert [container.get_label() for container in plot.containers] == [*ratings.REFERENCES, *LEVELS]
+    for name in ("TF-IDF, mean", "CL", "DCL", "BCL"):
+        label = name if name in SCORES else variant(folder, name)
+        table = own(everything, label, anchors)
+        weights = np.ones(len(table))
+        expected = mean_area(AnchorAreas(table.index.to_numpy(), table.mean(axis=1).to_numpy(), weights), seed=0)
+        line, _, segments = bars[name].lines
+        np.testing.assert_allclose(line.get_xdata(orig=False), [expected.estimate])
+        np.testing.assert_allclose(segments[0].get_segments()[0][:, 0], [expected.low, expected.high])
+    across = [line.get_xdata()[0] for line in plot.lines if len(line.get_xdata()) == 2]
+    assert 0.5 in across
+    assert any(value == pytest.approx(own(everything, "one expert", anchors).to_numpy().mean()) for value in across)
+
+
+def test_calibration_draws_what_is_stated_beside_what_is_rated(study):
+    folder, _ = study
+    figure = drawn(folder, "human_ratings")
+    plot = figure.axes[2]
+    lines = {line.get_label(): line for line in plot.lines if not line.get_label().startswith("_")}
+    assert lines.keys() == {"DCL-LM", "BCL"}
+    np.testing.assert_allclose(lines["BCL"].get_xdata(), np.linspace(0.02, 0.2, 10))
+    np.testing.assert_allclose(lines["BCL"].get_ydata(), 0.5 * np.linspace(0.02, 0.2, 10) + 0.0525)
+    assert "not drawn at random" in footnote(figure)
+    assert "Expected calibration error: DCL-LM" in alternative_text(figure)
+
+
+def test_eta_is_drawn_by_caption_and_a_constant_is_named(study):
+    folder, _ = study
+    figure, table = drawn(folder, "eta_by_anchor"), captions()
+    assert [plot.get_title().split("\n")[0] for plot in figure.axes] == ["language model", "permuted"]
+    points = figure.axes[0].collections[0].get_offsets()
+    np.testing.assert_allclose(points, table[["language model", "rate"]])
+    groups = next(line for line in figure.axes[0].lines if line.get_label() == "groups")
+    ordered = table.sort_values("language model")["rate"].to_numpy().reshape(10, 15)
+    np.testing.assert_allclose(groups.get_ydata(), ordered.mean(axis=1))
+    rho = stats.spearmanr(table["language model"], table["rate"]).statistic
+    assert f"ρ +{rho:.2f}" in figure.axes[0].get_title()
+    assert "η constant mean: the same for all captions" in footnote(figure)
+
+
+def test_without_eta_the_figure_says_so():
+    table = captions().drop(columns=["language model", "permuted", "constant mean"])
+    figure = ratings.eta_by_anchor(table, correlations(captions()).iloc[:0])
+    assert "No class probability" in figure.axes[0].texts[0].get_text()
+
+
+def test_the_table_has_intervals_over_anchors_and_paired_differences_over_seeds(study):
+    folder, everything = study
+    table = image_text_study.table("human_ratings", folder)
+    people, networks = table.groups
+    assert [name for name, _ in people.lines] == ["one expert against the other two", *ratings.REFERENCES.values()]
+    assert [name for name, _ in networks.lines] == list(LEVELS)
+    cells = {name: [cell.text for cell in line] for group in table.groups for name, line in group.lines}
+    assert all(len(line) == len(table.columns) for line in cells.values())
+    bcl, cl = (own(everything, variant(folder, name)).mean() for name in ("BCL", "CL"))
+    test = stats.ttest_rel(bcl, cl)
+    low, high = test.confidence_interval()
+    assert cells["BCL"][0] == "40"
+    assert cells["BCL"][1].startswith(f"{bcl.mean():.3f} [")
+    assert cells["BCL"][2].replace("*", "").replace("−", "-") == f"{(bcl - cl).mean():+.3f} [{low:+.3f}, {high:+.3f}]"
+    assert cells["CL"][2] == ""
+    assert cells["BCL"][4] == f"{own(everything, variant(folder, 'BCL'), threshold=2.0).to_numpy().mean():.3f}"
+    assert cells["BCL"][6] == "50"
+    implied = np.linspace(0.02, 0.2, 10)
+    expected = np.mean([np.abs(0.5 * implied - 0.05 - 0.001 * seed).mean() for seed in range(6)])
+    assert cells["BCL"][-1] == f"{expected:.3f}"
+    assert cells["CL"][-1] == cells["TF-IDF, mean of five"][-1] == "–"
+    assert any("½ by construction" in note for note in table.notes)
+    assert {"weighted AUC", "difference", "low"} <= set(table.values)
+
+
+def test_where_the_gate_failed_nothing_is_marked(study):
+    folder, _ = study
+    parts = [pd.read_parquet(folder / "human_ratings" / f"{name}.parquet") for name in ("summary", "rows", "calibration")]
+    summary, rows, calibration = parts
+    given = summary[summary["objective"] == ""], summary[summary["objective"] != ""], rows, calibration
+    baseline = variant(folder, "CL")
+    marked = ratings_table.human_ratings_table(*given, baseline)
+    failed = ratings_table.human_ratings_table(*given, baseline, failed=["flickr8k"])
+    starred = [
+        sum("*" in cell.text for group in one.groups for _, line in group.lines for cell in line) for one in (marked, failed)
+    ]
+    assert starred[0] > starred[1] == 0
+    assert all(group.title.endswith("(uninformative at this size)") for group in failed.groups)
+
+
+def test_only_studies_with_ratings_have_them(study):
+    of = image_text_study.read(study[0]).study
+    assert {"human_ratings", "eta_by_anchor"} <= set(catalogue.figures_of(of))
+    assert "human_ratings" in catalogue.tables_of(of)
+    assert {"human_ratings", "eta_by_anchor"} <= set(TITLES)
+    others = synthetic_pairs.study()
+    assert not {"human_ratings", "eta_by_anchor"} & {*catalogue.figures_of(others), *catalogue.tables_of(others)}
+
+
+def test_figures_and_table_are_written(study, tmp_path):
+    folder, _ = study
+    for name in ("human_ratings", "eta_by_anchor"):
+        paths = catalogue.artefacts_of(name, "small", image_text_study.read(folder).study)
+        inputs = type("Inputs", (), {"study": folder / "study.yaml", "artefacts": [str(folder.parents[2] / p) for p in paths]})
+        outputs = type("Outputs", (), {end: tmp_path / f"{name}.{end}" for end in ("png", "pdf", "svg", "caption")})
+        build.draw_figure(name, inputs, outputs)
+        assert outputs.png.stat().st_size > 10_000
+        assert outputs.caption.read_text().startswith(TITLES[name][1])

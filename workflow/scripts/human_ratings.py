@@ -1,0 +1,17 @@
+"""How the networks of a block of image–text runs rank the negatives that people call false."""
+
+from trueneg.evaluation.rating_runs import rate_runs
+from trueneg.jobs import job
+
+with job(snakemake.log[0]):
+    rate_runs(
+        source=snakemake.input.source,
+        ratings=snakemake.input.ratings,
+        subsets=snakemake.input.subsets,
+        manifest=snakemake.input.manifest,
+        store=snakemake.params.store,
+        settings=snakemake.params.settings,
+        device=snakemake.params.device,
+        areas=snakemake.output.areas,
+        bins=snakemake.output.bins,
+    )

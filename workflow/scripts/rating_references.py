@@ -1,0 +1,18 @@
+"""How people, words and the text encoder at first rank false negatives, and whether η follows their number."""
+
+from trueneg.evaluation.rating_runs import rate_references
+from trueneg.jobs import job
+
+with job(snakemake.log[0]):
+    rate_references(
+        source=snakemake.input.source,
+        ratings=snakemake.input.ratings,
+        subsets=snakemake.input.subsets,
+        manifest=snakemake.input.manifest,
+        store=snakemake.params.store,
+        settings=snakemake.params.settings,
+        device=snakemake.params.device,
+        areas=snakemake.output.areas,
+        eta=snakemake.output.eta,
+        correlations=snakemake.output.correlations,
+    )

@@ -1,0 +1,18 @@
+"""Gather a study's ranking of false negatives over objectives and seeds."""
+
+from trueneg.evaluation.rating_summary import gather_ratings
+from trueneg.jobs import job
+
+with job(snakemake.log[0]):
+    gather_ratings(
+        areas=snakemake.input.areas,
+        references=snakemake.input.references,
+        bins=snakemake.input.bins,
+        captions=snakemake.input.captions,
+        correlated=snakemake.input.correlated,
+        summary=snakemake.output.summary,
+        rows=snakemake.output.rows,
+        calibration=snakemake.output.calibration,
+        eta=snakemake.output.eta,
+        correlations=snakemake.output.correlations,
+    )
