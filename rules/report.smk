@@ -6,6 +6,7 @@ rule page:
     input:
         plan.figures(),
         plan.tables(),
+        plan.retrieval_examples(),
         studies=collect("results/{study}/artefacts/study.yaml", study=plan.studies),
         code=REPORT_CODE,
     output:
@@ -15,7 +16,7 @@ rule page:
     benchmark:
         "results/timings/page.jsonl"
     resources:
-        mem_mb=2000,
-        runtime=10,
+        mem_mb=plan.growing(2000),
+        runtime=plan.growing(10),
     script:
         "../workflow/scripts/page.py"

@@ -4,12 +4,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import yaml
-
 from trueneg.files import written_whole
 from trueneg.report import formats, image_study, image_text_study, likelihood_study, theory_study
 from trueneg.report.drawing import footnote, save
 from trueneg.report.page import render_page
+from trueneg.study.records import read_settings
 
 # Each gives draw, table, heading and page.
 KINDS: dict[str, ModuleType] = {
@@ -64,5 +63,5 @@ def write_page(path: str | Path) -> None:
 
 def _study(path: str | Path) -> tuple[Path, ModuleType, str]:
     """The folder of a study's artefacts, what draws it, and its title."""
-    settings = yaml.safe_load(Path(path).read_text())
+    settings = read_settings(path)
     return Path(path).parent, KINDS[settings.get("kind", "images")], settings["title"]

@@ -34,6 +34,9 @@ ABLATIONS = ("ablation_batch_size", "ablation_dimensions", "ablation_strength")
 RECO_FIGURES = ("similarity_histograms", *(name + end for name in ABLATIONS for end in ("", "_differences")))
 RECO_TABLES = ("precision", "linear_evaluation", "retrieval", "published")
 
+# What compares with human ratings, and the tables of the summary that each shows.
+RATINGS = {"human_ratings": ("summary", "rows", "calibration"), "eta_by_anchor": ("eta", "correlations")}
+
 
 def figures_of(study: Study) -> list[str]:
     """Names of a study's figures."""
@@ -95,16 +98,35 @@ def _figures_of_pairs(study: ImageTextStudy) -> list[str]:
         names += with_twins(["ablation_dimensions"])
     if strength_sweep(study) is not None:
         names += with_twins(["ablation_strength"])
+    if is_rated(study):
+        names += ["human_ratings", "eta_by_anchor"]
     return [*names, "training_loss", "share_at_bound", "positive_similarity"]
 
 
 def _tables_of_pairs(study: ImageTextStudy) -> list[str]:
-    names = ["tasks", *(["contrasts"] if study.contrasts else []), "zero_shot", "retrieval"]
-    if study.evaluation.precision is not None:
+    names = ["tasks", *(["contrasts"] if study.contrasts else [])]
+    if _has_prompts(study):
+        names += ["zero_shot"]
+    names += ["retrieval"]
+    if (_has_prompts(study) and study.evaluation.precision is not None) or study.evaluation.chexpert_8x200 is not None:
         names += ["precision"]
-    if study.dataset.source == "phantom":
+    if study.dataset.boxed:
         names += ["grounding"]
-    return [*names, "linear_evaluation", "differences", *(["published"] if study.published else [])]
+    if study.dataset.labelled:
+        names += ["linear_evaluation"]
+    if is_rated(study):
+        names += ["human_ratings"]
+    return [*names, "differences", *(["published"] if study.published else [])]
+
+
+def _has_prompts(study: ImageTextStudy) -> bool:
+    """Whether there are labels, and sentences that stand for them: of own labels a study has to say which."""
+    return study.dataset.labelled and (study.dataset.source != "image_table" or study.evaluation.zero_shot.prompts is not None)
+
+
+def is_rated(study: ImageTextStudy) -> bool:
+    """Whether people have said of its images which captions of other images describe them."""
+    return study.dataset.source == "flickr8k"
 
 
 def constant_sweep(study: ImageTextStudy) -> str | None:
@@ -154,6 +176,8 @@ def _artefacts_of_pairs(figure: str, name: str, study: ImageTextStudy) -> list[s
     folder = f"results/{name}/artefacts"
     if figure == "eta_by_class":
         return [f"{folder}/class_probabilities.parquet"]
+    if figure in RATINGS:
+        return [f"{folder}/human_ratings/{table}.parquet" for table in RATINGS[figure]]
     asked = {
         "similarity_histograms": ("similarities", study.figures.similarities),
         "grounding_overlays": ("overlays", study.figures.overlays),

@@ -58,8 +58,8 @@ def share_at_bound(curves: pd.DataFrame, note: str = "") -> Figure:
     An anchor at the bound gets no gradient from its negatives: it is switched off.
 
     Args:
-        curves: a row an epoch of a run, with the columns ``share at bound common`` and ``share at bound
-        rare``, in [0, 1].
+        curves: a row an epoch of a run, with the columns ``share at bound common`` and
+            ``share at bound rare``, in [0, 1].
         note: printed in the footnote.
     """
     about = "An anchor at the bound gets no gradient from its negatives."
@@ -88,7 +88,7 @@ def true_negative_mean(curves: pd.DataFrame, dataset: str, note: str = "") -> Fi
 
     Args:
         curves: a row an epoch of a run, with ``estimated mean common``, ``true mean common``, and the same
-        for ``rare``.
+            for ``rare``.
         dataset: which data set.
         note: printed in the footnote.
     """

@@ -9,6 +9,9 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
+
+from trueneg.legible import legible, one_line
 
 STYLE = {
     "font.family": "DejaVu Sans",  # comes with matplotlib, so a figure is the same on every machine
@@ -84,7 +87,14 @@ def panels(rows: int = 1, columns: int = 1, width: float = 6.4, height: float = 
 
 
 def add_legend(figure: Figure, handles: Sequence, names: Sequence[str], title: str | None = None) -> None:
-    """A legend above the axes, in as many columns as fit."""
+    """A legend above the axes, in as many columns as fit.
+
+    Args:
+        figure: with a constrained layout; it grows where the legend needs many lines.
+        handles: samples, such as from :func:`legend_handle`.
+        names: of the same number.
+        title: above them.
+    """
     width = figure.get_figwidth()
     columns = next((count for count in range(len(names), 1, -1) if _legend_width(names, count) < width), 1)
     lines = -(-len(names) // columns)
@@ -117,7 +127,12 @@ def finish(figure: Figure, sentences: Sequence[str], description: str) -> Figure
     wrapped = textwrap.fill(text, int(figure.get_figwidth() * 17.5))
     # The figure-wide x label is the one text below the axes that the layout makes room for.
     figure.supxlabel(wrapped, x=0.012, ha="left", fontsize=8, color="0.3", linespacing=1.35)
-    figure.set_label(description)
+    figure.set_label(legible(description))
+    for part in figure.findobj(Text):
+        # A dollar in a note, a sentence or a name begins no formula; only the powers of ten of an axis are some.
+        if "\\mathdefault" not in part.get_text():
+            part.set_text(legible(part.get_text()))
+            part.set_parse_math("$" not in part.get_text())
     return figure
 
 
@@ -159,7 +174,7 @@ def save(figure: Figure, path: str | Path, title: str) -> list[Path]:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    description = alternative_text(figure)
+    title, description = one_line(title), one_line(alternative_text(figure))
     # No dates and no versions of libraries: they would make every file differ.
     metadata = {
         ".png": {"Title": title, "Description": description, "Software": None},

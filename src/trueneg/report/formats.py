@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from trueneg.legible import one_line
+
 # What LaTeX would read as a command, and what its fonts lack.
 LATEX = {
     "\\": r"\textbackslash{}",
@@ -141,11 +143,11 @@ def _plain(value: object) -> str:
 
 
 def _markdown(text: str) -> str:
-    return re.sub(r"([\\|*_<>`\[\]])", r"\\\1", text).replace("\n", " ")
+    return re.sub(r"([\\|*_<>&`\[\]])", r"\\\1", one_line(text))
 
 
 def _latex(text: str) -> str:
-    return "".join(LATEX.get(character, character) for character in text)
+    return "".join(LATEX.get(character, character) for character in one_line(text))
 
 
 def _latex_line(texts: Iterable[str]) -> str:

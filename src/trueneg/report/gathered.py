@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import pandas as pd
-import yaml
 
 from trueneg.report import catalogue
 from trueneg.report.formats import Table
 from trueneg.report.page import PageFigure, PageTable, StudyPage
-from trueneg.study import provenance, runs
+from trueneg.study import provenance, records, runs
 from trueneg.study.settings import Study
 
 MOST_SELECTIONS = 4  # that a figure's footnote names one by one; the page lists all
@@ -43,15 +42,15 @@ class Gathered(Generic[AnyStudy]):
     @classmethod
     def read(cls, folder: Path, model: type[AnyStudy]) -> "Gathered[AnyStudy]":
         """From ``results/<study>/artefacts``, with the study's model."""
-        comparison = json.loads((folder / "comparison.json").read_text())
-        rows = pd.read_parquet(folder / "rows.parquet")
+        comparison = records.read_json(folder / "comparison.json", records.COMPARISON)
+        rows = records.read_rows(folder / "rows.parquet")
         return cls(
-            model.model_validate(yaml.safe_load((folder / "study.yaml").read_text())),
-            _selected(rows, comparison["selection"]),
+            records.read_study(folder / "study.yaml", model),
+            selected(rows, comparison["selection"]),
             rows,
-            _selected(pd.read_parquet(folder / "curves.parquet"), comparison["selection"]),
+            selected(records.read_rows(folder / "curves.parquet"), comparison["selection"]),
             comparison,
-            pd.read_parquet(folder / "published.parquet"),
+            records.read_rows(folder / "published.parquet"),
         )
 
     @property
@@ -133,13 +132,17 @@ def page_of(
         figures=[PageFigure(*heading(name), figures / f"{name}.png", figures / f"{name}.pdf") for name in drawn],
         tables=[PageTable(*heading(name), table(name)) for name in catalogue.tables_of(study)],
         config=(folder / "study.yaml").read_text(),
-        provenance=[_provenance(record) for record in records],
         selection=selection[selection["candidates"] > 1] if (selection["candidates"] > 1).any() else None,
     )
 
 
-def _selected(table: pd.DataFrame, selection: list[Mapping[str, Any]]) -> pd.DataFrame:
-    """Rows of the selected variants only, under the objective's own name."""
+def selected(table: pd.DataFrame, selection: list[Mapping[str, Any]]) -> pd.DataFrame:
+    """Rows of the selected variants only, under the objective's own name.
+
+    Args:
+        table: with ``dataset`` and ``objective``, a variant's name.
+        selection: of a comparison.
+    """
     names = pd.DataFrame(selection)[["dataset", "objective", "chosen"]]
     table = table.merge(names, left_on=["dataset", "objective"], right_on=["dataset", "chosen"], suffixes=(" given", ""))
     return table.drop(columns=["objective given", "chosen"])
@@ -154,24 +157,3 @@ def _warnings(gathered: Gathered, records: list[Mapping[str, Any]]) -> list[str]
     if gathered.comparison["seeds"] < 6:
         found.append(f"{gathered.comparison['seeds']} seeds are too few to tell an effect from noise; 8 or more can.")
     return found
-
-
-def _provenance(record: Mapping[str, Any]) -> dict[str, Any]:
-    versions = record["versions"]
-    return {
-        "run": record["id"],
-        "dataset": record["dataset"],
-        "objective": record["objective"],
-        "seed": record["seed"],
-        "state": "stale" if provenance.is_stale(record) else "finished",
-        "images": record["images"],
-        "seconds": round(record["seconds"], 1),
-        "device": record["device"],
-        "threads": record["threads"],
-        "commit": record["commit"][:12],
-        "code": record["fingerprint"],
-        "data": record["source"]["checksum"][:12],
-        "torch": versions["torch"],
-        "python": versions["python"],
-        "finished": record["finished"],
-    }

@@ -12,6 +12,7 @@ from trueneg.report.gathered import Gathered, base_name, page_of
 from trueneg.report.page import StudyPage
 from trueneg.study import runs
 from trueneg.study.image_study import ImageStudy
+from trueneg.study.records import read_rows
 
 # Title of each figure and table, and a sentence on what to see in it.
 TITLES = {
@@ -141,7 +142,7 @@ def _class_groups(gathered: Gathered, base: str, paired: dict[str, str], _: list
 
 def _embedding(gathered: Gathered, base: str, paired: dict[str, str], artefacts: list[str]) -> Figure:
     wanted = gathered.study.figures.embedding
-    coordinates = pd.concat(map(pd.read_parquet, artefacts), ignore_index=True)
+    coordinates = pd.concat(map(read_rows, artefacts), ignore_index=True)
     return figures.embedding(coordinates, wanted.dataset or gathered.dataset, wanted.objectives, note=gathered.study.note)
 
 

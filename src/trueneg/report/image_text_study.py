@@ -9,12 +9,14 @@ from matplotlib.figure import Figure
 from trueneg.report import catalogue, figures
 from trueneg.report import curves as curve_figures
 from trueneg.report.formats import Table
-from trueneg.report.gathered import Gathered, base_name, page_of
+from trueneg.report.gathered import Gathered, base_name, page_of, selected
 from trueneg.report.image_text import tables
 from trueneg.report.image_text.class_probabilities import eta_by_class
 from trueneg.report.image_text.headings import heading
 from trueneg.report.image_text.overlays import grounding_overlays
 from trueneg.report.image_text.positives import positive_similarity
+from trueneg.report.image_text.ratings import eta_by_anchor, human_ratings
+from trueneg.report.image_text.ratings_table import human_ratings_table
 from trueneg.report.image_text.retrieval import with_means
 from trueneg.report.image_text.similarities import similarity_histograms
 from trueneg.report.image_text.sweeps import Measurement, Sweep, places_of, read_variant, sweep_figure
@@ -23,6 +25,7 @@ from trueneg.report.page import StudyPage
 from trueneg.report.tables import published_table
 from trueneg.study import runs
 from trueneg.study.image_text_study import ImageTextStudy
+from trueneg.study.records import read_rows
 
 # Said under every figure and table of a study on synthetic data.
 PHANTOM = (
@@ -65,16 +68,22 @@ def table(name: str, folder: Path) -> Table:
     Raises:
         KeyError: if there is no table of that name.
     """
-    return table_of(name, read(folder))
+    return table_of(name, read(folder), folder)
 
 
-def table_of(name: str, gathered: Gathered[ImageTextStudy]) -> Table:
+def table_of(name: str, gathered: Gathered[ImageTextStudy], folder: Path) -> Table:
     """A table of gathered rows.
+
+    Args:
+        name: which.
+        gathered: what was read from the folder.
+        folder: the study's artefacts, for what is not gathered.
 
     Raises:
         KeyError: if there is no table of that name.
     """
-    oracle, notes = base_name(gathered.study.primary.oracle), _notes(gathered)
+    named, notes = gathered.study.primary.oracle, _notes(gathered)
+    oracle = None if named is None else base_name(named)
     # The validation split may hold classes that the test split of no seed can measure.
     rows = gathered.rows[gathered.rows["split"] == "test"]
     comparison = tables.Comparison(with_means(rows), gathered.baseline, oracle, gathered.gate, notes)
@@ -82,6 +91,8 @@ def table_of(name: str, gathered: Gathered[ImageTextStudy]) -> Table:
         named = {(entry.paper, entry.table) for entry in gathered.study.published}
         said = [RECO_TABLE_1] if ("relaxing-contrastiveness", "Table 1") in named else []
         return published_table(comparison.rows, _printed(gathered), notes=[*said, *notes])
+    if name == "human_ratings":
+        return _ratings_table(gathered, folder)
     if name == "differences":
         return tables.differences(comparison)
     if name == "contrasts":
@@ -96,7 +107,7 @@ def table_of(name: str, gathered: Gathered[ImageTextStudy]) -> Table:
 def page(folder: Path) -> StudyPage:
     """What the page shows of the study with these artefacts."""
     gathered = read(folder)
-    return page_of(folder, gathered, heading, lambda name: table_of(name, gathered))
+    return page_of(folder, gathered, heading, lambda name: table_of(name, gathered, folder))
 
 
 def read(folder: Path) -> Gathered[ImageTextStudy]:
@@ -149,7 +160,7 @@ def _primary(gathered: Gathered[ImageTextStudy]) -> dict[str, str]:
 def _references(gathered: Gathered[ImageTextStudy], without: str) -> list[str]:
     """Objectives that are lines across: baseline, treatment, oracle, and DCL with the language model's or the true η."""
     primary = gathered.study.primary
-    named = {base_name(name) for name in (primary.baseline, primary.treatment, primary.oracle)}
+    named = {base_name(name) for name in (primary.baseline, primary.treatment, primary.oracle) if name is not None}
     return [
         name
         for name, objective in gathered.study.objectives.items()
@@ -229,19 +240,43 @@ def _dimensions(gathered: Gathered[ImageTextStudy], paired: bool, _: list[str]) 
 
 
 def _histograms(gathered: Gathered[ImageTextStudy], _: bool, artefacts: list[str]) -> Figure:
-    similarities = pd.concat(map(pd.read_parquet, artefacts), ignore_index=True)
+    similarities = pd.concat(map(read_rows, artefacts), ignore_index=True)
     return similarity_histograms(similarities, gathered.study.figures.similarities.objectives, _artefact_note(gathered))
 
 
 def _overlays(gathered: Gathered[ImageTextStudy], _: bool, artefacts: list[str]) -> Figure:
     wanted = gathered.study.figures.overlays
-    overlays = pd.concat(map(pd.read_parquet, artefacts), ignore_index=True)
+    overlays = pd.concat(map(read_rows, artefacts), ignore_index=True)
     return grounding_overlays(overlays, wanted.objectives, wanted.phrases, _artefact_note(gathered))
 
 
 def _eta(gathered: Gathered[ImageTextStudy], _: bool, artefacts: list[str]) -> Figure:
     (path,) = artefacts
-    return eta_by_class(pd.read_parquet(path), _artefact_note(gathered))
+    return eta_by_class(read_rows(path), _artefact_note(gathered))
+
+
+def _ratings(gathered: Gathered[ImageTextStudy], paths: Iterable[str | Path]) -> list[pd.DataFrame]:
+    """The ratings' tables, those of objectives for the selected variants; of the summary first what needs no objective."""
+    summary, *others = map(read_rows, paths)
+    chosen = [selected(table, gathered.comparison["selection"]) for table in (summary, *others)]
+    return [summary[summary["objective"] == ""], *chosen]
+
+
+def _ratings_table(gathered: Gathered[ImageTextStudy], folder: Path) -> Table:
+    paths = [folder / "human_ratings" / f"{part}.parquet" for part in catalogue.RATINGS["human_ratings"]]
+    failed = gathered.gate.loc[~gathered.gate["passed"].astype(bool), "dataset"].tolist()
+    return human_ratings_table(*_ratings(gathered, paths), gathered.baseline, failed, _notes(gathered))
+
+
+def _human_ratings(gathered: Gathered[ImageTextStudy], _: bool, artefacts: list[str]) -> Figure:
+    own = [table[table["dataset"] == gathered.dataset] for table in _ratings(gathered, artefacts)]
+    references, networks, _rows, calibration = own
+    return human_ratings(references, networks, calibration, list(gathered.study.objectives), _note(gathered))
+
+
+def _eta_by_anchor(gathered: Gathered[ImageTextStudy], _: bool, artefacts: list[str]) -> Figure:
+    own = [table[table["dataset"] == gathered.dataset] for table in map(read_rows, artefacts)]
+    return eta_by_anchor(*own, _artefact_note(gathered))
 
 
 def _curves(drawn: Callable[..., Figure]) -> Callable[..., Figure]:
@@ -256,6 +291,8 @@ _DRAWINGS: dict[str, Callable[..., Figure]] = {
     "similarity_histograms": _histograms,
     "grounding_overlays": _overlays,
     "eta_by_class": _eta,
+    "human_ratings": _human_ratings,
+    "eta_by_anchor": _eta_by_anchor,
     "ablation_batch_size": _batch_size,
     "ablation_dimensions": _dimensions,
     "ablation_strength": _strength,

@@ -22,6 +22,12 @@ def difference_label(metric: str, baseline: str) -> str:
 def measurement(task: str, setting: str, split: str, dataset: str = "") -> str:
     """Which evaluation a figure or table shows.
 
+    Args:
+        task: as in the rows.
+        setting: as in the rows; may be empty.
+        split: such as ``"test"``.
+        dataset: its label; empty: none is named.
+
     Example:
         >>> measurement("knn", "labels=all", "test", "fraction=0.1")
         'Test split: kNN, labels=all; fraction=0.1'

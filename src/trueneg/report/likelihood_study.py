@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pandas as pd
-import yaml
 from matplotlib.figure import Figure
 
 from trueneg.report import likelihood
@@ -12,6 +11,7 @@ from trueneg.report.formats import Table
 from trueneg.report.page import PageFigure, PageTable, StudyPage
 from trueneg.study import runs
 from trueneg.study.likelihood_study import LikelihoodStudy
+from trueneg.study.records import read_rows, read_study
 
 HEADINGS = {
     "assumption_all_sentences": (
@@ -39,7 +39,7 @@ def draw(name: str, folder: Path, artefacts: list[str]) -> Figure:
     """
     corpus = Path(artefacts[0]).parent
     points, summary, calibration = (
-        pd.read_parquet(corpus / f"{table}.parquet") for table in ("points", "summary", "calibration")
+        read_rows(corpus / f"{table}.parquet") for table in ("points", "summary", "calibration")
     )
     label = summary["corpus"].iloc[0]
     note = _study(folder)[1].note
@@ -80,14 +80,14 @@ def page(folder: Path) -> StudyPage:
 
 
 def _study(folder: Path) -> tuple[str, LikelihoodStudy]:
-    text = (folder / "study.yaml").read_text()
-    return text, LikelihoodStudy.model_validate(yaml.safe_load(text))
+    study = read_study(folder / "study.yaml", LikelihoodStudy)
+    return (folder / "study.yaml").read_text(), study
 
 
 def _summaries(folder: Path) -> pd.DataFrame:
     corpora = runs.corpora(_study(folder)[1])
     return pd.concat(
-        [pd.read_parquet(folder / "assumption" / corpus / "summary.parquet") for corpus in corpora], ignore_index=True
+        [read_rows(folder / "assumption" / corpus / "summary.parquet") for corpus in corpora], ignore_index=True
     )
 
 

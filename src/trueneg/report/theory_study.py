@@ -10,6 +10,7 @@ from trueneg.report import theory
 from trueneg.report.formats import Table
 from trueneg.report.page import PageFigure, PageTable, StudyPage
 from trueneg.simulation import catalogue
+from trueneg.study.records import read_rows
 from trueneg.study.theory_study import TheoryStudy
 
 
@@ -22,7 +23,7 @@ def draw(name: str, folder: Path, artefacts: list[str]) -> Figure:
         artefacts: the experiment's frame (parquet).
     """
     (path,) = artefacts
-    return theory.FIGURES[name].draw(pd.read_parquet(path))
+    return theory.FIGURES[name].draw(read_rows(path))
 
 
 def heading(name: str) -> tuple[str, str]:
@@ -38,7 +39,7 @@ def table(name: str, folder: Path) -> Table:
         name: of the table.
         folder: the study's artefacts.
     """
-    return theory.TABLES[name].draw(pd.read_parquet(folder / "simulation" / f"{catalogue.TABLES[name]}.parquet"))
+    return theory.TABLES[name].draw(read_rows(folder / "simulation" / f"{catalogue.TABLES[name]}.parquet"))
 
 
 def page(folder: Path) -> StudyPage:
@@ -51,7 +52,7 @@ def page(folder: Path) -> StudyPage:
         name=folder.parent.name,
         title=study.title,
         question=study.question,
-        answer=_answer(pd.read_parquet(folder / "simulation/protocol_numbers.parquet")),
+        answer=_answer(read_rows(folder / "simulation/protocol_numbers.parquet")),
         warnings=[study.note] if study.note else [],
         figures=[PageFigure(*heading(name), figures / f"{name}.png", figures / f"{name}.pdf") for name in drawn],
         tables=[PageTable(*heading(name), table(name, folder)) for name in catalogue.TABLES],

@@ -18,6 +18,14 @@ TITLES = {
         "The language model's class probability beside the known one",
         "The nearer to a rising line, the better a likelihood tells how common a class is.",
     ),
+    "human_ratings": (
+        "Which negatives people call false, and who ranks them so",
+        "Flickr8k's experts rated captions of other images: does a method's weight of a pair follow what they say?",
+    ),
+    "eta_by_anchor": (
+        "The class probability beside the rate of false negatives",
+        "η belongs to a caption, not to a pair: does it rise with the share of its rated images that it describes?",
+    ),
     "ablation_batch_size": (
         "The primary measurement against the batch size",
         "ReCo's Fig. 5 (a): more negatives at once, and more false ones among them.",

@@ -5,7 +5,7 @@ import pandas as pd
 from trueneg.study.comparison import KEYS
 
 DIRECTIONS = ("text to image", "image to text")
-SENTENCES, PRECISION = "retrieval sentence", "precision"
+SENTENCES, PRECISION, CHEXPERT = "retrieval sentence", "precision", "chexpert 8x200"
 BY_TRUTH, BY_REPORT = "relevant=truth", "relevant=report"
 
 
@@ -38,7 +38,7 @@ def with_means(rows: pd.DataFrame) -> pd.DataFrame:
     """
     recalls = rows[rows["metric"].str.fullmatch(r"(text to image|image to text) R@\d+")]
     direction, at_k = (recalls["metric"].str.rsplit(" ", n=1).str[part] for part in (0, 1))
-    precisions = rows[(rows["task"] == PRECISION) & rows["metric"].str.fullmatch(r"Prec@\d+")]
+    precisions = rows[rows["task"].isin((PRECISION, CHEXPERT)) & rows["metric"].str.fullmatch(r"Prec@\d+")]
     return pd.concat(
         [
             rows,

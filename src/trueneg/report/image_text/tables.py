@@ -6,7 +6,16 @@ from typing import NamedTuple
 import pandas as pd
 
 from trueneg.report.formats import Cell, Group, Table
-from trueneg.report.image_text.retrieval import BY_REPORT, BY_TRUTH, DIRECTIONS, PRECISION, SENTENCES, lengths, sentence_setting
+from trueneg.report.image_text.retrieval import (
+    BY_REPORT,
+    BY_TRUTH,
+    CHEXPERT,
+    DIRECTIONS,
+    PRECISION,
+    SENTENCES,
+    lengths,
+    sentence_setting,
+)
 from trueneg.report.labels import read_setting, with_unit
 from trueneg.report.tables import Beside, Head, compare_each, difference_table, difference_text, side_by_side
 from trueneg.study.comparison import half_interval, holm
@@ -36,14 +45,14 @@ class Comparison(NamedTuple):
     Attributes:
         rows: tidy rows, with the means of :func:`trueneg.report.image_text.retrieval.with_means`.
         baseline: the objective that is subtracted.
-        oracle: the objective that knows the truth.
+        oracle: the objective that knows the truth, if there is one.
         gate: whether each data set can tell anything.
         notes: under every table.
     """
 
     rows: pd.DataFrame
     baseline: str
-    oracle: str
+    oracle: str | None
     gate: pd.DataFrame
     notes: Sequence[str] = ()
 
@@ -54,6 +63,7 @@ def tasks(rows: pd.DataFrame) -> Layout:
     if (setting := sentence_setting(rows)) is not None:
         found.append(("retrieval of sentences", (SENTENCES, setting, f"R@{_main_length(rows)}")))
     found.append(("grounding", ("grounding", "", "CNR")))
+    found.append(("CheXpert 8×200", (CHEXPERT, "", "Prec")))
     if fractions := _fractions(rows, "linear probe"):
         found.append((f"linear probe, {_share(fractions[-1])} of the labels", ("linear probe", fractions[-1], "AUC")))
     found = [(title, key) for title, key in found if _holds(rows, key)]
@@ -89,11 +99,13 @@ def retrieval(rows: pd.DataFrame) -> Layout:
 
 
 def precision(rows: pd.DataFrame) -> Layout:
-    """ReCo's Table 1: the share of images with the query's label among the first k."""
-    chosen = rows[rows["task"] == PRECISION]
+    """ReCo's Table 1: the share of images with the query's label among the first k, of our own test images and of its set."""
+    chosen = rows[rows["task"].isin((PRECISION, CHEXPERT))]
     at_k = sorted({name for name in chosen["metric"] if name.startswith("Prec@") and " " not in name}, key=_length)
-    ways = {way or "mean of both": way for way in sorted(set(chosen["setting"]), reverse=True)}
-    groups = {title: [(PRECISION, way, metric) for metric in (*at_k, "Prec")] for title, way in ways.items()}
+    groups = {}
+    for task, way in sorted(set(zip(chosen["task"], chosen["setting"], strict=True)), reverse=True):
+        title = ", ".join(filter(None, ("CheXpert 8×200" if task == CHEXPERT else "", way or "mean of both")))
+        groups[title] = [(task, way, metric) for metric in (*at_k, "Prec")]
     return Layout([Head(metric_name(metric), "mean", metric) for metric in (*at_k, "Prec")], groups)
 
 

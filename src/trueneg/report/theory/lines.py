@@ -25,7 +25,13 @@ LOGARITHMIC = ("negatives", "anchors", "positives", "class_probability", "temper
 
 
 def sweep(plot: Axes, part: pd.DataFrame, error: str = "standard error") -> None:
-    """One line an estimator against the parameter that is varied; ticks where there are measurements."""
+    """One line an estimator against the parameter that is varied; ticks where there are measurements.
+
+    Args:
+        plot: where to draw.
+        part: a row an estimator and value, with ``estimator``, ``parameter``, ``at``, ``value`` and the error's column.
+        error: that column.
+    """
     for name in STYLES:
         draw_line(plot, part[part["estimator"] == name], "at", "value", STYLES[name], error=error)
     parameter = part["parameter"].iloc[0]
@@ -47,7 +53,18 @@ def draw_line(
     error: str = "standard error",
     scale: float = 1.0,
 ) -> None:
-    """A line with its band: 1.96 errors on each side."""
+    """A line with its band: 1.96 errors on each side.
+
+    Args:
+        plot: where to draw.
+        part: a row a point.
+        x: the column along the axis.
+        y: the column that is drawn.
+        style: of the line.
+        marker: whether points are marked.
+        error: the column of standard errors.
+        scale: by what values and errors are multiplied.
+    """
     part = part.sort_values(x)
     value, reach = scale * part[y], scale * 1.96 * part[error]
     plot.plot(part[x], value, color=style.color, marker=style.marker if marker else "", linestyle=style.linestyle)

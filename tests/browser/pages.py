@@ -1,0 +1,88 @@
+"""Results folders as studies would leave them, small or with thousands of runs, and the pages made of them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import yaml
+
+from tests.report import synthetic_pairs
+from trueneg.evaluation.retrieval_examples import COLUMNS, thumbnail
+from trueneg.report.build import write_page
+from trueneg.study import provenance, runs
+from trueneg.study.image_text_study import ImageTextStudy
+from trueneg.text import privacy
+
+OBJECTIVES = ("CL", "DCL-LM", "Oracle")
+STALE = "0" * 16
+SECONDS = 10.5
+
+
+def record(run, number, **changes):
+    """What made a run."""
+    made = {
+        **run.to_json(),
+        "id": f"{number:012x}",
+        "source": {"name": "phantom", "checksum": "7e3f" * 16},
+        "images": 1800,
+        "fingerprint": provenance.fingerprint(provenance.TRAINING["image-text"]),
+        "versions": {"python": "3.11.7", "torch": "2.15.0", "numpy": "2.4.6"},
+        "commit": "8a226e2ecca847cb29f98e8f19c4ed5ef5927b70",
+        "machine": {"host": "here", "system": "Linux-6.18-x86_64", "cores": 2},
+        "device": "cpu",
+        "threads": 1,
+        "seconds": SECONDS,
+        "gpu_seconds": 0.0,
+        "attempts": [],
+        "finished": f"2026-11-21 18:{number % 60:02}:00 +0000",
+    }
+    return made | changes
+
+
+def add_study(results: Path, name: str = "phantom", seeds: int | None = None, **changes) -> ImageTextStudy:
+    """An image–text study with a stale run; `seeds`: so many runs of each objective, whatever its rows tell."""
+    given = synthetic_pairs.settings(note="Small default: a synthetic study.", **changes)
+    folder = results / name / "artefacts"
+    synthetic_pairs.write(folder, given)
+    study = ImageTextStudy.model_validate(given | ({} if seeds is None else {"seeds": seeds}))
+    (folder / "study.yaml").write_text(yaml.safe_dump(given, sort_keys=False))
+    records = [record(run, number) for number, run in enumerate(runs.all_runs(name, study))]
+    records[0]["fingerprint"] = STALE
+    (folder / "runs.json").write_text(json.dumps(records))
+    if seeds is not None:
+        synthetic_pairs.curves(study).to_parquet(folder / "curves.parquet")
+    return study
+
+
+def add_examples(results: Path, name: str = "phantom", restricted: bool = False, text: str = "Small left effusion.") -> None:
+    """Two queries a direction, five results each; the objectives put other images first."""
+    generator = np.random.default_rng(0)
+    pictures = [thumbnail(generator.integers(0, 255, (1, 32, 32), dtype=np.uint8)) for _ in range(12)]
+    for place, objective in enumerate(OBJECTIVES):
+        rows = []
+        for direction in ("text to image", "image to text"):
+            for query in range(2):
+                for rank in range(1, 6):
+                    asked, found = f"{text} {query}", (query + rank + 3 * place) % 12
+                    pair = (asked, found) if direction == "text to image" else (f"{text} {found}", query)
+                    relation = ("own pair", "true of the image", "not true of the image")[rank % 3]
+                    rows.append((direction, query, *pair, rank, 1 / rank, relation, 2 + place, pictures[pair[1]]))
+        table = pd.DataFrame(rows, columns=COLUMNS).assign(dataset="phantom", objective=objective, seed=0)
+        path = results / name / "artefacts" / "retrieval" / "phantom" / f"{objective}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        privacy.write_table(table, path, restricted)
+
+
+def add_theory(results: Path) -> None:
+    """A study without runs: its files are where its numbers come from."""
+    folder = results / "theory" / "artefacts"
+    (folder / "simulation").mkdir(parents=True)
+    (folder / "study.yaml").write_text(yaml.safe_dump({"kind": "theory", "title": "Theory"}))
+    pd.DataFrame({"value": [1.0]}).to_parquet(folder / "simulation" / "numbers.parquet")
+
+
+def page_of(results: Path) -> Path:
+    """The page of all studies there."""
+    write_page(results / "index.html")
+    return results / "index.html"

@@ -1,0 +1,15 @@
+"""What the first seed's networks retrieve for some queries."""
+
+from trueneg.evaluation.retrieval_examples import write_examples
+from trueneg.jobs import job
+
+with job(snakemake.log[0]):
+    write_examples(
+        source=snakemake.input.source,
+        subsets=snakemake.input.subsets,
+        manifest=snakemake.input.manifest,
+        store=snakemake.params.store,
+        threads=snakemake.threads,
+        device=snakemake.params.device,
+        examples=snakemake.output.examples,
+    )
