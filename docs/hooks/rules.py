@@ -1,0 +1,85 @@
+"""The page of the rules, read from rules/*.smk as snakefmt lays them out: what each needs and makes, in its own words."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+HEADER = """# Rules
+
+Every step of the pipeline, a file of rules a stage, in the order in which data flow. `plan.…` is what the configuration says
+([`trueneg.study.plan`][trueneg.study.plan.Plan]); `{study}`, `{dataset}`, `{objective}` and `{block}` (of seeds) are the
+wildcards that file names are made of.
+"""
+ORDER = ("data", "likelihood", "image_text", "train", "evaluate", "simulate", "figures", "report")
+SHOWN = ("input", "output", "threads", "resources")
+
+
+class Rule(NamedTuple):
+    """A rule as it is written.
+
+    Attributes:
+        name: the rule's.
+        docstring: its sentence.
+        parts: the text below each of its directives.
+        script: the script that it runs, relative to the project; empty if none.
+    """
+
+    name: str
+    docstring: str
+    parts: dict[str, str]
+    script: str
+
+
+def rules_page(root: Path) -> str:
+    """Markdown: a section for every file of rules, a part for every rule, and the targets of the Snakefile.
+
+    Args:
+        root: the project's folder.
+
+    Raises:
+        ValueError: if a rule has no docstring, or there is a file of rules that the page does not know.
+    """
+    present = {path.stem for path in (root / "rules").glob("*.smk")} - {"common"}
+    if present != set(ORDER):
+        raise ValueError(f"rules/ holds {', '.join(sorted(present))}; docs/hooks/rules.py lists {', '.join(ORDER)}.")
+    everything = "everything that the configuration asks for, and the page"
+    parts = [HEADER, f"## Targets\n\n| name | makes |\n|---|---|\n| *(none)* | {everything} |"]
+    targets = [rule for rule in read_rules(root / "Snakefile") if rule.docstring]
+    parts += ["\n".join(f"| `{rule.name}` | {rule.docstring} |" for rule in targets)]
+    for stage in ORDER:
+        path = root / "rules" / f"{stage}.smk"
+        parts += [f"\n## {stage.replace('_', ' and ').capitalize()}\n\n`rules/{stage}.smk`. {heading(path)}\n"]
+        parts += [_section(rule) for rule in read_rules(path)]
+    return "\n".join(parts) + "\n"
+
+
+def heading(path: Path) -> str:
+    """What a file of rules says of itself: its first comment."""
+    lines = [line.removeprefix("#").strip() for line in _leading_comment(path.read_text(encoding="utf-8"))]
+    return " ".join(line for line in lines if line)
+
+
+def read_rules(path: Path) -> Iterator[Rule]:
+    """The rules of a file, in its order."""
+    for name, body in re.findall(r"^rule (\w+):\n((?:    .*\n|\n)+)", path.read_text(encoding="utf-8"), re.M):
+        docstring = re.match(r'    """(.+?)"""\n', body, re.S)
+        parts = dict(re.findall(r"^    (\w+):(.*(?:\n        .*|\n(?=\n?        ))*)", body, re.M))
+        script = re.search(r'^        "\.\./(workflow/scripts/\w+\.py)"', parts.get("script", ""), re.M)
+        yield Rule(name, " ".join(docstring[1].split()) if docstring else "", parts, script[1] if script else "")
+
+
+def _section(rule: Rule) -> str:
+    if not rule.docstring:
+        raise ValueError(f"The rule {rule.name} has no docstring.")
+    body = "\n".join(f"{name}:{rule.parts[name].rstrip()}" for name in SHOWN if name in rule.parts)
+    body = re.sub(r"^        ", "    ", body, flags=re.M)
+    script = f"\n\nScript: `{rule.script}`" if rule.script else ""
+    return f"### `{rule.name}`\n\n{rule.docstring}{script}\n\n```python\n{body}\n```\n"
+
+
+def _leading_comment(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            return
+        yield line

@@ -1,0 +1,54 @@
+"""A page followed as a reader would: its files written, its differences applied, its commands given, in order."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.docs.pages import ROOT, blocks
+from tests.projects import Project
+
+
+def write_files(page: str, project: Project) -> None:
+    """Write the files that a page shows, and apply its differences."""
+    for block in blocks(ROOT / page):
+        if block.language == "diff":
+            _run(["git", "apply", "-"], project.path, input=block.text)
+        elif block.title:
+            _write(project.path / block.title, block.text)
+
+
+def follow(page: str, project: Project) -> None:
+    """Do all that a page tells, in its order."""
+    for block in blocks(ROOT / page):
+        if block.language == "diff":
+            _run(["git", "apply", "-"], project.path, input=block.text)
+        elif block.title:
+            _write(project.path / block.title, block.text)
+        elif block.language == "bash":
+            run_in(project, ["bash", "-euo", "pipefail", "-c", block.text])
+
+
+def run_in(project: Project, command: list[str]) -> str:
+    """Run a command in a project with this Python and the project's own package; returns what it said."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {
+        **os.environ,
+        "PATH": path,
+        "PYTHONPATH": str(project.path / "src"),
+        "OMP_NUM_THREADS": "1",
+        "MPLBACKEND": "agg",
+    }
+    return _run(command, project.path, env=environment)
+
+
+def _run(command: list[str], folder: Path, **options) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, **options)
+    if done.returncode:
+        raise AssertionError(f"{command} ended with {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout + done.stderr
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")

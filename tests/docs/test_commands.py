@@ -1,0 +1,103 @@
+"""Every command that the documentation names could be given: programs know its arguments, and what it names is there."""
+
+import itertools
+import re
+import shlex
+import tomllib
+
+import pytest
+import yaml
+from snakemake.cli import get_argument_parser
+from snakemake.utils import update_config
+
+from tests.docs.pages import PAGES, ROOT, blocks, commands
+from trueneg import command_line
+from trueneg.study.reading import load_configuration
+
+COMMANDS = sorted({(command, place) for page in PAGES for place, command in commands(page)})
+WRITTEN = {block.title: block.text for page in PAGES for block in blocks(page) if block.title}  # files that readers write
+COPIED = {"my_study.yaml": "config/studies/own_data.yaml"}  # docs/own-data.md has its reader copy it
+TAUGHT = {"trim.yaml"}  # names an objective that docs/own-loss.md adds first; test_own_code.py reads it there
+PLACEHOLDERS = re.compile(r"…|\bCONFIG\b|<\w+>")
+
+
+def text_of(path):
+    """A configuration file of the project, or one that a page has its reader write."""
+    return WRITTEN[path] if path in WRITTEN else (ROOT / COPIED.get(path, path)).read_text(encoding="utf-8")
+
+
+def named(program):
+    """The commands of a program, as arguments; those with a placeholder are a form, not a command."""
+    return [
+        pytest.param(shlex.split(command)[1:], id=f"{place}: {command}")
+        for command, place in COMMANDS
+        if command.split()[0] == program and not PLACEHOLDERS.search(command)
+    ]
+
+
+def targets():
+    """Rules that can be asked for by name."""
+    text = "".join(path.read_text(encoding="utf-8") for path in [ROOT / "Snakefile", *(ROOT / "rules").glob("*.smk")])
+    return set(re.findall(r"^rule (\w+):", text, re.M))
+
+
+@pytest.mark.parametrize("arguments", named("snakemake"))
+def test_snakemake_could_run_it(arguments, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    profile = ROOT / next(iter(itertools.islice(_after(arguments, "--workflow-profile"), 1)), "profiles/default")
+    assert (profile / "profile.yaml").is_file()
+    given = get_argument_parser().parse_args(arguments)
+    for target in [*given.targets, *(given.until or []), *(given.forcerun or [])]:
+        assert target in targets() or target.startswith("results/"), f"{target} is no target"
+    merged = {}
+    paths = [str(path).removeprefix(f"{ROOT}/") for path in given.configfile or ["config/config.yaml"]]
+    if TAUGHT.intersection(paths):
+        return
+    for path in paths:
+        update_config(merged, yaml.safe_load(text_of(path)))
+    for entry in given.config or []:
+        name, _, value = entry.partition("=")
+        update_config(merged, {name: yaml.safe_load(value)})
+    load_configuration(merged, "the command")
+
+
+@pytest.mark.parametrize("arguments", named("trueneg"))
+def test_trueneg_could_run_it(arguments):
+    given = command_line._parser().parse_args(arguments)
+    for path in set(getattr(given, "config", [])) - TAUGHT:
+        load_configuration(yaml.safe_load(text_of(path)), path)
+
+
+@pytest.mark.parametrize("arguments", named("make"))
+def test_make_has_the_target(arguments):
+    known = re.findall(r"^([\w./-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+    assert {name for name in arguments if "=" not in name} <= set(known)
+
+
+@pytest.mark.parametrize("arguments", named("python"))
+def test_the_program_is_there(arguments):
+    if arguments[0] != "-m":
+        assert arguments[0] in WRITTEN or (ROOT / arguments[0]).is_file()
+
+
+@pytest.mark.parametrize("arguments", named("pip"))
+def test_the_extras_to_install_exist(arguments):
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    asked = [extra for argument in arguments for extra in re.findall(r"^\.\[(.+)\]$", argument)]
+    assert set(asked) <= set(known)
+
+
+def test_what_drawing_needs_is_what_the_extra_lists():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (told,) = [command for command, place in COMMANDS if place == "docs/redraw.md" and command.startswith("pip install jinja2")]
+    names = {re.match(r"[\w-]+", entry)[0] for entry in project["optional-dependencies"]["report"]}
+    assert {re.match(r"[\w-]+", entry)[0] for entry in shlex.split(told)[2:]} == names
+
+
+def test_the_commands_are_found():
+    assert len(COMMANDS) > 50
+    assert {command.split()[0] for command, _ in COMMANDS} >= {"snakemake", "trueneg", "make", "pip", "python"}
+
+
+def _after(arguments, name):
+    return (value for option, value in itertools.pairwise(arguments) if option == name)

@@ -1,0 +1,29 @@
+"""Every link of the documentation leads somewhere."""
+
+import pytest
+
+from tests.docs.pages import PAGES, ROOT, anchors, links, name_of
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_link_and_anchor_resolves(page):
+    lost = []
+    for target in links(page):
+        if target.startswith(("http://", "https://", "mailto:")):
+            continue
+        path, _, anchor = target.partition("#")
+        place = (page.parent / path).resolve() if path else page
+        if not place.exists() or not place.is_relative_to(ROOT):
+            lost.append(f"{target}: there is no {place}")
+        elif anchor and anchor not in anchors(place):
+            lost.append(f"{target}: {name_of(place)} has the anchors {', '.join(sorted(anchors(place)))}")
+    assert not lost, "\n".join(lost)
+
+
+def test_a_lost_link_would_be_seen(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# A *title* of `code`, with ηs\n\n[here](#a-title-of-code-with-ηs) and ![there](image.png)\n\n    [not](this)\n"
+    )
+    assert links(page) == ["#a-title-of-code-with-ηs", "image.png"]
+    assert anchors(page) == {"a-title-of-code-with-ηs"}
