@@ -4,11 +4,17 @@ import importlib.util
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-PROGRAMS = ("munged", "mungekey", "slurmctld", "slurmd", "sbatch", "squeue", "unshare", "setpriv", "ip")
+from tests.cluster.slurm import Slurm
+from tests.cluster.studies import training_for_seconds
+from tests.projects import Project, new_project
+
+SCRIPT = Path(__file__).with_name("slurm.sh")
+PROGRAMS = ("munged", "mungekey", "slurmctld", "slurmd", "sbatch", "squeue", "unshare", "nsenter", "setpriv", "ip")
 NAMESPACES = ("unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc", "mount", "-t", "tmpfs", "tmpfs", "/etc/slurm")
 
 
@@ -20,7 +26,7 @@ def reason_to_skip() -> str | None:
     if absent:
         return f"Not installed here: {', '.join(absent)}. On Debian: apt-get install slurm-wlm munge iproute2."
     if importlib.util.find_spec("snakemake_executor_plugin_slurm") is None:
-        return "Snakemake's Slurm plugin is not installed here; docs/cluster.md tells how to have it beside the environment."
+        return "Snakemake's Slurm plugin is not installed here; `make test-cluster` fetches it into a folder of its own."
     tried = subprocess.run(NAMESPACES, capture_output=True, text=True)
     if tried.returncode:
         return f"The daemons' namespaces cannot be made here: {tried.stderr.strip()}"
@@ -28,9 +34,26 @@ def reason_to_skip() -> str | None:
 
 
 @pytest.fixture(scope="session")
-def slurm() -> Path:
-    """The script that runs a command on a one-node Slurm; skips the test where that cannot be."""
+def script() -> Path:
+    """The script that brings Slurm up for as long as a command runs; skips the test where that cannot be."""
     reason = reason_to_skip()
     if reason:
         pytest.skip(reason)
-    return Path(__file__).with_name("slurm.sh")
+    return SCRIPT
+
+
+@pytest.fixture(scope="session")
+def slurm(script: Path) -> Iterator[Slurm]:
+    """A Slurm that all tests share."""
+    with Slurm.up(script) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def local(tmp_path_factory) -> Project:
+    """What the study of these tests ends with where nobody cancels anything, without a cluster."""
+    project = new_project(tmp_path_factory.mktemp("local") / "project")
+    project.configure(tiny=training_for_seconds())
+    for target in ("models", "rows"):
+        project.run(target)
+    return project

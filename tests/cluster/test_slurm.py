@@ -1,108 +1,107 @@
-"""Training jobs through a real one-node Slurm."""
+"""Studies through a real one-node Slurm."""
 
 import os
+import shutil
 import subprocess
-import sys
-import time
 from itertools import combinations
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
+from tests.cluster.slurm import devices, finish
+from tests.cluster.studies import CL, PATIENCE, in_the_middle, store, training_for_seconds, training_log, wait_for, weights
 from tests.projects import Project, new_project
-from tests.studies import tiny_study
+
+pytestmark = pytest.mark.xdist_group("cluster")
 
 
-def weights(project: Project) -> dict[str, bytes]:
-    """Every model's file, by the run's id."""
-    return {path.parent.name: path.read_bytes() for path in project.path.glob("results/runs/*/model.safetensors")}
-
-
-def submit(slurm: Path, project: Project, *arguments: str) -> None:
-    """Run Snakemake with the project's cluster profile; what Slurm knows of the jobs ends in jobs.txt."""
-    snakemake = [
-        sys.executable,
-        "-m",
-        "snakemake",
-        *arguments,
-        "--workflow-profile",
-        "profiles/slurm",
-        "--configfile",
-        "study.yaml",
-    ]
-    # This Slurm keeps no accounts, hence no history for sacct; and nobody minds how often it is asked.
-    here = ["--slurm-status-command", "squeue", "--slurm-init-seconds-before-status-checks", "2"]
-    here += ["--default-resources", "slurm_partition=main"]
-    path = f"{project.path / 'src'}:{os.environ.get('PYTHONPATH', '')}"
-    done = subprocess.run(
-        [slurm, "sh", "-ec", '"$@"; scontrol --oneliner --details show jobs >jobs.txt', "sh", *snakemake, *here],
-        cwd=project.path,
-        env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=500,
-    )
-    if done.returncode:
-        raise AssertionError(done.stdout + done.stderr)
-
-
-def jobs_of(project: Project, rule: str) -> list[dict[str, str]]:
-    """Slurm's records of a rule's jobs, each with the devices that it saw."""
-    devices = dict(line.split() for line in (project.path / "devices.txt").read_text().splitlines())
-    records = [
-        dict(field.split("=", 1) for field in line.split() if "=" in field)
-        for line in (project.path / "jobs.txt").read_text().splitlines()
-    ]
-    mine = [record for record in records if record["Comment"].startswith(f"rule_{rule}_")]
-    return [record | {"devices": devices[record["JobId"]]} for record in mine]
+def attempts(project: Project) -> dict[str, int]:
+    """How many processes trained each run, as its record tells, by objective."""
+    return {record["objective"]: len(record["attempts"]) for record in store(project).records().values()}
 
 
 @pytest.mark.long
-def test_models_trained_through_slurm_equal_those_trained_here(slurm, tmp_path):
-    study = tiny_study()
-    study["training"] |= {"gpu": 1, "mem_mb": 3000, "runtime": 7}
-    here, cluster = new_project(tmp_path / "here"), new_project(tmp_path / "cluster")
-    for project in (here, cluster):
-        project.configure(tiny=study)
-    here.run("models")
-    submit(slurm, cluster, "models")
+def test_a_study_with_a_cancelled_training_ends_as_it_does_here(slurm, local, tmp_path):
+    project = new_project(tmp_path / "project")
+    project.configure(tiny=training_for_seconds())
+    submitted = slurm.submit(project, "rows")
+    objective = next(iter(wait_for(lambda: in_the_middle(project), PATIENCE).values()))
+    (cancelled,) = slurm.jobs(project, f"train_wildcards_tiny_digits_{objective}")
+    slurm.run("scancel", cancelled["JobId"])
+    finish(submitted, project)
 
-    assert len(weights(here)) == 3 * 2
-    assert weights(cluster) == weights(here)
-    for manifest in (here.path / "results/tiny/manifests").rglob("*.json"):
-        assert (cluster.path / manifest.relative_to(here.path)).read_text() == manifest.read_text()
+    assert weights(project) == weights(local)
+    rows = [pd.read_parquet(found.path / "results/tiny/artefacts/rows.parquet") for found in (project, local)]
+    pd.testing.assert_frame_equal(*rows)
+    for manifest in (local.path / "results/tiny/manifests").rglob("*.json"):
+        assert (project.path / manifest.relative_to(local.path)).read_text() == manifest.read_text()
 
-    jobs = {rule: jobs_of(cluster, rule) for rule in ("source", "subsets", "train")}
-    assert {rule: len(records) for rule, records in jobs.items()} == {"source": 1, "subsets": 1, "train": 3}
-    assert {job["JobState"] for records in jobs.values() for job in records} == {"COMPLETED"}
-    assert {job["devices"] for job in jobs["source"] + jobs["subsets"]} == {"none"}
-    for job in jobs["train"]:
-        assert "mem=3000M" in job["TRES"]
-        assert job["TimeLimit"] == "00:07:00"
-        assert job["Requeue"] == "0"
-    assert {job["devices"] for job in jobs["train"]} == {"0", "1"}
+    first, second = slurm.jobs(project, f"train_wildcards_tiny_digits_{objective}")
+    assert (first["JobState"], second["JobState"]) == ("CANCELLED", "COMPLETED")
+    assert ("mem=1500M" in first["TRES"], first["TimeLimit"]) == (True, "00:40:00")
+    assert ("mem=3000M" in second["TRES"], second["TimeLimit"]) == (True, "01:20:00")
+    assert attempts(project) == {"CL": 1, "Oracle": 1} | {objective: 2}
+    assert "continues in epoch" in training_log(project, objective)
+
+    jobs = {name: slurm.jobs(project, name) for name in ("source", "splits", "train", "evaluate", "compare")}
+    assert {name: len(records) for name, records in jobs.items()} == {
+        "source": 1,
+        "splits": 1,
+        "train": 3,
+        "evaluate": 2,
+        "compare": 1,
+    }
+    seen = devices(project)
+    assert {seen[job["JobId"]] for name in ("source", "splits", "evaluate", "compare") for job in jobs[name]} == {"none"}
+    assert {seen[job["JobId"]] for job in jobs["train"]} == {"0", "1"}
     for one, other in combinations(jobs["train"], 2):
         if one["StartTime"] < other["EndTime"] and other["StartTime"] < one["EndTime"]:
-            assert one["devices"] != other["devices"]
+            assert seen[one["JobId"]] != seen[other["JobId"]]
+    assert {job["Requeue"] for records in jobs.values() for job in records} == {"0"}
 
 
-def test_a_killed_slurm_leaves_no_process_and_no_file(slurm):
+@pytest.mark.long
+def test_a_training_whose_node_is_drained_and_fails_goes_on_when_it_returns(slurm, local, tmp_path):
+    project = local.copy(tmp_path / "project")
+    for made in ("runs", "tiny/manifests", "tiny/logs/train"):
+        shutil.rmtree(project.path / "results" / made)
+    (node,) = slurm.run("sinfo", "--noheader", "--format", "%n").split()
+    submitted = slurm.submit(project, CL, TRUENEG_GRES="gpu:1")
+    wait_for(lambda: in_the_middle(project), PATIENCE)
+    slurm.run("scontrol", "update", f"nodename={node}", "state=drain", "reason=test")
+    assert slurm.run("sinfo", "--noheader", "--format", "%T").strip() == "draining"
+    assert in_the_middle(project)
+    slurm.run("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
+    wait_for(lambda: [job for job in slurm.jobs(project) if job["JobState"] == "PENDING"], PATIENCE)
+    slurm.run("scontrol", "update", f"nodename={node}", "state=resume")
+    finish(submitted, project)
+
+    ((run, weight),) = weights(project).items()
+    assert weight == weights(local)[run]
+    failed, done = jobs = slurm.jobs(project, "train")
+    assert (failed["JobState"], done["JobState"]) == ("NODE_FAIL", "COMPLETED")
+    for job in jobs:
+        assert (job["TresPerNode"], "TresPerJob" in job) == ("gres:gpu:1", False)
+        assert devices(project)[job["JobId"]] in ("0", "1")
+    assert attempts(project) == {"CL": 2}
+    assert "continues in epoch" in training_log(project, "CL")
+
+
+def test_a_killed_slurm_leaves_no_process_and_no_file(script):
     configuration = sorted(Path("/etc/slurm").rglob("*"))
-    script = subprocess.Popen(
-        [slurm, "sh", "-c", "pgrep -c 'munged|slurm(ctl)?d'; readlink /proc/self/ns/pid; sleep 60"],
+    up = subprocess.Popen(
+        [script, "sh", "-c", "pgrep -c 'munged|slurm(ctl)?d'; readlink /proc/self/ns/pid; sleep 60"],
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert int(script.stdout.readline()) == 3
-    namespace = script.stdout.readline().strip()
+    assert int(up.stdout.readline()) == 3
+    namespace = up.stdout.readline().strip()
     assert members(namespace)
-    script.kill()
-    script.wait()
-    script.stdout.close()
-    patience = time.monotonic() + 10
-    while members(namespace) and time.monotonic() < patience:
-        time.sleep(0.1)
-    assert not members(namespace)
+    up.kill()
+    up.wait()
+    up.stdout.close()
+    wait_for(lambda: not members(namespace), 10)
     assert sorted(Path("/etc/slurm").rglob("*")) == configuration
 
 

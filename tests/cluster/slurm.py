@@ -1,0 +1,75 @@
+"""A running one-node Slurm, and what it knows of its jobs."""
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.cluster.studies import PATIENCE
+from tests.projects import Project
+
+# Nobody minds here how often Slurm is asked.
+HERE = ("--slurm-init-seconds-before-status-checks", "2", "--default-resources", "slurm_partition=main")
+
+
+class Slurm:
+    """Commands that run where Slurm's daemons do.
+
+    Args:
+        process: what holds the namespaces that the daemons live in.
+    """
+
+    def __init__(self, process: int):
+        spaces = ("--mount", "--net", f"--pid=/proc/{process}/ns/pid_for_children")
+        self._enter = ("nsenter", f"--target={process}", *spaces, "--", "env")
+
+    @classmethod
+    @contextlib.contextmanager
+    def up(cls, script: Path) -> Iterator["Slurm"]:
+        """Slurm as long as the block lasts."""
+        ready = subprocess.Popen([script, "sh", "-c", "echo ready; exec sleep infinity"], stdout=subprocess.PIPE, text=True)
+        try:
+            if ready.stdout.readline() != "ready\n":
+                raise AssertionError("Slurm did not come up; what the script printed says why")
+            yield cls(ready.pid)
+        finally:
+            ready.kill()
+            ready.wait()
+            ready.stdout.close()
+
+    def run(self, *command: str) -> str:
+        return subprocess.run([*self._enter, *command], check=True, capture_output=True, text=True).stdout
+
+    def submit(self, project: Project, *arguments: str, **environment: str) -> subprocess.Popen:
+        """Start Snakemake with the project's cluster profile; it prints into snakemake.txt there."""
+        snakemake = [sys.executable, "-m", "snakemake", *arguments, "--workflow-profile", "profiles/slurm"]
+        path = f"{project.path / 'src'}:{os.environ.get('PYTHONPATH', '')}"
+        with (project.path / "snakemake.txt").open("w") as printed:
+            return subprocess.Popen(
+                [*self._enter, f"--chdir={project.path}", *snakemake, "--configfile", "study.yaml", *HERE],
+                env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"} | environment,
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+            )
+
+    def jobs(self, project: Project, rule: str = "") -> list[dict[str, str]]:
+        """Slurm's records of a project's jobs (of one rule or group), by when they were submitted."""
+        lines = self.run("scontrol", "--oneliner", "--details", "show", "jobs").splitlines()
+        records = [dict(field.split("=", 1) for field in line.split() if "=" in field) for line in lines]
+        mine = [record for record in records if record.get("WorkDir") == str(project.path)]
+        return sorted(
+            (record for record in mine if record["Comment"].startswith(f"rule_{rule}")), key=lambda record: int(record["JobId"])
+        )
+
+
+def finish(submitted: subprocess.Popen, project: Project) -> None:
+    """Wait for Snakemake, which must succeed."""
+    if submitted.wait(PATIENCE):
+        raise AssertionError((project.path / "snakemake.txt").read_text())
+
+
+def devices(project: Project) -> dict[str, str]:
+    """The devices that each job saw, by its id."""
+    return dict(line.split() for line in (project.path / "devices.txt").read_text().splitlines())

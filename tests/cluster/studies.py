@@ -1,0 +1,59 @@
+"""A study whose training can be cancelled in its middle, and what it ended with."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tests.projects import Project
+from tests.studies import tiny_study
+from trueneg.study.store import RunStore
+
+EPOCHS = 20
+PATIENCE = 3600.0  # seconds; it takes one minute where nobody else is at work
+Value = TypeVar("Value")
+
+
+def training_for_seconds() -> dict[str, Any]:
+    """Two runs, each on a GPU as far as the cluster knows, which write a checkpoint every tenth of a second."""
+    study = tiny_study(seeds=1)
+    del study["objectives"]["DCL-true"]
+    study["primary"]["treatment"] = "Oracle"
+    technical = {"checkpoint_minutes": 1 / 600, "gpu": 1, "mem_mb": 1500, "runtime": 40}
+    study["training"] |= {"epochs": EPOCHS, **technical}
+    return study
+
+
+CL = "results/tiny/manifests/digits/CL/seed0.json"
+
+
+def store(project: Project) -> RunStore:
+    return RunStore(project.path / "results/runs")
+
+
+def in_the_middle(project: Project) -> dict[str, str]:
+    """The runs that have finished an epoch and not the last: objective by id."""
+    progress = {
+        path.parent.name: store(project).progress(path.parent.name) for path in (store(project).path).glob("*/progress.json")
+    }
+    return {run: found["objective"] for run, found in progress.items() if 0 < found.get("epoch", 0) < EPOCHS - 5}
+
+
+def weights(project: Project) -> dict[str, bytes]:
+    """Every model's file, by the run's id."""
+    return {path.parent.name: path.read_bytes() for path in store(project).path.glob("*/model.safetensors")}
+
+
+def training_log(project: Project, objective: str) -> str:
+    (path,) = Path(project.path / "results/tiny/logs/train").glob(f"*/{objective}/*.log")
+    return path.read_text()
+
+
+def wait_for(condition: Callable[[], Value], seconds: float) -> Value:
+    """What the condition gives as soon as it is something."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{condition} did not come true in {seconds} s")
+        time.sleep(0.05)
+    return found

@@ -1,0 +1,90 @@
+"""The profiles agree with each other and with the rules."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+import yte
+
+from tests.projects import ROOT
+from tests.studies import tiny_study
+from trueneg.study.plan import Plan
+from trueneg.study.reading import load_configuration
+
+RULES = {
+    name: body
+    for path in sorted((ROOT / "rules").glob("*.smk"))
+    for name, body in re.findall(r"^rule (\w+):\n((?:(?:    .*)?\n)+)", path.read_text(), flags=re.MULTILINE)
+}
+
+
+def profile(name: str) -> dict:
+    with (ROOT / "profiles" / name / "profile.yaml").open() as file:
+        return yte.process_yaml(file, require_use_yte=True)
+
+
+@pytest.fixture
+def no_gres(monkeypatch):
+    monkeypatch.delenv("TRUENEG_GRES", raising=False)
+
+
+def answering(folder: Path, status: int) -> str:
+    """A path whose sacct ends with a status."""
+    (folder / "sacct").write_text(f"#!/bin/sh\nexit {status}\n")
+    (folder / "sacct").chmod(0o755)
+    return f"{folder}:{os.environ['PATH']}"
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_memory_and_time_of_a_job_grow_with_the_attempt(rule):
+    assert re.findall(r"(mem_mb|runtime)=plan\.growing\(", RULES[rule]) == ["mem_mb", "runtime"]
+
+
+def test_growing():
+    plan = Plan(load_configuration({"tiny": tiny_study(training={"epochs": 1, "mem_mb": 700})}, "test"))
+
+    class Wildcards:
+        study = "tiny"
+
+    assert [plan.growing("training/mem_mb")(Wildcards, attempt) for attempt in (1, 2, 3)] == [700, 1400, 2100]
+    assert [plan.growing(10)(Wildcards, attempt) for attempt in (1, 2, 3)] == [10, 20, 30]
+
+
+def test_where_gpus_are_asked_for_as_gres_no_rule_asks_otherwise(monkeypatch):
+    monkeypatch.setenv("TRUENEG_GRES", "gpu:a100:2")
+    asking = {rule for rule, body in RULES.items() if " gpu=" in body}
+    told = {rule: given for rule, given in profile("slurm")["set-resources"].items() if "gpu" in given}
+    assert told == {rule: {"gpu": 0, "gres": "gpu:a100:2"} for rule in asking}
+
+
+def test_job_states_are_asked_of_what_knows_them(monkeypatch, tmp_path):
+    for status, expected in ((0, "sacct"), (1, "squeue"), (127, "squeue")):
+        monkeypatch.setenv("PATH", answering(tmp_path, status))
+        assert profile("slurm")["slurm-status-command"] == expected
+
+
+def test_the_profiles_differ_only_in_what_is_the_schedulers(no_gres):
+    default, slurm, generic = (profile(name) for name in ("default", "slurm", "cluster-generic"))
+    schedulers = re.compile("executor|jobs|slurm-|cluster-generic-|default-resources|max-status-checks")
+    shared = [{key: given for key, given in each.items() if not schedulers.match(key)} for each in (slurm, generic)]
+    assert shared[0] == shared[1]
+    assert {key: given for key, given in default.items() if key != "cores"}.items() <= slurm.items()
+
+
+def test_what_is_grouped_runs_one_after_the_other(no_gres):
+    for name in ("slurm", "cluster-generic"):
+        given = profile(name)
+        assert given["set-resources"] == {rule: {"in_turn": 1} for rule in given["groups"]}
+        assert set(given["groups"]) <= set(RULES)
+        assert set(given["groups"].values()) == set(given["group-components"])
+
+
+def test_the_commands_of_the_generic_profile_can_be_run():
+    given = yaml.safe_load((ROOT / "profiles/cluster-generic/profile.yaml").read_text())
+    for command in ("submit", "status", "cancel"):
+        path = ROOT / given[f"cluster-generic-{command}-cmd"].split()[0]
+        assert os.access(path, os.X_OK)
+        subprocess.run(["sh", "-n", path], check=True)

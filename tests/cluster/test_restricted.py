@@ -1,0 +1,47 @@
+"""Restricted text that goes through Slurm is in none of its logs, also where a job crashes."""
+
+import pandas as pd
+import pytest
+
+from tests.cluster.slurm import finish
+from tests.cluster.studies import PATIENCE
+from tests.projects import Project, new_project
+from tests.studies import tiny_words
+from tests.text.test_privacy import SECRET, write_reports
+from trueneg.text import privacy
+
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("cluster")]
+
+TEXT = "results/words/text/mimic_cxr"
+# All steps in one submission.
+GROUPED = ("--groups", *(f"{rule}=words" for rule in ("reports", "sentences", "language_model", "score", "eta")))
+LOUD = ("--slurm-keep-successful-logs", "--verbose")
+
+
+def told(project: Project) -> dict[str, str]:
+    """What people may read of a workflow: Slurm's logs, the jobs', Snakemake's own notes and what it printed."""
+    files = [path for path in (project.path / ".snakemake").rglob("*") if path.is_file()]
+    files += [*(project.path / "results/words/logs").rglob("*.log"), project.path / "snakemake.txt"]
+    return {str(path.relative_to(project.path)): path.read_bytes().decode(errors="replace") for path in files}
+
+
+def test_restricted_text_is_in_no_log_of_slurm(slurm, tmp_path):
+    write_reports(tmp_path / "source")
+    project = new_project(tmp_path / "project")
+    project.configure(words=tiny_words(reports={"source": "mimic_cxr", "path": str(tmp_path / "source")}))
+    finish(slurm.submit(project, f"{TEXT}/eta.parquet", *GROUPED, *LOUD), project)
+    (done,) = slurm.jobs(project)
+    assert done["JobState"] == "COMPLETED"
+    slurm_log = f".snakemake/slurm_logs/{done['Comment'].replace('rule_', 'group_', 1)}/{done['JobId']}.log"
+    assert "rule score" in told(project)[slurm_log]
+    assert "40 used" in "".join(told(project).values())
+    assert [name for name, text in told(project).items() if SECRET.lower() in text.lower()] == []
+
+    unscorable = {"report": ["a"], "patient": ["a"], "index": [0], "sentence": [f"{SECRET} [MASK]."], "marked": [False]}
+    privacy.write_table(pd.DataFrame(unscorable), project.path / TEXT / "sentences.parquet", restricted=True)
+    crashed = slurm.submit(project, f"{TEXT}/eta.parquet", *LOUD, "--retries", "0", "--allowed-rules", "score", "eta")
+    assert crashed.wait(PATIENCE) == 1
+    (failed,) = slurm.jobs(project, "score")
+    assert failed["JobState"] == "FAILED"
+    assert "ValueError" in told(project)["snakemake.txt"]
+    assert [name for name, text in told(project).items() if SECRET.lower() in text.lower()] == []
