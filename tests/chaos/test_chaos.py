@@ -1,0 +1,18 @@
+"""A pipeline that is killed again and again ends with what it makes in peace; tests/chaos/chaos.py kills it more often."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.projects import ROOT
+
+
+@pytest.mark.long
+@pytest.mark.xdist_group("workflow")
+def test_ten_kills_of_random_processes_lose_nothing(tmp_path):
+    """In a process of its own, which adopts what the killed leave behind."""
+    command = [sys.executable, "-m", "tests.chaos.chaos", "--kills", "10", "--seed", "1", "--folder", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1800)
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
+    assert '"kills": 10' in done.stdout

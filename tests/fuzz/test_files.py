@@ -1,0 +1,91 @@
+"""Damaged and forged files are refused in sentences, or made again: no traceback, no pickle loaded, nothing outside."""
+
+import os
+import random
+import shutil
+from collections import defaultdict
+
+import pytest
+
+from tests.fuzz.damaged import bombs, damaged, hostile_members, kinds, targets, unpacked
+from tests.fuzz.guarded import REFUSED, WRONG, Outcome, attempted, counted
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Whole files, which each case damages and puts back."""
+    folder = tmp_path_factory.mktemp("files")
+    before = os.getcwd()
+    os.chdir(folder)
+    yield folder, targets(folder)
+    os.chdir(before)
+
+
+def done(read):
+    """Read, whatever that gives."""
+    read()
+
+
+def tried(folder, target, kind, draw):
+    kept = folder / "kept"
+    shutil.copy2(target.path, kept)
+    try:
+        damaged(target, kind, draw)
+        return attempted(lambda: done(target.read), folder)
+    finally:
+        if target.path.is_dir() and not target.path.is_symlink():
+            shutil.rmtree(target.path)
+        else:
+            target.path.unlink(missing_ok=True)
+        kept.replace(target.path)
+
+
+def all_tried(whole, seed, rounds):
+    folder, found = whole
+    outcomes = defaultdict(list)
+    draw = random.Random(seed)
+    for name, target in found.items():
+        for kind in kinds(target):
+            for _ in range(rounds):
+                outcome = tried(folder, target, kind, draw)
+                outcomes[name].append(Outcome(outcome.kind, f"{name}, {kind}: {outcome.said}"))
+    return outcomes
+
+
+def wrong(outcomes):
+    return [outcome.said for found in outcomes.values() for outcome in found if outcome.kind == WRONG]
+
+
+def test_whole_files_are_read(whole):
+    folder, found = whole
+    for name, target in found.items():
+        outcome = attempted(lambda target=target: done(target.read), folder)
+        assert outcome.kind == "ran", f"{name}: {outcome.said}"
+
+
+def test_a_damaged_file(whole):
+    outcomes = all_tried(whole, seed=0, rounds=1)
+    assert wrong(outcomes) == []
+
+
+@pytest.mark.long
+def test_damaged_files_of_every_kind(whole):
+    outcomes = all_tried(whole, seed=1, rounds=4)
+    print("\n" + counted(outcomes))
+    assert wrong(outcomes) == []
+
+
+@pytest.mark.parametrize(("name", "members"), list(hostile_members()))
+def test_an_archive_that_climbs_out(tmp_path, name, members):
+    outcome = attempted(lambda: unpacked(members, tmp_path), tmp_path)
+    assert outcome.kind != WRONG, outcome.said
+    assert not (tmp_path / "climbed").exists()
+
+
+def test_small_files_that_become_huge(tmp_path):
+    for name, read in bombs(tmp_path):
+        outcome = attempted(lambda read=read: done(read), tmp_path)
+        if "XML" in name:
+            assert outcome.kind != WRONG, f"{name}: {outcome.said}"
+        else:
+            assert outcome.kind == REFUSED, f"{name}: {outcome.said}"

@@ -1,0 +1,90 @@
+"""What ``trueneg check`` accepts can be trained, or its training ends in a sentence."""
+
+import random
+
+import pytest
+import torch
+
+from tests.fuzz.configurations import REPLACEMENTS, changed, leaves
+from tests.fuzz.guarded import WRONG, attempted, counted
+from tests.studies import tiny_study, tiny_words, tiny_world
+from tests.textures import texture_source
+from trueneg.datasets.catalogue import load_source
+from trueneg.datasets.pair_splits import split_pairs
+from trueneg.datasets.prepare import DRAWING
+from trueneg.datasets.subsets import make_subset
+from trueneg.errors import UserError
+from trueneg.memory import memory_told, smaller_batch
+from trueneg.study.reading import load_configuration
+from trueneg.study.runs import datasets, objectives, runs_of
+from trueneg.training.image_text import ImageText
+from trueneg.training.simclr import SimCLR
+
+UPDATES = 2
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_source("digits")
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    return texture_source(patients=60)
+
+
+def trained(start, study, name):
+    """Two updates of every objective of a study on its first data set; as the engine does, without its files."""
+    label = next(iter(datasets(study)))
+    for objective in list(objectives(study))[:6]:
+        (run,) = runs_of(name, study, label, objective, study.seed_list[:1])
+        training = dict(run.settings["training"]) | {"epochs": None, "updates": UPDATES}
+        if "warmup_updates" in training:
+            training["warmup_updates"] = min(training["warmup_updates"], 1)
+        with memory_told(objective, smaller_batch(training["batch_size"])):
+            start(dict(run.settings) | {"training": training}, run.seed).train_epoch()
+
+
+def images(study, source):
+    settings = next(iter(datasets(study).values())).model_dump(mode="json")
+    reading = {key: settings[key] for key in ("source", "path", "resolution", "download")}
+    if reading != {"source": "digits", "path": None, "resolution": None, "download": False}:
+        source = load_source(reading["source"], path=reading["path"], resolution=reading["resolution"])
+    drawn = make_subset(source, seed=study.seed_list[0], **{key: settings[key] for key in DRAWING})
+    trained(lambda settings, seed: SimCLR(settings, seed, source, drawn, torch.device("cpu")), study, "tiny")
+
+
+def texts(study, source):
+    settings = next(iter(datasets(study).values()))
+    drawn = split_pairs(source, study.seed_list[0], settings.validation, settings.test)
+    trained(lambda settings, seed: ImageText(settings, seed, source, drawn, torch.device("cpu")), study, "world")
+
+
+def accepted(configuration, name, rounds):
+    """Configurations with one value changed that are not refused; the sections that shape a training come first."""
+    draw = random.Random(4)
+    for place in leaves(configuration):
+        if place[0] != name or place[1] in ("title", "evaluation", "primary", "figures"):
+            continue
+        for kind in draw.choices([kind for kind in REPLACEMENTS if not kind.startswith("key")], k=rounds):
+            whole = changed(configuration, place, kind, draw)
+            try:
+                yield kind, place, load_configuration(whole, "fuzz").studies[name]
+            except UserError:
+                continue
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["tiny", "world"])
+def test_what_is_accepted_is_trained_or_refused_in_a_sentence(name, digits, pairs, tmp_path):
+    configuration = {"tiny": tiny_study()} if name == "tiny" else {"words": tiny_words(), "world": tiny_world()}
+    run, source = (images, digits) if name == "tiny" else (texts, pairs)
+    outcomes, wrong = {}, []
+    for kind, place, study in accepted(configuration, name, rounds=4):
+        outcome = attempted(lambda study=study: run(study, source), tmp_path)
+        outcomes.setdefault(kind, []).append(outcome)
+        if outcome.kind == WRONG:
+            wrong.append(f"{'.'.join(map(str, place))}, {kind}: {outcome.said}")
+    print("\n" + counted(outcomes))
+    assert wrong == []
+    assert sum(map(len, outcomes.values())) > 20

@@ -1,0 +1,207 @@
+"""A full disk, too little memory, a loss that is no number: a sentence, no run that counts as finished, and the same command goes
+on when the cause is gone."""
+
+import contextlib
+import os
+import resource
+import subprocess
+import time
+
+import pytest
+import torch
+
+from tests.training.interrupted import new_job
+from trueneg.errors import UserError
+from trueneg.files import written_whole
+from trueneg.memory import memory_told
+from trueneg.study.store import RunStore
+from trueneg.text.masked_lm import MaskedLMTraining, new_masked_lm
+from trueneg.training.engine import train_runs
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    """The same training, left in peace."""
+    job = new_job(tmp_path_factory.mktemp("peaceful"), epochs=2)
+    train_runs(**job.arguments())
+    return job
+
+
+@contextlib.contextmanager
+def mounted(folder, *options):
+    """A disk of its own in a folder; only root may, and not in every container."""
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", *options, "tmpfs", str(folder)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    except OSError as error:
+        pytest.skip(f"mount cannot be run: {error}")
+    if done.returncode:
+        pytest.skip(f"a disk cannot be mounted here: {done.stderr.strip()}")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True, timeout=30)
+
+
+@contextlib.contextmanager
+def files_of_at_most(size):
+    """Writes beyond it fail, whoever asks: what a full disk does, without one."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def unfinished(job):
+    return {path.name for path in job.store.path.iterdir()} and not list(job.store.path.glob(f"*/{RunStore.RECORD}"))
+
+
+def test_a_limit_on_files_is_told_and_the_run_goes_on_when_it_is_gone(reference, tmp_path):
+    job = new_job(tmp_path, epochs=2)
+    size = len(reference.model)
+    with (
+        files_of_at_most(size // 2),
+        pytest.raises(UserError, match=r"safetensors: cannot be written \(File too large\); raise the limit"),
+    ):
+        train_runs(**job.arguments())
+    assert unfinished(job)
+    assert not (job.folder / "manifest.json").exists()
+    assert not [path for path in job.run.iterdir() if path.name.startswith(".")]
+    train_runs(**job.arguments())
+    assert job.model == reference.model
+
+
+def test_a_full_disk_is_told_and_the_run_goes_on_when_there_is_space(reference, tmp_path):
+    job = new_job(tmp_path / "job", epochs=2)
+    with mounted(tmp_path / "job/runs", "-o", "size=400k"):
+        hog = tmp_path / "job/runs/hog"
+        hog.write_bytes(b"x" * 250_000)
+        with pytest.raises(UserError, match=r"cannot be written \(No space left on device\); free some space on its disk"):
+            train_runs(**job.arguments())
+        assert unfinished(job)
+        hog.unlink()
+        subprocess.run(["mount", "-o", "remount,size=4m", str(tmp_path / "job/runs")], check=True, timeout=30)
+        train_runs(**job.arguments())
+        assert job.model == reference.model
+
+
+@pytest.mark.parametrize("writer", ["parquet", "npz", "json", "memory map"])
+def test_whatever_writes_a_file_a_full_disk_is_told(tmp_path, writer):
+    import numpy as np
+    import pandas as pd
+
+    numbers = np.random.default_rng(0).integers(0, 256, 400_000, np.uint8)
+    write = {
+        "parquet": lambda path: pd.DataFrame({"a": numbers}).to_parquet(path),
+        "npz": lambda path: np.savez(path.open("wb"), a=numbers),
+        "json": lambda path: path.write_text("[" + ", ".join(map(str, numbers)) + "]"),
+        "memory map": lambda path: numbers.tofile(path),
+    }[writer]
+    with (
+        mounted(tmp_path / "disk", "-o", "size=64k"),
+        pytest.raises(UserError, match=r"table: cannot be written \(No space left on device\)"),
+        written_whole(tmp_path / "disk/table") as path,
+    ):
+        write(path)
+
+
+def test_results_that_are_read_only_are_told(tmp_path):
+    job = new_job(tmp_path / "job")
+    with (
+        mounted(tmp_path / "job/runs", "-o", "ro"),
+        pytest.raises(UserError, match=r"cannot be written \(Read-only file system\); choose a folder"),
+    ):
+        train_runs(**job.arguments())
+    assert not (job.folder / "manifest.json").exists()
+
+
+def test_a_network_that_no_memory_holds_is_told_with_what_to_lower(tmp_path):
+    """A real allocation of terabytes, which fails at once."""
+    job = new_job(tmp_path)
+    job.runs[0]["settings"]["projection"]["hidden"] = 10**12
+    with pytest.raises(UserError, match=r"digits, DCL-true, seed 0: the memory does not suffice.*batch_size from 64 to 32"):
+        train_runs(**job.arguments())
+    assert unfinished(job)
+
+
+def test_a_gpu_that_runs_out_of_memory_is_told_and_the_run_goes_on_from_its_checkpoint(reference, tmp_path, monkeypatch):
+    job = new_job(tmp_path, epochs=2)
+    steps, step = [], torch.optim.Adam.step
+
+    def out_of_memory(optimizer, *arguments):
+        steps.append(optimizer)
+        if len(steps) == 15:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of …")
+        return step(optimizer, *arguments)
+
+    monkeypatch.setattr(torch.optim.Adam, "step", out_of_memory)
+    told = r"does not suffice \(it was to get 2\.50 GiB more\)\. Lower training\.batch_size from 64 to 32"
+    with pytest.raises(UserError, match=told):
+        train_runs(**job.arguments())
+    assert unfinished(job)
+    train_runs(**job.arguments())
+    assert len(steps) == 15 + 22 - 14
+    assert job.model == reference.model
+
+
+def test_other_errors_are_not_told_as_a_lack_of_memory():
+    with pytest.raises(RuntimeError, match="shapes"), memory_told("training", "Nothing to do."):
+        raise RuntimeError("shapes do not match")
+
+
+def test_a_loss_that_is_no_number_leaves_no_finished_run(tmp_path):
+    job = new_job(tmp_path, learning_rate=1e30)
+    told = r"The loss became nan in epoch (\d) of 3 \(updates \d+ to \d+ of 33, objective dcl, seed 0\)"
+    with pytest.raises(UserError, match=told):
+        train_runs(**job.arguments())
+    assert unfinished(job)
+    assert job.store.progress(job.run.name)["spent"]
+
+
+def test_weights_that_are_no_numbers_after_the_last_update_leave_no_finished_run(tmp_path):
+    """Its loss was still a number: that is measured before the update."""
+    job = new_job(tmp_path, learning_rate=1e300, epochs=None, updates=1)
+    with pytest.raises(UserError, match="digits, DCL-true, seed 0: the last of 1 updates left weights that are no numbers"):
+        train_runs(**job.arguments())
+    assert unfinished(job)
+
+
+def test_a_language_model_that_diverges_is_told():
+    sentences = [f"The nodule measures {number} cm." for number in range(40)]
+    settings = {
+        "epochs": 2,
+        "patience": 2,
+        "batch_size": 8,
+        "learning_rate": 1e30,
+        "weight_decay": 0.01,
+        "warmup": 0.1,
+        "mask_share": 0.2,
+        "validation_sentences": 5,
+        "vocabulary": 200,
+        "hidden": 16,
+        "layers": 1,
+        "heads": 2,
+        "longest": 32,
+    }
+    model, tokenizer = new_masked_lm(sentences, settings, 0)
+    training = MaskedLMTraining(model, tokenizer, sentences[:30], sentences[30:], settings, 0, torch.device("cpu"))
+    with pytest.raises(UserError, match=r"loss became .* in epoch 1 of 2 \(seed 0\).*learning_rate is 1e\+30"):
+        training.train_epoch(lambda: None)
+
+
+@pytest.mark.parametrize("jump", [-1e9, 1e9])
+def test_a_clock_that_jumps_changes_nothing(reference, tmp_path, monkeypatch, jump):
+    """The clock on the wall, and the times of the files that an earlier attempt left."""
+    job = new_job(tmp_path, epochs=2)
+    job.killed_at(RunStore.CURVES, "half written")
+    told = time.time()
+    for path in job.run.iterdir():
+        os.utime(path, (told + jump, told + jump))
+    clock = time.time
+    monkeypatch.setattr(time, "time", lambda: clock() + jump)
+    train_runs(**job.arguments())
+    assert job.model == reference.model
+    assert 0 < job.record["seconds"] < 600
