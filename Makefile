@@ -1,10 +1,11 @@
 # Everything needs Python 3.11 or newer with pip; the first target called sets up .venv, later ones start at once.
 PYTHON ?= python3
 BIN := .venv/bin
+PLUGINS := .venv/cluster
 # One thread a process: the tests and jobs that run side by side would fight for the cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-long lint format reference clean
+.PHONY: demo test test-long test-cluster lint format reference docs clean
 
 demo: .venv/ready ## train, evaluate and draw the embedded default study
 	$(BIN)/snakemake
@@ -15,6 +16,9 @@ test: .venv/ready
 
 test-long: .venv/ready
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m long tests
+
+test-cluster: .venv/ready $(PLUGINS)/ready ## on a one-node Slurm of its own; root, and apt-get install slurm-wlm munge iproute2
+	PYTHONPATH=$(CURDIR)/$(PLUGINS) $(BIN)/python -m pytest -rs tests/cluster
 
 lint: .venv/ready
 	$(BIN)/ruff check .
@@ -30,6 +34,14 @@ format: .venv/ready
 reference: .venv/ready ## rewrite the JSON schema and the configuration's reference page from the typed model
 	$(BIN)/python -m trueneg.study.reference config/schema.json docs/configuration.md
 
+docs: .venv/docs ## the documentation as a site, in site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "Done. Open site/index.html in a browser; for its search: $(BIN)/mkdocs serve."
+
+.venv/docs: .venv/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
+
 .venv/ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "TrueNeg needs Python 3.11 or newer, found " + sys.version.split()[0] + "; name one with make PYTHON=...")'
 	$(PYTHON) -m venv .venv
@@ -37,5 +49,12 @@ reference: .venv/ready ## rewrite the JSON schema and the configuration's refere
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
+# Apart from the environment: with the Slurm plugin in it, every call of Snakemake would look for Slurm, for seconds where none answers.
+$(PLUGINS)/ready: Makefile | .venv/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(PLUGINS) \
+		'snakemake-executor-plugin-slurm>=2.8' 'snakemake-executor-plugin-slurm-jobstep>=0.6' \
+		'snakemake-executor-plugin-cluster-generic>=1.0.9' 'throttler>=1.2.2'
+	@touch $@
+
 clean: ## remove the environment, not the results
-	rm -rf .venv .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv site .pytest_cache .ruff_cache .hypothesis

@@ -3,8 +3,8 @@
     python benchmarks/decoding.py FOLDER [--resolution 224] [--rounds 3]
 
 The two take turns, on as many processes (Pillow) and threads (the cache); the files are read once beforehand, so that both find
-them in the system's cache. Pillow's way is what a loop would be: open, convert to grey, resize, keep nothing. The cache's adds the
-checksums, the shards and the file that is written. Prints a Markdown table with the ratio of each round.
+them in the system's cache. Pillow's way is what a loop would be: open, convert to grey, resize, keep nothing. The cache's adds
+the checksums, the shards and the file that is written. Prints a Markdown table with the ratio of each round.
 """
 
 import argparse

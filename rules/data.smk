@@ -9,9 +9,10 @@ rule source:
         "results/sources/logs/{source}.log",
     benchmark:
         "results/sources/timings/{source}.jsonl"
+    priority: 10
     resources:
-        mem_mb=4000,
-        runtime=30,
+        mem_mb=plan.growing(4000),
+        runtime=plan.growing(30),
     params:
         settings=plan.reading,
     script:
@@ -30,9 +31,10 @@ rule subsets:
         "results/{study}/timings/subsets/{dataset}/{block}.jsonl"
     wildcard_constraints:
         study=plan.pattern(plan.images),
+    priority: 10
     resources:
-        mem_mb=2000,
-        runtime=10,
+        mem_mb=plan.growing(2000),
+        runtime=plan.growing(10),
     params:
         settings=plan.dataset,
         seeds=plan.seeds,

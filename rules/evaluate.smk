@@ -18,14 +18,14 @@ rule evaluate:
         "results/{study}/timings/evaluate/{dataset}/{objective}/{block}.jsonl"
     wildcard_constraints:
         study=plan.pattern(plan.images),
-    threads: lookup(dpath="{study}/evaluation/threads", within=plan.settings)
+    threads: plan.setting("evaluation/threads")
     resources:
-        gpu=lookup(dpath="{study}/evaluation/gpu", within=plan.settings),
-        mem_mb=lookup(dpath="{study}/evaluation/mem_mb", within=plan.settings),
-        runtime=lookup(dpath="{study}/evaluation/runtime", within=plan.settings),
+        gpu=plan.setting("evaluation/gpu"),
+        mem_mb=plan.growing("evaluation/mem_mb"),
+        runtime=plan.growing("evaluation/runtime"),
     params:
-        settings=lookup(dpath="{study}/evaluation", within=plan.settings),
-        device=lookup(dpath="{study}/training/device", within=plan.settings),
+        settings=plan.setting("evaluation"),
+        device=plan.setting("training/device"),
         store="results/runs",
     script:
         "../workflow/scripts/evaluate.py"
@@ -43,14 +43,14 @@ rule embedding:
         "results/{study}/logs/embedding/{dataset}/{objective}.log",
     benchmark:
         "results/{study}/timings/embedding/{dataset}/{objective}.jsonl"
-    threads: lookup(dpath="{study}/evaluation/threads", within=plan.settings)
+    threads: plan.setting("evaluation/threads")
     resources:
-        gpu=lookup(dpath="{study}/evaluation/gpu", within=plan.settings),
-        mem_mb=lookup(dpath="{study}/evaluation/mem_mb", within=plan.settings),
-        runtime=lookup(dpath="{study}/evaluation/runtime", within=plan.settings),
+        gpu=plan.setting("evaluation/gpu"),
+        mem_mb=plan.growing("evaluation/mem_mb"),
+        runtime=plan.growing("evaluation/runtime"),
     params:
-        images=lookup(dpath="{study}/figures/embedding/images", within=plan.settings),
-        device=lookup(dpath="{study}/training/device", within=plan.settings),
+        images=plan.setting("figures/embedding/images"),
+        device=plan.setting("training/device"),
         store="results/runs",
     script:
         "../workflow/scripts/embedding.py"
@@ -66,9 +66,7 @@ rule compare:
         runs=plan.of_study(
             "results/{study}/artefacts/runs/{dataset}/{objective}/{block}.json"
         ),
-        published=branch(
-            lookup(dpath="{study}/published", within=plan.settings), then=PUBLISHED
-        ),
+        published=branch(plan.setting("published"), then=PUBLISHED),
     output:
         rows="results/{study}/artefacts/rows.parquet",
         curves="results/{study}/artefacts/curves.parquet",
@@ -84,9 +82,9 @@ rule compare:
     wildcard_constraints:
         study=plan.pattern(plan.trained),
     resources:
-        mem_mb=2000,
-        runtime=10,
+        mem_mb=plan.growing(2000),
+        runtime=plan.growing(10),
     params:
-        study=lookup(dpath="{study}", within=plan.settings),
+        study=plan.setting(""),
     script:
         "../workflow/scripts/compare.py"

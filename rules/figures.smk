@@ -22,8 +22,8 @@ rule figure:
     benchmark:
         "results/{study}/timings/figures/{figure}.jsonl"
     resources:
-        mem_mb=2000,
-        runtime=10,
+        mem_mb=plan.growing(2000),
+        runtime=plan.growing(10),
     script:
         "../workflow/scripts/figure.py"
 
@@ -49,7 +49,7 @@ rule table:
     benchmark:
         "results/{study}/timings/tables/{table}.jsonl"
     resources:
-        mem_mb=2000,
-        runtime=10,
+        mem_mb=plan.growing(2000),
+        runtime=plan.growing(10),
     script:
         "../workflow/scripts/table.py"

@@ -1,4 +1,4 @@
-# Needs reports (synthetic ones, Open-I's, MIMIC-CXR's, or a table).  Makes sentences, their likelihoods under language models that have not
+# Needs reports (synthetic ones, Open-I's, MIMIC-CXR's, or a table) or captions.  Makes sentences, their likelihoods under language models that have not
 # seen their reports, class probabilities, and tables on whether the one tells the other. What was split, trained or scored once is kept.
 # What image–text studies wait for goes first, so that its one long chain runs beside other studies' training.
 
@@ -20,11 +20,11 @@ rule phantom_reports:
         study=plan.pattern(plan.of_source("phantom")),
     priority: 10
     resources:
-        mem_mb=2000,
-        runtime=30,
+        mem_mb=plan.growing(2000),
+        runtime=plan.growing(30),
     params:
         settings=plan.reading_reports,
-        seed=lookup(dpath="{study}/seed", within=plan.settings),
+        seed=plan.setting("seed"),
     script:
         "../workflow/scripts/phantom_reports.py"
 
@@ -41,8 +41,8 @@ rule reports:
         study=plan.pattern(plan.of_source("open_i", "mimic_cxr", "table")),
     priority: 10
     resources:
-        mem_mb=4000,
-        runtime=60,
+        mem_mb=plan.growing(4000),
+        runtime=plan.growing(60),
     params:
         settings=plan.reading_reports,
     script:
@@ -60,15 +60,40 @@ rule sentences:
         "results/{study}/logs/sentences/{corpus}.log",
     benchmark:
         "results/{study}/timings/sentences/{corpus}.jsonl"
+    wildcard_constraints:
+        study=plan.pattern(plan.of_source("phantom", "open_i", "mimic_cxr", "table")),
     priority: 10
-    threads: lookup(dpath="{study}/processes", within=plan.settings)
+    threads: plan.setting("processes")
     resources:
-        mem_mb=4000,
-        runtime=240,
+        mem_mb=plan.growing(4000),
+        runtime=plan.growing(240),
     params:
         cache="results/{study}/text/cache/sentences",
     script:
         "../workflow/scripts/sentences.py"
+
+
+rule captions:
+    """Take captions as sentences, or split the texts of own images into sentences."""
+    output:
+        sentences=f"{TEXT}/sentences.parquet",
+        unique=f"{TEXT}/unique.parquet",
+    log:
+        "results/{study}/logs/sentences/{corpus}.log",
+    benchmark:
+        "results/{study}/timings/sentences/{corpus}.jsonl"
+    wildcard_constraints:
+        study=plan.pattern(plan.of_source("flickr8k", "flickr30k", "image_table")),
+    priority: 10
+    threads: plan.setting("processes")
+    resources:
+        mem_mb=plan.growing(4000),
+        runtime=plan.growing(60),
+    params:
+        settings=plan.reading_reports,
+        cache="results/{study}/text/cache/sentences",
+    script:
+        "../workflow/scripts/captions.py"
 
 
 rule open_i_classes:
@@ -85,8 +110,8 @@ rule open_i_classes:
     wildcard_constraints:
         study=plan.pattern(plan.of_source("open_i")),
     resources:
-        mem_mb=2000,
-        runtime=10,
+        mem_mb=plan.growing(2000),
+        runtime=plan.growing(10),
     params:
         settings=plan.reading_reports,
     script:
@@ -105,14 +130,14 @@ rule language_model:
     benchmark:
         "results/{study}/timings/language_models/{corpus}/{model}.jsonl"
     priority: 10
-    threads: lookup(dpath="{study}/language_models/{model}/threads", within=plan.settings)
+    threads: plan.setting("language_models/{model}/threads")
     resources:
-        gpu=lookup(dpath="{study}/scoring/gpu", within=plan.settings),
-        mem_mb=lookup(dpath="{study}/scoring/mem_mb", within=plan.settings),
-        runtime=lookup(dpath="{study}/scoring/runtime", within=plan.settings),
+        gpu=plan.setting("scoring/gpu"),
+        mem_mb=plan.growing("scoring/mem_mb"),
+        runtime=plan.growing("scoring/runtime"),
     params:
         settings=plan.language_model,
-        seed=lookup(dpath="{study}/seed", within=plan.settings),
+        seed=plan.setting("seed"),
         store="results/language_models",
     script:
         "../workflow/scripts/language_model.py"
@@ -132,11 +157,11 @@ rule score_shard:
     wildcard_constraints:
         shard="[0-9]+",
     priority: 10
-    threads: lookup(dpath="{study}/scoring/threads", within=plan.settings)
+    threads: plan.setting("scoring/threads")
     resources:
-        gpu=lookup(dpath="{study}/scoring/gpu", within=plan.settings),
-        mem_mb=lookup(dpath="{study}/scoring/mem_mb", within=plan.settings),
-        runtime=lookup(dpath="{study}/scoring/runtime", within=plan.settings),
+        gpu=plan.setting("scoring/gpu"),
+        mem_mb=plan.growing("scoring/mem_mb"),
+        runtime=plan.growing("scoring/runtime"),
     params:
         settings=plan.scoring,
         cache="results/{study}/text/cache/likelihoods",
@@ -157,11 +182,11 @@ rule score:
     benchmark:
         "results/{study}/timings/score/{corpus}/{model}.jsonl"
     priority: 10
-    threads: lookup(dpath="{study}/scoring/threads", within=plan.settings)
+    threads: plan.setting("scoring/threads")
     resources:
-        gpu=lookup(dpath="{study}/scoring/gpu", within=plan.settings),
-        mem_mb=lookup(dpath="{study}/scoring/mem_mb", within=plan.settings),
-        runtime=lookup(dpath="{study}/scoring/runtime", within=plan.settings),
+        gpu=plan.setting("scoring/gpu"),
+        mem_mb=plan.growing("scoring/mem_mb"),
+        runtime=plan.growing("scoring/runtime"),
     params:
         settings=plan.scoring,
         cache="results/{study}/text/cache/likelihoods",
@@ -181,11 +206,11 @@ rule eta:
         "results/{study}/timings/eta/{corpus}.jsonl"
     priority: 10
     resources:
-        mem_mb=2000,
-        runtime=10,
+        mem_mb=plan.growing(2000),
+        runtime=plan.growing(10),
     params:
-        settings=lookup(dpath="{study}/eta", within=plan.settings),
-        seed=lookup(dpath="{study}/seed", within=plan.settings),
+        settings=plan.setting("eta"),
+        seed=plan.setting("seed"),
     script:
         "../workflow/scripts/eta.py"
 
@@ -206,10 +231,10 @@ rule assumption:
     benchmark:
         "results/{study}/timings/assumption/{corpus}.jsonl"
     resources:
-        mem_mb=4000,
-        runtime=30,
+        mem_mb=plan.growing(4000),
+        runtime=plan.growing(30),
     params:
         folds=plan.folds,
-        seed=lookup(dpath="{study}/seed", within=plan.settings),
+        seed=plan.setting("seed"),
     script:
         "../workflow/scripts/assumption.py"

@@ -14,8 +14,8 @@ rule simulate:
     wildcard_constraints:
         experiment="[a-z_]+",
     resources:
-        mem_mb=lookup(dpath="{study}/mem_mb", within=plan.settings),
-        runtime=lookup(dpath="{study}/runtime", within=plan.settings),
+        mem_mb=plan.growing("mem_mb"),
+        runtime=plan.growing("runtime"),
     params:
         settings=plan.simulation,
     script:
@@ -33,9 +33,9 @@ rule settle:
     wildcard_constraints:
         study=plan.pattern([*plan.theory, *plan.likelihood]),
     resources:
-        mem_mb=1000,
-        runtime=5,
+        mem_mb=plan.growing(1000),
+        runtime=plan.growing(5),
     params:
-        settings=lookup(dpath="{study}", within=plan.settings),
+        settings=plan.setting(""),
     script:
         "../workflow/scripts/settle.py"

@@ -17,11 +17,13 @@ rule train:
         "results/{study}/logs/train/{dataset}/{objective}/{block}.log",
     benchmark:
         "results/{study}/timings/train/{dataset}/{objective}/{block}.jsonl"
-    threads: lookup(dpath="{study}/training/threads", within=plan.settings)
+    # The longest first, so that none is left over when the others are done.
+    priority: plan.priority
+    threads: plan.of_devices("threads")
     resources:
-        gpu=lookup(dpath="{study}/training/gpu", within=plan.settings),
-        mem_mb=plan.memory,
-        runtime=lookup(dpath="{study}/training/runtime", within=plan.settings),
+        gpu=plan.of_devices("gpu"),
+        mem_mb=plan.growing("training/mem_mb"),
+        runtime=plan.growing("training/runtime"),
     params:
         runs=plan.runs,
         store="results/runs",

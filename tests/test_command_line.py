@@ -16,6 +16,7 @@ from tests.datasets.test_parquet import encoded, random_images, write
 from tests.studies import tiny_study
 from tests.study.test_config import REFUSED, changed
 from trueneg.command_line import main
+from trueneg.study.origin_text import origin_text
 
 
 def own_images(path):
@@ -114,14 +115,73 @@ def test_runs_and_why_tell_what_made_a_result(finished_project, capsys):
     listed = json.loads(capsys.readouterr().out)
     assert {(run["objective"], run["seed"]) for run in listed} == {(o, s) for o in ("CL", "DCL-true", "Oracle") for s in (0, 1)}
     assert all(0 <= run["tiny: knn accuracy"] <= 1 for run in listed)
-    assert main(["why", str(results / "tiny/rows/digits/CL/seed0-1.parquet"), "--results", str(results)]) == 0
-    origin = json.loads(capsys.readouterr().out)
+
+
+def why(project, result):
+    """What made a result, as plain values and as text; asked of the project's own copy of the package."""
+    command = [sys.executable, "-m", "trueneg", "why", str(result), "--json", "-"]
+    environment = os.environ | {"PYTHONPATH": str(project.path / "src")}
+    done = subprocess.run(command, cwd=project.path, env=environment, capture_output=True, text=True, check=True)
+    origin = json.loads(done.stdout)
+    return origin, origin_text(origin)
+
+
+@pytest.mark.xdist_group("workflow")
+def test_why_tells_what_made_rows_figures_lines_of_tables_and_runs(finished_project, capsys):
+    results = finished_project.path / "results"
+    origin, text = why(finished_project, results / "tiny/rows/digits/CL/seed0-1.parquet")
     assert {run["objective"] for run in origin["runs"]} == {"CL"}
     assert origin["settings"]["training"]["batch_size"] == 64
-    assert main(["why", str(results / "tiny/figures/training_loss.png"), "--results", str(results)]) == 0
-    assert len(json.loads(capsys.readouterr().out)["runs"]) == 6
-    assert main(["why", listed[0]["run"], "--results", str(results)]) == 0
-    assert json.loads(capsys.readouterr().out)["versions"]["torch"]
+    assert origin["differing"]["training.batch_size"] == 64
+    assert "training.learning_rate" not in origin["differing"]
+    assert origin["stale"] == []
+    run = origin["runs"][0]
+    for told in (
+        run["id"],
+        run["fingerprint"],
+        run["data"],
+        run["machine"]["host"],
+        "training.batch_size: 64",
+        "0.0 GPU seconds",
+    ):
+        assert told in text
+    assert {"torch", "pandas", "snakemake", "scipy"} <= set(run["versions"])
+    assert run["evaluated"]["fingerprint"] in text
+    assert run["gpu_seconds"] == 0
+    assert run["seconds"] == pytest.approx(sum(attempt["seconds"] for attempt in run["attempts"]))
+    origin, text = why(finished_project, results / "tiny/figures/training_loss.png")
+    assert len(origin["runs"]) == origin["time"]["runs"] == 6
+    assert origin["comparison"]["primary"]["answer"] in text
+    table = results / "tiny/tables/accuracy.csv"
+    line = next(number for number, row in enumerate(table.read_text().splitlines(), 1) if ",DCL-true," in row)
+    origin, _ = why(finished_project, f"{table}:{line}")
+    assert {(run["objective"], run["seed"]) for run in origin["runs"]} == {("DCL-true", 0), ("DCL-true", 1)}
+    origin, text = why(finished_project, run["id"])
+    assert [one["id"] for one in origin["runs"]] == [run["id"]]
+    assert origin["differing"]["training.epochs"] == 1
+    assert main(["why", f"{table}:1", "--results", str(results)]) == 1
+    assert "there is no such line; the table's lines are 2 to" in capsys.readouterr().err
+
+
+@pytest.mark.xdist_group("workflow")
+def test_why_flags_what_does_not_hold_any_more(project):
+    results = project.path / "results"
+    figure = results / "tiny/figures/training_loss.png"
+    rows = results / "tiny/artefacts/rows.parquet"
+    os.utime(rows)
+    origin, text = why(project, figure)
+    assert len(origin["stale"]) == 1
+    assert "is older than" in text
+    os.utime(figure)
+    assert why(project, figure)[0]["stale"] == []
+    (results / "report.fingerprint").write_text("another")
+    assert "other code of trueneg.report than today's" in why(project, figure)[1]
+    (run, *_) = results.glob("runs/*/run.json")
+    record = json.loads(run.read_text())
+    run.write_text(json.dumps(record | {"fingerprint": "another", "finished": "later"}))
+    origin, _ = why(project, rows)
+    assert origin["stale"] == ["1 of the runs: trained again since it was evaluated"]
+    assert "trained with other code than today's" in why(project, run.parent.name)[1]
 
 
 def test_checking_and_listing_do_not_import_torch(tmp_path):

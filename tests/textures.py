@@ -62,6 +62,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "schedule": "cosine",
         "device": "cpu",
         "threads": 1,
+        "devices": 1,
         "runs_per_device": 1,
         "checkpoint_minutes": 5.0,
     },

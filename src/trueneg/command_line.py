@@ -9,7 +9,11 @@ from pathlib import Path
 import pandas as pd
 
 from trueneg.errors import UserError
+from trueneg.legible import legible
+from trueneg.memory import lacks_memory
 from trueneg.study import estimate, history
+from trueneg.study.origin import origin_of
+from trueneg.study.origin_text import origin_text
 from trueneg.study.reading import read_configuration
 
 
@@ -23,6 +27,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except BrokenPipeError:  # the reader of our output, such as `head`, has gone
         sys.stderr.close()
+    except Exception as error:
+        if not lacks_memory(error):
+            raise
+        print("The memory of this machine does not suffice for that: a file or a setting asks for more.", file=sys.stderr)
+        return 1
     return 0
 
 
@@ -37,8 +46,9 @@ def _parser() -> argparse.ArgumentParser:
     runs.add_argument("--csv", metavar="FILE", help="write the table as CSV instead ('-': standard output)")
     runs.add_argument("--json", metavar="FILE", help="write the table as JSON instead ('-': standard output)")
     runs.set_defaults(command=_runs)
-    why = commands.add_parser("why", help="what made a result: settings, seeds, code, data, device")
-    why.add_argument("result", help="a file under results/, or a run's id")
+    why = commands.add_parser("why", help="what made a result: settings, seeds, runs, code, data, device, time; is it stale")
+    why.add_argument("result", help="a file under results/, a line of a table as FILE.csv:LINE, or a run's id")
+    why.add_argument("--json", metavar="FILE", help="write everything as JSON instead ('-': standard output)")
     why.set_defaults(command=_why)
     for command in (check, runs, why):
         command.add_argument("--results", type=Path, default=Path("results"), help="folder of the results")
@@ -48,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
 def _check(given: argparse.Namespace) -> None:
     configuration = read_configuration(given.config)
     for name, study in configuration.studies.items():
-        print(estimate.describe(name, study, given.results))
+        print(legible(estimate.describe(name, study, given.results)))
 
 
 def _runs(given: argparse.Namespace) -> None:
@@ -58,16 +68,29 @@ def _runs(given: argparse.Namespace) -> None:
             raise UserError(f"--sort is {given.sort!r}, expected one of the columns: {', '.join(table.columns)}.")
         table = table.sort_values(given.sort, kind="stable")
     if given.csv is not None:
-        table.to_csv(sys.stdout if given.csv == "-" else given.csv, index=False)
+        _write(table.to_csv(index=False).rstrip("\n"), given.csv)
     elif given.json is not None:
-        text = table.to_json(orient="records", indent=2)
-        print(text) if given.json == "-" else Path(given.json).write_text(text)
+        _write(table.to_json(orient="records", indent=2), given.json)
     elif table.empty:
         print(f"There are no runs under {given.results}.")
     else:
         with pd.option_context("display.width", None, "display.max_columns", None, "display.max_rows", None):
-            print(table.to_string(index=False, na_rep=""))
+            print(legible(table.to_string(index=False, na_rep="")))
 
 
 def _why(given: argparse.Namespace) -> None:
-    print(json.dumps(history.origin_of(given.result, given.results), indent=2))
+    found = origin_of(given.result, given.results)
+    if given.json is not None:
+        _write(json.dumps(found, indent=2), given.json)
+    else:
+        print(legible(origin_text(found)))
+
+
+def _write(text: str, place: str) -> None:
+    if place == "-":
+        print(text)
+        return
+    try:
+        Path(place).write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{place}: cannot be written ({error.strerror}); name another file.") from error

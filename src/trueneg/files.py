@@ -1,23 +1,71 @@
 """Files that readers see whole or not at all, and their checksums."""
 
 import contextlib
+import errno
 import hashlib
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
+
+from trueneg.errors import UserError
+
+# What a user can mend, with the remedy; a library of another language tells the number in words.
+_DISK = {
+    errno.ENOSPC: "free some space on its disk",
+    errno.EDQUOT: "free some of your quota",
+    errno.EFBIG: "raise the limit on a file's size (ulimit -f)",
+    errno.EROFS: "choose a folder on a disk that can be written",
+    errno.EACCES: "have its folder made writable for you",
+    errno.EPERM: "have its folder made writable for you",
+}
 
 
 @contextlib.contextmanager
 def written_whole(path: str | Path) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its place when the block ends well, and vanishes if not."""
+    """A temporary path beside `path` that takes its place when the block ends well, and vanishes if not.
+
+    Raises:
+        UserError: if the disk is full, or the folder may not be written.
+    """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with writable(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield temporary
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def writable(path: str | Path) -> Iterator[None]:
+    """What a full disk or a folder that may not be written makes the block raise, as a sentence about `path`.
+
+    Raises:
+        UserError: telling what to do.
+    """
     try:
-        yield temporary
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        yield
+    except Exception as error:
+        number = _disk_error(error, Path(path))
+        if number is None:
+            raise
+        raise UserError(
+            f"{path}: cannot be written ({os.strerror(number)}); {_DISK[number]} and start again: what is finished is kept."
+        ) from error
+
+
+def _disk_error(error: Exception, path: Path) -> int | None:
+    named = getattr(error, "filename", None)
+    if isinstance(named, str) and Path(named).parent != path.parent and Path(named) not in path.parents:
+        return None  # of another file, which was to be read
+    if re.search(r"^\d+ requested and \d+ written", str(error)):  # NumPy, of a disk that has become full
+        return errno.ENOSPC
+    told = re.search(r"\(os error (\d+)\)", str(error))  # as Rust says it, and so safetensors
+    number = error.errno if isinstance(error, OSError) else int(told[1]) if told else None
+    return number if number in _DISK else None
 
 
 def file_checksum(path: str | Path) -> str:

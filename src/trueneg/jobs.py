@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trueneg.errors import UserError
+from trueneg.legible import legible
+from trueneg.memory import lacks_memory
 
+LACKS_MEMORY = "The memory of this job does not suffice: raise the mem_mb of its section of the configuration."
 SNAKEMAKE = "TRUENEG_SNAKEMAKE"  # environment variable: the process of the Snakemake that starts this job
 
 log = logging.getLogger(__name__)
@@ -56,6 +59,14 @@ def _wait_for_end(process: int) -> None:
         ended.poll()
 
 
+class _Legible(logging.Formatter):
+    """Names of files and of reports are others' text."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's name)
+        # Further lines of a message are indented: none can pass for an entry of its own.
+        return legible(super().formatMessage(record)).replace("\n", "\n    ")
+
+
 @contextlib.contextmanager
 def job(log: str | Path) -> Iterator[None]:
     """Log to a file while the block runs; a :class:`UserError` is printed as its sentence and ends the process with 1.
@@ -66,8 +77,8 @@ def job(log: str | Path) -> Iterator[None]:
         log: the job's log file; begun anew.
     """
     Path(log).parent.mkdir(parents=True, exist_ok=True)
-    handler = logging.FileHandler(log, mode="w")
-    handler.setFormatter(logging.Formatter("%(asctime)s  %(message)s", datefmt="%Y-%m-%d %H:%M:%S"))
+    handler = logging.FileHandler(log, mode="w", encoding="utf-8")
+    handler.setFormatter(_Legible("%(asctime)s  %(message)s", datefmt="%Y-%m-%d %H:%M:%S"))
     logger = logging.getLogger("trueneg")
     logger.setLevel(logging.INFO)
     logger.addHandler(handler)
@@ -78,7 +89,11 @@ def job(log: str | Path) -> Iterator[None]:
         logger.error("%s", error)
         print(f"\n{error}\n", file=sys.stderr)
         sys.exit(1)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, Exception) and lacks_memory(error):
+            logger.exception(LACKS_MEMORY)
+            print(f"\n{LACKS_MEMORY} Its log is {log}.\n", file=sys.stderr)
+            sys.exit(1)
         logger.exception("the job ended with an error that is not the user's")
         raise
     finally:

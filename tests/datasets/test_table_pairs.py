@@ -133,7 +133,7 @@ def test_restricted_data_is_its_owners_alone(data):
     written = ["pairs.npz", "pairs.parquet", "sentences.parquet", "unique.parquet", "cache/images.u8", "cache/shards/000000.json"]
     for name in written:
         assert stat.S_IMODE((data / name).stat().st_mode) == 0o600, name
-    with pytest.raises(UserError, match=r"sentences\.parquet: was made with dataset\.restricted true"):
+    with pytest.raises(UserError, match=r"sentences\.parquet: was made with reports\.restricted true"):
         prepare_table_pairs(
             settings_of(data),
             sentences=data / "sentences.parquet",

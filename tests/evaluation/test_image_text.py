@@ -19,6 +19,7 @@ from trueneg.errors import UserError
 from trueneg.evaluation.fine_tuning import fine_tuned_scores
 from trueneg.evaluation.image_text import image_text_rows
 from trueneg.evaluation.image_text_runs import evaluate_image_text_runs
+from trueneg.evaluation.retrieval import retrieval_both_ways
 from trueneg.files import file_checksum
 from trueneg.study.store import RunStore
 from trueneg.training.image_text import ImageText
@@ -101,7 +102,7 @@ def test_rows_are_tidy_and_every_task_is_measured_on_both_splits(rows):
     assert list(rows.columns) == ["split", "task", "setting", "metric", "value"]
     assert not rows.duplicated(["split", "task", "setting", "metric"]).any()
     assert np.isfinite(rows["value"]).all()
-    tasks = {"zero-shot", "retrieval sentence", "retrieval report", "grounding", "linear probe", *OPTIONAL.values()}
+    tasks = {"zero-shot", "retrieval sentence", "retrieval report", "grounding", "linear probe", "chance", *OPTIONAL.values()}
     assert all(set(own["task"]) == tasks for _, own in rows.groupby("split"))
     assert set(rows["split"]) == {"validation", "test"}
 
@@ -124,6 +125,16 @@ def test_zero_shot_areas_are_scikit_learns_of_prompts_scored_one_by_one(rows, ne
         assert value(rows, "zero-shot", f"AUC {name}") == pytest.approx(areas[-1])
         assert value(rows, "zero-shot", f"ACC {name}") == pytest.approx(((positive > negative) == labels).mean())
     assert value(rows, "zero-shot", "AUC") == pytest.approx(np.mean(areas))
+
+
+def test_the_chance_of_a_recall_is_that_of_random_scores(rows, source, subset):
+    reports = source.reports[subset.test]
+    said = source.sentences.groupby("report")["sentence"].agg(set)
+    texts = sorted(set().union(*said[reports]))
+    relevant = np.array([[text in said[report] for report in reports] for text in texts])
+    scores = np.random.default_rng(0).random((400, *relevant.shape))
+    drawn = np.mean([retrieval_both_ways(one, EVALUATION["retrieval"]["ks"], relevant)["text to image R@3"] for one in scores])
+    assert value(rows, "chance", "text to image R@3", "retrieval sentence, relevant=report") == pytest.approx(drawn, abs=0.02)
 
 
 def test_retrieval_counts_every_image_whose_report_holds_the_sentence(rows, networks, source, subset):
@@ -357,4 +368,6 @@ def test_a_manifests_runs_are_measured_into_one_table(rows, model, source, subse
         ["tiny", "CL", 0, 2, 2.0],
     ]
     (record,) = json.loads((tmp_path / "runs.json").read_text())
+    evaluated = record.pop("evaluated")
+    assert {"fingerprint", "versions", "commit", "machine"} <= evaluated.keys()
     assert record == {"settings": RUN} | names

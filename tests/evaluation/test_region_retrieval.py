@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 
 from tests.textures import FINDINGS, SIZE, texture_boxes, texture_source
+from trueneg.errors import UserError
 from trueneg.evaluation import region_retrieval as module
 from trueneg.evaluation.boxed_phrases import CORNERS, boxed_phrases
 from trueneg.evaluation.grounding import ResizeAndCrop
@@ -85,6 +86,7 @@ def worlds(draw):
     table = pd.DataFrame(rows, columns=["image", "index", "sentence", "class", *CORNERS])
     table["sentence"] = table.groupby(["image", "index"])["sentence"].transform("first")
     table.insert(0, "phrase", table.groupby(["image", "index"]).ngroup())
+    table["region"] = table.groupby(["image", "class"]).ngroup()
     grids = torch.from_numpy(generator.standard_normal((images, 3, *generator.integers(1, 5, 2))))
     texts = torch.from_numpy(generator.standard_normal((table["sentence"].nunique(), 3)))
     return table, grids, texts, crop
@@ -164,9 +166,64 @@ def test_retrieval_is_that_of_sorted_lists_by_pair_sentence_and_class(count, see
         assert found[setting] == pytest.approx(expected)
 
 
-def test_unknown_classes_have_no_truth():
-    phrases = pd.DataFrame({"phrase": [0, 1], "sentence": ["a", "b"], "class": [0, -1]})
-    assert "relevant=truth" not in region_retrieval(np.eye(2), phrases, ks=(1,))
+def test_unknown_classes_have_no_truth_but_findings():
+    phrases = pd.DataFrame({"phrase": [0, 1, 2], "sentence": list("abc"), "class": -1, "finding": ["edema", "mass", "edema"]})
+    scores = np.array([[0.0, 0.5, 1.0], [0.0, 1.0, 0.5], [0.5, 1.0, 0.0]])
+    found = region_retrieval(scores, phrases, ks=(1,))
+    assert "relevant=truth" not in found
+    assert found["relevant=pair"]["text to image R@1"] == pytest.approx(1 / 3)
+    assert found["relevant=finding"]["text to image R@1"] == pytest.approx(2 / 3)
+
+
+def own_boxes(rows):
+    """Phrases that have boxes of their own: image, sentence, finding, corners."""
+    table = pd.DataFrame(rows, columns=["image", "sentence", "finding", *CORNERS])
+    return table.assign(report=SOURCE.reports[table["image"]], **{"class": -1})
+
+
+def test_phrases_with_boxes_of_their_own_need_no_sentence_of_a_report():
+    """Two boxes of one phrase, the same sentence of another finding, another image; boxes beyond the image are judged whole."""
+    boxes = own_boxes(
+        [
+            (4, "Here.", "mass", 4, 4, 8, 8),
+            (0, "Here.", "mass", 10, 10, 20, 20),
+            (4, "Here.", "edema", 4, 4, 8, 8),
+            (4, "Here.", "mass", 12, 4, 20, 8),
+            (7, "There.", "mass", 4, 4, 8, 8),  # another part's image
+            (0, "Beyond.", "mass", -16, 4, 14, 8),  # a third of it lies in the crop
+            (0, "Too far.", "mass", -40, 4, 14, 8),  # 10 of 54 columns
+        ]
+    )
+    found = boxed_phrases(SOURCE, np.array([9, 4, 0]), boxes, WINDOW)
+    assert (found["class"] == -1).all()
+    assert found["region"].tolist() == found["phrase"].tolist() == [0, 0, 1, 2, 3]
+    rows = found[["image", "sentence", "finding", *CORNERS]].to_numpy().tolist()
+    assert rows == [
+        [1, "Here.", "mass", 0, 0, 4, 4],
+        [1, "Here.", "mass", 8, 0, 16, 4],
+        [1, "Here.", "edema", 0, 0, 4, 4],
+        [2, "Here.", "mass", 6, 6, 16, 16],
+        [2, "Beyond.", "mass", 0, 0, 10, 4],
+    ]
+    assert boxed_phrases(SOURCE, np.arange(5), boxes.iloc[:0], WINDOW).empty
+
+
+def test_regions_of_phrases_with_boxes_of_their_own_are_their_own():
+    """Equal boxes tie, others of the same image and unknown class do not."""
+    half = CROP // 2 + 4
+    boxes = own_boxes([(0, "A.", "x", 4, 4, half, 28), (0, "B.", "x", half, 4, 28, 28), (0, "C.", "x", 4, 4, half, 28)])
+    phrases = boxed_phrases(SOURCE, np.array([0]), boxes, WINDOW)
+    torch.manual_seed(0)
+    scores = phrase_region_scores(torch.randn(3, 4), torch.randn(1, 4, 3, 3), phrases, (CROP, CROP))
+    np.testing.assert_allclose(scores[:, 0], scores[:, 2], rtol=1e-6)
+    assert (np.abs(scores[:, 0] - scores[:, 1]) > 1e-3).all()
+
+
+@pytest.mark.parametrize("change", [{"report": "R999"}, {"image": 10_000}, {"image": -1}])
+def test_boxes_of_another_source_are_refused(change):
+    boxes = own_boxes([(0, "A.", "x", 4, 4, 8, 8)]).assign(**change)
+    with pytest.raises(UserError, match="the boxes name images that textures has not, or has of other reports; remove"):
+        boxed_phrases(SOURCE, np.array([0]), boxes, WINDOW)
 
 
 def test_wrong_arguments_are_refused_in_words():

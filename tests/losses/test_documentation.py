@@ -1,30 +1,19 @@
-"""What the page and the docstrings show runs, and what they promise about importing holds."""
+"""What the docstrings show runs, and what they promise about importing holds."""
 
 import doctest
 import importlib
 import pkgutil
-import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 
 import trueneg.losses
 
-PAGE = Path(__file__).parents[2] / "docs/losses.md"
-BLOCKS = re.findall(r"^```python(?: requires=(\w+))?\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S)
 MODULES = ["trueneg.class_probability"] + [
     f"trueneg.losses.{module.name}" for module in pkgutil.iter_modules(trueneg.losses.__path__)
 ]
-
-
-@pytest.mark.parametrize(("requires", "code"), BLOCKS, ids=[f"block{i}" for i in range(len(BLOCKS))])
-def test_every_example_of_the_page_runs(requires, code):
-    if requires:
-        pytest.importorskip(requires, reason=f"the example shows how to use the losses with {requires}")
-    exec(compile(code, str(PAGE), "exec"), {"__name__": "example"})
 
 
 @pytest.mark.parametrize("name", MODULES)

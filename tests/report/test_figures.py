@@ -8,7 +8,7 @@ from PIL import Image
 
 from trueneg.report import curves as curve_figures
 from trueneg.report import figures
-from trueneg.report.drawing import alternative_text, footnote, line_styles, save
+from trueneg.report.drawing import add_legend, alternative_text, footnote, legend_handle, line_styles, panels, save
 from trueneg.study.comparison import means, paired_differences
 
 PROBE = {"task": "linear probe", "setting": "labels=all, fraction=1"}
@@ -222,3 +222,12 @@ def test_saved_files_are_the_same_bytes_each_time(tmp_path):
         assert image.info["Title"] == "Accuracy, η = 0.1"
         assert image.info["Description"] == alternative_text(figure)
         assert image.info["dpi"] == pytest.approx((200, 200), abs=0.1)
+
+
+@pytest.mark.parametrize("count", range(2, 15))
+def test_a_legend_of_any_number_of_names_stays_within_the_figure(count):
+    figure, _ = panels()
+    styles = line_styles([f"DCL-variant-{number}" for number in range(count)])
+    add_legend(figure, [legend_handle(style) for style in styles.values()], list(styles))
+    figure.canvas.draw()
+    assert figure.legends[0].get_window_extent().x1 <= figure.bbox.x1

@@ -188,6 +188,21 @@ def test_gate_asks_for_more_than_chance_and_an_oracle_that_gains(values, chance,
     assert pd.Series(found["verdict"]).str.contains(says).all(), found["verdict"][0]
 
 
+@pytest.mark.parametrize(
+    ("values", "chance", "passed", "says"),
+    [
+        ([0.80, 0.81, 0.79], 0.1, True, r"^above chance: cl reaches 80\.0 %.*chance is 10\.0 %; what is true .* not known here"),
+        ([0.80, 0.81, 0.79], 0.79, False, r"^uninformative at this size: cl reaches 80\.0 %.*not clearly better than chance"),
+        ([0.8], 0.1, False, r"^uninformative at this size: cl has 1 seed, at least 2 are needed"),
+    ],
+)
+def test_without_an_oracle_the_gate_asks_for_more_than_chance_alone(values, chance, passed, says):
+    found = gate(rows_of({"cl": values}), "cl", None, chance, **MEASUREMENT)
+    assert found["passed"].tolist() == [passed]
+    assert found["difference"].isna().all()
+    assert pd.Series(found["verdict"]).str.contains(says).all(), found["verdict"][0]
+
+
 def test_gate_turns_round_where_lower_is_better():
     rows = rows_of({"cl": [0.3, 0.32, 0.28], "oracle": [0.2, 0.23, 0.19]})
     assert gate(rows, "cl", "oracle", 0.9, **MEASUREMENT, higher_is_better=False)["passed"].all()

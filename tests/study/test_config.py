@@ -156,7 +156,12 @@ def test_settings_that_contradict_each_other_are_told(path, value, sentence):
 @pytest.mark.parametrize(
     ("path", "value", "sentence"),
     [
-        ("reports.source", "openi", "reports.source is 'openi', expected one of 'phantom', 'open_i', 'mimic_cxr', 'table'."),
+        (
+            "reports.source",
+            "openi",
+            "reports.source is 'openi', expected one of 'phantom', 'open_i', 'mimic_cxr', 'table', 'flickr8k', 'flickr30k', "
+            "'image_table'.",
+        ),
         ("reports", {"reports": 10}, "reports.source is missing."),
         ("reports.correlation", [0, 2], "reports.correlation.1 is 2, expected a number of at most 1."),
         ("eta.language_model", "other", "eta.language_model is 'other', expected one of BERT."),

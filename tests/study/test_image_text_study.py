@@ -36,13 +36,19 @@ def test_the_settings_of_a_run_are_those_that_training_reads():
     [
         ("dataset.text", "word", "world.dataset.text is 'word', expected a study of kind likelihood (words)"),
         ("dataset.corpus", "a", "world.dataset.corpus is 'a', expected one of the data sets: phantom."),
-        ("dataset.source", "mimic", "world.dataset.source is 'mimic', expected one of 'phantom', 'open_i'."),
+        (
+            "dataset.source",
+            "mimic",
+            "world.dataset.source is 'mimic', expected one of 'phantom', 'open_i', 'mimic_cxr', 'flickr8k', 'flickr30k', "
+            "'image_table'.",
+        ),
         ("objectives.CL.name", "clip2", "world.objectives.CL.name is 'clip2', expected one of 'cl', 'dcl', 'hcl'"),
         ("objectives.DCL-LM.class_probability", "model", "world.objectives.DCL-LM.class_probability"),
         ("objectives.CL.beta", 1, "world.objectives.CL.beta is not a known key"),
         ("similarity.aggregation", "lse+nl", "world.similarity.lse_sharpness is needed where aggregation has lse"),
         ("training.epochs", None, "world.training needs either epochs or updates"),
         ("primary.oracle", "CL", "world.primary.oracle is 'CL', expected an objective whose name is oracle."),
+        ("primary.oracle", None, "world.primary.oracle is missing, expected an objective whose name is oracle: phantom knows"),
         ("primary.task", "linear probe", "world.primary.setting is '', expected one of: fraction=1."),
         ("primary.metric", "R@10", "world.primary.metric is 'R@10', expected one whose level of chance is known: AUC, CNR"),
         ("conditions", ["batch_size"], "world.conditions names batch_size, but training.batch_size is 16, expected a list"),
@@ -213,3 +219,44 @@ def test_what_is_technical_or_a_stated_default_leaves_a_run_what_it_is():
     assert identity(training=training | {"threads": 2, "chunks": 2, "weight_decay": 0.01}) == identity()
     assert identity(training=training | {"weight_decay": 0.1}) != identity()
     assert identity(text_encoder=tiny_world()["text_encoder"] | {"dropout": 0.2}) != identity()
+
+
+CAPTIONED = {"dataset": {"source": "flickr8k", "text": "captions", "resolution": 32}}
+CAPTIONS = {
+    "kind": "likelihood",
+    "title": "Captions",
+    "reports": {"source": "flickr8k", "path": "data/flickr8k"},
+    "language_models": {"BERT": {}},
+}
+BY_RECALL = {"task": "retrieval sentence", "setting": "relevant=report", "metric": "text to image R@10"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentences"),
+    [
+        ({"primary": {**BY_RECALL, "treatment": "DCL-LM", "baseline": "CL"}}, []),
+        (
+            {"primary": {"treatment": "DCL-LM", "baseline": "CL"}},
+            ["world.primary.task is 'zero-shot', which needs labels, and flickr8k has none; take a retrieval."],
+        ),
+        (
+            {
+                "objectives": {"CL": {"name": "cl"}, "Oracle": {"name": "oracle"}, "Remove": {"name": "remove", "by": "labels"}},
+                "primary": {**BY_RECALL, "treatment": "Remove", "baseline": "CL", "oracle": "Oracle"},
+            },
+            [
+                "world.objectives.Oracle is an oracle, but what is true of flickr8k's images is not known; leave it out.",
+                "world.objectives.Remove.by is 'labels', but flickr8k has none; take text, or leave it out.",
+            ],
+        ),
+    ],
+)
+def test_data_without_labels_or_truth_asks_for_neither(changes, sentences):
+    objectives = {"CL": {"name": "cl"}, "DCL-LM": {"name": "dcl", "class_probability": "language model"}}
+    study = tiny_world(**{"objectives": objectives, **CAPTIONED, "figures": {}, **changes})
+    try:
+        load_configuration({"captions": CAPTIONS, "world": study}, "study.yaml")
+        said = []
+    except UserError as refused:
+        said = str(refused).splitlines()
+    assert said == [f"study.yaml: {sentence}" for sentence in sentences]

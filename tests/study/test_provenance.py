@@ -1,5 +1,10 @@
 """The fingerprint changes with what the code does, and with nothing else."""
 
+import itertools
+import re
+import tomllib
+from pathlib import Path
+
 import pytest
 
 from trueneg.study import provenance
@@ -81,3 +86,11 @@ def test_training_reaches_losses_encoders_and_augmentation_but_not_the_configura
     reached = set(provenance.reachable(provenance.TRAINING["images"]))
     assert {"trueneg.losses.estimators", "trueneg.models.image_encoders", "trueneg.training.augment"} <= reached
     assert not [name for name in reached if name.startswith(("trueneg.study", "trueneg.report", "trueneg.evaluation"))]
+
+
+def test_versions_name_everything_that_the_package_asks_for():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    extras = (project["optional-dependencies"][name] for name in ("report", "pipeline", "open_i", "clip"))
+    asked = {re.match(r"[A-Za-z0-9_-]+", line)[0] for line in itertools.chain(project["dependencies"], *extras)}
+    assert asked | {"trueneg"} == set(provenance.LIBRARIES)
+    assert {"python", "torch", "pandas", "transformers"} <= set(provenance.versions())

@@ -135,7 +135,14 @@ def test_a_manifest_whose_model_changed_or_is_missing_is_refused(tmp_path):
     model.parent.mkdir(parents=True)
     model.write_bytes(b"weights")
     manifest = tmp_path / "manifest.json"
-    manifest.write_text(json.dumps({"runs": [{"seed": 0, "id": "abc", "checksum": file_checksum(model)}]}))
+    manifest.write_text(
+        json.dumps(
+            {
+                **{"study": "s", "dataset": "d", "objective": "o"},
+                "runs": [{"seed": 0, "id": "abc", "checksum": file_checksum(model)}],
+            }
+        )
+    )
     assert read_manifest(manifest, store)[0]["model"] == model
     model.write_bytes(b"others!")
     with pytest.raises(UserError, match="checksum is not the one"):

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from trueneg.errors import UserError
 from trueneg.training import devices as module
-from trueneg.training.devices import Gpu, choose_device, lease, leased_device, read_listing, visible_devices
+from trueneg.training.devices import Gpu, choose_device, lease, lease_several, leased_device, read_listing, visible_devices
 
 WAIT = 30  # seconds after which a test gives up
 TWO_GPUS = "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1a5f)\nGPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-9c20)\n"
@@ -190,6 +190,51 @@ def test_who_wants_a_device_alone_has_it_alone(start, holders, comer):
     holding.end()
     until(lambda: waiting.device)
     assert holding.span[1] <= float(waiting.lines()[0][0])
+
+
+# Leases several devices again and again; whoever holds one, marks it with a file that must not be there.
+ROUNDS = """
+import os, random, sys, time
+from pathlib import Path
+from trueneg.training import devices
+devices.POLL_SECONDS = 0.002
+folder, rounds, count, *names = sys.argv[1:]
+draw = random.Random(os.getpid())
+for _ in range(int(rounds)):
+    with devices.lease_several(draw.sample(names, len(names)), int(count)) as held:
+        marks = [Path(folder, f"{name}.held") for name in held]
+        for mark in marks:
+            os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
+        time.sleep(draw.uniform(0, 0.004))
+        for mark in marks:
+            mark.unlink()
+"""
+
+
+def test_processes_that_want_two_of_three_devices_neither_share_one_nor_wait_for_each_other_forever(tmp_path):
+    names = ["device-0", "device-1", "device-2"]
+    commands = [[sys.executable, "-c", ROUNDS, str(tmp_path), "40", count, *names] for count in ("2", "2", "2", "1", "3")]
+    processes = [subprocess.Popen(command) for command in commands]
+    try:
+        assert [process.wait(4 * WAIT) for process in processes] == [0] * 5
+    finally:
+        for process in processes:
+            process.kill()
+
+
+def test_several_devices_are_taken_together_or_not_at_all():
+    names = ["device-0", "device-1", "device-2"]
+    with lease_several(names, 2) as held:
+        assert held == ("device-0", "device-1")
+        taken = []
+        thread = threading.Thread(target=lambda: taken.append(lease_several(names, 2).__enter__()), daemon=True)
+        thread.start()
+        time.sleep(0.5)
+        assert not taken
+        with lease(names) as third:  # the one that waits holds nothing
+            assert third == "device-2"
+    thread.join(WAIT)
+    assert taken
 
 
 def test_the_lease_file_names_the_holder_and_only_its_owner_can_read_it(environment):
@@ -362,6 +407,15 @@ def machine(monkeypatch, tmp_path):
 def leased(environment: Path) -> set[str]:
     """What has ever been leased."""
     return {path.name for path in environment.iterdir()} if environment.exists() else set()
+
+
+def test_a_process_that_wants_several_devices_sees_them_and_is_told_if_there_are_fewer(machine):
+    machine(TWO_GPUS, count=2)
+    with leased_device("auto", count=2) as device:
+        assert device == torch.device("cuda")
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-1a5f,GPU-9c20"
+    with pytest.raises(UserError, match=r"training\.devices is 3, but this process may use 2"), leased_device("auto", count=3):
+        pass
 
 
 def test_a_process_sees_only_the_device_that_it_has_leased(machine):

@@ -113,6 +113,7 @@ def save_some(source, folder, digest="digest"):
     training = started(source)
     checkpoint = Checkpoint(folder, digest, minutes=EVERY_UPDATE, about={})
     training.train_epoch(lambda: checkpoint.after_update(training, []))
+    (folder / RunStore.PREVIOUS).unlink()
     return folder / RunStore.CHECKPOINT
 
 
@@ -134,6 +135,24 @@ def test_a_damaged_checkpoint_is_moved_aside_and_the_run_starts_afresh(source, t
     assert "starts afresh" in caplog.text
     assert not path.exists()
     assert (tmp_path / "checkpoint.damaged.safetensors").read_bytes() == damaged
+
+
+@pytest.mark.parametrize("damage", ["cut", "emptied", "gone"])
+def test_where_the_last_checkpoint_is_damaged_the_run_goes_on_from_the_one_before(source, uninterrupted, tmp_path, caplog, damage):
+    with pytest.raises(KilledError):
+        trained(source, SETTINGS["scheduled"], tmp_path, stop_after=7)
+    path = tmp_path / RunStore.CHECKPOINT
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 3 if damage == "cut" else 0])
+    if damage == "gone":
+        path.unlink()  # as when the kill comes between the two files that change places
+    caplog.set_level("INFO")
+    training, rows = trained(source, SETTINGS["scheduled"], tmp_path)
+    assert "continues in epoch 1, 6 updates done in it" in caplog.text
+    assert "afresh" not in caplog.text
+    expected, expected_rows = uninterrupted["scheduled"]
+    assert all(torch.equal(value, training.weights()[name]) for name, value in expected.weights().items())
+    assert without_times(rows) == without_times(expected_rows)
 
 
 def test_a_checkpoint_of_other_settings_data_or_code_is_moved_aside(source, tmp_path, caplog):
@@ -165,6 +184,30 @@ def test_a_run_of_seconds_pays_for_no_checkpoint_and_a_long_one_has_one_in_time(
     now[0] += 1
     checkpoint.after_update(training, [])
     assert path.stat().st_mtime_ns > first
+
+
+def test_the_seconds_of_killed_failed_and_outdated_attempts_count(tmp_path, monkeypatch):
+    job = new_job(tmp_path)
+    job.killed_at(RunStore.CHECKPOINT, "written")
+    monkeypatch.setattr("trueneg.training.checkpoint.time.monotonic", lambda: now[0])
+    now = [0.0]
+
+    def fail():
+        with Checkpoint(job.run, "another", minutes=5, about={}, device="H100", devices=2):
+            now[0] = 100.0
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        fail()
+    monkeypatch.undo()
+    job.finish()
+    attempts = job.record["attempts"]
+    assert [attempt["device"] for attempt in attempts] == ["cpu", "H100", "cpu"]
+    assert attempts[1]["seconds"] == 100
+    assert 0 < attempts[0]["seconds"] < 60
+    assert attempts[0]["digest"] == attempts[2]["digest"] != attempts[1]["digest"]
+    assert job.record["seconds"] == pytest.approx(sum(attempt["seconds"] for attempt in attempts), abs=1e-3)
+    assert job.record["gpu_seconds"] == 200
 
 
 def killed_then_finished(reference, folder, draw, moments):

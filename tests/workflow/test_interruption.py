@@ -91,6 +91,22 @@ def test_a_killed_snakemake_leaves_no_trainer_and_the_same_command_finishes_with
 
 
 @pytest.mark.long
+def test_a_second_workflow_in_the_same_folder_stops_and_says_why(tmp_path):
+    project = new_project(tmp_path / "project")
+    project.configure(tiny=studied(epochs=200))
+    first = start(project, "models")
+    assert within(120, lambda: list(project.path.glob(".snakemake/locks/*")))
+    second = project.snakemake("models")
+    assert second.returncode
+    assert "Directory cannot be locked. Please make sure that no other Snakemake process" in second.stdout + second.stderr
+    assert "Traceback" not in second.stdout + second.stderr
+    assert first.poll() is None
+    first.kill()
+    first.wait()
+    project.run("models", "--unlock")
+
+
+@pytest.mark.long
 def test_a_workflow_killed_at_twenty_random_moments_ends_with_the_same_models_and_rows(finished_project, tmp_path):
     """Whatever is at work then: data, training, the writing of checkpoints, evaluation, figures."""
     project = new_project(tmp_path / "project")

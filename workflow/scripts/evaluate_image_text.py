@@ -7,6 +7,7 @@ with job(snakemake.log[0]):
     evaluate_image_text_runs(
         source=snakemake.input.source,
         boxes=snakemake.input.get("boxes") or None,
+        benchmark=snakemake.input.get("benchmark") or None,
         subsets=snakemake.input.subsets,
         manifest=snakemake.input.manifest,
         store=snakemake.params.store,

@@ -13,5 +13,5 @@ with job(snakemake.log[0]):
         pairs=snakemake.output.pairs,
         classes=snakemake.output.classes,
         cache=snakemake.params.cache,
-        processes=snakemake.threads,
+        threads=snakemake.threads,
     )

@@ -30,7 +30,7 @@ def write_flickr_sentences(settings: Mapping[str, Any], *, sentences: str | Path
 
 
 def write_caption_sentences(photographs: Photographs, *, sentences: str | Path, unique: str | Path) -> None:
-    """The captions of photographs as sentences (:func:`trueneg.datasets.image_pairs.write_sentences`)."""
+    """The captions of photographs as sentences; files as for :func:`trueneg.datasets.image_pairs.write_sentences`."""
     write_sentences(_captions(photographs), sentences=sentences, unique=unique, restricted=False)
 
 

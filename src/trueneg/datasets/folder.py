@@ -8,6 +8,11 @@ from trueneg.errors import UserError
 def required_path(path: str | Path | None, source: str, expected: str) -> Path:
     """The folder that `dataset.path` names, which need not exist yet.
 
+    Args:
+        path: as it was given.
+        source: the source's name, for messages.
+        expected: what the folder should hold, in words.
+
     Raises:
         UserError: if no path is given, or it is a file.
     """

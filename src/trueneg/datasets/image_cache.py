@@ -31,7 +31,7 @@ from trueneg.files import written_whole
 
 log = logging.getLogger(__name__)
 
-SHARD_BYTES = 16 * 1024**2  # what each thread has in memory, and what a killed one loses
+SHARD_BYTES = 4 * 1024**2  # what each thread has in memory, and what a killed one loses
 LONGEST = 20  # times its width may an image be high: the resized one must fit in memory, and its centre says little of it
 # Changes with what is done to an image: what was done otherwise is then done again.
 TREATMENT = "exif, bilinear, centre 1"
@@ -98,7 +98,8 @@ def decode_square(encoded: bytes | None, mode: str, resolution: int) -> np.ndarr
         if mode == "L":
             image.draft("L", None)  # the luma as the JPEG file has it, without the detour by colours: a third faster
         ImageOps.exif_transpose(image, in_place=True)  # not in place it copies every image
-        image = image.convert(mode)
+        image.load()  # before the next line asks for its mode: a palette may become another
+        image = image if image.mode == mode else image.convert(mode)  # to its own mode it would be copied
     except MemoryError:  # says nothing of the file
         raise
     except Exception as error:
@@ -106,7 +107,9 @@ def decode_square(encoded: bytes | None, mode: str, resolution: int) -> np.ndarr
     resized, (left, top) = central_square(image.size, resolution)
     if image.size != resized:
         image = image.resize(resized, Image.Resampling.BILINEAR)
-    pixels = np.asarray(image.crop((left, top, left + resolution, top + resolution)))
+    if image.size != (resolution, resolution):
+        image = image.crop((left, top, left + resolution, top + resolution))
+    pixels = np.asarray(image)
     return pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
 
 
@@ -144,6 +147,7 @@ def cache_images(images: EncodedImages, folder: str | Path, *, mode: str, resolu
     Raises:
         UserError: if images are missing (before any is decoded) or cannot be used (after all others are), naming them; or the
             disk is too small.
+        ValueError: if the mode or the resolution is none of those, or there is no image.
     """
     folder, shape = Path(folder), (len(images), len(mode), resolution, resolution)
     if mode not in ("L", "RGB") or resolution < 1 or not len(images):
@@ -212,7 +216,7 @@ def _described(shard: _Shard) -> tuple[str | None, str | None]:
     try:
         content = json.loads(shard.description.read_text())
         return content["inputs"], content["checksum"]
-    except (OSError, ValueError, KeyError, TypeError):  # none, or damaged: the shard is made again
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):  # none, or damaged: the shard is made again
         return None, None
 
 

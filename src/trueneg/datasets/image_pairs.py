@@ -140,6 +140,11 @@ def joined_sentences(
 def with_sentences(reports: np.ndarray, sentences: pd.DataFrame, source: str) -> np.ndarray:
     """Which images can be used: bool (n,), whether an image's report has a sentence; the others are counted in the log.
 
+    Args:
+        reports: (n,) the report of each image.
+        sentences: a row a sentence, with the column ``report``.
+        source: what to call the images in messages.
+
     Raises:
         UserError: if none has.
     """

@@ -6,14 +6,16 @@ reader: the patient's LEFT is at the image's RIGHT. Everything about an image is
 image depends on no other one: not on which are made with it, in which order, nor in how many processes.
 """
 
+import contextlib
 import functools
 import hashlib
 import logging
+import os
+import shutil
 import sys
-import tempfile
 import time
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +28,7 @@ from trueneg.datasets.phantom_anatomy import Chest, draw_chest, film
 from trueneg.datasets.phantom_classes import FINDINGS, PhantomClass, phantom_classes
 from trueneg.datasets.phantom_findings import Effect, finding_effect
 from trueneg.errors import UserError
-from trueneg.files import written_whole
+from trueneg.files import writable, written_whole
 from trueneg.processes import process_pool
 from trueneg.randomness import seed_for
 from trueneg.text import privacy
@@ -166,10 +168,8 @@ def write_phantom(
     except ValueError as error:
         raise UserError(f"{assigned}: does not belong to {reports}: {error} Have both made again.") from error
     began = time.monotonic()
-    folder = Path(images).parent
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".phantom", dir=folder) as scratch:
-        drawn = Path(scratch) / "images.npy"
+    with writable(images), _scratch(Path(images)) as scratch:
+        drawn = scratch / "images.npy"
         table = _draw_all(findings, settings["resolution"], seed, settings["contrast"], drawn, processes)
         pixels = np.load(drawn, mmap_mode="r")
         seconds = time.monotonic() - began
@@ -219,6 +219,18 @@ def _checksum(*arrays: np.ndarray) -> str:
     return digest.hexdigest()
 
 
+@contextlib.contextmanager
+def _scratch(images: Path) -> Iterator[Path]:
+    """A folder beside the file that is made, without what a killed process left there; gone afterwards."""
+    folder = images.with_name(f".{images.name}.drawing")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def _draw_all(
     findings: Mapping[str, Sequence[int]], resolution: int, seed: int, contrast: float, path: Path, processes: int
 ) -> pd.DataFrame:
@@ -227,6 +239,8 @@ def _draw_all(
     starts = range(0, len(reports), IMAGES_PER_TASK)
     tasks = [{report: findings[report] for report in reports[start : start + IMAGES_PER_TASK]} for start in starts]
     np.lib.format.open_memmap(path, "w+", np.uint8, (len(reports), 1, resolution, resolution)).flush()
+    with path.open("r+b") as stream:  # writing to a map that the disk has no room for ends a process without a word
+        os.posix_fallocate(stream.fileno(), 0, path.stat().st_size)
     draw = functools.partial(_draw_part, path=path, resolution=resolution, seed=seed, contrast=contrast)
     tables = []
     with ExitStack() as stack:

@@ -140,7 +140,14 @@ def film(patient: Patient, attenuation: np.ndarray) -> np.ndarray:
 
 
 def ribs(patient: Patient, across: np.ndarray, down: np.ndarray, edge: float) -> np.ndarray:
-    """(H, W) from 0 to 1: posterior ribs, which fall outwards, and fainter anterior ones, which fall inwards."""
+    """(H, W) from 0 to 1: posterior ribs, which fall outwards, and fainter anterior ones, which fall inwards.
+
+    Args:
+        patient: whose ribs.
+        across: (H, W) places from the patient's right to the left, in widths of the image, 0 in the middle.
+        down: (H, W) places from above to below, likewise.
+        edge: how wide a blurred margin is, in widths of the image.
+    """
     lateral = np.abs(across)
     behind = (1.2 * lateral - 0.12) * lateral * patient.rib_slope * (0.8 + 1.2 * np.maximum(down + 0.3, 0))
     before = 0.09 + 0.85 * (0.37 - lateral) - 0.9 * (0.37 - lateral) ** 2
@@ -158,7 +165,14 @@ def _rib_band(patient: Patient, level: np.ndarray, edge: float) -> np.ndarray:
 
 
 def heart_depth(patient: Patient, across: np.ndarray, down: np.ndarray, enlargement: float) -> np.ndarray:
-    """(H, W) distance inward from the heart's outline; `enlargement` 1 is the patient's healthy heart."""
+    """(H, W) distance inward from the heart's outline, in widths of the image.
+
+    Args:
+        patient: whose heart.
+        across: (H, W) places from the patient's right to the left, in widths of the image, 0 in the middle.
+        down: (H, W) places from above to below, likewise.
+        enlargement: 1 is the patient's healthy heart.
+    """
     size = patient.heart * enlargement
     # The heart rests on the diaphragm: it grows sideways and upwards, most of all to the left.
     centre, level = 0.048 + 0.06 * (enlargement - 1), 0.145 - 0.06 * (enlargement - 1)
@@ -171,7 +185,15 @@ def heart_depth(patient: Patient, across: np.ndarray, down: np.ndarray, enlargem
 
 
 def heart_shadow(patient: Patient, across: np.ndarray, down: np.ndarray, edge: float, heart: np.ndarray) -> np.ndarray:
-    """(H, W) from 0 to 1: what hides the lungs in the middle: the heart (its depth is given) and the great vessels above it."""
+    """(H, W) from 0 to 1: what hides the lungs in the middle: the heart and the great vessels above it.
+
+    Args:
+        patient: whose.
+        across: (H, W) places from the patient's right to the left, in widths of the image, 0 in the middle.
+        down: (H, W) places from above to below, likewise.
+        edge: how wide a blurred margin is, in widths of the image.
+        heart: (H, W) from :func:`heart_depth`.
+    """
     half = patient.mediastinum + 0.05 * np.maximum(-0.25 - down, 0) + 0.02 * np.maximum(down + 0.15, 0)
     band = half - np.abs(across - 0.005)
     knob = patient.knob - length(across - 0.055, 0.8 * (down + 0.135))

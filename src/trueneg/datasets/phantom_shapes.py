@@ -17,7 +17,7 @@ def length(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def joined(one: np.ndarray, other: np.ndarray, width: float) -> np.ndarray:
-    """The larger of two distances inward, with the notch between the two outlines filled over `width`."""
+    """The larger of two distances inward, `one` and the `other`, with the notch between the two outlines filled over `width`."""
     gap = np.maximum(width - np.abs(one - other), 0)
     return np.maximum(one, other) + gap * gap * (0.25 / width)
 

@@ -24,7 +24,10 @@ def shuffled_classes(labels: np.ndarray, seed: int) -> dict[int, np.ndarray]:
 def first_of_each_class(labels: np.ndarray, counts: Mapping[int, int], seed: int) -> np.ndarray:
     """Sorted positions (int64) of a random sample: so many of each class in `counts`, all of the others.
 
-    Samples of one seed are nested in the counts.
+    Args:
+        labels: integers, shape (n,).
+        counts: how many of a class; of one with fewer all are taken.
+        seed: samples of one seed are nested in the counts.
     """
     chosen = [order[: counts.get(label, len(order))] for label, order in shuffled_classes(labels, seed).items()]
     return np.sort(np.concatenate([np.empty(0, np.int64), *chosen]))

@@ -126,6 +126,9 @@ def expert_agreement(ratings, anchors, threshold: float = THRESHOLD) -> AnchorAr
     Returns:
         As :func:`areas_within_anchors`; ``comparisons`` are counted over the nine ways.
 
+    Raises:
+        ValueError: if shapes do not agree, or a rating is none.
+
     Example:
         >>> expert_agreement([[4, 4, 4], [1, 1, 1], [4, 4, 4]], ["a", "a", "b"]).areas.tolist()
         [1.0]

@@ -18,7 +18,7 @@ from trueneg.evaluation.multilabel_probe import linear_evaluation
 from trueneg.evaluation.pair_features import EmbeddedImages, embed_images, embed_texts, similarities
 from trueneg.evaluation.precision_at_k import retrieval_precisions
 from trueneg.evaluation.region_retrieval import phrase_region_scores, region_retrieval
-from trueneg.evaluation.retrieval import retrieval_both_ways
+from trueneg.evaluation.retrieval import chance_recall_both_ways, retrieval_both_ways
 from trueneg.evaluation.zero_shot import PROMPTS, PromptPair, areas_by_class, zero_shot_metrics
 from trueneg.training.image_text_networks import Networks
 
@@ -53,7 +53,8 @@ def image_text_rows(
             pixels of the source's images.
 
     Returns:
-        Rows: split, task, setting, metric, value. The name of a class follows the metric's; without one it is the mean.
+        Rows: split, task, setting, metric, value; of task ``chance``: what a recall would be without learning. The name of a
+        class follows the metric's; without one it is the mean.
 
     Raises:
         UserError: if the subset leaks, or a label has no prompts.
@@ -135,8 +136,11 @@ def _retrieval(
 def _retrieval_rows(
     task: str, setting: str, scores: np.ndarray, relevant: np.ndarray, ks: Sequence[int]
 ) -> Iterator[dict[str, Any]]:
+    """The measurements, and under the task ``chance`` what each recall would be without learning."""
     if scores.size:
         yield from (_row(task, setting, metric, value) for metric, value in retrieval_both_ways(scores, ks, relevant).items())
+        by_chance = chance_recall_both_ways(relevant, ks)
+        yield from (_row("chance", f"{task}, {setting}", metric, value) for metric, value in by_chance.items())
 
 
 def _boxes(

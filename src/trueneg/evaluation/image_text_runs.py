@@ -8,11 +8,14 @@ from typing import Any
 import pandas as pd
 import torch
 
+from trueneg.datasets.chexpert_8x200 import read_benchmark
 from trueneg.datasets.pair_splits import read_pair_subsets
 from trueneg.datasets.pairs import read_pairs
+from trueneg.evaluation.chexpert_8x200 import chexpert_8x200_rows
 from trueneg.evaluation.image_text import image_text_rows
 from trueneg.evaluation.training_records import gather_training, manifest_names
 from trueneg.files import written_whole
+from trueneg.study.records import read_rows
 from trueneg.study.store import RunStore, read_manifest
 from trueneg.training.devices import leased_device
 from trueneg.training.image_text_networks import read_networks
@@ -32,6 +35,7 @@ def evaluate_image_text_runs(
     curves: str | Path,
     runs: str | Path,
     boxes: str | Path | None = None,
+    benchmark: str | Path | None = None,
 ) -> None:
     """Measure the runs that a manifest lists, and gather their training curves and records.
 
@@ -46,6 +50,7 @@ def evaluate_image_text_runs(
         curves: parquet file to write: the training curves, with study, dataset, objective and seed.
         runs: JSON file to write: the records of the runs.
         boxes: parquet file of boxes, for grounding; None: no grounding.
+        benchmark: CheXpert 8×200 (npz, with its parquet file beside it); None: it is not measured.
 
     Raises:
         UserError: if a run, the source or the subsets are missing or do not belong together.
@@ -53,12 +58,15 @@ def evaluate_image_text_runs(
     torch.set_num_threads(settings["threads"])
     kept, names = RunStore(store), manifest_names(manifest)
     pairs, listed, by_seed = read_pairs(source), read_manifest(manifest, kept), read_pair_subsets(subsets)
-    table = None if boxes is None else pd.read_parquet(boxes)
+    table = None if boxes is None else read_rows(boxes)
+    to_find = None if benchmark is None else read_benchmark(benchmark)
     measured: list[dict[str, Any]] = []
     with leased_device(device) as leased:
         for run in listed:
             networks = read_networks(run["model"], kept.record(run["id"])["settings"])
             found = image_text_rows(networks, pairs, by_seed[run["seed"]], settings, device=leased, boxes=table)
+            if to_find is not None:
+                found += chexpert_8x200_rows(networks, to_find, device=leased, ks=settings["chexpert_8x200"]["ks"])
             measured += [{**names, "seed": run["seed"], **row} for row in found]
             log.info("seed %d: %d measurements", run["seed"], len(found))
     with written_whole(rows) as path:

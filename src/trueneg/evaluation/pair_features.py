@@ -66,7 +66,13 @@ def embed_images(
 
 @torch.no_grad()
 def embed_texts(networks: Networks, texts: Sequence[str], device: torch.device) -> Tensor:
-    """(T, D) embeddings of different texts, not normalised; longer ones than the encoder takes are cut."""
+    """(T, D) embeddings of different texts, not normalised.
+
+    Args:
+        networks: in evaluation mode, on the device.
+        texts: T of them; longer ones than the encoder takes are cut.
+        device: to compute on.
+    """
     tokens = SentenceTokens(networks.tokenizer, texts, networks.maximum_tokens, truncate=True, device=device)
     blocks = torch.arange(len(texts)).split(TEXTS_AT_ONCE)
     return torch.cat([networks.model.embed_texts(**tokens.batch(some, some.to(device))) for some in blocks])
@@ -74,7 +80,14 @@ def embed_texts(networks: Networks, texts: Sequence[str], device: torch.device) 
 
 @torch.no_grad()
 def similarities(networks: Networks, texts: Sequence[str], images: EmbeddedImages, device: torch.device) -> np.ndarray:
-    """(T, n) s(text, image) of different texts with some images, as the model's aggregation has it."""
+    """(T, n) s(text, image) of different texts with some images, as the model's aggregation has it.
+
+    Args:
+        networks: in evaluation mode, on the device.
+        texts: T of them.
+        images: n of them, embedded by the same networks.
+        device: to compute on.
+    """
     embedded = embed_texts(networks, texts, device)
     # Bounded both ways: regions × texts is what takes the memory.
     parts = [

@@ -17,6 +17,7 @@ from trueneg.evaluation.pair_features import EmbeddedImages, embed_images, embed
 from trueneg.evaluation.training_records import manifest_names
 from trueneg.files import written_whole
 from trueneg.randomness import seed_for
+from trueneg.study.records import read_rows
 from trueneg.study.store import RunStore, read_manifest
 from trueneg.training.devices import leased_device
 from trueneg.training.image_text_networks import Networks, read_networks
@@ -69,7 +70,7 @@ def picture_run(
         images = embed_images(networks, pairs, subset.test, leased, regions=True)
         tables = {
             similarities: similarities_by_truth(networks, pairs, images, run["seed"], leased),
-            overlays: phrase_heatmaps(networks, pairs, images, pd.read_parquet(boxes), phrases, settings["grounding"], leased)
+            overlays: phrase_heatmaps(networks, pairs, images, read_rows(boxes), phrases, settings["grounding"], leased)
             if boxes is not None
             else pd.DataFrame(columns=HEATMAP_COLUMNS),
         }

@@ -8,11 +8,12 @@ from typing import Any
 import pandas as pd
 
 from trueneg.files import written_whole
+from trueneg.study import provenance, records
 from trueneg.study.store import RunStore
 
 
 def gather_training(listed: Sequence[Mapping[str, Any]], store: RunStore, manifest: str | Path, curves: Path, runs: Path) -> None:
-    """Write the training curves and the records of runs.
+    """Write the training curves and the records of runs, each with what has just evaluated it.
 
     A run may have been trained for another study, under other names: here it goes by this study's.
 
@@ -24,19 +25,26 @@ def gather_training(listed: Sequence[Mapping[str, Any]], store: RunStore, manife
         runs: JSON file to write: the records.
     """
     names = manifest_names(manifest)
-    trained = []
+    trained, commit = [], provenance.commit()
     for run in listed:
-        curve = pd.read_parquet(store.folder(run["id"]) / RunStore.CURVES)
+        curve = records.read_rows(store.folder(run["id"]) / RunStore.CURVES, remedy="Remove its folder to have the run trained.")
         labels = {**names, "seed": run["seed"]}
         trained.append(curve.assign(**labels)[[*labels, *curve.columns]])
     with written_whole(curves) as path:
         pd.concat(trained).to_parquet(path, index=False)
-    records = [{**store.record(run["id"]), **names} for run in listed]
+    made = [{**store.record(run["id"]), **names} for run in listed]
+    for record in made:
+        record["evaluated"] = {
+            "fingerprint": provenance.evaluation_fingerprint(record["settings"]),
+            "versions": provenance.versions(),
+            "commit": commit,
+            "machine": provenance.machine(),
+        }
     with written_whole(runs) as path:
-        path.write_text(json.dumps(records, indent=2) + "\n")
+        path.write_text(json.dumps(made, indent=2) + "\n")
 
 
 def manifest_names(manifest: str | Path) -> dict[str, str]:
     """Study, dataset and objective of a manifest's runs."""
-    content = json.loads(Path(manifest).read_text())
+    content = records.read_json(manifest, records.MANIFEST)
     return {key: content[key] for key in ("study", "dataset", "objective")}

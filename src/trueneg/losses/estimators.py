@@ -194,6 +194,11 @@ def checked_class_probability(value: float | Tensor | None) -> float | Tensor | 
 def given_class_probability(given: float | Tensor | None, own: float | Tensor | None, negatives: Tensor) -> float | Tensor:
     """The η of a call: the one given, else the estimator's own; a float, or a tensor that broadcasts to (A,).
 
+    Args:
+        given: to the call; None: nothing.
+        own: the estimator's; None: it has none.
+        negatives: (A, N) logits, whose type and device the η gets.
+
     Raises:
         ValueError: if there is none, it lies outside [0, 1), or it does not have one value per anchor.
     """

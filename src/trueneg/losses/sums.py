@@ -26,7 +26,7 @@ def log_weighted_sum(logits: Tensor, beta: float = 0.0, log_weight: Tensor | Non
 
 
 def plain_log_weighted_sum(logits: Tensor, beta: float = 0.0, log_weight: Tensor | None = None) -> Tensor:
-    """The same as the equation says it, for a second derivative."""
+    """As :func:`log_weighted_sum`, but computed as the equation says it, for a second derivative."""
     near = beta * logits if log_weight is None else beta * logits + log_weight
     return (near + logits).logsumexp(-1) - near.logsumexp(-1) + math.log(logits.shape[-1])
 

@@ -117,11 +117,14 @@ def terms_of_negatives(
     kinds: int = 1,
     first: int = 0,
 ) -> ContrastiveTerms:
-    """The loss of S·B anchors that are all there; arguments as for :func:`contrastive_terms`, but for these.
+    """The loss of S·B anchors that are all there.
 
     Args:
+        estimator: as for :func:`contrastive_terms`.
         positive: (S·B, M) logits, or (S·B,).
         negatives: (S·B, N) logits.
+        floor: as for :func:`contrastive_terms`.
+        batch: as for :func:`contrastive_terms`.
         sides: S.
         kinds: K, of which the N negatives are.
         first: the place of our first sample among those of all processes.

@@ -72,7 +72,13 @@ class ImageTextModel(nn.Module):
         self.logit_scale = LogitScale(logit_scale)
 
     def forward(self, images: Tensor, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """The (T, I) unscaled similarities of a batch: what ``CrossModalLoss`` takes, with ``logit_scale()``."""
+        """The (T, I) unscaled similarities of a batch: what ``CrossModalLoss`` takes, with ``logit_scale()``.
+
+        Args:
+            images: (I, channels, H, W), normalised.
+            input_ids: (T, L) tokens.
+            attention_mask: (T, L), 0 at padding.
+        """
         return self.similarity(self.embed_texts(input_ids, attention_mask), self.embed_images(images))
 
     def embed_texts(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:

@@ -1,12 +1,12 @@
 """Residual networks that keep the spatial map: images in, a grid of region features out."""
 
+import warnings
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Literal
 from urllib.error import URLError
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional
@@ -143,11 +143,18 @@ def _state_dict(name: str, weights: str | Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise UserError(f"{path}: is not there; expected a file, or one of torchvision's {', '.join(published.__members__)}.")
     try:
-        state = load_file(path) if path.suffix == ".safetensors" else torch.load(path, map_location="cpu", weights_only=True)
-    except (SafetensorError, RuntimeError, OSError, EOFError, ValueError, UnpicklingError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's, of pickles that it is about to refuse
+            state = load_file(path) if path.suffix == ".safetensors" else torch.load(path, map_location="cpu", weights_only=True)
+    except UnpicklingError as error:  # torch's own words advise to load it all the same
         raise UserError(
-            f"{path}: is not a whole state dict of tensors ({str(error).splitlines()[0]}). Get a whole copy."
+            f"{path}: is not a whole state dict of tensors: it holds more, which is never loaded, or is damaged. Get a whole copy."
         ) from error
+    except MemoryError:  # says nothing of the file
+        raise
+    except Exception as error:  # a damaged file can raise nearly anything
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise UserError(f"{path}: is not a whole state dict of tensors ({reason}). Get a whole copy.") from error
     if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
         raise UserError(f"{path}: holds no state dict (names and tensors); save the network's state_dict() alone.")
     return state

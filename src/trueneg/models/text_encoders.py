@@ -3,11 +3,9 @@
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Literal
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from trueneg.errors import UserError
@@ -197,12 +195,14 @@ def _told_in_a_sentence(name: str) -> Iterator[None]:
     }
     try:
         yield
-    except (OSError, ValueError, RuntimeError, EOFError, SafetensorError, UnpicklingError) as error:
+    except MemoryError:  # says nothing of the file
+        raise
+    except Exception as error:  # a damaged file can raise nearly anything
         causes = [error, error.__cause__, error.__context__]
         for kind, remedy in remedies.items():
             if any(isinstance(cause, kind) for cause in causes):
                 raise UserError(f"{name}: {remedy}, or give a folder that holds it.") from error
-        first_line = str(error).strip().splitlines()[0]
+        first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise UserError(
             f"{name}: is not a whole BERT that can be read ({first_line}). Give a hub name or a whole folder."
         ) from error

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -104,9 +105,8 @@ def add_legend(figure: Figure, handles: Sequence, names: Sequence[str], title: s
 
 
 def _legend_width(names: Sequence[str], columns: int) -> float:
-    """About how wide a legend becomes, in inches; it fills one column after the other."""
-    lines = -(-len(names) // columns)
-    longest = [max(map(len, names[start : start + lines])) for start in range(0, len(names), lines)]
+    """About how wide a legend becomes, in inches; columns hold as many names, or the first ones one more."""
+    longest = [max(map(len, column)) for column in np.array_split(np.array(names, dtype=object), columns)]
     return sum(0.085 * length + 0.62 for length in longest)
 
 

@@ -150,7 +150,13 @@ class Tally:
 
 
 def tally_errors(setting: Setting, contestants: Mapping[str, Competitor], repetitions: int) -> Sequence[Tally]:
-    """Sums of ``error`` and ``squared`` error of each estimator, one tally a reference; the second has ``estimate`` too."""
+    """Sums of ``error`` and ``squared`` error of each estimator, one tally a reference; the second has ``estimate`` too.
+
+    Args:
+        setting: the process; its anchors are those of one repetition.
+        contestants: the estimators by name, from :func:`competitors`.
+        repetitions: how many, with anchors of their own.
+    """
     tallies = [Tally(repetitions, setting.anchors) for _ in REFERENCES]
     first = 0
     for scores in simulate_blocks(replace(setting, anchors=setting.anchors * repetitions)):

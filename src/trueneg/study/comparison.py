@@ -267,7 +267,7 @@ def select(
 def gate(
     rows: pd.DataFrame,
     baseline: str,
-    oracle: str,
+    oracle: str | None,
     chance: float,
     task: str,
     setting: str,
@@ -281,7 +281,7 @@ def gate(
     Args:
         rows: tidy rows.
         baseline: the uncorrected objective.
-        oracle: the objective that knows the labels.
+        oracle: the objective that knows the labels; None: there is none, and only chance is asked about.
         chance: what guessing reaches, in the metric's own unit (accuracy: 1 / classes).
         task: which evaluation decides.
         setting: which of its settings decides.
@@ -292,24 +292,28 @@ def gate(
 
     Returns:
         One row a (study, dataset) with ``seeds``, ``baseline mean``, ``baseline low``, ``baseline high``,
-        ``chance``, ``difference`` (oracle − baseline), ``low``, ``high``, ``passed`` and ``verdict``, a
-        sentence.
+        ``chance``, ``difference`` (oracle − baseline; NaN without oracle, as ``low`` and ``high`` are), ``low``, ``high``,
+        ``passed`` and ``verdict``, a sentence.
 
     Raises:
         ValueError: if a data set has no rows of the baseline or the oracle in that measurement.
     """
     rows = _measurement(rows, split=split, task=task, setting=setting, metric=metric)
     for dataset, group in rows.groupby("dataset", sort=False, observed=True):
-        _require(list(group["objective"].unique()), [baseline, oracle], where=f" of {dataset}")
+        _require(list(group["objective"].unique()), [baseline, *([] if oracle is None else [oracle])], where=f" of {dataset}")
     level = means(rows[rows["objective"] == baseline], confidence)
     level = level.rename(columns={"mean": "baseline mean", "low": "baseline low", "high": "baseline high"})
     columns = ["study", "dataset", "baseline mean", "baseline low", "baseline high"]
-    gain = paired_differences(rows, baseline, [oracle], confidence).drop(columns=["baseline mean"])
-    found = level[columns].merge(gain, on=["study", "dataset"]).assign(chance=chance)
+    if oracle is None:
+        unknown = {"baseline": baseline, "difference": np.nan, "low": np.nan, "high": np.nan}
+        found = level.assign(**unknown, chance=chance)
+    else:
+        gain = paired_differences(rows, baseline, [oracle], confidence).drop(columns=["baseline mean"])
+        found = level[columns].merge(gain, on=["study", "dataset"]).assign(chance=chance)
     sign = 1 if higher_is_better else -1
     worst = found["baseline low" if higher_is_better else "baseline high"]
     least = found["low" if higher_is_better else "high"]
-    above_chance, oracle_wins = sign * (worst - chance) > 0, sign * least > 0
+    above_chance, oracle_wins = sign * (worst - chance) > 0, (sign * least > 0) | (oracle is None)
     found["passed"] = above_chance & oracle_wins
     found["verdict"] = [
         _verdict(row, oracle, confidence, *reasons)
@@ -424,7 +428,7 @@ def _amount(value: float, metric: str, signed: bool = False) -> str:
     return f"{written(value, metric, signed)} {unit(metric, difference=True)}".rstrip()
 
 
-def _verdict(row: Mapping, oracle: str, confidence: float, above_chance: bool, oracle_wins: bool) -> str:
+def _verdict(row: Mapping, oracle: str | None, confidence: float, above_chance: bool, oracle_wins: bool) -> str:
     metric, baseline, level = row["metric"], row["baseline"], f"{confidence:.0%}".replace("%", " %")
     percent = f" {unit(metric)}".rstrip()
     reached = f"{baseline} reaches {written(row['baseline mean'], metric)}{percent}"
@@ -432,11 +436,15 @@ def _verdict(row: Mapping, oracle: str, confidence: float, above_chance: bool, o
     guess = f"{written(row['chance'], metric)}{percent}"
     gain = f"{_amount(row['difference'], metric, signed=True)} {_interval(row['low'], row['high'], metric)}"
     counted = f"{level} intervals, {_seeds(row['seeds'])}"
+    if above_chance and oracle is None:
+        unknown = "what is true of other images is not known here, so how much could be gained is not measured"
+        return f"above chance: {reached} {within}, chance is {guess}; {unknown} ({counted})"
     if above_chance and oracle_wins:
         return f"informative: {reached} {within}, chance is {guess}, and {oracle} gains {gain} ({counted})"
     failed = "uninformative at this size"
     if row["seeds"] < 2:
-        return f"{failed}: {baseline} and {oracle} share {_seeds(row['seeds'])}, at least 2 are needed"
+        shared = baseline if oracle is None else f"{baseline} and {oracle} share"
+        return f"{failed}: {shared}{' has' if oracle is None else ''} {_seeds(row['seeds'])}, at least 2 are needed"
     reasons = []
     if not above_chance:
         reasons.append(f"{reached} {within}, not clearly better than chance ({guess})")

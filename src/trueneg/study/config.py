@@ -27,7 +27,7 @@ GLOBAL_KEYS = ("retrain_stale",)  # keys of a configuration that are not studies
 def _kind(given: Any) -> str | None:
     """The tag of a study's model; None, which is a mistake, for a kind that does not exist."""
     kind = given.get("kind", "images") if isinstance(given, dict) else getattr(given, "kind", "images")
-    return kind if kind in KINDS else None
+    return kind if isinstance(kind, str) and kind in KINDS else None
 
 
 AnyStudy = Annotated[

@@ -7,7 +7,9 @@ from trueneg.datasets.catalogue import load_source
 from trueneg.datasets.images import ImageSource, read_source
 from trueneg.datasets.prepare import DRAWING
 from trueneg.datasets.subsets import Subset, make_subset
+from trueneg.memory import memory_told, smaller_batch
 from trueneg.simulation.catalogue import EXPERIMENTS
+from trueneg.study.cost import cost_text, missing_data
 from trueneg.study.image_study import ImageStudy
 from trueneg.study.image_text_study import ImageTextStudy
 from trueneg.study.likelihood_study import LikelihoodStudy
@@ -20,6 +22,11 @@ MEASURED_UPDATES = 3
 
 def describe(name: str, study: Study, results: Path) -> str:
     """A text: what the study would run, what is there already, and what the rest would cost.
+
+    Args:
+        name: the study's name in the configuration.
+        study: the study.
+        results: folder of the results.
 
     Raises:
         UserError: if a source is missing or damaged, or a batch does not fit a subset.
@@ -36,8 +43,10 @@ def _scoring(name: str, study: LikelihoodStudy, results: Path) -> str:
     for corpus in corpora(study):
         folder = results / name / "text" / corpus
         made = [model for model in study.language_models if (folder / f"likelihoods/{model}.parquet").is_file()]
-        state = "made" if (folder / "sentences.parquet").is_file() else "to be made"
+        made_before = (folder / "sentences.parquet").is_file()
+        state = "made" if made_before else "to be made"
         lines.append(f"  {corpus}: sentences {state}; scored by {len(made)} of {len(study.language_models)} language models")
+        lines += [] if made_before else _missing(study)
     return "\n".join(lines)
 
 
@@ -84,12 +93,13 @@ def _training_on_pairs(name: str, study: ImageTextStudy, results: Path) -> str:
     from trueneg.datasets.pairs import read_pairs
     from trueneg.training.image_text_objectives import data_checksum
 
-    store, lines = RunStore(results / "runs"), [f"{name}: {study.title}"]
+    store, lines, to_be_made = RunStore(results / "runs"), [f"{name}: {study.title}"], False
     for label, settings in datasets(study).items():
         runs = [run for run in all_runs(name, study) if run.dataset == label]
         path = results / "pairs" / f"{pairs_key(settings.model_dump(mode='json'))}.npz"
         if not path.is_file():
             lines.append(f"  {label}: images and sentences are to be made, from the reports of {settings.text}; {len(runs)} runs")
+            to_be_made = True
             continue
         pairs = read_pairs(path)
         lines.append(
@@ -109,7 +119,14 @@ def _training_on_pairs(name: str, study: ImageTextStudy, results: Path) -> str:
             lines.append(f"  {missing} runs to train: about {cost} of one process (from {len(seconds)} finished runs).")
         else:
             lines.append(f"  {missing} runs to train; their time is known when the first of them is finished.")
+    if to_be_made:
+        cost = cost_text(name, study)
+        lines += [*_missing(study), *([] if cost is None else [f"  {cost}"])]
     return "\n".join(lines)
+
+
+def _missing(study: ImageTextStudy | LikelihoodStudy) -> list[str]:
+    return [f"  MISSING {part}" for part in missing_data(study)]
 
 
 def _source(reading: dict[str, Any], results: Path) -> ImageSource:
@@ -139,7 +156,7 @@ def _cost(missing: list[tuple[Run, ImageSource, Subset]], store: RunStore) -> st
 
 
 def _speed_key(settings: dict[str, Any], checksum: str) -> str:
-    training = {key: settings["training"][key] for key in ("batch_size", "threads", "device")}
+    training = {key: settings["training"].get(key, 1) for key in ("batch_size", "threads", "device", "devices")}
     return repr((checksum, settings["encoder"], settings["projection"], settings["augmentation"], training))
 
 
@@ -153,9 +170,10 @@ def _measure(run: Run, source: ImageSource, subset: Subset) -> float:
     technical = run.settings["training"]
     torch.set_num_threads(technical["threads"])
     device = choose_device(technical["device"])
-    for updates in (1, MEASURED_UPDATES):
-        settings = dict(run.settings) | {"training": dict(technical) | {"updates": updates, "epochs": None}}
-        row = SimCLR(settings, run.seed, source, subset, device).train_epoch()
+    with memory_told(f"{run.study}, {run.objective}", smaller_batch(technical["batch_size"])):
+        for updates in (1, MEASURED_UPDATES):
+            settings = dict(run.settings) | {"training": dict(technical) | {"updates": updates, "epochs": None}}
+            row = SimCLR(settings, run.seed, source, subset, device).train_epoch()
     return 1 / row["views_per_second"]
 
 

@@ -5,7 +5,8 @@ A list where one value is expected is a sweep: lists under ``dataset`` make seve
 objective.
 """
 
-from typing import Annotated, Any, Literal
+import re
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, model_validator
 
@@ -34,14 +35,28 @@ from trueneg.study.trained_study import (
 )
 
 CLIP_STRIDE = 32  # pixels of an image to a cell of CLIP's grid
-CHANCE = {"AUC": 0.5, "CNR": 0.0}  # what a metric, by its first word, is without learning; the gate needs it
+# What a metric, by its first word, is without learning; the gate needs it. That of a recall is measured, as it follows from how
+# many items there are.
+CHANCE = {"AUC": 0.5, "CNR": 0.0}
+CHEXPERT_8X200 = 1 / 8  # precision, of any list length: as many images of each of eight labels
+RECALL = re.compile("^(text to image|image to text) R@[0-9]+$")
 Share = Annotated[Real, Field(ge=0, lt=1)]
 NamedProbability = Literal["language model", "permuted", "constant mean", "length", "true"]
 AnyProbability = Annotated[Probability | NamedProbability, BeforeValidator(word_true)]
 
 
 class PairSettings(Settings):
-    """Images, the sentences of their reports, and the splits, which are by patient."""
+    """Images, and the sentences of their reports.
+
+    Attributes:
+        labelled: whether the images have labels.
+        truth_known: whether it is known, of some sentences at least, what images they are true of.
+        boxed: whether boxes say where in an image a finding is.
+    """
+
+    labelled: ClassVar[bool] = True
+    truth_known: ClassVar[bool] = False
+    boxed: ClassVar[bool] = False
 
     text: str = Field(
         description="the likelihood study that the reports, their classes and class probabilities come from",
@@ -50,25 +65,94 @@ class PairSettings(Settings):
     corpus: str | None = technical(None, "which of its corpora; none: the only one")
     images: Sweepable[Count] | None = Field(None, description="images of at most so many reports, the first; none: all")
     resolution: Sweepable[Annotated[Integer, Field(ge=32, le=1024)]] = Field(64, description="side of the images, in pixels")
+
+
+class SplitPairSettings(PairSettings):
+    """Images and sentences that each seed splits by patient."""
+
     test: OpenFraction = Field(0.2, description="share of the patients held out for testing")
     validation: OpenFraction = Field(0.1, description="share of the patients held out for choices")
 
 
-class PhantomPairSettings(PairSettings):
+class PhantomPairSettings(SplitPairSettings):
     """Synthetic radiographs of a likelihood study's synthetic reports."""
+
+    truth_known: ClassVar[bool] = True
+    boxed: ClassVar[bool] = True
 
     source: Literal["phantom"]
     contrast: Sweepable[Positive] = Field(1.0, description="factor of the findings' visibility")
 
 
-class OpenIPairSettings(PairSettings):
+class OpenIPairSettings(SplitPairSettings):
     """Open-I's frontal radiographs, with the reports of a likelihood study that reads Open-I."""
+
+    truth_known: ClassVar[bool] = True
 
     source: Literal["open_i"]
     path: str = Field(description="folder of the radiographs, with its images.csv", json_schema_extra={"technical": True})
 
 
-AnyPairs = Annotated[PhantomPairSettings | OpenIPairSettings, Discriminator("source")]
+class Flickr8kPairSettings(PairSettings):
+    """Flickr8k's photographs, with the captions of a likelihood study that reads them; the official splits."""
+
+    labelled: ClassVar[bool] = False
+
+    source: Literal["flickr8k"]
+
+
+class Flickr30kPairSettings(PairSettings):
+    """Flickr30k's photographs, with the captions of a likelihood study that reads them."""
+
+    labelled: ClassVar[bool] = False
+
+    source: Literal["flickr30k"]
+    split: Literal["karpathy", "reco"] = Field(
+        "karpathy",
+        description="karpathy: 29,000, 1,014 and 1,000 photographs; reco: validated on what he left out, trained on the rest",
+    )
+
+
+class MimicCxrPairSettings(PairSettings):
+    """MIMIC-CXR-JPG's frontal radiographs, with the reports of a likelihood study that reads MIMIC-CXR; the official splits."""
+
+    source: Literal["mimic_cxr"]
+    path: str = Field(description="folder of MIMIC-CXR-JPG, with its tables", json_schema_extra={"technical": True})
+    ms_cxr: str | None = Field(
+        None, description="folder of MS-CXR's boxes, whose patients are then all tested on; none: nothing is grounded"
+    )
+    labels: Literal["chexpert", "radiologists"] = Field(
+        "chexpert", description="labels of the test split; radiologists: of release 2.1.0, where a study has them"
+    )
+
+    @property
+    def boxed(self) -> bool:
+        """Whether boxes of what sentences describe are known: where MS-CXR's folder is given."""
+        return self.ms_cxr is not None
+
+
+class ImageTablePairSettings(SplitPairSettings):
+    """Own images, with the texts of a likelihood study that reads the same table."""
+
+    source: Literal["image_table"]
+    colour: Boolean = Field(False, description="true: three channels; false: grey")
+    label_columns: list[str] = Field([], description="columns of labels, 1, 0 or empty for unknown, if the table has any")
+
+    @property
+    def labelled(self) -> bool:
+        """Whether images have labels: where columns of the table are named."""
+        return bool(self.label_columns)
+
+
+AnyPairs = Annotated[
+    PhantomPairSettings
+    | OpenIPairSettings
+    | MimicCxrPairSettings
+    | Flickr8kPairSettings
+    | Flickr30kPairSettings
+    | ImageTablePairSettings,
+    Discriminator("source"),
+]
 
 
 class SmallEncoderSettings(Settings):
@@ -424,6 +508,14 @@ class PrecisionSettings(Settings):
     ks: list[Count] = Field([5, 10, 50], min_length=1, description="k of Prec@k")
 
 
+class Chexpert8x200Settings(Settings):
+    """ConVIRT's retrieval of CheXpert's images by images and by sentences (ReCo, Table 1)."""
+
+    path: str = Field(description="folder of CheXpert's images", json_schema_extra={"technical": True})
+    lists: str = Field(description="clone of ConVIRT's lists", json_schema_extra={"technical": True})
+    ks: list[Count] = Field([5, 10, 50], min_length=1, description="k of Prec@k")
+
+
 class MultiLabelProbeSettings(Settings):
     """Logistic regressions on the frozen encoder's features; unknown labels are left out."""
 
@@ -459,6 +551,7 @@ class ImageTextEvaluationSettings(EvaluationResources):
     linear_probe: MultiLabelProbeSettings = Field(default_factory=MultiLabelProbeSettings)
     region_retrieval: RegionRetrievalSettings | None = Field(None, description="measured where given")
     precision: PrecisionSettings | None = Field(None, description="measured where given")
+    chexpert_8x200: Chexpert8x200Settings | None = Field(None, description="measured where given")
     fine_tuning: FineTuningSettings | None = Field(None, description="measured where given: trains the encoder several times")
     augmented_linear_probe: AugmentedProbeSettings | None = Field(None, description="measured where given")
 
@@ -474,6 +567,7 @@ class ImageTextMeasurement(Settings):
         "linear probe",
         "region retrieval",
         "precision",
+        "chexpert 8x200",
         "fine-tuning",
         "augmented linear probe",
     ] = Field("zero-shot", description="evaluation")
@@ -484,11 +578,21 @@ class ImageTextMeasurement(Settings):
 class ImageTextContrast(PrimaryContrast, ImageTextMeasurement):
     """The one comparison that the study is for, named before it runs; everything else is exploratory."""
 
+    oracle: str | None = Field(
+        None,
+        description="objective of the gate: unless it beats the baseline, the study is uninformative; none: where no truth is "
+        "known, and the gate asks for a baseline above chance alone",
+    )
+
     @model_validator(mode="after")
     def _known_chance(self):
-        if self.metric.split(" ")[0] not in CHANCE:
+        of_labels = self.task == "chexpert 8x200" and self.metric.startswith("Prec")
+        if self.metric.split(" ")[0] not in CHANCE and RECALL.search(self.metric) is None and not of_labels:
             known = ", ".join(CHANCE)
-            raise ValueError(f".metric is {self.metric!r}, expected one whose level of chance is known: {known}, or of a class")
+            raise ValueError(
+                f".metric is {self.metric!r}, expected one whose level of chance is known: {known}, or of a class, or in a "
+                "direction, as text to image R@10"
+            )
         return self
 
 

@@ -61,8 +61,52 @@ class ReportTableSettings(Settings):
     )
 
 
+class Flickr8kCaptionsSettings(Settings):
+    """Flickr8k's captions: each is a sentence, five are a photograph's."""
+
+    source: Literal["flickr8k"]
+    path: str = Field(
+        description="folder of the photographs and their captions, in the official layout or as parquet",
+        json_schema_extra={"technical": True},
+    )
+
+
+class Flickr30kCaptionsSettings(Settings):
+    """Flickr30k's captions: each is a sentence, five are a photograph's."""
+
+    source: Literal["flickr30k"]
+    path: str = Field(
+        description="folder of the photographs, their captions and Karpathy's splits, or as parquet",
+        json_schema_extra={"technical": True},
+    )
+
+
+class ImageTableSettings(Settings):
+    """Own images with their texts: a CSV or parquet file with a row an image and a text of it."""
+
+    source: Literal["image_table"]
+    path: str = Field(description="folder of the images", json_schema_extra={"technical": True})
+    table: str = Field(description="the file", json_schema_extra={"technical": True})
+    image_column: str = Field("image", description="column of the images' file names, within the folder")
+    text_column: str = Field("text", description="column of the texts")
+    patient_column: str | None = Field(
+        None, description="column of patients, or other groups that training and test must not share; none: each image is its own"
+    )
+    split_sentences: Boolean = Field(True, description="true: a text is a report, whose sentences are split; false: one sentence")
+    restricted: Boolean = Field(
+        False, description="true: no text or image reaches a log, a figure or the page, and files are their owner's alone"
+    )
+
+
 ReportsSettings = Annotated[
-    PhantomReportsSettings | OpenIReportsSettings | MimicReportsSettings | ReportTableSettings, Discriminator("source")
+    PhantomReportsSettings
+    | OpenIReportsSettings
+    | MimicReportsSettings
+    | ReportTableSettings
+    | Flickr8kCaptionsSettings
+    | Flickr30kCaptionsSettings
+    | ImageTableSettings,
+    Discriminator("source"),
 ]
 
 

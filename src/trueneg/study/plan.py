@@ -11,12 +11,16 @@ from typing import Any
 from trueneg.report import catalogue
 from trueneg.study import provenance, runs
 from trueneg.study.config import Configuration
+from trueneg.study.expansion import Expansion
 from trueneg.study.image_study import ImageStudy
 from trueneg.study.image_text_study import ImageTextStudy
 from trueneg.study.likelihood_study import LikelihoodStudy
 from trueneg.study.store import RunStore
 from trueneg.study.theory_study import TheoryStudy
 from trueneg.study.trained_study import TrainedStudy
+
+OFFICIALLY_SPLIT = ("flickr8k", "flickr30k", "mimic_cxr")  # sources of images with sentences
+ROLES = ("baseline", "treatment", "oracle")  # objectives of a primary contrast
 
 
 class Plan:
@@ -32,7 +36,7 @@ class Plan:
         trained: both.
         theory: those that simulate.
         likelihood: those that score sentences.
-        settings: all studies as plain values, every default filled in: what ``lookup`` reads and what jobs are handed.
+        settings: all studies as plain values, every default filled in: what jobs are handed.
     """
 
     def __init__(self, configuration: Configuration):
@@ -44,27 +48,38 @@ class Plan:
         self.likelihood = {name: study for name, study in self.studies.items() if isinstance(study, LikelihoodStudy)}
         self.theory = {name: study for name, study in self.studies.items() if isinstance(study, TheoryStudy)}
         self.settings = {name: study.model_dump(mode="json") for name, study in self.studies.items()}
+        self._expanded = {name: Expansion(name, study) for name, study in self.trained.items()}
+        self._longest = max((expanded.longest for expanded in self._expanded.values()), default=0.0)
 
     def of_block(self, pattern: str) -> list[str]:
         """`pattern` for every study that trains, data set, objective and block of seeds."""
-        return [path for name in self.trained for path in self._of_study(name, pattern)]
+        return [path for expanded in self._expanded.values() for path in expanded.paths(pattern)]
 
     def of_study(self, pattern: str) -> Callable[[Any], list[str]]:
         """An input function: `pattern` for every data set, objective and block of seeds of the study."""
 
         def paths(wildcards: Any) -> list[str]:
-            return self._of_study(wildcards.study, pattern)
+            return self._expanded[wildcards.study].paths(pattern)
 
         return paths
 
-    def _of_study(self, name: str, pattern: str) -> list[str]:
-        study = self.trained[name]
-        return [
-            pattern.format(study=name, dataset=dataset, objective=objective, block=block)
-            for dataset in runs.datasets(study)
-            for objective in runs.objectives(study)
-            for block in runs.blocks(study)
-        ]
+    def setting(self, place: str) -> Callable[[Any], Any]:
+        """A parameter or resource: what a study sets, such as ``training/threads``; the whole study for ``""``.
+
+        In place of Snakemake's ``lookup``, which walks through all settings of all studies whenever a job asks.
+
+        Args:
+            place: keys below the study's, which may name wildcards, such as ``language_models/{model}/threads``.
+        """
+        keys = place.split("/") if place else []
+
+        def of_study(wildcards: Any) -> Any:
+            found = self.settings[wildcards.study]
+            for key in keys:
+                found = found[key.format(**wildcards)]
+            return found
+
+        return of_study
 
     def figures(self, studies: Iterable[str] | None = None, names: Iterable[str] | None = None) -> list[str]:
         """The figures of some studies, or some of their figures; of all studies and all of them, where none are named."""
@@ -86,17 +101,15 @@ class Plan:
 
     def seeds(self, wildcards: Any) -> list[int]:
         """The seeds of a block."""
-        return runs.blocks(self.trained[wildcards.study])[wildcards.block]
+        return self._expanded[wildcards.study].blocks[wildcards.block]
 
     def dataset(self, wildcards: Any) -> dict[str, Any]:
         """Resolved settings of a data set."""
-        return runs.datasets(self.trained[wildcards.study])[wildcards.dataset].model_dump(mode="json")
+        return self._expanded[wildcards.study].datasets[wildcards.dataset]
 
     def source(self, wildcards: Any) -> str:
         """The decoded images of a data set; or its images with their sentences."""
-        if wildcards.study in self.image_text:
-            return f"results/pairs/{runs.pairs_key(self.dataset(wildcards))}.npz"
-        return f"results/sources/{runs.source_key(self.dataset(wildcards))}.npz"
+        return self._expanded[wildcards.study].sources[wildcards.dataset]
 
     def reading(self, wildcards: Any) -> dict[str, Any]:
         """How to read a source."""
@@ -117,10 +130,58 @@ class Plan:
 
     def boxes(self, wildcards: Any) -> str | list[str]:
         """The boxes of what the images show; none where none are known."""
-        return self._beside(wildcards, "-boxes.parquet") if self.dataset(wildcards)["source"] == "phantom" else []
+        return self._beside(wildcards, "-boxes.parquet") if self.image_text[wildcards.study].dataset.boxed else []
+
+    def splits(self, wildcards: Any) -> str | list[str]:
+        """The official splits beside :meth:`source`; none where seeds draw their own."""
+        return self._beside(wildcards, "-splits.parquet") if self.dataset(wildcards)["source"] in OFFICIALLY_SPLIT else []
+
+    def benchmark(self, wildcards: Any) -> str | list[str]:
+        """CheXpert 8×200 at the size of the study's images; none where it is not measured."""
+        settings = self.settings[wildcards.study]["evaluation"]["chexpert_8x200"]
+        if settings is None:
+            return []
+        return f"results/benchmarks/{runs.benchmark_key(settings, self.dataset(wildcards)['resolution'])}.npz"
+
+    def benchmark_settings(self, wildcards: Any) -> dict[str, Any]:
+        """Where CheXpert 8×200 is read from, and at what size."""
+        found = {
+            runs.benchmark_key(given.model_dump(), dataset.resolution): given.model_dump() | {"resolution": dataset.resolution}
+            for study in self.image_text.values()
+            if (given := study.evaluation.chexpert_8x200) is not None
+            for dataset in runs.datasets(study).values()
+        }
+        return found[wildcards.benchmark]
 
     def _beside(self, wildcards: Any, ending: str) -> str:
         return self.source(wildcards).removesuffix(".npz") + ending
+
+    def ratings(self, wildcards: Any) -> str:
+        """What people say of pairs, beside :meth:`source`."""
+        return self._beside(wildcards, "-ratings.parquet")
+
+    def rated(self) -> list[str]:
+        """The studies whose images people have rated captions for."""
+        return [name for name, study in self.image_text.items() if catalogue.is_rated(study)]
+
+    def trained_manifest(self, wildcards: Any) -> str:
+        """A manifest of a block's runs of an objective that trains: the first, as all begin with the same networks."""
+        labelled = runs.objectives(self.trained[wildcards.study]).items()
+        objective = next(label for label, sections in labelled if sections["objective"].name != "released")
+        return f"results/{wildcards.study}/manifests/{wildcards.dataset}/{objective}/{wildcards.block}.json"
+
+    def of_blocks(self, pattern: str) -> Callable[[Any], list[str]]:
+        """An input function: `pattern` for every data set and block of seeds of the study."""
+
+        def paths(wildcards: Any) -> list[str]:
+            expanded = self._expanded[wildcards.study]
+            return [
+                pattern.format(study=wildcards.study, dataset=dataset, block=block)
+                for dataset in expanded.datasets
+                for block in expanded.blocks
+            ]
+
+        return paths
 
     def joining(self, wildcards: Any) -> dict[str, Any]:
         """How to draw images and join them with sentences."""
@@ -129,8 +190,14 @@ class Plan:
     def joined(self, wildcards: Any) -> dict[str, str]:
         """The tables of the reports that are joined with images, by name."""
         joining = self.joining(wildcards)
-        drawn = ("reports", "classes") if joining["source"] == "phantom" else ()
-        return self._text_tables(joining, "sentences", "assigned", "eta", *drawn)
+        of_source = {"phantom": ("assigned", "reports", "classes"), "open_i": ("assigned",)}
+        return self._text_tables(joining, "sentences", "eta", *of_source.get(joining["source"], ()))
+
+    def joined_reports(self, wildcards: Any) -> dict[str, Any]:
+        """How to read the reports that images are joined with."""
+        joining = self.joining(wildcards)
+        corpora = runs.corpora(self.likelihood[joining["text"]])
+        return corpora[joining["corpus"] or next(iter(corpora))].model_dump(mode="json")
 
     def archive(self, wildcards: Any) -> str | None:
         """Where the reports are that images are joined with."""
@@ -154,7 +221,7 @@ class Plan:
         return f"results/pairs/{runs.pairs_key(self._first_dataset(wildcards))}.parquet"
 
     def _first_dataset(self, wildcards: Any) -> dict[str, Any]:
-        return next(iter(runs.datasets(self.image_text[wildcards.study]).values())).model_dump(mode="json")
+        return next(iter(self._expanded[wildcards.study].datasets.values()))
 
     def _joinings(self) -> dict[str, dict[str, Any]]:
         listed = [
@@ -170,13 +237,41 @@ class Plan:
 
     def runs(self, wildcards: Any) -> list[dict[str, Any]]:
         """The runs of a block, every setting resolved."""
-        study = self.trained[wildcards.study]
-        seeds = self.seeds(wildcards)
-        return [run.to_json() for run in runs.runs_of(wildcards.study, study, wildcards.dataset, wildcards.objective, seeds)]
+        return self._expanded[wildcards.study].runs(wildcards.dataset, wildcards.objective, wildcards.block)
 
-    def memory(self, wildcards: Any, attempt: int) -> int:
-        """Memory of a training job in MB, more with each attempt."""
-        return self.trained[wildcards.study].training.mem_mb * attempt
+    def of_devices(self, key: str) -> Callable[[Any], int]:
+        """A resource of a training job: what ``training`` sets for each of the devices that it wants."""
+
+        def of_job(wildcards: Any) -> int:
+            training = self.settings[wildcards.study]["training"]
+            return training[key] * training["devices"]
+
+        return of_job
+
+    def priority(self, wildcards: Any) -> float:
+        """Of a training job: from 1 to 9, the more the longer it takes beside others (:mod:`trueneg.study.order`).
+
+        What trainings wait for has 10, what waits for them 0.
+        """
+        cost = self._expanded[wildcards.study].cost(wildcards.dataset, wildcards.objective, wildcards.block)
+        return 1 + 8 * cost / self._longest if self._longest else 1
+
+    def growing(self, amount: int | str) -> Callable[[Any, int], int]:
+        """A job's memory or time: the first attempt's amount, twice as much for the second, and so on.
+
+        Args:
+            amount: of the first attempt; or where a study tells it, such as ``training/mem_mb``.
+        """
+
+        def of_attempt(wildcards: Any, attempt: int) -> int:
+            if isinstance(amount, int):
+                return amount * attempt
+            first = self.settings[wildcards.study]
+            for key in amount.split("/"):
+                first = first[key]
+            return first * attempt
+
+        return of_attempt
 
     def fingerprint_if_retraining(self, wildcards: Any) -> str | None:
         """A training job knows the code's fingerprint only when stale runs are to be trained anew."""
@@ -194,7 +289,7 @@ class Plan:
         return f"results/{wildcards.study}/subsets/{wildcards.dataset}/{self._first_block(wildcards)}.parquet"
 
     def _first_block(self, wildcards: Any) -> str:
-        return next(iter(runs.blocks(self.trained[wildcards.study])))
+        return next(iter(self._expanded[wildcards.study].blocks))
 
     def drawn_from(self, wildcards: Any) -> dict[str, Any]:
         """Inputs of a figure or table by name: the study, what is gathered of it, and the artefacts of this one alone."""
@@ -274,6 +369,19 @@ class Plan:
         """The settings that the experiments of a theory study share."""
         settings = self.settings[wildcards.study]
         return settings["process"] | settings["sweeps"]
+
+    def retrieval_examples(self) -> list[str]:
+        """What the page shows of retrieval: of every image–text study's primary data set, the objectives of its primary contrast.
+
+        Of a swept objective the first variant: which one is selected is known only when all have run.
+        """
+        found = []
+        for name, study in self.image_text.items():
+            dataset, variants = study.primary.dataset or next(iter(runs.datasets(study))), runs.candidates(study)
+            named = [getattr(study.primary, role) for role in ROLES]
+            labels = [variants.get(asked, [asked])[0] for asked in named if asked is not None]
+            found += [f"results/{name}/artefacts/retrieval/{dataset}/{label}.parquet" for label in dict.fromkeys(labels)]
+        return found
 
 
 def _language_models(study: str, corpus: str, name: str) -> str:

@@ -7,6 +7,7 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,35 +19,50 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 # Where the code that shapes a result begins; the fingerprint follows the imports from there.
 TRAINING = {"images": ("trueneg.training.simclr",), "image-text": ("trueneg.training.image_text",)}  # by kind of training
+EVALUATION = {"images": ("trueneg.evaluation.protocol",), "image-text": ("trueneg.evaluation.image_text_runs",)}
+LANGUAGE_MODELS = ("trueneg.text.masked_lm",)
 REPORT = ("trueneg.report.build",)
 SIMULATION = tuple(sorted({f"trueneg.simulation.{module}" for module in EXPERIMENTS.values()}))
+TEMPLATES = ("*.html", "styles/*.css", "scripts/*.js")  # beside the code that fills them in
+# What pyproject.toml asks for, but for clusters and for the tools of development.
+LIBRARIES = (
+    *("trueneg", "torch", "torchvision", "transformers", "tokenizers", "safetensors", "open_clip_torch", "torchxrayvision"),
+    *("numpy", "scipy", "scikit-learn", "openTSNE", "pandas", "pyarrow", "pillow", "pysbd", "pydantic", "pyyaml"),
+    *("matplotlib", "jinja2", "pygments", "tabulate", "tqdm", "snakemake"),
+)
 
 
 @functools.cache
-def fingerprint(roots: tuple[str, ...]) -> str:
+def fingerprint(roots: tuple[str, ...], without: str | None = None) -> str:
     """Hash of the syntax trees of the modules that `roots` can reach inside the package, and of the templates beside them.
 
     Comments, docstrings and formatting do not count, so only a change of behaviour makes a result stale.
 
     Args:
         roots: dotted names of modules of the package.
+        without: a package whose modules do not count.
 
     Returns:
         The first 16 hexadecimal digits of a SHA-256.
     """
-    trees = {name: ast.dump(_without_docstrings(ast.parse(_path_of(name).read_text()))) for name in reachable(roots)}
+    trees = {name: _read(name)[0] for name in reachable(roots, without)}
     folders = {_path_of(name).parent for name in trees}
-    templates = {path.name: path.read_text() for folder in folders for path in folder.glob("*.html")}
+    templates = {path.name: path.read_text() for folder in folders for form in TEMPLATES for path in folder.glob(form)}
     return hashlib.sha256(repr((sorted(trees.items()), sorted(templates.items()))).encode()).hexdigest()[:16]
 
 
-def reachable(roots: Sequence[str]) -> list[str]:
-    """The modules of the package that `roots` import, directly or not, wherever in a file the import stands."""
+def reachable(roots: Sequence[str], without: str | None = None) -> list[str]:
+    """The modules of the package that `roots` import, directly or not, wherever in a file the import stands.
+
+    Args:
+        roots: dotted names of modules.
+        without: a package that is not followed.
+    """
     found: set[str] = set()
     waiting = list(roots)
     while waiting:
         name = waiting.pop()
-        if name in found or _path_of(name) is None:
+        if name in found or _path_of(name) is None or name.split(".")[:2] == (without or "").split("."):
             continue
         found.add(name)
         waiting += _imports(name)
@@ -64,16 +80,30 @@ def _path_of(name: str) -> Path | None:
 def _imports(name: str) -> Iterator[str]:
     path = _path_of(name)
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    for node in ast.walk(ast.parse(path.read_text())):
+    for level, base, names in _read(name)[1]:
+        if level:
+            parents = package.split(".")[: len(package.split(".")) - level + 1]
+            base = ".".join([*parents, *([base] if base else [])])
+        yield base
+        yield from (f"{base}.{imported}" for imported in names)
+
+
+def _read(name: str) -> tuple[str, list[tuple[int, str, list[str]]]]:
+    """A module's syntax tree as text, without docstrings, and what it imports: level of a relative import, module, names."""
+    path = _path_of(name)
+    return _parsed(path, path.stat().st_mtime_ns)
+
+
+@functools.cache
+def _parsed(path: Path, written: int) -> tuple[str, list[tuple[int, str, list[str]]]]:
+    """Of a file as it was written at a moment: most modules are reached from several roots."""
+    tree, imports = ast.parse(path.read_text()), []
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            imports += [(0, alias.name, []) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                parents = package.split(".")[: len(package.split(".")) - node.level + 1]
-                base = ".".join([*parents, *([node.module] if node.module else [])])
-            yield base
-            yield from (f"{base}.{alias.name}" for alias in node.names)
+            imports.append((node.level, node.module or "", [alias.name for alias in node.names]))
+    return ast.dump(_without_docstrings(tree)), imports
 
 
 def _without_docstrings(tree: ast.Module) -> ast.Module:
@@ -86,13 +116,19 @@ def _without_docstrings(tree: ast.Module) -> ast.Module:
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python, this package and the libraries that a number depends on."""
+    """Versions of Python, this package and the libraries that a number depends on, as far as they are installed.
+
+    In a process that has computed on a GPU, also of CUDA and cuDNN.
+    """
     found = {"python": platform.python_version()}
-    for name in ("trueneg", "torch", "numpy", "scikit-learn", "openTSNE", "snakemake"):
+    for name in LIBRARIES:
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        found |= {"cuda": torch.version.cuda, "cudnn": str(torch.backends.cudnn.version())}
     return found
 
 
@@ -118,6 +154,11 @@ def machine() -> dict[str, Any]:
 def training_kind(settings: Mapping[str, Mapping[str, Any]]) -> str:
     """The kind of training that a run's settings name; without a name it is of images."""
     return settings["training"].get("kind", "images")
+
+
+def evaluation_fingerprint(settings: Mapping[str, Mapping[str, Any]]) -> str:
+    """Of the code that evaluates runs with such settings; what only plans, records and compares does not count."""
+    return fingerprint(EVALUATION[training_kind(settings)], without="trueneg.study")
 
 
 def is_stale(record: Mapping[str, Any]) -> bool:

@@ -9,6 +9,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from trueneg.errors import UserError
+from trueneg.legible import one_line
 from trueneg.study.config import GLOBAL_KEYS, KINDS, Configuration
 from trueneg.study.image_study import ImageStudy
 from trueneg.study.image_text_study import ImageTextStudy
@@ -17,7 +18,8 @@ from trueneg.study.runs import corpora, datasets, evaluation_settings, objective
 from trueneg.study.settings import models_within
 from trueneg.study.trained_study import TrainedStudy
 
-RESERVED_NAMES = ("runs", "sources", "pairs", "language_models", "logs", "timings")  # folders beside the studies' under results/
+# Folders beside the studies' under results/.
+RESERVED_NAMES = ("runs", "sources", "pairs", "benchmarks", "language_models", "logs", "timings")
 
 # torch 2.15 writes beyond its memory in the gradient of 1 × 1 convolutions of stride 2 with 4 or 8 channels, channels last, from
 # somewhere between 30 and 100 positions a side; with 16 channels it did not at any size tried.
@@ -73,10 +75,13 @@ def read_configuration(paths: Sequence[str | Path]) -> Configuration:
             raise UserError(f"{path}: cannot be read ({reason}); expected a YAML configuration file.") from error
         try:
             raw = yaml.safe_load(text)
-        except yaml.YAMLError as error:
+        except MemoryError:  # says nothing of the file
+            raise
+        except Exception as error:  # a date that does not exist is a ValueError, too deep a nesting a RecursionError
             mark = getattr(error, "problem_mark", None)
             line = f" in line {mark.line + 1}" if mark else ""
-            raise UserError(f"{path}: is not valid YAML{line}: {getattr(error, 'problem', error)}.") from error
+            reason = " ".join(str(getattr(error, "problem", None) or error).split()).rstrip(".")
+            raise UserError(f"{path}: is not valid YAML{line}: {reason}.") from error
         if not isinstance(raw, Mapping):
             raise UserError(f"{path}: found {_shown(raw)}, expected a mapping from study names to studies.")
         merged |= raw
@@ -86,7 +91,7 @@ def read_configuration(paths: Sequence[str | Path]) -> Configuration:
 def _shown(value: Any) -> str:
     if isinstance(value, Mapping):
         return "a mapping"
-    if isinstance(value, list) and len(value) > 4:
+    if isinstance(value, list) and (len(value) > 4 or any(isinstance(part, (list, Mapping)) for part in value)):
         return "a list"
     text = "nothing" if value is None else repr(value)
     return text if len(text) <= 60 else text[:57] + "…"
@@ -152,7 +157,7 @@ def _key(location: Sequence[str | int], raw: Any, missing: bool) -> str:
         if present:
             level = level[part]
         if present or (missing and position == len(location) - 1):
-            parts.append(str(part))
+            parts.append(one_line(str(part)))
     return ".".join(parts) or "the configuration"
 
 
@@ -228,9 +233,9 @@ def contradictions(study: TrainedStudy) -> list[str]:
         found += _repeated(f"objectives.{name}", objective)
     data, variants, primary = datasets(study), objectives(study), study.primary
     for key, value in (("treatment", primary.treatment), ("baseline", primary.baseline), ("oracle", primary.oracle)):
-        if value not in variants and value not in study.objectives:
+        if value is not None and value not in variants and value not in study.objectives:
             found.append(f"primary.{key} is {value!r}, expected one of the objectives: {', '.join(variants)}.")
-    oracle = study.objectives.get(primary.oracle.split(",")[0])
+    oracle = study.objectives.get((primary.oracle or "").split(",")[0])
     if oracle is not None and oracle.name != "oracle":
         found.append(f"primary.oracle is {primary.oracle!r}, expected an objective whose name is oracle.")
     if primary.treatment == primary.baseline:
@@ -272,8 +277,8 @@ def _of_images(study: ImageStudy) -> list[str]:
 
 
 def _of_pairs(study: ImageTextStudy) -> list[str]:
-    found = []
-    if study.dataset.source != "phantom":
+    found = _without_truth(study)
+    if not study.dataset.boxed:
         needing = {"figures.overlays": study.figures.overlays, "evaluation.region_retrieval": study.evaluation.region_retrieval}
         lacking = f"needs boxes, which {study.dataset.source} has not; leave it out."
         found += [f"{key} {lacking}" for key, given in needing.items() if given]
@@ -297,6 +302,23 @@ def _of_pairs(study: ImageTextStudy) -> list[str]:
         known = ", ".join(study.objectives)
         strangers = [label for label in printed.methods if label not in study.objectives]
         found += [f"published.{number}.methods holds {label!r}, expected some of the objectives: {known}." for label in strangers]
+    return found
+
+
+def _without_truth(study: ImageTextStudy) -> list[str]:
+    """Objectives and a primary contrast that ask for labels or a truth that the data has not."""
+    found, data = [], study.dataset
+    for name, objective in study.objectives.items():
+        if objective.name == "oracle" and not data.truth_known:
+            unknown = f"what is true of {data.source}'s images is not known"
+            found.append(f"objectives.{name} is an oracle, but {unknown}; leave it out.")
+        if "labels" in _as_list(getattr(objective, "by", "text")) and not data.labelled:
+            found.append(f"objectives.{name}.by is 'labels', but {data.source} has none; take text, or leave it out.")
+    if study.primary.oracle is None and data.truth_known:
+        found.append(f"primary.oracle is missing, expected an objective whose name is oracle: {data.source} knows the truth.")
+    task = study.primary.task
+    if task in ("zero-shot", "linear probe", "fine-tuning", "augmented linear probe", "precision") and not data.labelled:
+        found.append(f"primary.task is {task!r}, which needs labels, and {data.source} has none; take a retrieval.")
     return found
 
 

@@ -74,6 +74,7 @@ def _variants(
 
 
 def written(value: Any) -> str:
+    """A value of a sweep as it stands in labels: numbers as short as they can be told."""
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -146,6 +147,7 @@ def runs_of(name: str, study: TrainedStudy, dataset: str, objective: str, seeds:
 
     Args:
         name: the study's name in the configuration.
+        study: the study.
         dataset: a label from :func:`datasets`.
         objective: a label from :func:`objectives`.
         seeds: whose runs.
@@ -194,6 +196,8 @@ def _pair_measurements(evaluation: ImageTextEvaluationSettings) -> dict[str, lis
         found["region retrieval"] = [f"relevant={relevant}" for relevant in ("pair", "pair, ties=for", "sentence", "truth")]
     if evaluation.precision is not None:
         found["precision"] = ["image to image", "text to image", ""]
+    if evaluation.chexpert_8x200 is not None:
+        found["chexpert 8x200"] = ["image to image", "text to image", ""]
     trained = ("linear probe", "fine-tuning", "augmented linear probe")
     for task in trained:
         settings = getattr(evaluation, task.replace(" ", "_").replace("-", "_"))
@@ -220,6 +224,11 @@ def pairs_key(settings: Mapping[str, Any]) -> str:
     return f"{settings['source']}-{settings['resolution']}px-{_digest(joining)[:6]}"
 
 
+def benchmark_key(settings: Mapping[str, Any], resolution: int) -> str:
+    """Name of CheXpert 8×200 at the size of a study's images."""
+    return f"chexpert_8x200-{resolution}px-{_digest([settings['path'], settings['lists']])[:6]}"
+
+
 def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
@@ -244,6 +253,11 @@ def _models(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, type[BaseMod
         models = models_within(annotation)
         found[section] = models[0] if len(models) == 1 else next(one for one in models if _describes(one, values))
     return found
+
+
+def differing(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Those of a run's settings that matter for training and are not the defaults, by section."""
+    return identity(settings, _models(settings))
 
 
 def _describes(model: type[BaseModel], values: Mapping[str, Any]) -> bool:

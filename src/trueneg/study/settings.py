@@ -25,7 +25,7 @@ def _from_text(given: Any) -> Any:
     """Numbers and truth values that arrive as text: ``--config`` hands on all values so, and YAML 1.1 reads 1e-3 so."""
     if not isinstance(given, str):
         return given
-    if re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", given):
+    if len(given) < 100 and re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", given):
         return int(given) if given.lstrip("+-").isdigit() else float(given)
     return {"true": True, "false": False}.get(given.lower(), given)
 
@@ -38,7 +38,7 @@ NonNegative = Annotated[Real, Field(ge=0)]
 Fraction = Annotated[Real, Field(gt=0, le=1)]
 OpenFraction = Annotated[Real, Field(gt=0, lt=1)]
 Probability = Annotated[Real, Field(ge=0, lt=1)]
-Count = Annotated[Integer, Field(ge=1)]
+Count = Annotated[Integer, Field(ge=1, le=10**9)]  # more is a slip, and ends in an overflow somewhere
 Seed = Annotated[Integer, Field(ge=0, lt=2**31)]
 # Names become parts of file paths and of labels.
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.+-]*$", max_length=60)]

@@ -7,7 +7,6 @@ is a declared output of a job: Snakemake deletes those.
 
 import contextlib
 import fcntl
-import json
 import logging
 import os
 import platform
@@ -17,9 +16,12 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from trueneg.errors import UserError
-from trueneg.files import file_checksum
+from trueneg.files import file_checksum, writable
+from trueneg.study.records import MANIFEST, PROGRESS, RUN, Shape, read_json
 
 log = logging.getLogger(__name__)
+
+SETTINGS = {"settings": {"training": dict}}  # what every reader of a record needs
 
 
 class RunStore:
@@ -30,7 +32,7 @@ class RunStore:
     """
 
     RECORD, MODEL, CURVES = "run.json", "model.safetensors", "training.parquet"
-    CHECKPOINT, PROGRESS = "checkpoint.safetensors", "progress.json"
+    CHECKPOINT, PREVIOUS, PROGRESS = "checkpoint.safetensors", "checkpoint.previous.safetensors", "progress.json"
     LOCK = "lock"
 
     def __init__(self, path: str | Path):
@@ -47,34 +49,36 @@ class RunStore:
             return "finished"
         return "begun" if folder.is_dir() else "missing"
 
-    def record(self, identifier: str) -> dict[str, Any]:
+    def record(self, identifier: str, shape: Shape = SETTINGS) -> dict[str, Any]:
         """What made a finished run.
+
+        Args:
+            identifier: the run's id.
+            shape: what the record must tell.
 
         Raises:
             UserError: if there is no such run, or its record is broken.
         """
         path = self.folder(identifier) / self.RECORD
-        try:
-            return json.loads(path.read_text())
-        except FileNotFoundError as error:
-            raise UserError(f"{path}: there is no finished run {identifier}; train it first.") from error
-        except ValueError as error:
-            raise UserError(f"{path}: is not valid JSON. Remove its folder to have the run trained anew.") from error
+        if not path.exists():
+            raise UserError(f"{path}: there is no finished run {identifier}; train it first.")
+        return read_json(path, shape, "Remove its folder to have the run trained anew.")
 
     def records(self) -> dict[str, dict[str, Any]]:
-        """The records of all finished runs, by id."""
-        return {path.parent.name: self.record(path.parent.name) for path in sorted(self.path.glob(f"*/{self.RECORD}"))}
+        """The whole records of all finished runs, by id."""
+        found = sorted(self.path.glob(f"*/{self.RECORD}"))
+        return {path.parent.name: self.record(path.parent.name, RUN) for path in found}
 
     def progress(self, identifier: str) -> dict[str, Any]:
         """Where an unfinished run stands: epoch, epochs, seconds of its attempts and what it is; empty if nobody noted it."""
         try:
-            return json.loads((self.folder(identifier) / self.PROGRESS).read_text())
-        except (FileNotFoundError, ValueError):
+            return read_json(self.folder(identifier) / self.PROGRESS, PROGRESS)
+        except UserError:  # it is noted anew within seconds
             return {}
 
     def forget_progress(self, identifier: str) -> None:
         """Remove what only an unfinished run needs."""
-        for name in (self.CHECKPOINT, self.PROGRESS):
+        for name in (self.CHECKPOINT, self.PREVIOUS, self.PROGRESS):
             (self.folder(identifier) / name).unlink(missing_ok=True)
 
     def owner(self, identifier: str) -> str | None:
@@ -99,13 +103,16 @@ class RunStore:
             UserError: if another process holds it, or the file system does not keep locks.
         """
         folder = self.folder(identifier)
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / self.LOCK).open("a+") as lock:
+        with contextlib.ExitStack() as opened:
+            with writable(folder / self.LOCK):
+                folder.mkdir(parents=True, exist_ok=True)
+                lock = opened.enter_context((folder / self.LOCK).open("a+"))
             self._lock(lock, folder, patience)
             self._refuse_lax_file_system(folder)
-            lock.truncate(0)
-            lock.write(f"{os.getpid()} on {platform.node()}")
-            lock.flush()
+            with writable(folder / self.LOCK):
+                lock.truncate(0)
+                lock.write(f"{os.getpid()} on {platform.node()}")
+                lock.flush()
             # By processes that were killed while they wrote; .tmp… is safetensors'.
             for half_written in [*folder.glob(".*.[0-9]*"), *folder.glob(".tmp*")]:
                 half_written.unlink()
@@ -156,7 +163,7 @@ def read_manifest(path: str | Path, store: RunStore) -> list[dict[str, Any]]:
     Raises:
         UserError: if a model is missing or is not the one that the manifest was written for.
     """
-    manifest = json.loads(Path(path).read_text())
+    manifest = read_json(path, MANIFEST)
     for run in manifest["runs"]:
         run["model"] = store.folder(run["id"]) / RunStore.MODEL
         if not run["model"].is_file():

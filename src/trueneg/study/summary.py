@@ -14,7 +14,8 @@ from trueneg.study import runs as study_runs
 from trueneg.study.comparison import gate, primary_contrast, select
 from trueneg.study.config import KINDS
 from trueneg.study.image_study import ImageStudy
-from trueneg.study.image_text_study import CHANCE, ImageTextStudy
+from trueneg.study.image_text_study import CHANCE, CHEXPERT_8X200, ImageTextStudy
+from trueneg.study.records import RUN, read_json, read_rows
 from trueneg.study.trained_study import TrainedStudy
 
 
@@ -33,9 +34,9 @@ def summarise_study(name: str, settings: Mapping[str, Any], inputs: Any, outputs
         UserError: if the rows do not hold what the primary contrast needs.
     """
     study = KINDS[settings.get("kind", "images")].model_validate(settings)
-    rows = pd.concat(map(pd.read_parquet, inputs.rows), ignore_index=True)
-    curves = pd.concat(map(pd.read_parquet, inputs.curves), ignore_index=True)
-    records = [record for path in inputs.runs for record in json.loads(Path(path).read_text())]
+    rows = pd.concat(map(read_rows, inputs.rows), ignore_index=True)
+    curves = pd.concat(map(read_rows, inputs.curves), ignore_index=True)
+    records = [record for path in inputs.runs for record in read_json(path, [RUN])]
     selection = _selection(study, rows)
     comparison = {"name": name, "selection": selection.to_dict("records"), **_comparison(study, rows, selection)}
     tables = {
@@ -137,7 +138,7 @@ def _comparison(study: TrainedStudy, rows: pd.DataFrame, selection: pd.DataFrame
         for label in study_runs.datasets(study):
             names = {role: chosen.get((label, wanted), wanted) for role, wanted in _roles(study).items()}
             of_dataset = rows[rows["dataset"] == label]
-            gates.append(gate(of_dataset, names["baseline"], names["oracle"], _chance(study, of_dataset), **measured))
+            gates.append(gate(of_dataset, names["baseline"], names.get("oracle"), _chance(study, of_dataset), **measured))
         gates = pd.concat(gates, ignore_index=True)
         names = {role: chosen.get((dataset, wanted), wanted) for role, wanted in _roles(study).items()}
         answer = primary_contrast(
@@ -160,10 +161,19 @@ def _comparison(study: TrainedStudy, rows: pd.DataFrame, selection: pd.DataFrame
 
 def _chance(study: TrainedStudy, rows: pd.DataFrame) -> float:
     """What the primary measurement would be without learning."""
+    primary, rows = study.primary, rows[rows["task"] == "chance"]
     if isinstance(study, ImageTextStudy):
-        return CHANCE[study.primary.metric.split(" ")[0]]
-    return float(rows.loc[rows["task"] == "chance", "value"].iloc[0])
+        if primary.metric.split(" ")[0] in CHANCE:
+            return CHANCE[primary.metric.split(" ")[0]]
+        if primary.task == "chexpert 8x200":
+            return CHEXPERT_8X200
+        measured = rows["setting"].eq(f"{primary.task}, {primary.setting}") & rows["metric"].eq(primary.metric)
+        # Splits that seeds draw differ a little in how many items they hold.
+        return float(rows.loc[measured & rows["split"].eq("test"), "value"].mean())
+    return float(rows["value"].iloc[0])
 
 
 def _roles(study: TrainedStudy) -> dict[str, str]:
-    return {role: getattr(study.primary, role) for role in ("treatment", "baseline", "oracle")}
+    """The objectives of the primary contrast by role; without an oracle where the study names none."""
+    given = {role: getattr(study.primary, role) for role in ("treatment", "baseline", "oracle")}
+    return {role: name for role, name in given.items() if name is not None}

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from trueneg.study.settings import Count, Integer, Positive, Real, Seed, Settings, Study, technical
 
@@ -20,11 +20,29 @@ class TrainingResources(Settings):
     runs_per_device: Count = technical(
         1, "jobs that may share a GPU, where small steps leave it idle; give Snakemake so many times the devices as `gpu`"
     )
+    devices: Count = technical(
+        1, "GPUs of a run: so many processes share each batch, which they must divide; rounding and the draws of dropout differ"
+    )
     threads: Count = technical(1, "intra-op threads of a training process")
     checkpoint_minutes: Positive = technical(5.0, "a training that is killed loses at most so much work")
-    gpu: Annotated[Integer, Field(ge=0)] = technical(1, "Snakemake resource `gpu` of a training job")
+    gpu: Annotated[Integer, Field(ge=0)] = technical(1, "Snakemake resource `gpu` of a training job, for each of its `devices`")
     mem_mb: Count = technical(4000, "memory of a training job, in MB; raised with each attempt")
     runtime: Count = technical(60, "minutes that a training job may take on a cluster")
+
+    @model_validator(mode="after")
+    def _devices_share_batches(self):
+        # A batch, and its parts where there are any, are settings of the kinds of training.
+        given, chunks = getattr(self, "batch_size", 0), getattr(self, "chunks", 1)
+        for size in given if isinstance(given, list) else [given]:
+            if self.devices > 1 and size % (self.devices * chunks):
+                raise ValueError(
+                    f".devices is {self.devices}, which cannot share batches of {size}"
+                    + (f" in {chunks} chunks" if chunks > 1 else "")
+                    + "; take a divisor"
+                )
+        if self.devices > 1 and getattr(self, "compile", False):
+            raise ValueError(".compile is true, which several devices do not go with; set it to false, or devices to 1")
+        return self
 
 
 class EvaluationResources(Settings):

@@ -42,7 +42,8 @@ class Chunks:
         """Add rows; their ``key`` is bytes."""
         name = hashlib.sha256(b"".join(frame["key"])).hexdigest()[:24]
         with owner_only(self._restricted), written_whole(self.folder / f"{name}.parquet") as path:
-            pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), path, compression="zstd")
+            table = pa.Table.from_pandas(frame, preserve_index=False)
+            pq.write_table(table, path, compression="zstd", write_page_checksum=True)
             with path.open("rb") as stream:
                 os.fsync(stream.fileno())
 
@@ -58,8 +59,11 @@ class Chunks:
         found = []
         for path in sorted(self.folder.glob("*.parquet")):
             try:
-                found.append(pq.read_table(path, columns=["key", *columns], partitioning=None).to_pandas())
-            except (pa.ArrowException, OSError) as error:
+                table = pq.read_table(path, columns=["key", *columns], partitioning=None, page_checksum_verification=True)
+                found.append(table.to_pandas()[["key", *columns]])
+            except MemoryError:  # says nothing of the file
+                raise
+            except Exception as error:  # a damaged file can raise nearly anything
                 raise UserError(f"{path}: is damaged; remove it, and what it held is computed again.") from error
         if not found:
             return pd.DataFrame(columns=list(columns), index=pd.Index([], name="key", dtype=object))

@@ -14,18 +14,18 @@ from safetensors.torch import save_file
 
 from trueneg.errors import UserError
 from trueneg.files import file_checksum, written_whole
-from trueneg.study import provenance
+from trueneg.memory import memory_told
+from trueneg.study import provenance, records
 from trueneg.study.store import RunStore
 from trueneg.text import privacy
 from trueneg.text.folds import training_parts, with_folds
 from trueneg.text.loading import load_language_model
 from trueneg.text.masked_lm import MaskedLMTraining, new_masked_lm
 from trueneg.training.checkpoint import Checkpoint, flush
-from trueneg.training.devices import leased_device
+from trueneg.training.devices import device_name, leased_device
 
 log = logging.getLogger(__name__)
 
-CODE = ("trueneg.text.masked_lm",)
 TECHNICAL = ("device", "threads", "checkpoint_minutes")  # settings that do not shape the result
 PATIENCE = 15.0  # seconds that a training's former owner gets to end
 
@@ -52,7 +52,7 @@ def train_language_models(
         seed: the study's seed.
         store: folder of language models, one folder each.
         manifest: JSON file to write: ``folds``, ``seed``, and for each fold the model's ``folder`` (or hub name) and
-        ``checksum``.
+            ``checksum``.
         start: the manifest of models to begin with in place of ``model`` (fine-tuning); those of another corpus.
 
     Raises:
@@ -84,7 +84,8 @@ def train_language_models(
                 if runs.state(identifier) == "finished":
                     log.info("fold %d: language model %s is finished, taken as it is", fold, identifier)
                 else:
-                    with leased_device(settings["device"]) as device:
+                    remedy = f"Lower its batch_size from {settings['batch_size']} to {max(settings['batch_size'] // 2, 1)}."
+                    with leased_device(settings["device"]) as device, memory_told(f"language model, fold {fold}", remedy):
                         _train(folder, identifier, settings, seed, fold, training, validating, begin, device)
                 runs.forget_progress(identifier)
             model = runs.folder(identifier) / RunStore.MODEL
@@ -98,10 +99,7 @@ def read_language_models(manifest: str | Path) -> dict[str, Any]:
     Raises:
         UserError: if a model is missing or is not the one that the manifest was written for.
     """
-    try:
-        listed = json.loads(Path(manifest).read_text())
-    except (OSError, ValueError) as error:
-        raise UserError(f"{manifest}: is not there, or is not valid JSON; train the language model again.") from error
+    listed = records.read_json(manifest, records.LANGUAGE_MODELS, "Remove it to have the language model trained again.")
     for model in listed["models"]:
         path = Path(model["folder"]) / RunStore.MODEL
         if model["checksum"] is not None and (not path.is_file() or file_checksum(path) != model["checksum"]):
@@ -113,7 +111,7 @@ def training_curves(manifest: str | Path) -> pd.DataFrame:
     """Loss and held-out pseudo-perplexity by epoch of every fold: ``fold``, ``epoch``, ``loss``, ``pseudo-perplexity``."""
     listed = read_language_models(manifest)["models"]
     curves = [
-        pd.read_parquet(Path(model["folder"]) / RunStore.CURVES).assign(fold=model["fold"])
+        records.read_rows(Path(model["folder"]) / RunStore.CURVES).assign(fold=model["fold"])
         for model in listed
         if model["checksum"] is not None
     ]
@@ -134,7 +132,7 @@ def _train(
     device: torch.device,
 ) -> None:
     began = time.monotonic()
-    fingerprint = provenance.fingerprint(CODE)
+    fingerprint = provenance.fingerprint(provenance.LANGUAGE_MODELS)
     if begin is None:
         model, tokenizer = new_masked_lm(training["sentence"].tolist(), settings, seed)
     else:
@@ -143,7 +141,8 @@ def _train(
         model, tokenizer, training["sentence"].tolist(), validating["sentence"].tolist(), settings, seed, device
     )
     about = {"dataset": "sentences", "objective": "masked language model", "seed": seed, "fold": fold}
-    checkpoint = Checkpoint(folder, f"{identifier}-{fingerprint}", minutes=settings["checkpoint_minutes"], about=about)
+    minutes, digest = settings["checkpoint_minutes"], f"{identifier}-{fingerprint}"
+    checkpoint = Checkpoint(folder, digest, minutes=minutes, about=about, device=device_name(device))
     rows = checkpoint.restore(task)
     if not rows:
         log.info("fold %d: held-out pseudo-perplexity before training %.2f", fold, task.pseudo_perplexity())
@@ -176,9 +175,8 @@ def _train(
         "versions": provenance.versions(),
         "commit": provenance.commit(),
         "machine": provenance.machine(),
-        "device": device.type,
-        "seconds": sum(checkpoint.attempts),
-        "attempts": checkpoint.attempts,
+        "device": device_name(device),
+        **checkpoint.spent(),
     }
     with written_whole(folder / RunStore.RECORD) as path:
         path.write_text(json.dumps(record, indent=2, default=str) + "\n")

@@ -31,6 +31,7 @@ def load_language_model(
 
     Raises:
         UserError: if it is not there, may not be read, wants to run code, or lacks weights.
+        ValueError: if there is no such variant.
     """
     if variant not in VARIANTS:
         raise ValueError(f"variant is {variant!r}, expected one of {', '.join(VARIANTS)}.")

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from trueneg.errors import UserError
 from trueneg.randomness import seed_for
 from trueneg.text.pseudo_likelihood import score
 from trueneg.text.scorers import only_states_at
@@ -114,6 +115,9 @@ class MaskedLMTraining:
 
         Returns:
             ``loss`` (nats a masked token), ``pseudo-perplexity`` (held out).
+
+        Raises:
+            UserError: if the loss stops being a number.
         """
         order = self._order()
         self.model.train()
@@ -121,7 +125,14 @@ class MaskedLMTraining:
             self._step(order[number])
             self.update = number + 1
             after_update()
-        row = {"loss": self._loss / self._words, "pseudo-perplexity": self.pseudo_perplexity()}
+        loss = self._loss / self._words
+        if not (math.isfinite(loss) and all(value.isfinite().all() for value in self.model.parameters())):
+            raise UserError(
+                f"The language model's loss became {loss} in epoch {self.epoch + 1} of {self.settings['epochs']} (seed "
+                f"{self.seed}), or its weights are no numbers any more: the step is too large. Its learning_rate is "
+                f"{self.settings['learning_rate']:g}; lower it, or raise its warmup."
+            )
+        row = {"loss": loss, "pseudo-perplexity": self.pseudo_perplexity()}
         self.epoch, self.update, self._loss, self._words = self.epoch + 1, 0, 0.0, 0
         if row["pseudo-perplexity"] < self.best:
             self.best, self._waited = row["pseudo-perplexity"], 0
@@ -139,7 +150,7 @@ class MaskedLMTraining:
         for part in score(self.model, self.tokenizer, sentences, device=self.device):
             total += float((part.log_likelihood * counts[part.rows]).sum())
             tokens += float((part.tokens * counts[part.rows]).sum())
-        return math.exp(-total / tokens)
+        return math.exp(min(-total / tokens, 700.0))  # e^710 overflows, and what is so unlikely is so unlikely
 
     def finished_model(self) -> Any:
         """The model with the weights of its best epoch."""
@@ -206,7 +217,13 @@ class MaskedLMTraining:
 
 
 def encode(tokenizer: Any, sentences: Sequence[str], limit: int) -> Encoded:
-    """Sentences as tokens; what is longer than the limit is cut to it (for training; scoring cuts nothing)."""
+    """Sentences as tokens, for training.
+
+    Args:
+        tokenizer: a fast one of the transformers library.
+        sentences: different or not.
+        limit: tokens that a sentence is cut to (scoring cuts nothing).
+    """
     encoded = tokenizer(list(sentences), truncation=True, max_length=limit, return_attention_mask=False)["input_ids"]
     starts = np.concatenate([[0], np.cumsum([len(ids) for ids in encoded])])
     return Encoded(np.fromiter((token for ids in encoded for token in ids), np.int32, starts[-1]), starts)

@@ -19,7 +19,7 @@ def prepare_phantom(
 
     Args:
         settings: ``reports`` (how many), ``exponent``, ``correlation``: of
-        :func:`~trueneg.datasets.phantom_reports.phantom_reports`.
+            :func:`~trueneg.datasets.phantom_reports.phantom_reports`.
         seed: of everything.
         reports: parquet file to write.
         assigned: parquet file to write: ``report``, ``index``, ``class``, of every sentence.

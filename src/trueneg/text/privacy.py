@@ -42,7 +42,7 @@ def write_table(frame: pd.DataFrame, path: str | Path, restricted: bool) -> None
     table = pa.Table.from_pandas(frame, preserve_index=False)
     table = table.replace_schema_metadata({**(table.schema.metadata or {}), FLAG: b"yes" if restricted else b"no"})
     with owner_only(restricted), written_whole(path) as temporary:
-        pq.write_table(table, temporary, compression="zstd")
+        pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
 
 
 def read_table(path: str | Path) -> tuple[pd.DataFrame, bool]:
@@ -52,12 +52,15 @@ def read_table(path: str | Path) -> tuple[pd.DataFrame, bool]:
         UserError: if the file is missing, damaged, or was not written by :func:`write_table`.
     """
     try:
-        table = pq.read_table(path)
+        table = pq.read_table(path, page_checksum_verification=True)
+        frame = table.to_pandas()
     except FileNotFoundError as error:
         raise UserError(f"{path}: is not there; run the step that makes it.") from error
-    except (pa.ArrowException, OSError) as error:
+    except MemoryError:  # says nothing of the file
+        raise
+    except Exception as error:  # a damaged file can raise nearly anything
         raise UserError(f"{path}: is not a whole parquet file; remove it to have it made again.") from error
     flag = (table.schema.metadata or {}).get(FLAG)
     if flag is None:
         raise UserError(f"{path}: does not say whether its text is restricted; remove it to have it made again.")
-    return table.to_pandas(), flag == b"yes"
+    return frame, flag == b"yes"

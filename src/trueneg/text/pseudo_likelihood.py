@@ -106,6 +106,9 @@ def score(
 
     Yields:
         Sentences of about one length, the longest first.
+
+    Raises:
+        ValueError: as there.
     """
     _checked(sentences)
     names = np.arange(len(sentences)) if names is None else np.asarray(names)

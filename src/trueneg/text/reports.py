@@ -64,7 +64,11 @@ def read_open_i(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, bool]:
 
 
 def read_mimic_cxr(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, bool]:
-    """The official folder layout: …/files/p10/p10000032/s50414267.txt; restricted."""
+    """The official folder layout: …/files/p10/p10000032/s50414267.txt; restricted.
+
+    Raises:
+        UserError: if no folder is given, or it holds no report.
+    """
     if settings["path"] is None:
         raise UserError("reports.path is not given; source mimic_cxr needs the folder that holds the reports (files/p10/…).")
     folder = Path(settings["path"])
@@ -84,7 +88,11 @@ def read_mimic_cxr(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, bool]:
 
 
 def read_report_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, bool]:
-    """A CSV or parquet file with a row a report: an id and a text column, and perhaps a patient column."""
+    """A CSV or parquet file with a row a report: an id and a text column, and perhaps a patient column.
+
+    Raises:
+        UserError: if the file is not there, is no table, or lacks a column.
+    """
     path = Path(settings["path"] or "")
     columns = {"id_column": "report", "text_column": "text", "patient_column": "patient"}
     wanted = {settings[key]: name for key, name in columns.items() if settings.get(key) is not None}

@@ -49,8 +49,17 @@ def choose_device(wanted: str) -> "torch.device":
     return torch.device("cuda") if torch.cuda.is_available() else _cpu_instead(wanted)
 
 
+def device_name(device: "torch.device") -> str:
+    """What a record calls a device: a GPU's model, or ``cpu``."""
+    import torch
+
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
 @contextlib.contextmanager
-def leased_device(wanted: str, *, devices: Sequence[str] | None = None, share: int = 1) -> Iterator["torch.device"]:
+def leased_device(
+    wanted: str, *, devices: Sequence[str] | None = None, share: int = 1, count: int = 1
+) -> Iterator["torch.device"]:
     """Hold a device for a setting ``training.device``; wait while others hold all of them. See :func:`lease`.
 
     To be called before CUDA is initialised (``torch.cuda.is_available()`` is enough to do so): ``CUDA_VISIBLE_DEVICES`` is set to
@@ -62,14 +71,18 @@ def leased_device(wanted: str, *, devices: Sequence[str] | None = None, share: i
     ``SLURM_STEP_GPUS`` or ``SLURM_GPUS_ON_NODE`` says so; if it then has none that can be used, that is an error for ``"auto"``
     too. A job that asked for none trains on the CPU under ``"auto"``.
 
+    Of several devices (`count`) the first is yielded, and all of them are in ``CUDA_VISIBLE_DEVICES``, for processes that are
+    started then.
+
     Args:
         wanted: ``"auto"`` (a GPU where there is one, else the CPU), ``"cpu"`` (nothing is leased) or ``"cuda"``.
         devices: the devices to lease from, as ``CUDA_VISIBLE_DEVICES`` names them; by default those that this process may use.
         share: how many processes may hold one device at a time.
+        count: how many devices.
 
     Raises:
-        UserError: if a GPU is wanted and there is none, or it is not clear which devices are meant.
-        RuntimeError: if CUDA was initialised before and sees several devices.
+        UserError: if a GPU is wanted and there are not so many, or it is not clear which devices are meant.
+        RuntimeError: if CUDA was initialised before and sees other devices.
     """
     import torch
 
@@ -81,20 +94,40 @@ def leased_device(wanted: str, *, devices: Sequence[str] | None = None, share: i
         devices = _usable_devices(os.environ.get(VISIBLE, "" if in_slurm else None))
     if not devices:
         yield _cpu_instead(wanted)
-    elif in_slurm and len(devices) == 1:
+    elif len(devices) < count:
+        raise UserError(
+            f"training.devices is {count}, but this process may use {len(devices)} ({VISIBLE} is "
+            f"{os.environ.get(VISIBLE, 'not set')!r}); lower it, or give the job more."
+        )
+    elif in_slurm and len(devices) == count:
         yield choose_device(wanted)
     else:
-        with lease(devices, share=share) as name:
-            os.environ[VISIBLE] = name
+        with lease_several(devices, count, share=share) as names:
+            os.environ[VISIBLE] = ",".join(names)
             device = choose_device(wanted)
             if device.type == "cuda":
-                _check_confined(name)
+                _check_confined(names)
             yield device
 
 
 @contextlib.contextmanager
 def lease(devices: Sequence[str], *, share: int = 1) -> Iterator[str]:
-    """Hold one of some devices, the first that is free; wait, and say so, while there is none.
+    """Hold one of some devices, the first that is free; wait, and say so, while there is none. See :func:`lease_several`.
+
+    Example:
+        >>> with lease(["device-0", "device-1"]) as first, lease(["device-0", "device-1"]) as second:
+        ...     print(first, second)
+        device-0 device-1
+    """
+    with lease_several(devices, 1, share=share) as (name,):
+        yield name
+
+
+@contextlib.contextmanager
+def lease_several(devices: Sequence[str], count: int, *, share: int = 1) -> Iterator[tuple[str, ...]]:
+    """Hold so many of some devices at once, the first that are free; wait, and say so, while there are too few.
+
+    All or none are taken, and nothing is held while waiting, so processes that want several cannot wait for each other's.
 
     A lease is an ``flock`` on a file named after the device, on this node: the kernel frees it when its process (and what it
     has forked) ends, however it ends. The file holds the pid of its present or last holder, for people to read. The files lie in
@@ -103,35 +136,55 @@ def lease(devices: Sequence[str], *, share: int = 1) -> Iterator[str]:
 
     Args:
         devices: physical names, the same in every process (a UUID, not a position in ``CUDA_VISIBLE_DEVICES``).
+        count: how many of them.
         share: how many processes may hold one device at a time; 1 means alone, also towards processes that would share. Devices
             fill up evenly. Processes that share should agree on the number.
 
     Yields:
-        The name of the device.
+        The names of the devices.
 
     Raises:
-        ValueError: if there are no devices, or ``share`` is less than 1.
+        ValueError: if there are fewer devices than are wanted, or ``share`` or ``count`` is less than 1.
         UserError: if the folder belongs to someone else.
 
     Example:
-        >>> with lease(["device-0", "device-1"]) as first, lease(["device-0", "device-1"]) as second:
-        ...     print(first, second)
+        >>> with lease_several(["device-0", "device-1", "device-2"], 2) as names:
+        ...     print(*names)
         device-0 device-1
     """
-    if not devices or share < 1:
-        raise ValueError(f"lease needs at least one device and a share of at least 1, got {list(devices)} and {share}.")
+    if not 1 <= count <= len(devices) or share < 1:
+        raise ValueError(
+            f"A lease needs at least one device and a share of at least 1, got {list(devices)} (of which {count}) and {share}."
+        )
     folder = _lease_folder()
     reported = None
     with contextlib.ExitStack() as held:
         # What cleans up old temporary files leaves a folder alone that someone has locked.
         held.enter_context(_locked(folder, fcntl.LOCK_SH, wait=True))
-        while (name := _take(held, folder, devices, share)) is None:
+        while (names := _take_all(held, folder, devices, share, count)) is None:
             if reported is None or time.monotonic() - reported >= REPORT_SECONDS:
                 log.info("waiting for a device: %s taken (by whom: see %s)", ", ".join(devices), folder)
                 reported = time.monotonic()
             time.sleep(POLL_SECONDS)
-        log.info("device: %s leased", name)
-        yield name
+        log.info("device: %s leased", ", ".join(names))
+        yield names
+
+
+def _take_all(held: contextlib.ExitStack, folder: Path, devices: Sequence[str], share: int, count: int) -> tuple[str, ...] | None:
+    """Lock so many free places, each on a device of its own, or none."""
+    with contextlib.ExitStack() as locks:
+        if count > 1:
+            # One at a time: two that want several would take some each, find too few, and so on.
+            locks.enter_context(_locked(folder / "several", fcntl.LOCK_EX, wait=True))
+        with contextlib.ExitStack() as taken:
+            names: list[str] = []
+            while len(names) < count:
+                name = _take(taken, folder, [name for name in devices if name not in names], share)
+                if name is None:
+                    return None
+                names.append(name)
+            held.enter_context(taken.pop_all())
+            return tuple(names)
 
 
 def _take(held: contextlib.ExitStack, folder: Path, devices: Sequence[str], share: int) -> str | None:
@@ -319,11 +372,12 @@ def _slurm_gave_gpu() -> bool:
     return any(os.environ.get(name) for name in ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS")) or counted not in ("", "0")
 
 
-def _check_confined(name: str) -> None:
+def _check_confined(names: Sequence[str]) -> None:
     import torch
 
     torch.cuda.init()  # before it, torch counts what the variable says, not what CUDA has read
-    if torch.cuda.device_count() != 1:
+    if torch.cuda.device_count() != len(names):
         raise RuntimeError(
-            f"CUDA was initialised before {name} was leased, and sees {torch.cuda.device_count()} devices; lease first."
+            f"CUDA was initialised before {', '.join(names)} was leased, and sees {torch.cuda.device_count()} devices; "
+            "lease first."
         )

@@ -4,9 +4,8 @@ import contextlib
 import json
 import logging
 import math
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,23 +13,26 @@ from typing import Any
 import pandas as pd
 import torch
 from safetensors.torch import save_file
-from tqdm import tqdm
 
-from trueneg.datasets.images import ImageSource, read_source
-from trueneg.datasets.pair_splits import PairSubset, read_pair_subsets
-from trueneg.datasets.pairs import PairSource, read_pairs
-from trueneg.datasets.subsets import Subset, read_subsets
+from trueneg.datasets.images import ImageSource
+from trueneg.datasets.pair_splits import PairSubset
+from trueneg.datasets.pairs import PairSource
+from trueneg.datasets.subsets import Subset
 from trueneg.errors import UserError
 from trueneg.files import file_checksum, written_whole
+from trueneg.memory import memory_told, smaller_batch
 from trueneg.study import provenance
 from trueneg.study.runs import Run, run_id
 from trueneg.study.store import RunStore
 from trueneg.training.checkpoint import Checkpoint, flush
-from trueneg.training.devices import leased_device
+from trueneg.training.devices import device_name, leased_device
+from trueneg.training.distributed import ALONE, Processes
 from trueneg.training.image_text import ImageText
 from trueneg.training.image_text_networks import RELEASED, ReleasedNetworks
-from trueneg.training.image_text_objectives import data_checksum
+from trueneg.training.kinds import TRAININGS, Training
+from trueneg.training.progress import Progress, progress_bar
 from trueneg.training.simclr import SimCLR
+from trueneg.training.together import train_together
 
 log = logging.getLogger(__name__)
 
@@ -39,46 +41,6 @@ PATIENCE = 60.0  # seconds that a run's owner gets to end: it may be another job
 PATIENCE_FOR_RELEASED = 1800.0
 # The row of a run that trains nothing: tables of curves name every run, and figures leave out what is no number.
 UNTRAINED = {"epoch": 0, "loss": math.nan}
-
-
-@dataclass(frozen=True)
-class Training:
-    """A kind of training: what the engine's one loop trains, and on what.
-
-    Attributes:
-        start: from settings, seed, source, subset and device to a run with the interface of
-            :class:`~trueneg.training.simclr.SimCLR`.
-        read_source, read_subsets: from a path to the source, and to each seed's subset.
-        data_checksum: from source and settings to a checksum of what the run is made of.
-        code: where the code begins that shapes the result.
-        samples: what the rows and the record count, such as ``views``.
-        per_pick: how many of them one sample of a batch gives.
-    """
-
-    start: Callable[..., SimCLR | ImageText | ReleasedNetworks]
-    read_source: Callable[[str | Path], ImageSource | PairSource]
-    read_subsets: Callable[[str | Path], Mapping[int, Subset | PairSubset]]
-    data_checksum: Callable[[Any, Mapping[str, Any]], str]
-    code: tuple[str, ...]
-    samples: str
-    per_pick: int
-
-
-def _image_checksum(source: ImageSource, settings: Mapping[str, Any]) -> str:
-    return source.checksum
-
-
-def _start_on_pairs(settings: Mapping[str, Any], *given: Any) -> ImageText | ReleasedNetworks:
-    return (ReleasedNetworks if settings["objective"]["name"] == RELEASED else ImageText)(settings, *given)
-
-
-# By the kind of training that a run's settings name.
-TRAININGS = {
-    "images": Training(SimCLR, read_source, read_subsets, _image_checksum, provenance.TRAINING["images"], "views", 2),
-    "image-text": Training(
-        _start_on_pairs, read_pairs, read_pair_subsets, data_checksum, provenance.TRAINING["image-text"], "pairs", 1
-    ),
-}
 
 
 def train_runs(
@@ -105,99 +67,181 @@ def train_runs(
     Raises:
         UserError: if the data do not fit, another process writes one of the runs, or a loss stops being a number.
     """
+    paths = {"source": str(source), "subsets": str(subsets), "store": str(store)}
+    block = read_block(runs, **paths, retrain_stale=retrain_stale)
+    technical, objective = (block.runs[0].settings[section] for section in ("training", "objective"))
+    count = 1 if objective["name"] == RELEASED else technical["devices"]
+    if not block.is_missing:  # it needs no device, and waits for none
+        block.train(None)
+    else:
+        with leased_device(technical["device"], share=technical["runs_per_device"], count=count) as device:
+            if count == 1:
+                block.train(device)
+            else:
+                job = {"runs": [dict(run) for run in runs], **paths, "retrain_stale": retrain_stale}
+                train_together(job, device.type, count)
+    block.write_manifest(manifest)
+
+
+def read_block(
+    runs: Sequence[Mapping[str, Any]], *, source: str, subsets: str, store: str, retrain_stale: bool = False
+) -> "Block":
+    """What a job trains; arguments as for :func:`train_runs`."""
     runs = [Run(**run) for run in runs]
-    technical = runs[0].settings["training"]
     kind = TRAININGS[provenance.training_kind(runs[0].settings)]
-    store, data, by_seed = RunStore(store), kind.read_source(source), kind.read_subsets(subsets)
+    data, by_seed = kind.read_source(source), kind.read_subsets(subsets)
     identifiers = [run_id(run, kind.data_checksum(data, run.settings)) for run in runs]
-    torch.set_num_threads(technical["threads"])
-    # A block whose runs are all finished needs no device, and waits for none.
-    missing = retrain_stale or any(store.state(identifier) != "finished" for identifier in identifiers)
-    with (
-        leased_device(technical["device"], share=technical["runs_per_device"]) if missing else contextlib.nullcontext() as device,
-        _progress(f"{runs[0].dataset} {runs[0].objective}", len(runs), kind.samples) as bar,
-    ):
-        log.info("%s, %s: %d runs on %s", runs[0].dataset, runs[0].objective, len(runs), device or "no device, all finished")
-        for run, identifier in zip(runs, identifiers, strict=True):
-            patience = PATIENCE_FOR_RELEASED if run.settings["objective"]["name"] == RELEASED else PATIENCE
-            with store.owned(identifier, patience=patience) as folder:
-                if retrain_stale:
-                    _move_stale_aside(store, identifier, kind)
-                if store.state(identifier) == "finished":
-                    log.info("seed %d: run %s is finished, taken as it is", run.seed, identifier)
-                else:
-                    _train(run, identifier, folder, kind, data, _subset_for(run, by_seed, data, subsets), device, bar)
-                store.forget_progress(identifier)
-            bar.finished_run()
-    listed = [
-        {"seed": run.seed, "id": identifier, "checksum": file_checksum(store.folder(identifier) / RunStore.MODEL)}
-        for run, identifier in zip(runs, identifiers, strict=True)
-    ]
-    content = {"study": runs[0].study, "dataset": runs[0].dataset, "objective": runs[0].objective, "runs": listed}
-    with written_whole(manifest) as path:
-        path.write_text(json.dumps(content, indent=2) + "\n")
+    return Block(runs, identifiers, kind, data, by_seed, subsets, RunStore(store), retrain_stale)
 
 
-def _subset_for(
-    run: Run, by_seed: Mapping[int, Subset | PairSubset], source: ImageSource | PairSource, path: str | Path
-) -> Subset | PairSubset:
-    subset = by_seed.get(run.seed)
-    if subset is None or subset.source_checksum != source.checksum:
-        found = "no subset of that seed" if subset is None else "a subset of other images"
-        raise UserError(f"{path}: holds {found} (seed {run.seed}); remove it to have it drawn again.")
-    return subset
+@dataclass(frozen=True)
+class Block:
+    """The runs of a job: one objective's on one data set, for some seeds.
+
+    Attributes:
+        runs: with their settings.
+        identifiers: their ids.
+        kind: of training.
+        source: the data.
+        subsets: of it, by seed.
+        subsets_path: where they were read.
+        store: where the runs lie.
+        retrain_stale: as for :func:`train_runs`.
+    """
+
+    runs: Sequence[Run]
+    identifiers: Sequence[str]
+    kind: Training
+    source: ImageSource | PairSource
+    subsets: Mapping[int, Subset | PairSubset]
+    subsets_path: str
+    store: RunStore
+    retrain_stale: bool
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether there may be something to train."""
+        return self.retrain_stale or any(self.store.state(identifier) != "finished" for identifier in self.identifiers)
+
+    def train(self, device: torch.device | None, processes: Processes = ALONE) -> None:
+        """Train the runs that are not finished, one after the other.
+
+        Args:
+            device: where to compute; None where all runs are finished.
+            processes: that train together; the first of them owns a run and writes its files.
+        """
+        first = self.runs[0]
+        torch.set_num_threads(first.settings["training"]["threads"])
+        if processes.rank == 0:
+            log.info("%s, %s: %d runs on %s", first.dataset, first.objective, len(self.runs), device or "no device, all finished")
+        with progress_bar(f"{first.dataset} {first.objective}", len(self.runs), self.kind.samples) as bar:
+            for run, identifier in zip(self.runs, self.identifiers, strict=True):
+                with _memory_told(run):
+                    if processes.rank == 0:
+                        self._train_owned(run, identifier, device, processes, bar)
+                    elif not processes.same(0):
+                        _follow(self._start(run, device, processes), processes)
+                bar.finished_run()
+
+    def _train_owned(self, run: Run, identifier: str, device: torch.device, processes: Processes, bar: Progress) -> None:
+        patience = PATIENCE_FOR_RELEASED if run.settings["objective"]["name"] == RELEASED else PATIENCE
+        with self.store.owned(identifier, patience=patience) as folder:
+            if self.retrain_stale:
+                _move_stale_aside(self.store, identifier, self.kind)
+            finished = self.store.state(identifier) == "finished"
+            processes.same(finished)
+            if finished:
+                log.info("seed %d: run %s is finished, taken as it is", run.seed, identifier)
+            else:
+                self._train(run, identifier, folder, device, processes, bar)
+            self.store.forget_progress(identifier)
+
+    def _train(self, run: Run, identifier: str, folder: Path, device: torch.device, processes: Processes, bar: Progress) -> None:
+        # Taken before the first update: a file edited while this process computes has no part in the result.
+        fingerprint = provenance.fingerprint(self.kind.code)
+        checkpoint = Checkpoint(
+            folder,
+            digest=f"{identifier}-{fingerprint}",
+            minutes=run.settings["training"]["checkpoint_minutes"],
+            about={"dataset": run.dataset, "objective": run.objective, "seed": run.seed},
+            device=device_name(device),
+            devices=processes.count,
+        )
+        asked = run.settings["training"]
+        with checkpoint:
+            training = self._start(run, device, processes)
+            rows = checkpoint.restore(training)
+            processes.share_state(training)
+            while training.epoch < training.epochs:
+                row = training.train_epoch(after_update=lambda: checkpoint.after_update(training, rows))
+                rows.append({"epoch": training.epoch, **row})
+                checkpoint.after_epoch(training, rows)
+                bar.finished_epoch(run.seed, training.epoch, training.epochs, row)
+        weights = training.weights()
+        if not all(value.isfinite().all() for value in weights.values()):
+            raise UserError(
+                f"{run.dataset}, {run.objective}, seed {run.seed}: the last of {training.updates} updates left weights that are "
+                f"no numbers, so the run is not finished; lower training.learning_rate, which is {asked['learning_rate']:g}."
+            )
+        with written_whole(folder / RunStore.CURVES) as path:
+            pd.DataFrame(rows or [UNTRAINED]).to_parquet(path, index=False)
+            flush(path)
+        with written_whole(folder / RunStore.MODEL) as path:
+            save_file(weights, path)
+            flush(path)
+        record = run.to_json() | {
+            "id": identifier,
+            "source": {"name": self.source.name, "checksum": self.source.checksum},
+            "data": self.kind.data_checksum(self.source, run.settings),
+            "images": len(self._subset_of(run).train),
+            "fingerprint": fingerprint,
+            "versions": provenance.versions(),
+            "commit": provenance.commit(),
+            "machine": provenance.machine(),
+            "device": device_name(device),
+            "devices": processes.count,
+            "threads": torch.get_num_threads(),
+            self.kind.samples: self.kind.per_pick * training.updates * training.batch_size,
+            **checkpoint.spent(),
+            "finished": time.strftime("%Y-%m-%d %H:%M:%S %z"),
+        }
+        with written_whole(folder / RunStore.RECORD) as path:
+            path.write_text(json.dumps(record, indent=2) + "\n")
+            flush(path)
+
+    def _start(self, run: Run, device: torch.device, processes: Processes) -> SimCLR | ImageText | ReleasedNetworks:
+        return self.kind.start(run.settings, run.seed, self.source, self._subset_of(run), device, processes)
+
+    def _subset_of(self, run: Run) -> Subset | PairSubset:
+        subset = self.subsets.get(run.seed)
+        if subset is None or subset.source_checksum != self.source.checksum:
+            found = "no subset of that seed" if subset is None else "a subset of other images"
+            raise UserError(f"{self.subsets_path}: holds {found} (seed {run.seed}); remove it to have it drawn again.")
+        return subset
+
+    def write_manifest(self, path: str | Path) -> None:
+        """Name the runs, with the checksums of their models."""
+        listed = [
+            {"seed": run.seed, "id": identifier, "checksum": file_checksum(self.store.folder(identifier) / RunStore.MODEL)}
+            for run, identifier in zip(self.runs, self.identifiers, strict=True)
+        ]
+        first = self.runs[0]
+        content = {"study": first.study, "dataset": first.dataset, "objective": first.objective, "runs": listed}
+        with written_whole(path) as temporary:
+            temporary.write_text(json.dumps(content, indent=2) + "\n")
 
 
-def _train(
-    run: Run,
-    identifier: str,
-    folder: Path,
-    kind: Training,
-    source: ImageSource | PairSource,
-    subset: Subset | PairSubset,
-    device: torch.device,
-    bar: "_Progress",
-) -> None:
-    # Taken before the first update: a file edited while this process computes has no part in the result.
-    fingerprint = provenance.fingerprint(kind.code)
-    checkpoint = Checkpoint(
-        folder,
-        digest=f"{identifier}-{fingerprint}",
-        minutes=run.settings["training"]["checkpoint_minutes"],
-        about={"dataset": run.dataset, "objective": run.objective, "seed": run.seed},
-    )
-    training = kind.start(run.settings, run.seed, source, subset, device)
-    rows = checkpoint.restore(training)
+def _follow(training: SimCLR | ImageText, processes: Processes) -> None:
+    """Train beside the first process, which keeps the records."""
+    processes.share_state(training)
     while training.epoch < training.epochs:
-        row = training.train_epoch(after_update=lambda: checkpoint.after_update(training, rows))
-        rows.append({"epoch": training.epoch, **row})
-        checkpoint.after_epoch(training, rows)
-        bar.finished_epoch(run.seed, training.epoch, training.epochs, row)
-    with written_whole(folder / RunStore.CURVES) as path:
-        pd.DataFrame(rows or [UNTRAINED]).to_parquet(path, index=False)
-        flush(path)
-    with written_whole(folder / RunStore.MODEL) as path:
-        save_file(training.weights(), path)
-        flush(path)
-    attempts = checkpoint.attempts
-    record = run.to_json() | {
-        "id": identifier,
-        "source": {"name": source.name, "checksum": source.checksum},
-        "images": len(subset.train),
-        "fingerprint": fingerprint,
-        "versions": provenance.versions(),
-        "commit": provenance.commit(),
-        "machine": provenance.machine(),
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
-        "threads": torch.get_num_threads(),
-        kind.samples: kind.per_pick * training.updates * training.batch_size,
-        "seconds": sum(attempts),
-        "attempts": attempts,
-        "finished": time.strftime("%Y-%m-%d %H:%M:%S %z"),
-    }
-    with written_whole(folder / RunStore.RECORD) as path:
-        path.write_text(json.dumps(record, indent=2) + "\n")
-        flush(path)
+        training.train_epoch()
+
+
+def _memory_told(run: Run) -> contextlib.AbstractContextManager[None]:
+    training = run.settings["training"]
+    remedy = smaller_batch(training["batch_size"], training.get("chunks"))
+    return memory_told(f"{run.dataset}, {run.objective}, seed {run.seed}", remedy)
 
 
 def _move_stale_aside(store: RunStore, identifier: str, kind: Training) -> None:
@@ -210,39 +254,3 @@ def _move_stale_aside(store: RunStore, identifier: str, kind: Training) -> None:
         for name in (RunStore.RECORD, RunStore.MODEL, RunStore.CURVES):
             (store.folder(identifier) / name).rename(aside / name)
         log.info("run %s was made with other code; moved to %s", identifier, aside)
-
-
-class _Progress:
-    """One bar a job on a terminal; one line an epoch in the log, wherever it runs."""
-
-    def __init__(self, bar: tqdm, samples: str):
-        self._bar = bar
-        self._samples = samples
-        self._runs = 0
-
-    def finished_epoch(self, seed: int, epoch: int, epochs: int, row: Mapping[str, float]) -> None:
-        self._bar.n = self._runs + epoch / epochs
-        speed = row[f"{self._samples}_per_second"]
-        self._bar.set_postfix_str(f"seed {seed}, loss {row['loss']:.3f}, {speed:,.0f} {self._samples}/s")
-        log.info(
-            "seed %d  epoch %d/%d  loss %.4f  at bound %.3f  %.0f %s/s",
-            seed,
-            epoch,
-            epochs,
-            row["loss"],
-            row["share at bound common"],
-            speed,
-            self._samples,
-        )
-
-    def finished_run(self) -> None:
-        self._runs += 1
-        self._bar.n = self._runs
-        self._bar.refresh()
-
-
-@contextlib.contextmanager
-def _progress(title: str, total: int, samples: str) -> Iterator[_Progress]:
-    form = "{desc} |{bar}| {n:.1f}/{total} runs [{elapsed}<{remaining}{postfix}]"
-    with tqdm(total=total, desc=title, bar_format=form, disable=not sys.stderr.isatty(), leave=False) as bar:
-        yield _Progress(bar, samples)

@@ -18,6 +18,7 @@ from trueneg.errors import UserError
 from trueneg.models.region_similarity import ImageEmbeddings
 from trueneg.randomness import seed_for
 from trueneg.training.cached_gradients import backward_in_chunks
+from trueneg.training.distributed import ALONE, Processes, synchronise_norms
 from trueneg.training.image_text_networks import build_networks, finished_tensors
 from trueneg.training.image_text_objectives import ImageTextObjective
 from trueneg.training.masked_words import MaskedWordHead, masked_positions, masked_word_loss
@@ -58,6 +59,7 @@ class ImageText:
         source: all images and sentences.
         subset: which of them to train on.
         device: where to compute.
+        processes: that share the run, each with a device.
 
     Raises:
         UserError: if there are fewer pairs than a batch holds, a patient is in two splits, or settings and source do not fit.
@@ -70,10 +72,12 @@ class ImageText:
         source: PairSource,
         subset: PairSubset,
         device: torch.device,
+        processes: Processes = ALONE,
     ):
         refuse_leakage(source, subset)
-        self.seed, self.device, self.training = seed, device, settings["training"]
+        self.seed, self.device, self.training, self.processes = seed, device, settings["training"], processes
         objective, similarity = dict(settings["objective"]), dict(settings["similarity"])
+        self.name = objective["name"]
         similarity["logit_scale"] = objective.pop("logit_scale", None) or similarity["logit_scale"]
         settings = {**settings, "similarity": similarity}
         self.data = PairData(source, subset, device)
@@ -101,6 +105,8 @@ class ImageText:
             self.masked = _masked_words(objective, self.networks.model.text_encoder)
         self.model, self.augmentation = self.networks.model.to(device), self.networks.augmentation.to(device)
         self.network = nn.ModuleDict({"model": self.model} | ({"masked": self.masked.to(device)} if self.masked else {}))
+        if processes.count > 1:
+            synchronise_norms(self.network)
         truncate, texts = settings["text_encoder"]["truncate"], self.data.texts
         self.tokens = SentenceTokens(self.networks.tokenizer, texts, self.networks.maximum_tokens, truncate, device)
         self.masked_settings = {key: objective.pop(key) for key in ("masked_words_weight", "mask_share") if key in objective}
@@ -131,8 +137,9 @@ class ImageText:
         pairs = Pairs(*(values.to(self.device) for values in drawn))
         drawn_images, size = count * self.batch_size, self.data.images.size
         parameters = self.augmentation.draw(drawn_images, size, self._generator("augmentation")).to(self.device)
-        missing = drawn.images[self.update * self.batch_size : drawn_images]
-        with contextlib.closing(self.data.images.batches(missing, self.batch_size)) as batches:
+        missing = drawn.images[self.update * self.batch_size : drawn_images].split(self.batch_size)
+        own = torch.cat([self.processes.part(batch, self.chunks) for batch in missing])
+        with contextlib.closing(self.data.images.batches(own, self.batch_size // self.processes.count)) as batches:
             for update, (images, waited) in zip(range(self.update, count), batches, strict=True):
                 self._set_learning_rate(self.epoch * self.updates_per_epoch + update)
                 self._step(update, images, pairs, parameters, numbers)
@@ -143,7 +150,7 @@ class ImageText:
         seconds, waiting = time.perf_counter() - began, self.waited
         self.epoch, self.update, self.seconds, self.waited = self.epoch + 1, 0, 0.0, 0.0
         if not math.isfinite(row["loss"]):
-            raise UserError(self._diverged(row["loss"]))
+            raise UserError(self._diverged(row["loss"], count))
         return {
             **row,
             "logit_scale": self.model.logit_scale().item(),
@@ -182,23 +189,29 @@ class ImageText:
         self.seconds, self.waited = values["seconds"], values["waited"]
 
     def _step(self, update: int, images: Tensor, pairs: Pairs, parameters: Tensor, numbers: Tensor) -> None:
-        start = update * self.batch_size
-        edges = [start + self.batch_size * chunk // self.chunks for chunk in range(self.chunks + 1)]
+        batch = slice(update * self.batch_size, (update + 1) * self.batch_size)
+        whole = pairs.part(batch)
+        numbers, sentences, parameters = (
+            self.processes.part(values, self.chunks) for values in (numbers[batch], whole.sentences, parameters[batch])
+        )
+        edges = [len(images) * chunk // self.chunks for chunk in range(self.chunks + 1)]
         chunks = []
         for first, last in itertools.pairwise(edges):
-            tokens = self.tokens.batch(numbers[first:last], self.data.text_of[pairs.sentences[first:last]])
-            chunks.append(Batch(images[first - start : last - start], parameters[first:last], tokens))
-        whole = pairs.part(slice(start, start + self.batch_size))
+            tokens = self.tokens.batch(numbers[first:last], self.data.text_of[sentences[first:last]])
+            chunks.append(Batch(images[first:last], parameters[first:last], tokens))
         self.optimizer.zero_grad(set_to_none=True)
         with self._randomness():
             terms = backward_in_chunks(self.model, self._embed, chunks, functools.partial(self._terms, whole))
             masked = self._backward_masked_words(chunks)
+        self.processes.average_gradients(self.network.parameters())
         self.optimizer.step()
         self.monitors.add(terms.loss.detach(), masked, terms.at_bound, terms.positive, whole.sentences)
 
     def _embed(self, number: int, chunk: Batch) -> tuple[Tensor, Tensor, Tensor | None]:
         """Texts (b, D), pooled images (b, D) and, where the similarity needs them, regions (b, D, h, w)."""
-        torch.manual_seed(seed_for(self.seed, f"dropout/{self.epoch}/{self.update}/{number}"))
+        # Every process drops others; the first one what it would alone.
+        own = f"{number}/process {self.processes.rank}" if self.processes.rank else number
+        torch.manual_seed(seed_for(self.seed, f"dropout/{self.epoch}/{self.update}/{own}"))
         images = self.augmentation(chunk.images, chunk.parameters)
         with self._autocast():
             embedded = self.model.embed_images(images.contiguous(memory_format=torch.channels_last))
@@ -206,6 +219,8 @@ class ImageText:
         return texts.float(), embedded.pooled.float(), None if embedded.regions is None else embedded.regions.float()
 
     def _terms(self, pairs: Pairs, texts: Tensor, pooled: Tensor, regions: Tensor | None) -> StepTerms:
+        texts, pooled = (self.processes.whole(part, self.chunks) for part in (texts, pooled))
+        regions = None if regions is None else self.processes.whole(regions, self.chunks)
         torch.manual_seed(seed_for(self.seed, f"objective/{self.epoch}/{self.update}"))
         parts = list(self.model.region_similarity.parts(texts, ImageEmbeddings(pooled, regions)).values())
         scores = torch.stack(parts).mean(0)
@@ -228,17 +243,17 @@ class ImageText:
             self.batch_size, self.tokens.longest, generator=self._generator(f"masked words/{self.update}")
         ).to(self.device)
         widths = [chunk.tokens["input_ids"].shape for chunk in chunks]
-        parts = every_place.split([count for count, _ in widths])
+        parts = self.processes.part(every_place, self.chunks).split([count for count, _ in widths])
         draws = [own[:, :width] for own, (_, width) in zip(parts, widths, strict=True)]
         masks = [masked_positions(own, chunk.tokens["attention_mask"], share) for own, chunk in zip(draws, chunks, strict=True)]
-        count = torch.stack([mask.sum() for mask in masks]).sum().clamp(min=1)
+        count = self.processes.sum(torch.stack([mask.sum() for mask in masks]).sum()).clamp(min=1)
         for chunk, mask in zip(chunks, masks, strict=True):
             with self._autocast():
                 bert, mask_id = self.model.text_encoder.bert, self.networks.tokenizer.mask_token_id
                 loss = weight * masked_word_loss(bert, self.masked, chunk.tokens, mask, mask_id) / count
-            loss.backward()
+            (self.processes.count * loss).backward()  # of which the mean over the processes is taken
             total += loss.detach()
-        return total
+        return self.processes.sum(total)
 
     @torch.no_grad()
     def _text_features(self) -> Tensor:
@@ -269,9 +284,11 @@ class ImageText:
         for group in self.optimizer.param_groups:
             group["lr"] = self.training["learning_rate"] * factor
 
-    def _diverged(self, loss: float) -> str:
+    def _diverged(self, loss: float, count: int) -> str:
+        first = (self.epoch - 1) * self.updates_per_epoch
         return (
-            f"The loss became {loss} in epoch {self.epoch} of {self.epochs} (seed {self.seed}). The likely cause is a step too "
+            f"The loss became {loss} in epoch {self.epoch} of {self.epochs} (updates {first + 1} to {first + count} of "
+            f"{self.updates}, objective {self.name}, seed {self.seed}). The likely cause is a step too "
             f"large: training.learning_rate is {self.training['learning_rate']:g}; lower it, or raise training.warmup_updates."
         )
 

@@ -20,6 +20,7 @@ from trueneg.models.region_similarity import RegionSimilarity
 from trueneg.models.spatial_encoders import build_spatial_encoder
 from trueneg.models.text_encoders import BertTextEncoder, load_bert, small_bert
 from trueneg.text.tokenizing import train_tokenizer
+from trueneg.training.distributed import ALONE, Processes
 from trueneg.training.radiograph_augmentation import RadiographAugmentation
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class ReleasedNetworks:
         seed: the study's, which changes nothing.
         source: the images that it will be measured on.
         subset: of them.
-        device: not needed.
+        device, processes: not needed.
 
     Raises:
         UserError: if the weights cannot be loaded, or a patient is in two splits.
@@ -163,6 +164,7 @@ class ReleasedNetworks:
         source: PairSource,
         subset: PairSubset,
         device: torch.device,
+        processes: Processes = ALONE,
     ):
         refuse_leakage(source, subset)
         with torch.random.fork_rng(devices=[]):

@@ -110,7 +110,13 @@ class ImageTextObjective:
         return settings["name"] in WITH_SIMILARITY and settings["by"] == "text"
 
     def of_similarities(self, similarity: Tensor, scale: Tensor, pairs: Pairs) -> ObjectiveTerms:
-        """The loss of a (B, B) matrix of similarities s(text, image) and the present logit scale."""
+        """The loss of a batch.
+
+        Args:
+            similarity: (B, B), s(text, image), not scaled.
+            scale: the present logit scale.
+            pairs: what is known of the batch's sentences and images.
+        """
         relation, losses, bounds = self._relation(pairs), [], []
         for direction in self._directions:
             turned = direction == "image"

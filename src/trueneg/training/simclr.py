@@ -19,6 +19,7 @@ from trueneg.models.image_encoders import build_encoder
 from trueneg.models.projection import ProjectionHead
 from trueneg.randomness import seed_for
 from trueneg.training.augment import build_augmentation
+from trueneg.training.distributed import ALONE, Processes, synchronise_norms
 from trueneg.training.monitors import Monitors
 from trueneg.training.parts import by_part, load_moments, moments_of, named_tensors
 from trueneg.training.schedules import interval_of, learning_rate_factor, macro_auc, scheduled_value
@@ -39,17 +40,24 @@ class SimCLR:
         source: all images.
         subset: which of them to train on.
         device: where to compute.
+        processes: that share the run, each with a device.
 
     Raises:
         UserError: if there are fewer images than a batch holds.
     """
 
     def __init__(
-        self, settings: Mapping[str, Mapping[str, Any]], seed: int, source: ImageSource, subset: Subset, device: torch.device
+        self,
+        settings: Mapping[str, Mapping[str, Any]],
+        seed: int,
+        source: ImageSource,
+        subset: Subset,
+        device: torch.device,
+        processes: Processes = ALONE,
     ):
         training, objective = settings["training"], dict(settings["objective"])
-        self.seed, self.device, self.training = seed, device, training
-        self.temperature = objective.pop("temperature", None) or training["temperature"]
+        self.seed, self.device, self.training, self.processes = seed, device, training, processes
+        self.name, self.temperature = objective["name"], objective.pop("temperature", None) or training["temperature"]
         labels = source.labels[subset.train]
         self.batch_size = training["batch_size"]
         self.updates_per_epoch = len(subset.train) // self.batch_size
@@ -82,6 +90,8 @@ class SimCLR:
             )
         self.encoder = encoder.to(device, memory_format=torch.channels_last)
         self.network = nn.Sequential(self.encoder, head.to(device))
+        if processes.count > 1:
+            synchronise_norms(self.network)
         self.optimizer = torch.optim.Adam(
             self.network.parameters(),
             lr=training["learning_rate"],
@@ -135,7 +145,7 @@ class SimCLR:
         row = self.monitors.read()
         self.epoch, self.update, self.seconds = self.epoch + 1, 0, 0.0
         if not math.isfinite(row["loss"]):
-            raise UserError(self._diverged(row["loss"]))
+            raise UserError(self._diverged(row["loss"], count))
         seconds = time.perf_counter() - began
         scheduled = {name: getattr(self.loss.estimator, name) for name in self.schedules}
         return {
@@ -153,7 +163,7 @@ class SimCLR:
             if setting["schedule"] != "adjusted":
                 setattr(self.loss.estimator, name, scheduled_value(setting, progress))
             elif self.epoch == 0 or interval_of(setting, before) < interval_of(setting, progress):
-                setattr(self.loss.estimator, name, self._measured_location(setting["by"]))
+                setattr(self.loss.estimator, name, self.processes.same(self._measured_location(setting["by"])))
 
     @torch.no_grad()
     def _measured_location(self, by: str) -> float:
@@ -204,12 +214,15 @@ class SimCLR:
         self.epoch, self.update, self.seconds = values["epoch"], values["update"], values["seconds"]
 
     def _step(self, chosen: Tensor, parameters: list[Any]) -> None:
-        first, second = self.embed(self.network, self.augmentation, self.images[chosen], parameters).chunk(2)
+        own, drawn = self.processes.part(chosen), [self.processes.part(view) for view in parameters]
+        views = self.embed(self.network, self.augmentation, self.images[own], drawn).chunk(2)
+        first, second = (self.processes.whole(view) for view in views)
         probability = None if self.class_probability is None else self.class_probability[chosen]
         labels = self.labels[chosen]
         terms = self.loss.terms(first, second, class_probability=probability, labels=labels)
         self.optimizer.zero_grad(set_to_none=True)
         terms.loss.backward()
+        self.processes.average_gradients(self.network.parameters())
         self.optimizer.step()
         self.monitors.add(terms, labels)
 
@@ -221,9 +234,11 @@ class SimCLR:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
 
-    def _diverged(self, loss: float) -> str:
+    def _diverged(self, loss: float, count: int) -> str:
+        first = (self.epoch - 1) * self.updates_per_epoch
         return (
-            f"The loss became {loss} in epoch {self.epoch} of {self.epochs} (seed {self.seed}). The likely cause is a step too "
+            f"The loss became {loss} in epoch {self.epoch} of {self.epochs} (updates {first + 1} to {first + count} of "
+            f"{self.updates}, objective {self.name}, seed {self.seed}). The likely cause is a step too "
             f"large for the temperature: training.learning_rate is {self.training['learning_rate']:g} and the temperature "
             f"{self.temperature:g}; lower the one or raise the other."
         )

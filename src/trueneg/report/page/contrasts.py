@@ -21,8 +21,16 @@ WIDTH, MARGIN = 260, 18  # of an interval's drawing, in pixels
 
 
 def compared_values(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
-    """The numbers of all tables that compare objectives with the baseline; what several tables show, once."""
-    parts = [values for values in tables if {*COMPARED, *KEYS, "objective"} <= set(values) and "baseline" not in values]
+    """The numbers of all tables that compare objectives with the baseline; what several tables show, once.
+
+    A table that also holds what is no objective's (people's ratings of pairs) has no metric there, and intervals of another
+    kind: it is left out.
+    """
+    parts = [
+        values
+        for values in tables
+        if {*COMPARED, *KEYS, "objective"} <= set(values) and "baseline" not in values and values["metric"].notna().all()
+    ]
     if not parts:
         return pd.DataFrame(columns=[*KEYS, "objective", *sorted(COMPARED)])
     return pd.concat(parts, ignore_index=True).drop_duplicates([*KEYS, "objective"], ignore_index=True)

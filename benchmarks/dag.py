@@ -1,0 +1,103 @@
+"""How long Snakemake takes to plan studies of many jobs, and where the time goes: a dry run of the real Snakefile.
+
+python benchmarks/dag.py --jobs 1000 10000
+python benchmarks/dag.py --jobs 10000 --profile
+"""
+
+import argparse
+import contextlib
+import cProfile
+import io
+import os
+import pstats
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+OBJECTIVES = {
+    "CL": {"name": "cl"},
+    "DCL-low": {"name": "dcl", "class_probability": "low"},
+    "DCL-high": {"name": "dcl", "class_probability": "high"},
+    "DCL-true": {"name": "dcl", "class_probability": "true"},
+    "Oracle": {"name": "oracle"},
+}
+JOBS_A_SEED = 1 + 2 * len(OBJECTIVES)  # subsets; training and evaluation of each objective
+
+
+def study(jobs: int) -> dict:
+    """A study of about so many jobs: the digits, a seed a job."""
+    return {
+        "title": "Many jobs",
+        "dataset": {"source": "digits", "rare_classes": [5, 6, 7, 8, 9], "fraction": 0.25, "test": 0.25},
+        "encoder": {"name": "small_resnet", "width": 4},
+        "augmentation": {"name": "digits"},
+        "training": {"epochs": 1, "batch_size": 64, "device": "cpu", "gpu": 0, "seeds_per_job": 1},
+        "objectives": OBJECTIVES,
+        "seeds": max(1, jobs // JOBS_A_SEED),
+        "primary": {"task": "knn", "setting": "labels=all", "treatment": "DCL-true", "baseline": "CL", "oracle": "Oracle"},
+    }
+
+
+def command(folder: Path) -> list[str]:
+    """Snakemake's arguments for a dry run in a folder."""
+    places = {"--snakefile": ROOT / "Snakefile", "--directory": folder, "--configfile": folder / "study.yaml"}
+    return [*(str(part) for place in places.items() for part in place), "--dry-run", "--cores", "2"]
+
+
+def measured(jobs: int, limit: float) -> str:
+    """What Snakemake plans, and the seconds that its dry run takes: by the clock, and of the processor (on a busy machine, less)."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "study.yaml").write_text(yaml.safe_dump({"many": study(jobs)}))
+        environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+        began, before = time.perf_counter(), os.times()
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "snakemake", *command(folder), "--quiet", "rules"],
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=limit,
+            )
+        except subprocess.TimeoutExpired:
+            return f"stopped after {limit:.0f} s"
+        if done.returncode:
+            sys.exit(done.stdout + done.stderr)
+        planned = re.search(r"^total +(\d+)$", done.stdout + done.stderr, flags=re.MULTILINE)
+        after = os.times()
+        processor = after.children_user + after.children_system - before.children_user - before.children_system
+        return f"{planned[1]} planned in {time.perf_counter() - began:.1f} s, {processor:.1f} s of the processor"
+
+
+def profiled(jobs: int) -> None:
+    """Where the time of a dry run goes: the functions that take most, with what they call and without."""
+    from snakemake.cli import main
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "study.yaml").write_text(yaml.safe_dump({"many": study(jobs)}))
+        profile = cProfile.Profile()
+        with contextlib.suppress(SystemExit), contextlib.redirect_stderr(io.StringIO()):
+            profile.runcall(main, [*command(folder), "--quiet", "all"])
+        os.chdir(ROOT)
+        for order in ("cumulative", "tottime"):
+            pstats.Stats(profile).sort_stats(order).print_stats(60 if order == "cumulative" else 25)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, nargs="+", default=[1000, 10000])
+    parser.add_argument("--limit", type=float, default=600, help="seconds that one dry run may take")
+    parser.add_argument("--profile", action="store_true")
+    given = parser.parse_args()
+    for jobs in given.jobs:
+        if given.profile:
+            profiled(jobs)
+        else:
+            print(f"{jobs} jobs asked for: {measured(jobs, given.limit)}", flush=True)

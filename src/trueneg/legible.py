@@ -1,0 +1,56 @@
+"""Text that others wrote, made harmless for a terminal, a log or a table."""
+
+import re
+import unicodedata
+
+LONGEST = 1000  # characters of a line that one still reads
+
+
+def legible(text: str) -> str:
+    r"""Text whose control characters are told and not obeyed, line by line.
+
+    A sentence from a report, a file's name or a value of a configuration may hold what steers a terminal, hides what follows or
+    looks like a line of its own.
+
+    Args:
+        text: any; line breaks stay.
+
+    Example:
+        >>> print(legible("title is '\x1b[31mred\u202e'."))
+        title is '\x1b[31mred\u202e'.
+    """
+    return "\n".join(line if line.isprintable() else "".join(map(_told, line)) for line in text.split("\n"))
+
+
+def shortened(text: str) -> str:
+    """Text whose very long lines lack their middle.
+
+    Example:
+        >>> len(shortened("long " * 20_000))
+        1000
+    """
+    return "\n".join(map(_shortened, text.split("\n")))
+
+
+def one_line(text: str) -> str:
+    r"""Text that stays on one line, for a cell of a table: as :func:`legible`, line breaks made spaces.
+
+    Example:
+        >>> one_line("Heart size\n is normal.\x00")
+        'Heart size is normal.\\x00'
+    """
+    return "".join(map(_told, re.sub(r"\s*[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]\s*", " ", text)))
+
+
+def _told(character: str) -> str:
+    if character.isprintable() or character == "\t" or unicodedata.category(character) == "Zs":
+        return character
+    # Lone halves of surrogate pairs too, which no file can be written with.
+    return character.encode("unicode_escape", "backslashreplace").decode("ascii")
+
+
+def _shortened(line: str) -> str:
+    if len(line) <= LONGEST:
+        return line
+    kept = (LONGEST - 3) // 2
+    return f"{line[:kept]} … {line[kept - LONGEST + 3 :]}"

@@ -1,0 +1,150 @@
+"""What the pipeline wrote and reads again: tables, records and settings; a damaged one is told in a sentence."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import EllipsisType, NoneType
+from typing import Any, TypeVar
+
+import pandas as pd
+import yaml
+
+from trueneg.errors import UserError
+from trueneg.study.settings import Study
+
+SomeStudy = TypeVar("SomeStudy", bound=Study)
+
+AGAIN = "Remove it to have it made again."
+
+# What a content must look like: a type (... stands for a key that may be missing); a mapping with at least these keys; or a list
+# of one kind of thing.
+Shape = type | tuple[type, ...] | Mapping[str, Any] | list[Any]
+
+NUMBER = (int, float)
+RUN: Shape = {
+    **dict.fromkeys(("id", "study", "dataset", "objective", "fingerprint", "commit", "device", "finished"), str),
+    "seed": int,
+    "images": int,
+    "seconds": NUMBER,
+    "gpu_seconds": (*NUMBER, EllipsisType),
+    "attempts": list,
+    "source": {"name": str, "checksum": str},
+    "settings": {
+        "dataset": dict,
+        "encoder": {"name": str},
+        "objective": {"name": str},
+        "training": {"epochs": (int, NoneType), "updates": (int, NoneType)},
+    },
+}
+PROGRESS: Shape = {
+    "epoch": int,
+    "epochs": int,
+    "spent": [{"seconds": NUMBER, "device": str, "devices": int}],
+    "dataset": (str, EllipsisType),
+    "objective": (str, EllipsisType),
+    "seed": (int, EllipsisType),
+}
+MANIFEST: Shape = {"study": str, "dataset": str, "objective": str, "runs": [{"seed": int, "id": str, "checksum": str}]}
+LANGUAGE_MODELS: Shape = {"folds": int, "models": [{"fold": int, "folder": str, "checksum": (str, NoneType)}]}
+COMPARISON: Shape = {
+    "gate": [{"dataset": str, "verdict": str}],
+    "selection": [{"dataset": str, "objective": str, "chosen": str, "candidates": int}],
+    "primary": {"answer": str},
+    "seeds": int,
+}
+STUDY: Shape = {"title": str}
+
+
+def read_json(path: str | Path, shape: Shape = object, remedy: str = AGAIN) -> Any:
+    """The content of a JSON file.
+
+    Args:
+        path: the file.
+        shape: what it must look like.
+        remedy: what to do if it does not, as a sentence.
+
+    Raises:
+        UserError: if it is missing, damaged, or of another shape.
+    """
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise _damaged(path, "is not valid JSON", error, remedy) from error
+    _refuse_other(content, shape, path, remedy)
+    return content
+
+
+def read_settings(path: str | Path, shape: Shape = STUDY, remedy: str = AGAIN) -> Any:
+    """The content of a YAML file, as :func:`read_json`."""
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except MemoryError:  # says nothing of the file
+        raise
+    except Exception as error:  # a date that does not exist is a ValueError, too deep a nesting a RecursionError
+        raise _damaged(path, "is not valid YAML", error, remedy) from error
+    _refuse_other(content, shape, path, remedy)
+    return content
+
+
+def read_study(path: str | Path, model: type[SomeStudy]) -> SomeStudy:
+    """The resolved settings of a study that ``study.yaml`` holds.
+
+    Raises:
+        UserError: if it is missing, damaged, or not of that model.
+    """
+    try:
+        return model.model_validate(read_settings(path))
+    except ValueError as error:
+        found = " ".join(str(error).split())[:200]
+        raise UserError(f"{path}: is no study of today's form ({found}). Let Snakemake make it again.") from error
+
+
+def read_rows(path: str | Path, columns: Sequence[str] = (), remedy: str = AGAIN) -> pd.DataFrame:
+    """A parquet file.
+
+    Args:
+        path: the file.
+        columns: that it must have.
+        remedy: what to do if it has not, as a sentence.
+
+    Raises:
+        UserError: if it is missing, damaged, or lacks a column.
+    """
+    try:
+        table = pd.read_parquet(path)
+    except MemoryError:  # says nothing of the file
+        raise
+    except Exception as error:  # a damaged file can raise nearly anything
+        raise _damaged(path, "is not a whole parquet file", error, remedy) from error
+    missing = [name for name in columns if name not in table]
+    if missing:
+        raise UserError(f"{path}: has no column {', '.join(missing)} (found {', '.join(map(str, table.columns))}). {remedy}")
+    return table
+
+
+def _damaged(path: str | Path, found: str, error: Exception, remedy: str) -> UserError:
+    if isinstance(error, FileNotFoundError):
+        return UserError(f"{path}: is not there; run the step that makes it.")
+    reason = " ".join(str(error).split())[:120].rstrip(".")
+    return UserError(f"{path}: {found} ({reason}). {remedy}")
+
+
+def _refuse_other(content: Any, shape: Shape, path: str | Path, remedy: str) -> None:
+    place = _other(content, shape)
+    if place is not None:
+        raise UserError(f"{path}: {place or 'its content'} is missing or of another kind than was written. {remedy}")
+
+
+def _other(content: Any, shape: Shape, place: str = "") -> str | None:
+    """Where a content is not of a shape; None if it is."""
+    if isinstance(shape, Mapping):
+        if not isinstance(content, Mapping):
+            return place
+        parts = ((f"{place}.{key}".lstrip("."), content.get(key, ...), part) for key, part in shape.items())
+    elif isinstance(shape, list):
+        if not isinstance(content, list):
+            return place
+        parts = ((f"{place}.{number}".lstrip("."), part, shape[0]) for number, part in enumerate(content))
+    else:
+        return None if isinstance(content, shape) else place
+    return next((found for found in (_other(part, kind, inner) for inner, part, kind in parts) if found is not None), None)

@@ -1,0 +1,106 @@
+"""The same runs on one process and on several, forked after torch is there; prints what the several ended with.
+
+Run as ``python -m tests.training.distributed_training PROCESSES``.
+"""
+
+import json
+import os
+import sys
+import tempfile
+
+import torch
+from torch import distributed
+
+from tests.textures import LSE_NL, texture_source
+from tests.textures import settings_of as paired_settings
+from tests.training.test_resume import scheduled_settings
+from tests.training.test_simclr import settings_of
+from trueneg.datasets.catalogue import load_source
+from trueneg.datasets.pair_splits import split_pairs
+from trueneg.datasets.subsets import make_subset
+from trueneg.training.distributed import ALONE, Processes
+from trueneg.training.image_text import ImageText
+from trueneg.training.simclr import SimCLR
+
+CPU = torch.device("cpu")
+UPDATES = 6
+NO_DROPOUT = {"text_encoder": {"dropout": 0.0}}
+PAIRED = {
+    "cl": ({"name": "cl", "directions": "text"}, NO_DROPOUT),
+    "dcl of each sentence, in chunks": (
+        {"name": "dcl", "directions": "both", "class_probability": "language model"},
+        NO_DROPOUT | {"training": {"chunks": 2}},
+    ),
+    "oracle on regions": ({"name": "oracle", "directions": "both"}, NO_DROPOUT | {"similarity": LSE_NL}),
+    "reco": ({"name": "reco", "negative_weight": 0.6}, NO_DROPOUT),
+    "masked words": ({"name": "biovil", "masked_words_weight": 0.5, "mask_share": 0.15}, NO_DROPOUT),
+}
+
+
+def runs(processes=ALONE):
+    """Each run by its name."""
+    source = load_source("digits")
+    subset = make_subset(source, seed=0, fraction=0.25, rare_classes=[5, 6, 7, 8, 9], test=0.25)
+    settings = {name: settings_of(name) for name in ("DCL-true", "Oracle")} | {"scheduled": scheduled_settings(1)}
+    for name, own in settings.items():
+        own["training"] |= {"updates": UPDATES, "epochs": None}
+        yield name, SimCLR(own, 0, source, subset, CPU, processes)
+    source = texture_source(patients=48)
+    subset = split_pairs(source, 0)
+    for name, (objective, changes) in PAIRED.items():
+        training = {"updates": UPDATES, "epochs": None} | changes.get("training", {})
+        yield name, ImageText(paired_settings(objective, **(changes | {"training": training})), 0, source, subset, CPU, processes)
+
+
+def trained(processes=ALONE):
+    """Of each run the losses and shares at the bound by epoch, the gradients of the first update, and the weights in the end."""
+    for name, run in runs(processes):
+        processes.share_state(run)
+        rows, gradients = [], []
+
+        def after_update(run=run, gradients=gradients):
+            if not gradients:
+                learned = [parameter.grad for parameter in run.network.parameters() if parameter.grad is not None]
+                gradients.append(torch.cat([gradient.flatten() for gradient in learned]))
+
+        while run.epoch < run.epochs:
+            rows.append(run.train_epoch(after_update))
+        numbers = [value for value in run.network.state_dict().values() if value.is_floating_point()]
+        weights = torch.cat([value.flatten() for value in numbers])
+        yield name, [[row["loss"], row["share at bound common"]] for row in rows], gradients[0], weights
+
+
+def work(rank, processes, folder):
+    distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=processes)
+    found = {}
+    for name, rows, gradients, weights in trained(Processes(rank, processes)):
+        others = [torch.empty_like(weights) for _ in range(processes)]
+        distributed.all_gather(others, weights)
+        same = all(torch.equal(weights, other) for other in others)
+        found[name] = {"rows": rows, "gradients": gradients.tolist(), "weights": weights.tolist(), "same": same}
+    if rank == 0:
+        print(json.dumps(found), flush=True)
+    distributed.destroy_process_group()
+
+
+def main(processes):
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        children = []
+        for rank in range(processes):
+            child = os.fork()
+            if child == 0:
+                status = 1
+                try:
+                    work(rank, processes, folder)
+                    status = 0
+                finally:
+                    sys.stdout.flush()
+                    os._exit(status)
+            children.append(child)
+        failed = [child for child in children if os.waitpid(child, 0)[1]]
+    sys.exit(bool(failed))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

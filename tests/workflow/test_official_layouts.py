@@ -1,0 +1,145 @@
+"""The papers' own data sets, in their official layouts, through the configurations that the papers' studies have, made small."""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from tests.datasets import official_layouts as layouts
+from tests.datasets.pictures import write_picture
+from tests.projects import ROOT, new_project
+from trueneg.datasets.pair_splits import SPLITS, read_pair_subsets
+from trueneg.datasets.pairs import read_pairs
+from trueneg.text import privacy
+
+pytestmark = pytest.mark.xdist_group("official layouts")
+
+TINY = {
+    "encoder": {"name": "small", "width": 4},
+    "text_encoder": {"name": "small", "hidden": 16, "layers": 1, "heads": 2, "pooling": "mean", "truncate": True},
+    "projection": {"dimensions": 16},
+    "seeds": 1,
+}
+TINY_BERT = {"epochs": 1, "hidden": 16, "layers": 1, "vocabulary": 200, "validation": 0.3, "device": "cpu"}
+OBJECTIVES = {"DCL-LM": {"name": "dcl", "class_probability": "language model"}}
+
+
+def small(name: str, baseline: str, data: Path, **dataset) -> dict:
+    """The studies of a configuration with the same data, evaluation and questions, but tiny networks and two objectives."""
+    studies = yaml.safe_load((ROOT / f"config/studies/{name}.yaml").read_text())
+    text, study = studies[f"{name}_text"], studies[name]
+    text["language_models"] = {"BERT": TINY_BERT}
+    text["scoring"] = {"device": "cpu", "gpu": 0}
+    text["reports"]["path"] = str(data / Path(text["reports"]["path"]).name)
+    text["processes"] = 1
+    study |= TINY | {"contrasts": [], "figures": {}, "published": []}
+    study["objectives"] = {baseline: study["objectives"][baseline], **OBJECTIVES}
+    study["dataset"] |= {"resolution": 32, **dataset}
+    study["training"] = {"epochs": 1, "batch_size": 4, "device": "cpu", "gpu": 0}
+    study["similarity"] = study.get("similarity", {})
+    study["augmentation"] = {"crop": 1.0}
+    study["evaluation"] |= {"gpu": 0, "mem_mb": 2000, "linear_probe": {"fractions": [1.0], "epochs": 2}}
+    study["primary"] |= {"treatment": "DCL-LM", "baseline": baseline}
+    return {f"{name}_text": text, name: study}
+
+
+@pytest.fixture(scope="module")
+def mimic(tmp_path_factory):
+    """MIMIC-CXR with MS-CXR's boxes, and ReCo's retrieval on CheXpert, from files to tables."""
+    project = new_project(tmp_path_factory.mktemp("mimic") / "project")
+    data = project.path / "data"
+    radiographs = layouts.write_mimic_cxr(data / "mimic-cxr-jpg", patients=60)
+    layouts.write_mimic_reports(data / "mimic-cxr", radiographs)
+    layouts.write_ms_cxr(data / "ms-cxr", layouts.ms_cxr(radiographs))
+    lists = layouts.chexpert_8x200()
+    layouts.write_convirt_lists(data / "convirt", lists)
+    layouts.write_chexpert_pictures(data / "chexpert", [*lists.candidates, *lists.images])
+    studies = small("mimic_cxr", "LSE+NL", data)
+    studies["mimic_cxr"]["evaluation"]["chexpert_8x200"] = {"path": "data/chexpert", "lists": "data/convirt"}
+    project.configure(**studies)
+    project.run("results/mimic_cxr/tables/tasks.csv", "results/mimic_cxr/tables/precision.csv")
+    return project
+
+
+def test_mimic_cxr_goes_from_its_files_to_tables(mimic):
+    rows = pd.read_parquet(mimic.path / "results/mimic_cxr/artefacts/rows.parquet")
+    measured = {"retrieval sentence", "linear probe", "grounding", "region retrieval", "chexpert 8x200"}
+    assert measured <= set(rows.loc[rows["split"] == "test", "task"])
+    assert np.isfinite(rows["value"]).all()
+    table = pd.read_csv(mimic.path / "results/mimic_cxr/tables/precision.csv")
+    assert {"LSE+NL", "DCL-LM"} <= set(table["objective"])
+
+
+def test_no_patient_of_ms_cxr_is_trained_on(mimic):
+    boxed = {f"p{box.image.subject}" for box in layouts.ms_cxr(layouts.mimic_cxr(60))}
+    (path,) = (mimic.path / "results/pairs").glob("mimic_cxr-32px-??????.npz")
+    source = read_pairs(path)
+    (subsets,) = (mimic.path / "results/mimic_cxr/subsets").rglob("*.parquet")
+    subset = read_pair_subsets(subsets)[0]
+    patients = {split: set(source.patients[getattr(subset, split)].tolist()) for split in SPLITS}
+    assert boxed
+    assert boxed <= patients["test"]
+    assert not boxed & (patients["train"] | patients["validation"])
+
+
+def test_restricted_text_stays_in_files_of_its_owner(mimic):
+    said = {"bones look well", "There is a sign of", "a vague opacity below", "Sentence 3 on"}
+    holding = set()
+    for path in (mimic.path / "results").rglob("*"):
+        if path.is_file() and path.suffix in (".log", ".md", ".csv", ".tex", ".json", ".jsonl", ".yaml", ".html"):
+            text = path.read_text(errors="replace")
+            holding |= {(path.name, sentence) for sentence in said if sentence in text}
+    assert not holding
+    for path in [*(mimic.path / "results/pairs").glob("*.*"), *(mimic.path / "results/benchmarks").glob("*.*")]:
+        assert path.stat().st_mode & 0o077 == 0, path
+
+
+def write_flickr8k(folder: Path, photographs: int = 40) -> None:
+    """The official layout; people rate the captions of the photographs beside each of the test split's."""
+    names = [f"{100 + number}.jpg" for number in range(photographs)]
+    for number, name in enumerate(names):
+        write_picture(folder / "Flicker8k_Dataset" / name, number, mode="RGB")
+    said = ("a dog runs", "two children play", "a man climbs", "snow on a hill", "people at a table")
+    captions = [
+        f"{name}#{k}\t{said[(number + k) % 5]} in picture {number % 7} .\n" for number, name in enumerate(names) for k in range(5)
+    ]
+    (folder / "Flickr8k.token.txt").write_text("".join(captions))
+    parts = {"train": names[:24], "dev": names[24:30], "test": names[30:]}
+    for part, own in parts.items():
+        (folder / f"Flickr_8k.{part}Images.txt").write_text("\n".join(own) + "\n")
+    test = parts["test"]
+    rated = []
+    for place, name in enumerate(test):
+        for step, k in itertools.product((1, 2, 3), range(5)):
+            ratings = "\t".join(str(1 + sum(chosen) % 4) for chosen in itertools.combinations((place, step, k), 2))
+            rated.append(f"{name}\t{test[(place + step) % len(test)]}#{k}\t{ratings}\n")
+    (folder / "ExpertAnnotations.txt").write_text("".join(rated))
+
+
+def test_flickr8k_goes_from_its_files_to_what_people_say(tmp_path):
+    project = new_project(tmp_path / "project")
+    write_flickr8k(project.path / "data/flickr8k")
+    project.configure(**small("flickr8k", "CL", project.path / "data"))
+    targets = [
+        f"results/flickr8k/{name}" for name in ("tables/tasks.csv", "tables/human_ratings.csv", "figures/human_ratings.png")
+    ]
+    project.run(*targets)
+    rows = pd.read_parquet(project.path / "results/flickr8k/artefacts/rows.parquet")
+    assert set(rows["task"]) == {"retrieval sentence", "retrieval report", "chance"}
+    (path,) = (project.path / "results/pairs").glob("flickr8k-32px-*-ratings.parquet")
+    assert len(privacy.read_table(path)[0]) == 150
+    assert project.planned(*targets) == {}
+
+
+@pytest.mark.long
+def test_flickr30k_goes_from_its_files_to_tables(tmp_path):
+    project = new_project(tmp_path / "project")
+    layouts.write_flickr30k(project.path / "data/flickr30k", photographs=60)
+    project.configure(**small("flickr30k", "InfoNCE", project.path / "data"))
+    project.run("results/flickr30k/tables/tasks.csv")
+    rows = pd.read_parquet(project.path / "results/flickr30k/artefacts/rows.parquet")
+    assert {"InfoNCE", "DCL-LM"} == set(rows["objective"])
+    assert {"text to image R@1", "image to text R@10"} <= set(rows["metric"])

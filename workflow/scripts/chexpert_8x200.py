@@ -1,0 +1,12 @@
+"""Decode the images of CheXpert 8×200."""
+
+from trueneg.datasets.chexpert_8x200 import prepare_chexpert_8x200
+from trueneg.jobs import job
+
+with job(snakemake.log[0]):
+    prepare_chexpert_8x200(
+        snakemake.params.settings,
+        benchmark=snakemake.output.benchmark,
+        cache=snakemake.params.cache,
+        threads=snakemake.threads,
+    )

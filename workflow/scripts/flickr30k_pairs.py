@@ -1,0 +1,15 @@
+"""Join Flickr30k's photographs with their captions."""
+
+from trueneg.datasets.flickr30k_pairs import prepare_flickr30k_pairs
+from trueneg.jobs import job
+
+with job(snakemake.log[0]):
+    prepare_flickr30k_pairs(
+        {**snakemake.params.reports, **snakemake.params.settings},
+        sentences=snakemake.input.sentences,
+        eta=snakemake.input.eta,
+        pairs=snakemake.output.pairs,
+        splits=snakemake.output.splits,
+        cache=snakemake.params.cache,
+        threads=snakemake.threads,
+    )

@@ -1,0 +1,16 @@
+"""Join Flickr8k's photographs with their captions."""
+
+from trueneg.datasets.flickr_pairs import prepare_flickr_pairs
+from trueneg.jobs import job
+
+with job(snakemake.log[0]):
+    prepare_flickr_pairs(
+        {**snakemake.params.reports, **snakemake.params.settings},
+        sentences=snakemake.input.sentences,
+        eta=snakemake.input.eta,
+        pairs=snakemake.output.pairs,
+        splits=snakemake.output.splits,
+        ratings=snakemake.output.ratings,
+        cache=snakemake.params.cache,
+        threads=snakemake.threads,
+    )

@@ -1,0 +1,14 @@
+"""Join own images with their sentences."""
+
+from trueneg.datasets.table_pairs import prepare_table_pairs
+from trueneg.jobs import job
+
+with job(snakemake.log[0]):
+    prepare_table_pairs(
+        {**snakemake.params.reports, **snakemake.params.settings},
+        sentences=snakemake.input.sentences,
+        eta=snakemake.input.eta,
+        pairs=snakemake.output.pairs,
+        cache=snakemake.params.cache,
+        threads=snakemake.threads,
+    )

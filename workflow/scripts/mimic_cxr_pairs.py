@@ -1,0 +1,16 @@
+"""Join MIMIC-CXR's radiographs with their reports' sentences."""
+
+from trueneg.datasets.mimic_cxr_pairs import prepare_mimic_cxr_pairs
+from trueneg.jobs import job
+
+with job(snakemake.log[0]):
+    prepare_mimic_cxr_pairs(
+        snakemake.params.settings,
+        sentences=snakemake.input.sentences,
+        eta=snakemake.input.eta,
+        pairs=snakemake.output.pairs,
+        splits=snakemake.output.splits,
+        boxes=snakemake.output.boxes,
+        cache=snakemake.params.cache,
+        threads=snakemake.threads,
+    )
