@@ -51,7 +51,7 @@ def command(folder: Path) -> list[str]:
 
 
 def measured(jobs: int, limit: float) -> str:
-    """What Snakemake plans, and the seconds that its dry run takes: by the clock, and of the processor (on a busy machine, less)."""
+    """What Snakemake plans, and the seconds of its dry run: by the clock, and of the processor (on a busy machine, less)."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "study.yaml").write_text(yaml.safe_dump({"many": study(jobs)}))

@@ -53,7 +53,7 @@ from trueneg.training.engine import train_runs
 
 @dataclass(frozen=True)
 class Target:
-    """A file, and what reads it. In a JSON file single values are changed, too; in the place of a hidden one nobody puts a folder."""
+    """A file, and what reads it. In a JSON file single values change, too; in the place of a hidden one nobody puts a folder."""
 
     path: Path
     read: Callable[[], Any]

@@ -138,7 +138,9 @@ def test_a_manifest_whose_model_changed_or_is_missing_is_refused(tmp_path):
     manifest.write_text(
         json.dumps(
             {
-                **{"study": "s", "dataset": "d", "objective": "o"},
+                "study": "s",
+                "dataset": "d",
+                "objective": "o",
                 "runs": [{"seed": 0, "id": "abc", "checksum": file_checksum(model)}],
             }
         )

@@ -138,7 +138,9 @@ def test_a_damaged_checkpoint_is_moved_aside_and_the_run_starts_afresh(source, t
 
 
 @pytest.mark.parametrize("damage", ["cut", "emptied", "gone"])
-def test_where_the_last_checkpoint_is_damaged_the_run_goes_on_from_the_one_before(source, uninterrupted, tmp_path, caplog, damage):
+def test_where_the_last_checkpoint_is_damaged_the_run_goes_on_from_the_one_before(
+    source, uninterrupted, tmp_path, caplog, damage
+):
     with pytest.raises(KilledError):
         trained(source, SETTINGS["scheduled"], tmp_path, stop_after=7)
     path = tmp_path / RunStore.CHECKPOINT

@@ -38,9 +38,7 @@ def draw(name: str, folder: Path, artefacts: list[str]) -> Figure:
         artefacts: a summary (parquet) for each corpus, beside its points and its calibration.
     """
     corpus = Path(artefacts[0]).parent
-    points, summary, calibration = (
-        read_rows(corpus / f"{table}.parquet") for table in ("points", "summary", "calibration")
-    )
+    points, summary, calibration = (read_rows(corpus / f"{table}.parquet") for table in ("points", "summary", "calibration"))
     label = summary["corpus"].iloc[0]
     note = _study(folder)[1].note
     return likelihood.class_probability_by_likelihood(points, summary, calibration, label, LIKELIHOOD_FIGURES[name], note=note)
@@ -86,9 +84,7 @@ def _study(folder: Path) -> tuple[str, LikelihoodStudy]:
 
 def _summaries(folder: Path) -> pd.DataFrame:
     corpora = runs.corpora(_study(folder)[1])
-    return pd.concat(
-        [read_rows(folder / "assumption" / corpus / "summary.parquet") for corpus in corpora], ignore_index=True
-    )
+    return pd.concat([read_rows(folder / "assumption" / corpus / "summary.parquet") for corpus in corpora], ignore_index=True)
 
 
 def _answer(summary: pd.DataFrame) -> str:
