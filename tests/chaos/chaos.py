@@ -340,7 +340,8 @@ def chaos(folder: Path, kills: int, seed: int, cores: int, peaceful: Path | None
 
 
 def _new(path: Path, cores: int) -> Pipeline:
-    pipeline = Pipeline(new_project(path), cores)
+    """In a folder where it was ended itself, it goes on."""
+    pipeline = Pipeline(Project(path) if path.exists() else new_project(path), cores)
     pipeline.project.configure(**small_studies())
     return pipeline
 

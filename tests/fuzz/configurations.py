@@ -166,8 +166,11 @@ def _record_speeds(runs: list[Any], source: ImageSource, store: Path) -> None:
             continue
         seen.add(speed)
         run = type(run)(run.study, run.dataset, run.objective, 10**6, run.settings)  # a seed that no study asks for
-        record = run.to_json() | {"source": {"checksum": source.checksum}, "seconds": 1.0, "views": 1000}
-        folder = store / run_id(run, source.checksum)
+        identifier = run_id(run, source.checksum)
+        record = run.to_json() | {"id": identifier, "source": {"name": source.name, "checksum": source.checksum}}
+        record |= {"seconds": 1.0, "views": 1000, "images": 100, "attempts": []}
+        record |= dict.fromkeys(("fingerprint", "commit", "device", "finished"), "-")
+        folder = store / identifier
         folder.mkdir(exist_ok=True)
         (folder / "run.json").write_text(json.dumps(record))
 

@@ -107,19 +107,23 @@ def test_the_record_counts_the_time_of_every_attempt(tmp_path):
     began = time.monotonic()
     record = job.finish().record
     assert len(record["attempts"]) == 3
-    assert all(seconds > 0 for seconds in record["attempts"])
-    assert record["seconds"] == pytest.approx(sum(record["attempts"]))
-    assert record["attempts"][-1] < time.monotonic() - began
+    seconds = [attempt["seconds"] for attempt in record["attempts"]]
+    assert min(seconds) > 0
+    assert record["seconds"] == pytest.approx(sum(seconds))
+    assert seconds[-1] < time.monotonic() - began
+    assert record["gpu_seconds"] == 0
 
 
-def test_a_run_begun_with_other_code_starts_afresh_and_counts_its_own_time_only(tmp_path, monkeypatch, caplog):
+def test_a_run_begun_with_other_code_starts_afresh_and_what_that_took_counts_too(tmp_path, monkeypatch, caplog):
     job = new_job(tmp_path)
     job.killed_at(RunStore.CURVES, "half written")
     monkeypatch.setattr(engine.provenance, "fingerprint", lambda roots: "edited")
     train_runs(**job.arguments())
     assert "was made with other settings, data or training code; moved to checkpoint.outdated.safetensors" in caplog.text
     assert job.record["fingerprint"] == "edited"
-    assert len(job.record["attempts"]) == 1
+    first, second = job.record["attempts"]
+    assert second["digest"] != first["digest"]
+    assert second["digest"].endswith("-edited")
 
 
 def test_code_edited_while_a_run_trains_has_no_part_in_its_record(tmp_path, monkeypatch):
@@ -204,10 +208,10 @@ def test_the_lease_learns_how_many_jobs_may_share_a_device(tmp_path, monkeypatch
     asked = []
 
     @contextlib.contextmanager
-    def lease(wanted, *, share):
-        asked.append((wanted, share))
+    def lease(wanted, *, share, count):
+        asked.append((wanted, share, count))
         yield torch.device("cpu")
 
     monkeypatch.setattr(engine, "leased_device", lease)
     train_runs(**new_job(tmp_path, device="cuda", runs_per_device=3, epochs=1).arguments())
-    assert asked == [("cuda", 3)]
+    assert asked == [("cuda", 3, 1)]

@@ -119,6 +119,7 @@ def write_flickr8k(folder: Path, photographs: int = 40) -> None:
     (folder / "ExpertAnnotations.txt").write_text("".join(rated))
 
 
+@pytest.mark.long
 def test_flickr8k_goes_from_its_files_to_what_people_say(tmp_path):
     project = new_project(tmp_path / "project")
     write_flickr8k(project.path / "data/flickr8k")

@@ -148,7 +148,8 @@ def _state_dict(name: str, weights: str | Path) -> dict[str, Tensor]:
             state = load_file(path) if path.suffix == ".safetensors" else torch.load(path, map_location="cpu", weights_only=True)
     except UnpicklingError as error:  # torch's own words advise to load it all the same
         raise UserError(
-            f"{path}: is no whole state dict of tensors: it holds more, which is never loaded, or is damaged. Get a whole copy."
+            f"{path}: is not a whole state dict of tensors: it holds more, which is never loaded, or is damaged. Get a whole "
+            "copy."
         ) from error
     except MemoryError:  # says nothing of the file
         raise

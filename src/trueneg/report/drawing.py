@@ -40,6 +40,7 @@ STYLE = {
     "svg.hashsalt": "trueneg",  # without it every SVG has other ids
 }
 
+LONGEST_LINE, MOST_LINES = 200, 40  # characters of a line, and lines of a text, that are drawn
 USUAL_LINES, LINE = 3, 0.2  # a legend's lines that figures have room for, and the height of a further one, in inches
 
 # Colours that colour-blind people can tell apart (after Okabe and Ito, 2008), dark enough for white paper.
@@ -131,9 +132,16 @@ def finish(figure: Figure, sentences: Sequence[str], description: str) -> Figure
     for part in figure.findobj(Text):
         # A dollar in a note, a sentence or a name begins no formula; only the powers of ten of an axis are some.
         if "\\mathdefault" not in part.get_text():
-            part.set_text(legible(part.get_text()))
+            part.set_text(_fitting(legible(part.get_text())))
             part.set_parse_math("$" not in part.get_text())
     return figure
+
+
+def _fitting(text: str) -> str:
+    """Text that can be drawn: the end of what no figure has room for is left out, and would take minutes."""
+    lines = text.split("\n")
+    shown = [line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…" for line in lines[:MOST_LINES]]
+    return "\n".join(shown + ["…"] * (len(lines) > MOST_LINES))
 
 
 def footnote(figure: Figure) -> str:
