@@ -103,6 +103,7 @@ def run_in_peace(pipeline: Pipeline) -> dict[str, float]:
 def run_with_kills(pipeline: Pipeline, kills: int, draw: random.Random) -> tuple[Tally, dict[str, float]]:
     """Run to the end with so many kills, from the beginning again as often as it takes."""
     tally, began, used = Tally(), time.monotonic(), _used()
+    pipeline.unlock()
     while True:
         snakemake, before = pipeline.start(), tally.kills.total()
         while tally.kills.total() < kills and _killed(snakemake, draw, tally):

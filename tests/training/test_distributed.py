@@ -179,6 +179,7 @@ def test_the_processes_end_with_a_killed_job_and_its_successor_continues(tmp_pat
     assert len(job.record["attempts"]) == 2
 
 
+@pytest.mark.long
 def test_a_sentence_of_a_process_is_that_of_the_job(tmp_path):
     job = new_job(tmp_path, devices=2, learning_rate=1e30, schedule="constant")
     with pytest.raises(UserError, match=r"The loss became nan in epoch 1|left weights that are no numbers"):

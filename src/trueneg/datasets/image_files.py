@@ -70,9 +70,11 @@ class ImageFiles:
     def read(self) -> Iterator[bytes | UnreadableImageError]:
         for position, path in enumerate(self.paths):
             try:
-                yield path.read_bytes()
+                with path.open("rb", buffering=0) as stream:  # read in one piece anyway
+                    content = stream.readall()
             except OSError as error:
-                yield UnreadableImageError(position, f"cannot be read ({error.strerror})", "Make it a readable file.")
+                content = UnreadableImageError(position, f"cannot be read ({error.strerror})", "Make it a readable file.")
+            yield content
 
 
 @dataclass(frozen=True)

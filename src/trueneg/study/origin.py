@@ -16,7 +16,13 @@ from trueneg.study.runs import differing
 from trueneg.study.store import RunStore
 
 DRAWN = ("figures", "tables")  # folders of what the report's code makes
-MODEL = {"id": str, "fingerprint": str, "device": str, "seconds": records.NUMBER, "attempts": list}  # a language model's record
+MODEL = {
+    **records.ENVIRONMENT,
+    "id": records.RUN_ID,
+    "device": str,
+    "seconds": records.NUMBER,
+    "attempts": list,
+}  # a language model's record
 PICTURES = ("embedding", "similarities", "overlays")  # artefacts of one objective's first seed
 
 

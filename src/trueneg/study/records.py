@@ -1,6 +1,7 @@
 """What the pipeline wrote and reads again: tables, records and settings; a damaged one is told in a sentence."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import EllipsisType, NoneType
@@ -16,41 +17,50 @@ SomeStudy = TypeVar("SomeStudy", bound=Study)
 
 AGAIN = "Remove it to have it made again."
 
-# What a content must look like: a type (... stands for a key that may be missing); a mapping with at least these keys; or a list
-# of one kind of thing.
-Shape = type | tuple[type, ...] | Mapping[str, Any] | list[Any]
+# What a content must look like: a type (... stands for a key that may be missing); a whole number of a range; text of a pattern; a
+# mapping with at least these keys (each key where the only one is ...); a list of one kind of thing; or a tuple of such, of which
+# one must fit.
+Shape = type | range | re.Pattern[str] | tuple[Any, ...] | Mapping[Any, Any] | list[Any]
 
-NUMBER = (int, float)
+COUNT = range(2**63)  # what tables and formats can hold
+NUMBER = (COUNT, float)
+RUN_ID = re.compile("[0-9a-z-]{1,100}")  # the name of a folder, too
+ENVIRONMENT: Shape = {"fingerprint": str, "commit": str, "machine": {"host": str, "system": str}, "versions": {...: str}}
 RUN: Shape = {
-    **dict.fromkeys(("id", "study", "dataset", "objective", "fingerprint", "commit", "device", "finished"), str),
-    "seed": int,
-    "images": int,
+    **ENVIRONMENT,
+    **dict.fromkeys(("study", "dataset", "objective", "device", "finished"), str),
+    "id": RUN_ID,
+    "seed": COUNT,
+    "images": COUNT,
     "seconds": NUMBER,
-    "gpu_seconds": (*NUMBER, EllipsisType),
+    "gpu_seconds": (NUMBER, EllipsisType),
+    "threads": (COUNT, EllipsisType),
+    "devices": (COUNT, EllipsisType),
     "attempts": list,
+    "evaluated": (ENVIRONMENT, EllipsisType),
     "source": {"name": str, "checksum": str},
     "settings": {
         "dataset": dict,
         "encoder": {"name": str},
         "objective": {"name": str},
-        "training": {"epochs": (int, NoneType), "updates": (int, NoneType)},
+        "training": {"epochs": (COUNT, NoneType), "updates": (COUNT, NoneType)},
     },
 }
 PROGRESS: Shape = {
-    "epoch": int,
-    "epochs": int,
-    "spent": [{"seconds": NUMBER, "device": str, "devices": int}],
+    "epoch": COUNT,
+    "epochs": COUNT,
+    "spent": [{"seconds": NUMBER, "device": str, "devices": COUNT}],
     "dataset": (str, EllipsisType),
     "objective": (str, EllipsisType),
-    "seed": (int, EllipsisType),
+    "seed": (COUNT, EllipsisType),
 }
-MANIFEST: Shape = {"study": str, "dataset": str, "objective": str, "runs": [{"seed": int, "id": str, "checksum": str}]}
-LANGUAGE_MODELS: Shape = {"folds": int, "models": [{"fold": int, "folder": str, "checksum": (str, NoneType)}]}
+MANIFEST: Shape = {"study": str, "dataset": str, "objective": str, "runs": [{"seed": COUNT, "id": RUN_ID, "checksum": str}]}
+LANGUAGE_MODELS: Shape = {"folds": COUNT, "models": [{"fold": COUNT, "folder": str, "checksum": (str, NoneType)}]}
 COMPARISON: Shape = {
     "gate": [{"dataset": str, "verdict": str}],
-    "selection": [{"dataset": str, "objective": str, "chosen": str, "candidates": int}],
+    "selection": [{"dataset": str, "objective": str, "chosen": str, "candidates": COUNT}],
     "primary": {"answer": str},
-    "seeds": int,
+    "seeds": COUNT,
 }
 STUDY: Shape = {"title": str}
 
@@ -137,14 +147,21 @@ def _refuse_other(content: Any, shape: Shape, path: str | Path, remedy: str) -> 
 
 def _other(content: Any, shape: Shape, place: str = "") -> str | None:
     """Where a content is not of a shape; None if it is."""
+    if isinstance(shape, tuple):
+        return place if all(_other(content, kind, place) is not None for kind in shape) else None
     if isinstance(shape, Mapping):
         if not isinstance(content, Mapping):
             return place
-        parts = ((f"{place}.{key}".lstrip("."), content.get(key, ...), part) for key, part in shape.items())
+        wanted = dict.fromkeys(content, shape[...]) if ... in shape else shape
+        parts = ((f"{place}.{key}".lstrip("."), content.get(key, ...), part) for key, part in wanted.items())
     elif isinstance(shape, list):
         if not isinstance(content, list):
             return place
         parts = ((f"{place}.{number}".lstrip("."), part, shape[0]) for number, part in enumerate(content))
+    elif isinstance(shape, range):
+        return None if isinstance(content, int) and content in shape else place
+    elif isinstance(shape, re.Pattern):
+        return None if isinstance(content, str) and shape.fullmatch(content) else place
     else:
         return None if isinstance(content, shape) else place
     return next((found for found in (_other(part, kind, inner) for inner, part, kind in parts) if found is not None), None)
