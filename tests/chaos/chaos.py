@@ -39,6 +39,7 @@ from tests.training.interrupted import EVERY_UPDATE
 SUBREAPER = 36  # of prctl(2): whose parent is killed becomes our child, so that its end and its time are not lost
 PATIENCE = 60.0  # seconds that the jobs of a killed Snakemake may take to notice
 LONGEST_JOB = 300.0
+TIMES = {"seconds", "gpu_seconds", "attempts", "spent", "finished"}  # keys of records
 SECONDS_OF = re.compile(r"seconds|per_second|waiting|epoch seconds")  # columns that tell times
 
 
@@ -140,8 +141,12 @@ def _killed(snakemake: psutil.Popen, draw: random.Random, tally: Tally) -> bool:
     tree = _tree(snakemake)
     if not tree:
         return False
-    # Snakemake is one of many processes, and the one whose death matters most.
-    victim = snakemake if draw.random() < 0.25 else draw.choice(tree)
+    # Snakemake is one of many processes, and the one whose death matters most; each kind of the others gets its share.
+    others: dict[str, list[psutil.Process]] = {}
+    for process in tree:
+        others.setdefault(_kind(process, snakemake), []).append(process)
+    others.pop("Snakemake", None)
+    victim = snakemake if draw.random() < 0.25 or not others else draw.choice(others[draw.choice(sorted(others))])
     during = "+".join(sorted({_phase(process) for process in tree} - {"", "Snakemake"})) or "planning"
     phase, kind = _phase(victim), _kind(victim, snakemake)
     with contextlib.suppress(psutil.NoSuchProcess):
@@ -269,9 +274,19 @@ def differences(peaceful: Path, killed: Path) -> list[str]:
                 pd.testing.assert_frame_equal(*tables)
             except AssertionError as error:
                 found.append(f"{name}: {str(error).splitlines()[0]}")
+        elif first.suffix == ".json":
+            if len({json.dumps(_untimed(json.loads(path.read_text()))) for path in (first, second)}) > 1:
+                found.append(f"{name}: other content")
         elif first.read_bytes() != second.read_bytes():
             found.append(f"{name}: other bytes")
     return found
+
+
+def _untimed(content: Any) -> Any:
+    """A record without what tells when and how long, and in how many attempts."""
+    if isinstance(content, dict):
+        return {key: _untimed(value) for key, value in content.items() if key not in TIMES}
+    return [_untimed(value) for value in content] if isinstance(content, list) else content
 
 
 def _without_times(table: pd.DataFrame) -> pd.DataFrame:
@@ -282,8 +297,8 @@ def _without_times(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _counts(path: Path) -> bool:
-    """Results that must be equal: models, rows, artefacts, tables, manifests; not what tells times, pids or hosts."""
-    told = ("lock", "run.json", "runs.json", "index.html", "study.yaml")
+    """Results that must be equal: models, records, rows, artefacts, tables, manifests; not what tells times alone."""
+    told = ("lock", "index.html", "study.yaml")
     if path.name in told or path.suffix in (".log", ".jsonl", ".pdf", ".svg", ".png") or path.name.startswith("."):
         return False
     # Caches are cut by the moments at which they were written.

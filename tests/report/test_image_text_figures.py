@@ -10,6 +10,7 @@ from matplotlib.patches import Rectangle, StepPatch
 from PIL import Image
 from scipy import stats
 
+from trueneg.errors import UserError
 from trueneg.report import build, catalogue, image_text_study
 from trueneg.report.drawing import alternative_text, footnote, save
 from trueneg.report.image_text.class_probabilities import eta_by_class, rank_correlation
@@ -331,10 +332,25 @@ def test_figures_tables_and_page_are_written(name, request, tmp_path):
         outputs = SimpleNamespace(csv=f"{place}.csv", markdown=f"{place}.md", latex=f"{place}.tex", caption=f"{place}.txt")
         build.write_table(table, SimpleNamespace(study=folder / "study.yaml"), outputs)
         assert "Phantom:" in place.with_suffix(".md").read_text()
-    build.write_page(folder.parents[1] / "index.html")
-    page = (folder.parents[1] / "index.html").read_text()
+    results = folder.parents[1]
+    build.write_page(results / "index.html", [folder / "study.yaml"])
+    page = (results / "index.html").read_text()
     assert "A small phantom" in page
     assert "Every task, with paired differences" in page
+    assert "Not on this page" not in page
+
+
+def test_a_study_that_cannot_be_read_is_named_on_the_page_unless_it_must_be_there(tmp_path):
+    old = tmp_path / "<old>" / "artefacts" / "study.yaml"
+    old.parent.mkdir(parents=True)
+    old.write_text("title: Of an earlier version\n")
+    build.write_page(tmp_path / "index.html")
+    page = (tmp_path / "index.html").read_text()
+    assert "Not on this page" in page
+    assert "&lt;old&gt;" in page
+    assert "<old>" not in page
+    with pytest.raises(UserError, match="comparison"):
+        build.write_page(tmp_path / "index.html", [old])
 
 
 def test_saved_figures_are_the_same_bytes_each_time(tmp_path):

@@ -4,4 +4,4 @@ from trueneg.jobs import job
 from trueneg.report.build import write_page
 
 with job(snakemake.log[0]):
-    write_page(snakemake.output.page)
+    write_page(snakemake.output.page, snakemake.input.studies)

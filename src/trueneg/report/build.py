@@ -1,9 +1,11 @@
 """From a study's artefacts to its figures and tables, and from all studies to the page; each kind of study draws its own."""
 
+from collections.abc import Collection
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from trueneg.errors import UserError
 from trueneg.files import written_whole
 from trueneg.report import formats, image_study, image_text_study, likelihood_study, theory_study
 from trueneg.report.drawing import footnote, save
@@ -51,14 +53,27 @@ def write_table(name: str, inputs: Any, outputs: Any) -> None:
         path.write_text(caption + "\n")
 
 
-def write_page(path: str | Path) -> None:
+def write_page(path: str | Path, required: Collection[str | Path] = ()) -> None:
     """Write the page with every study that the results folder holds, whoever ran it.
 
     Args:
         path: HTML file to write, in the results folder.
+        required: settings (``study.yaml``) of the studies that must be on it. Of the others, one that cannot be read (an earlier
+            version made it, or something is missing) is named on the page with the reason.
+
+    Raises:
+        UserError: if a required study is damaged.
     """
-    studies = [_study(found) for found in sorted(Path(path).parent.glob("*/artefacts/study.yaml"))]
-    render_page([kind.page(folder) for folder, kind, _ in studies], path)
+    pages, unread, required = [], {}, set(map(Path, required))
+    for found in sorted(Path(path).parent.glob("*/artefacts/study.yaml")):
+        try:
+            folder, kind, _ = _study(found)
+            pages.append(kind.page(folder))
+        except UserError as error:
+            if found in required:
+                raise
+            unread[found.parts[-3]] = str(error)
+    render_page(pages, path, unread)
 
 
 def _study(path: str | Path) -> tuple[Path, ModuleType, str]:

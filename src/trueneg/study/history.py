@@ -1,5 +1,6 @@
 """What has run: the table of all runs."""
 
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ def studies_of(results: Path) -> list[str]:
     return sorted(path.parents[1].name for path in results.glob("*/artefacts/comparison.json"))
 
 
-def run_table(results: Path) -> pd.DataFrame:
+def run_table(results: Path, studies: Collection[str] | None = None) -> pd.DataFrame:
     """One row a run of the store: id, state, what it trained, its primary metrics by study, and what made it.
 
     A run is finished, stale (finished, with other training code than today's), owned by a process that trains it, or begun: with
@@ -25,9 +26,10 @@ def run_table(results: Path) -> pd.DataFrame:
 
     Args:
         results: the results folder.
+        studies: names of those whose primary metrics are wanted; all if None.
     """
     store = RunStore(results / "runs")
-    metrics = _primary_metrics(results)
+    metrics = _primary_metrics(results, studies_of(results) if studies is None else studies)
     rows = []
     for folder in sorted(store.path.glob("*/")):
         identifier = folder.name
@@ -76,10 +78,10 @@ def _unfinished(store: RunStore, identifier: str) -> dict[str, Any]:
     return row
 
 
-def _primary_metrics(results: Path) -> dict[str, dict[str, float]]:
+def _primary_metrics(results: Path, studies: Iterable[str]) -> dict[str, dict[str, float]]:
     """Value of each study's primary metric on the test split, by run id."""
     found: dict[str, dict[str, float]] = {}
-    for name in studies_of(results):
+    for name in studies:
         folder = results / name / "artefacts"
         primary = records.read_settings(folder / "study.yaml", {"primary": dict.fromkeys(PRIMARY, str)})["primary"]
         rows = records.read_rows(folder / "rows.parquet", ROWS)

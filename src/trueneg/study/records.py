@@ -17,9 +17,9 @@ SomeStudy = TypeVar("SomeStudy", bound=Study)
 
 AGAIN = "Remove it to have it made again."
 
-# What a content must look like: a type (... stands for a key that may be missing); a whole number of a range; text of a pattern; a
-# mapping with at least these keys (each key where the only one is ...); a list of one kind of thing; or a tuple of such, of which
-# one must fit.
+# What a content must look like: a type (... stands for a key that may be missing); a whole number of a range; text of a pattern;
+# a mapping with at least these keys (each key where the only one is ...); a list of one kind of thing; or a tuple of such, of
+# which one must fit.
 Shape = type | range | re.Pattern[str] | tuple[Any, ...] | Mapping[Any, Any] | list[Any]
 
 COUNT = range(2**63)  # what tables and formats can hold

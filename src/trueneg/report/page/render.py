@@ -28,7 +28,7 @@ FORMAT = 1  # of the data inside the page; another page's is refused if it diffe
 LARGEST_DRAWING = 400_000  # bytes of an SVG; a larger one takes long to draw, and stands as PNG
 
 
-def render_page(studies: Sequence[StudyPage], path: str | Path) -> Path:
+def render_page(studies: Sequence[StudyPage], path: str | Path, unread: Mapping[str, str] | None = None) -> Path:
     """Write the page; whole or not at all.
 
     Everything is inside: figures, style, script, and as JSON the runs, curves and examples that lie in ``<name>/artefacts``
@@ -38,6 +38,7 @@ def render_page(studies: Sequence[StudyPage], path: str | Path) -> Path:
     Args:
         studies: in the order of the page.
         path: of the HTML file; its folder is made.
+        unread: why other studies of that folder are not on the page, by name.
 
     Returns:
         The path.
@@ -60,6 +61,7 @@ def render_page(studies: Sequence[StudyPage], path: str | Path) -> Path:
     style, script = inline.joined(HERE / "styles", STYLES), inline.joined(HERE / "scripts", SCRIPTS)
     text = environment.get_template("page.html").render(
         studies=entries,
+        unread=unread or {},
         totals=_totals(known, others, entries),
         data=inline.json_text({"format": FORMAT, "others": others, "t": t_quantiles()}),
         style=style,

@@ -85,7 +85,7 @@ def other_runs(results: Path, known: Iterable[str]) -> list[dict[str, Any]]:
     """
     if not (results / "runs").is_dir():
         return []
-    table, known = history.run_table(results), set(known)
+    table, known = history.run_table(results, studies=()), set(known)
     wanted = ("run", "state", "epoch", "dataset", "objective", "seed", "seconds")
     return [
         {key: row[key] for key in wanted if key in row and not pd.isna(row[key])}

@@ -64,7 +64,7 @@ function retrievalPart({ objectives, images, queries, seed }) {
     element("div", { class: "filters" }, labelled("Direction", direction), labelled("Query", which, true), stepper(which, draw), labelled("Left", left), labelled("Right", right)),
     asks,
     result,
-    element("p", { class: "note" }, "own: image and sentence are of one report. true: of another report, but true of the image, a false negative. no: not true of it, as far as is known. Numbers: similarity."),
+    element("p", { class: "note" }, "own: image and sentence belong together. true: another image's sentence that is true of this one too, a false negative. no: not true of it, as far as is known. Numbers: similarity."),
   );
 }
 
