@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import hashlib
 import logging
 import zlib
 from collections.abc import Sequence
@@ -11,11 +12,13 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from PIL import __version__ as pillow_version
 
-from trueneg.datasets.image_cache import cache_images
+from trueneg.datasets.image_cache import TREATMENT, cache_images
 from trueneg.datasets.image_files import EncodedImages
 from trueneg.datasets.pairs import PairSource, join_sentences, write_pairs
 from trueneg.errors import UserError
+from trueneg.shared_cache import cache_folder, one_at_a_time
 from trueneg.text import privacy
 from trueneg.text.sections import MARK
 
@@ -183,15 +186,24 @@ def write_image_pairs(
         mode: ``"L"`` (grey) or ``"RGB"``.
         resolution: side of the squares that are made of them (:func:`trueneg.datasets.image_cache.decode_square`).
         reports, patients, sentences, labels, label_names, shown, restricted: as of :class:`trueneg.datasets.pairs.PairSource`.
-        cache: folder of decoded images; it may be removed afterwards.
+        cache: folder of decoded images, unless a shared one is set (:mod:`trueneg.shared_cache`); it may be removed afterwards.
         pairs: .npz file to write, the sentences beside it (:func:`trueneg.datasets.pairs.write_pairs`).
         threads: that decode.
 
     Raises:
         UserError: if images are missing or damaged, or the disk is too small.
     """
-    with privacy.owner_only(restricted):
-        pixels = cache_images(images, cache, mode=mode, resolution=resolution, threads=threads)
+    decoded = cache_folder(cache, "images", restricted=restricted)
+    if decoded != Path(cache):
+        decoded /= _known_by(images, mode, resolution)
+    with privacy.owner_only(restricted), one_at_a_time(decoded):
+        pixels = cache_images(images, decoded, mode=mode, resolution=resolution, threads=threads)
     source = PairSource(name, pixels, reports, patients, sentences, labels, label_names, shown, restricted)
     write_pairs(source, pairs)
     log.info("%s: %s images with %s sentences", name, f"{len(images):,}", f"{len(sentences):,}")
+
+
+def _known_by(images: EncodedImages, mode: str, resolution: int) -> str:
+    """What tells the decoded images of one build apart from all others: their files, and what is done to them."""
+    parts = [TREATMENT, pillow_version, mode, str(resolution), *images.stamps()]
+    return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:24]

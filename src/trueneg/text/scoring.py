@@ -11,6 +11,8 @@ import pandas as pd
 import torch
 
 from trueneg.files import file_checksum
+from trueneg.shared_cache import cache_folder
+from trueneg.study.provenance import fingerprint
 from trueneg.text import privacy
 from trueneg.text.chunks import Chunks, text_key
 from trueneg.text.folds import with_folds
@@ -21,6 +23,7 @@ from trueneg.training.devices import leased_device
 
 log = logging.getLogger(__name__)
 
+SCORING = ("trueneg.text.pseudo_likelihood",)  # where the code that gives the numbers begins
 SCORES = ["log_likelihood", "tokens", "windows"]
 KEPT = [*SCORES, "device"]
 
@@ -41,7 +44,8 @@ def score_sentences(
         sentences: from :func:`trueneg.text.sentences.split_reports`.
         models: manifest of :func:`trueneg.text.language_models.train_language_models`.
         settings: ``variant``, ``tokens_per_batch``, ``device``, ``threads``, ``trust_remote_code``.
-        cache: folder of all that was ever scored, by model and variant; what is there is not scored again.
+        cache: folder of all that was ever scored, by model and variant, unless a shared one is set
+            (:mod:`trueneg.shared_cache`); what is there is not scored again.
         likelihoods: parquet file to write: a row a sentence of a report, as in `sentences`, with ``fold``, ``log_likelihood``
             (natural), ``tokens``, ``windows`` (more than 1: longer than the model's limit) and ``device`` (a GPU computes in
             bfloat16, so its numbers differ in the third digit). Not written by a shard, of `shards` > 1.
@@ -57,12 +61,14 @@ def score_sentences(
     table = with_folds(table, listed["folds"], listed["seed"])
     keys = {sentence: text_key(sentence) for sentence in table["sentence"].unique()}
     torch.set_num_threads(settings["threads"])
+    hidden = restricted or listed["restricted"]
+    scored = cache_folder(cache, f"likelihoods/{fingerprint(SCORING)}", restricted=hidden)
     parts = []
-    with privacy.owner_only(restricted or listed["restricted"]):
+    with privacy.owner_only(hidden):
         for model in listed["models"]:
             of_fold = table[table["fold"] == model["fold"]]
             wanted = [s for s in of_fold["sentence"].unique() if int.from_bytes(keys[s][:4], "big") % shards == shard]
-            store = Chunks(_folder(cache, model, settings), restricted or listed["restricted"])
+            store = Chunks(_folder(scored, model, settings), hidden)
             _score_missing(wanted, keys, store, model, settings)
             if shards == 1:
                 found = store.read(KEPT).loc[of_fold["sentence"].map(keys)].set_axis(of_fold.index)

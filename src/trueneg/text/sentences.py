@@ -14,6 +14,7 @@ import pandas as pd
 from tqdm import tqdm
 
 from trueneg.processes import process_pool
+from trueneg.shared_cache import cache_folder
 from trueneg.text import privacy, sections
 from trueneg.text.chunks import Chunks, text_key
 from trueneg.text.reports import USED
@@ -59,7 +60,8 @@ def split_reports(
         sentences: parquet file to write: ``report``, ``patient``, ``index`` (from 0), ``sentence``, ``marked`` (whether it
             holds a mark of de-identification).
         unique: parquet file to write: ``sentence``, ``count``, the most frequent first.
-        cache: folder of what was split before, by content; a killed job loses seconds.
+        cache: folder of what was split before, by content, unless a shared one is set (:mod:`trueneg.shared_cache`); a killed
+            job loses seconds.
         processes: how many work at the same time.
 
     Raises:
@@ -67,7 +69,7 @@ def split_reports(
     """
     table, restricted = privacy.read_table(reports)
     used = table[table["state"] == USED].reset_index(drop=True)
-    store = Chunks(Path(cache) / _splitter_version(), restricted)
+    store = Chunks(cache_folder(cache, "sentences", restricted=restricted) / _splitter_version(), restricted)
     known = store.read(["sentences"])["sentences"]
     keys = used["text"].map(text_key)
     missing = used["text"][~keys.isin(known.index)].drop_duplicates()
