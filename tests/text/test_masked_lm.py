@@ -199,6 +199,8 @@ def test_what_cannot_be_trained_is_told(trained, tmp_path):
         train_language_models(folder / "sentences.parquet", settings=corpus.MODEL | {"folds": 1}, **arguments)
     with pytest.raises(UserError, match="no model is named"):
         train_language_models(folder / "sentences.parquet", settings=corpus.MODEL | {"train": False}, **arguments)
+    with pytest.raises(UserError, match="language_models: vocabulary is 20, expected at least"):
+        train_language_models(folder / "sentences.parquet", settings=corpus.MODEL | {"vocabulary": 20}, **arguments)
     listed = json.loads(manifest.read_text())
     listed["models"][0]["checksum"] = "0" * 64
     (tmp_path / "other.json").write_text(json.dumps(listed))

@@ -42,10 +42,16 @@ def new_masked_lm(sentences: Sequence[str], settings: Mapping[str, Any], seed: i
         sentences: for the vocabulary.
         settings: ``vocabulary``, ``hidden``, ``layers``, ``heads``, ``longest``.
         seed: of the weights.
+
+    Raises:
+        UserError: if the vocabulary is too small for the sentences' characters.
     """
     from transformers import BertConfig, BertForMaskedLM
 
-    tokenizer = train_tokenizer(sentences, settings["vocabulary"], settings["longest"])
+    try:
+        tokenizer = train_tokenizer(sentences, settings["vocabulary"], settings["longest"])
+    except ValueError as error:
+        raise UserError(f"language_models: {error} Raise the model's vocabulary.") from error
     config = BertConfig(
         vocab_size=len(tokenizer),
         hidden_size=settings["hidden"],
