@@ -143,7 +143,7 @@ def test_all_mistakes_are_told_at_once():
         (
             "published",
             {"paper": "p", "table": "t", "task": "k", "settings": {"batch_size=3": "N=4"}, "methods": {}},
-            "tiny.published.settings.batch_size=3 is 'batch_size=3', expected one of the data sets: digits.",
+            "tiny.published.settings holds 'batch_size=3', expected some of the data sets: digits.",
         ),
     ],
 )

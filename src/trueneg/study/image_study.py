@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from trueneg.datasets.catalogue import SOURCES
 from trueneg.study.settings import (
+    AtLeastTwo,
     Boolean,
     Count,
     Fraction,
@@ -17,6 +18,7 @@ from trueneg.study.settings import (
     Name,
     NonNegative,
     OpenFraction,
+    PathText,
     Positive,
     Probability,
     Real,
@@ -42,7 +44,7 @@ class DatasetSettings(Settings):
     source: Annotated[str, Field(description="where the images come from: " + ", ".join(SOURCES))] = Field(
         json_schema_extra={"technical": True, "enum": list(SOURCES)}
     )
-    path: str | None = technical(None, "folder of the source's files, relative to the working directory")
+    path: PathText | None = technical(None, "folder of the source's files, relative to the working directory")
     download: Boolean = technical(False, "fetch the source into `path` when it is not there (needs internet)")
     resolution: Sweepable[Annotated[Integer, Field(ge=4, le=1024)]] | None = Field(
         None, description="side of the square that images are resized to, in pixels; none: as they are"
@@ -90,7 +92,7 @@ class ProjectionSettings(Settings):
     """Two-layer projection head, removed after training."""
 
     hidden: Sweepable[Count] = Field(512, description="width of the hidden layer")
-    dimensions: Sweepable[Annotated[Integer, Field(ge=2)]] = Field(128, description="size of the embedding")
+    dimensions: Sweepable[AtLeastTwo] = Field(128, description="size of the embedding")
     batch_norm: Sweepable[Boolean] = Field(True, description="batch normalisation of the hidden layer")
 
 
@@ -110,9 +112,7 @@ class TrainingSettings(TrainingResources):
     updates: Sweepable[Count] | None = Field(
         None, description="optimiser steps, in place of `epochs`: compares data sets of different sizes at equal work"
     )
-    batch_size: Sweepable[Annotated[Integer, Field(ge=2)]] = Field(
-        128, description="images a step; two views each, so N = 2·batch_size − 2 negatives"
-    )
+    batch_size: Sweepable[AtLeastTwo] = Field(128, description="images a step; two views each, so N = 2·batch_size − 2 negatives")
     learning_rate: Sweepable[Positive] = Field(1e-3, description="of Adam")
     weight_decay: Sweepable[NonNegative] = Field(1e-6, description="of Adam (L2 in the gradient)")
     schedule: Sweepable[Literal["constant", "cosine"]] = Field("constant", description="of the learning rate")

@@ -5,19 +5,23 @@ A list where one value is expected is a sweep: lists under ``dataset`` make seve
 objective.
 """
 
+import itertools
 import re
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, model_validator
 
 from trueneg.study.settings import (
+    AtLeastTwo,
     Boolean,
     Count,
+    CountFromZero,
     Fraction,
     Integer,
     Name,
     NonNegative,
     OpenFraction,
+    PathText,
     Positive,
     Probability,
     Real,
@@ -90,7 +94,7 @@ class OpenIPairSettings(SplitPairSettings):
     truth_known: ClassVar[bool] = True
 
     source: Literal["open_i"]
-    path: str = Field(description="folder of the radiographs, with its images.csv", json_schema_extra={"technical": True})
+    path: PathText = Field(description="folder of the radiographs, with its images.csv", json_schema_extra={"technical": True})
 
 
 class Flickr8kPairSettings(PairSettings):
@@ -117,7 +121,7 @@ class MimicCxrPairSettings(PairSettings):
     """MIMIC-CXR-JPG's frontal radiographs, with the reports of a likelihood study that reads MIMIC-CXR; the official splits."""
 
     source: Literal["mimic_cxr"]
-    path: str = Field(description="folder of MIMIC-CXR-JPG, with its tables", json_schema_extra={"technical": True})
+    path: PathText = Field(description="folder of MIMIC-CXR-JPG, with its tables", json_schema_extra={"technical": True})
     ms_cxr: str | None = Field(
         None, description="folder of MS-CXR's boxes, whose patients are then all tested on; none: nothing is grounded"
     )
@@ -209,15 +213,22 @@ class SmallTextEncoderSettings(TextEncoderSettings):
     vocabulary: Sweepable[Count] = Field(2000, description="tokens, at most")
     maximum_tokens: Count = Field(128, description="longest sentence")
 
+    @model_validator(mode="after")
+    def _heads_divide(self):
+        for hidden, heads in itertools.product(_values(self.hidden), _values(self.heads)):
+            if hidden % heads:
+                raise ValueError(f".heads is {heads}, which does not divide hidden, {hidden}")
+        return self
+
 
 class PretrainedTextEncoderSettings(TextEncoderSettings):
     """A trained BERT: a folder written by ``save_pretrained``, or a name on the hub."""
 
     name: Literal["pretrained"]
-    model: str = Field(description="folder, or name on the hub, such as emilyalsentzer/Bio_ClinicalBERT")
+    model: PathText = Field(description="folder, or name on the hub, such as emilyalsentzer/Bio_ClinicalBERT")
     revision: str | None = Field(None, description="branch, tag or commit on the hub; a commit makes a study repeatable")
     offline: Boolean = technical(False, "look in the local cache only, never on the network")
-    frozen_layers: Sweepable[Annotated[Integer, Field(ge=0)]] | None = Field(
+    frozen_layers: Sweepable[CountFromZero] | None = Field(
         None, description="n: the embedding layer and the first n layers stay as they are (ReCo: 6); none: all learns"
     )
     maximum_tokens: Count | None = Field(None, description="longest sentence; none: what the model allows")
@@ -244,7 +255,7 @@ class ImageTextProjectionSettings(Settings):
     name: Sweepable[Literal["linear", "mlp", "released"]] = Field(
         "linear", description="linear; mlp: two layers; released: those that both encoders were released with (clip)"
     )
-    dimensions: Sweepable[Annotated[Integer, Field(ge=2)]] = Field(
+    dimensions: Sweepable[AtLeastTwo] = Field(
         128, description="D, size of the shared space; of released projections it is what it is"
     )
 
@@ -290,12 +301,12 @@ class ImageTextTrainingSettings(TrainingResources):
     unit: Sweepable[Literal["image", "study"]] = Field(
         "image", description="what an epoch draws one pair of: an image (first paper) or a study (ReCo)"
     )
-    batch_size: Sweepable[Annotated[Integer, Field(ge=2)]] = Field(64, description="pairs a step; N = batch_size − 1 negatives")
+    batch_size: Sweepable[AtLeastTwo] = Field(64, description="pairs a step; N = batch_size − 1 negatives")
     chunks: Count = technical(1, "parts that a batch is encoded in, to save memory; the negatives are those of the whole batch")
     optimizer: Sweepable[Literal["adamw", "adam"]] = Field("adamw", description="with decay of matrices only")
     learning_rate: Sweepable[Positive] = Field(1e-5, description="of the optimiser")
     weight_decay: Sweepable[NonNegative] = Field(0.01, description="of matrices")
-    warmup_updates: Annotated[Integer, Field(ge=0)] = Field(0, description="updates of a linearly rising rate")
+    warmup_updates: CountFromZero = Field(0, description="updates of a linearly rising rate")
     schedule: Sweepable[Literal["constant", "cosine"]] = Field("cosine", description="of the rate, after the warm-up")
 
     @model_validator(mode="after")
@@ -511,7 +522,7 @@ class PrecisionSettings(Settings):
 class Chexpert8x200Settings(Settings):
     """ConVIRT's retrieval of CheXpert's images by images and by sentences (ReCo, Table 1)."""
 
-    path: str = Field(description="folder of CheXpert's images", json_schema_extra={"technical": True})
+    path: PathText = Field(description="folder of CheXpert's images", json_schema_extra={"technical": True})
     lists: str = Field(description="clone of ConVIRT's lists", json_schema_extra={"technical": True})
     ks: list[Count] = Field([5, 10, 50], min_length=1, description="k of Prec@k")
 

@@ -5,12 +5,14 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, model_validator
 
 from trueneg.study.settings import (
+    AtLeastTwo,
     Boolean,
     Count,
-    Integer,
+    CountFromZero,
     Name,
     NonNegative,
     OpenFraction,
+    PathText,
     Positive,
     Real,
     Seed,
@@ -38,21 +40,21 @@ class OpenIReportsSettings(Settings):
     """The 3,955 reports of Open-I; classes from their expert MeSH codes."""
 
     source: Literal["open_i"]
-    path: str | None = technical(None, "NLMCXR_reports.tgz, or its folder; none: inside the installed torchxrayvision")
+    path: PathText | None = technical(None, "NLMCXR_reports.tgz, or its folder; none: inside the installed torchxrayvision")
 
 
 class MimicReportsSettings(Settings):
     """MIMIC-CXR's reports in the official layout; restricted: no text of theirs reaches a log, a figure or the page."""
 
     source: Literal["mimic_cxr"]
-    path: str = technical(None, "folder that holds files/p10/p10000032/s50414267.txt and so on")
+    path: PathText = technical(None, "folder that holds files/p10/p10000032/s50414267.txt and so on")
 
 
 class ReportTableSettings(Settings):
     """Own reports: a CSV or parquet file with a row a report."""
 
     source: Literal["table"]
-    path: str = technical(None, "the file")
+    path: PathText = technical(None, "the file")
     id_column: str = Field("report", description="column of the reports' names")
     text_column: str = Field("text", description="column of the reports' texts")
     patient_column: str | None = Field(None, description="column of the patients; none: every report is a patient of its own")
@@ -65,7 +67,7 @@ class Flickr8kCaptionsSettings(Settings):
     """Flickr8k's captions: each is a sentence, five are a photograph's."""
 
     source: Literal["flickr8k"]
-    path: str = Field(
+    path: PathText = Field(
         description="folder of the photographs and their captions, in the official layout or as parquet",
         json_schema_extra={"technical": True},
     )
@@ -75,7 +77,7 @@ class Flickr30kCaptionsSettings(Settings):
     """Flickr30k's captions: each is a sentence, five are a photograph's."""
 
     source: Literal["flickr30k"]
-    path: str = Field(
+    path: PathText = Field(
         description="folder of the photographs, their captions and Karpathy's splits, or as parquet",
         json_schema_extra={"technical": True},
     )
@@ -85,8 +87,8 @@ class ImageTableSettings(Settings):
     """Own images with their texts: a CSV or parquet file with a row an image and a text of it."""
 
     source: Literal["image_table"]
-    path: str = Field(description="folder of the images", json_schema_extra={"technical": True})
-    table: str = Field(description="the file", json_schema_extra={"technical": True})
+    path: PathText = Field(description="folder of the images", json_schema_extra={"technical": True})
+    table: PathText = Field(description="the file", json_schema_extra={"technical": True})
     image_column: str = Field("image", description="column of the images' file names, within the folder")
     text_column: str = Field("text", description="column of the texts")
     patient_column: str | None = Field(
@@ -113,16 +115,14 @@ ReportsSettings = Annotated[
 class LanguageModelSettings(Settings):
     """A masked language model: trained here on other reports than it scores, fine-tuned so, or taken as it is."""
 
-    model: str | None = Field(None, description="hub name or folder to take or begin with; none: a small BERT from scratch")
+    model: PathText | None = Field(None, description="hub name or folder to take or begin with; none: a small BERT from scratch")
     revision: str | None = Field(None, description="of a hub model: a commit, so that it cannot change")
     trust_remote_code: Boolean = Field(False, description="let a hub model's own code run, which some need")
     start: str | None = Field(
         None, description="STUDY/CORPUS/NAME: take or begin with the language models of another study instead of `model`"
     )
     train: Boolean = Field(True, description="false: score with the model as it is")
-    folds: Annotated[Integer, Field(ge=2)] = Field(
-        2, description="each report is scored by a model that was trained on other folds"
-    )
+    folds: AtLeastTwo = Field(2, description="each report is scored by a model that was trained on other folds")
     validation: OpenFraction = Field(0.1, description="share of a model's reports held out to tell when to stop")
     validation_sentences: Count = Field(300, description="held-out sentences that the pseudo-perplexity is measured on")
     epochs: Count = Field(6, description="at most")
@@ -149,6 +149,8 @@ class LanguageModelSettings(Settings):
             raise ValueError(".train is false, but neither model nor start says what to score with")
         if self.start is not None and self.start.count("/") != 2:
             raise ValueError(f".start is {self.start!r}, expected STUDY/CORPUS/NAME, such as phantom_text/phantom/BERT")
+        if self.hidden % self.heads:
+            raise ValueError(f".heads is {self.heads}, which does not divide hidden, {self.hidden}")
         return self
 
 
@@ -163,7 +165,7 @@ class ScoringSettings(Settings):
     device: Literal["auto", "cpu", "cuda"] = technical("auto", "as for a language model")
     threads: Count = technical(1, "intra-op threads")
     shards: Count = technical(1, "jobs that share the work, one a GPU")
-    gpu: Annotated[Integer, Field(ge=0)] = technical(1, "Snakemake resource `gpu` of a job that trains or scores")
+    gpu: CountFromZero = technical(1, "Snakemake resource `gpu` of a job that trains or scores")
     mem_mb: Count = technical(4000, "memory of such a job, in MB")
     runtime: Count = technical(240, "minutes that such a job may take on a cluster")
 

@@ -265,8 +265,8 @@ def _of_images(study: ImageStudy) -> list[str]:
             "figures.label_fractions.dataset", figures.label_fractions.dataset, data, default=study.primary.dataset
         )
     if study.published is not None:
-        for label in study.published.settings:
-            found += _unknown_dataset(f"published.settings.{label}", label, data)
+        strangers, known = [label for label in study.published.settings if label not in data], ", ".join(data)
+        found += [f"published.settings holds {label!r}, expected some of the data sets: {known}." for label in strangers]
         known = ", ".join(study.objectives)
         strangers = [label for label in study.published.methods if label not in study.objectives]
         found += [f"published.methods holds {label!r}, expected some of the objectives: {known}." for label in strangers]

@@ -1,9 +1,10 @@
 """What every section of a configuration is made of: strict models, number types that read text, sweeps."""
 
+import os
 import re
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic.fields import FieldInfo
 
 Value = TypeVar("Value")
@@ -39,9 +40,21 @@ Fraction = Annotated[Real, Field(gt=0, le=1)]
 OpenFraction = Annotated[Real, Field(gt=0, lt=1)]
 Probability = Annotated[Real, Field(ge=0, lt=1)]
 Count = Annotated[Integer, Field(ge=1, le=10**9)]  # more is a slip, and ends in an overflow somewhere
+CountFromZero = Annotated[Integer, Field(ge=0, le=10**9)]
+AtLeastTwo = Annotated[Integer, Field(ge=2, le=10**9)]
 Seed = Annotated[Integer, Field(ge=0, lt=2**31)]
 # Names become parts of file paths and of labels.
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.+-]*$", max_length=60)]
+
+
+def _of_a_path(given: str) -> str:
+    """What no file system can hold would make every question about it an error of its own kind."""
+    if any(len(os.fsencode(part)) > 255 for part in given.split("/")) or len(os.fsencode(given)) > 4000 or "\0" in given:
+        raise ValueError(" is no path that a file system could hold: too long, or with a null character in it")
+    return given
+
+
+PathText = Annotated[str, AfterValidator(_of_a_path)]
 
 
 def technical(default: Any, description: str) -> Any:

@@ -4,7 +4,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from trueneg.study.settings import Count, Integer, Positive, Real, Seed, Settings, Study, technical
+from trueneg.study.settings import Count, CountFromZero, Integer, Positive, Real, Seed, Settings, Study, technical
 
 
 def word_true(given: Any) -> Any:
@@ -25,7 +25,7 @@ class TrainingResources(Settings):
     )
     threads: Count = technical(1, "intra-op threads of a training process")
     checkpoint_minutes: Positive = technical(5.0, "a training that is killed loses at most so much work")
-    gpu: Annotated[Integer, Field(ge=0)] = technical(1, "Snakemake resource `gpu` of a training job, for each of its `devices`")
+    gpu: CountFromZero = technical(1, "Snakemake resource `gpu` of a training job, for each of its `devices`")
     mem_mb: Count = technical(4000, "memory of a training job, in MB; raised with each attempt")
     runtime: Count = technical(60, "minutes that a training job may take on a cluster")
 
@@ -51,7 +51,7 @@ class EvaluationResources(Settings):
     threads: Count = technical(1, "intra-op threads of an evaluation process")
     mem_mb: Count = technical(4000, "memory of an evaluation job, in MB")
     runtime: Count = technical(30, "minutes that an evaluation job may take on a cluster")
-    gpu: Annotated[Integer, Field(ge=0)] = technical(1, "Snakemake resource `gpu` of an evaluation job")
+    gpu: CountFromZero = technical(1, "Snakemake resource `gpu` of an evaluation job")
 
 
 class PrimaryContrast(Settings):
