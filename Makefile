@@ -12,10 +12,10 @@ demo: .venv/ready ## train, evaluate and draw the embedded default study
 	@echo "Done. Open results/index.html in a browser."
 
 test: .venv/ready
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not long" tests
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not long" tests
 
 test-long: .venv/ready
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m long tests
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m long tests
 
 test-cluster: .venv/ready $(PLUGINS)/ready ## on a one-node Slurm of its own; root, and apt-get install slurm-wlm munge iproute2
 	PYTHONPATH=$(CURDIR)/$(PLUGINS) $(BIN)/python -m pytest -rs tests/cluster
@@ -36,7 +36,7 @@ reference: .venv/ready ## rewrite the JSON schema and the configuration's refere
 
 docs: .venv/docs ## the documentation as a site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
-	@echo "Done. Open site/index.html in a browser; for its search: $(BIN)/mkdocs serve."
+	@echo "Done. Open site/index.html in a browser."
 
 .venv/docs: .venv/ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'

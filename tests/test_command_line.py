@@ -108,7 +108,6 @@ def test_runs_and_why_have_words_for_nothing(tmp_path, capsys):
     assert "expected one of the columns" in capsys.readouterr().err
 
 
-@pytest.mark.xdist_group("workflow")
 def test_runs_and_why_tell_what_made_a_result(finished_project, capsys):
     results = finished_project.path / "results"
     assert main(["runs", "--results", str(results), "--json", "-"]) == 0
@@ -126,7 +125,6 @@ def why(project, result):
     return origin, origin_text(origin)
 
 
-@pytest.mark.xdist_group("workflow")
 def test_why_tells_what_made_rows_figures_lines_of_tables_and_runs(finished_project, capsys):
     results = finished_project.path / "results"
     origin, text = why(finished_project, results / "tiny/rows/digits/CL/seed0-1.parquet")
@@ -163,7 +161,6 @@ def test_why_tells_what_made_rows_figures_lines_of_tables_and_runs(finished_proj
     assert "there is no such line; the table's lines are 2 to" in capsys.readouterr().err
 
 
-@pytest.mark.xdist_group("workflow")
 def test_why_flags_what_does_not_hold_any_more(project):
     results = project.path / "results"
     figure = results / "tiny/figures/training_loss.png"

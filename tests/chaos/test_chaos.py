@@ -9,7 +9,6 @@ from tests.projects import ROOT
 
 
 @pytest.mark.long
-@pytest.mark.xdist_group("workflow")
 def test_ten_kills_of_random_processes_lose_nothing(tmp_path):
     """In a process of its own, which adopts what the killed leave behind."""
     command = [sys.executable, "-m", "tests.chaos.chaos", "--kills", "10", "--seed", "1", "--folder", str(tmp_path)]

@@ -11,8 +11,6 @@ import pytest
 from tests.cluster.studies import CL, PATIENCE, in_the_middle, store, training_for_seconds, training_log, wait_for, weights
 from tests.projects import new_project
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 
 @pytest.mark.long
 def test_a_training_that_another_scheduler_ends_is_submitted_again_and_goes_on(local, tmp_path):

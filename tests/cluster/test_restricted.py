@@ -10,7 +10,7 @@ from tests.studies import tiny_words
 from tests.text.test_privacy import SECRET, write_reports
 from trueneg.text import privacy
 
-pytestmark = [pytest.mark.long, pytest.mark.xdist_group("cluster")]
+pytestmark = pytest.mark.long
 
 TEXT = "results/words/text/mimic_cxr"
 # All steps in one submission.

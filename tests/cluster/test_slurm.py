@@ -13,8 +13,6 @@ from tests.cluster.slurm import devices, finish
 from tests.cluster.studies import CL, PATIENCE, in_the_middle, store, training_for_seconds, training_log, wait_for, weights
 from tests.projects import Project, new_project
 
-pytestmark = pytest.mark.xdist_group("cluster")
-
 
 def attempts(project: Project) -> dict[str, int]:
     """How many processes trained each run, as its record tells, by objective."""

@@ -131,6 +131,7 @@ needs_compiler = pytest.mark.skipif(not shutil.which("g++"), reason="torch.compi
 
 
 @needs_compiler
+@pytest.mark.long
 def test_a_compiled_run_is_the_same_but_for_rounding_and_the_next_seed_reuses_the_code(source):
     from torch._dynamo.utils import counters
 

@@ -12,8 +12,6 @@ from tests.projects import new_project
 from tests.studies import tiny_words, tiny_world
 from trueneg.study.store import RunStore
 
-pytestmark = pytest.mark.xdist_group("image-text workflow")
-
 TARGETS = [
     "results/world/tables/tasks.csv",
     *(f"results/world/figures/{name}.png" for name in ("grounding_overlays", "similarity_histograms", "eta_by_class")),

@@ -17,8 +17,6 @@ from tests.training.interrupted import EVERY_UPDATE, Job
 from trueneg.study.store import RunStore
 from trueneg.training.engine import train_runs
 
-pytestmark = pytest.mark.xdist_group("workflow")
-
 
 def start(project: Project, *arguments: str) -> subprocess.Popen:
     """The command of ``Project.snakemake``, left running."""

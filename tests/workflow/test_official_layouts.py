@@ -15,8 +15,6 @@ from trueneg.datasets.pair_splits import SPLITS, read_pair_subsets
 from trueneg.datasets.pairs import read_pairs
 from trueneg.text import privacy
 
-pytestmark = pytest.mark.xdist_group("official layouts")
-
 TINY = {
     "encoder": {"name": "small", "width": 4},
     "text_encoder": {"name": "small", "hidden": 16, "layers": 1, "heads": 2, "pooling": "mean", "truncate": True},

@@ -10,7 +10,7 @@ import pytest
 from tests.projects import new_project
 from tests.studies import tiny_study
 
-pytestmark = [pytest.mark.long, pytest.mark.xdist_group("workflow")]
+pytestmark = pytest.mark.long
 
 DEVICES = 4
 

@@ -13,8 +13,6 @@ THEORY = {
 }
 FIGURE, TABLE = "results/tiny/figures/bias_by_negatives.png", "results/tiny/tables/normalisation.csv"
 
-pytestmark = pytest.mark.xdist_group("workflow")
-
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):

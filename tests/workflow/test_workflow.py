@@ -14,8 +14,6 @@ from tests.projects import ROOT, new_project, planned_jobs
 from tests.studies import tiny_study
 from trueneg.study.store import RunStore
 
-pytestmark = pytest.mark.xdist_group("workflow")  # one worker makes the finished project once
-
 NEVER = {"source", "subsets", "train", "evaluate", "compare", "embedding"}
 MANIFESTS = "results/tiny/manifests/digits"
 
@@ -94,7 +92,10 @@ def test_editing_a_figures_code_draws_figures_and_tables_again_and_nothing_else(
     assert set(planned) <= {"figure", "table", "page", "all"}
 
 
-@pytest.mark.parametrize("copy", [shutil.copy2, shutil.copyfile], ids=["times kept", "times lost"])
+@pytest.mark.parametrize(
+    "copy",
+    [pytest.param(shutil.copy2, id="times kept"), pytest.param(shutil.copyfile, id="times lost", marks=pytest.mark.long)],
+)
 def test_rows_and_artefacts_alone_are_enough_to_draw_everything_elsewhere(finished_project, tmp_path, copy):
     fresh = new_project(tmp_path / "elsewhere")
     fresh.configure(tiny=tiny_study())
@@ -124,6 +125,7 @@ def test_a_deleted_manifest_is_written_again_without_training(project):
     assert project.models() == before
 
 
+@pytest.mark.long
 def test_when_the_last_seed_of_a_block_fails_the_finished_ones_are_kept(project):
     manifest = project.path / MANIFESTS / "CL/seed0-1.json"
     first, last = (run["id"] for run in json.loads(manifest.read_text())["runs"])

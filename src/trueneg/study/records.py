@@ -24,7 +24,7 @@ Shape = type | range | re.Pattern[str] | tuple[Any, ...] | Mapping[Any, Any] | l
 
 COUNT = range(2**63)  # what tables and formats can hold
 NUMBER = (COUNT, float)
-RUN_ID = re.compile("[0-9a-z-]{1,100}")  # the name of a folder, too
+RUN_ID = re.compile("[0-9A-Za-z-]{1,100}")  # the name of a folder, too
 ENVIRONMENT: Shape = {"fingerprint": str, "commit": str, "machine": {"host": str, "system": str}, "versions": {...: str}}
 RUN: Shape = {
     **ENVIRONMENT,
