@@ -52,7 +52,11 @@ def test_operations_are_those_of_a_loop_over_the_layers():
 def test_hours_follow_from_the_operations():
     study = study_of("flickr30k")
     runs = [run for run in all_runs("flickr30k", study) if run.objective != "CLIP-ZS"]
-    hours = sum(3 * _networks(run, 3).operations * 80_000 * 64 for run in runs) / SUSTAINED / 3600
+    sections = ("dataset", "encoder", "text_encoder", "augmentation")
+    operations = {repr([run.settings[name] for name in sections]): run for run in runs}
+    operations = {key: _networks(run, 3).operations for key, run in operations.items()}
+    each = [operations[repr([run.settings[name] for name in sections])] for run in runs]
+    hours = sum(3 * one * 80_000 * 64 for one in each) / SUSTAINED / 3600
     assert f"{len(runs)} runs of " in cost_text("flickr30k", study)
     assert f"about {hours:,.0f} GPU hours" in cost_text("flickr30k", study)
 

@@ -15,6 +15,8 @@ from trueneg.datasets.pair_splits import SPLITS, read_pair_subsets
 from trueneg.datasets.pairs import read_pairs
 from trueneg.text import privacy
 
+pytestmark = pytest.mark.long  # the readers of these layouts have quick tests of their own
+
 TINY = {
     "encoder": {"name": "small", "width": 4},
     "text_encoder": {"name": "small", "hidden": 16, "layers": 1, "heads": 2, "pooling": "mean", "truncate": True},
@@ -117,7 +119,6 @@ def write_flickr8k(folder: Path, photographs: int = 40) -> None:
     (folder / "ExpertAnnotations.txt").write_text("".join(rated))
 
 
-@pytest.mark.long
 def test_flickr8k_goes_from_its_files_to_what_people_say(tmp_path):
     project = new_project(tmp_path / "project")
     write_flickr8k(project.path / "data/flickr8k")
@@ -133,7 +134,6 @@ def test_flickr8k_goes_from_its_files_to_what_people_say(tmp_path):
     assert project.planned(*targets) == {}
 
 
-@pytest.mark.long
 def test_flickr30k_goes_from_its_files_to_tables(tmp_path):
     project = new_project(tmp_path / "project")
     layouts.write_flickr30k(project.path / "data/flickr30k", photographs=60)
