@@ -90,6 +90,7 @@ def test_released_weights_go_through_evaluation_comparison_tables_and_figures(fi
     assert project.planned(*targets) == {}
 
 
+@pytest.mark.long
 def test_a_language_model_can_begin_with_another_studys(finished, tmp_path):
     project = finished.copy(tmp_path / "project")
     tuned = {"tuned": {"start": "words/phantom/BERT", "epochs": 1, "device": "cpu"}}

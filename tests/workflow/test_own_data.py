@@ -43,6 +43,7 @@ def project(tmp_path):
     return made
 
 
+@pytest.mark.long
 def test_a_folder_and_a_table_become_a_study(project):
     project.run()
     results = project.path / "results"

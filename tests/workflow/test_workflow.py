@@ -153,6 +153,7 @@ def test_raising_the_seeds_trains_the_added_ones_only(project):
     assert {run: after[run] for run in before} == before
 
 
+@pytest.mark.long
 def test_two_studies_that_share_runs_train_them_once(tmp_path):
     project = new_project(tmp_path / "project")
     project.configure(first=tiny_study(seeds=1), second=tiny_study(title="Another", seeds=2))
