@@ -36,7 +36,7 @@ reference: .venv/ready ## rewrite the JSON schema and the configuration's refere
 
 docs: .venv/docs ## the documentation as a site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
-	@echo "Done. Open site/index.html in a browser."
+	@echo "Done. Open site/index.html in a browser; for its search: $(BIN)/mkdocs serve."
 
 .venv/docs: .venv/ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
