@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.losses.by_the_book import recovered
 from trueneg.losses import Bayesian, HardNegative, Uncorrected
-from trueneg.losses.bayesian import (
+from trueneg.losses.estimators.bayesian import (
     recovered_distribution,
     released_weight,
     true_negative_probability,

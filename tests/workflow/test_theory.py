@@ -38,7 +38,7 @@ def test_a_second_call_does_nothing_and_the_named_targets_plan_the_rest(finished
 
 def test_an_edited_loss_has_the_experiments_made_again_and_a_comment_has_not(finished, tmp_path):
     project = finished.copy(tmp_path / "project")
-    loss = project.path / "src/trueneg/losses/bayesian.py"
+    loss = project.path / "src/trueneg/losses/estimators/bayesian.py"
     loss.write_text(loss.read_text() + "\n# A comment.\n")
     assert project.planned(FIGURE) == {}
     loss.write_text(loss.read_text() + "\nCHANGED = 1\n")

@@ -20,7 +20,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from torch.nn import functional
 
 from trueneg.evaluation.human_ratings import AnchorAreas, areas_within_anchors
-from trueneg.losses.bayesian import FORMS, recovered_distribution, true_negative_probability
+from trueneg.losses.estimators.bayesian import FORMS, recovered_distribution, true_negative_probability
 from trueneg.training.image_text_networks import Networks
 from trueneg.training.sentence_tokens import SentenceTokens
 

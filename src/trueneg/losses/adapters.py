@@ -5,8 +5,8 @@ lightly needs none: its losses are called with two views, as :class:`trueneg.los
 
 from torch import Tensor, nn
 
+from trueneg.losses.base import Estimator
 from trueneg.losses.cross_modal import CrossModalLoss
-from trueneg.losses.estimators import Estimator
 
 
 class OpenClipLoss(nn.Module):

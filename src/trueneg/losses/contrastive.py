@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from trueneg.losses.base import Estimator
 from trueneg.losses.blocks import checked_chunk_size
-from trueneg.losses.estimators import Estimator
 from trueneg.losses.gathering import gathered
 from trueneg.losses.terms import Batch, ContrastiveTerms, Logits, contrastive_terms, outside_autocast, single_precision
 

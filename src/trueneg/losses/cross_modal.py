@@ -6,8 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from trueneg.losses.base import Estimator
 from trueneg.losses.blocks import checked_chunk_size
-from trueneg.losses.estimators import Estimator, Uncorrected
+from trueneg.losses.estimators import Uncorrected
 from trueneg.losses.gathering import gathered
 from trueneg.losses.pairs import negatives_of_pairs
 from trueneg.losses.terms import (

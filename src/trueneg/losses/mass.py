@@ -1,27 +1,11 @@
-"""A true-negative mass, and how the debiased estimators come to theirs: by a bracket that may be negative."""
+"""From the sum over all negatives to the mass of the true ones, by a bracket that may be negative."""
 
 import math
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-
-class NegativeMass(NamedTuple):
-    """What an estimator says about each anchor.
-
-    Attributes:
-        log: (A,) log(N·g).
-        at_bound: (A,) bool: the lower bound took the estimate's place, so the negatives get no gradient.
-    """
-
-    log: Tensor
-    at_bound: Tensor
-
-
-def unbounded(log_mass: Tensor) -> NegativeMass:
-    """The mass of an estimator that has no bound."""
-    return NegativeMass(log_mass, torch.zeros_like(log_mass, dtype=torch.bool))
+from trueneg.losses.base import NegativeMass, unbounded
 
 
 def debias(

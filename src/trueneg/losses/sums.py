@@ -63,3 +63,16 @@ class _LogWeightedSum(torch.autograd.Function):
             value = plain_log_weighted_sum(logits, ctx.beta, log_weight)
             return *torch.autograd.grad(value, logits, gradient, create_graph=True), None, None
         return slope * gradient[:, None], None, None
+
+
+def masked_logsumexp(values: Tensor, left_out: Tensor) -> Tensor:
+    """log Σ e^values without the entries left out; −∞ with zero gradient where none is left.
+
+    Args:
+        values: (A, N).
+        left_out: (A, N) bool.
+
+    Returns:
+        (A,).
+    """
+    return values.masked_fill(left_out, -math.inf).logsumexp(-1)

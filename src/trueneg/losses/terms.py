@@ -7,10 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from trueneg.losses.base import Estimator, NegativeMass
 from trueneg.losses.blocks import by_blocks, product
-from trueneg.losses.estimators import Estimator
 from trueneg.losses.gathering import gathered
-from trueneg.losses.mass import NegativeMass
 from trueneg.losses.pairs import without_own
 
 

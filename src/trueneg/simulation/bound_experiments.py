@@ -13,7 +13,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from trueneg.datasets.imbalance import class_probabilities, imbalanced_indices
-from trueneg.losses.estimators import Debiased, Estimator, Uncorrected
+from trueneg.losses.base import Estimator
+from trueneg.losses.estimators import Debiased, Uncorrected
 from trueneg.simulation.bounds import (
     approximation_error,
     informative_size,

@@ -13,7 +13,8 @@ import pandas as pd
 from numpy import ndarray
 from torch.nn import functional
 
-from trueneg.losses.estimators import Debiased, Estimator, Uncorrected
+from trueneg.losses.base import Estimator
+from trueneg.losses.estimators import Debiased, Uncorrected
 from trueneg.simulation.estimate import Tally
 from trueneg.simulation.scores import Scores, Setting, simulate_blocks
 

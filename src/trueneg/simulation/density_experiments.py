@@ -13,7 +13,7 @@ import torch
 from scipy.integrate import quad
 from scipy.stats import gaussian_kde
 
-from trueneg.losses.bayesian import FORMS
+from trueneg.losses.estimators.bayesian import FORMS
 from trueneg.simulation.distributions import Conditional, mixing
 from trueneg.simulation.estimate import importance
 from trueneg.simulation.names import FORM_NAMES

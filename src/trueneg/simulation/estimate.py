@@ -13,8 +13,9 @@ import torch
 from numpy import ndarray
 from torch import Tensor
 
-from trueneg.losses.bayesian import Bayesian, recovered_distribution, released_weight, true_negative_probability
-from trueneg.losses.estimators import Debiased, Estimator, Uncorrected
+from trueneg.losses.base import Estimator
+from trueneg.losses.estimators import Debiased, Uncorrected
+from trueneg.losses.estimators.bayesian import Bayesian, recovered_distribution, released_weight, true_negative_probability
 from trueneg.simulation.distributions import Conditional, mixing
 from trueneg.simulation.names import BIASED, DCL, FORM_NAMES, REFERENCES, TRUE
 from trueneg.simulation.scores import Scores, Setting, simulate_blocks

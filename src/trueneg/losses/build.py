@@ -1,34 +1,16 @@
-"""From an objective's name in a config to its loss: one line an objective."""
+"""From an objective's settings to its loss."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from torch import nn
 
-from trueneg.losses.bayesian import Bayesian
 from trueneg.losses.contrastive import ContrastiveLoss
-from trueneg.losses.cross_modal import CrossModalLoss, SymmetricInfoNCE
-from trueneg.losses.estimators import Debiased, Estimator, HardNegative, Uncorrected
-from trueneg.losses.explicit import Oracle, Removed, Resampled, Reweighted
-from trueneg.losses.relaxed import RelaxedContrastiveLoss
+from trueneg.losses.cross_modal import CrossModalLoss
+from trueneg.losses.registry import ESTIMATORS, WHOLE_LOSSES
 
-ESTIMATORS: dict[str, type[Estimator]] = {
-    "cl": Uncorrected,
-    "dcl": Debiased,
-    "hcl": HardNegative,
-    "bcl": Bayesian,
-    "remove": Removed,
-    "reweight": Reweighted,
-    "resample": Resampled,
-    "oracle": Oracle,
-}
-WHOLE_LOSSES: dict[str, Callable[..., nn.Module]] = {
-    "infonce": SymmetricInfoNCE,
-    "reco": RelaxedContrastiveLoss,
-    "oc": partial(RelaxedContrastiveLoss, relaxed=False),
-}
 OPTIONS = {"chunk_size", "gather_distributed"}  # of every loss: how it is computed, no part of an objective
 
 

@@ -21,7 +21,8 @@ from trueneg.losses import (
     Uncorrected,
     build,
 )
-from trueneg.losses.catalogue import ESTIMATORS, WHOLE_LOSSES, parameters
+from trueneg.losses.build import parameters
+from trueneg.losses.registry import ESTIMATORS, WHOLE_LOSSES
 
 NAMES = [*ESTIMATORS, *WHOLE_LOSSES]
 PAGE = Path(__file__).parents[2] / "docs/losses.md"

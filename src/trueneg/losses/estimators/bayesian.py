@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from trueneg.losses.estimators import Estimator, checked_class_probability, given_class_probability
-from trueneg.losses.mass import NegativeMass, unbounded
+from trueneg.losses.base import Estimator, NegativeMass, checked_class_probability, given_class_probability, unbounded
 from trueneg.losses.ranking import ascending, of_last_among_equals
 from trueneg.losses.sums import log_weighted_sum
 

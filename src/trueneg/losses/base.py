@@ -1,0 +1,147 @@
+"""What every estimator of the true-negative mass N·g has in common.
+
+For an anchor, ``positive`` holds the logits (scaled similarities) with its positives, ``negatives`` those with the N samples
+drawn from the data. Everything stays in log space, so that a logit scale of 100 is finite in float32.
+"""
+
+import math
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class NegativeMass(NamedTuple):
+    """What an estimator says about each anchor.
+
+    Attributes:
+        log: (A,) log(N·g).
+        at_bound: (A,) bool: the lower bound took the estimate's place, so the negatives get no gradient.
+    """
+
+    log: Tensor
+    at_bound: Tensor
+
+
+def unbounded(log_mass: Tensor) -> NegativeMass:
+    """The mass of an estimator that has no bound."""
+    return NegativeMass(log_mass, torch.zeros_like(log_mass, dtype=torch.bool))
+
+
+class Estimator:
+    """The true-negative mass of each anchor; subclasses say how.
+
+    Attributes:
+        needs_labels: whether ``same_class`` must be given.
+        needs_similarity: whether ``similarity`` must be given.
+    """
+
+    needs_labels: ClassVar[bool] = False
+    needs_similarity: ClassVar[bool] = False
+
+    def __call__(self, positive, negatives, class_probability=None, floor=None, **known: Tensor) -> Tensor:
+        """The log of the true-negative mass, shape (A,); arguments as for :meth:`mass`."""
+        return self.mass(positive, negatives, class_probability, floor, **known).log
+
+    def mass(
+        self,
+        positive: Tensor,
+        negatives: Tensor,
+        class_probability: float | Tensor | None = None,
+        floor: float | Tensor | None = None,
+        *,
+        same_class: Tensor | None = None,
+        similarity: Tensor | None = None,
+    ) -> NegativeMass:
+        """The log of the true-negative mass, and where it is a bound.
+
+        Args:
+            positive: (A,) or (A, M) logits; the first column is the anchor's own positive, the others are
+                further draws from its class.
+            negatives: (A, N) logits.
+            class_probability: η, a number or one per anchor, shape (A,); overrides the estimator's own.
+                Estimators without an η take no notice of it.
+            floor: the log of the lower bound of g, a number or a tensor that broadcasts to (A,);
+                None: no bound. Estimators without a bound take no notice of it.
+            same_class: (A, N) bool, whether a negative shares the anchor's class, where ``needs_labels``.
+            similarity: (A, N), how alike a negative and the anchor's positive are known to be, where
+                ``needs_similarity``.
+        """
+        raise NotImplementedError
+
+    def mean(self, positive, negatives, class_probability=None, **known: Tensor) -> Tensor:
+        """g itself, without a bound, shape (A,): the estimated mean of e^u over the true negatives.
+
+        Not in log space: where a bracket is negative, and its log NaN, this is a number below 0. Arguments as for
+        :meth:`mass`.
+        """
+        log_mass = self.mass(positive, negatives, class_probability, **known).log
+        return (log_mass - math.log(negatives.shape[-1])).exp()
+
+
+def checked_class_probability(value: float | Tensor | None) -> float | Tensor | None:
+    """η itself, if every value lies in [0, 1).
+
+    Raises:
+        ValueError: if one does not. On an accelerator the value becomes NaN instead.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, Tensor):
+        value = float(value)
+        if not 0 <= value < 1:  # NaN fails too
+            raise ValueError(f"class_probability is {value:g}, expected a number of at least 0 and below 1.")
+        return value
+    valid = (value >= 0) & (value < 1)
+    if value.device.type != "cpu":
+        return torch.where(valid, value, math.nan)
+    if not valid.all():
+        wrong = value[~valid]
+        raise ValueError(
+            f"class_probability holds {wrong.numel()} of {value.numel()} values outside [0, 1), the first is "
+            f"{wrong.flatten()[0]:g}; expected probabilities of at least 0 and below 1."
+        )
+    return value
+
+
+def given_class_probability(given: float | Tensor | None, own: float | Tensor | None, negatives: Tensor) -> float | Tensor:
+    """The η of a call: the one given, else the estimator's own; a float, or a tensor that broadcasts to (A,).
+
+    Args:
+        given: to the call; None: nothing.
+        own: the estimator's; None: it has none.
+        negatives: (A, N) logits, whose type and device the η gets.
+
+    Raises:
+        ValueError: if there is none, it lies outside [0, 1), or it does not have one value per anchor.
+    """
+    eta = own if given is None else checked_class_probability(given)
+    if eta is None:
+        raise ValueError("class_probability is missing: give it to the estimator, or to each call.")
+    if not isinstance(eta, Tensor):
+        return eta
+    if eta.dim() > 0 and eta.shape != negatives.shape[:1]:
+        raise ValueError(
+            f"class_probability has the shape {tuple(eta.shape)}, expected one value per anchor: ({negatives.shape[0]},)."
+        )
+    return eta.to(dtype=negatives.dtype, device=negatives.device)
+
+
+def required(estimator: Estimator, given: Tensor | None, name: str, negatives: Tensor) -> Tensor:
+    """What the caller knows of each negative, detached, shape (A, N).
+
+    Args:
+        estimator: that needs it.
+        given: what the caller passed.
+        name: of the argument.
+        negatives: (A, N) logits.
+
+    Raises:
+        ValueError: if it is missing or has another shape than the negatives.
+    """
+    if given is None or given.shape != negatives.shape:
+        found = "nothing" if given is None else f"the shape {tuple(given.shape)}"
+        raise ValueError(
+            f"{type(estimator).__name__} needs {name} of the negatives' shape {tuple(negatives.shape)}, found {found}."
+        )
+    return given.detach()

@@ -1,0 +1,12 @@
+"""Estimators of the true-negative mass N·g, one module each: how much of the denominator is true."""
+
+from trueneg.losses.estimators.bayesian import Bayesian
+from trueneg.losses.estimators.debiased import Debiased
+from trueneg.losses.estimators.hard_negative import HardNegative
+from trueneg.losses.estimators.oracle import Oracle
+from trueneg.losses.estimators.removed import Removed
+from trueneg.losses.estimators.resampled import Resampled
+from trueneg.losses.estimators.reweighted import Reweighted
+from trueneg.losses.estimators.uncorrected import Uncorrected
+
+__all__ = ["Bayesian", "Debiased", "HardNegative", "Oracle", "Removed", "Resampled", "Reweighted", "Uncorrected"]

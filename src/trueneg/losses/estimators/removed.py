@@ -1,0 +1,42 @@
+"""Negatives that are too similar to the positive are left out."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from trueneg.losses.base import Estimator, NegativeMass, required, unbounded
+from trueneg.losses.sums import masked_logsumexp
+
+
+@dataclass
+class Removed(Estimator):
+    r"""Negatives that are too similar to the positive are left out.
+
+    .. math:: N g = \sum_{n:\, s_n \le \theta} e^{u_n}
+
+    N counts what is left. For labels, a similarity of 1 where two samples share one and 0 elsewhere, and any
+    threshold in [0, 1). An anchor with nothing left has no mass: its loss is 0, its gradient zero.
+
+    Args:
+        threshold: θ, the largest similarity that stays.
+
+    Raises:
+        ValueError: if the threshold is not a finite number.
+
+    Example:
+        >>> import torch
+        >>> similarity = torch.tensor([[0.9, 0.1, -0.2]])
+        >>> Removed(0.5)(torch.zeros(1), torch.zeros(1, 3), similarity=similarity).exp().round().tolist()
+        [2.0]
+    """
+
+    needs_similarity: ClassVar[bool] = True
+    threshold: float = 0.5
+
+    def __post_init__(self):
+        if not math.isfinite(self.threshold):
+            raise ValueError(f"threshold is {self.threshold}, expected a finite number.")
+
+    def mass(self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None) -> NegativeMass:
+        similarity = required(self, similarity, "similarity", negatives)
+        return unbounded(masked_logsumexp(negatives, similarity > self.threshold))

@@ -1,0 +1,47 @@
+"""Negatives are redrawn so that those unlike the positive are favoured."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+
+from trueneg.losses.base import Estimator, NegativeMass, required, unbounded
+
+
+@dataclass
+class Resampled(Estimator):
+    r"""Negatives are replaced by a draw that favours those unlike the positive.
+
+    .. math:: N g = \sum_{k=1}^{K} e^{u_{n_k}},\qquad P(n_k = n) \propto 1 - \max(0, s_n)
+
+    drawn with replacement from torch's default generator, anew at each call; N counts the draw. An anchor
+    whose negatives all equal its positive has no mass: its loss is 0, its gradient zero.
+
+    Args:
+        size: K, how many are drawn for each anchor.
+
+    Raises:
+        ValueError: if the size is not a positive integer.
+
+    Example:
+        >>> similarity = torch.tensor([[1.0, 1.0, 0.0]])     # only the last can be drawn
+        >>> negatives = torch.tensor([[9.0, 9.0, 2.0]]).log()
+        >>> Resampled(4)(torch.zeros(1), negatives, similarity=similarity).exp().round().tolist()
+        [8.0]
+    """
+
+    needs_similarity: ClassVar[bool] = True
+    size: int = 32
+
+    def __post_init__(self):
+        if not (isinstance(self.size, int) and self.size > 0):
+            raise ValueError(f"size is {self.size}, expected a positive integer.")
+
+    def mass(self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None) -> NegativeMass:
+        similarity = required(self, similarity, "similarity", negatives).to(negatives.dtype)
+        weight = 1 - similarity.clamp(0, 1)  # rounding can make a cosine exceed 1
+        none_left = (weight == 0).all(-1)
+        drawn = torch.multinomial(weight.masked_fill(none_left[:, None], 1), self.size, replacement=True)
+        log_sum = negatives.gather(-1, drawn).logsumexp(-1)
+        return unbounded(log_sum.masked_fill(none_left, -math.inf))

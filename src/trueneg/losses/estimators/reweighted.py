@@ -1,0 +1,49 @@
+"""The more similar a negative is to the positive, the less it weighs."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+
+from trueneg.losses.base import Estimator, NegativeMass, required, unbounded
+from trueneg.losses.sums import masked_logsumexp
+
+
+@dataclass
+class Reweighted(Estimator):
+    r"""The more similar a negative is to the positive, the less it weighs.
+
+    .. math:: N g = \sum_n w_n e^{u_n},\qquad w_n \propto (1 - \max(0, s_n))^{k},\quad \overline{w} = 1
+
+    An anchor whose negatives all weigh nothing has no mass: its loss is 0, its gradient zero.
+
+    Args:
+        exponent: k > 0; 1: linear in the similarity.
+
+    Raises:
+        ValueError: if the exponent is not a positive number.
+
+    Example:
+        >>> similarity = torch.tensor([[1.0, 0.5, 0.0]])     # weights 0, 1 and 2
+        >>> negatives = torch.tensor([[9.0, 5.0, 1.0]]).log()
+        >>> Reweighted()(torch.zeros(1), negatives, similarity=similarity).exp().round().tolist()
+        [7.0]
+    """
+
+    needs_similarity: ClassVar[bool] = True
+    exponent: float = 1.0
+
+    def __post_init__(self):
+        if not 0 < self.exponent < math.inf:
+            raise ValueError(f"exponent is {self.exponent}, expected a positive number.")
+
+    def mass(self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None) -> NegativeMass:
+        similarity = required(self, similarity, "similarity", negatives).to(negatives.dtype)
+        weight = 1 - similarity.clamp(0, 1)  # rounding can make a cosine exceed 1
+        weight = weight**self.exponent
+        weightless = weight == 0
+        log_weight = weight.masked_fill(weightless, 1).log()
+        total = weight.sum(-1)
+        log_mean = torch.where(total > 0, total, 1).log() - math.log(negatives.shape[-1])
+        return unbounded(masked_logsumexp(negatives + log_weight, weightless) - log_mean)

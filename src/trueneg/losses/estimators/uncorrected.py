@@ -1,0 +1,22 @@
+"""Every negative counts as a true one."""
+
+from dataclasses import dataclass
+
+from trueneg.losses.base import Estimator, NegativeMass, unbounded
+from trueneg.losses.sums import log_weighted_sum
+
+
+@dataclass
+class Uncorrected(Estimator):
+    r"""Every negative counts as a true one: InfoNCE (Oord et al., 2018), SimCLR (Chen et al., 2020).
+
+    .. math:: N g = \sum_n e^{u_n}
+
+    Example:
+        >>> import torch
+        >>> Uncorrected()(torch.zeros(2), torch.zeros(2, 62)).exp().round().tolist()
+        [62.0, 62.0]
+    """
+
+    def mass(self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None) -> NegativeMass:
+        return unbounded(log_weighted_sum(negatives))
