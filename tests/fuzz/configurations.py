@@ -15,10 +15,11 @@ from tests.studies import tiny_study, tiny_words, tiny_world
 from trueneg.command_line import main
 from trueneg.datasets.images import ImageSource, read_source, write_source
 from trueneg.study.config import Configuration
+from trueneg.study.identity import run_id
 from trueneg.study.image_study import ImageStudy
 from trueneg.study.plan import Plan
 from trueneg.study.reading import load_configuration
-from trueneg.study.runs import all_runs, datasets, run_id, source_key
+from trueneg.study.runs import all_runs, datasets, source_key
 
 ROOT = Path(__file__).parents[2]
 FILES = (ROOT / "config/config.yaml", *sorted((ROOT / "config/studies").glob("*.yaml")))

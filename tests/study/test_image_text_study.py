@@ -7,8 +7,9 @@ import pytest
 from tests.studies import tiny_words, tiny_world
 from tests.textures import SETTINGS
 from trueneg.errors import UserError
+from trueneg.study.identity import run_id
 from trueneg.study.reading import load_configuration
-from trueneg.study.runs import all_runs, candidates, datasets, negative_counts, pairs_key, run_id
+from trueneg.study.runs import all_runs, candidates, datasets, negative_counts, pairs_key
 
 
 def study_of(**changes):

@@ -8,6 +8,7 @@ import pytest
 from tests.studies import tiny_study, tiny_words, tiny_world
 from trueneg.errors import UserError
 from trueneg.study import order, runs
+from trueneg.study.identity import run_id
 from trueneg.study.plan import Plan
 from trueneg.study.reading import load_configuration
 
@@ -90,7 +91,7 @@ def test_devices_change_no_identity_and_must_divide_a_batch():
         planned(tiny=own).runs(Wildcards(study="tiny", dataset="digits", objective="CL", block="seed0-1"))
         for own in (tiny_study(), study)
     )
-    assert [runs.run_id(runs.Run(**run), "data") for run in one] == [runs.run_id(runs.Run(**run), "data") for run in two]
+    assert [run_id(runs.Run(**run), "data") for run in one] == [run_id(runs.Run(**run), "data") for run in two]
     study["training"] |= {"devices": 3}
     with pytest.raises(UserError, match=r"training\.devices is 3, which cannot share batches of 64"):
         planned(tiny=study)

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -36,13 +37,16 @@ def fingerprint(root="trueneg.engine"):
 
 def test_imports_are_followed_wherever_they_lead_and_no_further(package):
     found = provenance.reachable(["trueneg.engine"])
-    assert set(found) == {
-        "trueneg",
-        "trueneg.engine",
-        "trueneg.augment",
-        "trueneg.losses",
-        "trueneg.losses.dense",
-    }
+    assert set(found) == {"trueneg.engine", "trueneg.augment", "trueneg.losses.dense"}
+
+
+def test_another_module_that_a_package_exports_does_not_count(package):
+    before = fingerprint()
+    (package / "losses/sparse.py").write_text("def sparse(): ...\n")
+    (package / "losses/__init__.py").write_text(
+        "from trueneg.losses.dense import loss\nfrom trueneg.losses.sparse import sparse\n"
+    )
+    assert fingerprint() == before
 
 
 @pytest.mark.parametrize(
@@ -84,8 +88,85 @@ def test_the_report_reaches_neither_training_nor_torch():
 
 def test_training_reaches_losses_encoders_and_augmentation_but_not_the_configuration():
     reached = set(provenance.reachable(provenance.TRAINING["images"]))
-    assert {"trueneg.losses.estimators", "trueneg.models.image_encoders", "trueneg.training.augment"} <= reached
+    assert {"trueneg.losses.contrastive", "trueneg.models.image_encoders", "trueneg.training.augment"} <= reached
     assert not [name for name in reached if name.startswith(("trueneg.study", "trueneg.report", "trueneg.evaluation"))]
+
+
+OBJECTIVES = {
+    "images": ({"name": "cl"}, {"name": "dcl"}, {"name": "hcl"}, {"name": "bcl"}, {"name": "oracle"}),
+    "image-text": (
+        *({"name": name} for name in ("cl", "dcl", "hcl", "bcl", "reco", "oc", "clip", "biovil", "remove", "oracle", "released")),
+        {"name": "cl", "switched_off_by": "true"},
+    ),
+}
+
+
+def all_fingerprints() -> dict[str, str]:
+    """Of training with each objective, and of evaluation."""
+    provenance.fingerprint.cache_clear()
+    found = {}
+    for kind, objectives in OBJECTIVES.items():
+        for objective in objectives:
+            settings = {"training": {"kind": kind}, "objective": objective}
+            found[f"{kind} {' '.join(objective)} {objective['name']}"] = provenance.training_fingerprint(settings)
+            found[f"evaluation of {kind}"] = provenance.evaluation_fingerprint(settings)
+    return found
+
+
+@pytest.fixture
+def copied_package(tmp_path, monkeypatch):
+    """The project's package, to be edited."""
+    copied = tmp_path / "trueneg"
+    shutil.copytree(provenance.PACKAGE, copied, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(provenance, "PACKAGE", copied)
+    return copied
+
+
+def append(path: Path, line: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text((path.read_text() if path.is_file() else "") + f"\n{line}\n")
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        pytest.param(
+            ["losses/estimators/trimmed.py", "losses/estimators/__init__.py", "losses/registry.py", "study/image_study.py"],
+            id="an estimator",
+        ),
+        pytest.param(["report/figures.py", "report/new_figure.py", "report/catalogue.py"], id="a figure"),
+        pytest.param(["datasets/new_source.py", "datasets/catalogue.py", "study/image_text_study.py"], id="a source"),
+    ],
+)
+def test_adding_something_makes_no_run_stale(copied_package, files):
+    before = all_fingerprints()
+    for file in files:
+        append(copied_package / file, "NEW = 1")
+    assert all_fingerprints() == before
+
+
+@pytest.mark.parametrize(
+    ("file", "own"),
+    [
+        ("uncorrected", {"cl", "clip", "biovil"}),
+        ("debiased", {"dcl", "switched_off_by"}),
+        ("hard_negative", {"hcl"}),
+        ("bayesian", {"bcl"}),
+    ],
+)
+def test_editing_an_estimator_makes_its_own_runs_stale_and_no_others(copied_package, file, own):
+    before = all_fingerprints()
+    append(copied_package / f"losses/estimators/{file}.py", "EDITED = 1")
+    changed = {name for name, value in all_fingerprints().items() if value != before[name]}
+    assert changed == {name for name in before if own & set(name.split()[1:])}
+
+
+@pytest.mark.parametrize("file", ["training/simclr.py", "models/image_encoders.py", "losses/contrastive.py", "losses/base.py"])
+def test_editing_what_all_objectives_share_makes_all_runs_of_images_stale(copied_package, file):
+    before = all_fingerprints()
+    append(copied_package / file, "EDITED = 1")
+    after = all_fingerprints()
+    assert all(after[name] != before[name] for name in before if name.startswith("images "))
 
 
 def test_versions_name_everything_that_the_package_asks_for():

@@ -11,6 +11,7 @@ from tests.studies import tiny_study
 from trueneg.errors import UserError
 from trueneg.files import file_checksum, written_whole
 from trueneg.study import runs
+from trueneg.study.identity import run_id
 from trueneg.study.reading import load_configuration
 from trueneg.study.store import RunStore, read_manifest
 
@@ -24,7 +25,7 @@ def with_training(**changes):
 
 
 def identifiers(study, name="tiny"):
-    return [runs.run_id(run, "checksum") for run in runs.all_runs(name, study)]
+    return [run_id(run, "checksum") for run in runs.all_runs(name, study)]
 
 
 def test_lists_are_sweeps_and_labels_tell_what_was_swept():
@@ -69,13 +70,13 @@ def test_the_id_is_the_same_whoever_asks_and_however_the_default_is_said():
     own = tiny_study()["objectives"] | {"CL": {"name": "cl", "temperature": 0.3}}
     by_objective = [run for run in runs.all_runs("a", study_of(objectives=own)) if run.objective == "CL"]
     by_training = [run for run in runs.all_runs("a", with_training(temperature=0.3)) if run.objective == "CL"]
-    assert runs.run_id(by_objective[0], "c") == runs.run_id(by_training[0], "c")
+    assert run_id(by_objective[0], "c") == run_id(by_training[0], "c")
 
 
 def test_data_and_seed_change_the_id():
     first, second = runs.all_runs("tiny", study_of())[:2]
     assert first.seed != second.seed
-    assert len({runs.run_id(first, "a"), runs.run_id(first, "b"), runs.run_id(second, "a")}) == 3
+    assert len({run_id(first, "a"), run_id(first, "b"), run_id(second, "a")}) == 3
 
 
 @given(count=st.integers(1, 40), size=st.integers(1, 10))

@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import json
 import logging
 import os
 import shutil
@@ -114,10 +115,19 @@ def test_the_record_counts_the_time_of_every_attempt(tmp_path):
     assert record["gpu_seconds"] == 0
 
 
+def test_a_finished_run_that_recorded_other_settings_is_refused(tmp_path):
+    job = new_job(tmp_path, checkpoint_minutes=5).finish()
+    record = job.record
+    record["settings"]["training"]["learning_rate"] = 3e-4
+    (job.run / RunStore.RECORD).write_text(json.dumps(record))
+    with pytest.raises(UserError, match=rf"{job.run.name}/run\.json.*training\.learning_rate.*0\.0003.*0\.001"):
+        train_runs(**job.arguments())
+
+
 def test_a_run_begun_with_other_code_starts_afresh_and_what_that_took_counts_too(tmp_path, monkeypatch, caplog):
     job = new_job(tmp_path)
     job.killed_at(RunStore.CURVES, "half written")
-    monkeypatch.setattr(engine.provenance, "fingerprint", lambda roots: "edited")
+    monkeypatch.setattr(engine.provenance, "training_fingerprint", lambda settings: "edited")
     train_runs(**job.arguments())
     assert "was made with other settings, data or training code; moved to checkpoint.outdated.safetensors" in caplog.text
     assert job.record["fingerprint"] == "edited"
@@ -129,7 +139,7 @@ def test_a_run_begun_with_other_code_starts_afresh_and_what_that_took_counts_too
 def test_code_edited_while_a_run_trains_has_no_part_in_its_record(tmp_path, monkeypatch):
     job = new_job(tmp_path, checkpoint_minutes=5)
     answers = iter(["before", "after"])
-    monkeypatch.setattr(engine.provenance, "fingerprint", lambda roots: next(answers))
+    monkeypatch.setattr(engine.provenance, "training_fingerprint", lambda settings: next(answers))
     train_runs(**job.arguments())
     assert job.record["fingerprint"] == "before"
 
@@ -162,7 +172,7 @@ def test_the_table_of_runs_tells_owned_begun_finished_and_stale(at_work, tmp_pat
     shutil.copytree(other.run, job.store.path / other.run.name)
     begun = row["run"]
     assert run_table(job.folder).set_index("run")["state"].to_dict() == {begun: "begun", other.run.name: "finished"}
-    monkeypatch.setattr(engine.provenance, "fingerprint", lambda roots: "edited")
+    monkeypatch.setattr(engine.provenance, "training_fingerprint", lambda settings: "edited")
     assert run_table(job.folder).set_index("run")["state"][other.run.name] == "stale"
 
 

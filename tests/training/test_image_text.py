@@ -653,7 +653,7 @@ def test_the_engine_trains_pairs_in_its_one_loop_and_takes_what_is_finished(sour
     training = ImageText(settings, 0, source, subset, CPU)
     rows = [training.train_epoch() for _ in range(training.epochs)]
     assert record["pairs"] == training.updates * 16
-    assert record["fingerprint"] != provenance.fingerprint(provenance.TRAINING["images"])
+    assert record["fingerprint"] == provenance.training_fingerprint(settings)
     curves = pd.read_parquet(RunStore(job["store"]).folder(listed["id"]) / RunStore.CURVES)
     assert curves["loss"].tolist() == [row["loss"] for row in rows]
     made = load_file(listed["model"])
@@ -662,7 +662,7 @@ def test_the_engine_trains_pairs_in_its_one_loop_and_takes_what_is_finished(sour
     assert RunStore(job["store"]).record(listed["id"]) == record
     engine.train_runs(**job, retrain_stale=True)
     assert RunStore(job["store"]).record(listed["id"]) == record
-    monkeypatch.setattr(provenance, "fingerprint", lambda roots: "edited")
+    monkeypatch.setattr(provenance, "training_fingerprint", lambda settings: "edited")
     engine.train_runs(**job, retrain_stale=True)
     assert RunStore(job["store"]).record(listed["id"])["fingerprint"] == "edited"
 

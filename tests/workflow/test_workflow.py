@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.projects import ROOT, new_project, planned_jobs
+from tests.projects import ROOT, Project, new_project, planned_jobs
 from tests.studies import tiny_study
 from trueneg.study.store import RunStore
 
@@ -53,35 +53,46 @@ def test_touching_every_script_editing_a_loss_or_an_environment_file_plans_no_tr
         script.write_text(script.read_text() + "\n# touched\n")
     for rules in (project.path / "rules").glob("*.smk"):
         touch(rules)
-    loss = project.path / "src/trueneg/losses/estimators.py"
+    loss = project.path / "src/trueneg/losses/estimators/debiased.py"
     loss.write_text(loss.read_text() + "\n\nEDITED = True\n")
     for path in (project.path / "envs").iterdir():
         path.write_text(path.read_text() + "\n# another line\n")
     assert not NEVER & set(project.planned())
 
 
-def test_an_edited_loss_marks_its_runs_stale_and_retraining_keeps_the_old_ones(project):
-    before = project.models()
-    loss = project.path / "src/trueneg/losses/estimators.py"
-    loss.write_text(loss.read_text() + "\n\nEDITED = True\n")
+def trueneg(project: Project, *arguments: str) -> str:
+    """What the command prints there."""
     environment = os.environ | {"PYTHONPATH": str(project.path / "src")}
-    listed = subprocess.run(
-        [sys.executable, "-m", "trueneg", "runs", "--csv", "-"],
-        cwd=project.path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    assert listed.count(",stale,") == 6
+    command = [sys.executable, "-m", "trueneg", *arguments]
+    return subprocess.run(command, cwd=project.path, env=environment, capture_output=True, text=True, check=True).stdout
+
+
+def test_edited_evaluation_code_marks_rows_stale_and_no_run(project):
+    evaluation = project.path / "src/trueneg/evaluation/nearest_neighbours.py"
+    evaluation.write_text(evaluation.read_text() + "\n\nEDITED = True\n")
+    listed, checked = trueneg(project, "runs", "--csv", "-"), trueneg(project, "check", "study.yaml")
+    assert (listed.count(",rows stale,"), listed.count(",stale,")) == (6, 0)
+    assert "rows of 6 of 6 runs are stale" in checked
+    assert "stale" in trueneg(project, "why", "results/tiny/tables/accuracy.csv")
+
+
+def test_an_edited_estimator_marks_its_own_runs_stale_and_retraining_keeps_the_old_ones(project):
+    before = project.models()
+    loss = project.path / "src/trueneg/losses/estimators/debiased.py"
+    loss.write_text(loss.read_text() + "\n\nEDITED = True\n")
+    listed, checked = trueneg(project, "runs", "--csv", "-"), trueneg(project, "check", "study.yaml")
+    assert [line.split(":")[0].strip() for line in checked.splitlines() if "2 stale" in line] == ["DCL-true"]
+    stale = {line.split(",")[0] for line in listed.splitlines() if ",stale," in line}
+    assert {line.split(",")[0] for line in listed.splitlines() if ",DCL-true," in line} == stale
+    assert len(stale) == 2
     (project.path / "results/tiny/tables/accuracy.csv").unlink()
-    assert "6 runs in results/runs were made with other code" in project.run("tables")
+    assert "2 runs in results/runs were made with other code" in project.run("tables")
     project.run("models", "--config", "retrain_stale=true")
     after = project.models()
     assert set(after) == set(before)
-    assert all(after[run] > before[run] for run in before)
-    kept = [path.parent.name for path in project.path.glob("results/runs/stale/*/run.json")]
-    assert len(kept) == 6
+    assert {run for run in before if after[run] > before[run]} == stale
+    kept = {path.parent.name.split("-")[0] for path in project.path.glob("results/runs/stale/*/run.json")}
+    assert kept == stale
 
 
 def test_editing_a_figures_code_draws_figures_and_tables_again_and_nothing_else(project):

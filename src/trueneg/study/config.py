@@ -2,7 +2,8 @@
 
 A configuration is a mapping from study names to studies, whose ``kind`` says which of the models they follow.
 
-A default must never change: it belongs to the identity of every finished run that did not state the setting.
+A default may change: runs of studies that do not state the key get another id (:mod:`trueneg.study.identity`). A new key of an
+existing section needs a line in ``frozen.yaml``, so that earlier runs keep theirs.
 """
 
 from typing import Annotated, Any

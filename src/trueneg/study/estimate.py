@@ -9,15 +9,19 @@ from trueneg.datasets.prepare import DRAWING
 from trueneg.datasets.subsets import Subset, make_subset
 from trueneg.memory import memory_told, smaller_batch
 from trueneg.simulation.catalogue import EXPERIMENTS
+from trueneg.study import provenance
 from trueneg.study.cost import cost_text, missing_data
+from trueneg.study.identity import refuse_other_settings, run_id
 from trueneg.study.image_study import ImageStudy
 from trueneg.study.image_text_study import ImageTextStudy
 from trueneg.study.likelihood_study import LikelihoodStudy
-from trueneg.study.runs import Run, all_runs, corpora, datasets, pairs_key, run_id, source_key
+from trueneg.study.records import RUN, read_json
+from trueneg.study.runs import Run, all_runs, corpora, datasets, pairs_key, source_key
 from trueneg.study.settings import Study
 from trueneg.study.store import RunStore
 
 MEASURED_UPDATES = 3
+DONE = ("finished", "stale")
 
 
 def describe(name: str, study: Study, results: Path) -> str:
@@ -75,15 +79,13 @@ def _training(name: str, study: ImageStudy, results: Path) -> str:
             f"class probability {subset.eta_low:.4f} (rare) and {subset.eta_high:.4f} (common)"
         )
         for run in (run for run in all_runs(name, study) if run.dataset == label):
-            state = store.state(run_id(run, source.checksum))
+            state = _state(store, run, run_id(run, source.checksum))
             counts.setdefault(run.objective, {}).setdefault(label, []).append(state)
-            if state != "finished":
+            if state not in DONE:
                 missing.append((run, source, subset))
     for objective, by_dataset in counts.items():
-        done = "; ".join(
-            f"{label}: {states.count('finished')} of {len(states)} runs finished" for label, states in by_dataset.items()
-        )
-        lines.append(f"  {objective}: {done}")
+        lines.append(f"  {objective}: " + "; ".join(f"{label}: {_finished(states)}" for label, states in by_dataset.items()))
+    lines += _stale_rows(name, results)
     lines.append("  " + (_cost(missing, store) if missing else "Nothing to train: every run is in the store."))
     return "\n".join(lines)
 
@@ -106,10 +108,11 @@ def _training_on_pairs(name: str, study: ImageTextStudy, results: Path) -> str:
             f"  {label}: {pairs.name}, {len(pairs.images):,} images of {pairs.size[0]} px, {len(pairs.sentences):,} sentences"
         )
         identifiers = [run_id(run, data_checksum(pairs, run.settings)) for run in runs]
-        finished = [store.state(identifier) == "finished" for identifier in identifiers]
+        states = [_state(store, run, identifier) for run, identifier in zip(runs, identifiers, strict=True)]
         for objective in dict.fromkeys(run.objective for run in runs):
-            own = [done for run, done in zip(runs, finished, strict=True) if run.objective == objective]
-            lines.append(f"  {objective}: {sum(own)} of {len(own)} runs finished")
+            own = [state for run, state in zip(runs, states, strict=True) if run.objective == objective]
+            lines.append(f"  {objective}: {_finished(own)}")
+        finished = [state in DONE for state in states]
         missing = len(runs) - sum(finished)
         seconds = [store.record(one)["seconds"] for one, done in zip(identifiers, finished, strict=True) if done]
         if not missing:
@@ -119,10 +122,36 @@ def _training_on_pairs(name: str, study: ImageTextStudy, results: Path) -> str:
             lines.append(f"  {missing} runs to train: about {cost} of one process (from {len(seconds)} finished runs).")
         else:
             lines.append(f"  {missing} runs to train; their time is known when the first of them is finished.")
+    lines += _stale_rows(name, results)
     if to_be_made:
         cost = cost_text(name, study)
         lines += [*_missing(study), *([] if cost is None else [f"  {cost}"])]
     return "\n".join(lines)
+
+
+def _state(store: RunStore, run: Run, identifier: str) -> str:
+    """The state of a run in the store; of a finished one that other code trained ``"stale"``."""
+    state = store.state(identifier)
+    if state != "finished":
+        return state
+    record = store.record(identifier, RUN)
+    refuse_other_settings(store.folder(identifier) / RunStore.RECORD, record["settings"], run.settings)
+    return "stale" if provenance.is_stale(record) else state
+
+
+def _finished(states: list[str]) -> str:
+    stale = states.count("stale")
+    marked = f" ({stale} stale: trained with other code than today's, and reused)" if stale else ""
+    return f"{sum(state in DONE for state in states)} of {len(states)} runs finished{marked}"
+
+
+def _stale_rows(name: str, results: Path) -> list[str]:
+    path = results / name / "artefacts" / "runs.json"
+    made = read_json(path, [RUN]) if path.is_file() else []
+    stale = sum(map(provenance.evaluated_by_other_code, made))
+    return (
+        [f"  rows of {stale} of {len(made)} runs are stale: evaluated with other code than today's, and reused"] if stale else []
+    )
 
 
 def _missing(study: ImageTextStudy | LikelihoodStudy) -> list[str]:

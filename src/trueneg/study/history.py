@@ -21,15 +21,15 @@ def studies_of(results: Path) -> list[str]:
 def run_table(results: Path, studies: Collection[str] | None = None) -> pd.DataFrame:
     """One row a run of the store: id, state, what it trained, its primary metrics by study, and what made it.
 
-    A run is finished, stale (finished, with other training code than today's), owned by a process that trains it, or begun: with
-    the epoch that it reached and the seconds spent so far, both as of its last note.
+    A run is finished, ``stale`` (trained with other code than today's), ``rows stale`` (evaluated with other code), owned by a
+    process that trains it, or begun: with the epoch that it reached and the seconds spent so far, both as of its last note.
 
     Args:
         results: the results folder.
         studies: names of those whose primary metrics are wanted; all if None.
     """
     store = RunStore(results / "runs")
-    metrics = _primary_metrics(results, studies_of(results) if studies is None else studies)
+    metrics, stale_rows = _evaluated(results, studies_of(results) if studies is None else studies)
     rows = []
     for folder in sorted(store.path.glob("*/")):
         identifier = folder.name
@@ -42,7 +42,7 @@ def run_table(results: Path, studies: Collection[str] | None = None) -> pd.DataF
         rows.append(
             {
                 "run": identifier,
-                "state": "stale" if provenance.is_stale(record) else "finished",
+                "state": "stale" if provenance.is_stale(record) else "rows stale" if identifier in stale_rows else "finished",
                 "epoch": None,
                 "source": record["source"]["name"],
                 "dataset": record["dataset"],
@@ -78,9 +78,10 @@ def _unfinished(store: RunStore, identifier: str) -> dict[str, Any]:
     return row
 
 
-def _primary_metrics(results: Path, studies: Iterable[str]) -> dict[str, dict[str, float]]:
-    """Value of each study's primary metric on the test split, by run id."""
+def _evaluated(results: Path, studies: Iterable[str]) -> tuple[dict[str, dict[str, float]], set[str]]:
+    """Value of each study's primary metric on the test split, by run id; and the ids of runs with stale rows."""
     found: dict[str, dict[str, float]] = {}
+    stale: set[str] = set()
     for name in studies:
         folder = results / name / "artefacts"
         primary = records.read_settings(folder / "study.yaml", {"primary": dict.fromkeys(PRIMARY, str)})["primary"]
@@ -96,4 +97,6 @@ def _primary_metrics(results: Path, studies: Iterable[str]) -> dict[str, dict[st
             value = values.get((record["dataset"], record["objective"], record["seed"]))
             if value is not None:
                 found.setdefault(record["id"], {})[f"{name}: {primary['task']} {primary['metric']}"] = round(value, 4)
-    return found
+            if provenance.evaluated_by_other_code(record):
+                stale.add(record["id"])
+    return found, stale

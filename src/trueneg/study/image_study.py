@@ -28,6 +28,7 @@ from trueneg.study.settings import (
 )
 from trueneg.study.trained_study import (
     EvaluationResources,
+    ObjectiveSettings,
     PrimaryContrast,
     PublishedTable,
     TrainedStudy,
@@ -179,20 +180,24 @@ def _reached(value: float | WarmStart | Linear) -> tuple[float, ...]:
     return (value.start, value.end) if isinstance(value, Linear) else (value,)
 
 
-class ObjectiveSettings(Settings):
+class TwoViewObjective(ObjectiveSettings):
     """What every objective can say."""
 
     temperature: Sweepable[Positive] | None = Field(None, description="in place of training.temperature")
 
 
-class ContrastiveSettings(ObjectiveSettings):
+class ContrastiveSettings(TwoViewObjective):
     """CL: InfoNCE / SimCLR, no correction."""
+
+    MODULES = ("trueneg.losses.estimators.uncorrected",)
 
     name: Literal["cl"]
 
 
-class DebiasedSettings(ObjectiveSettings):
+class DebiasedSettings(TwoViewObjective):
     """DCL: the expected share of false negatives is subtracted."""
+
+    MODULES = ("trueneg.losses.estimators.debiased",)
 
     name: Literal["dcl"]
     class_probability: Sweepable[ClassProbability] = Field(
@@ -200,16 +205,20 @@ class DebiasedSettings(ObjectiveSettings):
     )
 
 
-class HardNegativeSettings(ObjectiveSettings):
+class HardNegativeSettings(TwoViewObjective):
     """HCL: as DCL, with near negatives weighing more; at class_probability 0 hardness without debiasing."""
+
+    MODULES = ("trueneg.losses.estimators.hard_negative",)
 
     name: Literal["hcl"]
     class_probability: Sweepable[ClassProbability] = Field(description="η, as for dcl")
     beta: Sweepable[Concentration] = Field(1.0, description="β ≥ 0, how much more near negatives weigh; may be scheduled")
 
 
-class BayesianSettings(ObjectiveSettings):
+class BayesianSettings(TwoViewObjective):
     """BCL: negatives weigh as much as they are likely to be true, and hard."""
+
+    MODULES = ("trueneg.losses.estimators.bayesian",)
 
     name: Literal["bcl"]
     class_probability: Sweepable[ClassProbability] = Field(description="η (τ⁺ there), as for dcl")
@@ -228,8 +237,10 @@ class BayesianSettings(ObjectiveSettings):
         return self
 
 
-class OracleSettings(ObjectiveSettings):
+class OracleSettings(TwoViewObjective):
     """The mass over the known true negatives: uses labels, never a method, shows what could be gained."""
+
+    MODULES = ("trueneg.losses.estimators.oracle",)
 
     name: Literal["oracle"]
 

@@ -7,6 +7,7 @@ objective.
 
 import itertools
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, model_validator
@@ -32,6 +33,7 @@ from trueneg.study.settings import (
 )
 from trueneg.study.trained_study import (
     EvaluationResources,
+    ObjectiveSettings,
     PrimaryContrast,
     TrainedStudy,
     TrainingResources,
@@ -316,7 +318,7 @@ class ImageTextTrainingSettings(TrainingResources):
         return self
 
 
-class PairObjectiveSettings(Settings):
+class PairObjectiveSettings(ObjectiveSettings):
     """What every objective can say."""
 
     logit_scale: Sweepable[Positive] | None = Field(None, description="in place of similarity.logit_scale")
@@ -333,14 +335,22 @@ class DirectedSettings(PairObjectiveSettings):
 class ContrastivePairs(DirectedSettings):
     """CL: InfoNCE, no correction."""
 
+    MODULES = ("trueneg.losses.estimators.uncorrected",)
+
     name: Literal["cl"]
     switched_off_by: Sweepable[AnyProbability] | None = Field(
         None, description="control: anchors that DCL with this η would have at its bound get no gradient; nothing is subtracted"
     )
 
+    @classmethod
+    def modules(cls, values: Mapping[str, Any]) -> tuple[str, ...]:
+        return cls.MODULES if values.get("switched_off_by") is None else (*cls.MODULES, *DebiasedPairs.MODULES)
+
 
 class DebiasedPairs(DirectedSettings):
     """DCL: the expected share of false negatives is subtracted."""
+
+    MODULES = ("trueneg.losses.estimators.debiased",)
 
     name: Literal["dcl"]
     class_probability: Sweepable[AnyProbability] = Field(
@@ -354,6 +364,8 @@ class DebiasedPairs(DirectedSettings):
 class HardNegativePairs(DirectedSettings):
     """HCL: as DCL, with near negatives weighing more."""
 
+    MODULES = ("trueneg.losses.estimators.hard_negative",)
+
     name: Literal["hcl"]
     class_probability: Sweepable[AnyProbability] = Field(description="η, as for dcl")
     beta: Sweepable[NonNegative] = Field(1.0, description="β, how much more near negatives weigh")
@@ -362,6 +374,8 @@ class HardNegativePairs(DirectedSettings):
 
 class BayesianPairs(DirectedSettings):
     """BCL: negatives weigh as much as they are likely to be true, and hard."""
+
+    MODULES = ("trueneg.losses.estimators.bayesian",)
 
     name: Literal["bcl"]
     class_probability: Sweepable[AnyProbability] = Field(description="η (τ⁺ there), as for dcl")
@@ -375,6 +389,8 @@ class BayesianPairs(DirectedSettings):
 class RelaxedPairs(PairObjectiveSettings):
     """ReCo: non-negative similarity is punished, negative one is not."""
 
+    MODULES = ("trueneg.losses.relaxed",)
+
     name: Literal["reco"]
     negative_weight: Sweepable[NonNegative] = Field(0.6, description="λ, weight of the negatives")
 
@@ -382,12 +398,16 @@ class RelaxedPairs(PairObjectiveSettings):
 class OrthogonalPairs(PairObjectiveSettings):
     """OC: as ReCo, with every similarity drawn to zero."""
 
+    MODULES = ("trueneg.losses.relaxed",)
+
     name: Literal["oc"]
     negative_weight: Sweepable[NonNegative] = Field(0.6, description="λ, weight of the negatives")
 
 
 class OraclePairs(DirectedSettings):
     """Images that a sentence is true of are no negatives: uses the truth, never a method, shows what could be gained."""
+
+    MODULES = ("trueneg.losses.estimators.removed",)
 
     name: Literal["oracle"]
 
@@ -404,12 +424,16 @@ class KnownSimilarity(DirectedSettings):
 class RemovedPairs(KnownSimilarity):
     """Negatives that are too alike are left out."""
 
+    MODULES = ("trueneg.losses.estimators.removed",)
+
     name: Literal["remove"]
     threshold: Sweepable[Real] = Field(0.5, description="θ, the largest similarity that stays")
 
 
 class ReweightedPairs(KnownSimilarity):
     """The more alike a negative, the less it weighs."""
+
+    MODULES = ("trueneg.losses.estimators.reweighted",)
 
     name: Literal["reweight"]
     exponent: Sweepable[Positive] = Field(1.0, description="of 1 − similarity")
@@ -418,6 +442,8 @@ class ReweightedPairs(KnownSimilarity):
 class ResampledPairs(KnownSimilarity):
     """Negatives are drawn again, the less alike the likelier."""
 
+    MODULES = ("trueneg.losses.estimators.resampled",)
+
     name: Literal["resample"]
     size: Sweepable[Count] = Field(32, description="negatives drawn for an anchor")
 
@@ -425,11 +451,15 @@ class ResampledPairs(KnownSimilarity):
 class SymmetricPairs(PairObjectiveSettings):
     """InfoNCE in both directions (CLIP)."""
 
+    MODULES = ("trueneg.losses.estimators.uncorrected",)
+
     name: Literal["clip"]
 
 
 class BiovilPairs(PairObjectiveSettings):
     """InfoNCE in both directions and masked words (BioViL)."""
+
+    MODULES = ("trueneg.losses.estimators.uncorrected",)
 
     name: Literal["biovil"]
     masked_words_weight: Sweepable[Positive] = Field(0.1, description="weight of the masked words' cross-entropy")
@@ -439,12 +469,16 @@ class BiovilPairs(PairObjectiveSettings):
 class SameSentencePairs(DirectedSettings):
     """Images whose report holds the identical sentence are further positives, or no negatives."""
 
+    MODULES = ("trueneg.losses.estimators.removed",)
+
     name: Literal["same_sentence"]
     mode: Sweepable[Literal["left out", "positives"]] = Field("left out", description="of the negatives; or positives besides")
 
 
-class ReleasedPairs(Settings):
+class ReleasedPairs(ObjectiveSettings):
     """No training: released networks are measured as they are, with their own projections."""
+
+    MODULES = ()
 
     name: Literal["released"]
     encoder: EncoderSettings | None = Field(None, description="in place of the study's `encoder`")

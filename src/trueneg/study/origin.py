@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from trueneg.errors import UserError
 from trueneg.study import provenance, records
 from trueneg.study.config import KINDS
-from trueneg.study.runs import differing
+from trueneg.study.identity import not_default
 from trueneg.study.store import RunStore
 
 DRAWN = ("figures", "tables")  # folders of what the report's code makes
@@ -109,7 +109,7 @@ def _of_run(identifier: str, store: RunStore) -> dict[str, Any]:
         "result": identifier,
         "written": record["finished"],
         "study": record["study"],
-        "differing": _differing_of_run(record["settings"]),
+        "differing": _flat(not_default(record["settings"])),
         "settings": record["settings"],
         "runs": [_marked(record, store)],
         "language models": _language_models(store.path.parent, record["settings"]["dataset"]["text"])
@@ -178,10 +178,9 @@ def _older(path: Path, than: Path) -> bool:
 def _marked(record: Mapping[str, Any], store: RunStore) -> dict[str, Any]:
     """A run's record with its state."""
     reasons = []
-    if provenance.is_stale(record):
+    if provenance.trained_by_other_code(record):
         reasons.append("trained with other code than today's")
-    evaluated = record.get("evaluated")
-    if evaluated and evaluated["fingerprint"] != provenance.evaluation_fingerprint(record["settings"]):
+    if provenance.evaluated_by_other_code(record):
         reasons.append("evaluated with other code than today's")
     if store.state(record["id"]) == "finished" and store.record(record["id"])["finished"] != record["finished"]:
         reasons.append("trained again since it was evaluated")
@@ -213,14 +212,6 @@ def _differing(settings: Mapping[str, Any]) -> dict[str, Any]:
     except ValidationError:
         return _flat(settings)
     return _flat(study.model_dump(mode="json", exclude_defaults=True))
-
-
-def _differing_of_run(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """A run's settings that are not the defaults; all of them, if today's models do not know them."""
-    try:
-        return _flat(differing(settings))
-    except (KeyError, StopIteration):
-        return _flat(settings)
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -277,7 +277,8 @@ class Plan:
         """A training job knows the code's fingerprint only when stale runs are to be trained anew."""
         if not self.configuration.retrain_stale:
             return None
-        return provenance.fingerprint(provenance.TRAINING["image-text" if wildcards.study in self.image_text else "images"])
+        settings = self._expanded[wildcards.study].settings(wildcards.dataset, wildcards.objective)
+        return provenance.training_fingerprint(settings)
 
     def first_manifest(self, wildcards: Any) -> str:
         """The manifest that lists the first seed's run."""

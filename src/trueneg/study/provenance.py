@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from trueneg.simulation.catalogue import EXPERIMENTS
+from trueneg.study.identity import RunSettings, objective_modules, training_kind
 from trueneg.study.store import RunStore
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
-# Where the code that shapes a result begins; the fingerprint follows the imports from there.
+# Where the code that shapes a result begins; the fingerprint follows the imports from there. An estimator counts only for runs of
+# the objectives that it implements, and the registry, which only lists them, for none: a new one makes no earlier result stale.
+ESTIMATORS, REGISTRY, PLANNING = "trueneg.losses.estimators", "trueneg.losses.registry", "trueneg.study"
 TRAINING = {"images": ("trueneg.training.simclr",), "image-text": ("trueneg.training.image_text",)}  # by kind of training
 EVALUATION = {"images": ("trueneg.evaluation.protocol",), "image-text": ("trueneg.evaluation.image_text_runs",)}
 LANGUAGE_MODELS = ("trueneg.text.masked_lm",)
@@ -33,14 +36,14 @@ LIBRARIES = (
 
 
 @functools.cache
-def fingerprint(roots: tuple[str, ...], without: str | None = None) -> str:
+def fingerprint(roots: tuple[str, ...], without: tuple[str, ...] = ()) -> str:
     """Hash of the syntax trees of the modules that `roots` can reach inside the package, and of the templates beside them.
 
     Comments, docstrings and formatting do not count, so only a change of behaviour makes a result stale.
 
     Args:
         roots: dotted names of modules of the package.
-        without: a package whose modules do not count.
+        without: packages and modules that do not count.
 
     Returns:
         The first 16 hexadecimal digits of a SHA-256.
@@ -48,21 +51,38 @@ def fingerprint(roots: tuple[str, ...], without: str | None = None) -> str:
     trees = {name: _read(name)[0] for name in reachable(roots, without)}
     folders = {_path_of(name).parent for name in trees}
     templates = {path.name: path.read_text() for folder in folders for form in TEMPLATES for path in folder.glob(form)}
-    return hashlib.sha256(repr((sorted(trees.items()), sorted(templates.items()))).encode()).hexdigest()[:16]
+    return _digest((sorted(trees.items()), sorted(templates.items())))
 
 
-def reachable(roots: Sequence[str], without: str | None = None) -> list[str]:
+def training_fingerprint(settings: RunSettings) -> str:
+    """Hash of the code that trains runs with such settings: training loop, models, and the objective's own modules."""
+    training = fingerprint(TRAINING[training_kind(settings)], without=(ESTIMATORS, REGISTRY))
+    return _digest((training, fingerprint(objective_modules(settings), without=(REGISTRY,))))
+
+
+def evaluation_fingerprint(settings: RunSettings) -> str:
+    """Hash of the code that evaluates runs with such settings; what only plans, records and compares does not count."""
+    return fingerprint(EVALUATION[training_kind(settings)], without=(PLANNING, ESTIMATORS, REGISTRY))
+
+
+def _digest(content: object) -> str:
+    return hashlib.sha256(repr(content).encode()).hexdigest()[:16]
+
+
+def reachable(roots: Sequence[str], without: Sequence[str] = ()) -> list[str]:
     """The modules of the package that `roots` import, directly or not, wherever in a file the import stands.
+
+    A name that a package's ``__init__`` only re-exports leads to the module that defines it, not to all that the package exports.
 
     Args:
         roots: dotted names of modules.
-        without: a package that is not followed.
+        without: packages and modules that are not followed.
     """
     found: set[str] = set()
     waiting = list(roots)
     while waiting:
         name = waiting.pop()
-        if name in found or _path_of(name) is None or name.split(".")[:2] == (without or "").split("."):
+        if name in found or _path_of(name) is None or f"{name}.".startswith(tuple(f"{left_out}." for left_out in without)):
             continue
         found.add(name)
         waiting += _imports(name)
@@ -84,8 +104,19 @@ def _imports(name: str) -> Iterator[str]:
         if level:
             parents = package.split(".")[: len(package.split(".")) - level + 1]
             base = ".".join([*parents, *([base] if base else [])])
-        yield base
-        yield from (f"{base}.{imported}" for imported in names)
+        yield from (_defining(base, imported) for imported in names) if names else [base]
+
+
+def _defining(base: str, imported: str) -> str:
+    """The module that ``from base import imported`` leads to."""
+    path = _path_of(base)
+    if path is None or _path_of(f"{base}.{imported}") is not None:
+        return f"{base}.{imported}"
+    if path.name == "__init__.py":
+        for level, inner, names in _read(base)[1]:
+            if imported in names and not level:
+                return _defining(inner, imported)
+    return base
 
 
 def _read(name: str) -> tuple[str, list[tuple[int, str, list[str]]]]:
@@ -151,19 +182,20 @@ def machine() -> dict[str, Any]:
     return {"host": platform.node(), "system": platform.platform(), "cores": os.cpu_count()}
 
 
-def training_kind(settings: Mapping[str, Mapping[str, Any]]) -> str:
-    """The kind of training that a run's settings name; without a name it is of images."""
-    return settings["training"].get("kind", "images")
-
-
-def evaluation_fingerprint(settings: Mapping[str, Mapping[str, Any]]) -> str:
-    """Of the code that evaluates runs with such settings; what only plans, records and compares does not count."""
-    return fingerprint(EVALUATION[training_kind(settings)], without="trueneg.study")
-
-
 def is_stale(record: Mapping[str, Any]) -> bool:
-    """Whether a run's record tells that it was made with other training code than today's."""
-    return record["fingerprint"] != fingerprint(TRAINING[training_kind(record["settings"])])
+    """Whether a run was trained, or its rows were made, with other code than today's; a record in the store knows of no rows."""
+    return trained_by_other_code(record) or evaluated_by_other_code(record)
+
+
+def trained_by_other_code(record: Mapping[str, Any]) -> bool:
+    """Whether a run was trained with other code than today's."""
+    return record["fingerprint"] != training_fingerprint(record["settings"])
+
+
+def evaluated_by_other_code(record: Mapping[str, Any]) -> bool:
+    """Whether a study's record of a run tells that its rows were made with other code than today's."""
+    evaluated = record.get("evaluated")
+    return evaluated is not None and evaluated["fingerprint"] != evaluation_fingerprint(record["settings"])
 
 
 def stale_runs(store: RunStore) -> list[str]:

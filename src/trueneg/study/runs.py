@@ -12,12 +12,7 @@ from pydantic import BaseModel
 from trueneg.study.image_study import ImageStudy
 from trueneg.study.image_text_study import ImageTextEvaluationSettings, ImageTextStudy
 from trueneg.study.likelihood_study import LikelihoodStudy
-from trueneg.study.provenance import training_kind
-from trueneg.study.settings import is_technical, models_within
 from trueneg.study.trained_study import TrainedStudy
-
-# By the kind of training that their runs' settings name.
-STUDIES: dict[str, type[TrainedStudy]] = {"images": ImageStudy, "image-text": ImageTextStudy}
 
 
 @dataclass(frozen=True)
@@ -231,47 +226,3 @@ def benchmark_key(settings: Mapping[str, Any], resolution: int) -> str:
 
 def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
-def identity(settings: Mapping[str, Mapping[str, Any]], models: Mapping[str, type[BaseModel]]) -> dict[str, Any]:
-    """The settings that matter for training and differ from the defaults: a new key with a default orphans no run."""
-    found: dict[str, dict[str, Any]] = {}
-    for section, values in settings.items():
-        for key, field in models[section].model_fields.items():
-            if not is_technical(field) and key in values and values[key] != field.get_default(call_default_factory=True):
-                found.setdefault(section, {})[key] = values[key]
-    return found
-
-
-def _models(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, type[BaseModel]]:
-    """The model of each section of a run's settings."""
-    study = STUDIES[training_kind(settings)]
-    found = {}
-    for section, values in settings.items():
-        # The objective's section is one of the study's objectives.
-        annotation = study.model_fields["objectives" if section == "objective" else section].annotation
-        models = models_within(annotation)
-        found[section] = models[0] if len(models) == 1 else next(one for one in models if _describes(one, values))
-    return found
-
-
-def differing(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Those of a run's settings that matter for training and are not the defaults, by section."""
-    return identity(settings, _models(settings))
-
-
-def _describes(model: type[BaseModel], values: Mapping[str, Any]) -> bool:
-    """Whether a model is the one of its section that the values name: by ``name``, or of data by ``source``."""
-    key = "name" if "name" in model.model_fields else "source"
-    return values[key] in model.model_fields[key].annotation.__args__
-
-
-def run_id(run: Run, source_checksum: str) -> str:
-    """A short hash of what makes a run what it is: settings, data, seed; not the study that asked for it."""
-    settings = {section: dict(values) for section, values in run.settings.items()}
-    # The objective's own temperature and the training's are the same setting said in two places.
-    own = settings["objective"].pop("temperature", None)
-    if own is not None:
-        settings["training"]["temperature"] = own
-    made_of = {"settings": identity(settings, _models(settings)), "data": source_checksum, "seed": run.seed}
-    return _digest(made_of)[:12]

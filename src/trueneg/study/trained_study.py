@@ -1,5 +1,6 @@
 """What studies that train have in common: the one question, seeds, sweeps, resources, printed tables to stand beside."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -10,6 +11,21 @@ from trueneg.study.settings import Count, CountFromZero, Integer, Positive, Real
 def word_true(given: Any) -> Any:
     """YAML reads the word true as a boolean; where a class probability stands it means each sample's own class."""
     return "true" if given is True else given
+
+
+class ObjectiveSettings(Settings):
+    """What every objective can state; its modules are what the code fingerprint of its runs covers besides the training.
+
+    Attributes:
+        MODULES: dotted names of the modules that implement the objective.
+    """
+
+    MODULES: ClassVar[tuple[str, ...]]
+
+    @classmethod
+    def modules(cls, values: Mapping[str, Any]) -> tuple[str, ...]:
+        """The modules that implement the objective with such settings."""
+        return cls.MODULES
 
 
 class TrainingResources(Settings):

@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from trueneg.errors import UserError
 from trueneg.files import file_checksum, written_whole
 from trueneg.memory import memory_told
-from trueneg.study import provenance, records
+from trueneg.study import identity, provenance, records
 from trueneg.study.store import RunStore
 from trueneg.text import privacy
 from trueneg.text.folds import training_parts, with_folds
@@ -220,7 +220,12 @@ def _identifier(
     weights = Path(begun.get("name", "")) / RunStore.MODEL
     if begun and weights.is_file():
         begun["name"] = file_checksum(weights)
-    shaping = {name: value for name, value in sorted(settings.items()) if name not in TECHNICAL}
+    frozen = identity.frozen()["likelihood"]["language_models"]
+    shaping = {
+        name: value
+        for name, value in sorted(settings.items())
+        if name not in TECHNICAL and value != frozen.get(name, identity.MISSING)
+    }
     digest = hashlib.sha256(json.dumps([shaping, seed, fold, begun], sort_keys=True, default=str).encode())
     for part in (training, validating):
         digest.update("\0".join(part["sentence"]).encode("utf-8", "surrogatepass") + b"\1")

@@ -22,7 +22,8 @@ from trueneg.errors import UserError
 from trueneg.files import file_checksum, written_whole
 from trueneg.memory import memory_told, smaller_batch
 from trueneg.study import provenance
-from trueneg.study.runs import Run, run_id
+from trueneg.study.identity import refuse_other_settings, run_id, training_kind
+from trueneg.study.runs import Run
 from trueneg.study.store import RunStore
 from trueneg.training.checkpoint import Checkpoint, flush
 from trueneg.training.devices import device_name, leased_device
@@ -88,7 +89,7 @@ def read_block(
 ) -> "Block":
     """What a job trains; arguments as for :func:`train_runs`."""
     runs = [Run(**run) for run in runs]
-    kind = TRAININGS[provenance.training_kind(runs[0].settings)]
+    kind = TRAININGS[training_kind(runs[0].settings)]
     data, by_seed = kind.read_source(source), kind.read_subsets(subsets)
     identifiers = [run_id(run, kind.data_checksum(data, run.settings)) for run in runs]
     return Block(runs, identifiers, kind, data, by_seed, subsets, RunStore(store), retrain_stale)
@@ -147,18 +148,19 @@ class Block:
         patience = PATIENCE_FOR_RELEASED if run.settings["objective"]["name"] == RELEASED else PATIENCE
         with self.store.owned(identifier, patience=patience) as folder:
             if self.retrain_stale:
-                _move_stale_aside(self.store, identifier, self.kind)
+                _move_stale_aside(self.store, identifier)
             finished = self.store.state(identifier) == "finished"
             processes.same(finished)
             if finished:
-                log.info("seed %d: run %s is finished, taken as it is", run.seed, identifier)
+                refuse_other_settings(folder / RunStore.RECORD, self.store.record(identifier)["settings"], run.settings)
+                log.info("seed %d: run %s is finished and reused", run.seed, identifier)
             else:
                 self._train(run, identifier, folder, device, processes, bar)
             self.store.forget_progress(identifier)
 
     def _train(self, run: Run, identifier: str, folder: Path, device: torch.device, processes: Processes, bar: Progress) -> None:
         # Taken before the first update: a file edited while this process computes has no part in the result.
-        fingerprint = provenance.fingerprint(self.kind.code)
+        fingerprint = provenance.training_fingerprint(run.settings)
         checkpoint = Checkpoint(
             folder,
             digest=f"{identifier}-{fingerprint}",
@@ -244,11 +246,11 @@ def _memory_told(run: Run) -> contextlib.AbstractContextManager[None]:
     return memory_told(f"{run.dataset}, {run.objective}, seed {run.seed}", remedy)
 
 
-def _move_stale_aside(store: RunStore, identifier: str, kind: Training) -> None:
+def _move_stale_aside(store: RunStore, identifier: str) -> None:
     if store.state(identifier) != "finished":
         return
     record = store.record(identifier)
-    if record["fingerprint"] != provenance.fingerprint(kind.code):
+    if provenance.is_stale(record):
         aside = store.path / "stale" / f"{identifier}-{record['fingerprint']}"
         aside.mkdir(parents=True, exist_ok=True)
         for name in (RunStore.RECORD, RunStore.MODEL, RunStore.CURVES):

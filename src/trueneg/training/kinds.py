@@ -9,7 +9,6 @@ from trueneg.datasets.images import ImageSource, read_source
 from trueneg.datasets.pair_splits import PairSubset, read_pair_subsets
 from trueneg.datasets.pairs import PairSource, read_pairs
 from trueneg.datasets.subsets import Subset, read_subsets
-from trueneg.study import provenance
 from trueneg.training.image_text import ImageText
 from trueneg.training.image_text_networks import RELEASED, ReleasedNetworks
 from trueneg.training.image_text_objectives import data_checksum
@@ -25,7 +24,6 @@ class Training:
             :class:`~trueneg.training.simclr.SimCLR`.
         read_source, read_subsets: from a path to the source, and to each seed's subset.
         data_checksum: from source and settings to a checksum of what the run is made of.
-        code: where the code begins that shapes the result.
         samples: what the rows and the record count, such as ``views``.
         per_pick: how many of them one sample of a batch gives.
     """
@@ -34,7 +32,6 @@ class Training:
     read_source: Callable[[str | Path], ImageSource | PairSource]
     read_subsets: Callable[[str | Path], Mapping[int, Subset | PairSubset]]
     data_checksum: Callable[[Any, Mapping[str, Any]], str]
-    code: tuple[str, ...]
     samples: str
     per_pick: int
 
@@ -49,8 +46,6 @@ def _start_on_pairs(settings: Mapping[str, Any], *given: Any) -> ImageText | Rel
 
 # By the kind of training that a run's settings name.
 TRAININGS = {
-    "images": Training(SimCLR, read_source, read_subsets, _image_checksum, provenance.TRAINING["images"], "views", 2),
-    "image-text": Training(
-        _start_on_pairs, read_pairs, read_pair_subsets, data_checksum, provenance.TRAINING["image-text"], "pairs", 1
-    ),
+    "images": Training(SimCLR, read_source, read_subsets, _image_checksum, "views", 2),
+    "image-text": Training(_start_on_pairs, read_pairs, read_pair_subsets, data_checksum, "pairs", 1),
 }
