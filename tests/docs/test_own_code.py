@@ -11,14 +11,14 @@ from tests.projects import new_project
 
 OWN_LOSS = """
 import doctest, torch, yaml
-import trueneg.losses.trimmed
+import trueneg.losses.estimators.trimmed
 from trueneg.losses import build
 from trueneg.study.reading import read_configuration
 
-assert build({{"name": "trim", "share": 0.2}}).estimator == trueneg.losses.trimmed.Trimmed(0.2)
+assert build({{"name": "trim", "share": 0.2}}).estimator == trueneg.losses.estimators.trimmed.Trimmed(0.2)
 study = read_configuration(["trim.yaml"]).studies["trim"]
 assert study.objectives["Trimmed"].share == [0.05, 0.1, 0.2]
-assert doctest.testmod(trueneg.losses.trimmed) == (0, 3)
+assert doctest.testmod(trueneg.losses.estimators.trimmed) == (0, 3)
 {examples}
 """
 OWN_EVALUATION = """
