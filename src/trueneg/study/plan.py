@@ -293,7 +293,9 @@ class Plan:
 
     def drawn_from(self, wildcards: Any) -> dict[str, Any]:
         """Inputs of a figure or table by name: the study, what is gathered of it, and the artefacts of this one alone."""
-        name, wanted = wildcards.study, getattr(wildcards, "figure", None) or wildcards.table
+        name, what = wildcards.study, "figure" if hasattr(wildcards, "figure") else "table"
+        wanted = getattr(wildcards, what)
+        catalogue.require(what, wanted, name, self.studies[name])
         folder = f"results/{name}/artefacts"
         gathered = (
             {"rows": "rows.parquet", "curves": "curves.parquet", "comparison": "comparison.json"} if name in self.trained else {}
