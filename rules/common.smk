@@ -10,7 +10,7 @@ from trueneg.errors import UserError
 from trueneg.jobs import name_snakemake
 from trueneg.report import catalogue
 from trueneg.study import provenance
-from trueneg.study.plan import Plan, code_fingerprint, stale_message
+from trueneg.study.plan import Plan, stale_message
 from trueneg.study.reading import load_configuration
 from trueneg.study.store import RunStore
 
@@ -33,11 +33,6 @@ except UserError as error:
     raise WorkflowError(f"The configuration cannot be used.\n{error}")
 
 name_snakemake()
-
-REPORT_CODE = code_fingerprint("results/report.fingerprint", provenance.REPORT)
-SIMULATION_CODE = code_fingerprint(
-    "results/simulation.fingerprint", provenance.SIMULATION
-)
 
 
 wildcard_constraints:

@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from tests.projects import new_project
+from trueneg.study.origin import origin_of
 
 THEORY = {
     "kind": "theory",
@@ -43,3 +44,13 @@ def test_an_edited_loss_has_the_experiments_made_again_and_a_comment_has_not(fin
     assert project.planned(FIGURE) == {}
     loss.write_text(loss.read_text() + "\nCHANGED = 1\n")
     assert project.planned(FIGURE) == {"simulate": 1, "figure": 1}
+
+
+def test_an_experiment_that_other_code_made_is_stale(finished, tmp_path):
+    results = finished.copy(tmp_path / "project").path / "results"
+    frame = results / "tiny/artefacts/simulation/errors_by_negatives.parquet"
+    assert origin_of(str(frame), results)["stale"] == []
+    frame.with_suffix(".code").write_text("another")
+    assert ["trueneg.simulation" in reason for reason in origin_of(str(frame), results)["stale"]] == [True]
+    frame.with_suffix(".code").unlink()
+    assert len(origin_of(str(frame), results)["stale"]) == 1

@@ -5,7 +5,6 @@ Nothing here imports torch or looks at this machine: the plan is the same on a l
 
 import re
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 from trueneg.report import catalogue
@@ -279,6 +278,18 @@ class Plan:
             return None
         return provenance.fingerprint(provenance.TRAINING["image-text" if wildcards.study in self.image_text else "images"])
 
+    @staticmethod
+    def code(roots: tuple[str, ...]) -> Callable[[Any], str]:
+        """A parameter: the fingerprint of the code that `roots` reach, computed only when a job of the rule is planned.
+
+        When that code is edited, the parameter changes and Snakemake reruns the job.
+        """
+
+        def of_job(wildcards: Any) -> str:
+            return provenance.fingerprint(roots)
+
+        return of_job
+
     def first_manifest(self, wildcards: Any) -> str:
         """The manifest that lists the first seed's run."""
         folder = f"results/{wildcards.study}/manifests/{wildcards.dataset}/{wildcards.objective}"
@@ -388,18 +399,6 @@ class Plan:
 
 def _language_models(study: str, corpus: str, name: str) -> str:
     return f"results/{study}/text/{corpus}/language_models/{name}.json"
-
-
-def code_fingerprint(path: str, roots: tuple[str, ...]) -> str:
-    """A file that changes with the code that `roots` reach, and with nothing else; returns its path.
-
-    As an input it has what is made by that code made anew when the code is edited: figures, and experiments that take seconds.
-    """
-    today = provenance.fingerprint(roots)
-    if not Path(path).is_file() or Path(path).read_text() != today:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_text(today)
-    return path
 
 
 def stale_message(store: RunStore) -> str:
