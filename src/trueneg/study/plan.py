@@ -35,7 +35,8 @@ class Plan:
         trained: both.
         theory: those that simulate.
         likelihood: those that score sentences.
-        settings: all studies as plain values, every default filled in: what jobs are handed.
+        resolved: the configuration as plain values, every default filled in.
+        settings: its studies: what jobs are handed.
     """
 
     def __init__(self, configuration: Configuration):
@@ -47,6 +48,7 @@ class Plan:
         self.likelihood = {name: study for name, study in self.studies.items() if isinstance(study, LikelihoodStudy)}
         self.theory = {name: study for name, study in self.studies.items() if isinstance(study, TheoryStudy)}
         self.settings = {name: study.model_dump(mode="json") for name, study in self.studies.items()}
+        self.resolved = self.settings | configuration.model_dump(mode="json", exclude={"studies"})
         self._expanded = {name: Expansion(name, study) for name, study in self.trained.items()}
         self._longest = max((expanded.longest for expanded in self._expanded.values()), default=0.0)
 
