@@ -2,42 +2,35 @@
 
 from pathlib import Path
 
-import yaml
 from snakemake.exceptions import WorkflowError
-from snakemake.utils import update_config
 
 from trueneg.errors import UserError
 from trueneg.jobs import name_snakemake
 from trueneg.report import catalogue
 from trueneg.study import provenance
-from trueneg.study.plan import Plan, code_fingerprint, stale_message
+from trueneg.study.plan import Plan, stale_message
 from trueneg.study.reading import load_configuration
 from trueneg.study.store import RunStore
 
-DEFAULT = Path(workflow.basedir) / "config" / "config.yaml"
 PUBLISHED = Path(workflow.basedir) / "config" / "published.csv"
 
+# The embedded default is read only where no --configfile is given: otherwise Snakemake would merge the two.
+if not workflow.overwrite_configfiles:
 
-def given_configuration():
-    """What the command line gives; the embedded default comes first only where no --configfile is given."""
-    if workflow.configfiles:
-        return config, ", ".join(str(path) for path in workflow.configfiles)
-    merged = yaml.safe_load(DEFAULT.read_text())
-    update_config(merged, config)
-    return merged, "config/config.yaml"
+    configfile: Path(workflow.basedir) / "config" / "config.yaml"
 
 
 try:
-    plan = Plan(load_configuration(*given_configuration()))
+    plan = Plan(load_configuration(config, ", ".join(map(str, workflow.configfiles))))
 except UserError as error:
     raise WorkflowError(f"The configuration cannot be used.\n{error}")
 
-name_snakemake()
+# What reports, logs and plugins see: every default filled in. Jobs that Snakemake starts in other processes get the files and the
+# --config of the command line, and resolve them again.
+config.clear()
+config.update(plan.resolved)
 
-REPORT_CODE = code_fingerprint("results/report.fingerprint", provenance.REPORT)
-SIMULATION_CODE = code_fingerprint(
-    "results/simulation.fingerprint", provenance.SIMULATION
-)
+name_snakemake()
 
 
 wildcard_constraints:

@@ -5,7 +5,6 @@ rule figure:
     """Draw one figure."""
     input:
         unpack(plan.drawn_from),
-        code=REPORT_CODE,
     output:
         png=report(
             "results/{study}/figures/{figure}.png",
@@ -17,6 +16,7 @@ rule figure:
         pdf="results/{study}/figures/{figure}.pdf",
         svg="results/{study}/figures/{figure}.svg",
         caption="results/{study}/figures/{figure}.txt",
+        code="results/{study}/figures/{figure}.code",
     log:
         "results/{study}/logs/figures/{figure}.log",
     benchmark:
@@ -24,6 +24,8 @@ rule figure:
     resources:
         mem_mb=plan.growing(2000),
         runtime=plan.growing(10),
+    params:
+        code=plan.code(provenance.REPORT),
     script:
         "../workflow/scripts/figure.py"
 
@@ -32,7 +34,6 @@ rule table:
     """Write one table as CSV, Markdown and LaTeX."""
     input:
         unpack(plan.drawn_from),
-        code=REPORT_CODE,
     output:
         csv=report(
             "results/{study}/tables/{table}.csv",
@@ -44,6 +45,7 @@ rule table:
         markdown="results/{study}/tables/{table}.md",
         latex="results/{study}/tables/{table}.tex",
         caption="results/{study}/tables/{table}.txt",
+        code="results/{study}/tables/{table}.code",
     log:
         "results/{study}/logs/tables/{table}.log",
     benchmark:
@@ -51,5 +53,7 @@ rule table:
     resources:
         mem_mb=plan.growing(2000),
         runtime=plan.growing(10),
+    params:
+        code=plan.code(provenance.REPORT),
     script:
         "../workflow/scripts/table.py"

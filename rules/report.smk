@@ -8,7 +8,6 @@ rule page:
         plan.tables(),
         plan.retrieval_examples(),
         studies=collect("results/{study}/artefacts/study.yaml", study=plan.studies),
-        code=REPORT_CODE,
     output:
         page="results/index.html",
     log:
@@ -18,5 +17,7 @@ rule page:
     resources:
         mem_mb=plan.growing(2000),
         runtime=plan.growing(10),
+    params:
+        code=plan.code(provenance.REPORT),
     script:
         "../workflow/scripts/page.py"

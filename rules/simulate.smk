@@ -3,10 +3,9 @@
 
 rule simulate:
     """One experiment on the stochastic process, or one bound beside what it bounds."""
-    input:
-        code=SIMULATION_CODE,
     output:
-        "results/{study}/artefacts/simulation/{experiment}.parquet",
+        frame="results/{study}/artefacts/simulation/{experiment}.parquet",
+        code="results/{study}/artefacts/simulation/{experiment}.code",
     log:
         "results/{study}/logs/simulate/{experiment}.log",
     benchmark:
@@ -18,6 +17,7 @@ rule simulate:
         runtime=plan.growing("runtime"),
     params:
         settings=plan.simulation,
+        code=plan.code(provenance.SIMULATION),
     script:
         "../workflow/scripts/simulate.py"
 

@@ -309,8 +309,6 @@ def test_artefacts_are_those_of_the_objectives_that_are_asked_for():
     assert catalogue.artefacts_of("grounding_overlays", "small", study)[0] == f"{start}/overlays/phantom/CL.parquet"
     assert catalogue.artefacts_of("eta_by_class", "small", study) == [f"{start}/class_probabilities.parquet"]
     assert catalogue.artefacts_of("tradeoff", "small", study) == []
-    with pytest.raises(KeyError, match="no figure 'embedding'"):
-        image_text_study.draw("embedding", None, [])
 
 
 @pytest.mark.long  # forty files of figures
@@ -349,7 +347,7 @@ def test_a_study_that_cannot_be_read_is_named_on_the_page_unless_it_must_be_ther
     assert "Not on this page" in page
     assert "&lt;old&gt;" in page
     assert "<old>" not in page
-    with pytest.raises(UserError, match="comparison"):
+    with pytest.raises(UserError, match=r"<old>.*study\.yaml"):
         build.write_page(tmp_path / "index.html", [old])
 
 

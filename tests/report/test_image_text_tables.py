@@ -11,9 +11,8 @@ import synthetic_pairs
 from scipy import stats
 
 from trueneg.report.image_text import tables
-from trueneg.report.image_text.headings import TITLES
 from trueneg.report.image_text.retrieval import lengths, sentence_setting, with_means
-from trueneg.report.image_text_study import PHANTOM, RECO_TABLE_1, table
+from trueneg.report.image_text_study import PHANTOM, RECO_TABLE_1, TABLES, table
 from trueneg.report.tables import compare_each, difference_table, published_table, side_by_side
 from trueneg.study.comparison import gate, holm
 
@@ -259,7 +258,7 @@ def test_what_is_relevant_to_a_sentence_is_the_truth_where_it_is_known():
 
 
 def test_every_layout_has_a_heading_and_a_study_without_its_rows_is_told_so(study):
-    assert TITLES.keys() >= tables.LAYOUTS.keys()
+    assert TABLES.keys() >= tables.LAYOUTS.keys()
     with pytest.raises(ValueError, match="rows hold nothing for the table precision"):
         table("precision", study)
     with pytest.raises(KeyError, match="no table 'accuracy'"):

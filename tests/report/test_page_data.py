@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import yaml
 from scipy import stats
-from tests.browser.pages import STALE, add_examples, add_study
+from tests.browser.pages import STALE, add_examples, add_study, add_theory
 
 from trueneg.report.formats import Cell, Group, Table
 from trueneg.report.page import StudyPage, render_page
@@ -17,7 +17,7 @@ from trueneg.report.page.contrasts import baseline_of, compared_values, glance, 
 from trueneg.report.page.curves import curves_of
 from trueneg.report.page.inline import json_text
 from trueneg.report.page.marks import marks_of
-from trueneg.report.page.origins import Origins
+from trueneg.report.page.origins import Origins, files_of
 from trueneg.report.page.run_list import other_runs, runs_of
 from trueneg.report.tables import compare_each
 
@@ -217,3 +217,13 @@ def test_runs_that_no_study_holds_are_listed_too(tmp_path):
     assert other_runs(tmp_path, known=[]) == [{"run": "abcdefabcdef", "state": "begun"}]
     assert other_runs(tmp_path, known=["abcdefabcdef"]) == []
     assert other_runs(tmp_path / "nowhere", known=[]) == []
+
+
+def test_a_study_without_runs_names_its_files_and_the_code_that_made_them(tmp_path):
+    add_theory(tmp_path)
+    folder = tmp_path / "theory" / "artefacts"
+    assert files_of(Artefacts.read(folder))["code"] == ""
+    (folder / "simulation" / "numbers.code").write_text("0123456789abcdef")
+    found = files_of(Artefacts.read(folder))
+    assert [one["path"] for one in found["files"]] == ["theory/artefacts/simulation/numbers.parquet"]
+    assert found["code"] == "0123456789abcdef"

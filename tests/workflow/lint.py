@@ -1,19 +1,20 @@
-"""Snakemake's own linter, less the one rule that this project decides otherwise.
-
-It wants a conda environment or a container for every rule. TrueNeg is installed with pip into one environment, whose versions
-every run records; envs/ holds environments for those who want them.
-"""
+"""Snakemake's linter without the one finding that this project waives; any other fails."""
 
 import re
 import subprocess
 import sys
 
-DECIDED = "Specify a conda environment or container for each rule."
+WAIVED = "Specify a conda environment or container for each rule."
+REASON = (
+    "TrueNeg is installed with pip into one environment, and every run records the versions of its libraries; "
+    "envs/ holds environments for those who want them."
+)
 
 done = subprocess.run([sys.executable, "-m", "snakemake", "--lint"], capture_output=True, text=True)
 text = done.stdout + done.stderr
-lints = [lint for lint in re.findall(r"^    \* (.+?):$", text, flags=re.MULTILINE) if lint != DECIDED]
-if lints or (done.returncode and DECIDED not in text):
+findings = re.findall(r"^    \* (.*?):?$", text, flags=re.MULTILINE)
+# The linter exits with 1 both for findings and when the workflow cannot be read; then there are no findings.
+if set(findings) - {WAIVED} or (done.returncode and not findings):
     print(text)
     sys.exit(1)
-print("Snakemake's linter has nothing to say.")
+print(f"Waived: {len(findings)} × '{WAIVED}' — {REASON}")

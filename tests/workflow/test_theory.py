@@ -4,6 +4,8 @@ import pandas as pd
 import pytest
 
 from tests.projects import new_project
+from trueneg.study.origin import origin_of
+from trueneg.study.theory_study import TheoryStudy
 
 THEORY = {
     "kind": "theory",
@@ -43,3 +45,23 @@ def test_an_edited_loss_has_the_experiments_made_again_and_a_comment_has_not(fin
     assert project.planned(FIGURE) == {}
     loss.write_text(loss.read_text() + "\nCHANGED = 1\n")
     assert project.planned(FIGURE) == {"simulate": 1, "figure": 1}
+
+
+def test_a_rendered_report_sees_settings_that_the_configuration_does_not_state(finished, tmp_path):
+    project = finished.copy(tmp_path / "project")
+    caption = project.path / "workflow/captions/workflow.rst"
+    caption.write_text('alpha={{ snakemake.config["tiny"]["process"]["alpha"] }};')
+    project.run(FIGURE, TABLE, "--report", "report.html")
+    expected = TheoryStudy.model_validate(THEORY).process.alpha
+    assert "alpha" not in THEORY["process"]
+    assert f"alpha={expected};" in (project.path / "report.html").read_text()
+
+
+def test_an_experiment_that_other_code_made_is_stale(finished, tmp_path):
+    results = finished.copy(tmp_path / "project").path / "results"
+    frame = results / "tiny/artefacts/simulation/errors_by_negatives.parquet"
+    assert origin_of(str(frame), results)["stale"] == []
+    frame.with_suffix(".code").write_text("another")
+    assert ["trueneg.simulation" in reason for reason in origin_of(str(frame), results)["stale"]] == [True]
+    frame.with_suffix(".code").unlink()
+    assert len(origin_of(str(frame), results)["stale"]) == 1

@@ -2,6 +2,8 @@
 
 from trueneg.jobs import job
 from trueneg.simulation.catalogue import write_experiment
+from trueneg.study.provenance import record_code
 
 with job(snakemake.log[0]):
-    write_experiment(snakemake.wildcards.experiment, snakemake.params.settings, snakemake.output[0], snakemake.threads)
+    write_experiment(snakemake.wildcards.experiment, snakemake.params.settings, snakemake.output.frame, snakemake.threads)
+    record_code(snakemake.output.code, snakemake.params.code)

@@ -2,6 +2,8 @@
 
 from trueneg.jobs import job
 from trueneg.report.build import write_table
+from trueneg.study.provenance import record_code
 
 with job(snakemake.log[0]):
     write_table(snakemake.wildcards.table, snakemake.input, snakemake.output)
+    record_code(snakemake.output.code, snakemake.params.code)

@@ -7,10 +7,12 @@ from typing import Any
 
 from trueneg.errors import UserError
 from trueneg.files import written_whole
-from trueneg.report import formats, image_study, image_text_study, likelihood_study, theory_study
+from trueneg.report import catalogue, formats, image_study, image_text_study, likelihood_study, theory_study
 from trueneg.report.drawing import footnote, save
 from trueneg.report.page import render_page
-from trueneg.study.records import read_settings
+from trueneg.study import config
+from trueneg.study.records import read_settings, read_study
+from trueneg.study.settings import Study
 
 # Each gives draw, table, heading and page.
 KINDS: dict[str, ModuleType] = {
@@ -28,11 +30,15 @@ def draw_figure(name: str, inputs: Any, outputs: Any) -> None:
         name: from :func:`trueneg.report.catalogue.figures_of`.
         inputs: ``study`` (its settings in YAML, beside its artefacts) and ``artefacts`` (files of this figure alone).
         outputs: ``png``, ``pdf``, ``svg`` and ``caption`` to write.
+
+    Raises:
+        UserError: if the study has no figure of that name.
     """
-    folder, kind, title = _study(inputs.study)
+    folder, kind, study = _study(inputs.study)
+    catalogue.require("figure", name, folder.parent.name, study)
     figure = kind.draw(name, folder, list(inputs.artefacts))
     heading, sentence = kind.heading(name)
-    save(figure, outputs.png, f"{title}: {heading}")
+    save(figure, outputs.png, f"{study.title}: {heading}")
     with written_whole(outputs.caption) as path:
         path.write_text(f"{sentence} {footnote(figure)}\n")
 
@@ -44,10 +50,14 @@ def write_table(name: str, inputs: Any, outputs: Any) -> None:
         name: from :func:`trueneg.report.catalogue.tables_of`.
         inputs: ``study``, as for :func:`draw_figure`.
         outputs: ``csv``, ``markdown``, ``latex`` and ``caption`` to write.
+
+    Raises:
+        UserError: if the study has no table of that name.
     """
-    folder, kind, title = _study(inputs.study)
+    folder, kind, study = _study(inputs.study)
+    catalogue.require("table", name, folder.parent.name, study)
     heading, sentence = kind.heading(name)
-    caption = " ".join(part if part.endswith((".", "?", "!")) else f"{part}." for part in (title, heading, sentence))
+    caption = " ".join(part if part.endswith((".", "?", "!")) else f"{part}." for part in (study.title, heading, sentence))
     formats.save(kind.table(name, folder), outputs.csv, caption)
     with written_whole(outputs.caption) as path:
         path.write_text(caption + "\n")
@@ -76,7 +86,7 @@ def write_page(path: str | Path, required: Collection[str | Path] = ()) -> None:
     render_page(pages, path, unread)
 
 
-def _study(path: str | Path) -> tuple[Path, ModuleType, str]:
-    """The folder of a study's artefacts, what draws it, and its title."""
-    settings = read_settings(path)
-    return Path(path).parent, KINDS[settings.get("kind", "images")], settings["title"]
+def _study(path: str | Path) -> tuple[Path, ModuleType, Study]:
+    """The folder of a study's artefacts, what draws it, and its settings."""
+    kind = read_settings(path).get("kind", "images")
+    return Path(path).parent, KINDS[kind], read_study(path, config.KINDS[kind])

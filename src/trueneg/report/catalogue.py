@@ -1,5 +1,8 @@
 """Which figures and tables a study gets, by name. The Snakefile asks here, so nothing that draws is imported."""
 
+from typing import Literal
+
+from trueneg.errors import UserError
 from trueneg.simulation import catalogue as simulation
 from trueneg.study import runs
 from trueneg.study.image_study import ImageStudy
@@ -26,12 +29,13 @@ BCL_FIGURES = (
 LIKELIHOOD_FIGURES = {"assumption_all_sentences": "all sentences", "assumption_findings": "findings only"}
 WITH_CLASSES = ("phantom", "open_i")  # sources of reports whose sentences' classes are known
 
+PAIRED = "_differences"  # ends the name of a figure's twin, which shows paired differences
 # What repeats the first paper's Fig. 3 and its Tables 1, 3, 4 and 5; the last stands beside what it prints.
-SSD_FIGURES = ("tradeoff", "tradeoff_differences")
+SSD_FIGURES = ("tradeoff", f"tradeoff{PAIRED}")
 SSD_TABLES = ("tasks", "contrasts", "zero_shot", "grounding", "retrieval", "published")
 # What repeats ReCo's Figs. 4, 5 and 6 (the histograms on two data sets) and its Tables 1, 2 and 3.
 ABLATIONS = ("ablation_batch_size", "ablation_dimensions", "ablation_strength")
-RECO_FIGURES = ("similarity_histograms", *(name + end for name in ABLATIONS for end in ("", "_differences")))
+RECO_FIGURES = ("similarity_histograms", *(name + end for name in ABLATIONS for end in ("", PAIRED)))
 RECO_TABLES = ("precision", "linear_evaluation", "retrieval", "published")
 
 # What compares with human ratings, and the tables of the summary that each shows.
@@ -60,18 +64,35 @@ def tables_of(study: Study) -> list[str]:
     return ["accuracy", "differences", *(["published"] if study.published is not None else [])]
 
 
+def require(what: Literal["figure", "table"], name: str, of: str, study: Study) -> None:
+    """Refuse a name that a study has no figure or table of.
+
+    Args:
+        what: which of the two the name is of.
+        name: must be exactly one of :func:`figures_of` or :func:`tables_of`.
+        of: the study's name, for the message.
+        study: the study.
+
+    Raises:
+        UserError: if the study has none of that name.
+    """
+    known = figures_of(study) if what == "figure" else tables_of(study)
+    if name not in known:
+        raise UserError(f"{of}: has no {what} {name!r}, expected one of {', '.join(known) or 'none'}.")
+
+
 def _figures_of_images(study: ImageStudy) -> list[str]:
     """Curves are always drawn; accuracy against r or N where that is swept, class groups where there are any, the others where
-    the study asks for them. A name that ends in ``_differences`` is the paired twin of the figure before it.
+    the study asks for them.
     """
-    pools = [f"{pool}_labels" for pool in study.evaluation.linear_probe.label_pools]
+    pools = study.evaluation.linear_probe.label_pools
     names = []
     if isinstance(study.dataset.fraction, list):
-        names += with_twins(["primary_by_fraction", *(f"probe_by_fraction_{pool}" for pool in pools)])
+        names += with_twins(["primary_by_fraction", *(of_pool("probe_by_fraction", pool) for pool in pools)])
     if "batch_size" in study.conditions:
         names += with_twins(["primary_by_negatives"])
     if study.figures.label_fractions is not None:
-        names += with_twins([f"probe_by_label_fraction_{pool}" for pool in pools])
+        names += with_twins([of_pool("probe_by_label_fraction", pool) for pool in pools])
     if study.dataset.rare_classes:
         names += ["class_groups"]
     if study.figures.embedding is not None:
@@ -151,7 +172,12 @@ def strength_sweep(study: ImageTextStudy) -> str | None:
 
 def with_twins(names: list[str]) -> list[str]:
     """Each name, followed by that of its paired twin."""
-    return [twin for name in names for twin in (name, f"{name}_differences")]
+    return [twin for name in names for twin in (name, name + PAIRED)]
+
+
+def of_pool(name: str, pool: str) -> str:
+    """Name of a figure about the linear probe on one pool of labels."""
+    return f"{name}_{pool}_labels"
 
 
 def artefacts_of(figure: str, name: str, study: Study) -> list[str]:

@@ -1,9 +1,10 @@
 """What all figures share: type, colours, one style an objective, the footnote, and how they are saved."""
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -56,6 +57,15 @@ class LineStyle:
     color: str
     marker: str
     linestyle: str | tuple
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure or table: the function that makes it, its title, and a sentence on what to see in it."""
+
+    draw: Callable[..., Any]
+    title: str
+    caption: str
 
 
 def line_styles(objectives: Iterable[str]) -> dict[str, LineStyle]:

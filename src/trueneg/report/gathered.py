@@ -3,12 +3,14 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import pandas as pd
 
 from trueneg.report import catalogue
+from trueneg.report.drawing import Drawing
 from trueneg.report.formats import Table
 from trueneg.report.page import PageFigure, PageTable, StudyPage
 from trueneg.study import provenance, records, runs
@@ -103,6 +105,22 @@ def base_name(objective: str) -> str:
         'dcl'
     """
     return objective.split(",")[0]
+
+
+def twins(name: str, draw: Callable[..., Any], title: str, caption: str) -> dict[str, Drawing]:
+    """A figure and its twin that shows paired differences, by name.
+
+    Args:
+        name: of the figure; :func:`trueneg.report.catalogue.with_twins` names the twin.
+        draw: draws either, by its keyword ``paired``.
+        title: of the figure.
+        caption: of both.
+    """
+    plain, paired = catalogue.with_twins([name])
+    return {
+        plain: Drawing(partial(draw, paired=False), title, caption),
+        paired: Drawing(partial(draw, paired=True), f"{title}: paired differences", caption),
+    }
 
 
 def page_of(

@@ -8,11 +8,11 @@ from matplotlib.figure import Figure
 
 from trueneg.report import catalogue, figures
 from trueneg.report import curves as curve_figures
+from trueneg.report.drawing import Drawing
 from trueneg.report.formats import Table
-from trueneg.report.gathered import Gathered, base_name, page_of, selected
+from trueneg.report.gathered import Gathered, base_name, page_of, selected, twins
 from trueneg.report.image_text import tables
 from trueneg.report.image_text.class_probabilities import eta_by_class
-from trueneg.report.image_text.headings import heading
 from trueneg.report.image_text.overlays import grounding_overlays
 from trueneg.report.image_text.positives import positive_similarity
 from trueneg.report.image_text.ratings import eta_by_anchor, human_ratings
@@ -37,6 +37,40 @@ RECO_TABLE_1 = (
     "Of the seven differences of ReCo's Table 1, four have p < 0.05 by the printed standard errors (four seeds each, Welch's "
     "t test), and none has after Holm's correction."
 )
+# Title of each table, and a sentence on what to see in it.
+TABLES = {
+    "human_ratings": (
+        "Which negatives people call false, and who ranks them so",
+        "Flickr8k's experts rated captions of other images: does a method's weight of a pair follow what they say?",
+    ),
+    "tasks": (
+        "Every task, with paired differences",
+        "The first paper's Table 1, and beside it the share of anchors that each objective has switched off.",
+    ),
+    "contrasts": (
+        "What the study asks besides, task by task",
+        "Whether it is the estimate that helps: against its own permutation, and against constants.",
+    ),
+    "zero_shot": ("Zero-shot classification by class", "The first paper's Table 3: AUC by difference of two prompts."),
+    "retrieval": (
+        "Retrieval, both directions",
+        "The first paper's Table 5 and ReCo's Table 3; of median ranks the smaller is the better.",
+    ),
+    "precision": ("Precision of retrieval by label", "ReCo's Table 1."),
+    "grounding": (
+        "Grounding by finding",
+        "The first paper's Table 4: contrast-to-noise ratio and mean IoU of a phrase's heatmap.",
+    ),
+    "linear_evaluation": ("Classifiers by share of the labels", "ReCo's Table 2, the mean of the classes and each class."),
+    "published": (
+        "Beside the printed tables",
+        "Our numbers and the papers': where data, network or length differ, they need not agree.",
+    ),
+    "differences": (
+        "Every paired difference, with its tests",
+        "The primary contrast was named beforehand; all else is exploratory.",
+    ),
+}
 BATCH_AXIS = figures.ConditionAxis("Batch size", logarithmic=True)
 DIMENSIONS_AXIS = figures.ConditionAxis("Size D of the embedding", logarithmic=True)
 
@@ -48,14 +82,13 @@ def draw(name: str, folder: Path, artefacts: list[str]) -> Figure:
         name: from :func:`trueneg.report.catalogue.figures_of`.
         folder: the study's artefacts, with the gathered tables.
         artefacts: files of this figure alone.
-
-    Raises:
-        KeyError: if there is no figure of that name.
     """
-    base = name.removesuffix("_differences")
-    if base not in _DRAWINGS:
-        raise KeyError(f"There is no figure {base!r}.")
-    return _DRAWINGS[base](read(folder), name != base, artefacts)
+    return FIGURES[name].draw(read(folder), artefacts)
+
+
+def heading(name: str) -> tuple[str, str]:
+    """Title of a figure or table, and a sentence on what to see in it."""
+    return TABLES[name] if name in TABLES else (FIGURES[name].title, FIGURES[name].caption)
 
 
 def table(name: str, folder: Path) -> Table:
@@ -192,13 +225,13 @@ def _sweep(
     )
 
 
-def _tradeoff(gathered: Gathered[ImageTextStudy], paired: bool, _: list[str]) -> Figure:
+def _tradeoff(gathered: Gathered[ImageTextStudy], _: list[str], paired: bool) -> Figure:
     objective = catalogue.constant_sweep(gathered.study)
     measurements = tables.main_measurements(_of_dataset(gathered, gathered.rows))
     return _sweep(gathered, objective, "class_probability", "Constant η", measurements, paired, from_baseline=True)
 
 
-def _strength(gathered: Gathered[ImageTextStudy], paired: bool, _: list[str]) -> Figure:
+def _strength(gathered: Gathered[ImageTextStudy], _: list[str], paired: bool) -> Figure:
     objective = catalogue.strength_sweep(gathered.study)
     label = f"λ of {objective}, weight of the negatives"
     return _sweep(gathered, objective, "negative_weight", label, [tuple(_primary(gathered).values())], paired)
@@ -218,14 +251,14 @@ def _by_condition(
     return figures.accuracy_by_condition(with_means(rows), places, **measured)
 
 
-def _batch_size(gathered: Gathered[ImageTextStudy], paired: bool, _: list[str]) -> Figure:
+def _batch_size(gathered: Gathered[ImageTextStudy], _: list[str], paired: bool) -> Figure:
     others = read_setting(gathered.dataset) | {"batch_size": ""}
     settings = {label: read_setting(label) for label in runs.datasets(gathered.study)}
     places = {label: float(own["batch_size"]) for label, own in settings.items() if own | {"batch_size": ""} == others}
     return _by_condition(gathered, gathered.rows, places, BATCH_AXIS, paired, _note(gathered))
 
 
-def _dimensions(gathered: Gathered[ImageTextStudy], paired: bool, _: list[str]) -> Figure:
+def _dimensions(gathered: Gathered[ImageTextStudy], _: list[str], paired: bool) -> Figure:
     """Every objective has each size among its variants: sizes take the place of data sets."""
     of_dataset = gathered.variants[gathered.variants["dataset"] == gathered.dataset]
     parts, sizes = [], {}
@@ -239,18 +272,18 @@ def _dimensions(gathered: Gathered[ImageTextStudy], paired: bool, _: list[str]) 
     return _by_condition(gathered, rows, sizes, DIMENSIONS_AXIS, paired, note)
 
 
-def _histograms(gathered: Gathered[ImageTextStudy], _: bool, artefacts: list[str]) -> Figure:
+def _histograms(gathered: Gathered[ImageTextStudy], artefacts: list[str]) -> Figure:
     similarities = pd.concat(map(read_rows, artefacts), ignore_index=True)
     return similarity_histograms(similarities, gathered.study.figures.similarities.objectives, _artefact_note(gathered))
 
 
-def _overlays(gathered: Gathered[ImageTextStudy], _: bool, artefacts: list[str]) -> Figure:
+def _overlays(gathered: Gathered[ImageTextStudy], artefacts: list[str]) -> Figure:
     wanted = gathered.study.figures.overlays
     overlays = pd.concat(map(read_rows, artefacts), ignore_index=True)
     return grounding_overlays(overlays, wanted.objectives, wanted.phrases, _artefact_note(gathered))
 
 
-def _eta(gathered: Gathered[ImageTextStudy], _: bool, artefacts: list[str]) -> Figure:
+def _eta(gathered: Gathered[ImageTextStudy], artefacts: list[str]) -> Figure:
     (path,) = artefacts
     return eta_by_class(read_rows(path), _artefact_note(gathered))
 
@@ -268,35 +301,80 @@ def _ratings_table(gathered: Gathered[ImageTextStudy], folder: Path) -> Table:
     return human_ratings_table(*_ratings(gathered, paths), gathered.baseline, failed, _notes(gathered))
 
 
-def _human_ratings(gathered: Gathered[ImageTextStudy], _: bool, artefacts: list[str]) -> Figure:
+def _human_ratings(gathered: Gathered[ImageTextStudy], artefacts: list[str]) -> Figure:
     own = [table[table["dataset"] == gathered.dataset] for table in _ratings(gathered, artefacts)]
     references, networks, _rows, calibration = own
     return human_ratings(references, networks, calibration, list(gathered.study.objectives), _note(gathered))
 
 
-def _eta_by_anchor(gathered: Gathered[ImageTextStudy], _: bool, artefacts: list[str]) -> Figure:
+def _eta_by_anchor(gathered: Gathered[ImageTextStudy], artefacts: list[str]) -> Figure:
     own = [table[table["dataset"] == gathered.dataset] for table in map(read_rows, artefacts)]
     return eta_by_anchor(*own, _artefact_note(gathered))
 
 
 def _curves(drawn: Callable[..., Figure]) -> Callable[..., Figure]:
-    def drawing(gathered: Gathered[ImageTextStudy], _: bool, __: list[str]) -> Figure:
+    def drawing(gathered: Gathered[ImageTextStudy], _: list[str]) -> Figure:
         return drawn(gathered.curves, note=_note(gathered))
 
     return drawing
 
 
-_DRAWINGS: dict[str, Callable[..., Figure]] = {
-    "tradeoff": _tradeoff,
-    "similarity_histograms": _histograms,
-    "grounding_overlays": _overlays,
-    "eta_by_class": _eta,
-    "human_ratings": _human_ratings,
-    "eta_by_anchor": _eta_by_anchor,
-    "ablation_batch_size": _batch_size,
-    "ablation_dimensions": _dimensions,
-    "ablation_strength": _strength,
-    "training_loss": _curves(curve_figures.training_curves),
-    "share_at_bound": _curves(curve_figures.share_at_bound),
-    "positive_similarity": _curves(positive_similarity),
+FIGURES: dict[str, Drawing] = {
+    **twins(
+        "tradeoff",
+        _tradeoff,
+        "Three tasks against a constant η",
+        "The first paper's Fig. 3: does one η suit all tasks, and does a class probability of each sentence beat every constant?",
+    ),
+    "similarity_histograms": Drawing(
+        _histograms,
+        "Similarities of pairs, by how they are related",
+        "ReCo's Fig. 4: an objective that tells false negatives apart keeps what is true of an image away from what is not.",
+    ),
+    "grounding_overlays": Drawing(
+        _overlays, "Where the models look", "The same phrases under every objective; the boxes are where the finding is."
+    ),
+    "eta_by_class": Drawing(
+        _eta,
+        "The language model's class probability beside the known one",
+        "The nearer to a rising line, the better a likelihood tells how common a class is.",
+    ),
+    "human_ratings": Drawing(
+        _human_ratings,
+        "Which negatives people call false, and who ranks them so",
+        "Flickr8k's experts rated captions of other images: does a method's weight of a pair follow what they say?",
+    ),
+    "eta_by_anchor": Drawing(
+        _eta_by_anchor,
+        "The class probability beside the rate of false negatives",
+        "η belongs to a caption, not to a pair: does it rise with the share of its rated images that it describes?",
+    ),
+    **twins(
+        "ablation_batch_size",
+        _batch_size,
+        "The primary measurement against the batch size",
+        "ReCo's Fig. 5 (a): more negatives at once, and more false ones among them.",
+    ),
+    **twins("ablation_dimensions", _dimensions, "The primary measurement against the embedding's size", "ReCo's Fig. 5 (b)."),
+    **twins(
+        "ablation_strength",
+        _strength,
+        "The primary measurement against ReCo's weight of the negatives",
+        "ReCo's Fig. 5 (c): over which range of λ does it beat the baseline?",
+    ),
+    "training_loss": Drawing(
+        _curves(curve_figures.training_curves),
+        "Loss while training",
+        "Losses of different objectives are not comparable; their shapes are.",
+    ),
+    "share_at_bound": Drawing(
+        _curves(curve_figures.share_at_bound),
+        "Share of anchors at the bound",
+        "An anchor at the bound gets no gradient from its negatives: the objective has switched it off.",
+    ),
+    "positive_similarity": Drawing(
+        _curves(positive_similarity),
+        "Similarity of the training pairs",
+        "The nearer the positives, the more a debiased loss subtracts, and the more anchors reach the bound.",
+    ),
 }

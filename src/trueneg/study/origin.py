@@ -162,9 +162,9 @@ def _outdated(path: Path, parts: Sequence[str], results: Path) -> list[str]:
         roots, name = provenance.REPORT, "report"
     elif parts[1:3] == ("artefacts", "simulation"):
         roots, name = provenance.SIMULATION, "simulation"
-    found, noted = [], results / f"{name}.fingerprint"
-    if roots is not None and (not noted.is_file() or noted.read_text() != provenance.fingerprint(roots) or _older(path, noted)):
-        found.append(f"{path} was made with other code of trueneg.{name} than today's; Snakemake makes it again in seconds")
+    found = []
+    if roots is not None and path.is_file() and provenance.recorded_code(path) != provenance.fingerprint(roots):
+        found.append(f"{path} was made with another version of trueneg.{name}; run Snakemake to remake it")
     rows = results / parts[0] / "artefacts" / "rows.parquet"
     if name == "report" and rows.is_file() and _older(path, rows):
         found.append(f"{path} is older than {rows}; Snakemake draws it again")

@@ -5,7 +5,6 @@ Nothing here imports torch or looks at this machine: the plan is the same on a l
 
 import re
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 from trueneg.report import catalogue
@@ -36,7 +35,8 @@ class Plan:
         trained: both.
         theory: those that simulate.
         likelihood: those that score sentences.
-        settings: all studies as plain values, every default filled in: what jobs are handed.
+        resolved: the configuration as plain values, every default filled in.
+        settings: its studies: what jobs are handed.
     """
 
     def __init__(self, configuration: Configuration):
@@ -48,6 +48,7 @@ class Plan:
         self.likelihood = {name: study for name, study in self.studies.items() if isinstance(study, LikelihoodStudy)}
         self.theory = {name: study for name, study in self.studies.items() if isinstance(study, TheoryStudy)}
         self.settings = {name: study.model_dump(mode="json") for name, study in self.studies.items()}
+        self.resolved = self.settings | configuration.model_dump(mode="json", exclude={"studies"})
         self._expanded = {name: Expansion(name, study) for name, study in self.trained.items()}
         self._longest = max((expanded.longest for expanded in self._expanded.values()), default=0.0)
 
@@ -280,6 +281,18 @@ class Plan:
         settings = self._expanded[wildcards.study].settings(wildcards.dataset, wildcards.objective)
         return provenance.training_fingerprint(settings)
 
+    @staticmethod
+    def code(roots: tuple[str, ...]) -> Callable[[Any], str]:
+        """A parameter: the fingerprint of the code that `roots` reach, computed only when a job of the rule is planned.
+
+        When that code is edited, the parameter changes and Snakemake reruns the job.
+        """
+
+        def of_job(wildcards: Any) -> str:
+            return provenance.fingerprint(roots)
+
+        return of_job
+
     def first_manifest(self, wildcards: Any) -> str:
         """The manifest that lists the first seed's run."""
         folder = f"results/{wildcards.study}/manifests/{wildcards.dataset}/{wildcards.objective}"
@@ -294,7 +307,9 @@ class Plan:
 
     def drawn_from(self, wildcards: Any) -> dict[str, Any]:
         """Inputs of a figure or table by name: the study, what is gathered of it, and the artefacts of this one alone."""
-        name, wanted = wildcards.study, getattr(wildcards, "figure", None) or wildcards.table
+        name, what = wildcards.study, "figure" if hasattr(wildcards, "figure") else "table"
+        wanted = getattr(wildcards, what)
+        catalogue.require(what, wanted, name, self.studies[name])
         folder = f"results/{name}/artefacts"
         gathered = (
             {"rows": "rows.parquet", "curves": "curves.parquet", "comparison": "comparison.json"} if name in self.trained else {}
@@ -387,18 +402,6 @@ class Plan:
 
 def _language_models(study: str, corpus: str, name: str) -> str:
     return f"results/{study}/text/{corpus}/language_models/{name}.json"
-
-
-def code_fingerprint(path: str, roots: tuple[str, ...]) -> str:
-    """A file that changes with the code that `roots` reach, and with nothing else; returns its path.
-
-    As an input it has what is made by that code made anew when the code is edited: figures, and experiments that take seconds.
-    """
-    today = provenance.fingerprint(roots)
-    if not Path(path).is_file() or Path(path).read_text() != today:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_text(today)
-    return path
 
 
 def stale_message(store: RunStore) -> str:

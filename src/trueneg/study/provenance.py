@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from trueneg.files import written_whole
 from trueneg.simulation.catalogue import EXPERIMENTS
 from trueneg.study.identity import RunSettings, objective_modules, training_kind
 from trueneg.study.store import RunStore
@@ -67,6 +68,18 @@ def evaluation_fingerprint(settings: RunSettings) -> str:
 
 def _digest(content: object) -> str:
     return hashlib.sha256(repr(content).encode()).hexdigest()[:16]
+
+
+def record_code(path: str | Path, code: str) -> None:
+    """Write the fingerprint of the code that made a result to `path`, the result's own with the ending ``.code``."""
+    with written_whole(path) as temporary:
+        temporary.write_text(code)
+
+
+def recorded_code(result: Path) -> str | None:
+    """What :func:`record_code` wrote beside a result; None if nothing is recorded."""
+    recorded = result.with_suffix(".code")
+    return recorded.read_text(errors="replace") if recorded.is_file() else None
 
 
 def reachable(roots: Sequence[str], without: Sequence[str] = ()) -> list[str]:

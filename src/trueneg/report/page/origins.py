@@ -10,6 +10,7 @@ from typing import Any
 from trueneg.files import file_checksum
 from trueneg.report.formats import Table
 from trueneg.report.page.artefacts import Artefacts
+from trueneg.study import provenance
 
 MINUS = "− "  # begins the head of a column of differences; stands between the two objectives of a contrast
 
@@ -93,8 +94,8 @@ def files_of(artefacts: Artefacts) -> dict[str, Any] | None:
     """What a study without runs was made of: its files with their checksums, the code, and the language models that it used.
 
     Returns:
-        None for a study with runs, or one without artefacts; else ``files`` (path, SHA-256, when written), ``code`` (fingerprint
-        of the simulation's code, of a theory study) and ``models`` (records of language models).
+        None for a study with runs, or one without artefacts; else ``files`` (path, SHA-256, when written), ``code`` (fingerprints
+        of the code that made the experiments of a theory study) and ``models`` (records of language models).
     """
     if artefacts.records or not artefacts.settings:
         return None
@@ -107,9 +108,8 @@ def files_of(artefacts: Artefacts) -> dict[str, Any] | None:
         }
         for path in sorted(artefacts.folder.rglob("*.parquet"))
     ]
-    code = results / "simulation.fingerprint"
-    known = artefacts.kind == "theory" and code.is_file()
-    return {"files": listed, "code": code.read_text().strip() if known else "", "models": list(_models(artefacts, results))}
+    code = sorted({provenance.recorded_code(path) for path in artefacts.folder.glob("simulation/*.code")})
+    return {"files": listed, "code": ", ".join(code), "models": list(_models(artefacts, results))}
 
 
 def _models(artefacts: Artefacts, results: Path) -> Iterable[dict[str, Any]]:

@@ -4,23 +4,10 @@ Each takes the frame of one experiment (:mod:`trueneg.simulation.catalogue`) and
 Bands and bars are 95 % Monte-Carlo intervals, 1.96 standard errors on each side.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
-from matplotlib.figure import Figure
-
-from trueneg.report.formats import Table
+from trueneg.report.drawing import Drawing
 from trueneg.report.theory import bounds, errors, process, tables
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """How a frame is shown: the function, a title, and a sentence on what to see in it."""
-
-    draw: Callable[..., Figure] | Callable[..., Table]
-    title: str
-    caption: str
-
 
 # Names as in trueneg.simulation.catalogue.
 FIGURES: Mapping[str, Drawing] = {
