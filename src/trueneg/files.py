@@ -5,8 +5,9 @@ import errno
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from trueneg.errors import UserError
 
@@ -19,6 +20,18 @@ _DISK = {
     errno.EACCES: "have its folder made writable for you",
     errno.EPERM: "have its folder made writable for you",
 }
+
+
+class UserFiles(NamedTuple):
+    """The user's own files that a source is read from; some may not exist.
+
+    Attributes:
+        files: tables, archives and parquet files.
+        images: the image files that a table names, or that lie in the source's folder of images.
+    """
+
+    files: Sequence[Path] = ()
+    images: Sequence[Path] = ()
 
 
 @contextlib.contextmanager

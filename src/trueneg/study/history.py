@@ -8,6 +8,7 @@ import pandas as pd
 
 from trueneg.study import provenance, records
 from trueneg.study.store import RunStore
+from trueneg.study.user_files import DataChanges
 
 PRIMARY = ("task", "setting", "metric")
 ROWS = ("dataset", "objective", "seed", "split", *PRIMARY, "value")
@@ -22,7 +23,8 @@ def run_table(results: Path, studies: Collection[str] | None = None) -> pd.DataF
     """One row a run of the store: id, state, what it trained, its primary metrics by study, and what made it.
 
     A run is finished, stale (finished, with other training code than today's), owned by a process that trains it, or begun: with
-    the epoch that it reached and the seconds spent so far, both as of its last note.
+    the epoch that it reached and the seconds spent so far, both as of its last note. Finished and stale runs whose data changed
+    since (:mod:`trueneg.study.user_files`) are marked so.
 
     Args:
         results: the results folder.
@@ -30,6 +32,7 @@ def run_table(results: Path, studies: Collection[str] | None = None) -> pd.DataF
     """
     store = RunStore(results / "runs")
     metrics = _primary_metrics(results, studies_of(results) if studies is None else studies)
+    data = DataChanges(results)
     rows = []
     for folder in sorted(store.path.glob("*/")):
         identifier = folder.name
@@ -42,7 +45,7 @@ def run_table(results: Path, studies: Collection[str] | None = None) -> pd.DataF
         rows.append(
             {
                 "run": identifier,
-                "state": "stale" if provenance.is_stale(record) else "finished",
+                "state": data.state(record, "stale" if provenance.is_stale(record) else "finished"),
                 "epoch": None,
                 "source": record["source"]["name"],
                 "dataset": record["dataset"],
