@@ -201,10 +201,10 @@ def user_files(settings: Mapping[str, Any]) -> UserFiles:
     folder, root = Path(settings["lists"]).expanduser(), chexpert_folder(settings["path"])
     lists = [folder / name for name in (*EACH, SAME_CANDIDATES)]
     try:
-        named = [read_columns(folder / name, ("Path",), ORIGIN)["Path"].map(image_path) for name in (CANDIDATES, IMAGE_QUERIES)]
+        named = [path for name in (CANDIDATES, IMAGE_QUERIES) for path in read_columns(folder / name, ("Path",), ORIGIN)["Path"]]
     except UserError:  # the job that reads the lists reports it
         return UserFiles(lists)
-    return UserFiles(lists, [root / path for paths in named for path in paths if path])
+    return UserFiles(lists, [root / path for path in map(image_path, named) if path])
 
 
 def _images(written: pd.Series, labels: Any) -> pd.DataFrame:

@@ -177,6 +177,7 @@ def recorded(parameter: Mapping[str, Any], output: str | Path) -> Iterator[None]
     }
     with written_whole(parameter["record"]) as temporary:
         temporary.write_text(json.dumps(content, indent=1) + "\n")
+        temporary.chmod(stat.S_IMODE(Path(output).stat().st_mode))  # restricted data are their owner's alone
 
 
 class DataChanges:
