@@ -43,15 +43,6 @@ class Project:
         """Number of jobs of each rule that a dry run plans."""
         return planned_jobs(self.snakemake(*targets, "--dry-run"))
 
-    def trueneg(self, *arguments: str) -> str:
-        """Run the command ``trueneg`` there; returns what it printed."""
-        environment = os.environ | {"PYTHONPATH": str(self.path / "src"), "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, "-m", "trueneg", *arguments]
-        done = subprocess.run(command, cwd=self.path, env=environment, capture_output=True, text=True, timeout=200)
-        if done.returncode:
-            raise AssertionError(done.stdout + done.stderr)
-        return done.stdout
-
     def configure(self, **studies) -> None:
         """Write the configuration: studies by name."""
         (self.path / "study.yaml").write_text(yaml.safe_dump(studies))

@@ -1,5 +1,6 @@
 """Whether the user's files still hold what was read: touched, edited, removed and added files of every source that has some."""
 
+import itertools
 import os
 import shutil
 from pathlib import Path
@@ -18,6 +19,7 @@ from trueneg.study import image_text_study, likelihood_study, user_files
 from trueneg.study.settings import models_within
 from trueneg.study.user_files import DataChanges, Reading, look, parameter, recorded
 
+MOMENTS = itertools.count(10**9, 10**9)
 STL10 = ("train_X.bin", "train_y.bin", "test_X.bin", "test_y.bin")
 
 
@@ -111,7 +113,8 @@ def flip(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[-2] ^= 1
     path.write_bytes(content)
-    os.utime(path, ns=(0, 0))  # another time, however coarse the file system's clock is
+    moment = next(MOMENTS)  # a new one, however coarse the file system's clock is
+    os.utime(path, ns=(moment, moment))
 
 
 def listed(reading: Reading) -> tuple[list[Path], list[Path]]:

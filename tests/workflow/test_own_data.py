@@ -59,6 +59,16 @@ def test_a_folder_and_a_table_become_a_study(project):
     assert project.planned() == {}
 
 
+def test_half_of_the_table_deleted_in_place_is_read_again_and_a_touched_table_is_not(project):
+    sentences = "results/my_text/text/image_table/sentences.parquet"
+    project.run(sentences)
+    table = project.path / "data/mine/table.csv"
+    table.touch()
+    assert project.planned(sentences) == {}
+    table.write_text("".join(table.read_text().splitlines(keepends=True)[: IMAGES // 2 + 1]))
+    assert project.planned(sentences) == {"captions": 1}
+
+
 def test_what_is_wrong_with_the_table_is_told_by_the_job_that_reads_it(project):
     table = project.path / "data/mine/table.csv"
     table.write_text(table.read_text().replace("0/0.png", "0/none.png"))

@@ -84,6 +84,7 @@ def origin_of(result: str, results: Path) -> dict[str, Any]:
     }
     if settings.get("kind") == "likelihood":
         found["language models"] = _language_models(results, parts[0])
+        found["stale"] += DataChanges(results).of_reports(parts[0])
     elif settings.get("kind") != "theory":
         chosen = _chosen(records.read_json(folder / "runs.json", [records.RUN]), path, parts[1:], line)
         if settings.get("kind") == "image-text" and any(map(_uses_language_model, chosen)):

@@ -7,6 +7,7 @@ nothing. Files that are absent have not changed: rows can be drawn again without
 """
 
 import contextlib
+import functools
 import hashlib
 import importlib
 import json
@@ -96,7 +97,13 @@ def of_images(reading: Mapping[str, Any]) -> Reading:
 
 
 def of_reports(study: str, corpus: str, settings: Mapping[str, Any]) -> Reading:
-    """The reading of a corpus of a likelihood study."""
+    """The reading of a corpus of a likelihood study.
+
+    Args:
+        study: its name.
+        corpus: a label from :func:`trueneg.study.runs.corpora`.
+        settings: of the corpus's reports.
+    """
     return Reading(f"{study}/text/{corpus}/reports", "reports", settings)
 
 
@@ -189,7 +196,7 @@ class DataChanges:
 
     def __init__(self, results: Path):
         self._results = results
-        self._known: dict[str, tuple[Mapping[str, Any], list[str]] | None] = {}
+        self._known: dict[str, tuple[str, list[str]]] = {}
 
     def of_run(self, run: Mapping[str, Any]) -> str:
         """How the data of a finished run changed, in a sentence; empty if they did not, or nothing is known of them.
@@ -203,30 +210,33 @@ class DataChanges:
             place = f"sources/{source_key(dataset)}" if images else f"pairs/{pairs_key(dataset)}"
         except KeyError:  # an old record, whose data set has other keys than today's
             return ""
-        if place not in self._known:
-            self._known[place] = self._look(place)
-        if self._known[place] is None:
-            return ""
-        record, changes = self._known[place]
+        checksum, changes = self._look(place)
         if changes:
             return changes[0]
-        if record["data"] != run["source"]["checksum"]:
-            found, expected = record["data"][:6], run["source"]["checksum"][:6]
-            return f"data changed: last read with checksum {found}…, the run's is {expected}…"
+        trained_on = run["source"]["checksum"]
+        if checksum not in ("", trained_on):
+            return f"data changed: last read with checksum {checksum[:6]}…, the run's is {trained_on[:6]}…"
         return ""
+
+    def of_reports(self, study: str) -> list[str]:
+        """How the files changed that a likelihood study's reports were read from, in sentences."""
+        records = sorted((self._results / study / "text").glob("*/reports.files.json"))
+        return [change for path in records for change in self._look(of_reports(study, path.parent.name, {}).place)[1]]
 
     def state(self, run: Mapping[str, Any], code: str) -> str:
         """``finished`` or ``stale`` (`code`), and whether the data changed."""
         return f"{code}, data changed" if self.of_run(run) else code
 
-    def _look(self, place: str) -> tuple[Mapping[str, Any], list[str]] | None:
-        path = Reading(place, "", {}).record(self._results)
-        if not path.is_file():
-            return None
-        record = read_json(path, RECORD)
-        return (
-            (record, look(Reading(place, record["kind"], record["settings"]), self._results).changes) if record["files"] else None
-        )
+    def _look(self, place: str) -> tuple[str, list[str]]:
+        """The checksum of what was last read, and what changed since; nothing where no files were recorded."""
+        if place not in self._known:
+            self._known[place] = ("", [])
+            path = Reading(place, "", {}).record(self._results)
+            record = read_json(path, RECORD) if path.is_file() else None
+            if record is not None and record["files"]:
+                reading = Reading(place, record["kind"], record["settings"])
+                self._known[place] = (record["data"], look(reading, self._results).changes)
+        return self._known[place]
 
 
 def _listed(reading: Reading) -> UserFiles:
@@ -259,7 +269,8 @@ def _content(reading: Reading) -> dict[str, Any]:
     size = sum(size for size, _ in images.values())
     return {
         "files": {
-            path: {"size": size, "modified": modified, "checksum": _checksum(path)} for path, (size, modified) in files.items()
+            path: {"size": size, "modified": modified, "checksum": _checksum(path, size, modified)}
+            for path, (size, modified) in files.items()
         },
         # Their names may tell patients apart, so only digests of them are kept.
         "images": {
@@ -293,7 +304,7 @@ def _change(path: str, found: tuple[int, int] | None, noted: Mapping[str, Any] |
         return "is new"
     if found == (noted["size"], noted["modified"]):
         return ""
-    return "" if found[0] == noted["size"] and _checksum(path) == noted["checksum"] else "changed"
+    return "" if found[0] == noted["size"] and _checksum(path, *found) == noted["checksum"] else "changed"
 
 
 def _images_differ(found: Mapping[str, tuple[int, int]], noted: Mapping[str, Any]) -> bool:
@@ -305,15 +316,17 @@ def _images_differ(found: Mapping[str, tuple[int, int]], noted: Mapping[str, Any
     return _checksum_of_all(found) != noted["checksum"]
 
 
-def _checksum(path: str) -> str:
+@functools.cache
+def _checksum(path: str, size: int, modified: int) -> str:
+    """SHA-256 of a file, which is read once a process as long as it keeps its size and time."""
     try:
         return file_checksum(path)
     except OSError:  # the job that reads it reports it
         return "not readable"
 
 
-def _checksum_of_all(paths: Iterable[str]) -> str:
-    return _digest([(path, _checksum(path)) for path in paths])
+def _checksum_of_all(files: Mapping[str, tuple[int, int]]) -> str:
+    return _digest([(path, _checksum(path, *status)) for path, status in files.items()])
 
 
 def _digest(value: Any) -> str:

@@ -34,6 +34,8 @@ def marks_of(artefacts: Artefacts) -> list[tuple[str, str]]:
     changed = sum(bool(data.of_run(record)) for record in records)
     if changed:
         found.append(("changed", f"data changed: {changed:,} of {len(records):,} runs"))
+    elif data.of_reports(artefacts.folder.parent.name):
+        found.append(("changed", "data changed"))
     if artefacts.restricted:
         found.append(("restricted", "restricted: numbers only"))
     return found
