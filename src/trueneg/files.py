@@ -34,6 +34,14 @@ class UserFiles(NamedTuple):
     images: Sequence[Path] = ()
 
 
+def files_in(folder: Path | None) -> list[Path]:
+    """The files of a folder, but hidden ones such as .DS_Store; none where there is no folder."""
+    if folder is None:
+        return []
+    with os.scandir(folder) as entries:
+        return [Path(entry) for entry in entries if entry.is_file() and not entry.name.startswith(".")]
+
+
 @contextlib.contextmanager
 def written_whole(path: str | Path) -> Iterator[Path]:
     """A temporary path beside `path` that takes its place when the block ends well, and vanishes if not.

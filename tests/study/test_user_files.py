@@ -269,6 +269,17 @@ def test_images_beyond_a_size_are_judged_by_their_times(tmp_path, monkeypatch):
     assert "4 images" in look(reading, tmp_path).changes[0]
 
 
+def test_hidden_files_and_folders_beside_images_do_not_matter(tmp_path):
+    reading = Reading("sources/own", *write_data("flickr8k", tmp_path / "own")[:2])
+    read(reading, tmp_path)
+    images = tmp_path / "own/Flicker8k_Dataset"
+    (images / ".DS_Store").write_bytes(b"of a file manager")
+    (images / "thumbnails").mkdir()
+    assert look(reading, tmp_path).changes == []
+    flip(next(images.glob("*.jpg")))
+    assert "40 images" in look(reading, tmp_path).changes[0]
+
+
 def test_the_record_is_as_readable_as_the_output(own):
     _, reading, results = own
     output = results / "sources/own.npz"

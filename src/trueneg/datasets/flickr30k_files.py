@@ -25,7 +25,7 @@ from trueneg.datasets.folder import contents, required_path
 from trueneg.datasets.image_files import ImageFiles
 from trueneg.datasets.mistakes import refuse
 from trueneg.errors import UserError
-from trueneg.files import UserFiles
+from trueneg.files import UserFiles, files_in
 
 log = logging.getLogger(__name__)
 
@@ -94,8 +94,7 @@ def user_files(settings: Mapping[str, Any]) -> UserFiles:
     folder = required_path(settings["path"], "flickr30k", EXPECTED)
     if not (folder / KARPATHY).is_file():
         return UserFiles(list(folder.glob("*.parquet")))
-    root = _images_folder(folder)
-    return UserFiles([folder / name for name in (KARPATHY, TOKENS, KAGGLE)], [] if root is None else list(root.iterdir()))
+    return UserFiles([folder / name for name in (KARPATHY, TOKENS, KAGGLE)], files_in(_images_folder(folder)))
 
 
 def _images_folder(folder: Path) -> Path | None:

@@ -29,7 +29,7 @@ from trueneg.datasets.folder import contents, required_path
 from trueneg.datasets.image_files import EncodedImages, ImageFiles, ParquetImages
 from trueneg.datasets.mistakes import refuse
 from trueneg.errors import UserError
-from trueneg.files import UserFiles
+from trueneg.files import UserFiles, files_in
 
 CAPTIONS, RATINGS = "Flickr8k.token.txt", "ExpertAnnotations.txt"
 SPLIT_LISTS = {
@@ -93,8 +93,7 @@ def user_files(settings: Mapping[str, Any]) -> UserFiles:
     texts = [find_text(folder, name) for name in (CAPTIONS, *SPLIT_LISTS.values(), RATINGS)]
     if texts[0] is None:
         return UserFiles([*folder.glob("*.parquet"), *filter(None, texts)])
-    root = _images_folder(folder)
-    return UserFiles([*filter(None, texts)], [] if root is None else list(root.iterdir()))
+    return UserFiles([*filter(None, texts)], files_in(_images_folder(folder)))
 
 
 def _images_folder(folder: Path) -> Path | None:

@@ -28,7 +28,7 @@ from trueneg.datasets.image_files import ImageFiles
 from trueneg.datasets.image_pairs import joined_sentences, read_columns, with_sentences, write_image_pairs
 from trueneg.datasets.mistakes import refuse
 from trueneg.errors import UserError
-from trueneg.files import UserFiles
+from trueneg.files import UserFiles, files_in
 from trueneg.text import open_i, privacy
 from trueneg.text.open_i import find_archive, image_codes, read_archive
 from trueneg.text.open_i_classes import NORMAL, NOT_INDEXED
@@ -87,10 +87,8 @@ def read_radiographs(path: str | Path | None, archive: str | Path | None = None)
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
     """The table and the folder of images of ``path``, and the ``archive`` of the reports if one is named."""
     folder = required_path(settings["path"], "open_i", EXPECTED)
-    name, root = _table_name(folder), _images_folder(folder)
-    tables = [] if name is None else [folder / name]
-    archive = open_i.user_files({"path": settings["archive"]}).files
-    return UserFiles([*tables, *archive], [] if root is None else list(root.iterdir()))
+    name, archive = _table_name(folder), open_i.user_files({"path": settings["archive"]}).files
+    return UserFiles([*archive, *(folder / one for one in [name] if one)], files_in(_images_folder(folder)))
 
 
 def _table_name(folder: Path) -> str | None:

@@ -132,10 +132,21 @@ def _training_on_pairs(name: str, study: ImageTextStudy, studies: Mapping[str, S
             lines.append(f"  {missing} runs to train: about {cost} of one process (from {len(seconds)} finished runs).")
         else:
             lines.append(f"  {missing} runs to train; their time is known when the first of them is finished.")
+    if study.evaluation.chexpert_8x200 is not None:
+        lines += [f"  {change}" for change in _changed_benchmark(study, results)]
     if to_be_made:
         cost = cost_text(name, study)
         lines += [*_missing(study), *([] if cost is None else [f"  {cost}"])]
     return "\n".join(lines)
+
+
+def _changed_benchmark(study: ImageTextStudy, results: Path) -> list[str]:
+    """How the files of CheXpert 8×200 changed, where they were read before."""
+    settings = study.evaluation.chexpert_8x200.model_dump()
+    sizes = {dataset.resolution for dataset in datasets(study).values()}
+    readings = [user_files.of_benchmark(settings | {"resolution": size}) for size in sorted(sizes)]
+    read = [reading for reading in readings if reading.record(results).is_file()]
+    return [change for reading in read for change in user_files.look(reading, results).changes]
 
 
 def _missing(study: ImageTextStudy | LikelihoodStudy) -> list[str]:

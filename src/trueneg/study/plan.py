@@ -141,7 +141,7 @@ class Plan:
         if hasattr(wildcards, "pairs"):
             return user_files.of_pairs(self.joining(wildcards), self.likelihood)
         if hasattr(wildcards, "benchmark"):
-            return user_files.of_benchmark(wildcards.benchmark, self.benchmark_settings(wildcards))
+            return user_files.of_benchmark(self.benchmark_settings(wildcards))
         return user_files.of_reports(wildcards.study, wildcards.corpus, self.reading_reports(wildcards))
 
     def sentences(self, wildcards: Any) -> str:

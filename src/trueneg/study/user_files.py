@@ -24,7 +24,7 @@ from trueneg.files import UserFiles, file_checksum, written_whole
 from trueneg.study.likelihood_study import LikelihoodStudy
 from trueneg.study.provenance import training_kind
 from trueneg.study.records import read_json
-from trueneg.study.runs import corpora, pairs_key, source_key
+from trueneg.study.runs import benchmark_key, corpora, pairs_key, source_key
 
 # Modules whose function `user_files` lists the files, by what is read and its source; other sources come with a package.
 # MIMIC-CXR's reports are left out: to look at 228,000 files takes minutes on a network file system, and releases do not change.
@@ -56,7 +56,7 @@ RECORD = {
     "settings": {"source": str},
     "stamp": str,
     "data": str,
-    "files": {...: {"size": COUNT, "modified": COUNT, "checksum": str}},
+    "files": {...: {"size": COUNT, "modified": int, "checksum": str}},
     "images": {"number": COUNT, "bytes": COUNT, "stamp": str, "checksum": str},
 }
 
@@ -121,8 +121,9 @@ def of_pairs(dataset: Mapping[str, Any], studies: Mapping[str, LikelihoodStudy])
     return Reading(f"pairs/{pairs_key(dataset)}", "pairs", {**reports, **joining, "archive": reports.get("path")})
 
 
-def of_benchmark(key: str, settings: Mapping[str, Any]) -> Reading:
-    """The reading of CheXpert 8×200."""
+def of_benchmark(settings: Mapping[str, Any]) -> Reading:
+    """The reading of CheXpert 8×200, from ``path``, ``lists`` and ``resolution``."""
+    key = benchmark_key(settings, settings["resolution"])
     return Reading(f"benchmarks/{key}", "benchmark", {"source": "chexpert_8x200", **settings})
 
 
