@@ -15,6 +15,7 @@ rule source:
         runtime=plan.growing(30),
     params:
         settings=plan.reading,
+        files=plan.files,
     script:
         "../workflow/scripts/source.py"
 

@@ -50,6 +50,7 @@ rule open_i_pairs:
         runtime=plan.growing(120),
     params:
         settings=plan.joining,
+        files=plan.files,
         archive=plan.archive,
         cache="results/pairs/cache/{pairs}",
     script:
@@ -78,6 +79,7 @@ rule flickr8k_pairs:
         runtime=plan.growing(120),
     params:
         settings=plan.joining,
+        files=plan.files,
         reports=plan.joined_reports,
         cache="results/pairs/cache/{pairs}",
     script:
@@ -106,6 +108,7 @@ rule mimic_cxr_pairs:
         runtime=plan.growing(720),
     params:
         settings=plan.joining,
+        files=plan.files,
         cache="results/pairs/cache/{pairs}",
     script:
         "../workflow/scripts/mimic_cxr_pairs.py"
@@ -132,6 +135,7 @@ rule flickr30k_pairs:
         runtime=plan.growing(240),
     params:
         settings=plan.joining,
+        files=plan.files,
         reports=plan.joined_reports,
         cache="results/pairs/cache/{pairs}",
     script:
@@ -153,6 +157,7 @@ rule chexpert_8x200:
         runtime=plan.growing(60),
     params:
         settings=plan.benchmark_settings,
+        files=plan.files,
         cache="results/benchmarks/cache/{benchmark}",
     script:
         "../workflow/scripts/chexpert_8x200.py"
@@ -178,6 +183,7 @@ rule image_table_pairs:
         runtime=plan.growing(120),
     params:
         settings=plan.joining,
+        files=plan.files,
         reports=plan.joined_reports,
         cache="results/pairs/cache/{pairs}",
     script:

@@ -45,6 +45,7 @@ rule reports:
         runtime=plan.growing(60),
     params:
         settings=plan.reading_reports,
+        files=plan.files,
     script:
         "../workflow/scripts/reports.py"
 
@@ -91,6 +92,7 @@ rule captions:
         runtime=plan.growing(60),
     params:
         settings=plan.reading_reports,
+        files=plan.files,
         cache="results/{study}/text/cache/sentences",
     script:
         "../workflow/scripts/captions.py"

@@ -56,9 +56,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _check(given: argparse.Namespace) -> None:
-    configuration = read_configuration(given.config)
-    for name, study in configuration.studies.items():
-        print(legible(estimate.describe(name, study, given.results)))
+    studies = read_configuration(given.config).studies
+    for name in studies:
+        print(legible(estimate.describe(name, studies, given.results)))
 
 
 def _runs(given: argparse.Namespace) -> None:

@@ -5,8 +5,9 @@ import errno
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from trueneg.errors import UserError
 
@@ -19,6 +20,26 @@ _DISK = {
     errno.EACCES: "have its folder made writable for you",
     errno.EPERM: "have its folder made writable for you",
 }
+
+
+class UserFiles(NamedTuple):
+    """The user's own files that a source is read from; some may not exist.
+
+    Attributes:
+        files: tables, archives and parquet files.
+        images: the image files that a table names, or that lie in the source's folder of images.
+    """
+
+    files: Sequence[Path] = ()
+    images: Sequence[Path] = ()
+
+
+def files_in(folder: Path | None) -> list[Path]:
+    """The files of a folder, but hidden ones such as .DS_Store; none where there is no folder."""
+    if folder is None:
+        return []
+    with os.scandir(folder) as entries:
+        return [Path(entry) for entry in entries if entry.is_file() and not entry.name.startswith(".")]
 
 
 @contextlib.contextmanager

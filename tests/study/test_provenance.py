@@ -119,7 +119,8 @@ def copied_package(tmp_path, monkeypatch):
     copied = tmp_path / "trueneg"
     shutil.copytree(provenance.PACKAGE, copied, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(provenance, "PACKAGE", copied)
-    return copied
+    yield copied
+    provenance.fingerprint.cache_clear()  # later tests ask about the package itself
 
 
 def append(path: Path, line: str) -> None:

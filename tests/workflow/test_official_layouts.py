@@ -11,6 +11,7 @@ import yaml
 from tests.datasets import official_layouts as layouts
 from tests.datasets.pictures import write_picture
 from tests.projects import ROOT, new_project
+from trueneg.command_line import main
 from trueneg.datasets.pair_splits import SPLITS, read_pair_subsets
 from trueneg.datasets.pairs import read_pairs
 from trueneg.text import privacy
@@ -71,6 +72,20 @@ def test_mimic_cxr_goes_from_its_files_to_tables(mimic):
     assert np.isfinite(rows["value"]).all()
     table = pd.read_csv(mimic.path / "results/mimic_cxr/tables/precision.csv")
     assert {"LSE+NL", "DCL-LM"} <= set(table["objective"])
+
+
+def test_an_edited_list_of_8x200_is_read_again(mimic, monkeypatch, capsys):
+    monkeypatch.chdir(mimic.path)
+    queries, target = Path("data/convirt/text-retrieval/query.csv"), "results/mimic_cxr/tables/precision.csv"
+    before = queries.read_text()
+    queries.write_text(before.rstrip() + " Again.\n")
+    planned = set(mimic.planned(target))
+    assert main(["check", "study.yaml"]) == 0
+    queries.write_text(before)
+    assert {"chexpert_8x200", "evaluate_image_text"} <= planned
+    assert not {"reports", "mimic_cxr_pairs", "train"} & planned
+    assert f"data changed: {queries}" in capsys.readouterr().out
+    assert mimic.planned(target) == {}
 
 
 def test_no_patient_of_ms_cxr_is_trained_on(mimic):

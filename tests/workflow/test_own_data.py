@@ -9,6 +9,7 @@ import yaml
 
 from tests.datasets.pictures import write_picture
 from tests.projects import ROOT, new_project
+from trueneg.command_line import main
 from trueneg.datasets.pairs import read_pairs
 
 IMAGES = 80
@@ -44,7 +45,7 @@ def project(tmp_path):
 
 
 @pytest.mark.long
-def test_a_folder_and_a_table_become_a_study(project):
+def test_a_folder_and_a_table_become_a_study_that_notices_an_edited_image(project, monkeypatch, capsys):
     project.run()
     results = project.path / "results"
     (path,) = (results / "pairs").glob("image_table-32px-??????.npz")
@@ -57,6 +58,29 @@ def test_a_folder_and_a_table_become_a_study(project):
     assert "<b>mass</b>" not in (results / "index.html").read_text()
     assert (results / "my_study/tables/tasks.csv").is_file()
     assert project.planned() == {}
+    monkeypatch.chdir(project.path)
+    picture = project.path / "data/mine/images/1/1.png"
+    picture.touch()
+    assert project.planned() == {}
+    write_picture(picture, IMAGES)
+    planned = project.planned()
+    assert {"image_table_pairs", "pair_subsets", "train"} <= set(planned)
+    assert not {"captions", "language_model", "score"} & set(planned)
+    assert main(["check", "study.yaml"]) == 0
+    checked = capsys.readouterr().out
+    assert "data changed: at least one of the 80 images in data/mine/images" in checked
+    assert "sentences made; scored by 1 of 1" in checked
+    assert "to be made again" in checked
+
+
+def test_half_of_the_table_deleted_in_place_is_read_again_and_a_touched_table_is_not(project):
+    sentences = "results/my_text/text/image_table/sentences.parquet"
+    project.run(sentences)
+    table = project.path / "data/mine/table.csv"
+    table.touch()
+    assert project.planned(sentences) == {}
+    table.write_text("".join(table.read_text().splitlines(keepends=True)[: IMAGES // 2 + 1]))
+    assert project.planned(sentences) == {"captions": 1}
 
 
 def test_what_is_wrong_with_the_table_is_told_by_the_job_that_reads_it(project):

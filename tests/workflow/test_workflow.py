@@ -72,7 +72,7 @@ def test_edited_evaluation_code_marks_rows_stale_and_no_run(project):
     evaluation.write_text(evaluation.read_text() + "\n\nEDITED = True\n")
     listed, checked = trueneg(project, "runs", "--csv", "-"), trueneg(project, "check", "study.yaml")
     assert (listed.count(",rows stale,"), listed.count(",stale,")) == (6, 0)
-    assert "rows of 6 of 6 runs are stale" in checked
+    assert "6 of 6 runs have stale rows" in checked
     assert "stale" in trueneg(project, "why", "results/tiny/tables/accuracy.csv")
 
 

@@ -2,8 +2,9 @@
 
 from trueneg.datasets.captions import write_captions
 from trueneg.jobs import job
+from trueneg.study.user_files import recorded
 
-with job(snakemake.log[0]):
+with job(snakemake.log[0]), recorded(snakemake.params.files, snakemake.output[0]):
     write_captions(
         snakemake.params.settings,
         sentences=snakemake.output.sentences,

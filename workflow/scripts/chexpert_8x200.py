@@ -2,8 +2,9 @@
 
 from trueneg.datasets.chexpert_8x200 import prepare_chexpert_8x200
 from trueneg.jobs import job
+from trueneg.study.user_files import recorded
 
-with job(snakemake.log[0]):
+with job(snakemake.log[0]), recorded(snakemake.params.files, snakemake.output[0]):
     prepare_chexpert_8x200(
         snakemake.params.settings,
         benchmark=snakemake.output.benchmark,

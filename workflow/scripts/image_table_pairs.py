@@ -2,8 +2,9 @@
 
 from trueneg.datasets.table_pairs import prepare_table_pairs
 from trueneg.jobs import job
+from trueneg.study.user_files import recorded
 
-with job(snakemake.log[0]):
+with job(snakemake.log[0]), recorded(snakemake.params.files, snakemake.output[0]):
     prepare_table_pairs(
         {**snakemake.params.reports, **snakemake.params.settings},
         sentences=snakemake.input.sentences,

@@ -2,8 +2,9 @@
 
 from trueneg.datasets.mimic_cxr_pairs import prepare_mimic_cxr_pairs
 from trueneg.jobs import job
+from trueneg.study.user_files import recorded
 
-with job(snakemake.log[0]):
+with job(snakemake.log[0]), recorded(snakemake.params.files, snakemake.output[0]):
     prepare_mimic_cxr_pairs(
         snakemake.params.settings,
         sentences=snakemake.input.sentences,

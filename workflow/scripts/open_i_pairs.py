@@ -2,8 +2,9 @@
 
 from trueneg.datasets.open_i_pairs import prepare_open_i_pairs
 from trueneg.jobs import job
+from trueneg.study.user_files import recorded
 
-with job(snakemake.log[0]):
+with job(snakemake.log[0]), recorded(snakemake.params.files, snakemake.output[0]):
     prepare_open_i_pairs(
         snakemake.params.settings,
         archive=snakemake.params.archive,

@@ -1,7 +1,8 @@
 """Read a source's reports."""
 
 from trueneg.jobs import job
+from trueneg.study.user_files import recorded
 from trueneg.text.reports import prepare_reports
 
-with job(snakemake.log[0]):
+with job(snakemake.log[0]), recorded(snakemake.params.files, snakemake.output[0]):
     prepare_reports(snakemake.params.settings, snakemake.output.reports)

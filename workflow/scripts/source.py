@@ -2,6 +2,7 @@
 
 from trueneg.datasets.prepare import prepare_source
 from trueneg.jobs import job
+from trueneg.study.user_files import recorded
 
-with job(snakemake.log[0]):
+with job(snakemake.log[0]), recorded(snakemake.params.files, snakemake.output[0]):
     prepare_source(snakemake.params.settings, snakemake.output[0])

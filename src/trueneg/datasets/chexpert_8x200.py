@@ -28,7 +28,7 @@ from trueneg.datasets.image_files import ImageFiles
 from trueneg.datasets.image_pairs import read_columns
 from trueneg.datasets.mistakes import refuse
 from trueneg.errors import UserError
-from trueneg.files import written_whole
+from trueneg.files import UserFiles, written_whole
 from trueneg.text import privacy
 
 log = logging.getLogger(__name__)
@@ -194,6 +194,17 @@ def missing_parts(settings: Mapping[str, Any]) -> list[str]:
     lacking = [name for name in (*EACH, SAME_CANDIDATES) if not (folder / name).is_file()]
     found = [f"{', '.join(lacking)} in {folder}: of ConVIRT's lists, public: {PAGE}"] if lacking else []
     return found + chexpert.missing_parts(settings)
+
+
+def user_files(settings: Mapping[str, Any]) -> UserFiles:
+    """The lists, and the images that they name; settings as for :func:`missing_parts`."""
+    folder, root = Path(settings["lists"]).expanduser(), chexpert_folder(settings["path"])
+    lists = [folder / name for name in (*EACH, SAME_CANDIDATES)]
+    try:
+        named = [path for name in (CANDIDATES, IMAGE_QUERIES) for path in read_columns(folder / name, ("Path",), ORIGIN)["Path"]]
+    except UserError:  # the job that reads the lists reports it
+        return UserFiles(lists)
+    return UserFiles(lists, [root / path for path in map(image_path, named) if path])
 
 
 def _images(written: pd.Series, labels: Any) -> pd.DataFrame:

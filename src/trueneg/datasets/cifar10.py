@@ -1,6 +1,8 @@
 """CIFAR-10: 50,000 training and 10,000 test images of 32 × 32 pixels in 10 classes (Krizhevsky 2009)."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -8,8 +10,9 @@ from trueneg.datasets.decoding import resize_images
 from trueneg.datasets.download import fetch_archive
 from trueneg.datasets.folder import contents, required_path
 from trueneg.datasets.images import ImageSource
-from trueneg.datasets.parquet import read_folder
+from trueneg.datasets.parquet import parquet_files, read_folder
 from trueneg.errors import UserError
+from trueneg.files import UserFiles
 
 CLASS_NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
@@ -35,7 +38,7 @@ def load(path: str | Path | None, *, resolution: int | None = None, download: bo
     """
     folder = required_path(path, "cifar10", LAYOUT)
     binary = _binary_folder(folder)
-    has_parquet = any(folder.glob("train*.parquet")) or any(folder.glob("test*.parquet"))
+    has_parquet = bool(parquet_files(folder))
     if binary is None and not has_parquet and download:
         fetch_archive(URL, MD5, folder, UNPACKED)
         binary = folder / UNPACKED
@@ -57,6 +60,13 @@ def load(path: str | Path | None, *, resolution: int | None = None, download: bo
             f"loaded; expected {LAYOUT}. {remedy}."
         )
     raise UserError(f"{folder}: found {contents(folder)}; expected {LAYOUT}. {remedy}.")
+
+
+def user_files(settings: Mapping[str, Any]) -> UserFiles:
+    """The parquet files, or those of the binary version, in the folder ``path``."""
+    folder = required_path(settings["path"], "cifar10", LAYOUT)
+    binary = _binary_folder(folder)
+    return UserFiles(parquet_files(folder) or [binary / name for name in BINARY_FILES if binary])
 
 
 def _binary_folder(folder: Path) -> Path | None:

@@ -25,6 +25,7 @@ from trueneg.datasets.folder import contents, required_path
 from trueneg.datasets.image_files import ImageFiles
 from trueneg.datasets.mistakes import refuse
 from trueneg.errors import UserError
+from trueneg.files import UserFiles, files_in
 
 log = logging.getLogger(__name__)
 
@@ -83,16 +84,28 @@ def missing_parts(settings: Mapping[str, Any]) -> list[str]:
     found = []
     if not (folder / KARPATHY).is_file():
         found.append(f"{KARPATHY} in {folder}: Karpathy's splits, in caption_datasets.zip: {SPLITS_PAGE}")
-    if not any((folder / name).is_dir() for name in IMAGES):
+    if _images_folder(folder) is None:
         found.append(f"the photographs, {IMAGES[0]}/ in {folder}: of Flickr30k, by a form: {PAGE}")
     return found
+
+
+def user_files(settings: Mapping[str, Any]) -> UserFiles:
+    """The texts and photographs, or the parquet files, in the folder ``path``."""
+    folder = required_path(settings["path"], "flickr30k", EXPECTED)
+    if not (folder / KARPATHY).is_file():
+        return UserFiles(list(folder.glob("*.parquet")))
+    return UserFiles([folder / name for name in (KARPATHY, TOKENS, KAGGLE)], files_in(_images_folder(folder)))
+
+
+def _images_folder(folder: Path) -> Path | None:
+    return next((folder / name for name in IMAGES if (folder / name).is_dir()), None)
 
 
 def _official(folder: Path) -> Photographs:
     if not (folder / KARPATHY).is_file():
         found = f"has no {KARPATHY} (found {contents(folder)}), the official splits"
         raise UserError(f"{folder}: {found}; expected {EXPECTED}. {ORIGIN_OF_SPLITS}")
-    root = next((folder / name for name in IMAGES if (folder / name).is_dir()), None)
+    root = _images_folder(folder)
     if root is None:
         raise UserError(f"{folder}: has no folder {IMAGES[0]} (found {contents(folder)}), the photographs. {ORIGIN}")
     splits, captions = _karpathy(folder / KARPATHY)

@@ -15,9 +15,10 @@ The text files may lie in a folder ``Flickr8k_text``.
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,6 +29,7 @@ from trueneg.datasets.folder import contents, required_path
 from trueneg.datasets.image_files import EncodedImages, ImageFiles, ParquetImages
 from trueneg.datasets.mistakes import refuse
 from trueneg.errors import UserError
+from trueneg.files import UserFiles, files_in
 
 CAPTIONS, RATINGS = "Flickr8k.token.txt", "ExpertAnnotations.txt"
 SPLIT_LISTS = {
@@ -85,6 +87,19 @@ def read_photographs(path: str | Path | None) -> Photographs:
     return photographs_in_parquet(files)
 
 
+def user_files(settings: Mapping[str, Any]) -> UserFiles:
+    """The texts and photographs, or the parquet files, in the folder ``path``."""
+    folder = required_path(settings["path"], "flickr8k", EXPECTED)
+    texts = [find_text(folder, name) for name in (CAPTIONS, *SPLIT_LISTS.values(), RATINGS)]
+    if texts[0] is None:
+        return UserFiles([*folder.glob("*.parquet"), *filter(None, texts)])
+    return UserFiles([*filter(None, texts)], files_in(_images_folder(folder)))
+
+
+def _images_folder(folder: Path) -> Path | None:
+    return next((root for root in (folder / "Flicker8k_Dataset", folder / "Flickr8k_Dataset") if root.is_dir()), None)
+
+
 def find_text(folder: Path, name: str) -> Path | None:
     """One of the text files; None if it is not there."""
     return next((path for path in (folder / name, folder / "Flickr8k_text" / name) if path.is_file()), None)
@@ -129,7 +144,7 @@ def read_ratings(path: str | Path | None) -> pd.DataFrame:
 
 
 def _official(folder: Path) -> Photographs:
-    root = next((root for root in (folder / "Flicker8k_Dataset", folder / "Flickr8k_Dataset") if root.is_dir()), None)
+    root = _images_folder(folder)
     if root is None:
         raise UserError(
             f"{folder}: has no folder Flicker8k_Dataset (found {contents(folder)}); unpack Flickr8k_Dataset.zip there."

@@ -23,6 +23,7 @@ from trueneg.datasets.folder import contents, required_path
 from trueneg.datasets.image_pairs import read_columns
 from trueneg.datasets.mistakes import refuse
 from trueneg.errors import UserError
+from trueneg.files import UserFiles
 
 PAGE = "https://physionet.org/content/mimic-cxr-jpg/"
 REPORTS_PAGE = "https://physionet.org/content/mimic-cxr/"
@@ -148,6 +149,18 @@ def missing_reports(settings: Mapping[str, Any]) -> list[str]:
         if next(root.glob(f"{GROUPS}/p*/s*.txt"), None) is not None:
             return []
     return [f"the reports in {folder}: mimic-cxr-reports.zip of MIMIC-CXR, PhysioNet, credentialed: {REPORTS_PAGE}"]
+
+
+def user_files(settings: Mapping[str, Any]) -> UserFiles:
+    """The tables, and MS-CXR's boxes. Not the images: looking at 377,000 files takes minutes, and releases do not change.
+
+    Args:
+        settings: ``path``, ``ms_cxr``.
+    """
+    folder = _tables(settings["path"])
+    tables = [_table(folder, name, packed=name != TEST_LABELS) for name in (METADATA, SPLIT, CHEXPERT, TEST_LABELS)]
+    boxes = [] if settings["ms_cxr"] is None else Path(settings["ms_cxr"]).expanduser().glob("MS_CXR_Local_Alignment_*")
+    return UserFiles([*tables, *boxes])
 
 
 def _tables(path: str | Path | None) -> Path:

@@ -28,7 +28,8 @@ from trueneg.datasets.image_files import ImageFiles
 from trueneg.datasets.image_pairs import joined_sentences, read_columns, with_sentences, write_image_pairs
 from trueneg.datasets.mistakes import refuse
 from trueneg.errors import UserError
-from trueneg.text import privacy
+from trueneg.files import UserFiles, files_in
+from trueneg.text import open_i, privacy
 from trueneg.text.open_i import find_archive, image_codes, read_archive
 from trueneg.text.open_i_classes import NORMAL, NOT_INDEXED
 
@@ -63,7 +64,7 @@ def read_radiographs(path: str | Path | None, archive: str | Path | None = None)
         UserError: naming what is missing, there twice, or of another report.
     """
     folder = required_path(path, "open_i", EXPECTED)
-    name = next((name for name in LAYOUTS if (folder / name).is_file()), None)
+    name = _table_name(folder)
     if name is None:
         raise UserError(
             f"{folder}: has no images.csv and no indiana_projections.csv (found {contents(folder)}); expected {EXPECTED}."
@@ -71,7 +72,7 @@ def read_radiographs(path: str | Path | None, archive: str | Path | None = None)
     table = read_columns(folder / name, LAYOUTS[name]).set_axis(["report", "image", "projection"], axis=1)
     if name == "indiana_projections.csv":
         table["report"] = "CXR" + table["report"]
-    root = next((root for root in (folder / "images" / "images_normalized", folder / "images") if root.is_dir()), None)
+    root = _images_folder(folder)
     if root is None:
         raise UserError(f"{folder}: has no folder images (found {contents(folder)}); unpack the images there.")
     refuse([f"{folder / name}: {mistake}" for mistake in _mistakes(table, _image_ids(archive))])
@@ -81,6 +82,21 @@ def read_radiographs(path: str | Path | None, archive: str | Path | None = None)
     found = frontal.assign(number=frontal["report"].str[3:].astype(int)).sort_values(["number", "image"], ignore_index=True)
     log.info("%s frontal images of %s reports", f"{len(found):,}", f"{found['report'].nunique():,}")
     return pd.DataFrame({"report": found["report"], "path": [root / image for image in found["image"]]})
+
+
+def user_files(settings: Mapping[str, Any]) -> UserFiles:
+    """The table and the folder of images of ``path``, and the ``archive`` of the reports if one is named."""
+    folder = required_path(settings["path"], "open_i", EXPECTED)
+    name, archive = _table_name(folder), open_i.user_files({"path": settings["archive"]}).files
+    return UserFiles([*archive, *(folder / one for one in [name] if one)], files_in(_images_folder(folder)))
+
+
+def _table_name(folder: Path) -> str | None:
+    return next((name for name in LAYOUTS if (folder / name).is_file()), None)
+
+
+def _images_folder(folder: Path) -> Path | None:
+    return next((root for root in (folder / "images" / "images_normalized", folder / "images") if root.is_dir()), None)
 
 
 def _image_ids(archive: str | Path | None) -> dict[str, set[str]]:

@@ -2,8 +2,9 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from trueneg.datasets.decoding import UnreadableImageError, channel_mode, decode
 from trueneg.datasets.folder import contents, required_path
 from trueneg.datasets.images import ImageSource
 from trueneg.errors import UserError
+from trueneg.files import UserFiles
 
 LAYOUT = "train*.parquet (and, with an official test split, test*.parquet)"
 IMAGE_COLUMNS = ("img", "image")
@@ -39,6 +41,16 @@ def load(path: str | Path | None, *, resolution: int | None = None, download: bo
     if download:
         raise UserError("dataset.download is true, but source parquet reads your own files; leave it out.")
     return read_folder(folder, "parquet", resolution=resolution)
+
+
+def user_files(settings: Mapping[str, Any]) -> UserFiles:
+    """The files of both splits, in the folder ``path``."""
+    return UserFiles(parquet_files(required_path(settings["path"], "parquet", LAYOUT)))
+
+
+def parquet_files(folder: Path) -> list[Path]:
+    """The files of both splits."""
+    return [*folder.glob("train*.parquet"), *folder.glob("test*.parquet")]
 
 
 def split_files(folder: Path, split: str) -> list[Path]:

@@ -1,6 +1,8 @@
 """The labelled part of STL-10: 5,000 training and 8,000 test images of 96 × 96 (Coates et al., 2011)."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -8,8 +10,9 @@ from trueneg.datasets.decoding import resize_images
 from trueneg.datasets.download import fetch_archive
 from trueneg.datasets.folder import contents, required_path
 from trueneg.datasets.images import ImageSource
-from trueneg.datasets.parquet import read_folder
+from trueneg.datasets.parquet import parquet_files, read_folder
 from trueneg.errors import UserError
+from trueneg.files import UserFiles
 
 CLASS_NAMES = ("airplane", "bird", "car", "cat", "deer", "dog", "horse", "monkey", "ship", "truck")
 URL = "http://ai.stanford.edu/~acoates/stl10/stl10_binary.tar.gz"
@@ -31,8 +34,8 @@ def load(path: str | Path | None, *, resolution: int | None = None, download: bo
         UserError: if files are missing, damaged or of another layout, or cannot be fetched.
     """
     folder = required_path(path, "stl10", LAYOUT)
-    binary = next((place for place in (folder, folder / UNPACKED) if any(place.glob("t*_[Xy].bin"))), None)
-    has_parquet = any(folder.glob("train*.parquet")) or any(folder.glob("test*.parquet"))
+    binary = _binary_folder(folder)
+    has_parquet = bool(parquet_files(folder))
     if binary is None and not has_parquet and download:
         fetch_archive(URL, MD5, folder, UNPACKED)
         binary = folder / UNPACKED
@@ -44,6 +47,17 @@ def load(path: str | Path | None, *, resolution: int | None = None, download: bo
         f"{folder}: found {contents(folder)}; expected {LAYOUT}. "
         "Set dataset.download: true to fetch the binary version, or put parquet files there."
     )
+
+
+def user_files(settings: Mapping[str, Any]) -> UserFiles:
+    """The parquet files, or those of the binary version, in the folder ``path``."""
+    folder = required_path(settings["path"], "stl10", LAYOUT)
+    binary = _binary_folder(folder)
+    return UserFiles(parquet_files(folder) or [binary / f"{split}_{part}.bin" for split in COUNTS for part in "Xy" if binary])
+
+
+def _binary_folder(folder: Path) -> Path | None:
+    return next((place for place in (folder, folder / UNPACKED) if any(place.glob("t*_[Xy].bin"))), None)
 
 
 def _read_binary(folder: Path, resolution: int | None) -> ImageSource:

@@ -20,6 +20,7 @@ from trueneg.datasets.image_files import ImageFiles
 from trueneg.datasets.image_pairs import joined_sentences, read_columns, with_sentences, write_image_pairs, write_sentences
 from trueneg.datasets.mistakes import refuse
 from trueneg.errors import UserError
+from trueneg.files import UserFiles
 from trueneg.text import privacy
 from trueneg.text.reports import COLUMNS, USED
 from trueneg.text.sections import has_words
@@ -104,6 +105,16 @@ def read_image_table(settings: Mapping[str, Any]) -> ImageTable:
         labels=np.array(values, np.float32).reshape(len(names), len(labels)),
         texts=pd.DataFrame({"image": table[image].to_numpy(object), "text": table[text].to_numpy(object)}),
     )
+
+
+def user_files(settings: Mapping[str, Any]) -> UserFiles:
+    """The table, and the images that it names; settings as for :func:`read_image_table`."""
+    table, folder = Path(settings["table"]), required_path(settings["path"], SOURCE, "the images that the table names")
+    try:
+        names = read_columns(table, [settings["image_column"]])[settings["image_column"]].map(_written)
+    except UserError:  # the job that reads the table reports it
+        return UserFiles([table])
+    return UserFiles([table], [folder / name for name in names.unique() if name])
 
 
 def _written(value: object) -> str:

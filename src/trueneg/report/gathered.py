@@ -1,6 +1,7 @@
 """What a study that trains has gathered, and its part of the page: the same for every kind of data."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +16,7 @@ from trueneg.report.formats import Table
 from trueneg.report.page import PageFigure, PageTable, StudyPage
 from trueneg.study import provenance, records, runs
 from trueneg.study.settings import Study
+from trueneg.study.user_files import DataChanges
 
 MOST_SELECTIONS = 4  # that a figure's footnote names one by one; the page lists all
 
@@ -145,7 +147,7 @@ def page_of(
         question=study.question,
         answer=comparison["primary"]["answer"],
         gate=[f"{gate['dataset']}: {gate['verdict']}" for gate in comparison["gate"]],
-        warnings=_warnings(gathered, records),
+        warnings=_warnings(gathered, records, DataChanges(folder.parents[1])),
         # The footnote stands in the picture already.
         figures=[PageFigure(*heading(name), figures / f"{name}.png", figures / f"{name}.pdf") for name in drawn],
         tables=[PageTable(*heading(name), table(name)) for name in catalogue.tables_of(study)],
@@ -166,11 +168,13 @@ def selected(table: pd.DataFrame, selection: list[Mapping[str, Any]]) -> pd.Data
     return table.drop(columns=["objective given", "chosen"])
 
 
-def _warnings(gathered: Gathered, records: list[Mapping[str, Any]]) -> list[str]:
+def _warnings(gathered: Gathered, records: list[Mapping[str, Any]], data: DataChanges) -> list[str]:
     found = [gathered.study.note] if gathered.study.note else []
     stale = sum(provenance.is_stale(record) for record in records)
     if stale:
         found.append(f"{stale} of {len(records)} runs were made with other code than today's (stale).")
+    changed = [sentence for record in records if (sentence := data.of_run(record))]
+    found += [f"{count} of {len(records)} runs: {sentence}." for sentence, count in Counter(changed).items()]
     # An exact signed-rank test cannot reach p < 0.05 with five pairs, whatever the differences.
     if gathered.comparison["seeds"] < 6:
         found.append(f"{gathered.comparison['seeds']} seeds are too few to tell an effect from noise; 8 or more can.")

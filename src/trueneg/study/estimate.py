@@ -1,5 +1,6 @@
 """What a study would run, what exists already, what is missing, and what the missing runs would cost."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from trueneg.datasets.prepare import DRAWING
 from trueneg.datasets.subsets import Subset, make_subset
 from trueneg.memory import memory_told, smaller_batch
 from trueneg.simulation.catalogue import EXPERIMENTS
-from trueneg.study import provenance
+from trueneg.study import provenance, user_files
 from trueneg.study.cost import cost_text, missing_data
 from trueneg.study.identity import refuse_other_settings, run_id
 from trueneg.study.image_study import ImageStudy
@@ -24,33 +25,37 @@ MEASURED_UPDATES = 3
 DONE = ("finished", "stale")
 
 
-def describe(name: str, study: Study, results: Path) -> str:
+def describe(name: str, studies: Mapping[str, Study], results: Path) -> str:
     """A text: what the study would run, what is there already, and what the rest would cost.
 
     Args:
         name: the study's name in the configuration.
-        study: the study.
+        studies: all studies of the configuration.
         results: folder of the results.
 
     Raises:
         UserError: if a source is missing or damaged, or a batch does not fit a subset.
     """
+    study = studies[name]
     if isinstance(study, ImageStudy):
         return _training(name, study, results)
     if isinstance(study, ImageTextStudy):
-        return _training_on_pairs(name, study, results)
+        return _training_on_pairs(name, study, studies, results)
     return (_scoring if isinstance(study, LikelihoodStudy) else _experiments)(name, study, results)
 
 
 def _scoring(name: str, study: LikelihoodStudy, results: Path) -> str:
     lines = [f"{name}: {study.title}"]
-    for corpus in corpora(study):
+    for corpus, reports in corpora(study).items():
         folder = results / name / "text" / corpus
-        made = [model for model in study.language_models if (folder / f"likelihoods/{model}.parquet").is_file()]
-        made_before = (folder / "sentences.parquet").is_file()
-        state = "made" if made_before else "to be made"
+        changes = user_files.look(user_files.of_reports(name, corpus, reports.model_dump(mode="json")), results).changes
+        is_made = (folder / "sentences.parquet").is_file()
+        is_current = is_made and not changes
+        made = [model for model in study.language_models if is_current and (folder / f"likelihoods/{model}.parquet").is_file()]
+        state = "made" if is_current else "to be made again" if is_made else "to be made"
         lines.append(f"  {corpus}: sentences {state}; scored by {len(made)} of {len(study.language_models)} language models")
-        lines += [] if made_before else _missing(study)
+        lines += [f"  {change}" for change in changes if is_made]
+        lines += [] if is_made else _missing(study)
     return "\n".join(lines)
 
 
@@ -70,7 +75,7 @@ def _training(name: str, study: ImageStudy, results: Path) -> str:
     missing: list[tuple[Run, ImageSource, Subset]] = []
     for label, settings in datasets(study).items():
         reading = settings.model_dump(mode="json")
-        source = _source(reading, results)
+        source, changes = _source(reading, results)
         subset = make_subset(source, seed=study.seed_list[0], **{key: reading[key] for key in DRAWING})
         lines.append(
             f"  {label}: {source.name}, {source.images.shape[-1]} px; "
@@ -78,6 +83,7 @@ def _training(name: str, study: ImageStudy, results: Path) -> str:
             f"validation {len(subset.validation):,}, test {len(subset.test):,}; "
             f"class probability {subset.eta_low:.4f} (rare) and {subset.eta_high:.4f} (common)"
         )
+        lines += [f"  {change}" for change in changes]
         for run in (run for run in all_runs(name, study) if run.dataset == label):
             state = _state(store, run, run_id(run, source.checksum))
             counts.setdefault(run.objective, {}).setdefault(label, []).append(state)
@@ -90,7 +96,7 @@ def _training(name: str, study: ImageStudy, results: Path) -> str:
     return "\n".join(lines)
 
 
-def _training_on_pairs(name: str, study: ImageTextStudy, results: Path) -> str:
+def _training_on_pairs(name: str, study: ImageTextStudy, studies: Mapping[str, Study], results: Path) -> str:
     """A text: the study's runs by data set and objective; their time is known when the first of them is finished."""
     from trueneg.datasets.pairs import read_pairs
     from trueneg.training.image_text_objectives import data_checksum
@@ -98,9 +104,15 @@ def _training_on_pairs(name: str, study: ImageTextStudy, results: Path) -> str:
     store, lines, to_be_made = RunStore(results / "runs"), [f"{name}: {study.title}"], False
     for label, settings in datasets(study).items():
         runs = [run for run in all_runs(name, study) if run.dataset == label]
-        path = results / "pairs" / f"{pairs_key(settings.model_dump(mode='json'))}.npz"
-        if not path.is_file():
-            lines.append(f"  {label}: images and sentences are to be made, from the reports of {settings.text}; {len(runs)} runs")
+        dataset = settings.model_dump(mode="json")
+        path = results / "pairs" / f"{pairs_key(dataset)}.npz"
+        readings = (user_files.of_joined_reports(dataset, studies), user_files.of_pairs(dataset, studies))
+        changes = dict.fromkeys(change for reading in readings for change in user_files.look(reading, results).changes)
+        if not path.is_file() or changes:
+            again = " again" if path.is_file() else ""
+            made = f"images and sentences are to be made{again}, from the reports of {settings.text}"
+            lines.append(f"  {label}: {made}; {len(runs)} runs")
+            lines += [f"  {change}" for change in changes if again]
             to_be_made = True
             continue
         pairs = read_pairs(path)
@@ -123,6 +135,8 @@ def _training_on_pairs(name: str, study: ImageTextStudy, results: Path) -> str:
         else:
             lines.append(f"  {missing} runs to train; their time is known when the first of them is finished.")
     lines += _stale_rows(name, results)
+    if study.evaluation.chexpert_8x200 is not None:
+        lines += [f"  {change}" for change in _changed_benchmark(study, results)]
     if to_be_made:
         cost = cost_text(name, study)
         lines += [*_missing(study), *([] if cost is None else [f"  {cost}"])]
@@ -149,20 +163,31 @@ def _stale_rows(name: str, results: Path) -> list[str]:
     path = results / name / "artefacts" / "runs.json"
     made = read_json(path, [RUN]) if path.is_file() else []
     stale = sum(map(provenance.evaluated_by_other_code, made))
-    return (
-        [f"  rows of {stale} of {len(made)} runs are stale: evaluated with other code than today's, and reused"] if stale else []
-    )
+    return [f"  {stale} of {len(made)} runs have stale rows: evaluated with other code than today's, and reused"] if stale else []
+
+
+def _changed_benchmark(study: ImageTextStudy, results: Path) -> list[str]:
+    """How the files of CheXpert 8×200 changed, where they were read before."""
+    settings = study.evaluation.chexpert_8x200.model_dump()
+    sizes = {dataset.resolution for dataset in datasets(study).values()}
+    readings = [user_files.of_benchmark(settings | {"resolution": size}) for size in sorted(sizes)]
+    read = [reading for reading in readings if reading.record(results).is_file()]
+    return [change for reading in read for change in user_files.look(reading, results).changes]
 
 
 def _missing(study: ImageTextStudy | LikelihoodStudy) -> list[str]:
     return [f"  MISSING {part}" for part in missing_data(study)]
 
 
-def _source(reading: dict[str, Any], results: Path) -> ImageSource:
+def _source(dataset: dict[str, Any], results: Path) -> tuple[ImageSource, list[str]]:
+    """The images that a run would be trained on, and why those that were decoded before are not."""
+    reading = {key: dataset[key] for key in ("source", "path", "resolution", "download")}
     decoded = results / "sources" / f"{source_key(reading)}.npz"
-    if decoded.is_file():
-        return read_source(decoded)
-    return load_source(reading["source"], path=reading["path"], resolution=reading["resolution"], download=reading["download"])
+    changes = user_files.look(user_files.of_images(reading), results).changes if decoded.is_file() else []
+    if decoded.is_file() and not changes:
+        return read_source(decoded), []
+    source = load_source(reading["source"], path=reading["path"], resolution=reading["resolution"], download=reading["download"])
+    return source, changes
 
 
 def _cost(missing: list[tuple[Run, ImageSource, Subset]], store: RunStore) -> str:

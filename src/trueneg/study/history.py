@@ -8,6 +8,7 @@ import pandas as pd
 
 from trueneg.study import provenance, records
 from trueneg.study.store import RunStore
+from trueneg.study.user_files import DataChanges
 
 PRIMARY = ("task", "setting", "metric")
 ROWS = ("dataset", "objective", "seed", "split", *PRIMARY, "value")
@@ -23,6 +24,7 @@ def run_table(results: Path, studies: Collection[str] | None = None) -> pd.DataF
 
     A run is finished, ``stale`` (trained with other code than today's), ``rows stale`` (evaluated with other code), owned by a
     process that trains it, or begun: with the epoch that it reached and the seconds spent so far, both as of its last note.
+    Finished runs, stale ones too, are marked where the data changed since (:mod:`trueneg.study.user_files`).
 
     Args:
         results: the results folder.
@@ -30,6 +32,7 @@ def run_table(results: Path, studies: Collection[str] | None = None) -> pd.DataF
     """
     store = RunStore(results / "runs")
     metrics, stale_rows = _evaluated(results, studies_of(results) if studies is None else studies)
+    data = DataChanges(results)
     rows = []
     for folder in sorted(store.path.glob("*/")):
         identifier = folder.name
@@ -42,7 +45,7 @@ def run_table(results: Path, studies: Collection[str] | None = None) -> pd.DataF
         rows.append(
             {
                 "run": identifier,
-                "state": "stale" if provenance.is_stale(record) else "rows stale" if identifier in stale_rows else "finished",
+                "state": data.state(record, _code_state(record, stale_rows)),
                 "epoch": None,
                 "source": record["source"]["name"],
                 "dataset": record["dataset"],
@@ -65,6 +68,12 @@ def run_table(results: Path, studies: Collection[str] | None = None) -> pd.DataF
     table = pd.DataFrame(rows).dropna(axis="columns", how="all")
     counts = [name for name in ("seed", "images", "epochs", "updates") if name in table]
     return table.astype(dict.fromkeys(counts, "Int64"))  # which unfinished runs have none of
+
+
+def _code_state(record: dict[str, Any], stale_rows: Collection[str]) -> str:
+    if provenance.is_stale(record):
+        return "stale"
+    return "rows stale" if record["id"] in stale_rows else "finished"
 
 
 def _unfinished(store: RunStore, identifier: str) -> dict[str, Any]:

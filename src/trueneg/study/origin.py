@@ -14,6 +14,7 @@ from trueneg.study import provenance, records
 from trueneg.study.config import KINDS
 from trueneg.study.identity import not_default
 from trueneg.study.store import RunStore
+from trueneg.study.user_files import DataChanges
 
 DRAWN = ("figures", "tables")  # folders of what the report's code makes
 MODEL = {
@@ -83,11 +84,13 @@ def origin_of(result: str, results: Path) -> dict[str, Any]:
     }
     if settings.get("kind") == "likelihood":
         found["language models"] = _language_models(results, parts[0])
+        found["stale"] += DataChanges(results).of_reports(parts[0])
     elif settings.get("kind") != "theory":
         chosen = _chosen(records.read_json(folder / "runs.json", [records.RUN]), path, parts[1:], line)
         if settings.get("kind") == "image-text" and any(map(_uses_language_model, chosen)):
             found["language models"] = _language_models(results, settings["dataset"]["text"])
-        found["runs"] = [_marked(record, store) for record in chosen]
+        data = DataChanges(results)
+        found["runs"] = [_marked(record, store, data) for record in chosen]
         found["comparison"] = records.read_json(folder / "comparison.json", records.COMPARISON)
     return _with_totals(found)
 
@@ -111,7 +114,7 @@ def _of_run(identifier: str, store: RunStore) -> dict[str, Any]:
         "study": record["study"],
         "differing": _flat(not_default(record["settings"])),
         "settings": record["settings"],
-        "runs": [_marked(record, store)],
+        "runs": [_marked(record, store, DataChanges(store.path.parent))],
         "language models": _language_models(store.path.parent, record["settings"]["dataset"]["text"])
         if _uses_language_model(record)
         else [],
@@ -175,7 +178,7 @@ def _older(path: Path, than: Path) -> bool:
     return path.stat().st_mtime_ns < than.stat().st_mtime_ns
 
 
-def _marked(record: Mapping[str, Any], store: RunStore) -> dict[str, Any]:
+def _marked(record: Mapping[str, Any], store: RunStore, data: DataChanges) -> dict[str, Any]:
     """A run's record with its state."""
     reasons = []
     if provenance.trained_by_other_code(record):
@@ -184,6 +187,8 @@ def _marked(record: Mapping[str, Any], store: RunStore) -> dict[str, Any]:
         reasons.append("evaluated with other code than today's")
     if store.state(record["id"]) == "finished" and store.record(record["id"])["finished"] != record["finished"]:
         reasons.append("trained again since it was evaluated")
+    if changed := data.of_run(record):
+        reasons.append(changed)
     return {"state": f"stale: {', '.join(reasons)}" if reasons else "finished", **record}
 
 

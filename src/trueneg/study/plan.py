@@ -5,10 +5,11 @@ Nothing here imports torch or looks at this machine: the plan is the same on a l
 
 import re
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from trueneg.report import catalogue
-from trueneg.study import provenance, runs
+from trueneg.study import provenance, runs, user_files
 from trueneg.study.config import Configuration
 from trueneg.study.expansion import Expansion
 from trueneg.study.image_study import ImageStudy
@@ -50,6 +51,7 @@ class Plan:
         self.settings = {name: study.model_dump(mode="json") for name, study in self.studies.items()}
         self.resolved = self.settings | configuration.model_dump(mode="json", exclude={"studies"})
         self._expanded = {name: Expansion(name, study) for name, study in self.trained.items()}
+        self._files: dict[str, dict[str, Any]] = {}
         self._longest = max((expanded.longest for expanded in self._expanded.values()), default=0.0)
 
     def of_block(self, pattern: str) -> list[str]:
@@ -124,6 +126,25 @@ class Plan:
             for dataset in runs.datasets(study).values()
         ]
         return {runs.source_key(reading): reading for reading in listed}
+
+    def files(self, wildcards: Any) -> dict[str, Any]:
+        """The user's own files that a first rule reads, with a stamp that changes when their content does.
+
+        Looked at once: the files may be many, and Snakemake asks several times.
+        """
+        reading = self._user_files(wildcards)
+        if reading.place not in self._files:
+            self._files[reading.place] = user_files.parameter(reading, Path("results"))
+        return self._files[reading.place]
+
+    def _user_files(self, wildcards: Any) -> user_files.Reading:
+        if hasattr(wildcards, "source"):
+            return user_files.of_images(self.reading(wildcards))
+        if hasattr(wildcards, "pairs"):
+            return user_files.of_pairs(self.joining(wildcards), self.likelihood)
+        if hasattr(wildcards, "benchmark"):
+            return user_files.of_benchmark(self.benchmark_settings(wildcards))
+        return user_files.of_reports(wildcards.study, wildcards.corpus, self.reading_reports(wildcards))
 
     def sentences(self, wildcards: Any) -> str:
         """The sentences beside :meth:`source`."""

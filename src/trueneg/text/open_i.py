@@ -4,12 +4,14 @@ import importlib.util
 import re
 import tarfile
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from trueneg.errors import UserError
+from trueneg.files import UserFiles
 
 ARCHIVE = "NLMCXR_reports.tgz"
 SECTIONS = ("FINDINGS", "IMPRESSION")
@@ -37,6 +39,11 @@ def find_archive(path: str | Path | None = None) -> Path:
             "Install it (pip install torchxrayvision), or name the archive's path."
         )
     return find_archive(Path(package.origin).parent)
+
+
+def user_files(settings: Mapping[str, Any]) -> UserFiles:
+    """The archive, where ``path`` names one; none where it is the installed package's."""
+    return UserFiles() if settings["path"] is None else UserFiles([find_archive(settings["path"])])
 
 
 def read_archive(path: str | Path) -> Iterator[tuple[str, ElementTree.Element | None, str]]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trueneg.errors import UserError
+from trueneg.files import UserFiles
 from trueneg.text import open_i, privacy
 from trueneg.text.sections import clean, parse_sections
 
@@ -123,6 +124,11 @@ def read_report_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, bool]:
         else:
             rows.append((name, patient, UNREADABLE, f"is not text but {type(text).__name__}", "", ""))
     return pd.DataFrame(rows, columns=COLUMNS), bool(settings.get("restricted"))
+
+
+def user_files(settings: Mapping[str, Any]) -> UserFiles:
+    """The user's own table of reports, ``path``."""
+    return UserFiles([Path(settings["path"] or "")])
 
 
 SOURCES: Mapping[str, Callable[[Mapping[str, Any]], tuple[pd.DataFrame, bool]]] = {

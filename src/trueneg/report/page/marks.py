@@ -2,6 +2,7 @@
 
 from trueneg.report.page.artefacts import Artefacts
 from trueneg.study import provenance
+from trueneg.study.user_files import DataChanges
 
 CONCLUSIONS = {
     "better": "better",
@@ -14,7 +15,7 @@ FEW_SEEDS = 6  # an exact signed-rank test cannot reach p < 0.05 with five pairs
 
 
 def marks_of(artefacts: Artefacts) -> list[tuple[str, str]]:
-    """Kind (better, worse, even, unsure, stale, few, small, restricted) and text of each mark."""
+    """Kind (better, worse, even, unsure, stale, changed, few, small, restricted) and text of each mark."""
     comparison, records, found = artefacts.comparison, artefacts.records, []
     conclusion = comparison.get("primary", {}).get("conclusion")
     if conclusion is not None:
@@ -29,6 +30,12 @@ def marks_of(artefacts: Artefacts) -> list[tuple[str, str]]:
     stale = sum(provenance.is_stale(record) for record in records)
     if stale:
         found.append(("stale", f"stale: {stale:,} of {len(records):,} runs"))
+    data = DataChanges(artefacts.folder.parents[1])
+    changed = sum(bool(data.of_run(record)) for record in records)
+    if changed:
+        found.append(("changed", f"data changed: {changed:,} of {len(records):,} runs"))
+    elif data.of_reports(artefacts.folder.parent.name):
+        found.append(("changed", "data changed"))
     if artefacts.restricted:
         found.append(("restricted", "restricted: numbers only"))
     return found

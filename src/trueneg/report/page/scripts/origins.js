@@ -57,13 +57,14 @@ function describe(data, origin) {
 
 function describeRuns(runs) {
   const made = runs.map(environmentOf);
-  const stale = runs.filter((run) => run.state === "stale").length;
+  const stale = runs.filter((run) => run.state.startsWith("stale")).length;
+  const changed = runs.filter((run) => run.state.endsWith("data changed")).length;
   const gpu = runs.every((run) => run.gpu_seconds === null) ? null : runs.reduce((sum, run) => sum + (run.gpu_seconds ?? 0), 0);
   const versions = distinct(made.map((one) => Object.entries(one.versions).map(([name, version]) => `${name} ${version}`).join(", ")));
   const machines = made.map((one) => `${one.machine.system}, ${counted(one.machine.cores, "core")}`);
   return [
     terms([
-      ["Runs", `${counted(runs.length, "run")}${stale ? `, ${stale} stale (made with other code than today's)` : ""}`],
+      ["Runs", `${counted(runs.length, "run")}${stale ? `, ${stale} stale (made with other code than today's)` : ""}${changed ? `, ${changed} whose data changed` : ""}`],
       ["Data set", together(runs.map((run) => run.dataset))],
       ["Objectives", together(runs.map((run) => run.objective))],
       ["Seeds", seedNames(runs.map((run) => run.seed))],

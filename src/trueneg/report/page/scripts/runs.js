@@ -152,7 +152,7 @@ function rowOf(run, place) {
     if (column.key === "run") {
       return element("th", { scope: "row" }, element("button", { type: "button", class: "plain", onclick: (event) => showOrigin(event.currentTarget) }, text));
     }
-    if (column.key === "state") return element("td", {}, element("span", { class: `state state-${run.state.split(" ")[0]}` }, text));
+    if (column.key === "state") return element("td", {}, element("span", { class: `state state-${run.state.split(/\W/)[0]}` }, text));
     return element("td", { class: column.number ? "number" : null, title: text.length > 16 ? text : null }, text);
   });
   return element("tr", { "aria-rowindex": place + 2, "data-run": run.key }, element("td", { class: "pick" }, box), ...cells);

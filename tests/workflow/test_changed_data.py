@@ -1,0 +1,125 @@
+"""Data that are edited in place: what Snakemake plans, and what the command says of it; real workflows on own files."""
+
+import csv
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.datasets.test_parquet import encoded, random_images, write
+from tests.projects import Project, new_project
+from tests.studies import tiny_study, tiny_words
+from trueneg.command_line import main
+from trueneg.report.build import write_page
+from trueneg.study.user_files import DataChanges
+
+TRAIN = "data/own/train.parquet"
+IMAGES, LABELS = [encoded(pixels) for pixels in random_images(120, (8, 8, 3))], np.arange(120) % 4
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory):
+    """A project whose study of own images in two parquet files has its rows and a table."""
+    project = new_project(tmp_path_factory.mktemp("own") / "project")
+    (project.path / TRAIN).parent.mkdir(parents=True)
+    write(project.path / TRAIN, IMAGES[:80], LABELS[:80])
+    write(project.path / "data/own/test.parquet", IMAGES[80:], LABELS[80:])
+    study = tiny_study(
+        dataset={"source": "parquet", "path": "data/own", "rare_classes": [2, 3], "fraction": 0.5, "validation": 0.2},
+        training={"epochs": 1, "batch_size": 16, "device": "cpu", "gpu": 0},
+        augmentation={"name": "none"},
+    )
+    del study["objectives"]["DCL-true"]
+    study["primary"]["treatment"] = "Oracle"
+    project.configure(own=study)
+    project.run("results/own/tables/accuracy.csv")
+    return project
+
+
+@pytest.fixture
+def project(evaluated, tmp_path, monkeypatch):
+    """A copy of it; the command ``trueneg`` runs there."""
+    monkeypatch.chdir(evaluated.copy(tmp_path / "project").path)
+    return Project(Path.cwd())
+
+
+@pytest.fixture
+def trueneg(capsys):
+    """Runs the command; returns what it printed."""
+
+    def run(*arguments: str) -> str:
+        assert main(arguments) == 0
+        return capsys.readouterr().out
+
+    return run
+
+
+def states(trueneg) -> dict[str, str]:
+    """State of each run, by id."""
+    return {run["run"]: run["state"] for run in json.loads(trueneg("runs", "--json", "-"))}
+
+
+def test_touched_data_plan_nothing(project, trueneg):
+    os.utime(project.path / TRAIN)
+    assert project.planned("rows") == {}
+    assert "data changed" not in trueneg("check", "study.yaml")
+    assert set(states(trueneg).values()) == {"finished"}
+
+
+def test_shuffled_labels_train_new_runs_beside_the_old_ones(project, trueneg):
+    old = project.models()
+    write(project.path / TRAIN, IMAGES[:80], np.random.default_rng(0).permutation(LABELS[:80]))
+    assert project.planned("rows") == {"source": 1, "subsets": 1, "train": 2, "evaluate": 2, "compare": 1, "rows": 1}
+    checked = trueneg("check", "study.yaml")
+    assert "data changed" in checked
+    assert f"{TRAIN} changed since it was read (1 of 2 files)" in checked
+    assert f"{len(old)} runs to train" in checked
+    assert set(states(trueneg).values()) == {"finished, data changed"}
+    assert f"data changed: {TRAIN}" in trueneg("why", "results/own/tables/accuracy.csv")
+    write_page("results/index.html")
+    page = Path("results/index.html").read_text()
+    assert f"{len(old)} of {len(old)} runs: data changed: {TRAIN} changed" in page
+    assert f"data changed: {len(old)} of {len(old)} runs" in page
+    assert page.count('"finished, data changed"') == len(old)
+    project.run("models")
+    new = project.models().keys() - old.keys()
+    assert len(new) == len(old)
+    assert old.items() <= project.models().items()
+    marked = states(trueneg)
+    assert {marked[run] for run in old} == {"finished, data changed"}
+    assert {marked[run] for run in new} == {"finished"}
+    assert project.planned("models") == {}
+
+
+def test_data_that_are_moved_away_are_not_needed_to_draw(project, trueneg):
+    shutil.rmtree(project.path / "data")
+    (project.path / "results/own/tables/accuracy.csv").unlink()
+    assert project.planned("results/own/tables/accuracy.csv") == {"table": 1}
+    assert set(states(trueneg).values()) == {"finished"}
+
+
+def test_check_and_snakemake_agree_on_reports_that_are_read_again(tmp_path, monkeypatch, trueneg):
+    project = new_project(tmp_path / "project")
+    monkeypatch.chdir(project.path)
+    table, copy = project.path / "data/reports.csv", project.path / "data/copy.csv"
+    table.parent.mkdir()
+    with table.open("w", newline="") as stream:
+        csv.writer(stream).writerows([["report", "text"], *([str(n), f"There are {n} nodules."] for n in range(20))])
+    reports = {"source": "table", "path": "data/reports.csv"}
+    project.configure(words=tiny_words(reports=reports))
+    sentences = "results/words/text/table/sentences.parquet"
+    project.run(sentences)
+    assert "sentences made" in trueneg("check", "study.yaml")
+    shutil.copy2(table, copy)
+    table.write_text("".join(table.read_text().splitlines(keepends=True)[:11]))
+    for path, named in (("data/reports.csv", "data/reports.csv"), ("data/copy.csv", "data/copy.csv")):
+        project.configure(words=tiny_words(reports=reports | {"path": path}))
+        assert project.planned(sentences) == {"reports": 1, "sentences": 1}
+        checked = trueneg("check", "study.yaml")
+        assert "sentences to be made again" in checked
+        assert named in checked
+    reread = DataChanges(Path("results")).of_reports("words")
+    assert any("data/reports.csv changed" in sentence for sentence in reread)
