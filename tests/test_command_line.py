@@ -51,7 +51,7 @@ def assert_told(code, captured):
     assert "Traceback" not in captured.err
 
 
-SHARED = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
+SHARED = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]}
 
 
 @given(data=st.data(), path=st.sampled_from(sorted(REFUSED)))

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from trueneg.errors import UserError
 from trueneg.jobs import LACKS_MEMORY
+from trueneg.legible import LegibleFormatter
 from trueneg.memory import lacks_memory
 
 RAN, REFUSED, WRONG = "ran", "refused", "WRONG"
@@ -134,7 +135,10 @@ def attempted(work: Callable[[], int | None], folder: Path) -> Outcome:
     """
     printed, logged = io.StringIO(), io.StringIO()
     handler = logging.StreamHandler(logged)
+    handler.setFormatter(LegibleFormatter())
     logger = logging.getLogger("trueneg")
+    level = logger.level
+    logger.setLevel(logging.INFO)  # as a job does
     logger.addHandler(handler)
     try:
         with (
@@ -157,6 +161,7 @@ def attempted(work: Callable[[], int | None], folder: Path) -> Outcome:
         return Outcome(WRONG, traceback.format_exc())
     finally:
         logger.removeHandler(handler)
+        logger.setLevel(level)
     if misdeeds:
         return Outcome(WRONG, "; ".join(misdeeds))
     for text in (shown.getvalue(), logged.getvalue(), printed.getvalue()):

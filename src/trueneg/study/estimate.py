@@ -179,8 +179,8 @@ def _measured_apart(run: Run, source: ImageSource, subset: Subset) -> float:
             return pool.submit(_measure, run, source, subset).result()
         except BrokenProcessPool as error:
             raise UserError(
-                f"{run.study}, {run.objective}: the process that measured {MEASURED_UPDATES} updates to estimate the cost crashed "
-                f"or was killed; the training would end likewise. If the machine ran out of memory: {smaller_batch(batch_size)}"
+                f"{run.study}, {run.objective}: the process that measured {MEASURED_UPDATES} updates crashed or was killed; the "
+                f"training would end likewise. If the machine ran out of memory: {smaller_batch(batch_size)}"
             ) from error
 
 
