@@ -50,11 +50,16 @@ class LegibleFormatter(logging.Formatter):
     """Escapes control characters of a whole log entry, its traceback included; its further lines are indented."""
 
     def format(self, record: logging.LogRecord) -> str:
+        """The entry's text."""
         return legible(super().format(record)).replace("\n", "\n    ")
 
 
 def print_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """A replacement of ``sys.excepthook`` that escapes control characters: libraries quote what a file holds."""
+    """A replacement of ``sys.excepthook`` that escapes control characters: libraries quote what a file holds.
+
+    Args:
+        kind, error, trace: of the exception.
+    """
     print(legible("".join(traceback.format_exception(kind, error, trace))), end="", file=sys.stderr)
 
 
