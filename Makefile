@@ -14,8 +14,10 @@ demo: .venv/ready ## train, evaluate and draw the embedded default study
 test: .venv/ready
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not long" tests
 
-test-long: .venv/ready
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m long tests
+test-long: SEED := $(shell date +%s)
+test-long: .venv/ready ## the long tests, and the property tests on other examples in every run
+	@echo "Random inputs of this run: make test-long SEED=$(SEED)"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "long or hypothesis" --hypothesis-profile=explore --hypothesis-seed=$(SEED) tests
 
 test-cluster: .venv/ready $(PLUGINS)/ready ## on a one-node Slurm of its own; root, and apt-get install slurm-wlm munge iproute2
 	PYTHONPATH=$(CURDIR)/$(PLUGINS) $(BIN)/python -m pytest -rs tests/cluster

@@ -1,18 +1,40 @@
 """Fixtures that several folders of tests use."""
 
 import os
+import random
 
+import numpy as np
 import pytest
-from hypothesis import settings
+import torch
+from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from tests.projects import Project, new_project
 from tests.studies import tiny_study
 from trueneg.shared_cache import one_at_a_time
 
-# Elsewhere every run tries other examples; continuous integration says the same of the same commit.
-settings.register_profile("ci", derandomize=True)
-if os.environ.get("CI"):
-    settings.load_profile("ci")
+# `make test` is deterministic: the same examples in every run, and no limit of time, which a busy machine would exceed.
+# `make test-long` explores: --hypothesis-profile=explore with a --hypothesis-seed, which the fuzz tests use too.
+UNTIMED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("same", derandomize=True, **UNTIMED)
+settings.register_profile("explore", print_blob=True, **UNTIMED)
+settings.load_profile("same")
+# Hypothesis also draws constants from the source of the project's imported modules; which are imported depends on earlier tests.
+pytest.MonkeyPatch().setattr(providers, "_get_local_constants", providers.Constants)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """No test, and no fixture of a module, depends on which tests have drawn random numbers before it."""
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def exploration_seed(request) -> int:
+    """Seed of the random inputs of a long test: that of ``--hypothesis-seed``, or 1."""
+    return int(request.config.getoption("--hypothesis-seed") or 1)
 
 
 @pytest.fixture(scope="session")

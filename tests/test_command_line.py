@@ -51,7 +51,7 @@ def assert_told(code, captured):
     assert "Traceback" not in captured.err
 
 
-SHARED = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
+SHARED = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]}
 
 
 @given(data=st.data(), path=st.sampled_from(sorted(REFUSED)))
@@ -189,3 +189,16 @@ def test_checking_and_listing_do_not_import_torch(tmp_path):
     code += "print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
     assert done.stdout.strip().endswith("False")
+
+
+def test_a_measurement_that_crashes_is_a_sentence(tmp_path):
+    """A module that crashes when it is imported stands in for a torch that crashes."""
+    (tmp_path / "torch.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump({"tiny": tiny_study()}))
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, "-c", "import sys; from trueneg.command_line import main; sys.exit(main(['check', 'study.yaml']))"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    (sentence,) = done.stderr.splitlines()
+    for fact in ("tiny, CL", "crashed", "training.batch_size from 64 to 32"):
+        assert fact in sentence

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from trueneg.errors import UserError
-from trueneg.legible import legible
+from trueneg.legible import LegibleFormatter, legible, print_traceback
 from trueneg.memory import lacks_memory
 from trueneg.study import estimate, history
 from trueneg.study.origin import origin_of
@@ -20,6 +21,8 @@ from trueneg.study.reading import read_configuration
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a subcommand; returns the exit code (1 for a mistake that the user can mend)."""
     given = _parser().parse_args(arguments)
+    sys.excepthook = print_traceback
+    logging.lastResort.setFormatter(LegibleFormatter())
     try:
         given.command(given)
     except UserError as error:

@@ -1,20 +1,30 @@
-"""What every job of the pipeline does around its work: write its log, tell a user's mistake in a sentence, end with Snakemake."""
+"""What every job of the pipeline does around its work: write its log, report errors in a sentence, end with Snakemake."""
 
 import contextlib
+import faulthandler
 import logging
 import os
 import select
+import signal
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 
 from trueneg.errors import UserError
-from trueneg.legible import legible
+from trueneg.legible import LegibleFormatter, print_traceback
 from trueneg.memory import lacks_memory
 
-LACKS_MEMORY = "The memory of this job does not suffice: raise the mem_mb of its section of the configuration."
+LACKS_MEMORY = "Out of memory: raise the mem_mb of this job's section of the configuration."
+_CRASHED = ": a native library crashed; the stack is in the log. Run it again; if it happens again, report it with that stack"
+_CAUSES = {  # by signal
+    signal.SIGKILL: ", usually because the machine or the job ran out of memory: raise the mem_mb of its section, or run fewer "
+    "jobs at once",
+    signal.SIGTERM: ": it was cancelled, or reached its time limit",
+    **dict.fromkeys((signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL), _CRASHED),
+}
 SNAKEMAKE = "TRUENEG_SNAKEMAKE"  # environment variable: the process of the Snakemake that starts this job
 
 log = logging.getLogger(__name__)
@@ -25,21 +35,19 @@ def name_snakemake() -> None:
     os.environ[SNAKEMAKE] = str(os.getpid())
 
 
-def end_with_snakemake() -> None:
-    """End this process as soon as the Snakemake that started it is gone.
+def _end_with(process: int, name: str) -> None:
+    """End this process as soon as another one is gone.
 
     A Snakemake that is killed (SIGKILL, out of memory) cannot end its jobs, and they would go on computing for nobody. The
-    parent process is not what to look at: depending on the shell's version a shell stands between, which outlives Snakemake,
-    and a parent that died while this process started cannot be told from the one that took its place.
+    parent process alone is not what to look at: depending on the shell's version a shell stands between, which outlives
+    Snakemake, and a parent that died while this process started cannot be told from the one that took its place.
     """
-    if SNAKEMAKE in os.environ:
-        snakemake = int(os.environ[SNAKEMAKE])
-        threading.Thread(target=_end_after, args=(snakemake,), name="end with Snakemake", daemon=True).start()
+    threading.Thread(target=_end_after, args=(process, name), name=f"end with {name}", daemon=True).start()
 
 
-def _end_after(process: int) -> None:
+def _end_after(process: int, name: str) -> None:
     _wait_for_end(process)
-    log.error("Snakemake (process %d) is gone: this job ends too", process)
+    log.error("%s (process %d) is gone: this job ends too", name, process)
     os._exit(1)
 
 
@@ -59,30 +67,55 @@ def _wait_for_end(process: int) -> None:
         ended.poll()
 
 
-class _Legible(logging.Formatter):
-    """Names of files and of reports are others' text."""
+def _supervise(log_file: str | Path) -> None:
+    """Fork: the child returns, to do the work; this process waits, reports a death by signal, and ends as the child did."""
+    supervisor = os.getpid()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        _end_with(supervisor, "the job's supervisor")
+        return
 
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's name)
-        # Further lines of a message are indented: none can pass for an entry of its own.
-        return legible(super().formatMessage(record)).replace("\n", "\n    ")
+    def forward(number: int, _: FrameType | None) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child, number)
+
+    os.setpgid(child, child)  # a terminal's Ctrl-C reaches it and its own processes once, through here
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, forward)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code < 0:
+        name = signal.Signals(-code).name
+        sentence = f"This job was ended by {name}{_CAUSES.get(-code, '')}."
+        log.error(sentence)
+        print(f"\n{sentence} Its log is {log_file}.\n", file=sys.stderr, flush=True)
+        code = 128 - code
+    os._exit(code)  # what was registered to run at exit, the child has run
 
 
 @contextlib.contextmanager
 def job(log: str | Path) -> Iterator[None]:
-    """Log to a file while the block runs; a :class:`UserError` is printed as its sentence and ends the process with 1.
+    """Run the block in a child process with a log file; this process waits for it and ends with its exit status.
 
-    From here on the process ends when its Snakemake does.
+    A :class:`UserError` is printed as its sentence and ends the job with 1; so does a lack of memory. A child that a signal ends
+    is reported in a sentence, in the log and on stderr, and the exit status is 128 plus the signal's number. The child ends when
+    this process or its Snakemake does.
 
     Args:
-        log: the job's log file; begun anew.
+        log: the job's log file, overwritten.
     """
     Path(log).parent.mkdir(parents=True, exist_ok=True)
     handler = logging.FileHandler(log, mode="w", encoding="utf-8")
-    handler.setFormatter(_Legible("%(asctime)s  %(message)s", datefmt="%Y-%m-%d %H:%M:%S"))
+    handler.setFormatter(LegibleFormatter("%(asctime)s  %(message)s", datefmt="%Y-%m-%d %H:%M:%S"))
     logger = logging.getLogger("trueneg")
     logger.setLevel(logging.INFO)
     logger.addHandler(handler)
-    end_with_snakemake()
+    _supervise(log)
+    if SNAKEMAKE in os.environ:
+        _end_with(int(os.environ[SNAKEMAKE]), "Snakemake")
+    sys.excepthook = print_traceback
+    faulthandler.enable(handler.stream)
     try:
         yield
     except UserError as error:
@@ -97,5 +130,6 @@ def job(log: str | Path) -> Iterator[None]:
         logger.exception("the job ended with an error that is not the user's")
         raise
     finally:
+        faulthandler.disable()
         logger.removeHandler(handler)
         handler.close()

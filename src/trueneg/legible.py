@@ -1,7 +1,11 @@
 """Text that others wrote, made harmless for a terminal, a log or a table."""
 
+import logging
 import re
+import sys
+import traceback
 import unicodedata
+from types import TracebackType
 
 LONGEST = 1000  # characters of a line that one still reads
 
@@ -40,6 +44,23 @@ def one_line(text: str) -> str:
         'Heart size is normal.\\x00'
     """
     return "".join(map(_told, re.sub(r"\s*[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]\s*", " ", text)))
+
+
+class LegibleFormatter(logging.Formatter):
+    """Escapes control characters of a whole log entry, its traceback included; its further lines are indented."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The entry's text."""
+        return legible(super().format(record)).replace("\n", "\n    ")
+
+
+def print_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """A replacement of ``sys.excepthook`` that escapes control characters: libraries quote what a file holds.
+
+    Args:
+        kind, error, trace: of the exception.
+    """
+    print(legible("".join(traceback.format_exception(kind, error, trace))), end="", file=sys.stderr)
 
 
 def _told(character: str) -> str:

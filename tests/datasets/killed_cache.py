@@ -1,4 +1,4 @@
-"""Caches a folder's images slowly, for a test that kills it: `python -m tests.datasets.killed_cache FOLDER`."""
+"""Caches a folder's images and stops after three shards, to be killed: `python -m tests.datasets.killed_cache FOLDER`."""
 
 import sys
 import time
@@ -11,13 +11,14 @@ original = image_cache.decode_square
 SHARD_BYTES = 4 * 16 * 16  # four grey images
 
 
-def slowly(*arguments):
-    time.sleep(0.02)
+def until_three_shards(*arguments):
+    while len(list(Path(sys.argv[1]).glob("cache/shards/[!.]*.json"))) >= 3:
+        time.sleep(1)
     return original(*arguments)
 
 
 if __name__ == "__main__":
-    image_cache.decode_square, image_cache.SHARD_BYTES = slowly, SHARD_BYTES
+    image_cache.decode_square, image_cache.SHARD_BYTES = until_three_shards, SHARD_BYTES
     folder = Path(sys.argv[1])
     images = ImageFiles(tuple(sorted((folder / "images").iterdir())))
     image_cache.cache_images(images, folder / "cache", mode="L", resolution=16)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from trueneg.errors import UserError
 from trueneg.jobs import LACKS_MEMORY
+from trueneg.legible import LegibleFormatter
 from trueneg.memory import lacks_memory
 
 RAN, REFUSED, WRONG = "ran", "refused", "WRONG"
@@ -39,6 +40,9 @@ WRITING = {
 RUNNING = ("pickle.find_class", "os.exec", "os.posix_spawn", "os.system", "socket.connect", "urllib.Request", "exec from input")
 
 
+POOL = ("concurrent.futures.process", "trueneg.errors")  # modules of what a pool of our own processes sends back
+
+
 @dataclass(frozen=True)
 class Outcome:
     """How it ended, and what was said or went wrong."""
@@ -55,6 +59,8 @@ class _Watch:
 
     def __call__(self, event: str, arguments: tuple) -> None:
         if self.folder is None:
+            return
+        if event == "pickle.find_class" and arguments[0] in POOL:
             return
         if event in RUNNING:
             self.found.append(f"{event}{arguments!r}"[:300])
@@ -134,7 +140,10 @@ def attempted(work: Callable[[], int | None], folder: Path) -> Outcome:
     """
     printed, logged = io.StringIO(), io.StringIO()
     handler = logging.StreamHandler(logged)
+    handler.setFormatter(LegibleFormatter())
     logger = logging.getLogger("trueneg")
+    level = logger.level
+    logger.setLevel(logging.INFO)  # as a job does
     logger.addHandler(handler)
     try:
         with (
@@ -157,6 +166,7 @@ def attempted(work: Callable[[], int | None], folder: Path) -> Outcome:
         return Outcome(WRONG, traceback.format_exc())
     finally:
         logger.removeHandler(handler)
+        logger.setLevel(level)
     if misdeeds:
         return Outcome(WRONG, "; ".join(misdeeds))
     for text in (shown.getvalue(), logged.getvalue(), printed.getvalue()):

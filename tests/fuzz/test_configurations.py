@@ -48,8 +48,8 @@ def test_one_changed_value_of_a_small_configuration(folder):
 
 
 @pytest.mark.long
-def test_one_changed_value_of_every_configuration(folder):
-    found = tried(folder, seed=1)
+def test_one_changed_value_of_every_configuration(folder, exploration_seed):
+    found = tried(folder, exploration_seed)
     print("\n" + counted(found))
     assert wrong(found) == []
     assert sum(map(len, found.values())) > 1000

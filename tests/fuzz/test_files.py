@@ -9,6 +9,7 @@ import pytest
 
 from tests.fuzz.damaged import bombs, damaged, hostile_members, kinds, targets, unpacked
 from tests.fuzz.guarded import REFUSED, WRONG, Outcome, attempted, counted
+from trueneg.text.reports import prepare_reports
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +44,10 @@ def tried(folder, target, kind, draw):
 def all_tried(whole, seed, rounds):
     folder, found = whole
     outcomes = defaultdict(list)
-    draw = random.Random(seed)
     for name, target in found.items():
-        for kind in kinds(target):
-            for _ in range(rounds):
-                outcome = tried(folder, target, kind, draw)
+        for number, kind in enumerate(kinds(target)):
+            for turn in range(rounds):
+                outcome = tried(folder, target, kind, random.Random(f"{seed} {name} {number} {turn}"))
                 outcomes[name].append(Outcome(outcome.kind, f"{name}, {kind}: {outcome.said}"))
     return outcomes
 
@@ -69,10 +69,20 @@ def test_a_damaged_file(whole):
 
 
 @pytest.mark.long
-def test_damaged_files_of_every_kind(whole):
-    outcomes = all_tried(whole, seed=1, rounds=4)
+def test_damaged_files_of_every_kind(whole, exploration_seed):
+    outcomes = all_tried(whole, exploration_seed, rounds=4)
     print("\n" + counted(outcomes))
     assert wrong(outcomes) == []
+
+
+def test_a_damaged_report_id_is_logged_with_its_control_characters_escaped(tmp_path):
+    """The reports are readable, so their ids reach the log."""
+    table = tmp_path / "reports.csv"
+    table.write_text("report,text\na\x00\x1b[31m,\nb,No effusion.\n")
+    columns = {"id_column": "report", "text_column": "text", "patient_column": None, "restricted": False}
+    settings = {"source": "table", "path": str(table), **columns}
+    outcome = attempted(lambda: prepare_reports(settings, tmp_path / "prepared.parquet"), tmp_path)
+    assert outcome.kind == "ran", outcome.said
 
 
 @pytest.mark.parametrize(("name", "members"), list(hostile_members()))

@@ -1,8 +1,9 @@
 """What stands in reports, names and notes reaches tables, figures, page and logs as text: nothing of it is obeyed."""
 
 import csv
-import logging
 import re
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
 
@@ -13,8 +14,6 @@ from PIL import Image
 from tests.fuzz.configurations import CONTROL
 from tests.fuzz.guarded import unprintable
 from tests.report import synthetic
-from trueneg.errors import UserError
-from trueneg.jobs import job
 from trueneg.legible import legible
 from trueneg.report import figures
 from trueneg.report.drawing import finish as finish_figure
@@ -137,20 +136,28 @@ def test_the_page_has_no_other_elements_than_with_harmless_words(text, tmp_path)
     assert Reader(page_of(tmp_path, text)).seen == Reader(page_of(tmp_path, "word")).seen
 
 
-def test_a_log_has_a_line_an_entry_and_nothing_that_steers(text, tmp_path, capsys):
-    path = tmp_path / "job.log"
+JOB = """
+import logging, sys
+from trueneg.errors import UserError
+from trueneg.jobs import job
 
-    def work():
-        with job(path):
-            logging.getLogger("trueneg.text").info("report %s is empty", text)
-            raise UserError(f"{text}: is not there, expected something else.")
+path, ending = sys.argv[1:]
+text = sys.stdin.buffer.read().decode("utf-8", "surrogatepass")
+with job(path):
+    logging.getLogger("trueneg.text").info("report %s is empty", text)
+    raise {"user's": UserError, "library's": ValueError}[ending](f"{text}: is not there, expected something else.")
+"""
 
-    with pytest.raises(SystemExit):
-        work()
-    told = path.read_text(encoding="utf-8")
-    assert not unprintable(told)
-    assert len(re.findall(r"^\d{4}-", told, flags=re.MULTILINE)) == 2
-    assert not unprintable(capsys.readouterr().err)
+
+@pytest.mark.parametrize("ending", ["user's", "library's"])
+def test_a_log_has_a_line_an_entry_and_nothing_that_steers(text, ending, tmp_path):
+    path, given = tmp_path / "job.log", text.encode("utf-8", "surrogatepass")
+    done = subprocess.run([sys.executable, "-c", JOB, path, ending], input=given, capture_output=True)
+    assert done.returncode == 1
+    logged = path.read_text(encoding="utf-8")
+    assert not unprintable(logged)
+    assert len(re.findall(r"^\d{4}-", logged, flags=re.MULTILINE)) == 2
+    assert not unprintable(done.stderr.decode())
 
 
 def test_what_is_legible_stays_as_it_is():

@@ -27,18 +27,15 @@ def test_every_public_class_says_what_it_is(name):
 
 
 IMPORTED = """
-import sys, time
+import sys
 import torch
-before, start = set(sys.modules), time.perf_counter()
+before = set(sys.modules)
 import trueneg.losses
-seconds = time.perf_counter() - start
 packages = {name.partition(".")[0] for name in set(sys.modules) - before}
-print(seconds, *sorted(packages - set(sys.stdlib_module_names) - {"torch", "trueneg"}))
+print(*sorted(packages - set(sys.stdlib_module_names) - {"torch", "trueneg"}))
 """
 
 
-def test_importing_the_losses_needs_torch_alone_and_little_time():
+def test_importing_the_losses_needs_torch_alone():
     finished = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, check=True)
-    seconds, *others = finished.stdout.split()
-    assert others == []
-    assert float(seconds) < 1
+    assert finished.stdout.split() == []

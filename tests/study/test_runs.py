@@ -97,7 +97,7 @@ def test_runs_are_plain_values_that_survive_json():
 def _hold(path, ready, release):
     with RunStore(path).owned("abc"):
         ready.set()
-        release.wait(20)
+        release.wait(600)
 
 
 def test_two_processes_never_own_one_run(tmp_path):
@@ -105,7 +105,7 @@ def test_two_processes_never_own_one_run(tmp_path):
     ready, release = context.Event(), context.Event()
     process = context.Process(target=_hold, args=(tmp_path, ready, release))
     process.start()
-    assert ready.wait(30)
+    assert ready.wait(300)
     with pytest.raises(UserError, match=f"is being written by process {process.pid}"), RunStore(tmp_path).owned("abc"):
         pass
     process.kill()  # the kernel frees the lock of a dead process

@@ -1,4 +1,4 @@
-"""Scores a folder's sentences slowly, for a test that kills it: `python -m tests.text.killed_scoring FOLDER`."""
+"""Scores a folder's sentences and stops after three chunks, to be killed: `python -m tests.text.killed_scoring FOLDER`."""
 
 import sys
 import time
@@ -12,13 +12,15 @@ from trueneg.text.scoring import score_sentences
 original = PlainBert.log_probabilities
 
 
-def slowly(self, batch):
+def until_three_chunks(self, batch):
     time.sleep(0.02)
+    while len(list(Path(sys.argv[1]).glob("scored/*/[!.]*.parquet"))) >= 3:
+        time.sleep(1)
     return original(self, batch)
 
 
 if __name__ == "__main__":
-    PlainBert.log_probabilities = slowly
+    PlainBert.log_probabilities = until_three_chunks
     pseudo_likelihood.FIRST, pseudo_likelihood.SECONDS = 16, 0.05
     folder = Path(sys.argv[1])
     score_sentences(

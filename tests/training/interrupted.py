@@ -58,7 +58,7 @@ class Job:
 
     def finish(self) -> "Job":
         process = self.start()
-        process.join(120)
+        process.join(600)
         if process.exitcode != 0:
             raise AssertionError(f"the training ended with {process.exitcode}")
         return self
@@ -75,7 +75,7 @@ class Job:
         """Train until a file of the run is ``"half written"`` or has just been ``"written"``, and die there."""
         process = CONTEXT.Process(target=_train_until, args=(name, moment), kwargs=self.arguments())
         process.start()
-        process.join(120)
+        process.join(600)
         if process.exitcode != -signal.SIGKILL:
             raise AssertionError(f"the training ended with {process.exitcode}")
 

@@ -24,7 +24,7 @@ from trueneg.errors import UserError
 from trueneg.training import devices as module
 from trueneg.training.devices import Gpu, choose_device, lease, lease_several, leased_device, read_listing, visible_devices
 
-WAIT = 30  # seconds after which a test gives up
+WAIT = 300  # seconds after which a test gives up
 TWO_GPUS = "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1a5f)\nGPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-9c20)\n"
 INSTANCES = """GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-5d5ba0d6)
   MIG 3g.20gb     Device  0: (UUID: MIG-c6d4f1ef)
@@ -198,8 +198,8 @@ import os, random, sys, time
 from pathlib import Path
 from trueneg.training import devices
 devices.POLL_SECONDS = 0.002
-folder, rounds, count, *names = sys.argv[1:]
-draw = random.Random(os.getpid())
+folder, seed, rounds, count, *names = sys.argv[1:]
+draw = random.Random(seed)
 for _ in range(int(rounds)):
     with devices.lease_several(draw.sample(names, len(names)), int(count)) as held:
         marks = [Path(folder, f"{name}.held") for name in held]
@@ -213,10 +213,13 @@ for _ in range(int(rounds)):
 
 def test_processes_that_want_two_of_three_devices_neither_share_one_nor_wait_for_each_other_forever(tmp_path):
     names = ["device-0", "device-1", "device-2"]
-    commands = [[sys.executable, "-c", ROUNDS, str(tmp_path), "40", count, *names] for count in ("2", "2", "2", "1", "3")]
+    counts = ("2", "2", "2", "1", "3")
+    commands = [
+        [sys.executable, "-c", ROUNDS, str(tmp_path), str(seed), "40", count, *names] for seed, count in enumerate(counts)
+    ]
     processes = [subprocess.Popen(command) for command in commands]
     try:
-        assert [process.wait(4 * WAIT) for process in processes] == [0] * 5
+        assert [process.wait(WAIT) for process in processes] == [0] * 5
     finally:
         for process in processes:
             process.kill()
@@ -249,16 +252,21 @@ def test_a_lease_ends_with_its_block_even_if_a_forked_child_lives_on():
     with lease(["device-0"]):
         child = os.fork()
         if child == 0:
-            time.sleep(WAIT)
+            time.sleep(2 * WAIT)
             os._exit(0)
     try:
         taken = threading.Thread(target=lambda: lease(["device-0"]).__enter__(), daemon=True)
         taken.start()
-        taken.join(5)
+        taken.join(WAIT)
         assert not taken.is_alive()
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+
+
+def waiting(caplog):
+    """Log entries of a job that waits for a device."""
+    return [record for record in caplog.records if "waiting for a device: device-0" in record.getMessage()]
 
 
 def test_waiting_is_told_once_and_then_at_intervals(caplog, monkeypatch):
@@ -268,10 +276,10 @@ def test_waiting_is_told_once_and_then_at_intervals(caplog, monkeypatch):
         caplog.clear()
         taken = threading.Thread(target=lambda: lease(["device-0"]).__enter__(), daemon=True)
         taken.start()
-        time.sleep(1)  # some fifty looks
-        told = [record for record in caplog.records if "waiting for a device: device-0" in record.message]
+        until(lambda: len(waiting(caplog)) >= 3)
     taken.join(WAIT)
-    assert 2 <= len(told) <= 3
+    moments = [record.created for record in waiting(caplog)]
+    assert all(later - earlier > 0.3 for earlier, later in itertools.pairwise(moments))  # and not at every look
 
 
 def test_leases_lie_in_a_folder_of_the_users_own(tmp_path, monkeypatch):

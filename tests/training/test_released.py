@@ -188,11 +188,11 @@ def test_conditions_that_ask_for_one_run_at_once_wait_for_each_other(job, finish
     def load_for_long():
         with RunStore(job["store"]).owned(finished["id"]):
             ready.set()
-            end.wait(60)
+            end.wait(600)
 
     loading = threading.Thread(target=load_for_long)
     loading.start()
-    assert ready.wait(60)
+    assert ready.wait(300)
     threading.Timer(0.5, end.set).start()
     engine.train_runs(**(job | {"manifest": tmp_path / "manifest.json"}))
     loading.join()

@@ -54,6 +54,25 @@ def test_objectives_of_a_seed_share_weights_batches_and_views(source):
     assert not torch.equal(shared, recorded_views(other)[: len(shared)])
 
 
+LARGE_IMAGES = """
+import math
+import torch
+from tests.training.test_simclr import settings_of, started
+from trueneg.datasets.catalogue import load_source
+
+torch.set_num_threads(1)
+settings = settings_of(epochs=None, updates=3)
+settings["encoder"]["width"] = 8
+print(math.isfinite(started(load_source("digits", resolution=64), settings=settings).train_epoch()["loss"]))
+"""
+
+
+def test_a_narrow_network_trains_on_images_of_64_pixels():
+    """In a process of its own, which a fault in a native library would end."""
+    done = subprocess.run([sys.executable, "-c", LARGE_IMAGES], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+
+
 def test_the_global_generator_is_neither_read_nor_moved(source):
     torch.manual_seed(1)
     first = started(source)

@@ -1,14 +1,20 @@
 """What a study would run, what exists already, what is missing, and what the missing runs would cost."""
 
 from collections.abc import Mapping
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from trueneg.datasets.catalogue import load_source
 from trueneg.datasets.images import ImageSource, read_source
 from trueneg.datasets.prepare import DRAWING
 from trueneg.datasets.subsets import Subset, make_subset
+from trueneg.errors import UserError
 from trueneg.memory import memory_told, smaller_batch
+from trueneg.processes import process_pool
 from trueneg.simulation.catalogue import EXPERIMENTS
 from trueneg.study import provenance, user_files
 from trueneg.study.cost import cost_text, missing_data
@@ -199,7 +205,7 @@ def _cost(missing: list[tuple[Run, ImageSource, Subset]], store: RunStore) -> st
         if key in known:
             per_view = known[key]["seconds"] / known[key]["views"]
         else:
-            per_view = measured[key] if key in measured else measured.setdefault(key, _measure(run, source, subset))
+            per_view = measured[key] if key in measured else measured.setdefault(key, _measured_apart(run, source, subset))
         training = run.settings["training"]
         updates = training["updates"] or training["epochs"] * (len(subset.train) // training["batch_size"])
         seconds += per_view * 2 * training["batch_size"] * updates
@@ -214,8 +220,26 @@ def _speed_key(settings: dict[str, Any], checksum: str) -> str:
     return repr((checksum, settings["encoder"], settings["projection"], settings["augmentation"], training))
 
 
+def _measured_apart(run: Run, source: ImageSource, subset: Subset) -> float:
+    """Seconds per view, measured in a process of its own, which gets few of the images and whose crash is a sentence."""
+    batch_size = run.settings["training"]["batch_size"]
+    few = subset.train[:: max(1, len(subset.train) // (MEASURED_UPDATES * batch_size))]
+    kept = np.union1d(few, subset.validation)
+    images, labels, is_test = source.images[kept], source.labels[kept], source.is_test[kept]
+    source = replace(source, images=images, labels=labels, is_test=is_test)
+    subset = replace(subset, train=np.searchsorted(kept, few), validation=np.searchsorted(kept, subset.validation))
+    with process_pool(1) as pool:
+        try:
+            return pool.submit(_measure, run, source, subset).result()
+        except BrokenProcessPool as error:
+            raise UserError(
+                f"{run.study}, {run.objective}: the process that measured {MEASURED_UPDATES} updates crashed or was killed; the "
+                f"training would end likewise. If the machine ran out of memory: {smaller_batch(batch_size)}"
+            ) from error
+
+
 def _measure(run: Run, source: ImageSource, subset: Subset) -> float:
-    """Seconds a view, from a few updates after one to warm up."""
+    """Seconds per view, from a few updates after one to warm up."""
     import torch
 
     from trueneg.training.devices import choose_device

@@ -21,10 +21,6 @@ from trueneg.study.trained_study import TrainedStudy
 # Folders beside the studies' under results/.
 RESERVED_NAMES = ("runs", "sources", "pairs", "benchmarks", "language_models", "logs", "timings")
 
-# torch 2.15 writes beyond its memory in the gradient of 1 × 1 convolutions of stride 2 with 4 or 8 channels, channels last, from
-# somewhere between 30 and 100 positions a side; with 16 channels it did not at any size tried.
-SAFE_WIDTH, NARROW_RESOLUTION = 16, 64
-
 
 def load_configuration(raw: Mapping[str, Any], where: str) -> Configuration:
     """Check a configuration as read from YAML or JSON, and tell every mistake at once.
@@ -284,12 +280,6 @@ def _of_pairs(study: ImageTextStudy) -> list[str]:
         found += [f"{key} {lacking}" for key, given in needing.items() if given]
         if study.primary.task in ("grounding", "region retrieval"):
             found.append(f"primary.task is {study.primary.task!r}, which needs boxes, and {study.dataset.source} has none.")
-    widths = _as_list(getattr(study.encoder, "width", SAFE_WIDTH))
-    if min(widths) < SAFE_WIDTH and max(_as_list(study.dataset.resolution)) > NARROW_RESOLUTION:
-        found.append(
-            f"encoder.width is {min(widths)}, but above {NARROW_RESOLUTION} pixels torch's convolutions of so few channels can "
-            f"crash on a CPU; take {SAFE_WIDTH} or more, or lower dataset.resolution."
-        )
     for number, contrast in enumerate(study.contrasts):
         strangers = [name for name in (contrast.treatment, contrast.baseline) if name not in study.objectives]
         known = ", ".join(study.objectives)

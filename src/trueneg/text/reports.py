@@ -100,7 +100,7 @@ def read_report_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, bool]:
     try:
         if path.suffix == ".parquet":
             present = pq.read_schema(path).names
-            table = pq.read_table(path, columns=[name for name in wanted if name in present]).to_pandas()
+            table = pq.read_table(path, columns=[name for name in wanted if name in present]).to_pandas(ignore_metadata=True)
         elif re.search(r"\.csv(\.gz)?$", path.name):
             table = pd.read_csv(path, dtype=object, keep_default_na=False)
         else:

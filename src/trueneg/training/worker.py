@@ -14,6 +14,7 @@ import torch
 from torch import distributed
 
 from trueneg.errors import UserError
+from trueneg.legible import LegibleFormatter
 from trueneg.training.distributed import Processes
 from trueneg.training.engine import read_block
 from trueneg.training.together import FAILED, JOB, MEETING
@@ -27,7 +28,9 @@ def main(folder: Path, rank: int) -> None:
         rank: which of the processes this is.
     """
     threading.Thread(target=_end_with_parent, name="end with parent", daemon=True).start()
-    logging.basicConfig(level=logging.INFO if rank == 0 else logging.WARNING, format="%(message)s", stream=sys.stderr)
+    handler = logging.StreamHandler()
+    handler.setFormatter(LegibleFormatter())
+    logging.basicConfig(level=logging.INFO if rank == 0 else logging.WARNING, handlers=[handler])
     job = json.loads((folder / JOB).read_text())
     device = torch.device(job["devices"], rank) if job["devices"] == "cuda" else torch.device("cpu")
     if device.type == "cuda":
