@@ -1,18 +1,17 @@
 """What `make test-studies` prints at its end: each section of each shipped file with its outcome."""
 
+WORDS = {"passed": "passes", "failed": "FAILS", "error": "FAILS", "xfailed": "xfail"}
+
 
 def pytest_terminal_summary(terminalreporter):
-    lines = []
+    found = {}
     for outcome, reports in terminalreporter.stats.items():
         for report in reports:
             section = dict(getattr(report, "user_properties", ())).get("section")
             if section is not None:
-                reason = (
-                    f"xfail: {report.wasxfail}" if outcome == "xfailed" else {"passed": "passes"}.get(outcome, outcome.upper())
-                )
-                lines.append((section, reason))
-    if lines:
+                reason = getattr(report, "wasxfail", "")
+                found[section] = WORDS.get(outcome, outcome) + (f": {reason}" if reason else "")
+    if found:
         terminalreporter.section("shipped studies in miniature")
-        width = max(len(section) for section, _ in lines)
-        for section, reason in sorted(lines):
-            terminalreporter.write_line(f"{section:{width}}  {reason}")
+        for section, outcome in sorted(found.items()):
+            terminalreporter.write_line(f"{section:{max(map(len, found))}}  {outcome}")

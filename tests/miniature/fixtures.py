@@ -14,6 +14,7 @@ from trueneg.datasets import stl10
 
 Writer = Callable[[Path, Mapping[str, Any]], None]
 PATIENTS = 60  # of MIMIC-CXR
+OPEN_I_REPORTS = range(1, 121)  # their numbers; each has one image
 OPEN_I = {  # heading of the experts' codes, and what a report of it says
     "normal": "The heart is normal in size. The lungs are clear.",
     "Cardiomegaly": "There is mild cardiomegaly. No pneumothorax.",
@@ -86,16 +87,13 @@ def _stl10(root: Path, settings: Mapping[str, Any]) -> None:
 
 
 def _open_i_reports(root: Path, settings: Mapping[str, Any]) -> None:
-    headings = list(OPEN_I)
-    reports = {
-        number: (OPEN_I[headings[number % 6]], "", [headings[number % 6]], [f"CXR{number}_IM-0001-1001"])
-        for number in range(1, 121)
-    }
+    said = [(text, "", [heading]) for heading, text in OPEN_I.items()]
+    reports = {number: (*said[number % len(said)], [f"CXR{number}_IM-0001-1001"]) for number in OPEN_I_REPORTS}
     layouts.write_open_i_reports(root / settings["path"], reports)
 
 
 def _open_i_images(root: Path, settings: Mapping[str, Any]) -> None:
-    files = {f"{number}_IM-0001-1001": (number, "Frontal") for number in range(1, 121)}
+    files = {f"{number}_IM-0001-1001": (number, "Frontal") for number in OPEN_I_REPORTS}
     layouts.write_open_i_images(root / settings["path"], files)
 
 

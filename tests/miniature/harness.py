@@ -105,7 +105,7 @@ class Group:
         if isinstance(study, TrainedStudy) and not found:
             found += _uncompared(study, self.results(name) / "artefacts")
         page = self.project.path / "results/index.html"
-        if html.escape(study.title, quote=False) not in html.unescape(page.read_text() if page.is_file() else ""):
+        if not page.is_file() or study.title not in html.unescape(page.read_text()):
             found += [f"results/index.html does not show the title {study.title!r}"]
         return found
 
