@@ -358,7 +358,8 @@ def write_flickr8k(folder: Path, photographs: int = 40) -> None:
         f"{name}#{k}\t{said[(number + k) % 5]} in picture {number % 7} .\n" for number, name in enumerate(names) for k in range(5)
     ]
     (folder / "Flickr8k.token.txt").write_text("".join(captions))
-    parts = {"train": names[:24], "dev": names[24:30], "test": names[30:]}
+    dev, held_out = photographs * 3 // 5, photographs * 3 // 4
+    parts = {"train": names[:dev], "dev": names[dev:held_out], "test": names[held_out:]}
     for part, own in parts.items():
         (folder / f"Flickr_8k.{part}Images.txt").write_text("\n".join(own) + "\n")
     test = parts["test"]

@@ -7,8 +7,8 @@ def pytest_terminal_summary(terminalreporter):
     found = {}
     for outcome, reports in terminalreporter.stats.items():
         for report in reports:
-            section = dict(getattr(report, "user_properties", ())).get("section")
-            if section is not None:
+            test, _, section = report.nodeid.removesuffix("]").partition("[") if hasattr(report, "when") else ("", "", "")
+            if test.endswith("::test_a_shipped_section_runs_from_its_source_to_the_page"):
                 reason = getattr(report, "wasxfail", "")
                 found[section] = WORDS.get(outcome, outcome) + (f": {reason}" if reason else "")
     if found:

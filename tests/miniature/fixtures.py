@@ -108,7 +108,7 @@ def _mimic_cxr_images(root: Path, settings: Mapping[str, Any]) -> None:
 
 
 def _flickr8k(root: Path, settings: Mapping[str, Any]) -> None:
-    layouts.write_flickr8k(root / settings["path"])
+    layouts.write_flickr8k(root / settings["path"], photographs=80)
 
 
 def _flickr30k(root: Path, settings: Mapping[str, Any]) -> None:

@@ -6,6 +6,7 @@ import math
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,9 @@ from tests.miniature.overrides import miniatures
 from tests.projects import ROOT, Project, new_project
 from trueneg.errors import UserError
 from trueneg.report.catalogue import figures_of, tables_of
+from trueneg.study.likelihood_study import LikelihoodStudy
 from trueneg.study.reading import load_configuration
+from trueneg.study.runs import corpora
 from trueneg.study.trained_study import TrainedStudy
 
 SHARED = ("sources", "pairs", "benchmarks")  # folders of results that belong to no section
@@ -74,12 +77,14 @@ class Group:
         """Run all sections; then, where one failed, put those that failed aside and make the page of the others."""
         done = self.snakemake(self.sections)
         blocks = re.findall(r"^Error in rule (\w+):\n((?: {4}.*\n)+)", done.stdout + done.stderr, flags=re.MULTILINE)
-        self.failures = [Failure(rule, re.search(r"log: (\S+)", block)[1]) for rule, block in blocks if "log: " in block]
+        failures = [Failure(rule, re.search(r"log: (\S+)", block)[1]) for rule, block in blocks if "log: " in block]
+        self.failures = list(dict.fromkeys(failures))
         if not done.returncode:
             return
         whole = {name for name in self.sections if not self.lacking(name)}
-        whole = [name for name in whole if needs(self.sections[name]) <= whole]
-        for name in self.sections.keys() - set(whole):
+        while fed := {name for name in whole if not needs(self.sections[name]) <= whole}:
+            whole -= fed
+        for name in self.sections.keys() - whole:
             if (self.project.path / "results" / name).exists():
                 shutil.move(self.project.path / "results" / name, self.project.path / "failed" / name)
         if whole:
@@ -91,10 +96,11 @@ class Group:
         return aside if aside.exists() else self.project.path / "results" / name
 
     def lacking(self, name: str) -> list[str]:
-        """Figures and tables of the section that are not there, or are empty."""
+        """Figures, tables and class probabilities of the section that are not there, or are empty."""
         study = load_configuration(self.sections, "miniatures").studies[name]
         wanted = [f"figures/{figure}.{ending}" for figure in figures_of(study) for ending in ("png", "pdf", "svg", "txt")]
         wanted += [f"tables/{table}.{ending}" for table in tables_of(study) for ending in ("csv", "md", "tex", "txt")]
+        wanted += [f"text/{corpus}/eta.parquet" for corpus in corpora(study)] if isinstance(study, LikelihoodStudy) else []
         paths = {file: self.results(name) / file for file in wanted}
         return [file for file, path in paths.items() if not path.is_file() or not path.stat().st_size]
 
@@ -105,8 +111,8 @@ class Group:
         if isinstance(study, TrainedStudy) and not found:
             found += _uncompared(study, self.results(name) / "artefacts")
         page = self.project.path / "results/index.html"
-        if not page.is_file() or study.title not in html.unescape(page.read_text()):
-            found += [f"results/index.html does not show the title {study.title!r}"]
+        shown = html.unescape(page.read_text()) if page.is_file() else ""
+        found += [f"results/index.html has no {text!r}" for text in (study.title, f'id="{name}"') if text not in shown]
         return found
 
     def failed_rules(self, name: str) -> set[str]:
@@ -190,10 +196,10 @@ class Miniatures:
             group.sections |= small
             self.groups[file] = group
         for group in made:
-            announce(
-                f"{len(group.sections)} sections in one call of Snakemake; its log is {group.project.path / 'snakemake.log'}"
-            )
+            announce(f"Snakemake runs {len(group.sections)} sections in {group.project.path}")
+            start = time.monotonic()
             group.run()
+            announce(f"It took {(time.monotonic() - start) / 60:.1f} minutes.")
 
     def problems(self, section: Section) -> list[str]:
         """What a section should have and has not."""

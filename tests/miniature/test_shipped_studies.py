@@ -30,8 +30,7 @@ def finished(request, tmp_path_factory) -> Miniatures:
 
 @pytest.mark.studies
 @pytest.mark.parametrize("section", [pytest.param(one, id=str(one), marks=_expected(one)) for one in sections()])
-def test_a_shipped_section_runs_from_its_source_to_the_page(section, finished, record_property):
-    record_property("section", str(section))
+def test_a_shipped_section_runs_from_its_source_to_the_page(section, finished):
     problems = finished.problems(section)
     rule, _ = FAILING.get(str(section), (None, None))
     if problems and rule is not None and finished.failed_rules(section) == {rule}:
