@@ -5,19 +5,22 @@ PLUGINS := .venv/cluster
 # One thread a process: the tests and jobs that run side by side would fight for the cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test test-long test-cluster lint format reference docs clean
+.PHONY: demo test test-long test-studies test-cluster lint format reference docs clean
 
 demo: .venv/ready ## train, evaluate and draw the embedded default study
 	$(BIN)/snakemake
 	@echo "Done. Open results/index.html in a browser."
 
 test: .venv/ready
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not long" tests
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not long and not studies" tests
 
 test-long: SEED := $(shell date +%s)
 test-long: .venv/ready ## the long tests, and the property tests on other examples in every run
 	@echo "Random inputs of this run: make test-long SEED=$(SEED)"
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "long or hypothesis" --hypothesis-profile=explore --hypothesis-seed=$(SEED) tests
+
+test-studies: .venv/ready ## every shipped study in miniature, from its source to the page: about half an hour on two cores
+	$(BIN)/python -m pytest -m studies tests/miniature
 
 test-cluster: .venv/ready $(PLUGINS)/ready ## on a one-node Slurm of its own; root, and apt-get install slurm-wlm munge iproute2
 	PYTHONPATH=$(CURDIR)/$(PLUGINS) $(BIN)/python -m pytest -rs tests/cluster

@@ -20,16 +20,16 @@ class Project:
 
     path: Path
 
-    def snakemake(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run Snakemake there; the copy's own package is the one that is imported."""
-        environment = os.environ | {"PYTHONPATH": str(self.path / "src"), "OMP_NUM_THREADS": "1"}
+    def snakemake(self, *arguments: str, timeout: float = 500) -> subprocess.CompletedProcess[str]:
+        """Run Snakemake there; the copy's own package is the one that is imported, and no hub is asked."""
+        environment = os.environ | {"PYTHONPATH": str(self.path / "src"), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
         return subprocess.run(
             [sys.executable, "-m", "snakemake", *arguments, "--cores", "2", "--configfile", "study.yaml"],
             cwd=self.path,
             env=environment,
             capture_output=True,
             text=True,
-            timeout=500,
+            timeout=timeout,
         )
 
     def run(self, *targets: str) -> str:

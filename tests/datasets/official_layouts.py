@@ -6,8 +6,10 @@ Each writer makes what a user would have unpacked, and returns what it holds, so
 import csv
 import gzip
 import io
+import itertools
 import json
-from collections.abc import Iterable, Sequence
+import tarfile
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +17,7 @@ import numpy as np
 from PIL import Image
 
 from tests.datasets.pictures import write_picture
+from trueneg.text.open_i import ARCHIVE
 
 OBSERVATIONS = (
     *("Atelectasis", "Cardiomegaly", "Consolidation", "Edema", "Enlarged Cardiomediastinum", "Fracture", "Lung Lesion"),
@@ -307,3 +310,73 @@ def write_flickr30k(folder: Path, *, captions: str = "token", images: str = "fli
     elif captions == "kaggle":
         lines = ["image_name| comment_number| comment\n", *(f"{name}| {number}| {text}\n" for name, number, text in listed)]
         (folder / "results.csv").write_text("".join(lines))
+
+
+OPEN_I_XML = """<eCitation><uId id="CXR{number}"/><Abstract><AbstractText Label="FINDINGS">{findings}</AbstractText>
+<AbstractText Label="IMPRESSION">{impression}</AbstractText></Abstract><MeSH>{codes}</MeSH>{images}</eCitation>"""
+
+
+def write_open_i_reports(folder: Path, reports: Mapping[int, tuple[str, str, list[str], list[str]]]) -> None:
+    """The archive of the reports, one XML file each; reports: findings, impression, codes and ids of the images, by number."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(folder / ARCHIVE, "w:gz") as archive:
+        for number, (findings, impression, codes, images) in reports.items():
+            nodes = {
+                "codes": "".join(f"<major>{code}</major>" for code in codes),
+                "images": "".join(f'<parentImage id="{image}"/>' for image in images),
+            }
+            data = OPEN_I_XML.format(number=number, findings=findings, impression=impression, **nodes).encode()
+            member = tarfile.TarInfo(f"ecgen-radiology/{number}.xml")
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+
+
+def write_open_i_images(
+    folder: Path,
+    files: Mapping[str, tuple[int, str]],
+    *,
+    table: str = "images.csv",
+    images: str = "images",
+    suffix: str = ".dcm.jpg",
+) -> None:
+    """Open-I's radiographs with their table; files: the report's number and the projection, by name without suffix."""
+    rows = []
+    for seed, (name, (number, projection)) in enumerate(files.items()):
+        write_picture(folder / images / f"{name}{suffix}", seed)
+        rows.append((f"CXR{number}" if table == "images.csv" else number, f"{name}{suffix}", projection))
+    columns = ["report", "image", "projection"] if table == "images.csv" else ["uid", "filename", "projection"]
+    write_csv(folder / table, columns, rows)
+
+
+def write_flickr8k(folder: Path, photographs: int = 40) -> None:
+    """The official layout; people rate the captions of the photographs beside each of the test split's."""
+    names = [f"{100 + number}.jpg" for number in range(photographs)]
+    for number, name in enumerate(names):
+        write_picture(folder / "Flicker8k_Dataset" / name, number, mode="RGB")
+    said = ("a dog runs", "two children play", "a man climbs", "snow on a hill", "people at a table")
+    captions = [
+        f"{name}#{k}\t{said[(number + k) % 5]} in picture {number % 7} .\n" for number, name in enumerate(names) for k in range(5)
+    ]
+    (folder / "Flickr8k.token.txt").write_text("".join(captions))
+    dev, held_out = photographs * 3 // 5, photographs * 3 // 4
+    parts = {"train": names[:dev], "dev": names[dev:held_out], "test": names[held_out:]}
+    for part, own in parts.items():
+        (folder / f"Flickr_8k.{part}Images.txt").write_text("\n".join(own) + "\n")
+    test = parts["test"]
+    rated = []
+    for place, name in enumerate(test):
+        for step, k in itertools.product((1, 2, 3), range(5)):
+            ratings = "\t".join(str(1 + sum(chosen) % 4) for chosen in itertools.combinations((place, step, k), 2))
+            rated.append(f"{name}\t{test[(place + step) % len(test)]}#{k}\t{ratings}\n")
+    (folder / "ExpertAnnotations.txt").write_text("".join(rated))
+
+
+def write_image_table(images: Path, table: Path, count: int = 80) -> None:
+    """Own images of two kinds, five for each patient, in a folder, and a CSV file with their texts and labels."""
+    rows = []
+    for number in range(count):
+        name, ill = f"{number % 4}/{number}.png", number % 2
+        write_picture(images / name, number)
+        said = "There is a <b>mass</b>, see A&B." if ill else "No mass. Nothing else."
+        rows.append([name, said, f"patient {number // 4}", ill, "" if number % 5 else 1 - ill])
+    write_csv(table, ["image", "text", "patient", "mass", "fracture"], rows)

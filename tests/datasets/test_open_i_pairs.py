@@ -1,16 +1,14 @@
 """Open-I: images belong to their reports, labels and shown statements are the codes', and what is wrong is named."""
 
 import doctest
-import io
 import os
-import tarfile
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from tests.datasets.pictures import write_picture
+from tests.datasets.official_layouts import write_open_i_images, write_open_i_reports
 from trueneg.datasets import open_i_pairs
 from trueneg.datasets.image_cache import decode_square
 from trueneg.datasets.open_i_pairs import (
@@ -29,8 +27,6 @@ from trueneg.text.open_i_classes import open_i_classes
 from trueneg.text.reports import prepare_reports
 from trueneg.text.sentences import split_reports
 
-XML = """<eCitation><uId id="CXR{number}"/><Abstract><AbstractText Label="FINDINGS">{findings}</AbstractText>
-<AbstractText Label="IMPRESSION">{impression}</AbstractText></Abstract><MeSH>{codes}</MeSH>{images}</eCitation>"""
 # Number: findings, impression, codes, images. CXR1's images have its number in their ids twice, as the first report's have.
 REPORTS = {
     1: ("The heart is normal in size. No effusion.", "Normal chest.", ["normal"], ["CXR1_1_IM-0001-3001", "CXR1_1_IM-0001-4001"]),
@@ -50,28 +46,6 @@ FILES = {  # in the order of the table
     "4_IM-2050-1001": (4, "Frontal"),
     "5_IM-2117-1001": (5, "Frontal"),
 }
-
-
-def write_archive(folder):
-    with tarfile.open(folder / open_i.ARCHIVE, "w:gz") as archive:
-        for number, (findings, impression, codes, images) in REPORTS.items():
-            nodes = {
-                "codes": "".join(f"<major>{code}</major>" for code in codes),
-                "images": "".join(f'<parentImage id="{image}"/>' for image in images),
-            }
-            data = XML.format(number=number, findings=findings, impression=impression, **nodes).encode()
-            member = tarfile.TarInfo(f"ecgen-radiology/{number}.xml")
-            member.size = len(data)
-            archive.addfile(member, io.BytesIO(data))
-
-
-def write_layout(folder, table="images.csv", images="images", suffix=".dcm.jpg"):
-    rows = []
-    for seed, (name, (number, projection)) in enumerate(FILES.items()):
-        write_picture(folder / images / f"{name}{suffix}", seed)
-        rows.append((f"CXR{number}" if table == "images.csv" else number, f"{name}{suffix}", projection))
-    columns = ["report", "image", "projection"] if table == "images.csv" else ["uid", "filename", "projection"]
-    pd.DataFrame(rows, columns=columns).to_csv(folder / table, index=False)
 
 
 def write_text_steps(folder, archive):
@@ -98,8 +72,8 @@ def write_text_steps(folder, archive):
 
 @pytest.fixture
 def data(tmp_path):
-    write_archive(tmp_path)
-    write_layout(tmp_path)
+    write_open_i_reports(tmp_path, REPORTS)
+    write_open_i_images(tmp_path, FILES)
     return tmp_path
 
 
@@ -191,7 +165,7 @@ def test_the_layout_with_projections_gives_the_same(steps, tmp_path_factory):
     (steps / "images.csv").unlink()
     for old in (steps / "images").iterdir():
         old.unlink()
-    write_layout(steps, "indiana_projections.csv", "images/images_normalized")
+    write_open_i_images(steps, FILES, table="indiana_projections.csv", images="images/images_normalized")
     found, _ = prepare(steps)
     assert found.checksum == expected.checksum
 

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from tests.datasets.image_layouts import write_cifar10, write_stl10
 from trueneg.datasets import cifar10, stl10
 from trueneg.datasets.catalogue import SOURCES, load_source
 from trueneg.errors import UserError
@@ -39,11 +40,9 @@ def cifar_records():
 
 @pytest.fixture(scope="module")
 def cifar_folder(tmp_path_factory, cifar_records):
-    folder = tmp_path_factory.mktemp("cifar") / "cifar-10-batches-bin"
-    folder.mkdir()
-    for number, name in enumerate(cifar10.BINARY_FILES):
-        cifar_records[10_000 * number : 10_000 * (number + 1)].tofile(folder / name)
-    return folder.parent
+    folder = tmp_path_factory.mktemp("cifar")
+    write_cifar10(folder / "cifar-10-batches-bin", cifar_records)
+    return folder
 
 
 @pytest.fixture
@@ -152,23 +151,15 @@ def test_missing_and_unknown_layouts_are_told(tmp_path, name):
         load_source(name, path=tmp_path)
 
 
-def write_stl10(folder):
-    """The official files: plain images, but for one bright pixel each in the first and in the last one."""
-    folder.mkdir()
-    for split, count in stl10.COUNTS.items():
-        (np.arange(count, dtype=np.uint8) % 10 + 1).tofile(folder / f"{split}_y.bin")
-        with (folder / f"{split}_X.bin").open("wb") as stream:
-            stream.truncate(count * 27_648)
+def test_stl10_s_binary_version_is_read_as_its_description_says(tmp_path):
+    folder = tmp_path / "stl10_binary"
+    write_stl10(folder)
     with (folder / "train_X.bin").open("r+b") as stream:
         stream.seek(9216 * 1 + 96 * 40 + 7)  # green, column 40, row 7: planes are stored by columns
         stream.write(b"\xff")
     with (folder / "test_X.bin").open("r+b") as stream:
         stream.seek(27_648 * 7_999 + 9216 * 2 + 96 * 3 + 95)
         stream.write(b"\xff")
-
-
-def test_stl10_s_binary_version_is_read_as_its_description_says(tmp_path):
-    write_stl10(tmp_path / "stl10_binary")
     source = load_source("stl10", path=tmp_path)
     assert source.images.shape == (13_000, 3, 96, 96)
     assert np.argwhere(source.images).tolist() == [[0, 1, 7, 40], [12_999, 2, 95, 3]]

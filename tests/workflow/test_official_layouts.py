@@ -1,6 +1,5 @@
 """The papers' own data sets, in their official layouts, through the configurations that the papers' studies have, made small."""
 
-import itertools
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 import yaml
 
 from tests.datasets import official_layouts as layouts
-from tests.datasets.pictures import write_picture
 from tests.projects import ROOT, new_project
 from trueneg.command_line import main
 from trueneg.datasets.pair_splits import SPLITS, read_pair_subsets
@@ -112,31 +110,9 @@ def test_restricted_text_stays_in_files_of_its_owner(mimic):
         assert path.stat().st_mode & 0o077 == 0, path
 
 
-def write_flickr8k(folder: Path, photographs: int = 40) -> None:
-    """The official layout; people rate the captions of the photographs beside each of the test split's."""
-    names = [f"{100 + number}.jpg" for number in range(photographs)]
-    for number, name in enumerate(names):
-        write_picture(folder / "Flicker8k_Dataset" / name, number, mode="RGB")
-    said = ("a dog runs", "two children play", "a man climbs", "snow on a hill", "people at a table")
-    captions = [
-        f"{name}#{k}\t{said[(number + k) % 5]} in picture {number % 7} .\n" for number, name in enumerate(names) for k in range(5)
-    ]
-    (folder / "Flickr8k.token.txt").write_text("".join(captions))
-    parts = {"train": names[:24], "dev": names[24:30], "test": names[30:]}
-    for part, own in parts.items():
-        (folder / f"Flickr_8k.{part}Images.txt").write_text("\n".join(own) + "\n")
-    test = parts["test"]
-    rated = []
-    for place, name in enumerate(test):
-        for step, k in itertools.product((1, 2, 3), range(5)):
-            ratings = "\t".join(str(1 + sum(chosen) % 4) for chosen in itertools.combinations((place, step, k), 2))
-            rated.append(f"{name}\t{test[(place + step) % len(test)]}#{k}\t{ratings}\n")
-    (folder / "ExpertAnnotations.txt").write_text("".join(rated))
-
-
 def test_flickr8k_goes_from_its_files_to_what_people_say(tmp_path):
     project = new_project(tmp_path / "project")
-    write_flickr8k(project.path / "data/flickr8k")
+    layouts.write_flickr8k(project.path / "data/flickr8k")
     project.configure(**small("flickr8k", "CL", project.path / "data"))
     targets = [
         f"results/flickr8k/{name}" for name in ("tables/tasks.csv", "tables/human_ratings.csv", "figures/human_ratings.png")

@@ -1,13 +1,11 @@
 """Own images and texts, from a folder and a table to tables and the page, with the template that the how-to tells to copy."""
 
-import csv
-
 import numpy as np
 import pandas as pd
 import pytest
 import yaml
 
-from tests.datasets.pictures import write_picture
+from tests.datasets.official_layouts import write_image_table
 from tests.projects import ROOT, new_project
 from trueneg.command_line import main
 from trueneg.datasets.pairs import read_pairs
@@ -25,14 +23,7 @@ def project(tmp_path):
     """A project whose study is the template, made small, on 80 images of two kinds, four patients' five each."""
     made = new_project(tmp_path / "project")
     folder = made.path / "data/mine"
-    rows = []
-    for number in range(IMAGES):
-        name, ill = f"{number % 4}/{number}.png", number % 2
-        write_picture(folder / "images" / name, number)
-        said = "There is a <b>mass</b>, see A&B." if ill else "No mass. Nothing else."
-        rows.append([name, said, f"patient {number // 4}", ill, "" if number % 5 else 1 - ill])
-    with (folder / "table.csv").open("w", newline="") as stream:
-        csv.writer(stream).writerows([["image", "text", "patient", "mass", "fracture"], *rows])
+    write_image_table(folder / "images", folder / "table.csv", IMAGES)
     studies = yaml.safe_load((ROOT / "config/studies/own_data.yaml").read_text())
     studies["my_text"]["language_models"]["BERT"] |= {"epochs": 1, "hidden": 16, "layers": 1, "vocabulary": 300}
     studies["my_study"] |= {**TINY, "seeds": 2}

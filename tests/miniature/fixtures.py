@@ -1,0 +1,140 @@
+"""The data and models that miniatures read: tiny, generated, in the official layouts, at the paths that the sections name."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.clips import tiny_clip, write_clip
+from tests.datasets import official_layouts as layouts
+from tests.datasets.image_layouts import STL10_PIXELS, write_cifar10, write_stl10
+from tests.text import models
+from trueneg.datasets import stl10
+
+Writer = Callable[[Path, Mapping[str, Any]], None]
+PATIENTS = 60  # of MIMIC-CXR
+OPEN_I_REPORTS = range(1, 121)  # their numbers; each has one image
+OPEN_I = {  # heading of the experts' codes, and what a report of it says
+    "normal": "The heart is normal in size. The lungs are clear.",
+    "Cardiomegaly": "There is mild cardiomegaly. No pneumothorax.",
+    "Pulmonary Edema": "Pulmonary edema is seen. No focal consolidation.",
+    "Pleural Effusion": "Small left pleural effusion. The bones look well.",
+    "Pneumonia": "Right lower lobe pneumonia. No pleural effusion.",
+    "Pneumothorax": "Large right pneumothorax. The heart is normal in size.",
+}
+
+
+def write_fixtures(root: Path, section: Mapping[str, Any]) -> None:
+    """Write what a section reads and is not there yet.
+
+    Args:
+        root: folder that the section's paths are relative to.
+        section: in miniature.
+
+    Raises:
+        KeyError: if a source has no fixture here.
+    """
+    for key, writers in (("dataset", DATASETS), ("reports", REPORTS)):
+        settings = section.get(key)
+        if settings is None:
+            continue
+        source = settings["source"]
+        if source not in writers:
+            raise KeyError(
+                f"{key}.source is {source!r}, which has no fixture; tests/miniature/fixtures.py has {', '.join(writers)}. "
+                "Add a writer of its layout."
+            )
+        writers[source](root, settings)
+    benchmark = section.get("evaluation", {}).get("chexpert_8x200")
+    if benchmark is not None and not (root / benchmark["path"]).exists():
+        lists = layouts.chexpert_8x200()
+        layouts.write_convirt_lists(root / benchmark["lists"], lists)
+        layouts.write_chexpert_pictures(root / benchmark["path"], [*lists.candidates, *lists.images])
+
+
+def write_models(folder: Path) -> None:
+    """The language model and the CLIP that stand in for those of the hub; with seven layers, so that six can be frozen."""
+    tokenizer = models.tokenizer()
+    tokenizer.save_pretrained(folder / "bert")
+    models.bert(len(tokenizer), layers=7).save_pretrained(folder / "bert")
+    write_clip(folder, tiny_clip(image_size=32))
+
+
+def _nothing(root: Path, settings: Mapping[str, Any]) -> None:
+    """Nothing to write: the source is generated, comes with a package, or is written with the reports."""
+
+
+def _shades(labels: np.ndarray, size: int) -> np.ndarray:
+    """Noisy pixels whose brightness is the class's, uint8 (n, size)."""
+    noise = np.random.default_rng(0).integers(0, 56, (len(labels), size), np.uint8)
+    noise += 20 * labels.astype(np.uint8)[:, None]
+    return noise
+
+
+def _cifar10(root: Path, settings: Mapping[str, Any]) -> None:
+    if not (root / settings["path"]).exists():
+        labels = np.arange(60_000) % 10
+        write_cifar10(root / settings["path"], np.column_stack([labels.astype(np.uint8), _shades(labels, 3072)]))
+
+
+def _stl10(root: Path, settings: Mapping[str, Any]) -> None:
+    folder = root / settings["path"]
+    if not folder.exists():
+        write_stl10(folder)
+        for split, count in stl10.COUNTS.items():
+            _shades(np.arange(count) % 10, STL10_PIXELS).tofile(folder / f"{split}_X.bin")
+
+
+def _open_i_reports(root: Path, settings: Mapping[str, Any]) -> None:
+    said = [(text, "", [heading]) for heading, text in OPEN_I.items()]
+    reports = {number: (*said[number % len(said)], [f"CXR{number}_IM-0001-1001"]) for number in OPEN_I_REPORTS}
+    layouts.write_open_i_reports(root / settings["path"], reports)
+
+
+def _open_i_images(root: Path, settings: Mapping[str, Any]) -> None:
+    files = {f"{number}_IM-0001-1001": (number, "Frontal") for number in OPEN_I_REPORTS}
+    layouts.write_open_i_images(root / settings["path"], files)
+
+
+def _mimic_cxr_reports(root: Path, settings: Mapping[str, Any]) -> None:
+    layouts.write_mimic_reports(root / settings["path"], layouts.mimic_cxr(PATIENTS))
+
+
+def _mimic_cxr_images(root: Path, settings: Mapping[str, Any]) -> None:
+    radiographs = layouts.write_mimic_cxr(root / settings["path"], PATIENTS)
+    if settings.get("ms_cxr") is not None:
+        layouts.write_ms_cxr(root / settings["ms_cxr"], layouts.ms_cxr(radiographs))
+
+
+def _flickr8k(root: Path, settings: Mapping[str, Any]) -> None:
+    layouts.write_flickr8k(root / settings["path"], photographs=80)
+
+
+def _flickr30k(root: Path, settings: Mapping[str, Any]) -> None:
+    layouts.write_flickr30k(root / settings["path"], photographs=60)
+
+
+def _image_table(root: Path, settings: Mapping[str, Any]) -> None:
+    layouts.write_image_table(root / settings["path"], root / settings["table"])
+
+
+DATASETS: dict[str, Writer] = {
+    "digits": _nothing,
+    "cifar10": _cifar10,
+    "stl10": _stl10,
+    "phantom": _nothing,
+    "open_i": _open_i_images,
+    "mimic_cxr": _mimic_cxr_images,
+    "flickr8k": _nothing,
+    "flickr30k": _nothing,
+    "image_table": _nothing,
+}
+REPORTS: dict[str, Writer] = {
+    "phantom": _nothing,
+    "open_i": _open_i_reports,
+    "mimic_cxr": _mimic_cxr_reports,
+    "flickr8k": _flickr8k,
+    "flickr30k": _flickr30k,
+    "image_table": _image_table,
+}

@@ -1,0 +1,215 @@
+"""Runs every shipped section in miniature, several in one call of Snakemake, and judges what each left behind."""
+
+import html
+import json
+import math
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from tests.miniature.fixtures import write_fixtures, write_models
+from tests.miniature.overrides import miniatures
+from tests.projects import ROOT, Project, new_project
+from trueneg.errors import UserError
+from trueneg.report.catalogue import figures_of, tables_of
+from trueneg.study.likelihood_study import LikelihoodStudy
+from trueneg.study.reading import load_configuration
+from trueneg.study.runs import corpora
+from trueneg.study.trained_study import TrainedStudy
+
+SHARED = ("sources", "pairs", "benchmarks")  # folders of results that belong to no section
+LOG_LINES = 30
+LONGEST = 90 * 60  # seconds of a call of Snakemake
+
+
+@dataclass(frozen=True, order=True)
+class Section:
+    """A study of a configuration file."""
+
+    file: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.file}::{self.name}"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A job that failed: its rule, and its log's path below the results."""
+
+    rule: str
+    log: str
+
+    def concerns(self, names: Iterable[str]) -> bool:
+        """Whether the job is one of these studies', or is shared by studies."""
+        return self.log.split("/")[1] in {*names, *SHARED}
+
+
+@dataclass
+class Group:
+    """Sections that share a project, a configuration and a call of Snakemake."""
+
+    project: Project
+    sections: dict[str, dict[str, Any]] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+
+    def accepts(self, sections: Mapping[str, Any]) -> bool:
+        """Whether no other section has one of these names."""
+        return all(self.sections.get(name, section) == section for name, section in sections.items())
+
+    def snakemake(self, names: Iterable[str], *targets: str) -> subprocess.CompletedProcess[str]:
+        """Run some of the sections; what fails stops nothing else."""
+        self.project.configure(**{name: self.sections[name] for name in names})
+        done = self.project.snakemake(*targets, "--keep-going", timeout=LONGEST)
+        with (self.project.path / "snakemake.log").open("a") as log:
+            log.write(done.stdout + done.stderr)
+        return done
+
+    def run(self) -> None:
+        """Run all sections; then, where one failed, put those that failed aside and make the page of the others."""
+        done = self.snakemake(self.sections)
+        blocks = re.findall(r"^Error in rule (\w+):\n((?: {4}.*\n)+)", done.stdout + done.stderr, flags=re.MULTILINE)
+        failures = [Failure(rule, re.search(r"log: (\S+)", block)[1]) for rule, block in blocks if "log: " in block]
+        self.failures = list(dict.fromkeys(failures))
+        if not done.returncode:
+            return
+        whole = {name for name in self.sections if not self.lacking(name)}
+        while fed := {name for name in whole if not needs(self.sections[name]) <= whole}:
+            whole -= fed
+        for name in self.sections.keys() - whole:
+            if (self.project.path / "results" / name).exists():
+                shutil.move(self.project.path / "results" / name, self.project.path / "failed" / name)
+        if whole:
+            self.snakemake(whole, "results/index.html")
+
+    def results(self, name: str) -> Path:
+        """The section's folder of results, wherever it is now."""
+        aside = self.project.path / "failed" / name
+        return aside if aside.exists() else self.project.path / "results" / name
+
+    def lacking(self, name: str) -> list[str]:
+        """Figures, tables and class probabilities of the section that are not there, or are empty."""
+        study = load_configuration(self.sections, "miniatures").studies[name]
+        wanted = [f"figures/{figure}.{ending}" for figure in figures_of(study) for ending in ("png", "pdf", "svg", "txt")]
+        wanted += [f"tables/{table}.{ending}" for table in tables_of(study) for ending in ("csv", "md", "tex", "txt")]
+        wanted += [f"text/{corpus}/eta.parquet" for corpus in corpora(study)] if isinstance(study, LikelihoodStudy) else []
+        paths = {file: self.results(name) / file for file in wanted}
+        return [file for file, path in paths.items() if not path.is_file() or not path.stat().st_size]
+
+    def problems(self, name: str) -> list[str]:
+        """What a section should have and has not; none: it passes."""
+        found = [f"results/{name}/{file} is missing or empty" for file in self.lacking(name)]
+        study = load_configuration(self.sections, "miniatures").studies[name]
+        if isinstance(study, TrainedStudy) and not found:
+            found += _uncompared(study, self.results(name) / "artefacts")
+        page = self.project.path / "results/index.html"
+        shown = html.unescape(page.read_text()) if page.is_file() else ""
+        found += [f"results/index.html has no {text!r}" for text in (study.title, f'id="{name}"') if text not in shown]
+        return found
+
+    def failed_rules(self, name: str) -> set[str]:
+        """Rules of the section's own jobs that failed."""
+        return {failure.rule for failure in self.failures if failure.log.split("/")[1] == name}
+
+    def logs(self, name: str) -> str:
+        """The ends of the logs of the jobs that failed for the section, and of those that it needs."""
+        concerned = [failure for failure in self.failures if failure.concerns({name, *needs(self.sections[name])})]
+        if not concerned:
+            return _end(self.project.path / "snakemake.log")
+        return "\n".join(f"rule {failure.rule}, {failure.log}:\n{_end(self._log(failure))}" for failure in concerned)
+
+    def _log(self, failure: Failure) -> Path:
+        _, name, *inner = failure.log.split("/")
+        return (self.project.path / "results" / name if name in SHARED else self.results(name)).joinpath(*inner)
+
+
+def _uncompared(study: TrainedStudy, artefacts: Path) -> list[str]:
+    """Whether the primary contrast was measured on the test split, and has a difference."""
+    primary = study.primary
+    rows = pd.read_parquet(artefacts / "rows.parquet")
+    measured = rows["task"].eq(primary.task) & rows["metric"].eq(primary.metric) & rows["setting"].eq(primary.setting)
+    found = []
+    if not (measured & rows["split"].eq("test")).any():
+        found += [f"no row of {primary.task}, {primary.setting}, {primary.metric} on the test split"]
+    difference = json.loads((artefacts / "comparison.json").read_text())["primary"]["difference"]
+    if difference is None or not math.isfinite(difference):
+        found += [f"the primary contrast's difference is {difference}"]
+    return found
+
+
+def _end(log: Path) -> str:
+    lines = log.read_text(errors="replace").splitlines() if log.is_file() else ["(no log)"]
+    return "\n".join(f"    {line}" for line in lines[-LOG_LINES:])
+
+
+def needs(section: Mapping[str, Any]) -> set[str]:
+    """The studies whose results a section reads."""
+    text = section.get("dataset", {}).get("text")
+    starts = [model["start"].split("/")[0] for model in section.get("language_models", {}).values() if "start" in model]
+    return {*starts, *([text] if text else [])}
+
+
+def shipped() -> dict[str, dict[str, Any]]:
+    """The shipped configuration files as YAML gives them, by path."""
+    paths = [ROOT / "config/config.yaml", *sorted((ROOT / "config/studies").glob("*.yaml"))]
+    return {path.relative_to(ROOT).as_posix(): yaml.safe_load(path.read_text()) for path in paths}
+
+
+def sections() -> list[Section]:
+    """Every section of every shipped file."""
+    return [Section(file, name) for file, content in shipped().items() for name in content]
+
+
+class Miniatures:
+    """All shipped sections, run once.
+
+    Attributes:
+        refused: why a file's sections could not be run, by file.
+        groups: by file.
+    """
+
+    def __init__(self, folder: Path, announce: Callable[[str], None]):
+        self.refused: dict[str, str] = {}
+        self.groups: dict[str, Group] = {}
+        made: list[Group] = []
+        for file, content in shipped().items():
+            try:
+                small = miniatures(content, file)
+                group = next((group for group in made if group.accepts(small)), None)
+                if group is None:
+                    group = Group(new_project(folder / f"project{len(made)}"))
+                    write_models(group.project.path / "hub")
+                    made.append(group)
+                for section in small.values():
+                    write_fixtures(group.project.path, section)
+            except (UserError, KeyError) as error:
+                self.refused[file] = str(error)
+                continue
+            group.sections |= small
+            self.groups[file] = group
+        for group in made:
+            announce(f"Snakemake runs {len(group.sections)} sections in {group.project.path}")
+            start = time.monotonic()
+            group.run()
+            announce(f"It took {(time.monotonic() - start) / 60:.1f} minutes.")
+
+    def problems(self, section: Section) -> list[str]:
+        """What a section should have and has not."""
+        refused = self.refused.get(section.file)
+        return [refused] if refused is not None else self.groups[section.file].problems(section.name)
+
+    def failed_rules(self, section: Section) -> set[str]:
+        """Rules of the section's own jobs that failed."""
+        return self.groups[section.file].failed_rules(section.name) if section.file in self.groups else set()
+
+    def logs(self, section: Section) -> str:
+        """The ends of the logs of what failed for the section."""
+        return self.groups[section.file].logs(section.name) if section.file in self.groups else ""

@@ -1,0 +1,132 @@
+"""A shipped section in miniature: what is overridden, and nothing else."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from trueneg.study.config import Configuration
+from trueneg.study.reading import load_configuration
+from trueneg.study.runs import swept, written
+from trueneg.study.trained_study import TrainedStudy
+
+# What a miniature sets, by kind of study and dotted key: paths, sizes of images and networks, lengths, and how many.
+# `*` is any name. [word]: only where the section's name or source is the word. A final ?: only where the study states the key.
+# Everything else is as shipped, but for seeds and sweeps, of which two values stay, and more where the file names them.
+OVERRIDES: dict[str, dict[str, Any]] = {
+    "images": {
+        "dataset.resolution": 8,
+        "dataset.images_per_class": 32,
+        "encoder": {"name": "small_resnet", "width": 4},
+        "projection.hidden": 16,
+        "projection.dimensions": 8,
+        "training.epochs?": 1,
+        "training.updates?": 10,
+        "training.batch_size": 32,
+        "training.threads": 1,
+        "training.seeds_per_job": 8,
+        "evaluation.linear_probe.epochs": 2,
+        "figures.embedding.images": 100,
+    },
+    "image-text": {
+        "dataset.resolution": 32,
+        "encoder[small]": {"name": "small", "width": 4},
+        "encoder[resnet18]": {"name": "small", "width": 4},
+        "encoder[resnet50]": {"name": "small", "width": 4},
+        "encoder[clip].model": "hub/tiny.json",
+        "encoder[clip].weights": "hub/tiny.safetensors",
+        "text_encoder[small].hidden": 16,
+        "text_encoder[small].layers": 1,
+        "text_encoder[small].heads": 2,
+        "text_encoder[small].vocabulary": 300,
+        "text_encoder[pretrained].model": "hub/bert",
+        "text_encoder[clip].model": "hub/tiny.json",
+        "text_encoder[clip].weights": "hub/tiny.safetensors",
+        "projection.dimensions": 16,
+        "training.epochs?": 1,
+        "training.updates?": 4,
+        "training.warmup_updates": 1,
+        "training.batch_size": 16,
+        "training.seeds_per_job": 8,
+        "evaluation.linear_probe.epochs": 2,
+        "evaluation.augmented_linear_probe.epochs": 1,
+        "evaluation.fine_tuning.epochs": 1,
+    },
+    "likelihood": {
+        "reports[phantom].reports": 200,
+        "reports[open_i].path": "data/open_i_reports",
+        "language_models.*.model?": "hub/bert",
+        "language_models.*.epochs": 1,
+        "language_models.*.hidden": 16,
+        "language_models.*.layers": 1,
+        "language_models.*.vocabulary": 300,
+        "processes": 1,
+    },
+    "theory": {},
+}
+SEEDS = 2
+VARIANTS = 2
+
+
+def miniatures(file: Mapping[str, Any], where: str) -> dict[str, dict[str, Any]]:
+    """The sections of a configuration file in miniature, by name.
+
+    Args:
+        file: the configuration, as YAML gives it.
+        where: its path, for messages.
+
+    Raises:
+        UserError: if the file is not a valid configuration.
+    """
+    configuration = load_configuration(file, where)
+    found = {name: json.loads(json.dumps(section)) for name, section in file.items()}  # without YAML's shared parts
+    for name, section in found.items():
+        _thin(section, name, configuration, json.dumps(file))
+        if "seeds" in section:
+            seeds = section["seeds"]
+            section["seeds"] = seeds[:SEEDS] if isinstance(seeds, list) else min(seeds, SEEDS)
+        for key, value in OVERRIDES[section.get("kind", "images")].items():
+            _override(section, key.removesuffix("?").split("."), value, only_stated=key.endswith("?"))
+    return found
+
+
+def _thin(section: dict[str, Any], name: str, configuration: Configuration, text: str) -> None:
+    """Shorten the section's sweeps, but keep what a label in the file names, such as ``batch_size=64``."""
+    study = configuration.studies[name]
+    models = {key: getattr(study, key) for key in ("dataset", *study.SECTIONS)} if isinstance(study, TrainedStudy) else {}
+    places = [(section[key], model) for key, model in models.items() if key in section]
+    if isinstance(study, TrainedStudy):
+        places += [(section["objectives"][label], model) for label, model in study.objectives.items()]
+    elif hasattr(study, "reports"):
+        places += [(section["reports"], study.reports)]
+    for stated, model in places:
+        for field, values in swept(model).items():
+            named = [bool(re.search(rf"\b{field}={re.escape(written(value))}(?![\w.])", text)) for value in values]
+            missing = max(VARIANTS - sum(named), 0)
+            others = [place for place, known in enumerate(named) if not known][:missing]
+            stated[field] = [value for place, value in enumerate(stated[field]) if named[place] or place in others]
+
+
+def _override(section: dict[str, Any], keys: list[str], value: Any, *, only_stated: bool) -> None:
+    """Set a value wherever its key leads; what a study sweeps stays."""
+    first, _, word = keys[0].removesuffix("]").partition("[")
+    for key in [*section] if first == "*" else [first]:
+        stated = section.get(key)
+        if word and word not in (stated.get("name"), stated.get("source")):
+            continue
+        if len(keys) > 1:
+            if isinstance(stated, dict):
+                _override(stated, keys[1:], value, only_stated=only_stated)
+        elif isinstance(stated, list) or (only_stated and key not in section):
+            continue
+        else:
+            section[key] = value
+
+
+def differences(shipped: Any, miniature: Any, key: str = "") -> Iterator[str]:
+    """Dotted keys of what differs between two configurations."""
+    if isinstance(shipped, dict) and isinstance(miniature, dict):
+        for name in {**shipped, **miniature}:
+            yield from differences(shipped.get(name), miniature.get(name), f"{key}.{name}" if key else name)
+    elif shipped != miniature:
+        yield key

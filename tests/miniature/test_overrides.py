@@ -1,0 +1,52 @@
+"""A miniature is the shipped section, but for a short list of keys; and what has no fixture is refused by name."""
+
+import re
+
+import pytest
+
+from tests.miniature.fixtures import write_fixtures
+from tests.miniature.harness import shipped
+from tests.miniature.overrides import differences, miniatures
+from trueneg.study.reading import load_configuration
+
+# Paths and models, sizes of images and networks, lengths of trainings, and how many images, seeds and variants.
+SHORT_LIST = [
+    r"(dataset|reports)\.path",
+    r"(text_)?encoder\.(name|model|weights|width|hidden|layers|heads|vocabulary)",
+    r"language_models\.[^.]+\.(model|hidden|layers|vocabulary|epochs)",
+    r"dataset\.(resolution|images_per_class)",
+    r"reports\.reports",
+    r"projection\.(hidden|dimensions)",
+    r"training\.(epochs|updates|warmup_updates|batch_size|threads|seeds_per_job)",
+    r"evaluation\.(linear_probe|augmented_linear_probe|fine_tuning)\.epochs",
+    r"figures\.embedding\.images",
+    r"processes",
+    r"seeds",
+]
+
+
+@pytest.mark.parametrize("file", shipped())
+def test_a_miniature_differs_in_listed_keys_and_shorter_sweeps_alone(file):
+    content = shipped()[file]
+    small = miniatures(content, file)
+    load_configuration(small, file)
+    assert small.keys() == content.keys()
+    for key in differences(content, small):
+        name, _, setting = key.partition(".")
+        before, after = content[name], small[name]
+        for part in setting.split("."):
+            before, after = before.get(part), after.get(part)
+        shorter = isinstance(before, list) and isinstance(after, list) and [one for one in before if one in after] == after
+        assert shorter or any(re.fullmatch(listed, setting) for listed in SHORT_LIST), key
+
+
+def test_values_of_a_sweep_that_a_label_names_stay():
+    study = shipped()["config/studies/bcl_digits.yaml"]["bcl_digits"]
+    study["training"]["batch_size"] = [16, 32, 64, 128]
+    study["primary"]["dataset"] = "batch_size=128"
+    assert miniatures({"study": study}, "a test")["study"]["training"]["batch_size"] == [16, 128]
+
+
+def test_a_source_without_a_fixture_is_named(tmp_path):
+    with pytest.raises(KeyError, match=r"dataset\.source is 'parquet'.*cifar10"):
+        write_fixtures(tmp_path, {"dataset": {"source": "parquet", "path": "data/own"}})
