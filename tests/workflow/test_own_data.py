@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from tests.datasets.official_layouts import write_image_table
+from tests.datasets.pictures import write_picture
 from tests.projects import ROOT, new_project
 from trueneg.command_line import main
 from trueneg.datasets.pairs import read_pairs
