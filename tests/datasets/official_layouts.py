@@ -372,7 +372,7 @@ def write_flickr8k(folder: Path, photographs: int = 40) -> None:
 
 
 def write_image_table(images: Path, table: Path, count: int = 80) -> None:
-    """Own images of two kinds, five for each patient, in a folder, and a CSV file with their texts and labels."""
+    """Own images of two kinds, four for each patient, in a folder, and a CSV file with their texts and labels."""
     rows = []
     for number in range(count):
         name, ill = f"{number % 4}/{number}.png", number % 2
