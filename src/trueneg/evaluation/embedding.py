@@ -1,7 +1,6 @@
 """Two-dimensional pictures of features."""
 
 import numpy as np
-from openTSNE import TSNE
 
 from trueneg.randomness import seed_for
 
@@ -49,6 +48,8 @@ def tsne(features: np.ndarray, seed: int, perplexity: float = 30, jobs: int = 1)
         raise ValueError("some features are not finite; the encoder's training has diverged")
     if not perplexity >= 1:
         raise ValueError(f"perplexity is {perplexity}, expected at least 1")
+    from openTSNE import TSNE  # 1.5 of the 4.2 seconds that an evaluation job, which draws nothing, would import for
+
     lengths = np.linalg.norm(features, axis=1, keepdims=True)
     embedding = TSNE(
         perplexity=effective_perplexity(perplexity, len(features)),
