@@ -48,7 +48,8 @@ def tsne(features: np.ndarray, seed: int, perplexity: float = 30, jobs: int = 1)
         raise ValueError("some features are not finite; the encoder's training has diverged")
     if not perplexity >= 1:
         raise ValueError(f"perplexity is {perplexity}, expected at least 1")
-    from openTSNE import TSNE  # 1.5 of the 4.2 seconds that an evaluation job, which draws nothing, would import for
+    # Every evaluation job imports this module, and openTSNE takes 1.5 s of CPU time to import.
+    from openTSNE import TSNE
 
     lengths = np.linalg.norm(features, axis=1, keepdims=True)
     embedding = TSNE(
