@@ -33,7 +33,7 @@ def write_fixtures(root: Path, section: Mapping[str, Any]) -> None:
         section: in miniature.
 
     Raises:
-        KeyError: if a source has no fixture here.
+        LookupError: if a source has no fixture here.
     """
     for key, writers in (("dataset", DATASETS), ("reports", REPORTS)):
         settings = section.get(key)
@@ -41,7 +41,7 @@ def write_fixtures(root: Path, section: Mapping[str, Any]) -> None:
             continue
         source = settings["source"]
         if source not in writers:
-            raise KeyError(
+            raise LookupError(
                 f"{key}.source is {source!r}, which has no fixture; tests/miniature/fixtures.py has {', '.join(writers)}. "
                 "Add a writer of its layout."
             )

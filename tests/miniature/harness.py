@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -176,7 +176,7 @@ class Miniatures:
         groups: by file.
     """
 
-    def __init__(self, folder: Path, announce: Callable[[str], None]):
+    def __init__(self, folder: Path):
         self.refused: dict[str, str] = {}
         self.groups: dict[str, Group] = {}
         made: list[Group] = []
@@ -190,16 +190,16 @@ class Miniatures:
                     made.append(group)
                 for section in small.values():
                     write_fixtures(group.project.path, section)
-            except (UserError, KeyError) as error:
+            except (UserError, LookupError) as error:
                 self.refused[file] = str(error)
                 continue
             group.sections |= small
             self.groups[file] = group
         for group in made:
-            announce(f"Snakemake runs {len(group.sections)} sections in {group.project.path}")
+            print(f"\nSnakemake runs {len(group.sections)} sections in {group.project.path}", flush=True)
             start = time.monotonic()
             group.run()
-            announce(f"It took {(time.monotonic() - start) / 60:.1f} minutes.")
+            print(f"It took {(time.monotonic() - start) / 60:.1f} minutes.")
 
     def problems(self, section: Section) -> list[str]:
         """What a section should have and has not."""

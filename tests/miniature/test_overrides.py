@@ -48,5 +48,5 @@ def test_values_of_a_sweep_that_a_label_names_stay():
 
 
 def test_a_source_without_a_fixture_is_named(tmp_path):
-    with pytest.raises(KeyError, match=r"dataset\.source is 'parquet'.*cifar10"):
+    with pytest.raises(LookupError, match=r"dataset\.source is 'parquet'.*cifar10"):
         write_fixtures(tmp_path, {"dataset": {"source": "parquet", "path": "data/own"}})

@@ -23,9 +23,8 @@ def _expected(section: Section) -> list[pytest.MarkDecorator]:
 
 
 @pytest.fixture(scope="session")
-def finished(request, tmp_path_factory) -> Miniatures:
-    reporter = request.config.pluginmanager.get_plugin("terminalreporter")
-    return Miniatures(tmp_path_factory.mktemp("studies"), reporter.write_line)
+def finished(tmp_path_factory) -> Miniatures:
+    return Miniatures(tmp_path_factory.mktemp("studies"))
 
 
 @pytest.mark.studies

@@ -1,7 +1,6 @@
 """Two-dimensional pictures of features."""
 
 import numpy as np
-from openTSNE import TSNE
 
 from trueneg.randomness import seed_for
 
@@ -49,6 +48,9 @@ def tsne(features: np.ndarray, seed: int, perplexity: float = 30, jobs: int = 1)
         raise ValueError("some features are not finite; the encoder's training has diverged")
     if not perplexity >= 1:
         raise ValueError(f"perplexity is {perplexity}, expected at least 1")
+    # Every evaluation job imports this module, and openTSNE takes 1.5 s of CPU time to import.
+    from openTSNE import TSNE
+
     lengths = np.linalg.norm(features, axis=1, keepdims=True)
     embedding = TSNE(
         perplexity=effective_perplexity(perplexity, len(features)),
