@@ -11,8 +11,7 @@ import pytest
 
 from tests.datasets import official_layouts as layouts
 from tests.datasets.pictures import write_picture
-from tests.datasets.test_open_i_pairs import write_archive, write_layout
-from tests.workflow.test_official_layouts import write_flickr8k
+from tests.datasets.test_open_i_pairs import FILES, REPORTS
 from trueneg.datasets.catalogue import SOURCES
 from trueneg.datasets.cifar10 import BINARY_FILES
 from trueneg.study import image_text_study, likelihood_study, user_files
@@ -63,7 +62,7 @@ def write_data(name: str, folder: Path) -> Data:
         layouts.write_csv(folder / "reports.csv", ["report", "text"], [("a", "No edema."), ("b", "Hello.")])
         return Data("reports", {"source": name, "path": str(folder / "reports.csv")}, 1)
     if name == "flickr8k":
-        write_flickr8k(folder, photographs=40)
+        layouts.write_flickr8k(folder, photographs=40)
         return Data("pairs", {"source": name, "path": path}, 5, 40)
     if name in ("flickr30k", "flickr30k reports"):
         layouts.write_flickr30k(folder, photographs=12)
@@ -80,10 +79,10 @@ def write_data(name: str, folder: Path) -> Data:
         settings = {"source": name, "path": str(folder / "chexpert"), "lists": str(folder / "convirt")}
         return Data("benchmark", settings, 4, 1680)
     folder.mkdir()
-    write_archive(folder)
+    layouts.write_open_i_reports(folder, REPORTS)
     if name == "open_i reports":
         return Data("reports", {"source": "open_i", "path": path}, 1)
-    write_layout(folder)
+    layouts.write_open_i_images(folder, FILES)
     return Data("pairs", {"source": "open_i", "path": path, "archive": path}, 2, len(list((folder / "images").iterdir())))
 
 
