@@ -35,7 +35,7 @@ class UserFiles(NamedTuple):
 
 
 def files_in(folder: Path | None) -> list[Path]:
-    """The files of a folder, but hidden ones such as .DS_Store; none where there is no folder."""
+    """Non-hidden files in a folder; none if no folder is given."""
     if folder is None:
         return []
     with os.scandir(folder) as entries:

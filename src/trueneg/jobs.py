@@ -17,11 +17,11 @@ from trueneg.errors import UserError
 from trueneg.legible import LegibleFormatter, print_traceback
 from trueneg.memory import lacks_memory
 
-LACKS_MEMORY = "Out of memory: raise the mem_mb of this job's section of the configuration."
-_CRASHED = ": a native library crashed; the stack is in the log. Run it again; if it happens again, report it with that stack"
+LACKS_MEMORY = "Out of memory: raise mem_mb in this job's section of the configuration."
+_CRASHED = ": a native library crashed; the stack is in the log. Run it again; if it crashes again, report it with the stack"
 _CAUSES = {  # by signal
-    signal.SIGKILL: ", usually because the machine or the job ran out of memory: raise the mem_mb of its section, or run fewer "
-    "jobs at once",
+    signal.SIGKILL: ", usually because the machine or the job ran out of memory: raise mem_mb in the job's section of the "
+    "configuration, or run fewer jobs at once",
     signal.SIGTERM: ": it was cancelled, or reached its time limit",
     **dict.fromkeys((signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL), _CRASHED),
 }
@@ -68,12 +68,15 @@ def _wait_for_end(process: int) -> None:
 
 
 def _supervise(log_file: str | Path) -> None:
-    """Fork: the child returns, to do the work; this process waits, reports a death by signal, and ends as the child did."""
-    supervisor = os.getpid()
+    """Fork. The child returns and does the work; the parent waits, reports a death by signal, and exits with its status."""
+    supervisor, forwarded = os.getpid(), {signal.SIGTERM, signal.SIGINT}
     sys.stdout.flush()
     sys.stderr.flush()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, forwarded)  # until the parent can forward them
     child = os.fork()
     if child == 0:
+        os.setpgid(0, 0)  # a terminal's Ctrl-C reaches it and its own processes once, through the parent
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         _end_with(supervisor, "the job's supervisor")
         return
 
@@ -81,26 +84,28 @@ def _supervise(log_file: str | Path) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child, number)
 
-    os.setpgid(child, child)  # a terminal's Ctrl-C reaches it and its own processes once, through here
-    for number in (signal.SIGTERM, signal.SIGINT):
+    with contextlib.suppress(PermissionError, ProcessLookupError):  # the child has done it, or has ended
+        os.setpgid(child, child)
+    for number in forwarded:
         signal.signal(number, forward)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if code < 0:
-        name = signal.Signals(-code).name
+        name = signal.Signals(-code).name if -code in list(signal.Signals) else f"signal {-code}"
         sentence = f"This job was ended by {name}{_CAUSES.get(-code, '')}."
         log.error(sentence)
         print(f"\n{sentence} Its log is {log_file}.\n", file=sys.stderr, flush=True)
         code = 128 - code
-    os._exit(code)  # what was registered to run at exit, the child has run
+    os._exit(code)  # the child already ran the atexit handlers
 
 
 @contextlib.contextmanager
 def job(log: str | Path) -> Iterator[None]:
     """Run the block in a child process with a log file; this process waits for it and ends with its exit status.
 
-    A :class:`UserError` is printed as its sentence and ends the job with 1; so does a lack of memory. A child that a signal ends
-    is reported in a sentence, in the log and on stderr, and the exit status is 128 plus the signal's number. The child ends when
-    this process or its Snakemake does.
+    A :class:`UserError` is printed without a traceback and ends the job with exit status 1, as does running out of memory. A
+    child killed by a signal is reported in a sentence, in the log and on stderr, with 128 plus the signal's number as the exit
+    status. The child ends when this process or its Snakemake does.
 
     Args:
         log: the job's log file, overwritten.

@@ -55,7 +55,7 @@ class LegibleFormatter(logging.Formatter):
 
 
 def print_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """A replacement of ``sys.excepthook`` that escapes control characters: libraries quote what a file holds.
+    """Replaces ``sys.excepthook`` and escapes control characters, because libraries quote file contents.
 
     Args:
         kind, error, trace: of the exception.

@@ -268,6 +268,47 @@ def test_images_beyond_a_size_are_judged_by_their_times(tmp_path, monkeypatch):
     assert "4 images" in look(reading, tmp_path).changes[0]
 
 
+def test_images_are_compared_however_a_table_names_them_and_only_their_folder_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    first = write_picture(tmp_path / "images/p10012345/1.png", 1)
+    write_picture(tmp_path / "images/p10012345/2.png", 2)
+    names = [str(first), "p10012345/2.png", "./p10012345/2.png"]  # absolute, relative, and the same image twice
+    layouts.write_csv(tmp_path / "table.csv", ["image", "text"], [(name, "No edema.") for name in names])
+    settings = {"source": "image_table", "path": "images", "table": "table.csv", "image_column": "image"}
+    reading, results = Reading("sources/own", "pairs", settings), Path("results")
+    read(reading, results)
+    assert look(reading, results).changes == []
+    flip(first)
+    (change,) = look(reading, results).changes
+    assert "in images changed" in change
+    assert "p10012345" not in change
+
+
+def test_files_are_those_of_the_results_folders_own_checkout(tmp_path, monkeypatch):
+    reading = Reading("sources/own", "reports", {"source": "table", "path": "data.csv"})
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        layouts.write_csv(tmp_path / name / "data.csv", ["report", "text"], [(name, "No edema.")])
+    monkeypatch.chdir(tmp_path / "one")
+    read(reading, Path("results"))
+    monkeypatch.chdir(tmp_path / "other")
+    assert look(reading, Path("../one/results")).changes == []
+
+
+def test_a_file_that_cannot_be_read_has_not_changed(own, monkeypatch):
+    _, reading, results = own
+    read(reading, results)
+    flip(listed(reading)[0][0])
+    monkeypatch.setattr(user_files, "file_checksum", unreadable)  # not by permissions, which do not bind root
+    assert look(reading, results).changes == []
+    monkeypatch.setattr("trueneg.datasets.parquet.user_files", unreadable)
+    assert look(reading, results).changes == []
+
+
+def unreadable(path):
+    raise PermissionError(13, "Permission denied", str(path))
+
+
 def test_hidden_files_and_folders_beside_images_do_not_matter(tmp_path):
     reading = Reading("sources/own", *write_data("flickr8k", tmp_path / "own")[:2])
     read(reading, tmp_path)

@@ -119,7 +119,7 @@ def test_check_and_snakemake_agree_on_reports_that_are_read_again(tmp_path, monk
         project.configure(words=tiny_words(reports=reports | {"path": path}))
         assert project.planned(sentences) == {"reports": 1, "sentences": 1}
         checked = trueneg("check", "study.yaml")
-        assert "sentences to be made again" in checked
+        assert "sentences to be created again" in checked
         assert named in checked
     reread = DataChanges(Path("results")).of_reports("words")
     assert any("data/reports.csv changed" in sentence for sentence in reread)

@@ -62,7 +62,7 @@ def test_a_folder_and_a_table_become_a_study_that_notices_an_edited_image(projec
     checked = capsys.readouterr().out
     assert "data changed: at least one of the 80 images in data/mine/images" in checked
     assert "sentences made; scored by 1 of 1" in checked
-    assert "to be made again" in checked
+    assert "created again" in checked
 
 
 def test_half_of_the_table_deleted_in_place_is_read_again_and_a_touched_table_is_not(project):

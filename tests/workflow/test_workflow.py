@@ -71,7 +71,7 @@ def test_edited_evaluation_code_marks_rows_stale_and_no_run(project):
     evaluation = project.path / "src/trueneg/evaluation/nearest_neighbours.py"
     evaluation.write_text(evaluation.read_text() + "\n\nEDITED = True\n")
     listed, checked = trueneg(project, "runs", "--csv", "-"), trueneg(project, "check", "study.yaml")
-    assert (listed.count(",rows stale,"), listed.count(",stale,")) == (6, 0)
+    assert (listed.count(",stale rows,"), listed.count(",stale,")) == (6, 0)
     assert "6 of 6 runs have stale rows" in checked
     assert "stale" in trueneg(project, "why", "results/tiny/tables/accuracy.csv")
 

@@ -13,8 +13,8 @@ class StridedPointwise(nn.Conv2d):
     """A 1×1 convolution with a stride and no bias, computed as one of stride 1 on every ``stride``-th pixel.
 
     The result, the parameter's name and its shape are those of ``nn.Conv2d(in_channels, channels, 1, stride, bias=False)``. With
-    8 input channels or fewer, channels last and at least 48 × 48 pixels, oneDNN's own backward of that convolution writes beyond
-    its memory on CPUs with AVX-512 (torch 2.14 and 2.15); slicing first is as fast and avoids it.
+    8 input channels or fewer, channels last and at least 48 × 48 pixels, oneDNN's own backward of that convolution writes out of
+    bounds on CPUs with AVX-512 (torch 2.14 and 2.15); slicing first is as fast and avoids it.
 
     Args:
         in_channels: channels of the input (B, in_channels, H, W).

@@ -58,7 +58,7 @@ def _scoring(name: str, study: LikelihoodStudy, results: Path) -> str:
         is_made = (folder / "sentences.parquet").is_file()
         is_current = is_made and not changes
         made = [model for model in study.language_models if is_current and (folder / f"likelihoods/{model}.parquet").is_file()]
-        state = "made" if is_current else "to be made again" if is_made else "to be made"
+        state = "made" if is_current else "to be created again" if is_made else "to be made"
         lines.append(f"  {corpus}: sentences {state}; scored by {len(made)} of {len(study.language_models)} language models")
         lines += [f"  {change}" for change in changes if is_made]
         lines += [] if is_made else _missing(study)
@@ -116,7 +116,7 @@ def _training_on_pairs(name: str, study: ImageTextStudy, studies: Mapping[str, S
         changes = dict.fromkeys(change for reading in readings for change in user_files.look(reading, results).changes)
         if not path.is_file() or changes:
             again = " again" if path.is_file() else ""
-            made = f"images and sentences are to be made{again}, from the reports of {settings.text}"
+            made = f"images and sentences will be created{again} from the reports of {settings.text}"
             lines.append(f"  {label}: {made}; {len(runs)} runs")
             lines += [f"  {change}" for change in changes if again]
             to_be_made = True
@@ -221,7 +221,7 @@ def _speed_key(settings: dict[str, Any], checksum: str) -> str:
 
 
 def _measured_apart(run: Run, source: ImageSource, subset: Subset) -> float:
-    """Seconds per view, measured in a process of its own, which gets few of the images and whose crash is a sentence."""
+    """Seconds per view, measured in a subprocess on a subset of the images; a crash is reported as a UserError."""
     batch_size = run.settings["training"]["batch_size"]
     few = subset.train[:: max(1, len(subset.train) // (MEASURED_UPDATES * batch_size))]
     kept = np.union1d(few, subset.validation)
@@ -234,7 +234,7 @@ def _measured_apart(run: Run, source: ImageSource, subset: Subset) -> float:
         except BrokenProcessPool as error:
             raise UserError(
                 f"{run.study}, {run.objective}: the process that measured {MEASURED_UPDATES} updates crashed or was killed; the "
-                f"training would end likewise. If the machine ran out of memory: {smaller_batch(batch_size)}"
+                f"training would fail in the same way. If the machine ran out of memory: {smaller_batch(batch_size)}"
             ) from error
 
 

@@ -22,7 +22,7 @@ def studies_of(results: Path) -> list[str]:
 def run_table(results: Path, studies: Collection[str] | None = None) -> pd.DataFrame:
     """One row a run of the store: id, state, what it trained, its primary metrics by study, and what made it.
 
-    A run is finished, ``stale`` (trained with other code than today's), ``rows stale`` (evaluated with other code), owned by a
+    A run is finished, ``stale`` (trained with other code than today's), ``stale rows`` (evaluated with other code), owned by a
     process that trains it, or begun: with the epoch that it reached and the seconds spent so far, both as of its last note.
     Finished runs, stale ones too, are marked where the data changed since (:mod:`trueneg.study.user_files`).
 
@@ -31,7 +31,7 @@ def run_table(results: Path, studies: Collection[str] | None = None) -> pd.DataF
         studies: names of those whose primary metrics are wanted; all if None.
     """
     store = RunStore(results / "runs")
-    metrics, stale_rows = _evaluated(results, studies_of(results) if studies is None else studies)
+    metrics, evaluated = _evaluated(results, studies_of(results) if studies is None else studies)
     data = DataChanges(results)
     rows = []
     for folder in sorted(store.path.glob("*/")):
@@ -45,7 +45,7 @@ def run_table(results: Path, studies: Collection[str] | None = None) -> pd.DataF
         rows.append(
             {
                 "run": identifier,
-                "state": data.state(record, _code_state(record, stale_rows)),
+                "state": data.state(record, provenance.code_state(record | evaluated.get(identifier, {}))),
                 "epoch": None,
                 "source": record["source"]["name"],
                 "dataset": record["dataset"],
@@ -70,12 +70,6 @@ def run_table(results: Path, studies: Collection[str] | None = None) -> pd.DataF
     return table.astype(dict.fromkeys(counts, "Int64"))  # which unfinished runs have none of
 
 
-def _code_state(record: dict[str, Any], stale_rows: Collection[str]) -> str:
-    if provenance.is_stale(record):
-        return "stale"
-    return "rows stale" if record["id"] in stale_rows else "finished"
-
-
 def _unfinished(store: RunStore, identifier: str) -> dict[str, Any]:
     owner = store.owner(identifier)
     row = {"run": identifier, "state": f"owned by {owner}" if owner else "begun"}
@@ -87,10 +81,10 @@ def _unfinished(store: RunStore, identifier: str) -> dict[str, Any]:
     return row
 
 
-def _evaluated(results: Path, studies: Iterable[str]) -> tuple[dict[str, dict[str, float]], set[str]]:
-    """Value of each study's primary metric on the test split, by run id; and the ids of runs with stale rows."""
+def _evaluated(results: Path, studies: Iterable[str]) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, Any]]]:
+    """By run id: the value of each study's primary metric on the test split; and what evaluated it, if stale then that."""
     found: dict[str, dict[str, float]] = {}
-    stale: set[str] = set()
+    evaluated: dict[str, dict[str, Any]] = {}
     for name in studies:
         folder = results / name / "artefacts"
         primary = records.read_settings(folder / "study.yaml", {"primary": dict.fromkeys(PRIMARY, str)})["primary"]
@@ -106,6 +100,6 @@ def _evaluated(results: Path, studies: Iterable[str]) -> tuple[dict[str, dict[st
             value = values.get((record["dataset"], record["objective"], record["seed"]))
             if value is not None:
                 found.setdefault(record["id"], {})[f"{name}: {primary['task']} {primary['metric']}"] = round(value, 4)
-            if provenance.evaluated_by_other_code(record):
-                stale.add(record["id"])
-    return found, stale
+            if "evaluated" in record and (record["id"] not in evaluated or provenance.evaluated_by_other_code(record)):
+                evaluated[record["id"]] = {"evaluated": record["evaluated"]}
+    return found, evaluated

@@ -1,4 +1,4 @@
-"""What makes a run the run it is: its settings, data and seed, as a short id."""
+"""Run identity: a short hash of settings, data and seed."""
 
 import functools
 import hashlib
@@ -54,8 +54,16 @@ def identity(settings: RunSettings) -> dict[str, dict[str, Any]]:
         for key, value in values.items():
             execution_only = model is not None and key in model.model_fields and is_technical(model.model_fields[key])
             if not execution_only and value != frozen.get(key, MISSING):
-                found.setdefault(section, {})[key] = value
+                found.setdefault(section, {})[key] = _nested(value)
     return found
+
+
+def _nested(value: Any) -> Any:
+    """A setting's value; of settings within it, such as a schedule's, those that differ from their frozen values."""
+    if not isinstance(value, Mapping):
+        return value
+    values = frozen()["nested"].get(value.get("schedule", _tag(value)), {})
+    return {key: inner for key, inner in value.items() if inner != values.get(key, MISSING)}
 
 
 def refuse_other_settings(path: Path, recorded: RunSettings, requested: RunSettings) -> None:
@@ -79,9 +87,8 @@ def refuse_other_settings(path: Path, recorded: RunSettings, requested: RunSetti
         if values[0] != values[1]:
             shown = ["nothing" if value is MISSING else json.dumps(value) for value in values]
             different.append(f"{section}.{key}: recorded {shown[0]}, requested {shown[1]}")
-    raise UserError(
-        f"{path}: the run has the requested id, but other settings ({'; '.join(different)}). Move its folder away to train it."
-    )
+    found = "; ".join(different)
+    raise UserError(f"{path}: the run has the requested id but different settings ({found}). Move its folder away to retrain it.")
 
 
 def not_default(settings: RunSettings) -> dict[str, dict[str, Any]]:
@@ -102,7 +109,7 @@ def training_kind(settings: RunSettings) -> str:
 
 
 def model_of(settings: RunSettings, section: str) -> type[BaseModel] | None:
-    """The typed model of a section of a run's settings; None if there is none any more."""
+    """The typed model of a section of a run's settings; None if it no longer exists."""
     study = STUDIES.get(training_kind(settings))
     # The objective's section is one of the study's objectives.
     field = study and study.model_fields.get("objectives" if section == "objective" else section)
@@ -111,7 +118,7 @@ def model_of(settings: RunSettings, section: str) -> type[BaseModel] | None:
 
 
 def objective_modules(settings: RunSettings) -> tuple[str, ...]:
-    """The modules that implement the objective of a run; none for an objective that is not known any more."""
+    """The modules that implement the objective of a run; empty for an objective that no longer exists."""
     model = model_of(settings, "objective")
     return model.modules(settings["objective"]) if model is not None and issubclass(model, ObjectiveSettings) else ()
 

@@ -196,8 +196,15 @@ def machine() -> dict[str, Any]:
 
 
 def is_stale(record: Mapping[str, Any]) -> bool:
-    """Whether a run was trained, or its rows were made, with other code than today's; a record in the store knows of no rows."""
+    """Whether a run was trained, or its rows were made, with other code than today's; records in the store do not cover rows."""
     return trained_by_other_code(record) or evaluated_by_other_code(record)
+
+
+def code_state(record: Mapping[str, Any]) -> str:
+    """``stale`` if a run was trained, ``stale rows`` if its rows were made, with other code than today's; else ``finished``."""
+    if trained_by_other_code(record):
+        return "stale"
+    return "stale rows" if evaluated_by_other_code(record) else "finished"
 
 
 def trained_by_other_code(record: Mapping[str, Any]) -> bool:

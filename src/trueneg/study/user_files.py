@@ -1,9 +1,9 @@
-"""Whether the user's own files still hold what was read from them.
+"""Detects changes in the user's files since they were read.
 
 The first job of a chain, which reads these files, records their sizes, modification times and checksums beside its output, and
-the stamp that its rule had as a parameter. That stamp stays the parameter while the files hold the same bytes: a file whose
-size and time are as recorded is not opened, any other is hashed. So editing a file plans the chain again, and touching it plans
-nothing. Files that are absent have not changed: rows can be drawn again without the data.
+the stamp that its rule had as a parameter. The stamp changes only when a file's content changes: files whose size and time match
+the record are not opened; others are hashed. So editing a file plans the chain again, and touching it plans nothing. Files that
+are absent or unreadable have not changed: figures can be redrawn without the data.
 """
 
 import contextlib
@@ -11,7 +11,6 @@ import functools
 import hashlib
 import importlib
 import json
-import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -26,8 +25,8 @@ from trueneg.study.provenance import training_kind
 from trueneg.study.records import read_json
 from trueneg.study.runs import benchmark_key, corpora, pairs_key, source_key
 
-# Modules whose function `user_files` lists the files, by what is read and its source; other sources come with a package.
-# MIMIC-CXR's reports are left out: to look at 228,000 files takes minutes on a network file system, and releases do not change.
+# Modules whose `user_files` lists a source's files, by kind and source; other sources ship with a package. MIMIC-CXR's reports
+# are left out: calling stat on 228,000 files takes minutes on a network file system, and releases are not edited.
 LISTED_BY = {
     "images": {name: f"trueneg.datasets.{name}" for name in ("cifar10", "stl10", "parquet")},
     "pairs": {
@@ -46,9 +45,10 @@ LISTED_BY = {
     },
     "benchmark": {"chexpert_8x200": "trueneg.datasets.chexpert_8x200"},
 }
-# Image files beyond this size in all are judged by size and time alone: hashing them means reading them once more.
+# Image files with a total size above this are judged by size and time alone: hashing them means reading them once more.
 HASHED_BYTES = 16e9
 SHOWN = 3  # changed files that are named
+UNREADABLE = ""  # in place of a checksum
 
 COUNT = range(2**63)
 RECORD = {
@@ -137,22 +137,24 @@ def look(reading: Reading, results: Path) -> Look:
     Raises:
         UserError: if the record is damaged.
     """
-    listed, path = _listed(reading), reading.record(results)
-    files, images = _status(listed.files), _status(listed.images)
-    now = _digest([files, images])
-    if not path.is_file():
-        return Look(now, [f"{path} is missing, so it is not known whether the data changed"]) if files else Look("", [])
-    record = read_json(path, RECORD)
-    changes = _changed_settings(reading.settings, record["settings"])
-    if not files:
-        return Look(record["stamp"], changes)
-    if not changes:
-        changes = _changed_files(files, record["files"])
-        # Some images missing is nothing to judge by: the job that reads them lists the missing ones.
-        if len(images) == len(listed.images) and _images_differ(images, record["images"]):
-            folder = os.path.commonpath(images)
-            changes.append(f"data changed: at least one of the {len(images):,} images in {folder} changed since it was read")
-    return Look(now if changes else record["stamp"], changes)
+    path = reading.record(results)
+    record = read_json(path, RECORD) if path.is_file() else None
+    with contextlib.chdir(results.parent):  # the folder that paths in configurations are relative to
+        listed = _listed(reading)
+        files, images = _status(listed.files), _status(listed.images)
+        now = _digest([files, images])
+        if record is None:
+            return Look(now, [f"{path} is missing, so changes cannot be detected"]) if files else Look("", [])
+        changes = _changed_settings(reading.settings, record["settings"])
+        if not files:
+            return Look(record["stamp"], changes)
+        if not changes:
+            changes = _changed_files(files, record["files"])
+            # If images are missing, do not compare: the reading job lists them.
+            if len(images) == len(set(listed.images)) and _images_differ(images, record["images"]):
+                folder = reading.settings["path"]  # no narrower: the names of subfolders and files may identify patients
+                changes.append(f"data changed: at least one of the {len(images):,} images in {folder} changed since it was read")
+        return Look(now if changes else record["stamp"], changes)
 
 
 def parameter(reading: Reading, results: Path) -> dict[str, Any]:
@@ -174,7 +176,7 @@ def recorded(parameter: Mapping[str, Any], output: str | Path) -> Iterator[None]
         output: what the block writes; of an .npz file with a ``checksum``, this is recorded too.
     """
     reading = Reading("", parameter["kind"], parameter["settings"])
-    found = _content(reading)  # before the block reads them: what is edited meanwhile differs from the record
+    found = _content(reading)  # before the block reads them, so that edits made during the job are detected afterwards
     yield
     content = {
         "kind": reading.kind,
@@ -185,11 +187,11 @@ def recorded(parameter: Mapping[str, Any], output: str | Path) -> Iterator[None]
     }
     with written_whole(parameter["record"]) as temporary:
         temporary.write_text(json.dumps(content, indent=1) + "\n")
-        temporary.chmod(stat.S_IMODE(Path(output).stat().st_mode))  # restricted data are their owner's alone
+        temporary.chmod(stat.S_IMODE(Path(output).stat().st_mode))  # restricted data are readable by their owner only
 
 
 class DataChanges:
-    """Which runs were trained on other data than the user's files hold now; looks at each file once.
+    """Finds runs trained on data that have changed since; checks each file once.
 
     Args:
         results: the results folder.
@@ -216,7 +218,7 @@ class DataChanges:
             return changes[0]
         trained_on = run["source"]["checksum"]
         if checksum not in ("", trained_on):
-            return f"data changed: last read with checksum {checksum[:6]}…, the run's is {trained_on[:6]}…"
+            return f"data changed: last read with checksum {checksum[:6]}…, but the run was trained on {trained_on[:6]}…"
         return ""
 
     def of_reports(self, study: str) -> list[str]:
@@ -241,13 +243,13 @@ class DataChanges:
 
 
 def _listed(reading: Reading) -> UserFiles:
-    """The files that a reading reads; none where they come with a package, or what names them is missing."""
+    """Files of a source; none if it ships with a package, or if its table is missing or unreadable."""
     module = LISTED_BY[reading.kind].get(reading.settings["source"])
     if module is None:
         return UserFiles()
     try:
         found = importlib.import_module(module).user_files(reading.settings)
-    except UserError:  # the job that reads them reports it
+    except (UserError, OSError):  # the job that reads them reports it
         return UserFiles()
     return found if reading.kind != "reports" else UserFiles(found.files)
 
@@ -273,7 +275,7 @@ def _content(reading: Reading) -> dict[str, Any]:
             path: {"size": size, "modified": modified, "checksum": _checksum(path, size, modified)}
             for path, (size, modified) in files.items()
         },
-        # Their names may tell patients apart, so only digests of them are kept.
+        # File names may identify patients, so only digests are kept.
         "images": {
             "number": len(images),
             "bytes": size,
@@ -283,38 +285,38 @@ def _content(reading: Reading) -> dict[str, Any]:
     }
 
 
-def _changed_settings(found: Mapping[str, Any], noted: Mapping[str, Any]) -> list[str]:
+def _changed_settings(found: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
     return [
-        f"settings changed: {key} is {found.get(key)!r}, was {noted.get(key)!r} when the data were read"
-        for key in sorted(found.keys() | noted.keys())
-        if found.get(key) != noted.get(key)
+        f"settings changed: {key} is {found.get(key)!r}, was {before.get(key)!r} when the data were read"
+        for key in sorted((found.keys() | before.keys()) - {"download"})  # which changes nothing that is read
+        if found.get(key) != before.get(key)
     ]
 
 
-def _changed_files(found: Mapping[str, tuple[int, int]], noted: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    paths = sorted(found.keys() | noted.keys())
-    changed = {path: change for path in paths if (change := _change(path, found.get(path), noted.get(path)))}
+def _changed_files(found: Mapping[str, tuple[int, int]], before: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    paths = sorted(found.keys() | before.keys())
+    changed = {path: change for path in paths if (change := _change(path, found.get(path), before.get(path)))}
     count = f"{len(changed)} of {len(paths)} files"
     return [f"data changed: {path} {change} since it was read ({count})" for path, change in list(changed.items())[:SHOWN]]
 
 
-def _change(path: str, found: tuple[int, int] | None, noted: Mapping[str, Any] | None) -> str:
+def _change(path: str, found: tuple[int, int] | None, before: Mapping[str, Any] | None) -> str:
     if found is None:
         return "is gone"
-    if noted is None:
+    if before is None:
         return "is new"
-    if found == (noted["size"], noted["modified"]):
+    if found == (before["size"], before["modified"]):
         return ""
-    return "" if found[0] == noted["size"] and _checksum(path, *found) == noted["checksum"] else "changed"
+    return "" if found[0] == before["size"] and _checksum(path, *found) in (before["checksum"], UNREADABLE) else "changed"
 
 
-def _images_differ(found: Mapping[str, tuple[int, int]], noted: Mapping[str, Any]) -> bool:
-    if not found or _digest(found) == noted["stamp"]:
+def _images_differ(found: Mapping[str, tuple[int, int]], before: Mapping[str, Any]) -> bool:
+    if not found or _digest(found) == before["stamp"]:
         return False
     size = sum(size for size, _ in found.values())
-    if (len(found), size) != (noted["number"], noted["bytes"]) or not noted["checksum"]:
+    if (len(found), size) != (before["number"], before["bytes"]) or not before["checksum"]:
         return True
-    return _checksum_of_all(found) != noted["checksum"]
+    return _checksum_of_all(found) not in (before["checksum"], UNREADABLE)
 
 
 @functools.cache
@@ -323,11 +325,12 @@ def _checksum(path: str, size: int, modified: int) -> str:
     try:
         return file_checksum(path)
     except OSError:  # the job that reads it reports it
-        return "not readable"
+        return UNREADABLE
 
 
 def _checksum_of_all(files: Mapping[str, tuple[int, int]]) -> str:
-    return _digest([(path, _checksum(path, *status)) for path, status in files.items()])
+    checksums = {path: _checksum(path, *status) for path, status in files.items()}
+    return UNREADABLE if UNREADABLE in checksums.values() else _digest(list(checksums.items()))
 
 
 def _digest(value: Any) -> str:

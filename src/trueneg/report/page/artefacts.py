@@ -1,5 +1,6 @@
 """What lies beside the page of a study: settings, comparison, records of its runs, curves, examples."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from trueneg.study import records
+from trueneg.study.user_files import DataChanges
 
 # Sources of data whose text and images must not be shown, whatever their files say.
 RESTRICTED_SOURCES = ("mimic_cxr", "ms_cxr", "chexpert", "chexpert_8x200")
@@ -48,6 +50,11 @@ class Artefacts:
             records.read_json(runs, [records.RUN]) if runs.is_file() else (),
             records.read_rows(curves) if curves.is_file() else pd.DataFrame(),
         )
+
+    @functools.cached_property
+    def data_changes(self) -> DataChanges:
+        """Which of the runs were trained on data that have changed since."""
+        return DataChanges(self.folder.parents[1])
 
     @property
     def kind(self) -> str:

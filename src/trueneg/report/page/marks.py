@@ -2,7 +2,6 @@
 
 from trueneg.report.page.artefacts import Artefacts
 from trueneg.study import provenance
-from trueneg.study.user_files import DataChanges
 
 CONCLUSIONS = {
     "better": "better",
@@ -30,11 +29,10 @@ def marks_of(artefacts: Artefacts) -> list[tuple[str, str]]:
     stale = sum(provenance.is_stale(record) for record in records)
     if stale:
         found.append(("stale", f"stale: {stale:,} of {len(records):,} runs"))
-    data = DataChanges(artefacts.folder.parents[1])
-    changed = sum(bool(data.of_run(record)) for record in records)
+    changed = sum(bool(artefacts.data_changes.of_run(record)) for record in records)
     if changed:
         found.append(("changed", f"data changed: {changed:,} of {len(records):,} runs"))
-    elif data.of_reports(artefacts.folder.parent.name):
+    elif artefacts.data_changes.of_reports(artefacts.folder.parent.name):
         found.append(("changed", "data changed"))
     if artefacts.restricted:
         found.append(("restricted", "restricted: numbers only"))

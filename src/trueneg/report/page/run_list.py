@@ -10,7 +10,6 @@ from trueneg.report.labels import with_unit
 from trueneg.report.page.artefacts import Artefacts
 from trueneg.study import history, provenance
 from trueneg.study.metrics import metric_name, scale, task_name, unit
-from trueneg.study.user_files import DataChanges
 
 COLUMNS = (
     *("run", "dataset", "objective", "seed", "state", "value", "seconds", "gpu_seconds", "images", "epochs", "finished", "data"),
@@ -44,7 +43,7 @@ def runs_of(artefacts: Artefacts) -> dict[str, Any]:
     """
     settings, environments = _Pool(), _Pool()
     primary = artefacts.comparison.get("primary", {})
-    values, data = _primary_values(artefacts, primary), DataChanges(artefacts.folder.parents[1])
+    values = _primary_values(artefacts, primary)
     rows = []
     for record in artefacts.records:
         key = (record["dataset"], record["objective"], record["seed"])
@@ -53,7 +52,7 @@ def runs_of(artefacts: Artefacts) -> dict[str, Any]:
             [
                 record["id"],
                 *key,
-                data.state(record, "stale" if provenance.is_stale(record) else "finished"),
+                artefacts.data_changes.state(record, provenance.code_state(record)),
                 values.get(key),
                 round(record["seconds"], 1),
                 _rounded(record.get("gpu_seconds")),
