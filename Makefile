@@ -19,8 +19,8 @@ test-long: .venv/ready ## the long tests, and the property tests on other exampl
 	@echo "Random inputs of this run: make test-long SEED=$(SEED)"
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "long or hypothesis" --hypothesis-profile=explore --hypothesis-seed=$(SEED) tests
 
-test-studies: .venv/ready ## every shipped study in miniature, from its source to the page: about half an hour on two cores
-	$(BIN)/python -m pytest -s -m studies tests/miniature
+test-studies: .venv/ready ## every shipped study in miniature, from its source to the page; or STUDIES="config/config.yaml ..."
+	STUDIES="$(STUDIES)" $(BIN)/python -m pytest -s -m studies tests/miniature
 
 test-cluster: .venv/ready $(PLUGINS)/ready ## on a one-node Slurm of its own; root, and apt-get install slurm-wlm munge iproute2
 	PYTHONPATH=$(CURDIR)/$(PLUGINS) $(BIN)/python -m pytest -rs tests/cluster

@@ -3,6 +3,7 @@
 import html
 import json
 import math
+import os
 import re
 import shutil
 import subprocess
@@ -163,9 +164,15 @@ def shipped() -> dict[str, dict[str, Any]]:
     return {path.relative_to(ROOT).as_posix(): yaml.safe_load(path.read_text()) for path in paths}
 
 
+def selected() -> dict[str, dict[str, Any]]:
+    """The shipped files that the environment variable STUDIES names by their paths; all of them if it names none."""
+    files = shipped()
+    return {path: files[path] for path in os.environ.get("STUDIES", "").split() or files}
+
+
 def sections() -> list[Section]:
-    """Every section of every shipped file."""
-    return [Section(file, name) for file, content in shipped().items() for name in content]
+    """Every section of every selected file."""
+    return [Section(file, name) for file, content in selected().items() for name in content]
 
 
 class Miniatures:
@@ -180,7 +187,7 @@ class Miniatures:
         self.refused: dict[str, str] = {}
         self.groups: dict[str, Group] = {}
         made: list[Group] = []
-        for file, content in shipped().items():
+        for file, content in selected().items():
             try:
                 small = miniatures(content, file)
                 group = next((group for group in made if group.accepts(small)), None)

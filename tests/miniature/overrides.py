@@ -12,7 +12,8 @@ from trueneg.study.trained_study import TrainedStudy
 
 # What a miniature sets, by kind of study and dotted key: paths, sizes of images and networks, lengths, and how many.
 # `*` is any name. [word]: only where the section's name or source is the word. A final ?: only where the study states the key.
-# Everything else is as shipped, but for seeds and sweeps, of which two values stay, and more where the file names them.
+# Everything else is as shipped, but for seeds and sweeps, of which two values stay, and more where the file names them. A printed
+# table stands beside the conditions that stay.
 OVERRIDES: dict[str, dict[str, Any]] = {
     "images": {
         "dataset.resolution": 8,
@@ -80,14 +81,30 @@ def miniatures(file: Mapping[str, Any], where: str) -> dict[str, dict[str, Any]]
     """
     configuration = load_configuration(file, where)
     found = {name: json.loads(json.dumps(section)) for name, section in file.items()}  # without YAML's shared parts
+    printed = {name: section["published"].pop("settings") for name, section in found.items() if _prints_conditions(section)}
+    text = json.dumps(found)
     for name, section in found.items():
-        _thin(section, name, configuration, json.dumps(file))
+        _thin(section, name, configuration, text)
+        if name in printed:
+            kept = _labels(section)
+            section["published"]["settings"] = {label: row for label, row in printed[name].items() if label in kept}
         if "seeds" in section:
             seeds = section["seeds"]
             section["seeds"] = seeds[:SEEDS] if isinstance(seeds, list) else min(seeds, SEEDS)
         for key, value in OVERRIDES[section.get("kind", "images")].items():
             _override(section, key.removesuffix("?").split("."), value, only_stated=key.endswith("?"))
     return found
+
+
+def _prints_conditions(section: Mapping[str, Any]) -> bool:
+    return "settings" in (section.get("published") or ())
+
+
+def _labels(section: Mapping[str, Any]) -> set[str]:
+    """Labels of the values of the section's sweeps, such as ``batch_size=64``."""
+    parts = (part for part in section.values() if isinstance(part, dict))
+    swept = ((key, values) for part in parts for key, values in part.items() if isinstance(values, list))
+    return {f"{key}={written(value)}" for key, values in swept for value in values}
 
 
 def _thin(section: dict[str, Any], name: str, configuration: Configuration, text: str) -> None:
