@@ -128,7 +128,7 @@ rule tables_reco:
 
 onstart:
     # Snakemake 9.27 starts a timer in each round of scheduling to keep its limit of jobs per second, which is meant for clusters. While
-    # jobs wait, every finished job adds one more round per second: after 366 of 1,210 local jobs the rounds took 13 minutes of CPU time.
+    # jobs wait, every finished job adds one more round per second: after 366 of 1,210 local jobs Snakemake itself had used 13 minutes of CPU time.
     if workflow.local_exec:
         workflow.scheduler.job_rate_limiter = None
 

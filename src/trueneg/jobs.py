@@ -39,8 +39,8 @@ def _end_with(process: int, name: str) -> None:
     """End this process as soon as another one is gone.
 
     A Snakemake that is killed (SIGKILL, out of memory) cannot end its jobs, and they would go on computing for nobody. The
-    parent process alone is not what to look at: depending on the shell's version a shell stands between, which outlives
-    Snakemake, and a parent that died while this process started cannot be told from the one that took its place.
+    parent process alone is not enough to watch: depending on the shell's version there is a shell in between, which outlives
+    Snakemake, and if the parent died while this process started, its process id may already belong to another one.
     """
     threading.Thread(target=_end_after, args=(process, name), name=f"end with {name}", daemon=True).start()
 
