@@ -37,7 +37,7 @@ format: .venv/ready
 	$(BIN)/snakefmt Snakefile rules
 
 reference: .venv/ready ## rewrite the JSON schema and the configuration's reference page from the typed model
-	$(BIN)/python -m trueneg.study.reference config/schema.json docs/configuration.md
+	$(BIN)/python -m trueneg.config.reference config/schema.json docs/configuration.md
 
 docs: .venv/docs ## the documentation as a site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict

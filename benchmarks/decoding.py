@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from trueneg.datasets.image_cache import cache_images
-from trueneg.datasets.image_files import ImageFiles
+from trueneg.data.image_cache import cache_images
+from trueneg.data.image_files import ImageFiles
 
 
 def with_pillow(path: Path, resolution: int, kept: bool) -> np.ndarray | None:

@@ -14,11 +14,11 @@ import time
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from trueneg.datasets.catalogue import load_source
-from trueneg.datasets.prepare import DRAWING
-from trueneg.datasets.subsets import make_subset
-from trueneg.study.reading import read_configuration
-from trueneg.study.runs import runs_of
+from trueneg.config.reading import read_configuration
+from trueneg.config.runs import runs_of
+from trueneg.data.images.catalogue import load_source
+from trueneg.data.images.prepare import DRAWING
+from trueneg.data.images.subsets import make_subset
 from trueneg.training.simclr import SimCLR
 
 

@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from trueneg.datasets.pair_splits import PairSubset, split_pairs
-from trueneg.datasets.pairs import PairSource, join_sentences, read_pairs, write_pairs
-from trueneg.datasets.phantom_reports import phantom_reports
-from trueneg.study import image_text_study as sections
+from trueneg.config import image_text_study as sections
+from trueneg.data.pairs.pair_source import PairSource, join_sentences, read_pairs, write_pairs
+from trueneg.data.pairs.pair_splits import PairSubset, split_pairs
+from trueneg.data.phantom.reports import phantom_reports
 from trueneg.training import image_loading
 from trueneg.training.image_text import ImageText
 

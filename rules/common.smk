@@ -5,12 +5,12 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from trueneg.errors import UserError
-from trueneg.jobs import name_snakemake
+from trueneg.compute.jobs import name_snakemake
 from trueneg.report import catalogue
-from trueneg.study import provenance
-from trueneg.study.plan import Plan, stale_message
-from trueneg.study.reading import load_configuration
-from trueneg.study.store import RunStore
+from trueneg.store import provenance
+from trueneg.workflow import Plan, stale_message
+from trueneg.config.reading import load_configuration
+from trueneg.store.run_store import RunStore
 
 PUBLISHED = Path(workflow.basedir) / "config" / "published.csv"
 

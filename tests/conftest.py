@@ -11,7 +11,7 @@ from hypothesis.internal.conjecture import providers
 
 from tests.projects import Project, new_project
 from tests.studies import tiny_study
-from trueneg.shared_cache import one_at_a_time
+from trueneg.io.shared_cache import one_at_a_time
 
 # `make test` is deterministic: the same examples in every run, and no limit of time, which a busy machine would exceed.
 # `make test-long` explores: --hypothesis-profile=explore with a --hypothesis-seed, which the fuzz tests use too.

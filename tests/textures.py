@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from trueneg.datasets.pairs import PairSource, join_sentences
-from trueneg.datasets.statements import findings_said, statements_shown
+from trueneg.data.pairs.pair_source import PairSource, join_sentences
+from trueneg.data.pairs.statements import findings_said, statements_shown
 
 TEXTURES = ("stripes", "columns", "chequers", "blobs")
 SIDES = ("left", "right")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 HEADER = """# Rules
 
 Every step of the pipeline, a file of rules a stage, in the order in which data flow. `plan.…` is what the configuration says
-([`trueneg.study.plan`][trueneg.study.plan.Plan]); `{study}`, `{dataset}`, `{objective}` and `{block}` (of seeds) are the
+([`trueneg.workflow`][trueneg.workflow.Plan]); `{study}`, `{dataset}`, `{objective}` and `{block}` (of seeds) are the
 wildcards that file names are made of.
 """
 ORDER = ("data", "likelihood", "image_text", "train", "evaluate", "simulate", "figures", "report")

@@ -2,6 +2,6 @@
 
 import sys
 
-from trueneg.command_line import main
+from trueneg.cli.main import main
 
 sys.exit(main())

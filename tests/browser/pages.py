@@ -8,10 +8,11 @@ import pandas as pd
 import yaml
 
 from tests.report import synthetic_pairs
+from trueneg.config import runs
+from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.evaluation.retrieval_examples import COLUMNS, thumbnail
 from trueneg.report.build import write_page
-from trueneg.study import provenance, runs
-from trueneg.study.image_text_study import ImageTextStudy
+from trueneg.store import provenance
 from trueneg.text import privacy
 
 OBJECTIVES = ("CL", "DCL-LM", "Oracle")

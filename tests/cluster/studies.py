@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from tests.projects import Project
 from tests.studies import tiny_study
-from trueneg.study.store import RunStore
+from trueneg.store.run_store import RunStore
 
 EPOCHS = 20
 PATIENCE = 3600.0  # seconds; it takes one minute where nobody else is at work

@@ -11,8 +11,8 @@ import yte
 
 from tests.projects import ROOT
 from tests.studies import tiny_study
-from trueneg.study.plan import Plan
-from trueneg.study.reading import load_configuration
+from trueneg.config.reading import load_configuration
+from trueneg.workflow import Plan
 
 RULES = {
     name: body

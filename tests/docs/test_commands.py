@@ -11,8 +11,8 @@ from snakemake.cli import get_argument_parser
 from snakemake.utils import update_config
 
 from tests.docs.pages import PAGES, ROOT, blocks, commands
-from trueneg import command_line
-from trueneg.study.reading import load_configuration
+from trueneg.cli import main as command_line
+from trueneg.config.reading import load_configuration
 
 COMMANDS = sorted({(command, place) for page in PAGES for place, command in commands(page)})
 WRITTEN = {block.title: block.text for page in PAGES for block in blocks(page) if block.title}  # files that readers write

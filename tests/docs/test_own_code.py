@@ -13,7 +13,7 @@ OWN_LOSS = """
 import doctest, torch, yaml
 import trueneg.losses.estimators.trimmed
 from trueneg.losses import build
-from trueneg.study.reading import read_configuration
+from trueneg.config.reading import read_configuration
 
 assert build({{"name": "trim", "share": 0.2}}).estimator == trueneg.losses.estimators.trimmed.Trimmed(0.2)
 study = read_configuration(["trim.yaml"]).studies["trim"]
@@ -24,7 +24,7 @@ assert doctest.testmod(trueneg.losses.estimators.trimmed) == (0, 3)
 OWN_EVALUATION = """
 import doctest, torch
 import trueneg.evaluation.protocol, trueneg.evaluation.uniformity
-from trueneg.study.metrics import higher_is_better
+from trueneg.stats.metrics import higher_is_better
 
 assert doctest.testmod(trueneg.evaluation.uniformity) == (0, 1)
 points = torch.randn(20, 3)

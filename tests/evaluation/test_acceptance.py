@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from tests.textures import texture_source
-from trueneg.datasets.pair_splits import PairSubset, refuse_leakage, split_pairs
+from trueneg.data.pairs.pair_splits import PairSubset, refuse_leakage, split_pairs
 from trueneg.errors import UserError
 from trueneg.evaluation.precision_at_k import label_precisions, single_label_gallery
 from trueneg.losses import CrossModalLoss, Debiased, Uncorrected

@@ -9,10 +9,10 @@ import torch
 from safetensors.torch import save_file
 from torch.nn import functional
 
-from tests.datasets.official_layouts import EIGHT
+from tests.data.official_layouts import EIGHT
 from tests.textures import LSE_NL, settings_of, texture_source
-from trueneg.datasets.chexpert_8x200 import LABELS, Benchmark
-from trueneg.datasets.pair_splits import split_pairs
+from trueneg.data.pairs.chexpert_8x200 import LABELS, Benchmark
+from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.errors import UserError
 from trueneg.evaluation.chexpert_8x200 import chexpert_8x200_rows
 from trueneg.training.image_text import ImageText

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 
 from tests.textures import TEXTURES, settings_of, texture_source
-from trueneg.datasets.pair_splits import split_pairs
+from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.errors import UserError
 from trueneg.evaluation import fine_tuning
 from trueneg.evaluation.fine_tuning import fine_tuned_scores, known_binary_cross_entropy

@@ -13,15 +13,15 @@ from torch.nn import functional
 from torchvision.ops import roi_align
 
 from tests.textures import FINDINGS, LSE_NL, SIZE, TEXTURES, settings_of, texture_boxes, texture_source
-from trueneg.datasets.pair_splits import split_pairs, write_pair_subsets
-from trueneg.datasets.pairs import write_pairs
+from trueneg.data.pairs.pair_source import write_pairs
+from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
 from trueneg.errors import UserError
 from trueneg.evaluation.fine_tuning import fine_tuned_scores
 from trueneg.evaluation.image_text import image_text_rows
 from trueneg.evaluation.image_text_runs import evaluate_image_text_runs
 from trueneg.evaluation.retrieval import retrieval_both_ways
-from trueneg.files import file_checksum
-from trueneg.study.store import RunStore
+from trueneg.io.files import file_checksum
+from trueneg.store.run_store import RunStore
 from trueneg.training.image_text import ImageText
 from trueneg.training.image_text_networks import read_networks
 

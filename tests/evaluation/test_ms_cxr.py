@@ -7,11 +7,11 @@ import torch
 from safetensors.torch import save_file
 from torch.nn import functional
 
-from tests.datasets.official_layouts import ms_cxr, write_mimic_cxr, write_mimic_reports, write_ms_cxr
+from tests.data.official_layouts import ms_cxr, write_mimic_cxr, write_mimic_reports, write_ms_cxr
 from tests.textures import settings_of
-from trueneg.datasets.mimic_cxr_pairs import prepare_mimic_cxr_pairs
-from trueneg.datasets.official_splits import official_subset
-from trueneg.datasets.pairs import read_pairs
+from trueneg.data.pairs.mimic_cxr import prepare_mimic_cxr_pairs
+from trueneg.data.pairs.official_splits import official_subset
+from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.evaluation.image_text import image_text_rows
 from trueneg.text import privacy
 from trueneg.text.reports import prepare_reports

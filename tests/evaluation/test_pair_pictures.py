@@ -9,14 +9,14 @@ import torch
 from safetensors.torch import save_file
 
 from tests.textures import FINDINGS, settings_of, texture_boxes, texture_source
-from trueneg.datasets.pair_splits import split_pairs, write_pair_subsets
-from trueneg.datasets.pairs import write_pairs
+from trueneg.data.pairs.pair_source import write_pairs
+from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
 from trueneg.errors import UserError
 from trueneg.evaluation.grounding import box_masks, contrast_to_noise_ratio
 from trueneg.evaluation.pair_features import embed_images, similarities
 from trueneg.evaluation.pair_pictures import OTHER, OWN, TRUE, phrase_heatmaps, picture_run, similarities_by_truth
-from trueneg.files import file_checksum
-from trueneg.study.store import RunStore
+from trueneg.io.files import file_checksum
+from trueneg.store.run_store import RunStore
 from trueneg.training.image_text import ImageText
 
 CPU = torch.device("cpu")

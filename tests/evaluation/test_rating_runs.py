@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import save_file
 
 from tests.textures import settings_of
-from trueneg.datasets.pair_splits import split_pairs, write_pair_subsets
-from trueneg.datasets.pairs import PairSource, write_pairs
+from trueneg.data.pairs.pair_source import PairSource, write_pairs
+from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
 from trueneg.errors import UserError
 from trueneg.evaluation.human_ratings import areas_within_anchors, calibration, calibration_error
 from trueneg.evaluation.implied_scores import false_negative_probability
@@ -19,9 +19,9 @@ from trueneg.evaluation.pair_features import embed_images, similarities
 from trueneg.evaluation.rated_pairs import rated_pairs
 from trueneg.evaluation.rating_runs import rate_references, rate_runs
 from trueneg.evaluation.rating_summary import gather_ratings
-from trueneg.files import file_checksum
-from trueneg.study.comparison import paired_differences
-from trueneg.study.store import RunStore
+from trueneg.io.files import file_checksum
+from trueneg.stats.comparison import paired_differences
+from trueneg.store.run_store import RunStore
 from trueneg.training.image_text import ImageText
 
 CPU = torch.device("cpu")

@@ -10,8 +10,8 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from tests.textures import settings_of, texture_source
-from trueneg.datasets.pair_splits import split_pairs, write_pair_subsets
-from trueneg.datasets.pairs import write_pairs
+from trueneg.data.pairs.pair_source import write_pairs
+from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
 from trueneg.evaluation.pair_pictures import OTHER, OWN, TRUE
 from trueneg.evaluation.retrieval_examples import (
     COLUMNS,
@@ -23,8 +23,8 @@ from trueneg.evaluation.retrieval_examples import (
     thumbnail,
     write_examples,
 )
-from trueneg.files import file_checksum
-from trueneg.study.store import RunStore
+from trueneg.io.files import file_checksum
+from trueneg.store.run_store import RunStore
 from trueneg.text import privacy
 from trueneg.training.image_text import ImageText
 

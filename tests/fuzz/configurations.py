@@ -12,14 +12,14 @@ import numpy as np
 import yaml
 
 from tests.studies import tiny_study, tiny_words, tiny_world
-from trueneg.command_line import main
-from trueneg.datasets.images import ImageSource, read_source, write_source
-from trueneg.study.config import Configuration
-from trueneg.study.identity import run_id
-from trueneg.study.image_study import ImageStudy
-from trueneg.study.plan import Plan
-from trueneg.study.reading import load_configuration
-from trueneg.study.runs import all_runs, datasets, source_key
+from trueneg.cli.main import main
+from trueneg.config.configuration import Configuration
+from trueneg.config.image_study import ImageStudy
+from trueneg.config.reading import load_configuration
+from trueneg.config.runs import all_runs, datasets, source_key
+from trueneg.data.images.image_source import ImageSource, read_source, write_source
+from trueneg.store.identity import run_id
+from trueneg.workflow import Plan
 
 ROOT = Path(__file__).parents[2]
 FILES = (ROOT / "config/config.yaml", *sorted((ROOT / "config/studies").glob("*.yaml")))
@@ -146,7 +146,7 @@ def _decoded(reading: Mapping[str, Any], folder: Path, random_pixels: np.random.
     path = folder / f"{source_key(reading)}.npz"
     if not path.is_file():
         if reading["source"] == "digits":
-            from trueneg.datasets.catalogue import load_source
+            from trueneg.data.images.catalogue import load_source
 
             write_source(load_source("digits", resolution=reading["resolution"]), path)
         else:

@@ -22,32 +22,32 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
-from tests.datasets.pictures import encoded as picture_bytes
-from tests.datasets.pictures import picture
-from tests.datasets.test_parquet import encoded, random_images, write
+from tests.data.pictures import encoded as picture_bytes
+from tests.data.pictures import picture
+from tests.data.test_parquet import encoded, random_images, write
 from tests.fuzz.configurations import CONTROL, REPLACEMENTS, changed, leaves
 from tests.textures import texture_source
 from tests.training.interrupted import new_job
-from trueneg.command_line import main
-from trueneg.datasets.catalogue import load_source
-from trueneg.datasets.download import fetch_archive
-from trueneg.datasets.image_cache import cache_images
-from trueneg.datasets.image_files import ImageFiles
-from trueneg.datasets.images import read_source, write_source
-from trueneg.datasets.pair_splits import read_pair_subsets, split_pairs, write_pair_subsets
-from trueneg.datasets.pairs import read_pairs, write_pairs
-from trueneg.datasets.parquet import load as load_parquet
-from trueneg.datasets.subsets import make_subset, read_subsets, write_subsets
-from trueneg.datasets.table_pairs import read_image_table
+from trueneg.cli.main import main
+from trueneg.compute.checkpoint import Checkpoint
+from trueneg.data.download import fetch_archive
+from trueneg.data.image_cache import cache_images
+from trueneg.data.image_files import ImageFiles
+from trueneg.data.images.catalogue import load_source
+from trueneg.data.images.image_source import read_source, write_source
+from trueneg.data.images.parquet import load as load_parquet
+from trueneg.data.images.subsets import make_subset, read_subsets, write_subsets
+from trueneg.data.pairs.image_table import read_image_table
+from trueneg.data.pairs.pair_source import read_pairs, write_pairs
+from trueneg.data.pairs.pair_splits import read_pair_subsets, split_pairs, write_pair_subsets
 from trueneg.errors import UserError
 from trueneg.evaluation.training_records import manifest_names
 from trueneg.models.spatial_encoders import _state_dict
-from trueneg.study.store import RunStore, read_manifest
+from trueneg.store.run_store import RunStore, read_manifest
 from trueneg.text.chunks import Chunks
 from trueneg.text.language_models import read_language_models
 from trueneg.text.privacy import read_table, write_table
 from trueneg.text.reports import prepare_reports
-from trueneg.training.checkpoint import Checkpoint
 from trueneg.training.engine import train_runs
 
 

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from trueneg.compute.jobs import LACKS_MEMORY
+from trueneg.compute.memory import lacks_memory
 from trueneg.errors import UserError
-from trueneg.jobs import LACKS_MEMORY
 from trueneg.legible import LegibleFormatter
-from trueneg.memory import lacks_memory
 
 RAN, REFUSED, WRONG = "ran", "refused", "WRONG"
 SECONDS = 180  # of processor time: timing a few updates of the largest network takes 100

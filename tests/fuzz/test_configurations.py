@@ -82,7 +82,7 @@ def test_one_changed_value_of_every_configuration(folder, exploration_seed):
 def test_a_file_that_is_no_configuration(folder, content):
     path = folder / "odd.yaml"
     path.write_bytes(content)
-    from trueneg.command_line import main
+    from trueneg.cli.main import main
 
     outcome = attempted(lambda: main(["check", str(path)]), folder)
     assert outcome.kind == "refused", outcome.said

@@ -139,7 +139,7 @@ def test_the_page_has_no_other_elements_than_with_harmless_words(text, tmp_path)
 JOB = """
 import logging, sys
 from trueneg.errors import UserError
-from trueneg.jobs import job
+from trueneg.compute.jobs import job
 
 path, ending = sys.argv[1:]
 text = sys.stdin.buffer.read().decode("utf-8", "surrogatepass")

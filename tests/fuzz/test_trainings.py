@@ -9,14 +9,14 @@ from tests.fuzz.configurations import REPLACEMENTS, changed, leaves
 from tests.fuzz.guarded import WRONG, attempted, counted
 from tests.studies import tiny_study, tiny_words, tiny_world
 from tests.textures import texture_source
-from trueneg.datasets.catalogue import load_source
-from trueneg.datasets.pair_splits import split_pairs
-from trueneg.datasets.prepare import DRAWING
-from trueneg.datasets.subsets import make_subset
+from trueneg.compute.memory import memory_told, smaller_batch
+from trueneg.config.reading import load_configuration
+from trueneg.config.runs import datasets, objectives, runs_of
+from trueneg.data.images.catalogue import load_source
+from trueneg.data.images.prepare import DRAWING
+from trueneg.data.images.subsets import make_subset
+from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.errors import UserError
-from trueneg.memory import memory_told, smaller_batch
-from trueneg.study.reading import load_configuration
-from trueneg.study.runs import datasets, objectives, runs_of
 from trueneg.training.image_text import ImageText
 from trueneg.training.simclr import SimCLR
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from tests.clips import tiny_clip, write_clip
-from tests.datasets import official_layouts as layouts
-from tests.datasets.image_layouts import STL10_PIXELS, write_cifar10, write_stl10
+from tests.data import official_layouts as layouts
+from tests.data.image_layouts import STL10_PIXELS, write_cifar10, write_stl10
 from tests.text import models
-from trueneg.datasets import stl10
+from trueneg.data.images import stl10
 
 Writer = Callable[[Path, Mapping[str, Any]], None]
 PATIENTS = 60  # of MIMIC-CXR

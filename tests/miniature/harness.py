@@ -19,12 +19,12 @@ import yaml
 from tests.miniature.fixtures import write_fixtures, write_models
 from tests.miniature.overrides import miniatures
 from tests.projects import ROOT, Project, new_project
+from trueneg.config.likelihood_study import LikelihoodStudy
+from trueneg.config.reading import load_configuration
+from trueneg.config.runs import corpora
+from trueneg.config.trained_study import TrainedStudy
 from trueneg.errors import UserError
 from trueneg.report.catalogue import figures_of, tables_of
-from trueneg.study.likelihood_study import LikelihoodStudy
-from trueneg.study.reading import load_configuration
-from trueneg.study.runs import corpora
-from trueneg.study.trained_study import TrainedStudy
 
 SHARED = ("sources", "pairs", "benchmarks")  # folders of results that belong to no section
 LOG_LINES = 30

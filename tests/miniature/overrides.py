@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trueneg.study.config import Configuration
-from trueneg.study.reading import load_configuration
-from trueneg.study.runs import swept, written
-from trueneg.study.trained_study import TrainedStudy
+from trueneg.config.configuration import Configuration
+from trueneg.config.reading import load_configuration
+from trueneg.config.runs import swept, written
+from trueneg.config.trained_study import TrainedStudy
 
 # What a miniature sets, by kind of study and dotted key: paths, sizes of images and networks, lengths, and how many.
 # `*` is any name. [word]: only where the section's name or source is the word. A final ?: only where the study states the key.

@@ -7,7 +7,7 @@ import pytest
 from tests.miniature.fixtures import write_fixtures
 from tests.miniature.harness import shipped
 from tests.miniature.overrides import differences, miniatures
-from trueneg.study.reading import load_configuration
+from trueneg.config.reading import load_configuration
 
 # Paths and models, sizes of images and networks, lengths of trainings, and how many images, seeds and variants.
 SHORT_LIST = [

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from trueneg.study import runs
-from trueneg.study.comparison import gate, primary_contrast, select
-from trueneg.study.image_text_study import ImageTextStudy
+from trueneg.config import runs
+from trueneg.config.image_text_study import ImageTextStudy
+from trueneg.stats.comparison import gate, primary_contrast, select
 
 CLASSES = ("cardiomegaly", "edema", "effusion", "pneumonia", "pneumothorax")
 GAINS = {"CL": 0.0, "DCL": 0.01, "DCL-LM": 0.03, "DCL-true": 0.035, "ReCo": -0.01, "same": 0.02, "Oracle": 0.06}

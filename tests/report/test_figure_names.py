@@ -11,13 +11,13 @@ import yaml
 from tests.projects import ROOT
 from tests.studies import tiny_study
 
+from trueneg.config.image_study import ImageStudy, LabelPool
+from trueneg.config.reading import read_configuration
 from trueneg.errors import UserError
 from trueneg.report import build, catalogue, figures, image_study
 from trueneg.report import curves as curve_figures
 from trueneg.report.drawing import alternative_text, footnote
 from trueneg.report.gathered import Gathered
-from trueneg.study.image_study import ImageStudy, LabelPool
-from trueneg.study.reading import read_configuration
 
 FILES = [ROOT / "config/config.yaml", *sorted((ROOT / "config/studies").glob("*.yaml"))]
 SIZES = {"batch_size=32": 62, "batch_size=64": 126}  # negatives of an anchor: 2B − 2

@@ -9,7 +9,7 @@ from PIL import Image
 from trueneg.report import curves as curve_figures
 from trueneg.report import figures
 from trueneg.report.drawing import add_legend, alternative_text, footnote, legend_handle, line_styles, panels, save
-from trueneg.study.comparison import means, paired_differences
+from trueneg.stats.comparison import means, paired_differences
 
 PROBE = {"task": "linear probe", "setting": "labels=all, fraction=1"}
 ROWS = synthetic.rows(seeds=5)

@@ -6,12 +6,12 @@ import pytest
 import synthetic_pairs
 from scipy import stats
 
+from trueneg.config import runs
 from trueneg.evaluation.human_ratings import mean_area, rank_correlation
 from trueneg.evaluation.rating_summary import AnchorAreas, calibrated, seed_rows, summarised
 from trueneg.report import build, catalogue, image_text_study
 from trueneg.report.drawing import alternative_text, footnote
 from trueneg.report.image_text import ratings, ratings_table
-from trueneg.study import runs
 
 GIVEN = synthetic_pairs.settings(
     dataset={"source": "flickr8k", "text": "captions"},

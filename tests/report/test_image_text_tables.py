@@ -14,7 +14,7 @@ from trueneg.report.image_text import tables
 from trueneg.report.image_text.retrieval import lengths, sentence_setting, with_means
 from trueneg.report.image_text_study import PHANTOM, RECO_TABLE_1, TABLES, table
 from trueneg.report.tables import compare_each, difference_table, published_table, side_by_side
-from trueneg.study.comparison import gate, holm
+from trueneg.stats.comparison import gate, holm
 
 
 @pytest.fixture(scope="module")

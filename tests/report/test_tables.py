@@ -11,7 +11,7 @@ from scipy import stats
 
 from trueneg.report.formats import Cell, Group, Table, from_frame, save, to_latex, to_markdown
 from trueneg.report.tables import accuracy_table, compare, difference_table, published_table
-from trueneg.study.comparison import gate, holm
+from trueneg.stats.comparison import gate, holm
 
 KNN = ("knn", "labels=all")
 MEASURED = {"task": "knn", "setting": "labels=all", "metric": "accuracy"}

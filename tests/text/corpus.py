@@ -1,7 +1,7 @@
 """A small corpus of the phantom's reports on disk, and settings of a language model that trains in seconds."""
 
+from trueneg.data.phantom.corpus import prepare_phantom
 from trueneg.text.language_models import train_language_models
-from trueneg.text.phantom_source import prepare_phantom
 from trueneg.text.sentences import split_reports
 
 MODEL = {

@@ -5,7 +5,7 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 from tests.text import models
-from trueneg.datasets.phantom_reports import phantom_reports
+from trueneg.data.phantom.reports import phantom_reports
 from trueneg.errors import UserError
 from trueneg.text import open_i, pseudo_log_likelihood, split_sentences
 

@@ -7,8 +7,8 @@ import pytest
 
 MODULES = (
     "trueneg.class_probability",
-    "trueneg.datasets.phantom_classes",
-    "trueneg.datasets.phantom_reports",
+    "trueneg.data.phantom.classes",
+    "trueneg.data.phantom.reports",
     "trueneg.text.assumption",
     "trueneg.text.chunks",
     "trueneg.text.log_linear",

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.studies import tiny_study
-from trueneg.datasets.catalogue import load_source
-from trueneg.datasets.images import write_source
-from trueneg.datasets.subsets import make_subset, write_subsets
-from trueneg.study.reading import load_configuration
-from trueneg.study.runs import runs_of
-from trueneg.study.store import RunStore
+from trueneg.config.reading import load_configuration
+from trueneg.config.runs import runs_of
+from trueneg.data.images.catalogue import load_source
+from trueneg.data.images.image_source import write_source
+from trueneg.data.images.subsets import make_subset, write_subsets
+from trueneg.store.run_store import RunStore
 
 # Its processes start from one that has imported what they need and done nothing else, in milliseconds instead of seconds.
 CONTEXT = multiprocessing.get_context("forkserver")

@@ -17,9 +17,10 @@ from safetensors.torch import load_file
 
 from tests.training.distributed_training import trained
 from tests.training.interrupted import new_job
+from trueneg.compute import distributed
 from trueneg.errors import UserError
-from trueneg.study.store import RunStore
-from trueneg.training import distributed, together
+from trueneg.store.run_store import RunStore
+from trueneg.training import together
 from trueneg.training.engine import train_runs
 
 ROOT = Path(__file__).parents[2]

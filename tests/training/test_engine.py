@@ -15,8 +15,8 @@ import torch
 
 from tests.training.interrupted import CONTEXT, EVERY_UPDATE, new_job
 from trueneg.errors import UserError
-from trueneg.study.history import run_table
-from trueneg.study.store import RunStore
+from trueneg.store.history import run_table
+from trueneg.store.run_store import RunStore
 from trueneg.training import engine
 from trueneg.training.engine import train_runs
 
@@ -174,7 +174,7 @@ def test_the_table_of_runs_tells_owned_begun_finished_and_stale(at_work, tmp_pat
 
 ORPHAN = """
 import os, sys, time
-from trueneg import jobs
+from trueneg.compute import jobs
 if sys.argv[2] == "old Linux":
     def refuse(process): raise OSError(38, "Function not implemented")
     jobs.os.pidfd_open = refuse
@@ -184,7 +184,7 @@ with jobs.job(sys.argv[1]):
 """
 SNAKEMAKE = """
 import os, subprocess, sys
-from trueneg.jobs import name_snakemake
+from trueneg.compute.jobs import name_snakemake
 name_snakemake()
 command = [sys.executable, "-c", *sys.argv[1:]]
 subprocess.run(["sh", "-c", '"$@"; true', "sh", *command])  # a shell that stays between, as those of older systems do

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from tests.training.interrupted import new_job
+from trueneg.compute.memory import memory_told
 from trueneg.errors import UserError
-from trueneg.files import written_whole
-from trueneg.memory import memory_told
-from trueneg.study.store import RunStore
+from trueneg.io.files import written_whole
+from trueneg.store.run_store import RunStore
 from trueneg.text.masked_lm import MaskedLMTraining, new_masked_lm
 from trueneg.training.engine import train_runs
 

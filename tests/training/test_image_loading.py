@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.textures import LSE_NL, settings_of, texture_source
-from trueneg.datasets.pair_splits import split_pairs
-from trueneg.datasets.pairs import read_pairs, write_pairs
+from trueneg.data.pairs.pair_source import read_pairs, write_pairs
+from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.evaluation import pair_features
 from trueneg.evaluation.pair_features import embed_images
 from trueneg.training import image_loading, pair_data

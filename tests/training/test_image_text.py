@@ -13,13 +13,13 @@ from torch import nn
 from torch.nn import functional
 
 from tests.textures import FINDINGS, LSE_NL, settings_of, texture_source
-from trueneg.datasets.pair_splits import split_pairs, write_pair_subsets
-from trueneg.datasets.pairs import write_pairs
+from trueneg.config.runs import Run
+from trueneg.data.pairs.pair_source import write_pairs
+from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
 from trueneg.errors import UserError
 from trueneg.evaluation.zero_shot import area_under_roc
-from trueneg.study import provenance
-from trueneg.study.runs import Run
-from trueneg.study.store import RunStore, read_manifest
+from trueneg.store import provenance
+from trueneg.store.run_store import RunStore, read_manifest
 from trueneg.training import engine, radiograph_augmentation
 from trueneg.training.image_text import ImageText
 from trueneg.training.image_text_networks import read_networks

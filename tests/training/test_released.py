@@ -11,13 +11,13 @@ from safetensors.torch import save_file
 
 from tests.clips import tiny_clip, write_clip
 from tests.textures import SIZE, settings_of, texture_boxes, texture_source
-from trueneg.datasets.pair_splits import split_pairs, write_pair_subsets
-from trueneg.datasets.pairs import write_pairs
+from trueneg.config.runs import Run
+from trueneg.data.pairs.pair_source import write_pairs
+from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
 from trueneg.errors import UserError
 from trueneg.evaluation.image_text_runs import evaluate_image_text_runs
 from trueneg.report.curves import training_curves
-from trueneg.study.runs import Run
-from trueneg.study.store import RunStore, read_manifest
+from trueneg.store.run_store import RunStore, read_manifest
 from trueneg.training import engine
 from trueneg.training.image_text import ImageText
 from trueneg.training.image_text_networks import read_networks

@@ -10,10 +10,10 @@ from sklearn.metrics import roc_auc_score
 
 from tests.studies import tiny_study
 from tests.training.test_simclr import started
-from trueneg.datasets.catalogue import load_source
+from trueneg.config.reading import load_configuration
+from trueneg.config.runs import runs_of
+from trueneg.data.images.catalogue import load_source
 from trueneg.errors import UserError
-from trueneg.study.reading import load_configuration
-from trueneg.study.runs import runs_of
 from trueneg.training.schedules import learning_rate_factor, macro_auc, scheduled_value
 
 LINEAR = {"schedule": "linear", "start": 2.0, "end": 0.0, "every": 0.05}

@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from tests.studies import tiny_study
-from trueneg.datasets.catalogue import load_source
-from trueneg.datasets.subsets import make_subset
+from trueneg.config.reading import load_configuration
+from trueneg.config.runs import runs_of
+from trueneg.data.images.catalogue import load_source
+from trueneg.data.images.subsets import make_subset
 from trueneg.errors import UserError
-from trueneg.study.reading import load_configuration
-from trueneg.study.runs import runs_of
 from trueneg.training.simclr import SimCLR, channel_statistics
 
 
@@ -58,7 +58,7 @@ LARGE_IMAGES = """
 import math
 import torch
 from tests.training.test_simclr import settings_of, started
-from trueneg.datasets.catalogue import load_source
+from trueneg.data.images.catalogue import load_source
 
 torch.set_num_threads(1)
 settings = settings_of(epochs=None, updates=3)
@@ -135,7 +135,7 @@ def test_a_batch_larger_than_the_subset_is_refused(source):
 
 
 def test_channel_statistics_leave_the_official_test_images_out():
-    from trueneg.datasets.images import ImageSource
+    from trueneg.data.images.image_source import ImageSource
 
     images = np.random.default_rng(0).integers(0, 256, (20, 3, 4, 4), dtype=np.uint8)
     is_test = np.arange(20) >= 15

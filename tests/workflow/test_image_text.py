@@ -10,7 +10,7 @@ import yaml
 from tests.clips import tiny_clip, write_clip
 from tests.projects import new_project
 from tests.studies import tiny_words, tiny_world
-from trueneg.study.store import RunStore
+from trueneg.store.run_store import RunStore
 
 TARGETS = [
     "results/world/tables/tasks.csv",

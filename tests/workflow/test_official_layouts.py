@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 import yaml
 
-from tests.datasets import official_layouts as layouts
+from tests.data import official_layouts as layouts
 from tests.projects import ROOT, new_project
-from trueneg.command_line import main
-from trueneg.datasets.pair_splits import SPLITS, read_pair_subsets
-from trueneg.datasets.pairs import read_pairs
+from trueneg.cli.main import main
+from trueneg.data.pairs.pair_source import read_pairs
+from trueneg.data.pairs.pair_splits import SPLITS, read_pair_subsets
 from trueneg.text import privacy
 
 pytestmark = pytest.mark.long  # the readers of these layouts have quick tests of their own

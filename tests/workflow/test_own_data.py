@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 import yaml
 
-from tests.datasets.official_layouts import write_image_table
-from tests.datasets.pictures import write_picture
+from tests.data.official_layouts import write_image_table
+from tests.data.pictures import write_picture
 from tests.projects import ROOT, new_project
-from trueneg.command_line import main
-from trueneg.datasets.pairs import read_pairs
+from trueneg.cli.main import main
+from trueneg.data.pairs.pair_source import read_pairs
 
 IMAGES = 80
 TINY = {

@@ -12,7 +12,7 @@ import yaml
 
 from tests.projects import ROOT, Project, new_project
 from tests.studies import tiny_study
-from trueneg.study.reading import load_configuration, read_configuration
+from trueneg.config.reading import load_configuration, read_configuration
 
 SHIPPED = [ROOT / "config/config.yaml", *sorted((ROOT / "config/studies").glob("*.yaml"))]
 TAG = "resolved: "

@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 
 from tests.projects import new_project
-from trueneg.study.origin import origin_of
-from trueneg.study.theory_study import TheoryStudy
+from trueneg.cli.origin import origin_of
+from trueneg.config.theory_study import TheoryStudy
 
 THEORY = {
     "kind": "theory",
@@ -62,6 +62,6 @@ def test_an_experiment_that_other_code_made_is_stale(finished, tmp_path):
     frame = results / "tiny/artefacts/simulation/errors_by_negatives.parquet"
     assert origin_of(str(frame), results)["stale"] == []
     frame.with_suffix(".code").write_text("another")
-    assert ["trueneg.simulation" in reason for reason in origin_of(str(frame), results)["stale"]] == [True]
+    assert ["trueneg.theory" in reason for reason in origin_of(str(frame), results)["stale"]] == [True]
     frame.with_suffix(".code").unlink()
     assert len(origin_of(str(frame), results)["stale"]) == 1

@@ -12,7 +12,7 @@ import pytest
 
 from tests.projects import ROOT, Project, new_project, planned_jobs
 from tests.studies import tiny_study
-from trueneg.study.store import RunStore
+from trueneg.store.run_store import RunStore
 
 NEVER = {"source", "subsets", "train", "evaluate", "compare", "embedding"}
 MANIFESTS = "results/tiny/manifests/digits"

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from trueneg.jobs import job
+from trueneg.compute.jobs import job
 from trueneg.text.assumption import check_assumption
 
 with job(snakemake.log[0]):

@@ -1,8 +1,8 @@
 """Write the sentences of texts that belong to images by name."""
 
-from trueneg.datasets.captions import write_captions
-from trueneg.jobs import job
-from trueneg.study.user_files import recorded
+from trueneg.compute.jobs import job
+from trueneg.data.pairs.captions import write_captions
+from trueneg.store.user_files import recorded
 
 with job(snakemake.log[0]), recorded(snakemake.params.files, snakemake.output[0]):
     write_captions(

@@ -1,8 +1,8 @@
 """Decode the images of CheXpert 8×200."""
 
-from trueneg.datasets.chexpert_8x200 import prepare_chexpert_8x200
-from trueneg.jobs import job
-from trueneg.study.user_files import recorded
+from trueneg.compute.jobs import job
+from trueneg.data.pairs.chexpert_8x200 import prepare_chexpert_8x200
+from trueneg.store.user_files import recorded
 
 with job(snakemake.log[0]), recorded(snakemake.params.files, snakemake.output[0]):
     prepare_chexpert_8x200(

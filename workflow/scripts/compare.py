@@ -1,7 +1,7 @@
 """Gather a study's rows, and settle selection, gate and primary contrast."""
 
-from trueneg.jobs import job
-from trueneg.study.summary import summarise_study
+from trueneg.compute.jobs import job
+from trueneg.report.summary import summarise_study
 
 with job(snakemake.log[0]):
     summarise_study(snakemake.wildcards.study, snakemake.params.study, snakemake.input, snakemake.output)

@@ -1,6 +1,6 @@
 """From likelihoods to class probabilities."""
 
-from trueneg.jobs import job
+from trueneg.compute.jobs import job
 from trueneg.text.eta import write_class_probabilities
 
 with job(snakemake.log[0]):

@@ -1,7 +1,7 @@
 """Measure the encoders of a block of runs."""
 
+from trueneg.compute.jobs import job
 from trueneg.evaluation.protocol import evaluate_runs
-from trueneg.jobs import job
 
 with job(snakemake.log[0]):
     evaluate_runs(

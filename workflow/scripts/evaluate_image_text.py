@@ -1,7 +1,7 @@
 """Measure the networks of a block of image–text runs."""
 
+from trueneg.compute.jobs import job
 from trueneg.evaluation.image_text_runs import evaluate_image_text_runs
-from trueneg.jobs import job
 
 with job(snakemake.log[0]):
     evaluate_image_text_runs(

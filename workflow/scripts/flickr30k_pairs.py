@@ -1,8 +1,8 @@
 """Join Flickr30k's photographs with their captions."""
 
-from trueneg.datasets.flickr30k_pairs import prepare_flickr30k_pairs
-from trueneg.jobs import job
-from trueneg.study.user_files import recorded
+from trueneg.compute.jobs import job
+from trueneg.data.pairs.flickr30k import prepare_flickr30k_pairs
+from trueneg.store.user_files import recorded
 
 with job(snakemake.log[0]), recorded(snakemake.params.files, snakemake.output[0]):
     prepare_flickr30k_pairs(

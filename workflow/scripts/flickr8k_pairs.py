@@ -1,8 +1,8 @@
 """Join Flickr8k's photographs with their captions."""
 
-from trueneg.datasets.flickr_pairs import prepare_flickr_pairs
-from trueneg.jobs import job
-from trueneg.study.user_files import recorded
+from trueneg.compute.jobs import job
+from trueneg.data.pairs.flickr8k import prepare_flickr_pairs
+from trueneg.store.user_files import recorded
 
 with job(snakemake.log[0]), recorded(snakemake.params.files, snakemake.output[0]):
     prepare_flickr_pairs(

@@ -1,7 +1,7 @@
 """How the networks of a block of image–text runs rank the negatives that people call false."""
 
+from trueneg.compute.jobs import job
 from trueneg.evaluation.rating_runs import rate_runs
-from trueneg.jobs import job
 
 with job(snakemake.log[0]):
     rate_runs(

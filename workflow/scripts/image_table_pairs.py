@@ -1,8 +1,8 @@
 """Join own images with their sentences."""
 
-from trueneg.datasets.table_pairs import prepare_table_pairs
-from trueneg.jobs import job
-from trueneg.study.user_files import recorded
+from trueneg.compute.jobs import job
+from trueneg.data.pairs.image_table import prepare_table_pairs
+from trueneg.store.user_files import recorded
 
 with job(snakemake.log[0]), recorded(snakemake.params.files, snakemake.output[0]):
     prepare_table_pairs(

@@ -1,8 +1,8 @@
 """Join MIMIC-CXR's radiographs with their reports' sentences."""
 
-from trueneg.datasets.mimic_cxr_pairs import prepare_mimic_cxr_pairs
-from trueneg.jobs import job
-from trueneg.study.user_files import recorded
+from trueneg.compute.jobs import job
+from trueneg.data.pairs.mimic_cxr import prepare_mimic_cxr_pairs
+from trueneg.store.user_files import recorded
 
 with job(snakemake.log[0]), recorded(snakemake.params.files, snakemake.output[0]):
     prepare_mimic_cxr_pairs(

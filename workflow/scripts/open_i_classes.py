@@ -1,6 +1,6 @@
 """Give the sentences of Open-I classes."""
 
-from trueneg.jobs import job
+from trueneg.compute.jobs import job
 from trueneg.text.open_i_classes import open_i_classes
 
 with job(snakemake.log[0]):

@@ -1,8 +1,8 @@
 """Join Open-I's radiographs with their reports' sentences."""
 
-from trueneg.datasets.open_i_pairs import prepare_open_i_pairs
-from trueneg.jobs import job
-from trueneg.study.user_files import recorded
+from trueneg.compute.jobs import job
+from trueneg.data.pairs.open_i import prepare_open_i_pairs
+from trueneg.store.user_files import recorded
 
 with job(snakemake.log[0]), recorded(snakemake.params.files, snakemake.output[0]):
     prepare_open_i_pairs(

@@ -1,6 +1,6 @@
 """Write the page that shows every study found in the results."""
 
-from trueneg.jobs import job
+from trueneg.compute.jobs import job
 from trueneg.report.build import write_page
 
 with job(snakemake.log[0]):

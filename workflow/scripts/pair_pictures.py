@@ -1,7 +1,7 @@
 """Similarities of pairs and heatmaps of phrases under the first seed's networks."""
 
+from trueneg.compute.jobs import job
 from trueneg.evaluation.pair_pictures import picture_run
-from trueneg.jobs import job
 
 with job(snakemake.log[0]):
     picture_run(

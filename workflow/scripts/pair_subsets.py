@@ -1,8 +1,8 @@
 """Split the patients of every seed of a block, or take the official splits."""
 
-from trueneg.datasets.official_splits import draw_official_subsets
-from trueneg.datasets.pair_splits import draw_pair_subsets
-from trueneg.jobs import job
+from trueneg.compute.jobs import job
+from trueneg.data.pairs.official_splits import draw_official_subsets
+from trueneg.data.pairs.pair_splits import draw_pair_subsets
 
 with job(snakemake.log[0]):
     inputs, seeds, subsets = snakemake.input, snakemake.params.seeds, snakemake.output.subsets

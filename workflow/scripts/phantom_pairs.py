@@ -1,7 +1,7 @@
 """Draw radiographs, and join them with their reports' sentences."""
 
-from trueneg.datasets.phantom_pairs import prepare_phantom_pairs
-from trueneg.jobs import job
+from trueneg.compute.jobs import job
+from trueneg.data.pairs.phantom import prepare_phantom_pairs
 
 with job(snakemake.log[0]):
     prepare_phantom_pairs(

@@ -1,7 +1,7 @@
 """Draw a corpus of synthetic reports."""
 
-from trueneg.jobs import job
-from trueneg.text.phantom_source import prepare_phantom
+from trueneg.compute.jobs import job
+from trueneg.data.phantom.corpus import prepare_phantom
 
 with job(snakemake.log[0]):
     prepare_phantom(

@@ -1,7 +1,7 @@
 """How people, words and the text encoder at first rank false negatives, and whether η follows their number."""
 
+from trueneg.compute.jobs import job
 from trueneg.evaluation.rating_runs import rate_references
-from trueneg.jobs import job
 
 with job(snakemake.log[0]):
     rate_references(

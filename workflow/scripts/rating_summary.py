@@ -1,7 +1,7 @@
 """Gather a study's ranking of false negatives over objectives and seeds."""
 
+from trueneg.compute.jobs import job
 from trueneg.evaluation.rating_summary import gather_ratings
-from trueneg.jobs import job
 
 with job(snakemake.log[0]):
     gather_ratings(

@@ -1,7 +1,7 @@
 """Read a source's reports."""
 
-from trueneg.jobs import job
-from trueneg.study.user_files import recorded
+from trueneg.compute.jobs import job
+from trueneg.store.user_files import recorded
 from trueneg.text.reports import prepare_reports
 
 with job(snakemake.log[0]), recorded(snakemake.params.files, snakemake.output[0]):

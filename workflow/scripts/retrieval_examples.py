@@ -1,7 +1,7 @@
 """What the first seed's networks retrieve for some queries."""
 
+from trueneg.compute.jobs import job
 from trueneg.evaluation.retrieval_examples import write_examples
-from trueneg.jobs import job
 
 with job(snakemake.log[0]):
     write_examples(

@@ -1,6 +1,6 @@
 """Score the sentences of a corpus."""
 
-from trueneg.jobs import job
+from trueneg.compute.jobs import job
 from trueneg.text.scoring import score_sentences
 
 with job(snakemake.log[0]):

@@ -1,6 +1,6 @@
 """Split reports into sentences."""
 
-from trueneg.jobs import job
+from trueneg.compute.jobs import job
 from trueneg.text.sentences import split_reports
 
 with job(snakemake.log[0]):

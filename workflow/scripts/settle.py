@@ -1,7 +1,7 @@
 """Write down the resolved settings of a study."""
 
-from trueneg.jobs import job
-from trueneg.study.summary import write_settings
+from trueneg.compute.jobs import job
+from trueneg.report.summary import write_settings
 
 with job(snakemake.log[0]):
     write_settings(snakemake.params.settings, snakemake.output[0])

@@ -1,8 +1,8 @@
 """Decode and check a source's images once."""
 
-from trueneg.datasets.prepare import prepare_source
-from trueneg.jobs import job
-from trueneg.study.user_files import recorded
+from trueneg.compute.jobs import job
+from trueneg.data.images.prepare import prepare_source
+from trueneg.store.user_files import recorded
 
 with job(snakemake.log[0]), recorded(snakemake.params.files, snakemake.output[0]):
     prepare_source(snakemake.params.settings, snakemake.output[0])

@@ -1,8 +1,8 @@
 """Write one table of a study."""
 
-from trueneg.jobs import job
+from trueneg.compute.jobs import job
 from trueneg.report.build import write_table
-from trueneg.study.provenance import record_code
+from trueneg.store.provenance import record_code
 
 with job(snakemake.log[0]):
     write_table(snakemake.wildcards.table, snakemake.input, snakemake.output)

@@ -1,6 +1,6 @@
 """Train the seeds of one objective; finished runs are taken from the store."""
 
-from trueneg.jobs import job
+from trueneg.compute.jobs import job
 from trueneg.training.engine import train_runs
 
 with job(snakemake.log[0]):

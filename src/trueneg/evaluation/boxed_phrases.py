@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from torch import Tensor
 
-from trueneg.datasets.pairs import PairSource
+from trueneg.data.pairs.pair_source import PairSource
 from trueneg.errors import UserError
 from trueneg.evaluation.grounding import (
     ResizeAndCrop,
@@ -28,9 +28,9 @@ def boxed_phrases(source: PairSource, indices: np.ndarray, boxes: pd.DataFrame, 
     a box has            a phrase is
     ===================  ==========================================================================================
     no ``sentence``      a sentence of the image's report, with the boxes of its report that are of its own class
-                         (:func:`trueneg.datasets.phantom.write_phantom`); two images of one report are two phrases
+                         (:func:`trueneg.data.phantom.radiographs.write_phantom`); two images of one report are two phrases
     a ``sentence``       this one, of this ``image`` and finding, whatever the report says: readers wrote or chose it
-                         for the box (:func:`trueneg.datasets.ms_cxr.image_boxes`)
+                         for the box (:func:`trueneg.data.pairs.ms_cxr.image_boxes`)
     ===================  ==========================================================================================
 
     A box of which the crop holds less than a quarter is left out.

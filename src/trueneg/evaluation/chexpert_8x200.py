@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from trueneg.datasets.chexpert_8x200 import Benchmark
+from trueneg.data.pairs.chexpert_8x200 import Benchmark
 from trueneg.errors import UserError
 from trueneg.evaluation.pair_features import embed_images, similarities
 from trueneg.evaluation.precision_at_k import Gallery, label_precisions, with_average
@@ -28,7 +28,7 @@ def chexpert_8x200_rows(
 
     Args:
         networks: of the finished run.
-        benchmark: of :func:`trueneg.datasets.chexpert_8x200.read_benchmark`.
+        benchmark: of :func:`trueneg.data.pairs.chexpert_8x200.read_benchmark`.
         device: where to compute.
         ks: list lengths.
 

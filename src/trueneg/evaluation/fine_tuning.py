@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from trueneg.datasets.pairs import PairSource
+from trueneg.data.pairs.pair_source import PairSource
 from trueneg.errors import UserError
 from trueneg.evaluation.multilabel_probe import multilabel_subset
 from trueneg.evaluation.zero_shot import known_labels

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import torch
 
-from trueneg.datasets.pair_splits import PairSubset, refuse_leakage
-from trueneg.datasets.pairs import PairSource
+from trueneg.data.pairs.pair_source import PairSource
+from trueneg.data.pairs.pair_splits import PairSubset, refuse_leakage
 from trueneg.errors import UserError
 from trueneg.evaluation.boxed_phrases import boxed_phrases, phrase_grounding
 from trueneg.evaluation.fine_tuning import fine_tuned_scores

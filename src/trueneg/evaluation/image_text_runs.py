@@ -8,16 +8,16 @@ from typing import Any
 import pandas as pd
 import torch
 
-from trueneg.datasets.chexpert_8x200 import read_benchmark
-from trueneg.datasets.pair_splits import read_pair_subsets
-from trueneg.datasets.pairs import read_pairs
+from trueneg.compute.devices import leased_device
+from trueneg.data.pairs.chexpert_8x200 import read_benchmark
+from trueneg.data.pairs.pair_source import read_pairs
+from trueneg.data.pairs.pair_splits import read_pair_subsets
 from trueneg.evaluation.chexpert_8x200 import chexpert_8x200_rows
 from trueneg.evaluation.image_text import image_text_rows
 from trueneg.evaluation.training_records import gather_training, manifest_names
-from trueneg.files import written_whole
-from trueneg.study.records import read_rows
-from trueneg.study.store import RunStore, read_manifest
-from trueneg.training.devices import leased_device
+from trueneg.io.files import written_whole
+from trueneg.store.records import read_rows
+from trueneg.store.run_store import RunStore, read_manifest
 from trueneg.training.image_text_networks import read_networks
 
 log = logging.getLogger(__name__)

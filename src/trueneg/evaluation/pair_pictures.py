@@ -8,18 +8,18 @@ import numpy as np
 import pandas as pd
 import torch
 
-from trueneg.datasets.pair_splits import read_pair_subsets
-from trueneg.datasets.pairs import PairSource, read_pairs
+from trueneg.compute.devices import leased_device
+from trueneg.data.pairs.pair_source import PairSource, read_pairs
+from trueneg.data.pairs.pair_splits import read_pair_subsets
 from trueneg.errors import UserError
 from trueneg.evaluation.boxed_phrases import CORNERS, boxed_phrases
 from trueneg.evaluation.grounding import ResizeAndCrop, box_masks, contrast_to_noise_ratio, upsample
 from trueneg.evaluation.pair_features import EmbeddedImages, embed_images, embed_texts, similarities
 from trueneg.evaluation.training_records import manifest_names
-from trueneg.files import written_whole
+from trueneg.io.files import written_whole
 from trueneg.randomness import seed_for
-from trueneg.study.records import read_rows
-from trueneg.study.store import RunStore, read_manifest
-from trueneg.training.devices import leased_device
+from trueneg.store.records import read_rows
+from trueneg.store.run_store import RunStore, read_manifest
 from trueneg.training.image_text_networks import Networks, read_networks
 
 OWN, TRUE, OTHER = "own pair", "true of the image", "not true of the image"

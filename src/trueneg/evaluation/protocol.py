@@ -11,8 +11,10 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from trueneg.datasets.images import ImageSource, read_source
-from trueneg.datasets.subsets import Subset, read_subsets
+from trueneg.compute.devices import leased_device
+from trueneg.config.runs import probe_setting
+from trueneg.data.images.image_source import ImageSource, read_source
+from trueneg.data.images.subsets import Subset, read_subsets
 from trueneg.evaluation.accuracy import accuracies
 from trueneg.evaluation.embedding import tsne
 from trueneg.evaluation.features import extract_features
@@ -20,13 +22,11 @@ from trueneg.evaluation.linear_probe import label_subset, train_linear_probes
 from trueneg.evaluation.mean_classifier import mean_classifier
 from trueneg.evaluation.nearest_neighbours import effective_k, weighted_knn
 from trueneg.evaluation.training_records import gather_training, manifest_names
-from trueneg.files import written_whole
+from trueneg.io.files import written_whole
 from trueneg.models.image_encoders import build_encoder
 from trueneg.randomness import seed_for
-from trueneg.study.runs import probe_setting
-from trueneg.study.store import RunStore, read_manifest
+from trueneg.store.run_store import RunStore, read_manifest
 from trueneg.training.augment import build_augmentation
-from trueneg.training.devices import leased_device
 from trueneg.training.simclr import channel_statistics
 
 log = logging.getLogger(__name__)

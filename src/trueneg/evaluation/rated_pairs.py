@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from trueneg.datasets.pairs import PairSource
+from trueneg.data.pairs.pair_source import PairSource
 from trueneg.errors import UserError
 from trueneg.evaluation.human_ratings import RATINGS, SENSITIVITY, THRESHOLD, false_negatives
 from trueneg.evaluation.implied_scores import drawn_areas
@@ -62,7 +62,7 @@ def rated_pairs(source: PairSource, ratings: pd.DataFrame, test: np.ndarray) -> 
 
     Args:
         source: images, one a report, with as many captions each.
-        ratings: of :func:`trueneg.datasets.flickr_files.read_ratings`.
+        ratings: of :func:`trueneg.data.pairs.flickr_files.read_ratings`.
         test: positions of the images.
 
     Raises:

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import torch
 
-from trueneg.datasets.pair_splits import PairSubset, read_pair_subsets
-from trueneg.datasets.pairs import PROBABILITY_COLUMNS, PairSource, read_pairs
+from trueneg.compute.devices import leased_device
+from trueneg.data.pairs.pair_source import PROBABILITY_COLUMNS, PairSource, read_pairs
+from trueneg.data.pairs.pair_splits import PairSubset, read_pair_subsets
 from trueneg.evaluation.human_ratings import (
     SENSITIVITY,
     THRESHOLD,
@@ -24,10 +25,9 @@ from trueneg.evaluation.implied_scores import captions_similarity, false_negativ
 from trueneg.evaluation.pair_features import embed_images, similarities
 from trueneg.evaluation.rated_pairs import RatedPairs, area_rows, rated_pairs
 from trueneg.evaluation.training_records import manifest_names
-from trueneg.files import written_whole
-from trueneg.study.records import read_rows
-from trueneg.study.store import RunStore, read_manifest
-from trueneg.training.devices import leased_device
+from trueneg.io.files import written_whole
+from trueneg.store.records import read_rows
+from trueneg.store.run_store import RunStore, read_manifest
 from trueneg.training.image_text import ImageText
 from trueneg.training.image_text_networks import read_networks
 from trueneg.training.image_text_objectives import DIRECTIONS

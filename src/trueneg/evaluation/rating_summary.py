@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from trueneg.evaluation.human_ratings import AnchorAreas, calibration_error, mean_area
-from trueneg.files import written_whole
-from trueneg.study.records import read_rows
+from trueneg.io.files import written_whole
+from trueneg.store.records import read_rows
 
 PLACE = ["study", "dataset", "objective"]
 MEASURED = [*PLACE, "score", "anchors", "threshold"]

@@ -9,16 +9,16 @@ import pandas as pd
 import torch
 from PIL import Image
 
-from trueneg.datasets.pair_splits import read_pair_subsets
-from trueneg.datasets.pairs import PairSource, read_pairs
+from trueneg.compute.devices import leased_device
+from trueneg.data.pairs.pair_source import PairSource, read_pairs
+from trueneg.data.pairs.pair_splits import read_pair_subsets
 from trueneg.evaluation.pair_features import embed_images, similarities
 from trueneg.evaluation.pair_pictures import OTHER, OWN, TRUE
 from trueneg.evaluation.retrieval import ranks
 from trueneg.evaluation.training_records import manifest_names
 from trueneg.randomness import seed_for
-from trueneg.study.store import RunStore, read_manifest
+from trueneg.store.run_store import RunStore, read_manifest
 from trueneg.text import privacy
-from trueneg.training.devices import leased_device
 from trueneg.training.image_text_networks import read_networks
 
 COLUMNS = ["direction", "query", "text", "image", "rank", "score", "relation", "found", "thumbnail"]

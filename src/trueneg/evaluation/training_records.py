@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from trueneg.files import written_whole
-from trueneg.study import provenance, records
-from trueneg.study.store import RunStore
+from trueneg.io.files import written_whole
+from trueneg.store import provenance, records
+from trueneg.store.run_store import RunStore
 
 
 def gather_training(listed: Sequence[Mapping[str, Any]], store: RunStore, manifest: str | Path, curves: Path, runs: Path) -> None:

@@ -5,14 +5,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from trueneg.config import configuration as config
 from trueneg.errors import UserError
-from trueneg.files import written_whole
+from trueneg.io.files import written_whole
 from trueneg.report import catalogue, formats, image_study, image_text_study, likelihood_study, theory_study
 from trueneg.report.drawing import footnote, save
 from trueneg.report.page import render_page
-from trueneg.study import config
-from trueneg.study.records import read_settings, read_study
-from trueneg.study.settings import Study
+from trueneg.specs.settings import Study
+from trueneg.store.records import read_settings, read_study
 
 # Each gives draw, table, heading and page.
 KINDS: dict[str, ModuleType] = {

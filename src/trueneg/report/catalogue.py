@@ -2,14 +2,14 @@
 
 from typing import Literal
 
+from trueneg.config import runs
+from trueneg.config.image_study import ImageStudy
+from trueneg.config.image_text_study import ImageTextStudy
+from trueneg.config.likelihood_study import LikelihoodStudy
+from trueneg.config.theory_study import TheoryStudy
 from trueneg.errors import UserError
-from trueneg.simulation import catalogue as simulation
-from trueneg.study import runs
-from trueneg.study.image_study import ImageStudy
-from trueneg.study.image_text_study import ImageTextStudy
-from trueneg.study.likelihood_study import LikelihoodStudy
-from trueneg.study.settings import Study
-from trueneg.study.theory_study import TheoryStudy
+from trueneg.specs import experiments as simulation
+from trueneg.specs.settings import Study
 
 # Figures of a theory study that repeat or extend the BCL paper's; the others are about bounds of the first paper.
 BCL_FIGURES = (

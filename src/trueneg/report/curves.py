@@ -23,7 +23,7 @@ from trueneg.report.drawing import (
     say_empty,
 )
 from trueneg.report.labels import INTERVAL, seed_count
-from trueneg.study.comparison import half_interval
+from trueneg.stats.comparison import half_interval
 
 GROUPS = ("common", "rare")
 

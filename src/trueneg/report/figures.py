@@ -35,8 +35,8 @@ from trueneg.report.labels import (
     read_setting,
     seed_count,
 )
-from trueneg.study.comparison import means, paired_differences
-from trueneg.study.metrics import group_name, metric_name, scale, unit, written
+from trueneg.stats.comparison import means, paired_differences
+from trueneg.stats.metrics import group_name, metric_name, scale, unit, written
 
 
 class ConditionAxis(NamedTuple):

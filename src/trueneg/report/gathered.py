@@ -10,13 +10,14 @@ from typing import Any, Generic, TypeVar
 
 import pandas as pd
 
+from trueneg.config import runs
 from trueneg.report import catalogue
 from trueneg.report.drawing import Drawing
 from trueneg.report.formats import Table
 from trueneg.report.page import PageFigure, PageTable, StudyPage
-from trueneg.study import provenance, records, runs
-from trueneg.study.settings import Study
-from trueneg.study.user_files import DataChanges
+from trueneg.specs.settings import Study
+from trueneg.store import provenance, records
+from trueneg.store.user_files import DataChanges
 
 MOST_SELECTIONS = 4  # that a figure's footnote names one by one; the page lists all
 

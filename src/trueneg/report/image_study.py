@@ -8,14 +8,14 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
+from trueneg.config import runs
+from trueneg.config.image_study import ImageStudy
 from trueneg.report import catalogue, figures, formats, tables
 from trueneg.report import curves as curve_figures
 from trueneg.report.drawing import Drawing
 from trueneg.report.gathered import Gathered, base_name, page_of, twins
 from trueneg.report.page import StudyPage
-from trueneg.study import runs
-from trueneg.study.image_study import ImageStudy
-from trueneg.study.records import read_rows
+from trueneg.store.records import read_rows
 
 # Title of each table, and a sentence on what to see in it.
 TABLES = {

@@ -6,6 +6,8 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
+from trueneg.config import runs
+from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.report import catalogue, figures
 from trueneg.report import curves as curve_figures
 from trueneg.report.drawing import Drawing
@@ -23,9 +25,7 @@ from trueneg.report.image_text.sweeps import Measurement, Sweep, places_of, read
 from trueneg.report.labels import read_setting
 from trueneg.report.page import StudyPage
 from trueneg.report.tables import published_table
-from trueneg.study import runs
-from trueneg.study.image_text_study import ImageTextStudy
-from trueneg.study.records import read_rows
+from trueneg.store.records import read_rows
 
 # Said under every figure and table of a study on synthetic data.
 PHANTOM = (

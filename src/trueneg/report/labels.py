@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from trueneg.study.metrics import metric_name, task_name, unit
+from trueneg.stats.metrics import metric_name, task_name, unit
 
 INTERVAL = "95\u00a0% t intervals over seeds"
 PAIRED_INTERVAL = "95\u00a0% paired t intervals over seeds"

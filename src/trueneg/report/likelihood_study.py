@@ -5,13 +5,13 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
+from trueneg.config import runs
+from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.report import likelihood
 from trueneg.report.catalogue import LIKELIHOOD_FIGURES, figures_of, tables_of
 from trueneg.report.formats import Table
 from trueneg.report.page import PageFigure, PageTable, StudyPage
-from trueneg.study import runs
-from trueneg.study.likelihood_study import LikelihoodStudy
-from trueneg.study.records import read_rows, read_study
+from trueneg.store.records import read_rows, read_study
 
 HEADINGS = {
     "assumption_all_sentences": (

@@ -7,8 +7,8 @@ import pandas as pd
 
 from trueneg.report.formats import Cell, Group, Table
 from trueneg.report.labels import seed_count, with_unit
-from trueneg.study.comparison import KEYS, holm, means, paired_differences
-from trueneg.study.metrics import group_name, higher_is_better, metric_name, task_name, unit, written
+from trueneg.stats.comparison import KEYS, holm, means, paired_differences
+from trueneg.stats.metrics import group_name, higher_is_better, metric_name, task_name, unit, written
 
 METRICS = ("accuracy", "accuracy rare", "accuracy common")
 SIGNIFICANT = 0.05
@@ -111,7 +111,7 @@ def side_by_side(
         layout: title of each group (the data set's name goes before it), with its task, setting and metric under each head.
         baseline: the objective that was subtracted.
         oracle: the objective that uses labels.
-        gate: from :func:`trueneg.study.comparison.gate`.
+        gate: from :func:`trueneg.stats.comparison.gate`.
         beside: columns after the comparisons.
         notes: sentences under the table, after those that every such table has.
     """
@@ -159,7 +159,7 @@ def accuracy_table(values: pd.DataFrame, baseline: str, oracle: str | None = Non
         values: from :func:`compare`.
         baseline: the objective that was subtracted.
         oracle: the objective that uses labels.
-        gate: from :func:`trueneg.study.comparison.gate`.
+        gate: from :func:`trueneg.stats.comparison.gate`.
     """
     metrics = list(dict.fromkeys(values["metric"]))
     evaluations = dict.fromkeys(zip(values["task"], values["setting"], strict=True))

@@ -6,16 +6,16 @@ import pandas as pd
 import yaml
 from matplotlib.figure import Figure
 
+from trueneg.config.theory_study import TheoryStudy
 from trueneg.report import theory
 from trueneg.report.formats import Table
 from trueneg.report.page import PageFigure, PageTable, StudyPage
-from trueneg.simulation import catalogue
-from trueneg.study.records import read_rows
-from trueneg.study.theory_study import TheoryStudy
+from trueneg.specs import experiments as catalogue
+from trueneg.store.records import read_rows
 
 
 def draw(name: str, folder: Path, artefacts: list[str]) -> Figure:
-    """One figure of :data:`trueneg.simulation.catalogue.FIGURES`.
+    """One figure of :data:`trueneg.specs.experiments.FIGURES`.
 
     Args:
         name: of the figure.
@@ -33,7 +33,7 @@ def heading(name: str) -> tuple[str, str]:
 
 
 def table(name: str, folder: Path) -> Table:
-    """One table of :data:`trueneg.simulation.catalogue.TABLES`.
+    """One table of :data:`trueneg.specs.experiments.TABLES`.
 
     Args:
         name: of the table.

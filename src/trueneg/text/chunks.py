@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trueneg.errors import UserError
-from trueneg.files import written_whole
+from trueneg.io.files import written_whole
 from trueneg.text.privacy import owner_only
 
 

@@ -12,17 +12,17 @@ import pandas as pd
 import torch
 from safetensors.torch import save_file
 
+from trueneg.compute.checkpoint import Checkpoint, flush
+from trueneg.compute.devices import device_name, leased_device
+from trueneg.compute.memory import memory_told
 from trueneg.errors import UserError
-from trueneg.files import file_checksum, written_whole
-from trueneg.memory import memory_told
-from trueneg.study import identity, provenance, records
-from trueneg.study.store import RunStore
+from trueneg.io.files import file_checksum, written_whole
+from trueneg.store import identity, provenance, records
+from trueneg.store.run_store import RunStore
 from trueneg.text import privacy
 from trueneg.text.folds import training_parts, with_folds
 from trueneg.text.loading import load_language_model
 from trueneg.text.masked_lm import MaskedLMTraining, new_masked_lm
-from trueneg.training.checkpoint import Checkpoint, flush
-from trueneg.training.devices import device_name, leased_device
 
 log = logging.getLogger(__name__)
 

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from trueneg.compute.parts import by_part, load_moments, moments_of, named_tensors
 from trueneg.errors import UserError
 from trueneg.randomness import seed_for
 from trueneg.text.pseudo_likelihood import score
 from trueneg.text.scorers import only_states_at
 from trueneg.text.tokenizing import train_tokenizer
-from trueneg.training.parts import by_part, load_moments, moments_of, named_tensors
 
 POOL = 20  # batches that are sorted by length together, so that little is padded
 

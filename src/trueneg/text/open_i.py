@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from trueneg.errors import UserError
-from trueneg.files import UserFiles
+from trueneg.io.files import UserFiles
 
 ARCHIVE = "NLMCXR_reports.tgz"
 SECTIONS = ("FINDINGS", "IMPRESSION")

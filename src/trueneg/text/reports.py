@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trueneg.errors import UserError
-from trueneg.files import UserFiles
+from trueneg.io.files import UserFiles
 from trueneg.text import open_i, privacy
 from trueneg.text.sections import clean, parse_sections
 

@@ -10,16 +10,16 @@ from typing import Any
 import pandas as pd
 import torch
 
-from trueneg.files import file_checksum
-from trueneg.shared_cache import cache_folder
-from trueneg.study.provenance import fingerprint
+from trueneg.compute.devices import leased_device
+from trueneg.io.files import file_checksum
+from trueneg.io.shared_cache import cache_folder
+from trueneg.store.provenance import fingerprint
 from trueneg.text import privacy
 from trueneg.text.chunks import Chunks, text_key
 from trueneg.text.folds import with_folds
 from trueneg.text.language_models import read_language_models
 from trueneg.text.loading import load_language_model
 from trueneg.text.pseudo_likelihood import score
-from trueneg.training.devices import leased_device
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ def score_sentences(
         models: manifest of :func:`trueneg.text.language_models.train_language_models`.
         settings: ``variant``, ``tokens_per_batch``, ``device``, ``threads``, ``trust_remote_code``.
         cache: folder of all that was ever scored, by model and variant, unless a shared one is set
-            (:mod:`trueneg.shared_cache`); what is there is not scored again.
+            (:mod:`trueneg.io.shared_cache`); what is there is not scored again.
         likelihoods: parquet file to write: a row a sentence of a report, as in `sentences`, with ``fold``, ``log_likelihood``
             (natural), ``tokens``, ``windows`` (more than 1: longer than the model's limit) and ``device`` (a GPU computes in
             bfloat16, so its numbers differ in the third digit). Not written by a shard, of `shards` > 1.

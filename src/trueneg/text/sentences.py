@@ -13,8 +13,8 @@ from typing import Any
 import pandas as pd
 from tqdm import tqdm
 
-from trueneg.processes import process_pool
-from trueneg.shared_cache import cache_folder
+from trueneg.compute.processes import process_pool
+from trueneg.io.shared_cache import cache_folder
 from trueneg.text import privacy, sections
 from trueneg.text.chunks import Chunks, text_key
 from trueneg.text.reports import USED
@@ -60,7 +60,7 @@ def split_reports(
         sentences: parquet file to write: ``report``, ``patient``, ``index`` (from 0), ``sentence``, ``marked`` (whether it
             holds a mark of de-identification).
         unique: parquet file to write: ``sentence``, ``count``, the most frequent first.
-        cache: folder of what was split before, by content, unless a shared one is set (:mod:`trueneg.shared_cache`); a killed
+        cache: folder of what was split before, by content, unless a shared one is set (:mod:`trueneg.io.shared_cache`); a killed
             job loses seconds.
         processes: how many work at the same time.
 

@@ -14,20 +14,20 @@ import pandas as pd
 import torch
 from safetensors.torch import save_file
 
-from trueneg.datasets.images import ImageSource
-from trueneg.datasets.pair_splits import PairSubset
-from trueneg.datasets.pairs import PairSource
-from trueneg.datasets.subsets import Subset
+from trueneg.compute.checkpoint import Checkpoint, flush
+from trueneg.compute.devices import device_name, leased_device
+from trueneg.compute.distributed import ALONE, Processes
+from trueneg.compute.memory import memory_told, smaller_batch
+from trueneg.config.runs import Run
+from trueneg.data.images.image_source import ImageSource
+from trueneg.data.images.subsets import Subset
+from trueneg.data.pairs.pair_source import PairSource
+from trueneg.data.pairs.pair_splits import PairSubset
 from trueneg.errors import UserError
-from trueneg.files import file_checksum, written_whole
-from trueneg.memory import memory_told, smaller_batch
-from trueneg.study import provenance
-from trueneg.study.identity import refuse_other_settings, run_id, training_kind
-from trueneg.study.runs import Run
-from trueneg.study.store import RunStore
-from trueneg.training.checkpoint import Checkpoint, flush
-from trueneg.training.devices import device_name, leased_device
-from trueneg.training.distributed import ALONE, Processes
+from trueneg.io.files import file_checksum, written_whole
+from trueneg.store import provenance
+from trueneg.store.identity import refuse_other_settings, run_id, training_kind
+from trueneg.store.run_store import RunStore
 from trueneg.training.image_text import ImageText
 from trueneg.training.image_text_networks import RELEASED, ReleasedNetworks
 from trueneg.training.kinds import TRAININGS, Training
@@ -58,7 +58,7 @@ def train_runs(
     Killed at any moment and called again, it goes on from the last checkpoint; on a CPU with the same result, bit for bit.
 
     Args:
-        runs: as :meth:`trueneg.study.runs.Run.to_json` gives them; all of one data set and objective.
+        runs: as :meth:`trueneg.config.runs.Run.to_json` gives them; all of one data set and objective.
         source: decoded images (npz); or images and sentences (npz, with its parquet file beside it).
         subsets: the seeds' subsets (parquet).
         store: the run store's folder.

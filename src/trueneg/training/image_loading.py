@@ -33,7 +33,7 @@ class TrainingImages:
     """The n training images of a source, wherever they lie: batches of them are the same, bit for bit.
 
     Up to :data:`RESIDENT_BYTES` they lie on the device as one tensor. More of them stay where the source has them, in a file
-    mapped into memory (:func:`trueneg.datasets.pairs.read_pairs`), and are read batch by batch.
+    mapped into memory (:func:`trueneg.data.pairs.pair_source.read_pairs`), and are read batch by batch.
 
     Args:
         images: uint8 (N, channels, H, W), of the whole source.

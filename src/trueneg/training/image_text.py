@@ -12,19 +12,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from trueneg.datasets.pair_splits import PairSubset, refuse_leakage
-from trueneg.datasets.pairs import PairSource
+from trueneg.compute.distributed import ALONE, Processes, synchronise_norms
+from trueneg.compute.parts import by_part, load_moments, moments_of, named_tensors
+from trueneg.data.pairs.pair_source import PairSource
+from trueneg.data.pairs.pair_splits import PairSubset, refuse_leakage
 from trueneg.errors import UserError
 from trueneg.models.region_similarity import ImageEmbeddings
 from trueneg.randomness import seed_for
 from trueneg.training.cached_gradients import backward_in_chunks
-from trueneg.training.distributed import ALONE, Processes, synchronise_norms
 from trueneg.training.image_text_networks import build_networks, finished_tensors
 from trueneg.training.image_text_objectives import ImageTextObjective
 from trueneg.training.masked_words import MaskedWordHead, masked_positions, masked_word_loss
 from trueneg.training.pair_data import PairData, Pairs, channel_statistics
 from trueneg.training.pair_monitors import PairMonitors
-from trueneg.training.parts import by_part, load_moments, moments_of, named_tensors
 from trueneg.training.schedules import learning_rate_factor
 from trueneg.training.sentence_tokens import SentenceTokens
 

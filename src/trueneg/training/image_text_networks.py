@@ -10,8 +10,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from trueneg.datasets.pair_splits import PairSubset, refuse_leakage
-from trueneg.datasets.pairs import PairSource
+from trueneg.compute.distributed import ALONE, Processes
+from trueneg.data.pairs.pair_source import PairSource
+from trueneg.data.pairs.pair_splits import PairSubset, refuse_leakage
 from trueneg.errors import UserError
 from trueneg.losses import LogitScale
 from trueneg.models.clip_encoders import Clip, ClipAttentionPool, ClipImageEncoder, clip_of, clip_tokenizer, load_clip
@@ -20,7 +21,6 @@ from trueneg.models.region_similarity import RegionSimilarity
 from trueneg.models.spatial_encoders import build_spatial_encoder
 from trueneg.models.text_encoders import BertTextEncoder, load_bert, small_bert
 from trueneg.text.tokenizing import train_tokenizer
-from trueneg.training.distributed import ALONE, Processes
 from trueneg.training.radiograph_augmentation import RadiographAugmentation
 
 if TYPE_CHECKING:

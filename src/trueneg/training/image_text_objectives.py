@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from trueneg.datasets.pairs import PROBABILITY_COLUMNS, PairSource
+from trueneg.data.pairs.pair_source import PROBABILITY_COLUMNS, PairSource
 from trueneg.errors import UserError
 from trueneg.losses import ContrastiveTerms, CrossModalLoss, Debiased, Estimator, Removed, Uncorrected, build
 from trueneg.training.pair_data import PairData, Pairs
@@ -56,7 +56,7 @@ class ImageTextObjective:
                        anchor's positives, each against the negatives that remain
     =================  ==========================================================================================
 
-    ``oracle`` leaves out the images of which the anchor's sentence is true (:mod:`trueneg.datasets.statements`). ``clip`` and
+    ``oracle`` leaves out the images of which the anchor's sentence is true (:mod:`trueneg.data.pairs.statements`). ``clip`` and
     ``biovil`` are InfoNCE in both directions; the masked words of ``biovil`` are the training's affair.
 
     Args:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trueneg.datasets.images import ImageSource, read_source
-from trueneg.datasets.pair_splits import PairSubset, read_pair_subsets
-from trueneg.datasets.pairs import PairSource, read_pairs
-from trueneg.datasets.subsets import Subset, read_subsets
+from trueneg.data.images.image_source import ImageSource, read_source
+from trueneg.data.images.subsets import Subset, read_subsets
+from trueneg.data.pairs.pair_source import PairSource, read_pairs
+from trueneg.data.pairs.pair_splits import PairSubset, read_pair_subsets
 from trueneg.training.image_text import ImageText
 from trueneg.training.image_text_networks import RELEASED, ReleasedNetworks
 from trueneg.training.image_text_objectives import data_checksum

@@ -7,8 +7,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from trueneg.datasets.pair_splits import PairSubset
-from trueneg.datasets.pairs import PROBABILITY_COLUMNS, PairSource
+from trueneg.data.pairs.pair_source import PROBABILITY_COLUMNS, PairSource
+from trueneg.data.pairs.pair_splits import PairSubset
 from trueneg.training.image_loading import TrainingImages
 
 UNITS = ("image", "study")
@@ -43,7 +43,7 @@ class PairData:
         texts: the U different sentences.
         images: the n images.
         labels: (n, K): 1, 0, NaN.
-        shown: bool (n, C), as in :class:`~trueneg.datasets.pairs.PairSource`.
+        shown: bool (n, C), as in :class:`~trueneg.data.pairs.pair_source.PairSource`.
         text_of: (S,) which of the texts a sentence is; on the CPU as ``text_numbers`` too.
         class_of: (S,) latent class, −1 where it is unknown.
         said: (n, L) the texts of each image's report, padded with −1.

@@ -11,17 +11,17 @@ import torch
 from torch import Tensor, nn
 
 from trueneg.class_probability import from_class_frequency
-from trueneg.datasets.images import ImageSource
-from trueneg.datasets.subsets import Subset
+from trueneg.compute.distributed import ALONE, Processes, synchronise_norms
+from trueneg.compute.parts import by_part, load_moments, moments_of, named_tensors
+from trueneg.data.images.image_source import ImageSource
+from trueneg.data.images.subsets import Subset
 from trueneg.errors import UserError
 from trueneg.losses import build
 from trueneg.models.image_encoders import build_encoder
 from trueneg.models.projection import ProjectionHead
 from trueneg.randomness import seed_for
 from trueneg.training.augment import build_augmentation
-from trueneg.training.distributed import ALONE, Processes, synchronise_norms
 from trueneg.training.monitors import Monitors
-from trueneg.training.parts import by_part, load_moments, moments_of, named_tensors
 from trueneg.training.schedules import interval_of, learning_rate_factor, macro_auc, scheduled_value
 
 FIRST_VALUE = 0.5  # of scheduled parameters, until the first epoch sets them

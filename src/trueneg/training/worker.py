@@ -13,9 +13,9 @@ from pathlib import Path
 import torch
 from torch import distributed
 
+from trueneg.compute.distributed import Processes
 from trueneg.errors import UserError
 from trueneg.legible import LegibleFormatter
-from trueneg.training.distributed import Processes
 from trueneg.training.engine import read_block
 from trueneg.training.together import FAILED, JOB, MEETING
 

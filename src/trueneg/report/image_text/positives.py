@@ -7,7 +7,7 @@ from matplotlib.ticker import MaxNLocator
 
 from trueneg.report.drawing import STYLE, add_legend, finish, legend_handle, line_styles, panels, say_empty
 from trueneg.report.labels import INTERVAL, seed_count
-from trueneg.study.comparison import half_interval
+from trueneg.stats.comparison import half_interval
 
 COLUMN = "similarity of pairs"
 

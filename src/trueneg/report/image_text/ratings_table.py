@@ -7,7 +7,7 @@ import pandas as pd
 from trueneg.report.formats import Cell, Group, Table
 from trueneg.report.image_text.ratings import EXPERT, REFERENCES, SELECTION, SIDES, THRESHOLD, interval
 from trueneg.report.tables import compare_each, difference_text
-from trueneg.study.metrics import written
+from trueneg.stats.metrics import written
 
 METRIC = "AUC"
 EXPERT_LINE = f"{EXPERT} against the other two"

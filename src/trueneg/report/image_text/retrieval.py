@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from trueneg.study.comparison import KEYS
+from trueneg.stats.comparison import KEYS
 
 DIRECTIONS = ("text to image", "image to text")
 SENTENCES, PRECISION, CHEXPERT = "retrieval sentence", "precision", "chexpert 8x200"

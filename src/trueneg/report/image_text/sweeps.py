@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from trueneg.report.drawing import STYLE, LineStyle, add_legend, finish, legend_handle, line_styles, panels
 from trueneg.report.labels import INTERVAL, PAIRED_INTERVAL, axis_label, difference_label, seed_count
-from trueneg.study.comparison import means, paired_differences
-from trueneg.study.metrics import scale, task_name, written
+from trueneg.stats.comparison import means, paired_differences
+from trueneg.stats.metrics import scale, task_name, written
 
 
 class Measurement(NamedTuple):

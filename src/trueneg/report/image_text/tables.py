@@ -18,8 +18,8 @@ from trueneg.report.image_text.retrieval import (
 )
 from trueneg.report.labels import read_setting, with_unit
 from trueneg.report.tables import Beside, Head, compare_each, difference_table, difference_text, side_by_side
-from trueneg.study.comparison import half_interval, holm
-from trueneg.study.metrics import metric_name, unit
+from trueneg.stats.comparison import half_interval, holm
+from trueneg.stats.metrics import metric_name, unit
 
 Key = tuple[str, str, str]  # task, setting, metric
 RELEVANCE = {BY_TRUTH: "relevant: every image that it is true of", BY_REPORT: "relevant: its own report's images"}

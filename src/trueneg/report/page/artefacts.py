@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from trueneg.study import records
-from trueneg.study.user_files import DataChanges
+from trueneg.store import records
+from trueneg.store.user_files import DataChanges
 
 # Sources of data whose text and images must not be shown, whatever their files say.
 RESTRICTED_SOURCES = ("mimic_cxr", "ms_cxr", "chexpert", "chexpert_8x200")

@@ -12,7 +12,7 @@ from trueneg.report.labels import with_unit
 from trueneg.report.page.artefacts import Artefacts
 from trueneg.report.page.origins import Origins
 from trueneg.report.tables import difference_text
-from trueneg.study.metrics import metric_name, scale, task_name, unit, written
+from trueneg.stats.metrics import metric_name, scale, task_name, unit, written
 
 KEYS = ["dataset", "task", "setting", "metric"]
 COMPARED = {"seeds", "mean", "low", "high", "difference", "difference low", "difference high", "p Holm"}

@@ -1,7 +1,7 @@
 """Marks beside a study's name: its conclusion, and what a reader must know before believing a number."""
 
 from trueneg.report.page.artefacts import Artefacts
-from trueneg.study import provenance
+from trueneg.store import provenance
 
 CONCLUSIONS = {
     "better": "better",

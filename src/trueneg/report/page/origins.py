@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from trueneg.files import file_checksum
+from trueneg.io.files import file_checksum
 from trueneg.report.formats import Table
 from trueneg.report.page.artefacts import Artefacts
-from trueneg.study import provenance
+from trueneg.store import provenance
 
 MINUS = "− "  # begins the head of a column of differences; stands between the two objectives of a contrast
 

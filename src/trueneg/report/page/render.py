@@ -9,7 +9,7 @@ import jinja2
 import pandas as pd
 from PIL import Image
 
-from trueneg.files import written_whole
+from trueneg.io.files import written_whole
 from trueneg.report.formats import Table, from_frame
 from trueneg.report.page import inline
 from trueneg.report.page.artefacts import Artefacts

@@ -8,8 +8,8 @@ import pandas as pd
 
 from trueneg.report.labels import with_unit
 from trueneg.report.page.artefacts import Artefacts
-from trueneg.study import history, provenance
-from trueneg.study.metrics import metric_name, scale, task_name, unit
+from trueneg.stats.metrics import metric_name, scale, task_name, unit
+from trueneg.store import history, provenance
 
 COLUMNS = (
     *("run", "dataset", "objective", "seed", "state", "value", "seconds", "gpu_seconds", "images", "epochs", "finished", "data"),

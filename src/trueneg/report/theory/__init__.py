@@ -1,6 +1,6 @@
 """Figures and tables of the theory: what the stochastic process says about estimators and bounds.
 
-Each takes the frame of one experiment (:mod:`trueneg.simulation.catalogue`) and returns a matplotlib figure or a table.
+Each takes the frame of one experiment (:mod:`trueneg.specs.experiments`) and returns a matplotlib figure or a table.
 Bands and bars are 95 % Monte-Carlo intervals, 1.96 standard errors on each side.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from trueneg.report.drawing import Drawing
 from trueneg.report.theory import bounds, errors, process, tables
 
-# Names as in trueneg.simulation.catalogue.
+# Names as in trueneg.specs.experiments.
 FIGURES: Mapping[str, Drawing] = {
     "class_conditional_densities": Drawing(
         process.class_conditional_densities,

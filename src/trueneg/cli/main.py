@@ -1,0 +1,100 @@
+"""The command ``trueneg``: what would run, what has run, and what made a result."""
+
+import argparse
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from trueneg.cli import estimate
+from trueneg.cli.origin import origin_of
+from trueneg.cli.origin_text import origin_text
+from trueneg.compute.memory import lacks_memory
+from trueneg.config.reading import read_configuration
+from trueneg.errors import UserError
+from trueneg.legible import LegibleFormatter, legible, print_traceback
+from trueneg.store import history
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a subcommand; returns the exit code (1 for a mistake that the user can mend)."""
+    given = _parser().parse_args(arguments)
+    sys.excepthook = print_traceback
+    logging.lastResort.setFormatter(LegibleFormatter())
+    try:
+        given.command(given)
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # the reader of our output, such as `head`, has gone
+        sys.stderr.close()
+    except Exception as error:
+        if not lacks_memory(error):
+            raise
+        print("The memory of this machine does not suffice for that: a file or a setting asks for more.", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="trueneg", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    check = commands.add_parser("check", help="what a configuration would run, what is missing, and at what cost")
+    check.add_argument("config", nargs="*", default=["config/config.yaml"], help="configuration files")
+    check.set_defaults(command=_check)
+    runs = commands.add_parser("runs", help="one table of all runs: settings, metrics, state")
+    runs.add_argument("--sort", metavar="COLUMN", help="sort by a column")
+    runs.add_argument("--csv", metavar="FILE", help="write the table as CSV instead ('-': standard output)")
+    runs.add_argument("--json", metavar="FILE", help="write the table as JSON instead ('-': standard output)")
+    runs.set_defaults(command=_runs)
+    why = commands.add_parser("why", help="what made a result: settings, seeds, runs, code, data, device, time; is it stale")
+    why.add_argument("result", help="a file under results/, a line of a table as FILE.csv:LINE, or a run's id")
+    why.add_argument("--json", metavar="FILE", help="write everything as JSON instead ('-': standard output)")
+    why.set_defaults(command=_why)
+    for command in (check, runs, why):
+        command.add_argument("--results", type=Path, default=Path("results"), help="folder of the results")
+    return parser
+
+
+def _check(given: argparse.Namespace) -> None:
+    studies = read_configuration(given.config).studies
+    for name in studies:
+        print(legible(estimate.describe(name, studies, given.results)))
+
+
+def _runs(given: argparse.Namespace) -> None:
+    table = history.run_table(given.results)
+    if given.sort is not None:
+        if given.sort not in table.columns:
+            raise UserError(f"--sort is {given.sort!r}, expected one of the columns: {', '.join(table.columns)}.")
+        table = table.sort_values(given.sort, kind="stable")
+    if given.csv is not None:
+        _write(table.to_csv(index=False).rstrip("\n"), given.csv)
+    elif given.json is not None:
+        _write(table.to_json(orient="records", indent=2), given.json)
+    elif table.empty:
+        print(f"There are no runs under {given.results}.")
+    else:
+        with pd.option_context("display.width", None, "display.max_columns", None, "display.max_rows", None):
+            print(legible(table.to_string(index=False, na_rep="")))
+
+
+def _why(given: argparse.Namespace) -> None:
+    found = origin_of(given.result, given.results)
+    if given.json is not None:
+        _write(json.dumps(found, indent=2), given.json)
+    else:
+        print(legible(origin_text(found)))
+
+
+def _write(text: str, place: str) -> None:
+    if place == "-":
+        print(text)
+        return
+    try:
+        Path(place).write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{place}: cannot be written ({error.strerror}); name another file.") from error

@@ -1,0 +1,188 @@
+"""Where an unfinished run stands, on disk, so that a run that dies goes on from there.
+
+Until the run is finished its folder holds ``checkpoint.safetensors`` (tensors; everything else as JSON in the metadata) and
+``progress.json`` (the epoch reached and what every attempt took, for people and for the record). The checkpoint before the last
+stays too, in case the last gets damaged.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import platform
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from trueneg.io.files import written_whole
+from trueneg.store.run_store import RunStore
+from trueneg.training.simclr import SimCLR
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT = 10.0  # seconds between two notes of the progress: what an attempt's time is short of when it is killed
+SHARE = 0.01  # of the time, at most, goes into the checkpoints at ends of epochs
+FIRST_COST = 0.1  # seconds that the first checkpoint is expected to take; with SHARE: a run of less than 10 s writes none
+
+
+class Checkpoint:
+    """A run's checkpoint: written by timer, and at ends of epochs as often as it is cheap.
+
+    Order of batches and augmentations are drawn from generators keyed by seed, purpose and epoch, so no generator has a state to
+    keep: networks, optimiser, running sums of the monitors and the position tell everything.
+
+    Args:
+        folder: the run's, which this process owns.
+        digest: of settings, data, seed and training code; a checkpoint with another one is moved aside.
+        minutes: a checkpoint is written at least so often.
+        about: what ``progress.json`` says of the run besides its progress.
+        device: what is computed on: ``"cpu"``, or a GPU's name.
+        devices: how many of them.
+
+    As a context, it notes what an attempt took that ends with an exception.
+    """
+
+    def __init__(
+        self, folder: Path, digest: str, *, minutes: float, about: Mapping[str, Any], device: str = "cpu", devices: int = 1
+    ):
+        self._path, self._progress = folder / RunStore.CHECKPOINT, folder / RunStore.PROGRESS
+        self._previous = folder / RunStore.PREVIOUS
+        self._digest, self._interval, self._about = digest, 60 * minutes, dict(about)
+        self._began = self._saved = self._noted = time.monotonic()
+        self._cost = FIRST_COST
+        self._earlier = RunStore(folder.parent).progress(folder.name).get("spent", [])
+        self._attempt = {
+            "began": time.strftime("%Y-%m-%d %H:%M:%S %z"),
+            "host": platform.node(),
+            "device": device,
+            "devices": devices,
+            "digest": digest,
+        }
+        self._position = {"epoch": 0, "epochs": 0}
+        self._note()
+
+    def __enter__(self) -> "Checkpoint":
+        return self
+
+    def __exit__(self, kind: type | None, *_: object) -> None:
+        if kind is not None:
+            self._note()
+
+    @property
+    def attempts(self) -> list[dict[str, Any]]:
+        """When and where each attempt began, on what, and its seconds; this one last.
+
+        Attempts with other settings, data or code count too: they were paid for. A killed attempt may have had up to
+        :data:`HEARTBEAT` more, or an update, if that takes longer.
+        """
+        return [*self._earlier, {**self._attempt, "seconds": round(time.monotonic() - self._began, 3)}]
+
+    def spent(self) -> dict[str, Any]:
+        """For a run's record: ``seconds`` and ``gpu_seconds`` (times the number of GPUs) of all attempts, and ``attempts``."""
+        attempts = self.attempts
+        on_gpu = [attempt["seconds"] * attempt["devices"] for attempt in attempts if attempt["device"] != "cpu"]
+        return {
+            "seconds": round(sum(attempt["seconds"] for attempt in attempts), 3),
+            "gpu_seconds": round(sum(on_gpu), 3),
+            "attempts": attempts,
+        }
+
+    def restore(self, training: SimCLR) -> list[dict[str, Any]]:
+        """Bring a fresh run to where the checkpoint stands, if there is one that fits.
+
+        Returns:
+            The rows of the epochs that are finished.
+        """
+        found = self._found()
+        if found is not None:
+            tensors, values = found
+            training.load_state(tensors, values["position"])
+            log.info("continues in epoch %d, %d updates done in it", training.epoch + 1, training.update)
+        self._note(training)
+        return values["rows"] if found is not None else []
+
+    def _found(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """Tensors and values of the last checkpoint that can be used; None, and said so, if there were some and none can."""
+        existing = [path for path in (self._path, self._previous) if path.exists()]
+        for path in existing:
+            found = self._read(path)
+            if found is not None:
+                return found
+        if existing:
+            log.warning("%s: the run starts afresh", self._path.parent)
+        return None
+
+    def after_update(self, training: SimCLR, rows: list[dict[str, Any]]) -> None:
+        """Save if the time has come."""
+        now = time.monotonic()
+        if now - self._saved >= self._interval:
+            self._save(training, rows)
+        elif now - self._noted >= HEARTBEAT:
+            self._note(training)
+
+    def after_epoch(self, training: SimCLR, rows: list[dict[str, Any]]) -> None:
+        """Save if that is cheap beside the time since the last one."""
+        if time.monotonic() - self._saved >= min(self._interval, self._cost / SHARE):
+            self._save(training, rows)
+
+    def _save(self, training: SimCLR, rows: list[dict[str, Any]]) -> None:
+        began = time.monotonic()
+        tensors, position = training.state()
+        values = json.dumps({"digest": self._digest, "position": position, "rows": rows})
+        with written_whole(self._path) as path:
+            save_file(tensors, path, metadata={"values": values, "checksum": _checksum(tensors, values)})
+            flush(path)
+            if self._path.exists():
+                self._path.replace(self._previous)
+        self._note(training)
+        self._saved = time.monotonic()
+        self._cost = self._saved - began
+
+    def _note(self, training: SimCLR | None = None) -> None:
+        if training is not None:
+            self._position = {"epoch": training.epoch, "epochs": training.epochs}
+        progress = self._about | self._position | {"spent": self.attempts}
+        with written_whole(self._progress) as path:
+            path.write_text(json.dumps(progress, indent=2) + "\n")
+        self._noted = time.monotonic()
+
+    def _read(self, path: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """Tensors and values of a checkpoint; None, and the file moved aside, if it is damaged or another run's."""
+        try:
+            with safe_open(path, framework="pt") as file:
+                metadata = file.metadata() or {}
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+            values = json.loads(metadata["values"])
+            if metadata["checksum"] != _checksum(tensors, metadata["values"]):
+                raise ValueError("its checksum is not that of its content")
+            digest = values["digest"]
+        except (SafetensorError, OSError, KeyError, TypeError, ValueError, RecursionError) as error:
+            return self._move_aside(path, "damaged", f"is damaged ({error})")
+        if digest != self._digest:
+            return self._move_aside(path, "outdated", "was made with other settings, data or training code")
+        return tensors, values
+
+    def _move_aside(self, path: Path, kind: str, why: str) -> None:
+        aside = path.with_name(f"checkpoint.{kind}.safetensors")
+        path.replace(aside)
+        log.warning("%s %s; moved to %s", path, why, aside.name)
+
+
+def flush(path: Path) -> None:
+    """Have a file on the disk, not only in the machine's memory, before it takes another's place."""
+    with path.open("rb") as stream:
+        os.fsync(stream.fileno())
+
+
+def _checksum(tensors: Mapping[str, Tensor], values: str) -> str:
+    found = hashlib.sha256(values.encode())
+    for name, tensor in sorted(tensors.items()):
+        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        found.update(tensor.reshape(-1).view(torch.uint8).numpy())
+    return found.hexdigest()

@@ -1,0 +1,49 @@
+"""The typed model of a configuration: the one source of the defaults, the JSON schema and the configuration's reference page.
+
+A configuration is a mapping from study names to studies, whose ``kind`` says which of the models they follow.
+
+A default may change: runs of studies that do not state the key get another id (:mod:`trueneg.store.identity`). A new key of an
+existing section needs a line in ``frozen.yaml``, so that earlier runs keep theirs.
+"""
+
+from typing import Annotated, Any
+
+from pydantic import Discriminator, Field, Tag
+
+from trueneg.config.image_study import ImageStudy
+from trueneg.config.image_text_study import ImageTextStudy
+from trueneg.config.likelihood_study import LikelihoodStudy
+from trueneg.config.theory_study import TheoryStudy
+from trueneg.specs.settings import Boolean, Name, Settings, Study
+
+KINDS: dict[str, type[Study]] = {
+    "images": ImageStudy,
+    "theory": TheoryStudy,
+    "likelihood": LikelihoodStudy,
+    "image-text": ImageTextStudy,
+}
+GLOBAL_KEYS = ("retrain_stale",)  # keys of a configuration that are not studies
+
+
+def _kind(given: Any) -> str | None:
+    """The tag of a study's model; None, which is a mistake, for a kind that does not exist."""
+    kind = given.get("kind", "images") if isinstance(given, dict) else getattr(given, "kind", "images")
+    return kind if isinstance(kind, str) and kind in KINDS else None
+
+
+AnyStudy = Annotated[
+    Annotated[ImageStudy, Tag("images")]
+    | Annotated[TheoryStudy, Tag("theory")]
+    | Annotated[LikelihoodStudy, Tag("likelihood")]
+    | Annotated[ImageTextStudy, Tag("image-text")],
+    Discriminator(_kind, custom_error_type="unknown_kind", custom_error_message="unknown kind"),
+]
+
+
+class Configuration(Settings):
+    """A whole configuration: its studies, and what holds for all of them."""
+
+    studies: dict[Name, AnyStudy]
+    retrain_stale: Boolean = Field(
+        False, description="train anew the runs that were made with another version of the code (the old ones are kept aside)"
+    )

@@ -1,0 +1,331 @@
+"""The typed model of an image study.
+
+A list where one value is expected is a sweep: lists under ``dataset`` make several data sets; lists under ``encoder``,
+``projection``, ``augmentation``, ``training`` or an objective make several variants of each objective.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+
+from trueneg.config.trained_study import (
+    EvaluationResources,
+    ObjectiveSettings,
+    PrimaryContrast,
+    PublishedTable,
+    TrainedStudy,
+    TrainingResources,
+    word_true,
+)
+from trueneg.data.images.catalogue import SOURCES
+from trueneg.specs.settings import (
+    AtLeastTwo,
+    Boolean,
+    Count,
+    Fraction,
+    Integer,
+    Name,
+    NonNegative,
+    OpenFraction,
+    PathText,
+    Positive,
+    Probability,
+    Real,
+    Settings,
+    Sweepable,
+    technical,
+)
+
+ClassProbability = Annotated[Probability | Literal["low", "high", "true"], BeforeValidator(word_true)]
+
+
+class DatasetSettings(Settings):
+    """Images, their splits and the imbalance: CIFAR10-r keeps a fraction r of the training images of the rare classes."""
+
+    source: Annotated[str, Field(description="where the images come from: " + ", ".join(SOURCES))] = Field(
+        json_schema_extra={"technical": True, "enum": list(SOURCES)}
+    )
+    path: PathText | None = technical(None, "folder of the source's files, relative to the working directory")
+    download: Boolean = technical(False, "fetch the source into `path` when it is not there (needs internet)")
+    resolution: Sweepable[Annotated[Integer, Field(ge=4, le=1024)]] | None = Field(
+        None, description="side of the square that images are resized to, in pixels; none: as they are"
+    )
+    images_per_class: Sweepable[Count] | None = Field(
+        None, description="at most so many training images of each class, before the imbalance; none: all"
+    )
+    rare_classes: list[Integer | str] = Field([], description="classes to thin out, by number or by name")
+    fraction: Sweepable[Fraction] = Field(1.0, description="r: the share of a rare class's images that is kept")
+    test: OpenFraction | None = Field(
+        None, description="share of the images held out for testing; only for sources without an official test split"
+    )
+    validation: OpenFraction = Field(0.1, description="share of the training images held out for validation")
+
+    @model_validator(mode="after")
+    def _known_source(self):
+        if self.source not in SOURCES:
+            raise ValueError(f".source is {self.source!r}, expected one of {', '.join(SOURCES)}")
+        return self
+
+
+class ResNet18Settings(Settings):
+    """ResNet-18 in its CIFAR form: 3×3 stem, no max-pooling."""
+
+    name: Literal["resnet18"]
+
+
+class ResNet50Settings(Settings):
+    """ResNet-50 in its CIFAR form: 3×3 stem, no max-pooling, bottleneck blocks."""
+
+    name: Literal["resnet50"]
+
+
+class SmallResNetSettings(Settings):
+    """Three stages of one basic block each, for digits and for CIFAR on small machines."""
+
+    name: Literal["small_resnet"]
+    width: Sweepable[Count] = Field(16, description="channels of the first stage; the others have 2 and 4 times as many")
+
+
+EncoderSettings = Annotated[ResNet18Settings | ResNet50Settings | SmallResNetSettings, Discriminator("name")]
+
+
+class ProjectionSettings(Settings):
+    """Two-layer projection head, removed after training."""
+
+    hidden: Sweepable[Count] = Field(512, description="width of the hidden layer")
+    dimensions: Sweepable[AtLeastTwo] = Field(128, description="size of the embedding")
+    batch_norm: Sweepable[Boolean] = Field(True, description="batch normalisation of the hidden layer")
+
+
+class AugmentationSettings(Settings):
+    """How the two views of an image are drawn."""
+
+    name: Sweepable[Literal["color", "digits", "none"]] = Field(
+        description="color: crop, flip, colour jitter, greyscale (natural images); digits: affine, brightness, noise; none"
+    )
+    strength: Sweepable[Positive] = Field(1.0, description="scales the colour jitter, or the digits' distortions")
+
+
+class TrainingSettings(TrainingResources):
+    """The optimisation, and the resources it may use."""
+
+    epochs: Sweepable[Count] | None = Field(None, description="passes over the training images (or state `updates`)")
+    updates: Sweepable[Count] | None = Field(
+        None, description="optimiser steps, in place of `epochs`: compares data sets of different sizes at equal work"
+    )
+    batch_size: Sweepable[AtLeastTwo] = Field(128, description="images a step; two views each, so N = 2·batch_size − 2 negatives")
+    learning_rate: Sweepable[Positive] = Field(1e-3, description="of Adam")
+    weight_decay: Sweepable[NonNegative] = Field(1e-6, description="of Adam (L2 in the gradient)")
+    schedule: Sweepable[Literal["constant", "cosine"]] = Field("constant", description="of the learning rate")
+    temperature: Sweepable[Positive] = Field(0.5, description="t; the papers' γ is 1/√t")
+    compile: Boolean = technical(
+        False, "torch.compile augmentation and network, once for all runs of a job: pays on a GPU; needs a C++ compiler"
+    )
+
+    @model_validator(mode="after")
+    def _one_length(self):
+        if (self.epochs is None) == (self.updates is None):
+            raise ValueError(" needs either epochs or updates, one of the two")
+        return self
+
+
+class WarmStart(Settings):
+    """One value, then another from some point of the run on: BCL's warm-start is 0.5, and 0.7 for the last quarter."""
+
+    schedule: Literal["warm-start"]
+    before: NonNegative = Field(0.5, description="value at first")
+    after: NonNegative = Field(0.7, description="value from there on")
+    at: OpenFraction = Field(0.75, description="share of the run after which the value changes")
+
+
+class Linear(Settings):
+    """From one value to another in equal steps: BCL's β goes from 2 to 0, a step every 20 of 400 epochs."""
+
+    schedule: Literal["linear"]
+    start: NonNegative = Field(description="value at the start")
+    end: NonNegative = Field(description="value that the last step would reach")
+    every: Fraction = Field(0.05, description="share of the run that a step lasts")
+
+
+class Adjusted(Settings):
+    """Measured as the encoder improves: BCL's timely-adjust sets α to the macro-AUC (its Eq. 15) every 20 of 400 epochs."""
+
+    schedule: Literal["adjusted"]
+    by: Literal["labels", "views"] = Field(
+        "labels", description="labels: those of the validation split; views: none, an image's other view stands for its class"
+    )
+    every: Fraction = Field(0.05, description="share of the run between two measurements")
+
+
+def _schedule_or_number(given: Any) -> str:
+    return "schedule" if isinstance(given, (dict, Settings)) else "number"
+
+
+# A number, or a mapping that says how it changes over the run.
+Concentration = Annotated[
+    Annotated[NonNegative, Tag("number")] | Annotated[Annotated[WarmStart | Linear, Discriminator("schedule")], Tag("schedule")],
+    Discriminator(_schedule_or_number),
+]
+Location = Annotated[
+    Annotated[Real, Field(ge=0.5, le=1), Tag("number")]
+    | Annotated[Annotated[WarmStart | Linear | Adjusted, Discriminator("schedule")], Tag("schedule")],
+    Discriminator(_schedule_or_number),
+]
+
+
+def _reached(value: float | WarmStart | Linear) -> tuple[float, ...]:
+    """The ends of what a value or its schedule reaches."""
+    if isinstance(value, WarmStart):
+        return value.before, value.after
+    return (value.start, value.end) if isinstance(value, Linear) else (value,)
+
+
+class TwoViewObjective(ObjectiveSettings):
+    """What every objective can say."""
+
+    temperature: Sweepable[Positive] | None = Field(None, description="in place of training.temperature")
+
+
+class ContrastiveSettings(TwoViewObjective):
+    """CL: InfoNCE / SimCLR, no correction."""
+
+    MODULES = ("trueneg.losses.estimators.uncorrected",)
+
+    name: Literal["cl"]
+
+
+class DebiasedSettings(TwoViewObjective):
+    """DCL: the expected share of false negatives is subtracted."""
+
+    MODULES = ("trueneg.losses.estimators.debiased",)
+
+    name: Literal["dcl"]
+    class_probability: Sweepable[ClassProbability] = Field(
+        description="η: a number; low and high: that of the rare and of the common classes; true: of each image's own class"
+    )
+
+
+class HardNegativeSettings(TwoViewObjective):
+    """HCL: as DCL, with near negatives weighing more; at class_probability 0 hardness without debiasing."""
+
+    MODULES = ("trueneg.losses.estimators.hard_negative",)
+
+    name: Literal["hcl"]
+    class_probability: Sweepable[ClassProbability] = Field(description="η, as for dcl")
+    beta: Sweepable[Concentration] = Field(1.0, description="β ≥ 0, how much more near negatives weigh; may be scheduled")
+
+
+class BayesianSettings(TwoViewObjective):
+    """BCL: negatives weigh as much as they are likely to be true, and hard."""
+
+    MODULES = ("trueneg.losses.estimators.bayesian",)
+
+    name: Literal["bcl"]
+    class_probability: Sweepable[ClassProbability] = Field(description="η (τ⁺ there), as for dcl")
+    alpha: Sweepable[Location] = Field(
+        0.7, description="α, how often a true negative is farther than a false one; may be scheduled or measured"
+    )
+    beta: Sweepable[Concentration] = Field(1.0, description="β ≥ 0, concentration on near negatives; may be scheduled")
+    form: Sweepable[Literal["paper", "released", "consistent"]] = Field("paper", description="which weights: see docs/losses.md")
+
+    @model_validator(mode="after")
+    def _released_form_mixes(self):
+        released = "released" in (self.form if isinstance(self.form, list) else [self.form])
+        betas = self.beta if isinstance(self.beta, list) else [self.beta]
+        if released and not all(0.5 <= value <= 1 for beta in betas for value in _reached(beta)):
+            raise ValueError(".beta leaves the range from 0.5 to 1; with form: released it mixes two densities")
+        return self
+
+
+class OracleSettings(TwoViewObjective):
+    """The mass over the known true negatives: uses labels, never a method, shows what could be gained."""
+
+    MODULES = ("trueneg.losses.estimators.oracle",)
+
+    name: Literal["oracle"]
+
+
+AnyObjective = Annotated[
+    ContrastiveSettings | DebiasedSettings | HardNegativeSettings | BayesianSettings | OracleSettings,
+    Discriminator("name"),
+]
+
+LabelPool = Literal["imbalanced", "all"]
+
+
+class LinearProbeSettings(Settings):
+    """A linear classifier on the frozen encoder, Adam and cross-entropy."""
+
+    epochs: Count = Field(100, description="passes over the labelled images")
+    batch_size: Count = Field(512, description="labelled images a step")
+    learning_rate: Positive = Field(1e-3, description="of Adam")
+    weight_decay: NonNegative = Field(1e-6, description="of Adam")
+    label_fractions: list[Fraction] = Field([1.0], min_length=1, description="shares of the labels to train on")
+    label_pools: list[LabelPool] = Field(
+        ["imbalanced", "all"], min_length=1, description="which training images lend their labels: the subset, or all"
+    )
+
+
+class NearestNeighbourSettings(Settings):
+    """Weighted k-nearest-neighbour vote by cosine similarity."""
+
+    neighbours: Count = Field(20, description="k; lowered to the smallest class of the pool")
+    temperature: Positive = Field(0.1, description="a neighbour's weight is exp(cosine / temperature)")
+    label_pools: list[LabelPool] = Field(["imbalanced", "all"], min_length=1, description="as for the linear probe")
+
+
+class EvaluationSettings(EvaluationResources):
+    """What is measured on the frozen encoder."""
+
+    linear_probe: LinearProbeSettings = Field(default_factory=LinearProbeSettings)
+    knn: NearestNeighbourSettings = Field(default_factory=NearestNeighbourSettings)
+
+
+class ImageContrast(PrimaryContrast):
+    """The one comparison that the study is for, named before it runs; everything else is exploratory."""
+
+    task: Literal["linear probe", "knn", "mean classifier"] = Field("linear probe", description="evaluation")
+    setting: str = Field("labels=all, fraction=1", description="setting of the evaluation")
+    metric: str = Field("accuracy", description="accuracy, accuracy rare, accuracy common, or accuracy <class name>")
+
+
+class EmbeddingFigure(Settings):
+    """t-SNE of the test images (the first paper's Fig. 4)."""
+
+    dataset: str | None = Field(None, description="label of the data set; none: the primary contrast's")
+    objectives: list[str] = Field(min_length=1, description="one panel each")
+    images: Count = Field(2000, description="at most so many test images")
+
+
+class LabelFractionFigure(Settings):
+    """Accuracy against the share of labels (the first paper's Fig. 2, right)."""
+
+    dataset: str | None = Field(None, description="label of the data set; none: the primary contrast's")
+
+
+class FigureSettings(Settings):
+    """Which optional figures to draw; accuracy against r, training curves and monitors are always drawn."""
+
+    embedding: EmbeddingFigure | None = Field(None, description="t-SNE panels")
+    label_fractions: LabelFractionFigure | None = Field(None, description="accuracy against the share of labels")
+
+
+class ImageStudy(TrainedStudy):
+    """Images: data, objectives, seeds, what to evaluate, what to draw, and the one question that it answers."""
+
+    SECTIONS = ("encoder", "projection", "augmentation", "training")
+
+    kind: Literal["images"] = Field("images", description="images: encoders trained on one data set, as SimCLR is")
+    dataset: DatasetSettings
+    encoder: EncoderSettings
+    projection: ProjectionSettings = Field(default_factory=ProjectionSettings)
+    augmentation: AugmentationSettings
+    training: TrainingSettings
+    conditions: list[Literal["batch_size", "temperature", "learning_rate", "epochs", "updates"]] = Field(
+        [], description="swept settings of `training` to compare within, as within data sets; others are chosen on validation"
+    )
+    objectives: dict[Name, AnyObjective] = Field(min_length=2)
+    evaluation: EvaluationSettings = Field(default_factory=EvaluationSettings)
+    primary: ImageContrast
+    figures: FigureSettings = Field(default_factory=FigureSettings)
+    published: PublishedTable | None = Field(None, description="a printed table to show beside the primary measurement")

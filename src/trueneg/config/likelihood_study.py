@@ -1,0 +1,199 @@
+"""The typed model of a likelihood study: from reports to sentences, their likelihoods, and class probabilities."""
+
+from typing import Annotated, Literal
+
+from pydantic import Discriminator, Field, model_validator
+
+from trueneg.specs.settings import (
+    AtLeastTwo,
+    Boolean,
+    Count,
+    CountFromZero,
+    Name,
+    NonNegative,
+    OpenFraction,
+    PathText,
+    Positive,
+    Real,
+    Seed,
+    Settings,
+    Study,
+    Sweepable,
+    technical,
+)
+
+Correlation = Annotated[Real, Field(ge=-1, le=1)]
+
+
+class PhantomReportsSettings(Settings):
+    """Synthetic reports whose latent classes are known."""
+
+    source: Literal["phantom"]
+    reports: Count = Field(1500, description="how many to draw")
+    exponent: Positive = Field(1.0, description="of Zipf's law over the fine classes")
+    correlation: Sweepable[Correlation] = Field(
+        0.0, description="of a class's wording entropy and length with its log probability; 0: independent"
+    )
+
+
+class OpenIReportsSettings(Settings):
+    """The 3,955 reports of Open-I; classes from their expert MeSH codes."""
+
+    source: Literal["open_i"]
+    path: PathText | None = technical(None, "NLMCXR_reports.tgz, or its folder; none: inside the installed torchxrayvision")
+
+
+class MimicReportsSettings(Settings):
+    """MIMIC-CXR's reports in the official layout; restricted: no text of theirs reaches a log, a figure or the page."""
+
+    source: Literal["mimic_cxr"]
+    path: PathText = technical(None, "folder that holds files/p10/p10000032/s50414267.txt and so on")
+
+
+class ReportTableSettings(Settings):
+    """Own reports: a CSV or parquet file with a row a report."""
+
+    source: Literal["table"]
+    path: PathText = technical(None, "the file")
+    id_column: str = Field("report", description="column of the reports' names")
+    text_column: str = Field("text", description="column of the reports' texts")
+    patient_column: str | None = Field(None, description="column of the patients; none: every report is a patient of its own")
+    restricted: Boolean = Field(
+        False, description="true: no text reaches a log, a figure or the page, and files are their owner's alone"
+    )
+
+
+class Flickr8kCaptionsSettings(Settings):
+    """Flickr8k's captions: each is a sentence, five are a photograph's."""
+
+    source: Literal["flickr8k"]
+    path: PathText = Field(
+        description="folder of the photographs and their captions, in the official layout or as parquet",
+        json_schema_extra={"technical": True},
+    )
+
+
+class Flickr30kCaptionsSettings(Settings):
+    """Flickr30k's captions: each is a sentence, five are a photograph's."""
+
+    source: Literal["flickr30k"]
+    path: PathText = Field(
+        description="folder of the photographs, their captions and Karpathy's splits, or as parquet",
+        json_schema_extra={"technical": True},
+    )
+
+
+class ImageTableSettings(Settings):
+    """Own images with their texts: a CSV or parquet file with a row an image and a text of it."""
+
+    source: Literal["image_table"]
+    path: PathText = Field(description="folder of the images", json_schema_extra={"technical": True})
+    table: PathText = Field(description="the file", json_schema_extra={"technical": True})
+    image_column: str = Field("image", description="column of the images' file names, within the folder")
+    text_column: str = Field("text", description="column of the texts")
+    patient_column: str | None = Field(
+        None, description="column of patients, or other groups that training and test must not share; none: each image is its own"
+    )
+    split_sentences: Boolean = Field(True, description="true: a text is a report, whose sentences are split; false: one sentence")
+    restricted: Boolean = Field(
+        False, description="true: no text or image reaches a log, a figure or the page, and files are their owner's alone"
+    )
+
+
+ReportsSettings = Annotated[
+    PhantomReportsSettings
+    | OpenIReportsSettings
+    | MimicReportsSettings
+    | ReportTableSettings
+    | Flickr8kCaptionsSettings
+    | Flickr30kCaptionsSettings
+    | ImageTableSettings,
+    Discriminator("source"),
+]
+
+
+class LanguageModelSettings(Settings):
+    """A masked language model: trained here on other reports than it scores, fine-tuned so, or taken as it is."""
+
+    model: PathText | None = Field(None, description="hub name or folder to take or begin with; none: a small BERT from scratch")
+    revision: str | None = Field(None, description="of a hub model: a commit, so that it cannot change")
+    trust_remote_code: Boolean = Field(False, description="let a hub model's own code run, which some need")
+    start: str | None = Field(
+        None, description="STUDY/CORPUS/NAME: take or begin with the language models of another study instead of `model`"
+    )
+    train: Boolean = Field(True, description="false: score with the model as it is")
+    folds: AtLeastTwo = Field(2, description="each report is scored by a model that was trained on other folds")
+    validation: OpenFraction = Field(0.1, description="share of a model's reports held out to tell when to stop")
+    validation_sentences: Count = Field(300, description="held-out sentences that the pseudo-perplexity is measured on")
+    epochs: Count = Field(6, description="at most")
+    patience: Count = Field(2, description="epochs without a lower held-out pseudo-perplexity before it stops")
+    batch_size: Count = Field(64, description="sentences an update")
+    learning_rate: Positive = Field(2e-3, description="of AdamW; lower it where a trained model is the beginning")
+    weight_decay: NonNegative = Field(0.01, description="of AdamW")
+    warmup: Annotated[Real, Field(ge=0, lt=1)] = Field(0.1, description="share of the updates in which the learning rate rises")
+    mask_share: OpenFraction = Field(0.2, description="share of a sentence's tokens that are masked, at least one")
+    vocabulary: Count = Field(2048, description="tokens of a tokenizer trained here, at most")
+    hidden: Count = Field(128, description="width, from scratch")
+    layers: Count = Field(2, description="from scratch")
+    heads: Count = Field(2, description="of attention, from scratch")
+    longest: Count = Field(128, description="tokens of a sentence, from scratch; longer ones are scored by windows")
+    device: Literal["auto", "cpu", "cuda"] = technical("auto", "auto: a GPU where there is one, else the CPU, and says so")
+    threads: Count = technical(1, "intra-op threads")
+    checkpoint_minutes: Positive = technical(5.0, "a training that is killed loses at most so much work")
+
+    @model_validator(mode="after")
+    def _known_beginning(self):
+        if self.model is not None and self.start is not None:
+            raise ValueError(" names both model and start, expected one of them")
+        if not self.train and self.model is None and self.start is None:
+            raise ValueError(".train is false, but neither model nor start says what to score with")
+        if self.start is not None and self.start.count("/") != 2:
+            raise ValueError(f".start is {self.start!r}, expected STUDY/CORPUS/NAME, such as phantom_text/phantom/BERT")
+        if self.hidden % self.heads:
+            raise ValueError(f".heads is {self.heads}, which does not divide hidden, {self.hidden}")
+        return self
+
+
+class ScoringSettings(Settings):
+    """Pseudo-log-likelihood (Salazar et al., 2020)."""
+
+    variant: Literal["original", "within_word_l2r", "causal"] = Field(
+        "original",
+        description="original; within_word_l2r: later pieces of a word are masked too; causal: a causal model's chain rule",
+    )
+    tokens_per_batch: Count | None = technical(None, "tokens of a batch of masked copies; none: what suits the device")
+    device: Literal["auto", "cpu", "cuda"] = technical("auto", "as for a language model")
+    threads: Count = technical(1, "intra-op threads")
+    shards: Count = technical(1, "jobs that share the work, one a GPU")
+    gpu: CountFromZero = technical(1, "Snakemake resource `gpu` of a job that trains or scores")
+    mem_mb: Count = technical(4000, "memory of such a job, in MB")
+    runtime: Count = technical(240, "minutes that such a job may take on a cluster")
+
+
+class EtaSettings(Settings):
+    """η = a·p^k, as in the first paper."""
+
+    language_model: str | None = Field(None, description="whose likelihoods; none: the first one's")
+    a: Positive = Field(0.2, description="η of a sentence with likelihood 1")
+    k: NonNegative = Field(0.35, description="exponent")
+    maximum: OpenFraction = Field(0.9, description="largest η")
+    per_token: Boolean = Field(False, description="use the mean log-likelihood of a token (not the paper's)")
+
+
+class LikelihoodStudy(Study):
+    """Text: likelihoods of sentences, class probabilities from them, and whether the one tells the other."""
+
+    kind: Literal["likelihood"] = Field(description="likelihood: sentences, their likelihoods, and class probabilities")
+    reports: ReportsSettings
+    language_models: dict[Name, LanguageModelSettings] = Field(min_length=1, description="whose likelihoods are compared")
+    scoring: ScoringSettings = Field(default_factory=ScoringSettings)
+    eta: EtaSettings = Field(default_factory=EtaSettings)
+    seed: Seed = Field(0, description="of folds, weights and draws")
+    processes: Count = technical(2, "that split sentences at the same time")
+
+    @model_validator(mode="after")
+    def _eta_has_a_model(self):
+        wanted = self.eta.language_model
+        if wanted is not None and wanted not in self.language_models:
+            raise ValueError(f".eta.language_model is {wanted!r}, expected one of {', '.join(self.language_models)}")
+        return self

@@ -1,0 +1,59 @@
+"""Which training goes first: the one that takes longest, so that no device waits for it at the end (longest path first).
+
+Only the order matters, so times are told in operations of the networks and known from the settings alone: the plan is the same
+on every machine, whatever was trained before.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from trueneg.store.provenance import training_kind
+
+# GFLOP of a forward pass a pixel, counted on the networks: CIFAR's forms at 32 pixels, torchvision's at 224, small ones (of
+# width 1: they grow with its square) at 32 and 64.
+IMAGES = {"resnet18": 1.11 / 32**2, "resnet50": 2.60 / 32**2, "small_resnet": 0.0250 / 32**2 / 16**2}
+SPATIAL = {"resnet18": 3.63 / 224**2, "resnet50": 8.17 / 224**2, "clip": 8.17 / 224**2, "small": 0.0120 / 64**2 / 16**2}
+BERT_BASE = {"hidden": 768, "layers": 12}
+TOKENS = 32  # of a sentence
+# Training images, and pixels of a side, of sources whose settings do not tell; of others so many are assumed.
+SIZES = {"digits": 1_800, "cifar10": 50_000, "stl10": 5_000, "phantom": 3_000, "open_i": 3_700, "flickr30k": 29_000}
+SIDES = {"digits": 8, "cifar10": 32, "stl10": 96}
+ASSUMED_SIZE, ASSUMED_SIDE = 10_000, 32
+
+
+def relative_cost(settings: Mapping[str, Mapping[str, Any]]) -> float:
+    """About how long a run's training takes beside another's, in GFLOP of forward passes; 0 where nothing is trained.
+
+    Args:
+        settings: of a run, resolved, by section.
+
+    Example:
+        >>> training = {"kind": "images", "epochs": None, "updates": 100, "batch_size": 64}
+        >>> run = {"training": training, "dataset": {"source": "cifar10", "resolution": None}, "objective": {"name": "cl"}}
+        >>> small, large = ({**run, "encoder": {"name": name}} for name in ("resnet18", "resnet50"))
+        >>> round(relative_cost(large) / relative_cost(small), 2)
+        2.34
+    """
+    if settings["objective"]["name"] == "released":
+        return 0.0
+    training, dataset = settings["training"], settings["dataset"]
+    if training["updates"] is not None:
+        samples = training["updates"] * training["batch_size"]
+    else:
+        samples = training["epochs"] * _images(dataset)
+    side = dataset["resolution"] or SIDES.get(dataset["source"], ASSUMED_SIDE)
+    encoder = settings["encoder"]
+    images = training_kind(settings) == "images"
+    of_image = (IMAGES if images else SPATIAL)[encoder["name"]] * side**2 * encoder.get("width", 1) ** 2
+    if images:
+        return samples * 2 * of_image
+    text = BERT_BASE | settings["text_encoder"]
+    return samples * (of_image + 24 * text["layers"] * text["hidden"] ** 2 * TOKENS / 1e9)
+
+
+def _images(dataset: Mapping[str, Any]) -> float:
+    """About how many images an epoch has; of rare classes, half, a fraction is left."""
+    most = dataset.get("images") or SIZES.get(dataset["source"], ASSUMED_SIZE)
+    if dataset.get("images_per_class"):
+        most = min(most, 10 * dataset["images_per_class"])
+    return most * (1 + dataset.get("fraction", 1.0)) / 2

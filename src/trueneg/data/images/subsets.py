@@ -1,0 +1,236 @@
+"""Which images a seed trains, validates and tests on: a small table of indices, shared by all objectives."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from trueneg.data.images.image_source import ImageSource
+from trueneg.data.imbalance import class_probabilities, imbalanced_indices
+from trueneg.data.splits import first_of_each_class, stratified_split
+from trueneg.errors import UserError
+from trueneg.io.files import written_whole
+from trueneg.randomness import seed_for
+
+SPLITS = ("pool", "train", "validation", "test")
+TEST_FRACTION = 0.25  # of the images, where a source has no official test split
+METADATA = b"subsets"
+
+
+@dataclass(frozen=True, eq=False)
+class Subset:
+    """The images of one seed; indices are sorted int64 positions in the source.
+
+    Attributes:
+        seed: the study's seed.
+        train: the imbalanced subset.
+        pool: all training images (neither validation nor test) before the imbalance; holds `train`.
+        validation: held out for choices.
+        test: read once, at the end.
+        labels: int64, shape (n of the source,): the label of every image that some split holds, −1 elsewhere.
+        class_names: of the source.
+        rare_classes: labels of the classes that were thinned out.
+        fraction: r, the share of a rare class's images that was kept.
+        eta_low, eta_high: class probability of a rare and of a common class (:func:`class_probabilities`).
+        source_checksum: of the source that the indices belong to.
+    """
+
+    seed: int
+    train: np.ndarray
+    pool: np.ndarray
+    validation: np.ndarray
+    test: np.ndarray
+    labels: np.ndarray
+    class_names: tuple[str, ...]
+    rare_classes: tuple[int, ...]
+    fraction: float
+    eta_low: float
+    eta_high: float
+    source_checksum: str
+
+    @property
+    def class_counts(self) -> tuple[int, ...]:
+        """Number of training images of each class."""
+        return tuple(np.bincount(self.labels[self.train], minlength=len(self.class_names)).tolist())
+
+
+def make_subset(
+    source: ImageSource,
+    *,
+    seed: int,
+    fraction: float = 1.0,
+    rare_classes: Sequence[int | str] = (),
+    images_per_class: int | None = None,
+    validation: float = 0.1,
+    test: float | None = None,
+) -> Subset:
+    """Draw the splits of one seed: test, validation, cap, imbalance, in this order; each stratified by class.
+
+    Each step has a generator of its own, and subsets of different fractions are nested.
+
+    Args:
+        source: the images.
+        seed: the study's seed.
+        fraction: r in (0, 1], the share of a rare class's images to keep.
+        rare_classes: labels or names of the classes to thin out.
+        images_per_class: at most so many training images of each class before the imbalance, in the pool too:
+            a common class then trains on so many, a rare one on round(fraction · so many). None: all.
+        validation: share of the training images to hold out, in (0, 1).
+        test: share of all images to hold out, in (0, 1); None: the official test images, or a quarter where
+            there are none.
+
+    Raises:
+        UserError: if a class is unknown or too small to split, all are rare, or `test` is given for a source
+            that has an official test split.
+        ValueError: if a number is out of its range.
+    """
+    if images_per_class is not None and images_per_class < 1:
+        raise ValueError(f"images_per_class is {images_per_class}, expected at least 1")
+    rare = _class_numbers(source, rare_classes)
+    official = bool(source.is_test.any())
+    if official and test is not None:
+        raise UserError(f"dataset.test is {test}, but source {source.name} has an official test split; leave it out.")
+    _check_class_sizes(source, needed=2 if official else 3)
+    labels = source.labels
+
+    if official:
+        held_out, remaining = np.flatnonzero(source.is_test), np.flatnonzero(~source.is_test)
+    else:
+        held_out, remaining = stratified_split(labels, TEST_FRACTION if test is None else test, seed_for(seed, "test split"))
+    chosen, rest = stratified_split(labels[remaining], validation, seed_for(seed, "validation split"))
+    pool = remaining[rest]
+    if images_per_class is not None:
+        caps = dict.fromkeys(range(len(source.class_names)), images_per_class)
+        pool = pool[first_of_each_class(labels[pool], caps, seed_for(seed, "images per class"))]
+    train = pool[imbalanced_indices(labels[pool], fraction, rare, seed)]
+
+    used = np.zeros(len(labels), bool)
+    for indices in (pool, remaining[chosen], held_out):
+        used[indices] = True
+    eta_low, eta_high = class_probabilities(fraction, len(source.class_names), len(rare))
+    return Subset(
+        seed=seed,
+        train=train,
+        pool=pool,
+        validation=remaining[chosen],
+        test=held_out,
+        labels=np.where(used, labels, -1),
+        class_names=source.class_names,
+        rare_classes=rare,
+        fraction=float(fraction),
+        eta_low=eta_low,
+        eta_high=eta_high,
+        source_checksum=source.checksum,
+    )
+
+
+def _class_numbers(source: ImageSource, classes: Iterable[int | str]) -> tuple[int, ...]:
+    names = source.class_names
+    numbers = {name: number for number, name in enumerate(names)} | {number: number for number in range(len(names))}
+    unknown = [given for given in classes if given not in numbers]
+    if unknown:
+        raise UserError(
+            f"dataset.rare_classes holds {', '.join(map(repr, unknown))}, expected classes of {source.name}: "
+            f"{', '.join(names)}, or their numbers 0 to {len(names) - 1}."
+        )
+    found = tuple(sorted({numbers[given] for given in classes}))
+    if len(found) == len(names):
+        raise UserError(f"dataset.rare_classes names all classes of {source.name}, expected at least one to stay common.")
+    return found
+
+
+def _check_class_sizes(source: ImageSource, needed: int) -> None:
+    """Each class must have an image for every split that is drawn."""
+    sizes = np.bincount(source.labels[~source.is_test], minlength=len(source.class_names))
+    if sizes.min() < needed:
+        name, size = source.class_names[int(sizes.argmin())], int(sizes.min())
+        raise UserError(
+            f"source {source.name}: class {name} has {size} images outside the official test split, expected "
+            f"at least {needed} so that every split gets one; add images or leave the class out."
+        )
+
+
+def write_subsets(subsets: Sequence[Subset], path: str | Path) -> None:
+    """Write subsets of different seeds as one tidy parquet file, whole or not at all.
+
+    Columns: seed, split (``pool``, ``train``, ``validation`` or ``test``), index, label. What holds for a
+    whole subset (fraction, class probabilities and counts, checksum of the source) is JSON in the schema's
+    metadata under the key ``subsets``, one entry a seed.
+    """
+    seeds, splits, indices, labels = [], [], [], []
+    for subset in subsets:
+        for number, split in enumerate(SPLITS):
+            chosen = getattr(subset, split)
+            seeds.append(np.full(len(chosen), subset.seed, np.int64))
+            splits.append(np.full(len(chosen), number, np.int8))
+            indices.append(chosen)
+            labels.append(subset.labels[chosen])
+    table = pa.table(
+        {
+            "seed": np.concatenate(seeds),
+            "split": pa.DictionaryArray.from_arrays(np.concatenate(splits), list(SPLITS)),
+            "index": np.concatenate(indices),
+            "label": np.concatenate(labels),
+        }
+    )
+    described = [
+        {
+            "seed": subset.seed,
+            "fraction": subset.fraction,
+            "rare_classes": subset.rare_classes,
+            "eta_low": subset.eta_low,
+            "eta_high": subset.eta_high,
+            "class_names": subset.class_names,
+            "class_counts": subset.class_counts,
+            "source_images": len(subset.labels),
+            "source_checksum": subset.source_checksum,
+        }
+        for subset in subsets
+    ]
+    table = table.replace_schema_metadata({METADATA: json.dumps(described)})
+    with written_whole(path) as temporary:
+        pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
+
+
+def read_subsets(path: str | Path) -> dict[int, Subset]:
+    """Read what :func:`write_subsets` wrote: each seed's subset.
+
+    Raises:
+        UserError: if the file is missing, is damaged, or does not hold subsets.
+    """
+    if not Path(path).is_file():
+        raise UserError(f"{path}: does not exist, expected the subsets of a data set; run the step that makes them.")
+    try:
+        table = pq.read_table(path, page_checksum_verification=True)
+        described = json.loads(table.schema.metadata[METADATA])
+        seeds, indices, labels = (table.column(name).to_numpy() for name in ("seed", "index", "label"))
+        splits = table.column("split").cast(pa.string()).to_numpy(zero_copy_only=False)
+        return {entry["seed"]: _subset(entry, seeds == entry["seed"], splits, indices, labels) for entry in described}
+    except MemoryError:  # says nothing of the file
+        raise
+    except Exception as error:  # a damaged file can raise nearly anything
+        reason = " ".join(str(error).split())[:120]
+        raise UserError(f"{path}: is not a readable table of subsets ({reason}). Remove it to have it made again.") from error
+
+
+def _subset(entry: dict, rows: np.ndarray, splits: np.ndarray, indices: np.ndarray, labels: np.ndarray) -> Subset:
+    source_labels = np.full(entry["source_images"], -1, np.int64)
+    source_labels[indices[rows]] = labels[rows]
+    subset = Subset(
+        seed=entry["seed"],
+        **{split: indices[rows & (splits == split)] for split in SPLITS},
+        labels=source_labels,
+        class_names=tuple(entry["class_names"]),
+        rare_classes=tuple(entry["rare_classes"]),
+        fraction=entry["fraction"],
+        eta_low=entry["eta_low"],
+        eta_high=entry["eta_high"],
+        source_checksum=entry["source_checksum"],
+    )
+    if subset.class_counts != tuple(entry["class_counts"]):
+        raise ValueError(f"the class counts of seed {subset.seed} are not those that were written")
+    return subset

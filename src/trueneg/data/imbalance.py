@@ -1,0 +1,75 @@
+"""CIFAR10-r: rare classes keep a fraction r of their training images, the others keep all."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from trueneg.data.splits import first_of_each_class
+from trueneg.randomness import seed_for
+
+
+def imbalanced_indices(labels: np.ndarray, fraction: float, rare_classes: Iterable[int], seed: int) -> np.ndarray:
+    """Positions of the images that stay when the rare classes are thinned out.
+
+    Sample-Specific Debiasing (2023), section 3.1. For one seed the subsets are nested: the images kept at
+    r = 0.1 are among those kept at r = 0.5, so different r are compared on common random numbers.
+
+    Args:
+        labels: integers, shape (n,).
+        fraction: r, in (0, 1]; of the n_c images of a rare class round(r · n_c) are kept, and at least one.
+        rare_classes: labels of the rare classes.
+        seed: of the study.
+
+    Returns:
+        Sorted int64 positions.
+
+    Raises:
+        ValueError: if the fraction is outside (0, 1], or no image has the label of a rare class.
+
+    Example:
+        >>> labels = np.repeat([0, 1], 10)
+        >>> kept = imbalanced_indices(labels, 0.3, rare_classes=[1], seed=0)
+        >>> np.bincount(labels[kept]).tolist()
+        [10, 3]
+    """
+    labels = np.asarray(labels)
+    if not 0 < fraction <= 1:
+        raise ValueError(f"fraction is {fraction}, expected a number above 0 and at most 1")
+    sizes = {int(label): int(np.count_nonzero(labels == label)) for label in rare_classes}
+    unknown = [label for label, size in sizes.items() if not size]
+    if unknown:
+        raise ValueError(f"rare class {unknown[0]} has no image; the labels are {np.unique(labels).tolist()}")
+    counts = {label: max(round(fraction * size), 1) for label, size in sizes.items()}
+    return first_of_each_class(labels, counts, seed_for(seed, "subset"))
+
+
+def class_probabilities(fraction: float, classes: int = 10, rare: int = 5) -> tuple[float, float]:
+    r"""The class probability of a rare and of a common class.
+
+    .. math:: \eta_{low} = \frac{r}{K - R + R r}, \qquad \eta_{high} = \frac{1}{K - R + R r}
+
+    Sample-Specific Debiasing (2023), section 3.1, where K = 10 and R = 5: 0.2r/(1+r) and 0.2/(1+r). Holds for
+    classes of one size before they are thinned out.
+
+    Args:
+        fraction: r, in (0, 1].
+        classes: K, the number of classes.
+        rare: R, how many of them are rare.
+
+    Returns:
+        (eta_low, eta_high)
+
+    Raises:
+        ValueError: if the fraction is outside (0, 1], or not at least one class is common.
+
+    Example:
+        >>> low, high = class_probabilities(0.1)
+        >>> round(low, 4), round(high, 4)
+        (0.0182, 0.1818)
+    """
+    if not 0 < fraction <= 1:
+        raise ValueError(f"fraction is {fraction}, expected a number above 0 and at most 1")
+    if not 0 <= rare < classes:
+        raise ValueError(f"{rare} of {classes} classes are rare, expected at least one that is common")
+    common_class = 1 / (classes - rare + rare * fraction)
+    return fraction * common_class, common_class

@@ -1,0 +1,59 @@
+"""Flickr30k: photographs with five captions each, and the splits that papers report on."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from trueneg.data.pairs.flickr8k import write_caption_sentences, write_photographs
+from trueneg.data.pairs.flickr30k_files import read_flickr30k
+
+
+def write_flickr30k_sentences(settings: Mapping[str, Any], *, sentences: str | Path, unique: str | Path) -> None:
+    """The captions as sentences: a photograph is a report of five, and its own patient.
+
+    Args:
+        settings: ``path`` (a folder in a layout of :mod:`trueneg.data.pairs.flickr30k_files`).
+        sentences, unique: parquet files to write (:func:`trueneg.data.pairs.image_pairs.write_sentences`).
+
+    Raises:
+        UserError: if a file is missing or of another layout.
+    """
+    write_caption_sentences(read_flickr30k(settings["path"]), sentences=sentences, unique=unique)
+
+
+def prepare_flickr30k_pairs(
+    settings: Mapping[str, Any],
+    *,
+    sentences: str | Path,
+    eta: str | Path | None,
+    pairs: str | Path,
+    splits: str | Path,
+    cache: str | Path,
+    threads: int,
+) -> None:
+    """Join the photographs, in colour, with their captions. No class of a caption is known, and there are no labels.
+
+    Args:
+        settings: as for :func:`write_flickr30k_sentences`, ``images`` (how many, the first by name; None: all), ``resolution``,
+            and ``split`` (karpathy or reco, as for :func:`trueneg.data.pairs.flickr30k_files.read_flickr30k`).
+        sentences: parquet file of :func:`write_flickr30k_sentences`.
+        eta: parquet file of :func:`trueneg.text.eta.write_class_probabilities`; None: no class probability is known.
+        pairs: .npz file to write, the sentences beside it (:func:`trueneg.data.pairs.pair_source.write_pairs`).
+        splits: parquet file to write: ``report``, ``split`` (train, validation, test, unassigned).
+        cache: folder of the decoded images.
+        threads: that decode.
+
+    Raises:
+        UserError: if something is missing or damaged, or the tables do not belong together.
+    """
+    write_photographs(
+        "flickr30k",
+        read_flickr30k(settings["path"], settings["split"]).first(settings["images"]),
+        resolution=settings["resolution"],
+        sentences=sentences,
+        eta=eta,
+        pairs=pairs,
+        splits=splits,
+        cache=cache,
+        threads=threads,
+    )

@@ -1,0 +1,204 @@
+"""MS-CXR: sentences with the boxes that radiologists drew for them in images of MIMIC-CXR (Boecking et al., 2022).
+
+A folder with one of the files of PhysioNet's releases 0.1 and 1.1.0, the newest first::
+
+    MS_CXR_Local_Alignment_v1.1.0.csv    MS_CXR_Local_Alignment_v1.0.0.csv    a line a box
+    MS_CXR_Local_Alignment_v1.1.0.json   MS_CXR_Local_Alignment_v1.0.0.json   the same in COCO's form
+
+A phrase is a sentence of an image and its category; it can have several boxes. The column ``split`` of version 1.1.0 is not
+read: it is not MIMIC-CXR's. Instead :func:`hold_out` keeps every patient who has a box out of training and validation.
+"""
+
+import json
+import logging
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from trueneg.data.image_cache import central_square
+from trueneg.data.images.folder import contents
+from trueneg.data.mistakes import refuse
+from trueneg.data.pairs.image_pairs import read_columns
+from trueneg.errors import UserError
+
+log = logging.getLogger(__name__)
+
+PAGE = "https://physionet.org/content/ms-cxr/"
+ORIGIN = f"It is part of MS-CXR 0.1 and 1.1.0, which PhysioNet gives to credentialed users ({PAGE})."
+FILES = tuple(f"MS_CXR_Local_Alignment_v{version}.{form}" for form in ("csv", "json") for version in ("1.1.0", "1.0.0"))
+EXPECTED = " or ".join(FILES[:2])
+NUMBERS = ("x", "y", "w", "h", "image_width", "image_height")
+COLUMNS = ("dicom_id", "category_name", "label_text", "path", *NUMBERS)
+CORNERS = ["x0", "y0", "x1", "y1"]
+NO_BOXES = pd.DataFrame(columns=["dicom", "report", "patient", "width", "height", "sentence", "finding", *CORNERS])
+
+
+def read_boxes(path: str | Path, radiographs: pd.DataFrame) -> pd.DataFrame:
+    """The boxes, after checking that they belong to the images.
+
+    Args:
+        path: folder with one of the files of this module.
+        radiographs: of :func:`trueneg.data.pairs.mimic_cxr_files.read_radiographs`.
+
+    Returns:
+        A row a box: ``dicom``, ``report``, ``patient``, ``width`` and ``height`` of the image, ``sentence``, ``finding`` (the
+        category), and corners ``x0``, ``y0``, ``x1``, ``y1`` in its pixels.
+
+    Raises:
+        UserError: naming the file, and the line, that is missing or damaged, or of another image.
+    """
+    file = _find(Path(path).expanduser())
+    table = _coco(file) if file.suffix == ".json" else read_columns(file, COLUMNS, ORIGIN)
+    images = radiographs.set_index("dicom")[["report", "patient", "file", "width", "height"]]
+    numbers = table[list(NUMBERS)].apply(pd.to_numeric, errors="coerce").astype(np.float64)
+    refuse([f"{file}: {mistake} {ORIGIN}" for mistake in _mistakes(table, numbers, images)])
+    found = images.loc[table["dicom_id"], ["report", "patient", "width", "height"]].reset_index(names="dicom")
+    x, y, width, height = numbers[["x", "y", "w", "h"]].to_numpy().T
+    texts = {"sentence": table["label_text"].map(_tidy).to_numpy(), "finding": table["category_name"].map(_tidy).to_numpy()}
+    found = found.assign(**texts, x0=x, y0=y, x1=x + width, y1=y + height)
+    log.info(
+        "MS-CXR: %s boxes of %s phrases, in %s images of %s patients",
+        *(f"{count:,}" for count in (len(found), len(found.drop_duplicates(["dicom", "sentence", "finding"])))),
+        *(f"{found[column].nunique():,}" for column in ("dicom", "patient")),
+    )
+    return found
+
+
+def hold_out(radiographs: pd.DataFrame, boxes: pd.DataFrame) -> pd.DataFrame:
+    """The images with every patient who has a box in the test split: neither trained on nor chosen by.
+
+    Args:
+        radiographs: with ``patient`` and ``split``.
+        boxes: with ``patient``.
+
+    Example:
+        >>> images = pd.DataFrame({"patient": ["p1", "p1", "p2"], "split": ["train", "train", "validation"]})
+        >>> hold_out(images, pd.DataFrame({"patient": ["p1"]}))["split"].tolist()
+        ['test', 'test', 'validation']
+    """
+    own = radiographs["patient"].isin(boxes["patient"])
+    moved = own & (radiographs["split"] != "test")
+    log.info(
+        "%s images of %s patients of MS-CXR are tested on in place of trained on",
+        f"{moved.sum():,}",
+        f"{radiographs.loc[moved, 'patient'].nunique():,}",
+    )
+    return radiographs.assign(split=radiographs["split"].mask(own, "test"))
+
+
+def image_boxes(boxes: pd.DataFrame, dicoms: np.ndarray, resolution: int) -> pd.DataFrame:
+    """The boxes of some images, in the pixels of the squares that are kept of these.
+
+    Args:
+        boxes: of :func:`read_boxes`.
+        dicoms: str (n,): ids of the images of a source, in its order.
+        resolution: side of the squares.
+
+    Returns:
+        What :func:`trueneg.evaluation.boxed_phrases.boxed_phrases` takes: ``report``, ``image`` (position in the source),
+        ``sentence``, ``class`` (−1: unknown), ``finding``, and the corners, which may lie outside of the square: how much of a
+        box an encoder sees is judged once, by the whole box.
+    """
+    place_of = pd.Series(np.arange(len(dicoms)), index=dicoms)
+    found = boxes[boxes["dicom"].isin(dicoms)].reset_index(drop=True)
+    if len(found) < len(boxes):
+        absent = f"{len(boxes) - len(found):,} of {len(boxes):,}"
+        log.warning("%s boxes of MS-CXR are not used: their images are not among those of the study", absent)
+    sizes = zip(found["width"].tolist(), found["height"].tolist(), strict=True)
+    corners = [
+        to_square(box, size, resolution) for box, size in zip(found[CORNERS].to_numpy(np.float64).tolist(), sizes, strict=True)
+    ]
+    columns = dict(zip(CORNERS, np.array(corners, np.float64).reshape(-1, 4).T, strict=True))
+    image = place_of.reindex(found["dicom"]).to_numpy(np.int64)
+    numbered = found.assign(image=image, **{"class": -1}, **columns)
+    return numbered[["report", "image", "sentence", "class", "finding", *CORNERS]]
+
+
+def to_square(box: list[float], size: tuple[int, int], resolution: int) -> list[float]:
+    """A box of an image in the pixels of the square that is kept of it, not clipped.
+
+    Args:
+        box: corners (x0, y0, x1, y1) in pixels of the image, of pixel edges.
+        size: (width, height) of the image.
+        resolution: side of the square (:func:`trueneg.data.image_cache.central_square`).
+
+    Example:
+        >>> to_square([0, 0, 200, 100], (400, 200), 100)       # the square lacks 50 of its 200 pixels on the left
+        [-50.0, 0.0, 50.0, 50.0]
+    """
+    resized, corner = central_square(size, resolution)
+    return [value * resized[place % 2] / size[place % 2] - corner[place % 2] for place, value in enumerate(box)]
+
+
+def missing_parts(settings: Mapping[str, Any]) -> list[str]:
+    """What is not there of MS-CXR, a line each; nothing where the study does without.
+
+    Args:
+        settings: ``ms_cxr``.
+    """
+    if settings["ms_cxr"] is None:
+        return []
+    folder = Path(settings["ms_cxr"]).expanduser()
+    if any((folder / name).is_file() for name in FILES):
+        return []
+    return [f"{FILES[0]} in {folder}: of MS-CXR, PhysioNet, credentialed: {PAGE}"]
+
+
+def _find(folder: Path) -> Path:
+    file = next((folder / name for name in FILES if (folder / name).is_file()), None)
+    if file is None:
+        found = contents(folder) if folder.is_dir() or not folder.exists() else "a file"
+        raise UserError(f"{folder}: expected a folder with {EXPECTED}, found {found}; dataset.ms_cxr names it. {ORIGIN}")
+    return file
+
+
+def _coco(file: Path) -> pd.DataFrame:
+    """The annotations as the CSV file has them; the index counts them from 0."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        names = {category["id"]: category["name"] for category in content["categories"]}
+        images = {image["id"]: image for image in content["images"]}
+        rows = []
+        for annotation in content["annotations"]:
+            image = images[annotation["image_id"]]
+            path, box, size = str(image["path"]), annotation["bbox"], (image["width"], image["height"])
+            rows.append((Path(path).stem, names[annotation["category_id"]], annotation["label_text"], path, *box, *size))
+        table = pd.DataFrame(rows, columns=list(COLUMNS), dtype=object)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:120].rstrip(".")
+        raise UserError(f"{file}: is not MS-CXR in COCO's form ({reason}). {ORIGIN}") from error
+    texts = ["dicom_id", "category_name", "label_text", "path"]
+    table[texts] = table[texts].map(lambda value: value if isinstance(value, str) else "")
+    return table.set_axis([f"annotation {number:,} (the first is 0)" for number in range(len(table))])
+
+
+def _mistakes(table: pd.DataFrame, numbers: pd.DataFrame, images: pd.DataFrame) -> list[str]:
+    if table.empty:
+        return ["has no boxes."]
+    found = []
+    known = {dicom: row for dicom, *row in images.loc[images.index.isin(table["dicom_id"])].itertuples()}
+    for (place, row), values in zip(table.iterrows(), numbers.to_numpy().tolist(), strict=True):
+        x, y, width, height, *size = values
+        if row["dicom_id"] not in known:
+            found.append(f"{place}: dicom_id is {row['dicom_id']!r}, which MIMIC-CXR-JPG's metadata lacks.")
+            continue
+        _, _, file, *expected = known[row["dicom_id"]]
+        if not all(map(math.isfinite, values)) or min(width, height) <= 0:
+            found.append(f"{place}: x, y, w and h are {', '.join(map(str, row[list(NUMBERS[:4])]))}, expected a box in pixels.")
+        elif size != expected:
+            written, known_size = (" × ".join(f"{side:g}" for side in sides) for sides in (size, expected))
+            found.append(f"{place}: the image has {written} pixels, expected {known_size} as in MIMIC-CXR-JPG's metadata.")
+        elif x + width <= 0 or y + height <= 0 or x >= size[0] or y >= size[1]:
+            found.append(f"{place}: the box lies outside of the image.")
+        if list(Path(row["path"]).parts[-4:]) != file.split("/"):
+            found.append(f"{place}: path is {row['path']!r}, expected files/{file}.")
+        found += [f"{place}: {name} is empty." for name in ("category_name", "label_text") if not row[name].strip()]
+    return found
+
+
+def _tidy(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,255 @@
+"""Open-I: frontal chest radiographs of the Indiana University collection, with their reports.
+
+The reports come with the torchxrayvision wheel (:mod:`trueneg.text.open_i`). The images are a folder of the user's, in one of two
+layouts, whose table tells which image is of which report, and which are frontal (the reports do not tell):
+
+=========================  =========================================  ====================================================
+table                      columns                                    images
+=========================  =========================================  ====================================================
+images.csv                 report (CXR12), image, projection          images/
+indiana_projections.csv    uid (12), filename, projection             images/images_normalized/, or images/
+=========================  =========================================  ====================================================
+
+``projection`` is Frontal or Lateral. An image's file name is its id in the report's XML, without ``CXR`` and with a suffix
+(``12_IM-0133-1001.dcm.png`` for ``CXR12_IM-0133-1001``), which is checked.
+"""
+
+import logging
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from trueneg.data.image_files import ImageFiles
+from trueneg.data.images.folder import contents, required_path
+from trueneg.data.mistakes import refuse
+from trueneg.data.pairs.image_pairs import joined_sentences, read_columns, with_sentences, write_image_pairs
+from trueneg.errors import UserError
+from trueneg.io.files import UserFiles, files_in
+from trueneg.text import open_i, privacy
+from trueneg.text.open_i import find_archive, image_codes, read_archive
+from trueneg.text.open_i_classes import NORMAL, NOT_INDEXED
+
+log = logging.getLogger(__name__)
+
+LAYOUTS = {
+    "images.csv": ("report", "image", "projection"),
+    "indiana_projections.csv": ("uid", "filename", "projection"),
+}
+EXPECTED = "images.csv (report, image, projection), or indiana_projections.csv (uid, filename, projection), and images/"
+# The headings of the codes that a label stands for. Fluid and air in the pleural space are one heading in MeSH.
+HEADINGS = {
+    "cardiomegaly": {"Cardiomegaly"},
+    "edema": {"Pulmonary Edema"},
+    "effusion": {"Pleural Effusion", "Hydropneumothorax", "Hemopneumothorax"},
+    "pneumonia": {"Pneumonia"},
+    "pneumothorax": {"Pneumothorax", "Hydropneumothorax", "Hemopneumothorax"},
+}
+
+
+def read_radiographs(path: str | Path | None, archive: str | Path | None = None) -> pd.DataFrame:
+    """The frontal images, after checking that each belongs to its report.
+
+    Args:
+        path: folder in one of the layouts of this module.
+        archive: of the reports, as for :func:`trueneg.text.open_i.find_archive`.
+
+    Returns:
+        ``report``, ``path``: by report, then by file name.
+
+    Raises:
+        UserError: naming what is missing, there twice, or of another report.
+    """
+    folder = required_path(path, "open_i", EXPECTED)
+    name = _table_name(folder)
+    if name is None:
+        raise UserError(
+            f"{folder}: has no images.csv and no indiana_projections.csv (found {contents(folder)}); expected {EXPECTED}."
+        )
+    table = read_columns(folder / name, LAYOUTS[name]).set_axis(["report", "image", "projection"], axis=1)
+    if name == "indiana_projections.csv":
+        table["report"] = "CXR" + table["report"]
+    root = _images_folder(folder)
+    if root is None:
+        raise UserError(f"{folder}: has no folder images (found {contents(folder)}); unpack the images there.")
+    refuse([f"{folder / name}: {mistake}" for mistake in _mistakes(table, _image_ids(archive))])
+    frontal = table[table["projection"] == "Frontal"]
+    if frontal.empty:
+        raise UserError(f"{folder / name}: none of the {len(table):,} images is Frontal; expected radiographs from the front.")
+    found = frontal.assign(number=frontal["report"].str[3:].astype(int)).sort_values(["number", "image"], ignore_index=True)
+    log.info("%s frontal images of %s reports", f"{len(found):,}", f"{found['report'].nunique():,}")
+    return pd.DataFrame({"report": found["report"], "path": [root / image for image in found["image"]]})
+
+
+def user_files(settings: Mapping[str, Any]) -> UserFiles:
+    """The table and the folder of images of ``path``, and the ``archive`` of the reports if one is named."""
+    folder = required_path(settings["path"], "open_i", EXPECTED)
+    name, archive = _table_name(folder), open_i.user_files({"path": settings["archive"]}).files
+    return UserFiles([*archive, *(folder / one for one in [name] if one)], files_in(_images_folder(folder)))
+
+
+def _table_name(folder: Path) -> str | None:
+    return next((name for name in LAYOUTS if (folder / name).is_file()), None)
+
+
+def _images_folder(folder: Path) -> Path | None:
+    return next((root for root in (folder / "images" / "images_normalized", folder / "images") if root.is_dir()), None)
+
+
+def _image_ids(archive: str | Path | None) -> dict[str, set[str]]:
+    """The ids of each report's images."""
+    reports = read_archive(find_archive(archive))
+    return {name: {node.get("id") for node in report.iter("parentImage")} for name, report, _ in reports if report is not None}
+
+
+def _mistakes(table: pd.DataFrame, known: Mapping[str, set[str]]) -> list[str]:
+    found = []
+    twice = table["image"].duplicated()
+    for (place, row), again in zip(table.iterrows(), twice, strict=True):
+        stem = re.sub(r"(\.dcm)?\.(png|jpe?g)$", "", str(row["image"]), flags=re.IGNORECASE)
+        if row["report"] not in known:
+            found.append(f"{place}: report is {row['report']}, expected one of the {len(known):,} reports of the archive.")
+        elif not {stem, f"CXR{stem}", f"{row['report']}_{stem}"} & known[row["report"]]:
+            ids = ", ".join(sorted(known[row["report"]])) or "none"
+            found.append(f"{place}: image {row['image']} is not of report {row['report']}, whose images are {ids}; mend the row.")
+        elif again:
+            found.append(f"{place}: image {row['image']} is there twice, expected once; remove one row.")
+        elif row["projection"] not in ("Frontal", "Lateral"):
+            found.append(f"{place}: projection is {row['projection']!r}, expected Frontal or Lateral.")
+    return found
+
+
+def chexpert_labels(reports: np.ndarray, codes: pd.DataFrame) -> np.ndarray:
+    """Labels of images from the experts' codes of their reports (:data:`HEADINGS`).
+
+    Args:
+        reports: str (n,): of each image.
+        codes: ``report``, ``code``, from :func:`trueneg.text.open_i.image_codes`.
+
+    Returns:
+        float32, shape (n, 5): 1 where the report has a code of the label's headings, 0 where it has others alone, NaN where the
+        experts did not index it or it has no code.
+
+    Example:
+        >>> codes = pd.DataFrame({"report": ["a", "b", "c"], "code": ["Pulmonary Edema/mild", "normal", "No Indexing"]})
+        >>> chexpert_labels(np.array(["a", "b", "c", "d"]), codes)[:, 1]
+        array([ 1.,  0., nan, nan], dtype=float32)
+    """
+    headings = coded_headings(codes)
+    labels = np.full((len(reports), len(HEADINGS)), np.nan, np.float32)
+    for image, report in enumerate(reports.tolist()):
+        if report in headings:
+            labels[image] = [bool(headings[report] & wanted) for wanted in HEADINGS.values()]
+    return labels
+
+
+def coded_headings(codes: pd.DataFrame) -> dict[str, frozenset[str]]:
+    """The headings of the codes of each report that the experts indexed; ``normal`` stands for a report alone."""
+    heading = codes["code"].str.split("/").str[0].str.strip()
+    found = heading.groupby(codes["report"]).agg(frozenset)
+    return {report: own for report, own in found.items() if NOT_INDEXED not in own}
+
+
+def headings_shown(reports: np.ndarray, codes: pd.DataFrame, classes: list[str]) -> np.ndarray:
+    """Whether what a sentence of each class says is true of each image, as far as codes of whole reports can tell.
+
+    An image is a FALSE NEGATIVE of a sentence of the class ``Pleural Effusion`` if the experts gave its own report a code with
+    that heading, and of a sentence of the class ``normal`` (any sentence of a report whose only code is that) if its own report
+    is normal too. The share of indexed reports of which this holds is the class's probability in
+    :func:`trueneg.text.open_i_classes.assign_classes`. It is coarse, in both directions: side and severity do not count, so some
+    of these images are true negatives; what a sentence of a normal report says (no effusion) is true of many reports that are
+    not normal; and of a report that is not indexed nothing is known, so it counts as showing nothing.
+
+    Args:
+        reports: str (n,): of each image.
+        codes: ``report``, ``code``.
+        classes: names of the C classes.
+
+    Returns:
+        bool, shape (n, C).
+
+    Example:
+        >>> codes = pd.DataFrame({"report": ["a", "b", "b"], "code": ["normal", "Opacity/left", "Cardiomegaly"]})
+        >>> headings_shown(np.array(["a", "b"]), codes, ["normal", "Opacity"]).tolist()
+        [[True, False], [False, True]]
+    """
+    headings, shown = coded_headings(codes), np.zeros((len(reports), len(classes)), bool)
+    for image, report in enumerate(reports.tolist()):
+        own = headings.get(report, frozenset())
+        shown[image] = [own == {NORMAL} if name == NORMAL else name in own for name in classes]
+    return shown
+
+
+def prepare_open_i_pairs(
+    settings: Mapping[str, Any],
+    *,
+    archive: str | Path | None,
+    sentences: str | Path,
+    assigned: str | Path,
+    eta: str | Path | None,
+    pairs: str | Path,
+    classes: str | Path,
+    cache: str | Path,
+    threads: int,
+) -> None:
+    """Join the frontal radiographs with their reports' sentences, as grey images; a report is a patient, as no other is known.
+
+    ``eta true`` is not given: nearly half of the sentences have no class, and 0 would be a claim.
+
+    Args:
+        settings: ``path`` (folder of the images), ``images`` (of how many reports, the first; None: all), ``resolution``.
+        archive: of the reports, as for :func:`trueneg.text.open_i.find_archive`.
+        sentences: parquet file of :func:`trueneg.text.sentences.split_reports`.
+        assigned: parquet file of :func:`trueneg.text.open_i_classes.open_i_classes`: the classes of those that have one.
+        eta: parquet file of :func:`trueneg.text.eta.write_class_probabilities`; None: no class probability is known.
+        pairs: .npz file to write, the sentences beside it (:func:`trueneg.data.pairs.pair_source.write_pairs`).
+        classes: parquet file to write: ``class`` (number), ``name``, and how many ``sentences`` are of it and ``images`` show it.
+        cache: folder of the decoded images.
+        threads: that decode.
+
+    Raises:
+        UserError: if something is missing or damaged, or the tables do not belong together.
+    """
+    images, codes = read_radiographs(settings["path"], archive), image_codes(archive)
+    known = privacy.read_table(sentences)[0][["report", "index"]]
+    images = images[with_sentences(images["report"].to_numpy(str), known, "open_i")]
+    if settings["images"] is not None:
+        available = images["report"].unique()
+        if settings["images"] > len(available):
+            raise UserError(
+                f"dataset.images is {settings['images']:,}, but {len(available):,} reports have images and sentences; lower it."
+            )
+        images = images[images["report"].isin(available[: settings["images"]])]
+    reports = images["report"].to_numpy(str)
+    names, numbered = _numbered(known[known["report"].isin(set(reports))], privacy.read_table(assigned)[0])
+    table, restricted = joined_sentences(sentences, reports, eta=eta, assigned=numbered)
+    shown = headings_shown(reports, codes, names)
+    write_image_pairs(
+        "open_i",
+        ImageFiles(tuple(images["path"])),
+        mode="L",
+        resolution=settings["resolution"],
+        cache=cache,
+        pairs=pairs,
+        threads=threads,
+        restricted=restricted,
+        reports=reports,
+        patients=reports,
+        sentences=table,
+        labels=chexpert_labels(reports, codes),
+        label_names=tuple(HEADINGS),
+        shown=shown,
+    )
+    counts = table["class"].value_counts().reindex(range(len(names)), fill_value=0).to_numpy()
+    described = {"class": range(len(names)), "name": names, "sentences": counts, "images": shown.sum(0)}
+    privacy.write_table(pd.DataFrame(described), classes, restricted)
+
+
+def _numbered(sentences: pd.DataFrame, assigned: pd.DataFrame) -> tuple[list[str], pd.DataFrame]:
+    """The names of the classes that occur, in alphabetical order, and the number of each sentence's class, −1 for none."""
+    found = sentences.merge(assigned, on=["report", "index"], how="left", validate="one_to_one")
+    number, names = pd.factorize(found["class"], sort=True)  # a sentence without a class gets −1
+    return names.tolist(), found[["report", "index"]].assign(**{"class": number.astype(np.int64)})

@@ -1,0 +1,290 @@
+"""Images with the sentences of their reports, and what is known about both: what image–text training reads."""
+
+import hashlib
+import math
+import struct
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from trueneg.errors import UserError
+from trueneg.io.files import written_whole
+from trueneg.text import privacy
+
+SENTENCE_COLUMNS = ("report", "index", "sentence", "class")
+# The column of each class probability η that a config can name; a source holds those that are known of it.
+PROBABILITY_COLUMNS = {
+    "language model": "eta",
+    "permuted": "eta permuted",
+    "constant mean": "eta constant",
+    "length": "eta by length",
+    "true": "eta true",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class PairSource:
+    """Images, the sentences of their reports, and labels; n images, K labels, C latent classes of sentences.
+
+    Args:
+        name: name of the source, such as ``"phantom"``.
+        images: uint8, shape (n, channels, H, W), with 1 or 3 channels; those of :func:`read_pairs` stay on the disk.
+        reports: str, shape (n,): id of each image's report. Images of one study share it.
+        patients: str, shape (n,).
+        sentences: a row a sentence: ``report``, ``index`` (its place in the report), ``sentence``, ``class`` (latent class, −1
+            where it is unknown), and any of the class probabilities η, in [0, 1): ``eta``, ``eta permuted``, ``eta constant``,
+            ``eta by length``, ``eta true``.
+        labels: float32, shape (n, K): 1, 0, and NaN for unknown.
+        label_names: K distinct names.
+        shown: bool, shape (n, C): whether what a sentence of class c says is true of image i, the one place that tells which
+            images are false negatives of a sentence (:mod:`trueneg.data.pairs.statements`); C = 0 where no class is known.
+        restricted: whether images and text may not be shown; their files are then readable by their owner alone.
+
+    Attributes:
+        checksum: hexadecimal SHA-256 of all of it but the class probabilities: runs that use none survive another language model.
+
+    Raises:
+        ValueError: if an array has another type or shape, an image has no sentence or a report no image, a report is of two
+            patients, a sentence is empty or occurs twice at its place, or a class, label or class probability is none.
+
+    Example:
+        >>> sentences = pd.DataFrame({"report": ["a", "a"], "index": [0, 1], "sentence": ["No edema.", "Hello."], "class": -1})
+        >>> arrays = {"reports": np.array(["a"]), "patients": np.array(["p"]), "labels": np.array([[0.0]], np.float32)}
+        >>> black = np.zeros((1, 1, 8, 8), np.uint8)
+        >>> PairSource("black", black, **arrays, sentences=sentences, label_names=("edema",), shown=np.zeros((1, 0), bool)).size
+        (8, 8)
+    """
+
+    name: str
+    images: np.ndarray
+    reports: np.ndarray
+    patients: np.ndarray
+    sentences: pd.DataFrame
+    labels: np.ndarray
+    label_names: tuple[str, ...]
+    shown: np.ndarray
+    restricted: bool = False
+    checksum: str = field(init=False)
+
+    def __post_init__(self):
+        for problem in (*_wrong_arrays(self), *_wrong_sentences(self.sentences, self.shown.shape[-1])):
+            raise ValueError(problem)
+        for problem in _wrong_reports(self):
+            raise ValueError(problem)
+        object.__setattr__(self, "checksum", _checksum(self))
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of the images."""
+        return self.images.shape[2:]
+
+    @property
+    def class_probabilities(self) -> tuple[str, ...]:
+        """The names, as a config says them, of the class probabilities that are known."""
+        return tuple(name for name, column in PROBABILITY_COLUMNS.items() if column in self.sentences)
+
+    def probability_checksum(self, name: str) -> str:
+        """SHA-256 of one of :attr:`class_probabilities`: part of what makes a run that uses it."""
+        values = self.sentences[PROBABILITY_COLUMNS[name]].to_numpy(np.float64)
+        return hashlib.sha256(values.tobytes()).hexdigest()
+
+
+def join_sentences(
+    sentences: pd.DataFrame,
+    *,
+    assigned: pd.DataFrame | None = None,
+    classes: pd.DataFrame | None = None,
+    eta: pd.DataFrame | None = None,
+) -> pd.DataFrame:
+    """The table of sentences of a :class:`PairSource`, from the tables that the text steps write.
+
+    Args:
+        sentences: ``report``, ``index``, ``sentence``.
+        assigned: ``report``, ``index``, ``class``; None: no class is known.
+        classes: ``class``, ``image_probability`` (that a random image shows what a sentence of the class says; NaN for what no
+            image shows), from which ``eta true`` comes.
+        eta: ``report``, ``index``, and the columns that :func:`trueneg.text.eta.write_class_probabilities` writes.
+
+    Raises:
+        ValueError: if a table lacks a sentence, or holds one twice.
+
+    Example:
+        >>> sentences = pd.DataFrame({"report": ["a", "b"], "index": [0, 0], "sentence": ["No edema.", "Hello."]})
+        >>> assigned = sentences[["report", "index"]].assign(**{"class": [0, 1]})
+        >>> classes = pd.DataFrame({"class": [0, 1], "image_probability": [0.75, np.nan]})
+        >>> join_sentences(sentences, assigned=assigned, classes=classes)["eta true"].tolist()
+        [0.75, 0.0]
+    """
+    joined = sentences[["report", "index", "sentence"]].reset_index(drop=True)
+    for name, table in (("classes", assigned), ("class probabilities", eta)):
+        if table is not None:
+            joined = _with(joined, table, name)
+    if assigned is None:
+        joined["class"] = -1
+    elif classes is not None:
+        # A sentence that says nothing of an image (filler) has no false negatives.
+        probability = classes.set_index("class")["image_probability"].fillna(0.0)
+        joined["eta true"] = joined["class"].map(probability).fillna(0.0)
+    return joined
+
+
+def _with(sentences: pd.DataFrame, table: pd.DataFrame, name: str) -> pd.DataFrame:
+    joined = sentences.merge(table, on=["report", "index"], how="left", validate="one_to_one", indicator=True)
+    lacking = joined[joined.pop("_merge") == "left_only"]
+    if len(lacking):
+        first = lacking.iloc[0]
+        raise ValueError(
+            f"{name}: lack {len(lacking)} of {len(sentences)} sentences, the first is number {first['index']} of report "
+            f"{first['report']}; make them from the same sentences."
+        )
+    return joined
+
+
+def write_pairs(source: PairSource, path: str | Path) -> None:
+    """Write a source as two files, each whole or not at all: ``path`` (.npz), and its sentences beside it (.parquet)."""
+    privacy.write_table(source.sentences, _beside(path), source.restricted)
+    with privacy.owner_only(source.restricted), written_whole(path) as temporary, temporary.open("wb") as stream:
+        np.savez(
+            stream,
+            name=np.array(source.name),
+            images=source.images,
+            reports=source.reports,
+            patients=source.patients,
+            labels=source.labels,
+            label_names=np.array(source.label_names, dtype=np.str_),
+            shown=source.shown,
+            checksum=np.array(source.checksum),
+        )
+
+
+def read_pairs(path: str | Path) -> PairSource:
+    """Read what :func:`write_pairs` wrote, and compare the checksum.
+
+    The images are a read-only map of the file: they take no memory but the system's cache of the disk, which all processes that
+    read the file share and which gives way where memory is short. Every reading goes through all of them once, for the checksum:
+    a size and a time that were noted when it last fitted would not tell a disk that has failed since.
+
+    Raises:
+        UserError: if one of the two files is missing or damaged, its images are compressed, or they do not belong together.
+    """
+    if not Path(path).is_file():
+        raise UserError(f"{path}: does not exist, expected images and sentences; run the step that makes them.")
+    again = f"Remove it and {_beside(path)} to have them made again."
+    sentences, restricted = privacy.read_table(_beside(path))
+    arrays = ("reports", "patients", "labels", "shown")
+    try:
+        if not zipfile.is_zipfile(path):
+            raise ValueError("it is no .npz archive, or its end is missing")
+        with np.load(path, allow_pickle=False) as archive:
+            content = {key: archive[key] for key in ("name", *arrays, "label_names", "checksum")}
+        names = tuple(map(str, content["label_names"]))
+        chosen = {key: content[key] for key in arrays} | {"images": _mapped(path, "images")}
+        source = PairSource(str(content["name"]), sentences=sentences, label_names=names, restricted=restricted, **chosen)
+    except MemoryError:  # says nothing of the file
+        raise
+    except Exception as error:  # a damaged archive can raise nearly anything
+        raise UserError(f"{path}: is not a readable source of images and sentences ({error}). {again}") from error
+    if source.checksum != str(content["checksum"]):
+        found, expected = source.checksum[:6], str(content["checksum"])[:6]
+        raise UserError(f"{path}: its content has checksum {found}…, expected {expected}…: it is damaged. {again}")
+    return source
+
+
+def _beside(path: str | Path) -> Path:
+    return Path(path).with_suffix(".parquet")
+
+
+def _mapped(path: str | Path, name: str) -> np.memmap:
+    """The uint8 array of this name in an uncompressed .npz file, read-only and read when it is used."""
+    with zipfile.ZipFile(path) as archive, Path(path).open("rb") as file:
+        member = archive.getinfo(f"{name}.npy")
+        if member.compress_type != zipfile.ZIP_STORED:
+            raise ValueError(f"its {name} are compressed, expected them as numpy.savez writes them, to be read in place")
+        with archive.open(member) as stream:  # compares what stands before the data with the archive's directory
+            version = np.lib.format.read_magic(stream)
+            shape, by_columns, dtype = np.lib.format.read_array_header_1_0(stream)
+            header = stream.tell()
+        if (version, by_columns, dtype) != ((1, 0), False, np.uint8) or header + math.prod(shape) != member.file_size:
+            found = f"{dtype} of shape {shape} in {member.file_size - header} bytes"
+            raise ValueError(f"its {name} are {found}, expected uint8, by rows, in as many bytes as the shape says")
+        # The lengths of what stands between the member's header, of 30 bytes, and its data: its name, and further fields.
+        file.seek(member.header_offset + 26)
+        between = sum(struct.unpack("<HH", file.read(4)))
+    return np.memmap(path, np.uint8, "r", member.header_offset + 30 + between + header, shape)
+
+
+def _wrong_arrays(source: PairSource) -> Iterator[str]:
+    images, count = source.images, len(source.images)
+    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[1] not in (1, 3) or not count:
+        found = f"{images.dtype} of shape {images.shape}"
+        yield f"images are {found}, expected uint8 of shape (n, channels, H, W) with 1 or 3 channels, and at least one"
+    for name in ("reports", "patients"):
+        array = getattr(source, name)
+        if array.dtype.kind != "U" or array.shape != (count,):
+            yield f"{name} are {array.dtype} of shape {array.shape}, expected str of shape ({count},)"
+    for name, dtype in (("labels", np.float32), ("shown", np.bool_)):
+        array = getattr(source, name)
+        if array.dtype != dtype or array.ndim != 2 or len(array) != count:
+            yield f"{name} are {array.dtype} of shape {array.shape}, expected {np.dtype(dtype)} with {count} rows, one an image"
+    names = source.label_names
+    if source.labels.shape[-1] != len(names) or len(set(names)) != len(names):
+        yield f"label_names are {list(names)}, expected {source.labels.shape[-1]} distinct ones"
+    if not (np.isin(source.labels, (0, 1)) | np.isnan(source.labels)).all():
+        yield "labels hold other values than 0, 1 and NaN (unknown)"
+
+
+def _wrong_sentences(sentences: pd.DataFrame, classes: int) -> Iterator[str]:
+    missing = [column for column in SENTENCE_COLUMNS if column not in sentences]
+    if missing:
+        yield f"sentences lack the columns {', '.join(missing)}"
+        return
+    empty = ~sentences["sentence"].map(lambda text: isinstance(text, str) and bool(text.strip())).to_numpy(bool)
+    twice = sentences.duplicated(["report", "index"]).to_numpy()
+    for wrong, what in ((empty, "empty or no text"), (twice, "there twice")):
+        if wrong.any():
+            row = sentences.iloc[int(wrong.argmax())]
+            yield f"sentence {row['index']} of report {row['report']} is {what} (and {wrong.sum() - 1} others)"
+    numbers = sentences["class"].to_numpy()
+    if not np.issubdtype(numbers.dtype, np.integer) or (len(numbers) and not (numbers.min() >= -1 and numbers.max() < classes)):
+        yield f"sentences have classes {np.unique(numbers)[[0, -1]].tolist()}, expected integers from -1 to {classes - 1}"
+    for name, column in PROBABILITY_COLUMNS.items():
+        values = sentences[column].to_numpy() if column in sentences else np.zeros(0)
+        valid = (values >= 0) & (values < 1)
+        if not valid.all():
+            yield f"class probability {name!r}: {values[~valid][0]} is one of {(~valid).sum()} values outside [0, 1)"
+
+
+def _wrong_reports(source: PairSource) -> Iterator[str]:
+    with_images, with_text = set(source.reports.tolist()), set(source.sentences["report"])
+    for lacking, what in ((with_images - with_text, "sentence"), (with_text - with_images, "image")):
+        if lacking:
+            yield f"{len(lacking)} reports, such as {min(lacking)}, have no {what}; leave them out of the other table"
+    owners: dict[str, str] = {}
+    for report, patient in zip(source.reports.tolist(), source.patients.tolist(), strict=True):
+        if owners.setdefault(report, patient) != patient:
+            yield f"report {report} is of patients {owners[report]} and {patient}, expected one"
+            return
+
+
+def _checksum(source: PairSource) -> str:
+    digest = hashlib.sha256()
+    for array in (source.images, source.labels, source.shown):
+        digest.update(f"{array.dtype.name} {array.shape};".encode())
+        digest.update(np.ascontiguousarray(array))
+    table = source.sentences
+    texts: tuple[Sequence[Any], ...] = (
+        *(source.label_names, source.reports.tolist(), source.patients.tolist()),
+        *(table[column].tolist() for column in SENTENCE_COLUMNS),
+    )
+    for values in texts:
+        # Each value with its length: no two lists of texts run together to the same bytes.
+        for value in map(str, values):
+            encoded = value.encode("utf-8", "surrogatepass")
+            digest.update(f"{len(encoded)}:".encode() + encoded)
+        digest.update(b";")
+    return digest.hexdigest()

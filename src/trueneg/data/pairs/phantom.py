@@ -1,0 +1,104 @@
+"""The phantom as image–text data: its radiographs beside the sentences of its reports, with all that is known about both."""
+
+import logging
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from trueneg.data.pairs.pair_source import PairSource, join_sentences, write_pairs
+from trueneg.data.pairs.statements import findings_said, statements_shown
+from trueneg.data.phantom.radiographs import read_phantom, write_phantom
+from trueneg.data.phantom.reports import POSITIVE
+from trueneg.errors import UserError
+from trueneg.text import privacy
+
+log = logging.getLogger(__name__)
+
+
+def prepare_phantom_pairs(
+    settings: Mapping[str, Any],
+    *,
+    seed: int,
+    reports: str | Path,
+    sentences: str | Path,
+    assigned: str | Path,
+    classes: str | Path,
+    eta: str | Path,
+    pairs: str | Path,
+    boxes: str | Path,
+    processes: int,
+) -> None:
+    """Draw the radiographs of synthetic reports, and join them with the reports' sentences.
+
+    Args:
+        settings: ``images`` (of how many reports, the first; None: all), ``resolution``, ``contrast``.
+        seed: of the reports, and of the radiographs.
+        reports, assigned, classes: parquet files of :func:`trueneg.data.phantom.corpus.prepare_phantom`.
+        sentences: parquet file: ``report``, ``index``, ``sentence``.
+        eta: parquet file of :func:`trueneg.text.eta.write_class_probabilities`.
+        pairs: .npz file to write, the sentences beside it (:func:`trueneg.data.pairs.pair_source.write_pairs`).
+        boxes: parquet file to write: the findings' boxes (:func:`trueneg.data.phantom.radiographs.write_phantom`).
+        processes: that draw.
+
+    Raises:
+        UserError: if a table is missing or damaged, there are fewer reports than images, or the tables do not belong together.
+    """
+    paths = {"reports": reports, "sentences": sentences, "assigned": assigned, "classes": classes, "eta": eta}
+    tables = {name: privacy.read_table(path)[0] for name, path in paths.items()}
+    if settings["images"] is not None:
+        if settings["images"] > len(tables["reports"]):
+            raise UserError(
+                f"dataset.images is {settings['images']:,}, but {reports} holds {len(tables['reports']):,} reports; lower it, or "
+                "raise reports.reports of the likelihood study."
+            )
+        chosen = tables["reports"]["report"].iloc[: settings["images"]]
+        for name in ("reports", "sentences", "assigned", "eta"):
+            tables[name] = tables[name][tables[name]["report"].isin(chosen)].reset_index(drop=True)
+    Path(pairs).parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".pairs", dir=Path(pairs).parent) as scratch:
+        drawn = Path(scratch) / "images.npz"
+        written = {name: Path(scratch) / f"{name}.parquet" for name in ("reports", "assigned")}
+        for name, path in written.items():
+            privacy.write_table(tables[name], path, restricted=False)
+        write_phantom(settings, seed=seed, **written, images=drawn, boxes=boxes, processes=processes)
+        phantom = read_phantom(drawn)
+    try:
+        table = join_sentences(tables["sentences"], assigned=tables["assigned"], classes=tables["classes"], eta=tables["eta"])
+    except ValueError as error:
+        raise UserError(f"{sentences}: does not fit the tables beside it: {error}") from error
+    positive = int((tables["classes"]["kind"] == POSITIVE).sum())
+    source = PairSource(
+        "phantom",
+        images=phantom["images"],
+        reports=phantom["reports"],
+        patients=tables["reports"]["patient"].to_numpy(str),
+        sentences=table,
+        labels=phantom["labels"],
+        label_names=tuple(map(str, phantom["label_names"])),
+        shown=statements_shown(tables["classes"], findings_said(table, phantom["reports"], positive)),
+    )
+    write_pairs(source, pairs)
+    log.info("%s images with %s sentences", f"{len(source.images):,}", f"{len(table):,}")
+
+
+def write_eta_by_class(pairs: str | Path, *, classes: str | Path, table: str | Path) -> None:
+    """Write the estimated η of each class's sentences beside the probability that an image shows what they say.
+
+    Args:
+        pairs: the sentences of a source (the parquet file of :func:`trueneg.data.pairs.pair_source.write_pairs`).
+        classes: parquet file of :func:`trueneg.data.phantom.corpus.prepare_phantom`.
+        table: parquet file to write, a row a class that occurs: ``class``, ``name``, ``kind``, ``sentences`` (how many), ``eta``
+            (median), ``eta low`` and ``eta high`` (5th and 95th percentile), ``image probability``.
+
+    Raises:
+        UserError: if a table is missing or damaged.
+    """
+    of_class = privacy.read_table(pairs)[0].groupby("class")["eta"]
+    found = of_class.agg(sentences="count", eta="median").reset_index()
+    found["eta low"], found["eta high"] = of_class.quantile(0.05).to_numpy(), of_class.quantile(0.95).to_numpy()
+    known = privacy.read_table(classes)[0].set_index("class").loc[found["class"]]
+    parts = known[["severity", "finding", "side", "zone"]].fillna("").astype(str)
+    found.insert(1, "name", parts.agg(lambda row: " ".join(filter(None, row)), axis=1).to_numpy())
+    found.insert(2, "kind", known["kind"].to_numpy())
+    privacy.write_table(found.assign(**{"image probability": known["image_probability"].to_numpy()}), table, restricted=False)

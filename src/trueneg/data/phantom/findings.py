@@ -1,0 +1,207 @@
+"""What each finding of the phantom does to a chest: air displaced or gained, texture hidden or lost, density added.
+
+Every size and place is drawn from the finding's own generator, so a patient looks the same with and without it, and the finding
+looks the same beside another one.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from trueneg.data.phantom.anatomy import HIDDEN, Chest, Lung, heart_depth, heart_shadow, ribs
+from trueneg.data.phantom.classes import PhantomClass
+from trueneg.data.phantom.shapes import soft_step
+
+# By severity. The healthy heart varies by 14 % in size, so a slightly enlarged one may be smaller than another's healthy one.
+ENLARGEMENT = {"mild": 0.08, "moderate": 0.13, "severe": 0.18}
+HAZE = {"mild": 0.17, "moderate": 0.26, "severe": 0.36}
+FLUID = {"small": 0.08, "moderate": 0.15, "large": 0.25}  # height at the chest wall above the costophrenic angle
+CONSOLIDATION = {"mild": 0.38, "severe": 0.62}
+COLLAPSE = {"small": 0.045, "large": 0.100}  # how far the lung has left the apex
+BAND = {"mild": 0.35, "moderate": 0.55}
+DISPLACEMENT = {"mild": 0.8, "severe": 1.8}  # of the broken rib, in half widths of it
+MOST = 0.97  # of the air that an opacity can hide
+ZONES = {"upper": (0.20, 0.38), "middle": (0.44, 0.62), "lower": (0.68, 0.86)}  # heights in the lung, from apex to diaphragm
+
+
+@dataclass(frozen=True)
+class Effect:
+    """How a finding changes a chest; the film shows ``tissue + bones + texture · Π texture + Σ added − air · Π air``.
+
+    Attributes:
+        air: (H, W) factor of the lungs' air: below 1 where something is in its place, above 1 where there is more.
+        texture: (H, W) factor of vessels and mottle.
+        added: (H, W) attenuation added to all.
+        region: (H, W) bool: what a reader would draw the box around even where nothing changed; None: only what changed.
+    """
+
+    air: np.ndarray | float = 1.0
+    texture: np.ndarray | float = 1.0
+    added: np.ndarray | float = 0.0
+    region: np.ndarray | None = None
+
+
+def finding_effect(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
+    """What one class does to a chest.
+
+    Args:
+        chest: the healthy one.
+        one: the class: finding, side, zone and severity.
+        generator: of this finding's size, place and shape.
+        contrast: factor of every density and of the heart's enlargement; 1 is the phantom's own.
+    """
+    return _EFFECTS[one.finding](chest, one, generator, contrast)
+
+
+def affected(chest: Chest, side: str) -> list[Lung]:
+    """The lungs of ``left``, ``right`` or ``bilateral``, by the patient's side."""
+    return [chest.lungs[name] for name in ("right", "left") if side in (name, "bilateral")]
+
+
+def _opaque(opacity: np.ndarray, contrast: float) -> Effect:
+    shown = 1 - np.clip(contrast * opacity, 0, MOST)
+    return Effect(air=shown, texture=shown)
+
+
+def _spot(lung: Lung, down: np.ndarray, place: tuple[float, float], radii: tuple[float, float], angle: float = 0.0) -> np.ndarray:
+    """Squared distance from a place, in radii."""
+    lateral, below = lung.lateral - place[0], down - place[1]
+    cos, sin = math.cos(angle), math.sin(angle)
+    return ((cos * lateral + sin * below) / radii[0]) ** 2 + ((cos * below - sin * lateral) / radii[1]) ** 2
+
+
+def _cardiomegaly(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
+    enlargement = 1 + contrast * ENLARGEMENT[one.severity] * generator.uniform(0.85, 1.15)
+    heart = heart_depth(chest.patient, chest.across, chest.down, enlargement)
+    shadow = heart_shadow(chest.patient, chest.across, chest.down, chest.edge, heart)
+    shown = (1 - HIDDEN * shadow) / (1 - HIDDEN * chest.shadow)
+    floor = max(lung.floor for lung in chest.lungs.values())
+    return Effect(air=shown, texture=np.minimum(shown + 0.3, 1), region=(heart > 0) & (chest.down < floor))
+
+
+def _edema(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
+    """Haze around both hila, and Kerley's B lines: short and horizontal, at the chest wall of the lower zones."""
+    reach, spacing, start = generator.uniform(0.12, 0.17), generator.uniform(0.016, 0.022), generator.uniform(0, math.pi)
+    haze, lines = np.float32(0), np.float32(0)
+    for lung in affected(chest, one.side):
+        strength = generator.uniform(0.85, 1.15)
+        place = lung.place(generator.uniform(0.52, 0.62), generator.uniform(-0.5, -0.2))
+        haze = haze + strength * lung.inside * np.exp(-_spot(lung, chest.down, place, (reach, 1.35 * reach)))
+        wall = (
+            lung.inside * np.exp(-(((lung.depth - 0.02) / 0.018) ** 2)) * soft_step((chest.down - lung.place(0.6, 0)[1]) / 0.02)
+        )
+        lines = lines + wall * np.cos(math.pi * chest.down / spacing + start) ** 2
+    haze = haze * (1 + 0.10 * chest.mottle)
+    shown = 1 - np.clip(contrast * HAZE[one.severity] * haze, 0, MOST)
+    # Vessels stay visible in the haze, and are themselves congested.
+    return Effect(
+        air=shown, texture=1 + 0.2 * contrast * haze * HAZE[one.severity], added=0.15 * contrast * HAZE[one.severity] * lines
+    )
+
+
+def _effusion(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
+    """Fluid above the diaphragm whose surface, the meniscus, rises towards the chest wall."""
+    opacity = np.float32(0)
+    for lung in affected(chest, one.side):
+        height = FLUID[one.severity] * generator.uniform(0.9, 1.1)
+        rise = np.clip((lung.lateral - 0.04) / 0.33, 0, 1) ** 2.5
+        surface = lung.base - height * (0.45 + 0.55 * rise)
+        fluid = soft_step((chest.down - surface) / (1.5 * chest.edge + 0.012)) * soft_step((lung.depth + 0.02) / chest.edge)
+        opacity = opacity + fluid * soft_step(lung.lateral / chest.edge)
+    return _opaque(0.65 * opacity, contrast)
+
+
+def _pneumonia(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
+    """A soft patchy consolidation: several overlapping clouds about a place of the zone."""
+    [lung] = affected(chest, one.side)
+    place = lung.place(generator.uniform(*ZONES[one.zone]), generator.uniform(-0.1, 0.5))
+    size = generator.uniform(0.045, 0.060) * (1.25 if one.severity == "severe" else 1.0)
+    clear = np.float32(1)
+    for _ in range(5):
+        away, turn, share = size * generator.uniform(0, 1.1), generator.uniform(0, 2 * math.pi), generator.uniform(0.5, 1)
+        cloud = (place[0] + away * math.cos(turn), place[1] + away * math.sin(turn))
+        clear = clear * (1 - 0.6 * share * np.exp(-_spot(lung, chest.down, cloud, (size * share, size))))
+    patchy = (1 - clear) * np.clip(1 + 0.15 * chest.mottle, 0, None)
+    return _opaque(CONSOLIDATION[one.severity] * lung.inside * patchy, contrast)
+
+
+def _pneumothorax(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
+    """A dark crescent without lung texture between the chest wall and the pleural line, widest at the apex."""
+    [lung] = affected(chest, one.side)
+    width = COLLAPSE[one.severity] * generator.uniform(0.85, 1.15)
+    lowest = lung.place(generator.uniform(0.35, 0.5) if one.severity == "small" else generator.uniform(0.75, 0.95), 0)[1]
+    height = np.clip((lowest - chest.down) / (lowest - lung.top), 0, 1)
+    side = soft_step((lung.lateral - 0.08) / 0.01)  # the crescent does not follow the mediastinum
+    line = width * height**0.6 * side
+    left = np.sign(height) * (lung.depth - line)
+    crescent = lung.inside * side * soft_step(-left / chest.edge) * (height > 0)
+    thickness = max(0.0040, 0.5 * chest.edge)
+    pleura = lung.inside * side * (height > 0.02) * np.exp(-((left / thickness) ** 2))
+    fallen = lung.inside * soft_step(left / chest.edge) * width  # the smaller the lung, the denser
+    air = 1 + contrast * (0.40 * crescent - 1.1 * fallen)
+    return Effect(air=np.maximum(air, 1 - MOST), texture=1 - min(contrast, 1.0) * crescent, added=0.11 * contrast * pleura)
+
+
+def _atelectasis(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
+    """Plate-like lines above the diaphragm, and when moderate a wedge from the hilum to it."""
+    opacity = np.float32(0)
+    for lung in affected(chest, one.side):
+        for _ in range(2):
+            place = lung.place(generator.uniform(0.80, 0.95), generator.uniform(0.0, 0.5))
+            angle, length = generator.uniform(-0.35, 0.35), generator.uniform(0.06, 0.10)
+            plate = np.exp(-(_spot(lung, chest.down, place, (length, max(0.007, chest.edge)), angle) ** 2))
+            opacity = np.maximum(opacity, plate * lung.inside)
+        lean, breadth = generator.uniform(0.10, 0.20), generator.uniform(0.28, 0.40)
+        if one.severity == "moderate":
+            lateral, below = lung.lateral - lung.hilum[0] - 0.02, chest.down - lung.hilum[1] - 0.05
+            wedge = breadth * below / 2 - np.abs(lateral - (lean + breadth / 2) * below)
+            opacity = np.maximum(opacity, 0.85 * lung.inside * soft_step(wedge / 0.006) * soft_step(below / 0.01))
+    return _opaque(BAND[one.severity] * opacity, contrast)
+
+
+def _nodule(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
+    """A round soft density."""
+    [lung] = affected(chest, one.side)
+    place = lung.place(generator.uniform(*ZONES[one.zone]), generator.uniform(0.15, 0.75))
+    radius = generator.uniform(0.018, 0.028)
+    return Effect(
+        added=0.24 * contrast * soft_step((1 - np.sqrt(_spot(lung, chest.down, place, (radius, radius)))) * radius / chest.edge)
+    )
+
+
+def _granuloma(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
+    """A small calcified density."""
+    [lung] = affected(chest, one.side)
+    place = lung.place(generator.uniform(*ZONES[one.zone]), generator.uniform(0.15, 0.75))
+    radius = max(generator.uniform(0.008, 0.012), chest.edge)
+    return Effect(added=0.32 * contrast * np.exp(-_spot(lung, chest.down, place, (radius, radius))))
+
+
+def _rib_fracture(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
+    """A break in the ribs of a short stretch of the chest wall: a gap, and ribs that go on lower beyond it."""
+    [lung] = affected(chest, one.side)
+    patient = chest.patient
+    place = lung.place(generator.uniform(*ZONES[one.zone]), generator.uniform(0.55, 0.8))
+    moved = DISPLACEMENT[one.severity] * patient.rib_width
+    near = np.exp(-(_spot(lung, chest.down, place, (0.055, 0.055)) ** 2))
+    beyond = soft_step((lung.lateral - place[0]) / (0.5 * chest.edge))
+    gap = np.exp(-(((lung.lateral - place[0]) / max(0.005, chest.edge)) ** 2))
+    whole = ribs(patient, chest.across, chest.down, chest.edge)
+    broken = ribs(patient, chest.across, chest.down - moved, chest.edge)
+    change = beyond * (broken - whole) - gap * np.maximum(whole, broken)
+    return Effect(added=1.3 * contrast * patient.rib_density * chest.thorax * near * change)
+
+
+_EFFECTS: dict[str, Callable[[Chest, PhantomClass, np.random.Generator, float], Effect]] = {
+    "cardiomegaly": _cardiomegaly,
+    "edema": _edema,
+    "effusion": _effusion,
+    "pneumonia": _pneumonia,
+    "pneumothorax": _pneumothorax,
+    "atelectasis": _atelectasis,
+    "nodule": _nodule,
+    "granuloma": _granuloma,
+    "rib fracture": _rib_fracture,
+}

@@ -1,0 +1,308 @@
+"""Synthetic frontal chest radiographs whose classes and boxes are known: the pixel half of the phantom.
+
+A report's positive classes (:mod:`trueneg.data.phantom.reports`) are drawn into a chest of its own
+(:mod:`trueneg.data.phantom.anatomy`, :mod:`trueneg.data.phantom.findings`). As on every film the patient faces the
+reader: the patient's LEFT is at the image's RIGHT. Everything about an image is drawn from the seed and the report's id, so an
+image depends on no other one: not on which are made with it, in which order, nor in how many processes.
+"""
+
+import contextlib
+import functools
+import hashlib
+import logging
+import os
+import shutil
+import sys
+import time
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from tqdm import tqdm
+
+from trueneg.compute.processes import process_pool
+from trueneg.data.phantom.anatomy import Chest, draw_chest, film
+from trueneg.data.phantom.classes import FINDINGS, PhantomClass, phantom_classes
+from trueneg.data.phantom.findings import Effect, finding_effect
+from trueneg.errors import UserError
+from trueneg.io.files import writable, written_whole
+from trueneg.randomness import seed_for
+from trueneg.text import privacy
+
+CHEX5 = tuple(finding.name for finding in FINDINGS if finding.chexpert)
+BOX_COLUMNS = ["report", "class", "name", "finding", "side", "x0", "y0", "x1", "y1"]
+CHANGED = 0.2  # a pixel belongs to a box where the finding changes it by more than this share of its largest change
+FAINTEST = 0.5  # grey levels: less is no change of a pixel
+SMALLEST = 32  # pixels along a side, at which a granuloma is still one
+IMAGES_PER_TASK = 64  # bounds what a process holds
+
+log = logging.getLogger(__name__)
+
+
+class PhantomImages(NamedTuple):
+    """Radiographs with what is drawn in them.
+
+    Attributes:
+        images: uint8, shape (n, 1, R, R), in the order of the reports.
+        boxes: a row a box: ``report``, ``class`` (number), ``name``, ``finding``, ``side`` (of the patient; ``""`` for the
+            heart), and ``x0``, ``y0``, ``x1``, ``y1`` in pixels: columns x0 to x1 − 1 from the left, rows y0 to y1 − 1 from the
+            top. A finding of both lungs has a box in each; one that the film cuts off, or that another hides, has none.
+    """
+
+    images: np.ndarray
+    boxes: pd.DataFrame
+
+
+def phantom_images(findings: Mapping[str, Sequence[int]], resolution: int, seed: int, contrast: float = 1.0) -> PhantomImages:
+    """Draw the radiograph of every report.
+
+    Args:
+        findings: for every report id the numbers of its positive classes, of
+            :func:`~trueneg.data.phantom.classes.phantom_classes`; none for a healthy chest.
+        resolution: pixels along a side.
+        seed: with the report's id it determines the patient, the noise, and size and place of every finding, whatever else is
+            drawn.
+        contrast: factor of the findings' densities and of the heart's enlargement: the phantom's difficulty.
+
+    Raises:
+        ValueError: if the resolution is below 32, the contrast is not above 0, or a class number is not one of the classes.
+
+    Example:
+        >>> drawn = phantom_images({"P000000": [], "P000001": [27]}, resolution=64, seed=0)
+        >>> drawn.images.shape, drawn.boxes["name"].tolist()
+        ((2, 1, 64, 64), ['small left upper pneumothorax'])
+        >>> bool(drawn.boxes["x0"][0] > 32)         # the patient's left is at the image's right
+        True
+    """
+    if resolution < SMALLEST:
+        raise ValueError(f"resolution is {resolution}, expected at least {SMALLEST} pixels.")
+    if not contrast > 0:
+        raise ValueError(f"contrast is {contrast}, expected a number above 0.")
+    classes = phantom_classes()
+    images = np.empty((len(findings), 1, resolution, resolution), np.uint8)
+    rows: list[tuple[Any, ...]] = []
+    for image, (report, numbers) in zip(images, findings.items(), strict=True):
+        if not all(0 <= number < len(classes) for number in numbers):
+            raise ValueError(f"report {report} has classes {list(numbers)}, expected numbers from 0 to {len(classes) - 1}.")
+        image[0], boxes = _draw(report, [classes[number] for number in sorted(set(numbers))], resolution, seed, contrast)
+        rows += boxes
+    return PhantomImages(images, pd.DataFrame(rows, columns=BOX_COLUMNS))
+
+
+def positive_classes(reports: Sequence[str], assigned: pd.DataFrame) -> dict[str, list[int]]:
+    """The findings of every report, as :func:`phantom_images` takes them.
+
+    Args:
+        reports: their ids, in order.
+        assigned: ``report``, ``class`` of every sentence; classes that deny a finding or say nothing of one are left out.
+
+    Raises:
+        ValueError: if a report is there twice, or a sentence's report is not there.
+
+    Example:
+        >>> positive_classes(["a", "b"], pd.DataFrame({"report": ["b", "b"], "class": [3, 60]}))
+        {'a': [], 'b': [3]}
+    """
+    findings: dict[str, list[int]] = {report: [] for report in reports}
+    if len(findings) < len(reports):
+        raise ValueError(f"{len(reports) - len(findings)} of {len(reports)} reports are there twice, expected every id once.")
+    positive = assigned[assigned["class"] < len(phantom_classes())]
+    unknown = set(assigned["report"]) - set(findings)
+    if unknown:
+        raise ValueError(
+            f"sentences are of {len(unknown)} other reports, such as {min(unknown)}, expected those of these reports only."
+        )
+    for report, number in zip(positive["report"], positive["class"].tolist(), strict=True):
+        findings[report].append(number)
+    return findings
+
+
+def class_name(one: PhantomClass) -> str:
+    """Such as ``small left upper pneumothorax``."""
+    return " ".join(word for word in (one.severity, one.side, one.zone, one.finding) if word)
+
+
+def chexpert_labels(findings: Mapping[str, Sequence[int]]) -> np.ndarray:
+    """float32, shape (n, 5): for each finding of :data:`CHEX5`, 1 if a class of that finding is among the report's, else 0."""
+    classes = phantom_classes()
+    present = [{classes[number].finding for number in numbers} for numbers in findings.values()]
+    return np.array([[name in one for name in CHEX5] for one in present], np.float32).reshape(-1, len(CHEX5))
+
+
+def write_phantom(
+    settings: Mapping[str, Any],
+    *,
+    seed: int,
+    reports: str | Path,
+    assigned: str | Path,
+    images: str | Path,
+    boxes: str | Path,
+    processes: int,
+) -> None:
+    """Draw the radiographs of the reports that :func:`trueneg.data.phantom.corpus.prepare_phantom` wrote.
+
+    Memory holds a few images of each process; the disk holds all of them twice while the file is written.
+
+    Args:
+        settings: ``resolution``, ``contrast``: of :func:`phantom_images`.
+        seed: of everything.
+        reports: parquet file: ``report``; the images are in its order.
+        assigned: parquet file: ``report``, ``class`` of every sentence.
+        images: uncompressed .npz file to write; :func:`read_phantom` says what it holds.
+        boxes: parquet file to write: the boxes of :class:`PhantomImages`.
+        processes: that draw; any number draws the same.
+
+    Raises:
+        UserError: if a table is missing or damaged, or the two do not belong together.
+        ValueError: of :func:`phantom_images`, or if there is no process.
+    """
+    if processes < 1:
+        raise ValueError(f"processes is {processes}, expected at least 1.")
+    names = privacy.read_table(reports)[0]["report"].tolist()
+    try:
+        findings = positive_classes(names, privacy.read_table(assigned)[0])
+    except ValueError as error:
+        raise UserError(f"{assigned}: does not belong to {reports}: {error} Have both made again.") from error
+    began = time.monotonic()
+    with writable(images), _scratch(Path(images)) as scratch:
+        drawn = scratch / "images.npy"
+        table = _draw_all(findings, settings["resolution"], seed, settings["contrast"], drawn, processes)
+        pixels = np.load(drawn, mmap_mode="r")
+        seconds = time.monotonic() - began
+        log.info("phantom: %s images with %s boxes in %.0f s", f"{len(names):,}", f"{len(table):,}", seconds)
+        content = {"reports": np.array(names, np.str_), "labels": chexpert_labels(findings), "label_names": np.array(CHEX5)}
+        checksum = np.array(_checksum(pixels, *content.values()))
+        with written_whole(images) as temporary, temporary.open("wb") as stream:
+            np.savez(stream, images=pixels, checksum=checksum, **content)
+    privacy.write_table(table, boxes, restricted=False)
+
+
+def read_phantom(path: str | Path) -> dict[str, np.ndarray]:
+    """Read the images that :func:`write_phantom` wrote, and compare the checksum.
+
+    Returns:
+        ``images`` uint8 (n, 1, R, R), ``reports`` str (n,), ``labels`` float32 (n, 5), ``label_names`` str (5,).
+
+    Raises:
+        UserError: if the file is missing, is damaged, or does not hold these.
+    """
+    if not Path(path).is_file():
+        raise UserError(f"{path}: does not exist, expected the phantom's images; run the step that makes them.")
+    try:
+        if not zipfile.is_zipfile(path):
+            raise ValueError("it is no .npz archive, or its end is missing")
+        with np.load(path, allow_pickle=False) as archive:
+            content = {key: archive[key] for key in ("images", "reports", "labels", "label_names")}
+            expected = str(archive["checksum"])
+    except MemoryError:  # says nothing of the file
+        raise
+    except Exception as error:  # a damaged archive can raise nearly anything
+        raise UserError(f"{path}: does not hold the phantom's images ({error}). Remove it to have it made again.") from error
+    found = _checksum(*content.values())
+    if found != expected:
+        raise UserError(
+            f"{path}: its content has checksum {found[:6]}…, expected {expected[:6]}…: it is damaged. "
+            "Remove it to have it made again."
+        )
+    return content
+
+
+def _checksum(*arrays: np.ndarray) -> str:
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(f"{array.dtype.str} {array.shape};".encode())
+        digest.update(np.ascontiguousarray(array))
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def _scratch(images: Path) -> Iterator[Path]:
+    """A folder beside the file that is made, without what a killed process left there; gone afterwards."""
+    folder = images.with_name(f".{images.name}.drawing")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _draw_all(
+    findings: Mapping[str, Sequence[int]], resolution: int, seed: int, contrast: float, path: Path, processes: int
+) -> pd.DataFrame:
+    """Draw into a .npy file, which the processes map: no image travels between them; returns the boxes."""
+    reports = list(findings)
+    starts = range(0, len(reports), IMAGES_PER_TASK)
+    tasks = [{report: findings[report] for report in reports[start : start + IMAGES_PER_TASK]} for start in starts]
+    np.lib.format.open_memmap(path, "w+", np.uint8, (len(reports), 1, resolution, resolution)).flush()
+    with path.open("r+b") as stream:  # writing to a map that the disk has no room for ends a process without a word
+        os.posix_fallocate(stream.fileno(), 0, path.stat().st_size)
+    draw = functools.partial(_draw_part, path=path, resolution=resolution, seed=seed, contrast=contrast)
+    tables = []
+    with ExitStack() as stack:
+        mapped = map
+        if processes > 1 and len(tasks) > 1:
+            mapped = stack.enter_context(process_pool(processes)).map
+        bar = stack.enter_context(
+            tqdm(total=len(reports), desc="radiographs", unit=" images", disable=not sys.stderr.isatty(), leave=False)
+        )
+        for task, table in zip(tasks, mapped(draw, tasks, starts), strict=True):
+            tables.append(table)
+            bar.update(len(task))
+    # Tables without a box have columns without a type.
+    return pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
+
+
+def _draw_part(
+    findings: Mapping[str, Sequence[int]], start: int, *, path: Path, resolution: int, seed: int, contrast: float
+) -> pd.DataFrame:
+    part = phantom_images(findings, resolution, seed, contrast)
+    np.load(path, mmap_mode="r+")[start : start + len(findings)] = part.images
+    return part.boxes
+
+
+def _draw(
+    report: str, present: Sequence[PhantomClass], resolution: int, seed: int, contrast: float
+) -> tuple[np.ndarray, list[tuple[Any, ...]]]:
+    chest = draw_chest(_generator(seed, "patient", report), resolution)
+    effects = [finding_effect(chest, one, _generator(seed, f"finding {one.number}", report), contrast) for one in present]
+    grey = _exposed(chest, effects)
+    boxes = []
+    for place, (one, effect) in enumerate(zip(present, effects, strict=True)):
+        change = np.abs(grey - _exposed(chest, effects[:place] + effects[place + 1 :]))
+        name = class_name(one)
+        boxes += [(report, one.number, name, one.finding, *box) for box in _boxes(chest, one, effect, change)]
+    noise = _generator(seed, "noise", report).standard_normal(grey.shape, dtype=np.float32)
+    return np.clip(np.rint(grey + chest.patient.grain * noise), 0, 255).astype(np.uint8), boxes
+
+
+def _generator(seed: int, purpose: str, report: str) -> np.random.Generator:
+    return np.random.default_rng(seed_for(seed, f"phantom {purpose} of {report}"))
+
+
+def _exposed(chest: Chest, effects: Sequence[Effect]) -> np.ndarray:
+    attenuation, texture, air = chest.tissue + chest.bones, chest.texture, chest.air
+    for effect in effects:
+        attenuation = attenuation + effect.added
+        texture = texture * effect.texture
+        air = air * effect.air
+    return film(chest.patient, attenuation + texture - air)
+
+
+def _boxes(chest: Chest, one: PhantomClass, effect: Effect, change: np.ndarray) -> list[tuple[str, int, int, int, int]]:
+    """The box of each side that the finding is on; each holds every pixel of its side that it changed visibly."""
+    boxes = []
+    for side in ("right", "left") if one.side == "bilateral" else (one.side,):
+        here = change * (chest.lungs[side].lateral > 0) if one.side == "bilateral" else change
+        shown = here > max(CHANGED * here.max(), FAINTEST)
+        if effect.region is not None:
+            shown = shown | effect.region
+        if not shown.any():  # the film ends above it, or something else hides it
+            continue
+        columns, rows = np.flatnonzero(shown.any(0)), np.flatnonzero(shown.any(1))
+        boxes.append((side, int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1))
+    return boxes

@@ -1,0 +1,488 @@
+"""Tell an effect from noise: paired differences over seeds, selection on validation data, and the gate.
+
+All objectives of one seed share subset, split, initial weights, batch order and augmentation draws, so they
+are compared by their differences within a seed. Everything here reads tidy rows, one measured number each,
+with the columns ``study``, ``dataset``, ``objective``, ``seed``, ``split``, ``task``, ``setting``, ``metric``
+and ``value``, and the intervals are over seeds, not over test images.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from trueneg.stats.metrics import metric_name, task_name, unit, written
+
+# What must be equal for two rows to be comparable.
+KEYS = ["study", "dataset", "split", "task", "setting", "metric"]
+COLUMNS = [*KEYS, "objective", "seed", "value"]
+
+# Standard errors that a difference must measure for 80 % power in a two-sided test at 5 %: z(0.975) + z(0.8).
+DETECTABLE = 2.8
+
+
+def means(rows: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
+    """Mean over seeds with its t interval, for every objective and measurement.
+
+    Args:
+        rows: tidy rows.
+        confidence: of the interval, in (0, 1).
+
+    Returns:
+        One row a (study, dataset, split, task, setting, metric, objective) in order of appearance, with
+        ``seeds`` (their number), ``mean``, ``low``, ``high`` and ``standard deviation``; from one seed the
+        last three are NaN.
+
+    Raises:
+        ValueError: if columns are missing, a value is not finite, or a measurement appears twice.
+
+    Example:
+        >>> row = dict(study="s", dataset="d", split="test", task="knn", setting="-", metric="accuracy")
+        >>> of_seeds = enumerate([0.90, 0.92])
+        >>> rows = pd.DataFrame([{**row, "objective": "cl", "seed": s, "value": v} for s, v in of_seeds])
+        >>> means(rows)[["objective", "seeds", "mean"]].round(3).to_dict("records")
+        [{'objective': 'cl', 'seeds': 2, 'mean': 0.91}]
+    """
+    values = _checked(rows, confidence).groupby([*KEYS, "objective"], sort=False, observed=True)["value"]
+    found = values.agg(seeds="count", mean="mean", deviation="std").reset_index()
+    half = half_interval(found["deviation"], found["seeds"], confidence)
+    found = found.assign(low=found["mean"] - half, high=found["mean"] + half)
+    found = found.rename(columns={"deviation": "standard deviation"})
+    return found[[*KEYS, "objective", "seeds", "mean", "low", "high", "standard deviation"]]
+
+
+def paired_differences(
+    rows: pd.DataFrame,
+    baseline: str,
+    objectives: Sequence[str] | None = None,
+    confidence: float = 0.95,
+) -> pd.DataFrame:
+    r"""Differences to the baseline within each seed: their mean, paired t interval and tests.
+
+    .. math::
+        \bar d \pm t_{n-1} \frac{s_d}{\sqrt n}, \qquad \text{smallest detectable} = 2.8 \frac{s_d}{\sqrt n}
+
+    The smallest detectable difference is the one that a two-sided test at 5 % sees with a power of 80 %, in
+    the normal approximation, which flatters fewer than about ten seeds.
+
+    Args:
+        rows: tidy rows.
+        baseline: the objective that is subtracted.
+        objectives: which objectives to compare; all others by default, in order of appearance.
+        confidence: of the interval, in (0, 1).
+
+    Returns:
+        One row a (study, dataset, split, task, setting, metric, objective) with ``baseline``, ``seeds`` (how
+        many both have; only these count), ``mean``, ``baseline mean``, ``difference``, ``low``, ``high``,
+        ``standard deviation`` (of the differences), ``smallest detectable``, ``p`` (paired t test, two-sided)
+        and ``p signed-rank`` (exact). From fewer than two seeds, interval, spread and ``p`` are NaN.
+
+    Raises:
+        ValueError: if an objective has no rows, columns are missing, a value is not finite, or a measurement
+            appears twice.
+
+    Example:
+        >>> row = dict(study="s", dataset="d", split="test", task="knn", setting="-", metric="accuracy")
+        >>> values = {("cl", 0): 0.90, ("cl", 1): 0.94, ("dcl", 0): 0.91, ("dcl", 1): 0.96}
+        >>> rows = pd.DataFrame(
+        ...     [{**row, "objective": o, "seed": s, "value": value} for (o, s), value in values.items()]
+        ... )
+        >>> paired_differences(rows, "cl")[["objective", "seeds", "difference"]].round(3).to_dict("records")
+        [{'objective': 'dcl', 'seeds': 2, 'difference': 0.015}]
+    """
+    rows = _checked(rows, confidence)
+    known = list(dict.fromkeys(rows["objective"]))
+    compared = [name for name in known if name != baseline] if objectives is None else list(objectives)
+    _require(known, [baseline, *compared])
+    pairs = pd.concat([rows[rows["objective"] == name] for name in compared]) if compared else rows.iloc[:0]
+    of_baseline = rows.loc[rows["objective"] == baseline, [*KEYS, "seed", "value"]]
+    pairs = pairs.merge(of_baseline, how="left", on=[*KEYS, "seed"], suffixes=("", " of baseline"))
+    pairs["value"] = pairs["value"].where(pairs["value of baseline"].notna())
+    pairs["difference"] = pairs["value"] - pairs["value of baseline"]
+    groups = pairs.groupby([*KEYS, "objective"], sort=False, observed=True)
+    found = groups.agg(
+        seeds=("difference", "count"),
+        mean=("value", "mean"),
+        baseline_mean=("value of baseline", "mean"),
+        difference=("difference", "mean"),
+        deviation=("difference", "std"),
+        signed_rank=("difference", signed_rank_p),
+    ).reset_index()
+    half = half_interval(found["deviation"], found["seeds"], confidence)
+    found = found.assign(
+        baseline=baseline,
+        low=found["difference"] - half,
+        high=found["difference"] + half,
+        smallest=DETECTABLE * found["deviation"] / np.sqrt(found["seeds"]),
+        p=_paired_t(found["difference"], found["deviation"], found["seeds"]),
+    ).rename(
+        columns={
+            "baseline_mean": "baseline mean",
+            "deviation": "standard deviation",
+            "smallest": "smallest detectable",
+            "signed_rank": "p signed-rank",
+        }
+    )
+    measured = [
+        "seeds",
+        "mean",
+        "baseline mean",
+        "difference",
+        "low",
+        "high",
+        "standard deviation",
+        "smallest detectable",
+    ]
+    return found[[*KEYS, "objective", "baseline", *measured, "p", "p signed-rank"]]
+
+
+def half_interval(deviation: pd.Series, seeds: pd.Series, confidence: float = 0.95) -> pd.Series:
+    """Half the width of the t interval of a mean: t · s / √n; NaN from fewer than two seeds.
+
+    Args:
+        deviation: standard deviation over seeds, with n − 1 in the denominator.
+        seeds: n, their number.
+        confidence: of the interval, in (0, 1).
+    """
+    quantile = stats.t.ppf((1 + confidence) / 2, np.maximum(seeds - 1, 1))
+    return (quantile * deviation / np.sqrt(seeds)).where(seeds > 1)
+
+
+def signed_rank_p(differences: Sequence[float]) -> float:
+    """Exact two-sided p of Wilcoxon's signed-rank test, by counting all sign patterns.
+
+    Accuracies on a small test set tie often, so the count uses mid-ranks, and zero differences are left out.
+
+    Args:
+        differences: within seeds; NaN (no pair) is left out.
+
+    Returns:
+        p in (0, 1]; NaN without a single pair; 1 if all differences are zero.
+
+    Example:
+        >>> signed_rank_p([0.1, 0.2, 0.3, 0.4, 0.5])  # five seeds cannot reach p < 0.05
+        0.0625
+    """
+    given = np.asarray(differences, dtype=float)
+    given = given[~np.isnan(given)]
+    if given.size == 0:
+        return float("nan")
+    # Equal differences of fractions differ in their last bits: rounding makes them the ties that they are.
+    given = np.round(given, 12)
+    given = given[given != 0]
+    ranks = np.rint(2 * stats.rankdata(np.abs(given))).astype(int)  # doubled, so that mid-ranks are integers
+    patterns = np.zeros(ranks.sum() + 1)
+    patterns[0] = 1.0
+    for rank in ranks:
+        patterns[rank:] += patterns[:-rank].copy()
+    positive = ranks[given > 0].sum()
+    tail = min(patterns[: positive + 1].sum(), patterns[positive:].sum())
+    return float(min(1.0, 2 * tail / patterns.sum()))
+
+
+def holm(p: Sequence[float]) -> np.ndarray:
+    """Holm's step-down adjustment of a family of p values (Holm, 1979).
+
+    Args:
+        p: the family's p values; NaN stays NaN and does not count.
+
+    Returns:
+        The adjusted values in the given order: an effect is significant at level α if its adjusted p is below
+        α.
+
+    Raises:
+        ValueError: if a value lies outside [0, 1].
+
+    Example:
+        >>> holm([0.01, 0.04, 0.03]).round(3).tolist()
+        [0.03, 0.06, 0.06]
+    """
+    given = np.asarray(p, dtype=float)
+    if ((given < 0) | (given > 1)).any():
+        raise ValueError(f"p values are {given.tolist()}, expected each between 0 and 1.")
+    adjusted = np.full(given.shape, np.nan)
+    order = [place for place in np.argsort(given, kind="stable") if not np.isnan(given[place])]
+    highest = 0.0
+    for step, place in enumerate(order):
+        highest = max(highest, min(1.0, (len(order) - step) * given[place]))
+        adjusted[place] = highest
+    return adjusted
+
+
+def select(
+    rows: pd.DataFrame,
+    candidates: Mapping[str, Sequence[str]],
+    task: str,
+    setting: str,
+    metric: str,
+    higher_is_better: bool = True,
+) -> pd.DataFrame:
+    """Choose the best variant of each objective by its mean on the validation split; no other split is read.
+
+    Args:
+        rows: tidy rows; only those whose split is ``"validation"`` are read.
+        candidates: for each objective the variants to choose from; of equal ones the first is taken.
+        task: which evaluation decides.
+        setting: which of its settings decides.
+        metric: which metric decides.
+        higher_is_better: whether the largest mean is the best.
+
+    Returns:
+        One row a (study, dataset, objective) with ``chosen`` (the variant), ``candidates`` (how many were
+        tried), ``seeds`` (those that all variants have; the means are over these) and ``validation mean`` (of
+        the chosen).
+
+    Raises:
+        ValueError: if there are no validation rows of that measurement, or the variants share no seed.
+    """
+    rows = _checked(_measurement(rows, split="validation", task=task, setting=setting, metric=metric))
+    found = []
+    for (study, dataset), group in rows.groupby(["study", "dataset"], sort=False, observed=True):
+        table = group.pivot(index="seed", columns="objective", values="value")
+        for objective, variants in candidates.items():
+            _require(list(table.columns), variants, where=f" of {dataset} on the validation split")
+            complete = table[list(variants)].dropna()
+            if complete.empty:
+                raise ValueError(
+                    f"{dataset}: the variants of {objective} ({', '.join(variants)}) have no seed in common, "
+                    "expected at least one. Finish their runs."
+                )
+            mean = complete.mean() if higher_is_better else -complete.mean()
+            chosen = mean.idxmax()  # the first of equal ones
+            found.append(
+                {
+                    "study": study,
+                    "dataset": dataset,
+                    "objective": objective,
+                    "chosen": chosen,
+                    "candidates": len(variants),
+                    "seeds": len(complete),
+                    "validation mean": complete[chosen].mean(),
+                }
+            )
+    return pd.DataFrame(found)
+
+
+def gate(
+    rows: pd.DataFrame,
+    baseline: str,
+    oracle: str | None,
+    chance: float,
+    task: str,
+    setting: str,
+    metric: str,
+    split: str = "test",
+    higher_is_better: bool = True,
+    confidence: float = 0.95,
+) -> pd.DataFrame:
+    """Whether a study can tell anything: is the baseline above chance, and the label oracle above it?
+
+    Args:
+        rows: tidy rows.
+        baseline: the uncorrected objective.
+        oracle: the objective that knows the labels; None: there is none, and only chance is asked about.
+        chance: what guessing reaches, in the metric's own unit (accuracy: 1 / classes).
+        task: which evaluation decides.
+        setting: which of its settings decides.
+        metric: which metric decides.
+        split: which split decides.
+        higher_is_better: whether larger values are better.
+        confidence: of both intervals.
+
+    Returns:
+        One row a (study, dataset) with ``seeds``, ``baseline mean``, ``baseline low``, ``baseline high``,
+        ``chance``, ``difference`` (oracle − baseline; NaN without oracle, as ``low`` and ``high`` are), ``low``, ``high``,
+        ``passed`` and ``verdict``, a sentence.
+
+    Raises:
+        ValueError: if a data set has no rows of the baseline or the oracle in that measurement.
+    """
+    rows = _measurement(rows, split=split, task=task, setting=setting, metric=metric)
+    for dataset, group in rows.groupby("dataset", sort=False, observed=True):
+        _require(list(group["objective"].unique()), [baseline, *([] if oracle is None else [oracle])], where=f" of {dataset}")
+    level = means(rows[rows["objective"] == baseline], confidence)
+    level = level.rename(columns={"mean": "baseline mean", "low": "baseline low", "high": "baseline high"})
+    columns = ["study", "dataset", "baseline mean", "baseline low", "baseline high"]
+    if oracle is None:
+        unknown = {"baseline": baseline, "difference": np.nan, "low": np.nan, "high": np.nan}
+        found = level.assign(**unknown, chance=chance)
+    else:
+        gain = paired_differences(rows, baseline, [oracle], confidence).drop(columns=["baseline mean"])
+        found = level[columns].merge(gain, on=["study", "dataset"]).assign(chance=chance)
+    sign = 1 if higher_is_better else -1
+    worst = found["baseline low" if higher_is_better else "baseline high"]
+    least = found["low" if higher_is_better else "high"]
+    above_chance, oracle_wins = sign * (worst - chance) > 0, (sign * least > 0) | (oracle is None)
+    found["passed"] = above_chance & oracle_wins
+    found["verdict"] = [
+        _verdict(row, oracle, confidence, *reasons)
+        for row, *reasons in zip(found.to_dict("records"), above_chance, oracle_wins, strict=True)
+    ]
+    return found[[*columns[:2], "seeds", *columns[2:], "chance", "difference", "low", "high", "passed", "verdict"]]
+
+
+def primary_contrast(
+    rows: pd.DataFrame,
+    treatment: str,
+    baseline: str,
+    task: str,
+    setting: str,
+    metric: str,
+    dataset: str,
+    split: str = "test",
+    expected: float | None = None,
+    gate: pd.DataFrame | None = None,
+    higher_is_better: bool = True,
+    confidence: float = 0.95,
+) -> pd.Series:
+    """The one comparison that a study was made for, with its answer in a sentence.
+
+    Args:
+        rows: tidy rows.
+        treatment: the objective whose gain is asked for.
+        baseline: the objective that it is compared with.
+        task: which evaluation.
+        setting: which of its settings.
+        metric: which metric.
+        dataset: which data set.
+        split: which split.
+        expected: a published or expected difference, in the metric's own unit: an interval that includes zero
+            means "no difference seen" only where the study could have seen this much.
+        gate: the result of :func:`gate`; where it failed for the data set, the answer is "uninformative".
+        higher_is_better: whether larger values are better.
+        confidence: of the interval.
+
+    Returns:
+        The row of :func:`paired_differences` with ``conclusion`` ("better", "worse", "no difference seen",
+        "cannot tell" or "uninformative") and ``answer``, a sentence.
+
+    Raises:
+        ValueError: if an objective has no rows in that measurement.
+    """
+    rows = _measurement(rows, split=split, dataset=dataset, task=task, setting=setting, metric=metric)
+    compared = paired_differences(rows, baseline, [treatment], confidence)
+    if len(compared) != 1:
+        raise ValueError(f"rows hold {len(compared)} studies, expected one: {', '.join(compared['study'])}.")
+    row = compared.iloc[0].copy()
+    gate_failed = gate is not None and not gate.set_index("dataset")["passed"].get(dataset, True)
+    row["conclusion"] = _conclusion(row, expected, gate_failed, higher_is_better)
+    row["answer"] = _answer(row, expected, confidence)
+    return row
+
+
+def _checked(rows: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence is {confidence}, expected a number between 0 and 1.")
+    missing = [column for column in COLUMNS if column not in rows.columns]
+    if missing:
+        raise ValueError(f"rows lack the columns {', '.join(missing)}; expected {', '.join(COLUMNS)}.")
+    rows = rows[COLUMNS].reset_index(drop=True)
+    identity = [*KEYS, "objective", "seed"]
+    for broken, what in (
+        (~np.isfinite(rows["value"].to_numpy(dtype=float)), "a value that is not finite"),
+        (rows.duplicated(identity).to_numpy(), "the same measurement twice"),
+    ):
+        if broken.any():
+            first = ", ".join(str(value) for value in rows.loc[broken.argmax(), identity])
+            raise ValueError(f"rows hold {what}, {broken.sum()} in all, first for {first}; expected one finite value.")
+    return rows
+
+
+def _require(known: Sequence[str], names: Sequence[str], where: str = "") -> None:
+    absent = [name for name in names if name not in known]
+    if absent:
+        raise ValueError(f"rows{where} hold no objective {', '.join(absent)}; found {', '.join(known) or 'none'}.")
+
+
+def _measurement(rows: pd.DataFrame, **wanted: str) -> pd.DataFrame:
+    """The rows with these values in these columns."""
+    kept = rows
+    for column, value in wanted.items():
+        of_value = kept[kept[column] == value]
+        if of_value.empty:
+            found = "; ".join(sorted(map(str, kept[column].unique()))) or "none"
+            raise ValueError(f"rows hold no {column} {value!r}; found {found}.")
+        kept = of_value
+    return kept
+
+
+def _paired_t(difference: pd.Series, deviation: pd.Series, seeds: pd.Series) -> np.ndarray:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistic = np.abs(difference / (deviation / np.sqrt(seeds)))
+    p = 2 * stats.t.sf(statistic, np.maximum(seeds - 1, 1))
+    identical = (deviation == 0) & (difference == 0)  # in every seed: no evidence of a difference
+    p = np.where(identical, 1.0, p)
+    return np.where(seeds > 1, p, np.nan)
+
+
+def _interval(low: float, high: float, metric: str, signed: bool = True) -> str:
+    return f"[{written(low, metric, signed)}, {written(high, metric, signed)}]"
+
+
+def _seeds(count: int) -> str:
+    return f"{count} seed" + ("" if count == 1 else "s")
+
+
+def _amount(value: float, metric: str, signed: bool = False) -> str:
+    return f"{written(value, metric, signed)} {unit(metric, difference=True)}".rstrip()
+
+
+def _verdict(row: Mapping, oracle: str | None, confidence: float, above_chance: bool, oracle_wins: bool) -> str:
+    metric, baseline, level = row["metric"], row["baseline"], f"{confidence:.0%}".replace("%", " %")
+    percent = f" {unit(metric)}".rstrip()
+    reached = f"{baseline} reaches {written(row['baseline mean'], metric)}{percent}"
+    within = _interval(row["baseline low"], row["baseline high"], metric, signed=False)
+    guess = f"{written(row['chance'], metric)}{percent}"
+    gain = f"{_amount(row['difference'], metric, signed=True)} {_interval(row['low'], row['high'], metric)}"
+    counted = f"{level} intervals, {_seeds(row['seeds'])}"
+    if above_chance and oracle is None:
+        unknown = "what is true of other images is not known here, so how much could be gained is not measured"
+        return f"above chance: {reached} {within}, chance is {guess}; {unknown} ({counted})"
+    if above_chance and oracle_wins:
+        return f"informative: {reached} {within}, chance is {guess}, and {oracle} gains {gain} ({counted})"
+    failed = "uninformative at this size"
+    if row["seeds"] < 2:
+        shared = baseline if oracle is None else f"{baseline} and {oracle} share"
+        return f"{failed}: {shared}{' has' if oracle is None else ''} {_seeds(row['seeds'])}, at least 2 are needed"
+    reasons = []
+    if not above_chance:
+        reasons.append(f"{reached} {within}, not clearly better than chance ({guess})")
+    if not oracle_wins:
+        reasons.append(f"{oracle} − {baseline} is {gain}, not clearly a gain")
+    return f"{failed}: {' and '.join(reasons)} ({counted})"
+
+
+def _conclusion(row: pd.Series, expected: float | None, gate_failed: bool, higher_is_better: bool) -> str:
+    if gate_failed:
+        return "uninformative"
+    if row["low"] > 0 or row["high"] < 0:
+        return "better" if (row["low"] > 0) == higher_is_better else "worse"
+    could_miss = expected is not None and row["smallest detectable"] > abs(expected)
+    return "cannot tell" if row["seeds"] < 2 or could_miss else "no difference seen"
+
+
+def _answer(row: pd.Series, expected: float | None, confidence: float) -> str:
+    metric, treatment, baseline = row["metric"], row["objective"], row["baseline"]
+    level = f"{confidence:.0%}".replace("%", " %")
+    what = f"{metric_name(metric)}, {task_name(row['task'])}, {row['setting']}; {row['dataset']}"
+    if row["seeds"] < 2:
+        return (
+            f"Cannot tell whether {treatment} differs from {baseline}: they share {_seeds(row['seeds'])}, "
+            f"at least 2 are needed ({what})."
+        )
+    numbers = (
+        f"{_amount(row['difference'], metric, signed=True)}, {level} paired interval "
+        f"{_interval(row['low'], row['high'], metric)}, {_seeds(row['seeds'])}"
+    )
+    power = f"these seeds could have seen {_amount(row['smallest detectable'], metric)} or more"
+    match row["conclusion"]:
+        case "uninformative":
+            return f"Uninformative at this size, no ranking of {treatment} and {baseline} ({what}: {numbers})."
+        case "better" | "worse":
+            return f"{treatment} is {row['conclusion']} than {baseline}: {numbers} ({what})."
+        case "cannot tell":
+            power += f", the expected difference is {_amount(abs(expected), metric)}"
+            return f"Cannot tell whether {treatment} differs from {baseline}: {numbers}; {power} ({what})."
+        case _:
+            return f"No difference seen between {treatment} and {baseline}: {numbers}; {power} ({what})."

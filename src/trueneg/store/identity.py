@@ -1,0 +1,147 @@
+"""Run identity: a short hash of settings, data and seed."""
+
+import functools
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel
+
+from trueneg.config.image_study import ImageStudy
+from trueneg.config.image_text_study import ImageTextStudy
+from trueneg.config.runs import Run
+from trueneg.config.trained_study import ObjectiveSettings, TrainedStudy
+from trueneg.errors import UserError
+from trueneg.specs.settings import is_technical, models_within
+
+RunSettings = Mapping[str, Mapping[str, Any]]  # by section
+
+# By the kind of training that a run's settings name.
+STUDIES: dict[str, type[TrainedStudy]] = {"images": ImageStudy, "image-text": ImageTextStudy}
+MISSING = object()  # equals no setting
+
+
+def run_id(run: Run, source_checksum: str) -> str:
+    """The first 12 hexadecimal digits of a SHA-256 of settings, data and seed; the study that asks for the run does not count.
+
+    Args:
+        run: with all settings resolved.
+        source_checksum: of the data that the run learns from.
+    """
+    made_of = {"settings": identity(run.settings), "data": source_checksum, "seed": run.seed}
+    return hashlib.sha256(json.dumps(made_of, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:12]
+
+
+def identity(settings: RunSettings) -> dict[str, dict[str, Any]]:
+    """The settings that enter a run's id, by section: those that influence training and differ from their frozen value.
+
+    A key that the typed models no longer know counts as recorded.
+
+    Args:
+        settings: of a run, requested or recorded, all resolved.
+    """
+    sections = {section: dict(values) for section, values in settings.items()}
+    # The objective's own temperature and the training's are one setting that can be stated in two places.
+    own = sections["objective"].pop("temperature", None)
+    if own is not None:
+        sections["training"]["temperature"] = own
+    found: dict[str, dict[str, Any]] = {}
+    for section, values in sections.items():
+        model, frozen = model_of(settings, section), frozen_values(settings, section)
+        for key, value in values.items():
+            execution_only = model is not None and key in model.model_fields and is_technical(model.model_fields[key])
+            if not execution_only and value != frozen.get(key, MISSING):
+                found.setdefault(section, {})[key] = _nested(value)
+    return found
+
+
+def _nested(value: Any) -> Any:
+    """A setting's value; of settings within it, such as a schedule's, those that differ from their frozen values."""
+    if not isinstance(value, Mapping):
+        return value
+    values = frozen()["nested"].get(value.get("schedule", _tag(value)), {})
+    return {key: inner for key, inner in value.items() if inner != values.get(key, MISSING)}
+
+
+def refuse_other_settings(path: Path, recorded: RunSettings, requested: RunSettings) -> None:
+    """Compare the settings that a finished run recorded with those that are requested under its id.
+
+    Args:
+        path: the run's record, for the message.
+        recorded: settings in the record; a key that is missing there counts as its frozen value.
+        requested: settings of the run that would reuse it.
+
+    Raises:
+        UserError: if they differ in a setting that influences training.
+    """
+    sides = identity(recorded), identity(requested)
+    if sides[0] == sides[1]:
+        return
+    keys = dict.fromkeys((section, key) for side in sides for section, values in side.items() for key in values)
+    different = []
+    for section, key in keys:
+        values = [side.get(section, {}).get(key, frozen_values(recorded, section).get(key, MISSING)) for side in sides]
+        if values[0] != values[1]:
+            shown = ["nothing" if value is MISSING else json.dumps(value) for value in values]
+            different.append(f"{section}.{key}: recorded {shown[0]}, requested {shown[1]}")
+    found = "; ".join(different)
+    raise UserError(f"{path}: the run has the requested id but different settings ({found}). Move its folder away to retrain it.")
+
+
+def not_default(settings: RunSettings) -> dict[str, dict[str, Any]]:
+    """The settings of a run that influence training and are not today's defaults, by section; unknown keys too."""
+    found: dict[str, dict[str, Any]] = {}
+    for section, values in settings.items():
+        fields = getattr(model_of(settings, section), "model_fields", {})
+        for key, value in values.items():
+            field = fields.get(key)
+            if field is None or not (is_technical(field) or value == field.get_default(call_default_factory=True)):
+                found.setdefault(section, {})[key] = value
+    return found
+
+
+def training_kind(settings: RunSettings) -> str:
+    """The kind of training that a run's settings name; without a name it is of images."""
+    return settings["training"].get("kind", "images")
+
+
+def model_of(settings: RunSettings, section: str) -> type[BaseModel] | None:
+    """The typed model of a section of a run's settings; None if it no longer exists."""
+    study = STUDIES.get(training_kind(settings))
+    # The objective's section is one of the study's objectives.
+    field = study and study.model_fields.get("objectives" if section == "objective" else section)
+    models = models_within(field.annotation) if field else []
+    return models[0] if len(models) == 1 else next((one for one in models if _describes(one, settings[section])), None)
+
+
+def objective_modules(settings: RunSettings) -> tuple[str, ...]:
+    """The modules that implement the objective of a run; empty for an objective that no longer exists."""
+    model = model_of(settings, "objective")
+    return model.modules(settings["objective"]) if model is not None and issubclass(model, ObjectiveSettings) else ()
+
+
+def frozen_values(settings: RunSettings, section: str) -> Mapping[str, Any]:
+    """The frozen identity values of a section of a run's settings."""
+    of_section = frozen().get(training_kind(settings), {}).get(section, {})
+    # Where a section has a model for each name, so has the list.
+    of_name = of_section.get(_tag(settings.get(section, {})))
+    return of_name if isinstance(of_name, dict) else of_section
+
+
+@functools.cache
+def frozen() -> dict[str, dict[str, dict[str, Any]]]:
+    """All frozen identity values: by kind of study, section, the section's name where it has several, and key."""
+    return yaml.safe_load(Path(__file__).with_name("frozen.yaml").read_text(encoding="utf-8"))
+
+
+def _tag(values: Mapping[str, Any]) -> Any:
+    """What tells a section's model from its siblings: ``name``, or of data ``source``."""
+    return values.get("name", values.get("source"))
+
+
+def _describes(model: type[BaseModel], values: Mapping[str, Any]) -> bool:
+    key = "name" if "name" in model.model_fields else "source"
+    return _tag(values) in model.model_fields[key].annotation.__args__

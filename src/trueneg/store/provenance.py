@@ -1,0 +1,224 @@
+"""What made a result: the code (as a fingerprint), the libraries, the commit, the machine."""
+
+import ast
+import functools
+import hashlib
+import importlib.metadata
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from trueneg.io.files import written_whole
+from trueneg.specs.experiments import EXPERIMENTS
+from trueneg.store.identity import RunSettings, objective_modules, training_kind
+from trueneg.store.run_store import RunStore
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+# Where the code that shapes a result begins; the fingerprint follows the imports from there. An estimator counts only for runs of
+# the objectives that it implements, and the registry, which only lists them, for none: a new one makes no earlier result stale.
+ESTIMATORS, REGISTRY = "trueneg.losses.estimators", "trueneg.losses.registry"
+PLANNING = ("trueneg.config", "trueneg.specs", "trueneg.store", "trueneg.stats")
+TRAINING = {"images": ("trueneg.training.simclr",), "image-text": ("trueneg.training.image_text",)}  # by kind of training
+EVALUATION = {"images": ("trueneg.evaluation.protocol",), "image-text": ("trueneg.evaluation.image_text_runs",)}
+LANGUAGE_MODELS = ("trueneg.text.masked_lm",)
+REPORT = ("trueneg.report.build",)
+SIMULATION = tuple(sorted({f"trueneg.theory.{module}" for module in EXPERIMENTS.values()}))
+TEMPLATES = ("*.html", "styles/*.css", "scripts/*.js")  # beside the code that fills them in
+# What pyproject.toml asks for, but for clusters and for the tools of development.
+LIBRARIES = (
+    *("trueneg", "torch", "torchvision", "transformers", "tokenizers", "safetensors", "open_clip_torch", "torchxrayvision"),
+    *("numpy", "scipy", "scikit-learn", "openTSNE", "pandas", "pyarrow", "pillow", "pysbd", "pydantic", "pyyaml"),
+    *("matplotlib", "jinja2", "pygments", "tabulate", "tqdm", "snakemake"),
+)
+
+
+@functools.cache
+def fingerprint(roots: tuple[str, ...], without: tuple[str, ...] = ()) -> str:
+    """Hash of the syntax trees of the modules that `roots` can reach inside the package, and of the templates beside them.
+
+    Comments, docstrings and formatting do not count, so only a change of behaviour makes a result stale.
+
+    Args:
+        roots: dotted names of modules of the package.
+        without: packages and modules that do not count.
+
+    Returns:
+        The first 16 hexadecimal digits of a SHA-256.
+    """
+    trees = {name: _read(name)[0] for name in reachable(roots, without)}
+    folders = {_path_of(name).parent for name in trees}
+    templates = {path.name: path.read_text() for folder in folders for form in TEMPLATES for path in folder.glob(form)}
+    return _digest((sorted(trees.items()), sorted(templates.items())))
+
+
+def training_fingerprint(settings: RunSettings) -> str:
+    """Hash of the code that trains runs with such settings: training loop, models, and the objective's own modules."""
+    training = fingerprint(TRAINING[training_kind(settings)], without=(ESTIMATORS, REGISTRY))
+    return _digest((training, fingerprint(objective_modules(settings), without=(REGISTRY,))))
+
+
+def evaluation_fingerprint(settings: RunSettings) -> str:
+    """Hash of the code that evaluates runs with such settings; what only plans, records and compares does not count."""
+    return fingerprint(EVALUATION[training_kind(settings)], without=(*PLANNING, ESTIMATORS, REGISTRY))
+
+
+def _digest(content: object) -> str:
+    return hashlib.sha256(repr(content).encode()).hexdigest()[:16]
+
+
+def record_code(path: str | Path, code: str) -> None:
+    """Write the fingerprint of the code that made a result to `path`, the result's own with the ending ``.code``."""
+    with written_whole(path) as temporary:
+        temporary.write_text(code)
+
+
+def recorded_code(result: Path) -> str | None:
+    """What :func:`record_code` wrote beside a result; None if nothing is recorded."""
+    recorded = result.with_suffix(".code")
+    return recorded.read_text(errors="replace") if recorded.is_file() else None
+
+
+def reachable(roots: Sequence[str], without: Sequence[str] = ()) -> list[str]:
+    """The modules of the package that `roots` import, directly or not, wherever in a file the import stands.
+
+    A name that a package's ``__init__`` only re-exports leads to the module that defines it, not to all that the package exports.
+
+    Args:
+        roots: dotted names of modules.
+        without: packages and modules that are not followed.
+    """
+    found: set[str] = set()
+    waiting = list(roots)
+    while waiting:
+        name = waiting.pop()
+        if name in found or _path_of(name) is None or f"{name}.".startswith(tuple(f"{left_out}." for left_out in without)):
+            continue
+        found.add(name)
+        waiting += _imports(name)
+    return sorted(found)
+
+
+def _path_of(name: str) -> Path | None:
+    base = PACKAGE.joinpath(*name.split(".")[1:])
+    for path in (base.with_suffix(".py"), base / "__init__.py"):
+        if name.split(".")[0] == PACKAGE.name and path.is_file():
+            return path
+    return None
+
+
+def _imports(name: str) -> Iterator[str]:
+    path = _path_of(name)
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    for level, base, names in _read(name)[1]:
+        if level:
+            parents = package.split(".")[: len(package.split(".")) - level + 1]
+            base = ".".join([*parents, *([base] if base else [])])
+        yield from (_defining(base, imported) for imported in names) if names else [base]
+
+
+def _defining(base: str, imported: str) -> str:
+    """The module that ``from base import imported`` leads to."""
+    path = _path_of(base)
+    if path is None or _path_of(f"{base}.{imported}") is not None:
+        return f"{base}.{imported}"
+    if path.name == "__init__.py":
+        for level, inner, names in _read(base)[1]:
+            if imported in names and not level:
+                return _defining(inner, imported)
+    return base
+
+
+def _read(name: str) -> tuple[str, list[tuple[int, str, list[str]]]]:
+    """A module's syntax tree as text, without docstrings, and what it imports: level of a relative import, module, names."""
+    path = _path_of(name)
+    return _parsed(path, path.stat().st_mtime_ns)
+
+
+@functools.cache
+def _parsed(path: Path, written: int) -> tuple[str, list[tuple[int, str, list[str]]]]:
+    """Of a file as it was written at a moment: most modules are reached from several roots."""
+    tree, imports = ast.parse(path.read_text()), []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imports += [(0, alias.name, []) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            imports.append((node.level, node.module or "", [alias.name for alias in node.names]))
+    return ast.dump(_without_docstrings(tree)), imports
+
+
+def _without_docstrings(tree: ast.Module) -> ast.Module:
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+                node.body = node.body[1:]
+    return tree
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python, this package and the libraries that a number depends on, as far as they are installed.
+
+    In a process that has computed on a GPU, also of CUDA and cuDNN.
+    """
+    found = {"python": platform.python_version()}
+    for name in LIBRARIES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        found |= {"cuda": torch.version.cuda, "cudnn": str(torch.backends.cudnn.version())}
+    return found
+
+
+def commit() -> str:
+    """The git commit of the package's checkout, with ``+changes`` if files differ from it; ``""`` outside a checkout."""
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(["git", "-C", str(PACKAGE), *arguments], capture_output=True, text=True, timeout=30, check=True)
+        return done.stdout.strip()
+
+    try:
+        changed = git("status", "--porcelain", "--untracked-files=no")
+        return git("rev-parse", "HEAD") + ("+changes" if changed else "")
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def machine() -> dict[str, Any]:
+    """The host that computes, for the record of a run."""
+    return {"host": platform.node(), "system": platform.platform(), "cores": os.cpu_count()}
+
+
+def is_stale(record: Mapping[str, Any]) -> bool:
+    """Whether a run was trained, or its rows were made, with other code than today's; records in the store do not cover rows."""
+    return trained_by_other_code(record) or evaluated_by_other_code(record)
+
+
+def code_state(record: Mapping[str, Any]) -> str:
+    """``stale`` if a run was trained, ``stale rows`` if its rows were made, with other code than today's; else ``finished``."""
+    if trained_by_other_code(record):
+        return "stale"
+    return "stale rows" if evaluated_by_other_code(record) else "finished"
+
+
+def trained_by_other_code(record: Mapping[str, Any]) -> bool:
+    """Whether a run was trained with other code than today's."""
+    return record["fingerprint"] != training_fingerprint(record["settings"])
+
+
+def evaluated_by_other_code(record: Mapping[str, Any]) -> bool:
+    """Whether a study's record of a run tells that its rows were made with other code than today's."""
+    evaluated = record.get("evaluated")
+    return evaluated is not None and evaluated["fingerprint"] != evaluation_fingerprint(record["settings"])
+
+
+def stale_runs(store: RunStore) -> list[str]:
+    """Ids of the finished runs that were made with other training code than today's."""
+    return [identifier for identifier, record in store.records().items() if is_stale(record)]

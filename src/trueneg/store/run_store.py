@@ -1,0 +1,177 @@
+"""The run store: a folder with one folder a run, named by the run's id.
+
+A run's folder holds ``model.safetensors``, ``training.parquet`` (a row an epoch) and ``run.json`` (what made it). The record is
+written last, so a run that has one is finished. Until then a checkpoint and ``progress.json`` tell where it stands. No file of it
+is a declared output of a job: Snakemake deletes those.
+"""
+
+import contextlib
+import fcntl
+import logging
+import os
+import platform
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from trueneg.errors import UserError
+from trueneg.io.files import file_checksum, writable
+from trueneg.store.records import MANIFEST, PROGRESS, RUN, Shape, read_json
+
+log = logging.getLogger(__name__)
+
+SETTINGS = {"settings": {"training": dict}}  # what every reader of a record needs
+
+
+class RunStore:
+    """The folder of runs, ``results/runs``: who is finished, and the files of each.
+
+    Args:
+        path: the folder; made when the first run is.
+    """
+
+    RECORD, MODEL, CURVES = "run.json", "model.safetensors", "training.parquet"
+    CHECKPOINT, PREVIOUS, PROGRESS = "checkpoint.safetensors", "checkpoint.previous.safetensors", "progress.json"
+    LOCK = "lock"
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+
+    def folder(self, identifier: str) -> Path:
+        """The folder of a run, whether it exists or not."""
+        return self.path / identifier
+
+    def state(self, identifier: str) -> str:
+        """``"finished"``, ``"begun"`` or ``"missing"``."""
+        folder = self.folder(identifier)
+        if (folder / self.RECORD).is_file() and (folder / self.MODEL).is_file():
+            return "finished"
+        return "begun" if folder.is_dir() else "missing"
+
+    def record(self, identifier: str, shape: Shape = SETTINGS) -> dict[str, Any]:
+        """What made a finished run.
+
+        Args:
+            identifier: the run's id.
+            shape: what the record must tell.
+
+        Raises:
+            UserError: if there is no such run, or its record is broken.
+        """
+        path = self.folder(identifier) / self.RECORD
+        if not path.exists():
+            raise UserError(f"{path}: there is no finished run {identifier}; train it first.")
+        return read_json(path, shape, "Remove its folder to have the run trained anew.")
+
+    def records(self) -> dict[str, dict[str, Any]]:
+        """The whole records of all finished runs, by id."""
+        found = sorted(self.path.glob(f"*/{self.RECORD}"))
+        return {path.parent.name: self.record(path.parent.name, RUN) for path in found}
+
+    def progress(self, identifier: str) -> dict[str, Any]:
+        """Where an unfinished run stands: epoch, epochs, seconds of its attempts and what it is; empty if nobody noted it."""
+        try:
+            return read_json(self.folder(identifier) / self.PROGRESS, PROGRESS)
+        except UserError:  # it is noted anew within seconds
+            return {}
+
+    def forget_progress(self, identifier: str) -> None:
+        """Remove what only an unfinished run needs."""
+        for name in (self.CHECKPOINT, self.PREVIOUS, self.PROGRESS):
+            (self.folder(identifier) / name).unlink(missing_ok=True)
+
+    def owner(self, identifier: str) -> str | None:
+        """Who writes a run just now: ``"<process> on <host>"``, or None."""
+        try:
+            with (self.folder(identifier) / self.LOCK).open() as lock:
+                if _locked(lock, fcntl.LOCK_SH):
+                    return None
+                return lock.read().strip() or "an unknown process"
+        except FileNotFoundError:
+            return None
+
+    @contextlib.contextmanager
+    def owned(self, identifier: str, patience: float = 0.0) -> Iterator[Path]:
+        """Hold a run for writing: one process at a time; the kernel frees it when the process dies.
+
+        Args:
+            identifier: the run's id.
+            patience: seconds to wait for another process to let it go, as one that is ending will.
+
+        Raises:
+            UserError: if another process holds it, or the file system does not keep locks.
+        """
+        folder = self.folder(identifier)
+        with contextlib.ExitStack() as opened:
+            with writable(folder / self.LOCK):
+                folder.mkdir(parents=True, exist_ok=True)
+                lock = opened.enter_context((folder / self.LOCK).open("a+"))
+            self._lock(lock, folder, patience)
+            self._refuse_lax_file_system(folder)
+            with writable(folder / self.LOCK):
+                lock.truncate(0)
+                lock.write(f"{os.getpid()} on {platform.node()}")
+                lock.flush()
+            # By processes that were killed while they wrote; .tmp… is safetensors'.
+            for half_written in [*folder.glob(".*.[0-9]*"), *folder.glob(".tmp*")]:
+                half_written.unlink()
+            yield folder
+
+    def _lock(self, lock: TextIO, folder: Path, patience: float) -> None:
+        deadline = time.monotonic() + patience
+        told = False
+        while not _locked(lock, fcntl.LOCK_EX):
+            lock.seek(0)
+            owner = lock.read().strip() or "unknown"
+            if time.monotonic() >= deadline:
+                raise UserError(
+                    f"{folder}: is being written by process {owner}; wait for it to end, or stop it, and start again."
+                )
+            if not told:
+                log.info("%s is being written by process %s; waiting up to %.0f s for it to end", folder, owner, patience)
+                told = True
+            time.sleep(0.2)
+
+    def _refuse_lax_file_system(self, folder: Path) -> None:
+        """A second lock must fail while this process has the first: some network file systems grant every lock."""
+        with (folder / self.LOCK).open("a+") as second:
+            if _locked(second, fcntl.LOCK_EX):
+                raise UserError(_LAX.format(folder=folder, found="grants one lock twice"))
+
+
+_LAX = (
+    "{folder}: its file system {found} (flock), so two processes could write one run. Put results/ on a local disk or a file "
+    "system that keeps locks (for Lustre: mounted with -o flock)."
+)
+
+
+def _locked(file: TextIO, kind: int) -> bool:
+    """Whether the lock could be had at once; it is held until the file is closed."""
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise UserError(_LAX.format(folder=Path(file.name).parent, found=f"refuses locks: {error.strerror}")) from error
+    return True
+
+
+def read_manifest(path: str | Path, store: RunStore) -> list[dict[str, Any]]:
+    """The runs that a manifest lists, each with its seed, id and model file, after comparing the checksums.
+
+    Raises:
+        UserError: if a model is missing or is not the one that the manifest was written for.
+    """
+    manifest = read_json(path, MANIFEST)
+    for run in manifest["runs"]:
+        run["model"] = store.folder(run["id"]) / RunStore.MODEL
+        if not run["model"].is_file():
+            raise UserError(
+                f"{run['model']}: is missing, but {path} lists it. Remove the manifest to have the run trained again."
+            )
+        if file_checksum(run["model"]) != run["checksum"]:
+            raise UserError(
+                f"{run['model']}: its checksum is not the one in {path}. Remove the manifest to have it written anew."
+            )
+    return manifest["runs"]

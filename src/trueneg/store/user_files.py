@@ -1,0 +1,345 @@
+"""Detects changes in the user's files since they were read.
+
+The first job of a chain, which reads these files, records their sizes, modification times and checksums beside its output, and
+the stamp that its rule had as a parameter. The stamp changes only when a file's content changes: files whose size and time match
+the record are not opened; others are hashed. So editing a file plans the chain again, and touching it plans nothing. Files that
+are absent or unreadable have not changed: figures can be redrawn without the data.
+"""
+
+import contextlib
+import functools
+import hashlib
+import importlib
+import json
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trueneg.config.likelihood_study import LikelihoodStudy
+from trueneg.config.runs import benchmark_key, corpora, pairs_key, source_key
+from trueneg.errors import UserError
+from trueneg.io.files import UserFiles, file_checksum, written_whole
+from trueneg.store.provenance import training_kind
+from trueneg.store.records import read_json
+
+# Modules whose `user_files` lists a source's files, by kind and source; other sources ship with a package. MIMIC-CXR's reports
+# are left out: calling stat on 228,000 files takes minutes on a network file system, and releases are not edited.
+LISTED_BY = {
+    "images": {name: f"trueneg.data.images.{name}" for name in ("cifar10", "stl10", "parquet")},
+    "pairs": {
+        "open_i": "trueneg.data.pairs.open_i",
+        "flickr8k": "trueneg.data.pairs.flickr_files",
+        "flickr30k": "trueneg.data.pairs.flickr30k_files",
+        "mimic_cxr": "trueneg.data.pairs.mimic_cxr_files",
+        "image_table": "trueneg.data.pairs.image_table",
+    },
+    "reports": {
+        "open_i": "trueneg.text.open_i",
+        "table": "trueneg.text.reports",
+        "flickr8k": "trueneg.data.pairs.flickr_files",
+        "flickr30k": "trueneg.data.pairs.flickr30k_files",
+        "image_table": "trueneg.data.pairs.image_table",
+    },
+    "benchmark": {"chexpert_8x200": "trueneg.data.pairs.chexpert_8x200"},
+}
+# Image files with a total size above this are judged by size and time alone: hashing them means reading them once more.
+HASHED_BYTES = 16e9
+SHOWN = 3  # changed files that are named
+UNREADABLE = ""  # in place of a checksum
+
+COUNT = range(2**63)
+RECORD = {
+    "kind": str,
+    "settings": {"source": str},
+    "stamp": str,
+    "data": str,
+    "files": {...: {"size": COUNT, "modified": int, "checksum": str}},
+    "images": {"number": COUNT, "bytes": COUNT, "stamp": str, "checksum": str},
+}
+
+
+class Reading(NamedTuple):
+    """What a first job reads.
+
+    Attributes:
+        place: of its output below the results folder, without a suffix.
+        kind: a key of :data:`LISTED_BY`.
+        settings: ``source``, and what the source's own functions ask for.
+    """
+
+    place: str
+    kind: str
+    settings: Mapping[str, Any]
+
+    def record(self, results: Path) -> Path:
+        """The file that the job writes beside its output."""
+        return results / f"{self.place}.files.json"
+
+
+class Look(NamedTuple):
+    """What a look at the files found.
+
+    Attributes:
+        stamp: the rule's parameter; empty where there are no files.
+        changes: sentences, each a reason to read again; none where the output is what the files hold, or they are absent.
+    """
+
+    stamp: str
+    changes: list[str]
+
+
+def of_images(reading: Mapping[str, Any]) -> Reading:
+    """The reading of an image source, from ``source``, ``path``, ``resolution`` and ``download`` of a data set."""
+    return Reading(f"sources/{source_key(reading)}", "images", reading)
+
+
+def of_reports(study: str, corpus: str, settings: Mapping[str, Any]) -> Reading:
+    """The reading of a corpus of a likelihood study.
+
+    Args:
+        study: its name.
+        corpus: a label from :func:`trueneg.config.runs.corpora`.
+        settings: of the corpus's reports.
+    """
+    return Reading(f"{study}/text/{corpus}/reports", "reports", settings)
+
+
+def of_joined_reports(dataset: Mapping[str, Any], studies: Mapping[str, LikelihoodStudy]) -> Reading:
+    """The reading of the reports that the images of a data set are joined with."""
+    found = corpora(studies[dataset["text"]])
+    corpus = dataset["corpus"] or next(iter(found))
+    return of_reports(dataset["text"], corpus, found[corpus].model_dump(mode="json"))
+
+
+def of_pairs(dataset: Mapping[str, Any], studies: Mapping[str, LikelihoodStudy]) -> Reading:
+    """The reading of the images of an image–text data set, and of the table or archive that names them."""
+    reports = of_joined_reports(dataset, studies).settings
+    joining = {key: value for key, value in dataset.items() if key not in ("validation", "test")}
+    return Reading(f"pairs/{pairs_key(dataset)}", "pairs", {**reports, **joining, "archive": reports.get("path")})
+
+
+def of_benchmark(settings: Mapping[str, Any]) -> Reading:
+    """The reading of CheXpert 8×200, from ``path``, ``lists`` and ``resolution``."""
+    key = benchmark_key(settings, settings["resolution"])
+    return Reading(f"benchmarks/{key}", "benchmark", {"source": "chexpert_8x200", **settings})
+
+
+def look(reading: Reading, results: Path) -> Look:
+    """Compare the files with the record of the last reading; writes nothing.
+
+    Args:
+        reading: what would be read.
+        results: the results folder.
+
+    Raises:
+        UserError: if the record is damaged.
+    """
+    path = reading.record(results)
+    record = read_json(path, RECORD) if path.is_file() else None
+    with contextlib.chdir(results.parent):  # the folder that paths in configurations are relative to
+        listed = _listed(reading)
+        files, images = _status(listed.files), _status(listed.images)
+        now = _digest([files, images])
+        if record is None:
+            return Look(now, [f"{path} is missing, so changes cannot be detected"]) if files else Look("", [])
+        changes = _changed_settings(reading.settings, record["settings"])
+        if not files:
+            return Look(record["stamp"], changes)
+        if not changes:
+            changes = _changed_files(files, record["files"])
+            # If images are missing, do not compare: the reading job lists them.
+            if len(images) == len(set(listed.images)) and _images_differ(images, record["images"]):
+                folder = reading.settings["path"]  # no narrower: the names of subfolders and files may identify patients
+                changes.append(f"data changed: at least one of the {len(images):,} images in {folder} changed since it was read")
+        return Look(now if changes else record["stamp"], changes)
+
+
+def parameter(reading: Reading, results: Path) -> dict[str, Any]:
+    """The parameter of a first rule, which :func:`recorded` takes."""
+    return {
+        "record": str(reading.record(results)),
+        "kind": reading.kind,
+        "settings": dict(reading.settings),
+        "stamp": look(reading, results).stamp,
+    }
+
+
+@contextlib.contextmanager
+def recorded(parameter: Mapping[str, Any], output: str | Path) -> Iterator[None]:
+    """Record the files that the block reads, once it has ended well.
+
+    Args:
+        parameter: of :func:`parameter`.
+        output: what the block writes; of an .npz file with a ``checksum``, this is recorded too.
+    """
+    reading = Reading("", parameter["kind"], parameter["settings"])
+    found = _content(reading)  # before the block reads them, so that edits made during the job are detected afterwards
+    yield
+    content = {
+        "kind": reading.kind,
+        "settings": reading.settings,
+        "stamp": parameter["stamp"],
+        "data": _data_checksum(Path(output)),
+        **(found if found["files"] else _content(reading)),  # the block may have downloaded them
+    }
+    with written_whole(parameter["record"]) as temporary:
+        temporary.write_text(json.dumps(content, indent=1) + "\n")
+        temporary.chmod(stat.S_IMODE(Path(output).stat().st_mode))  # restricted data are readable by their owner only
+
+
+class DataChanges:
+    """Finds runs trained on data that have changed since; checks each file once.
+
+    Args:
+        results: the results folder.
+    """
+
+    def __init__(self, results: Path):
+        self._results = results
+        self._known: dict[str, tuple[str, list[str]]] = {}
+
+    def of_run(self, run: Mapping[str, Any]) -> str:
+        """How the data of a finished run changed, in a sentence; empty if they did not, or nothing is known of them.
+
+        Args:
+            run: its record.
+        """
+        dataset = run["settings"]["dataset"]
+        try:
+            images = training_kind(run["settings"]) == "images"
+            place = f"sources/{source_key(dataset)}" if images else f"pairs/{pairs_key(dataset)}"
+        except KeyError:  # an old record, whose data set has other keys than today's
+            return ""
+        checksum, changes = self._look(place)
+        if changes:
+            return changes[0]
+        trained_on = run["source"]["checksum"]
+        if checksum not in ("", trained_on):
+            return f"data changed: last read with checksum {checksum[:6]}…, but the run was trained on {trained_on[:6]}…"
+        return ""
+
+    def of_reports(self, study: str) -> list[str]:
+        """How the files changed that a likelihood study's reports were read from, in sentences."""
+        records = sorted((self._results / study / "text").glob("*/reports.files.json"))
+        return [change for path in records for change in self._look(of_reports(study, path.parent.name, {}).place)[1]]
+
+    def state(self, run: Mapping[str, Any], code: str) -> str:
+        """``finished`` or ``stale`` (`code`), and whether the data changed."""
+        return f"{code}, data changed" if self.of_run(run) else code
+
+    def _look(self, place: str) -> tuple[str, list[str]]:
+        """The checksum of what was last read, and what changed since; nothing where no files were recorded."""
+        if place not in self._known:
+            self._known[place] = ("", [])
+            path = Reading(place, "", {}).record(self._results)
+            record = read_json(path, RECORD) if path.is_file() else None
+            if record is not None and record["files"]:
+                reading = Reading(place, record["kind"], record["settings"])
+                self._known[place] = (record["data"], look(reading, self._results).changes)
+        return self._known[place]
+
+
+def _listed(reading: Reading) -> UserFiles:
+    """Files of a source; none if it ships with a package, or if its table is missing or unreadable."""
+    module = LISTED_BY[reading.kind].get(reading.settings["source"])
+    if module is None:
+        return UserFiles()
+    try:
+        found = importlib.import_module(module).user_files(reading.settings)
+    except (UserError, OSError):  # the job that reads them reports it
+        return UserFiles()
+    return found if reading.kind != "reports" else UserFiles(found.files)
+
+
+def _status(paths: Iterable[Path]) -> dict[str, tuple[int, int]]:
+    """Size and modification time (ns) of those that are there."""
+    found = {}
+    for path in sorted(paths):
+        with contextlib.suppress(OSError):
+            status = path.stat()
+            if stat.S_ISREG(status.st_mode):
+                found[str(path)] = (status.st_size, status.st_mtime_ns)
+    return found
+
+
+def _content(reading: Reading) -> dict[str, Any]:
+    """The part of a record that describes the files."""
+    listed = _listed(reading)
+    files, images = _status(listed.files), _status(listed.images)
+    size = sum(size for size, _ in images.values())
+    return {
+        "files": {
+            path: {"size": size, "modified": modified, "checksum": _checksum(path, size, modified)}
+            for path, (size, modified) in files.items()
+        },
+        # File names may identify patients, so only digests are kept.
+        "images": {
+            "number": len(images),
+            "bytes": size,
+            "stamp": _digest(images),
+            "checksum": _checksum_of_all(images) if size <= HASHED_BYTES else "",
+        },
+    }
+
+
+def _changed_settings(found: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
+    return [
+        f"settings changed: {key} is {found.get(key)!r}, was {before.get(key)!r} when the data were read"
+        for key in sorted((found.keys() | before.keys()) - {"download"})  # which changes nothing that is read
+        if found.get(key) != before.get(key)
+    ]
+
+
+def _changed_files(found: Mapping[str, tuple[int, int]], before: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    paths = sorted(found.keys() | before.keys())
+    changed = {path: change for path in paths if (change := _change(path, found.get(path), before.get(path)))}
+    count = f"{len(changed)} of {len(paths)} files"
+    return [f"data changed: {path} {change} since it was read ({count})" for path, change in list(changed.items())[:SHOWN]]
+
+
+def _change(path: str, found: tuple[int, int] | None, before: Mapping[str, Any] | None) -> str:
+    if found is None:
+        return "is gone"
+    if before is None:
+        return "is new"
+    if found == (before["size"], before["modified"]):
+        return ""
+    return "" if found[0] == before["size"] and _checksum(path, *found) in (before["checksum"], UNREADABLE) else "changed"
+
+
+def _images_differ(found: Mapping[str, tuple[int, int]], before: Mapping[str, Any]) -> bool:
+    if not found or _digest(found) == before["stamp"]:
+        return False
+    size = sum(size for size, _ in found.values())
+    if (len(found), size) != (before["number"], before["bytes"]) or not before["checksum"]:
+        return True
+    return _checksum_of_all(found) not in (before["checksum"], UNREADABLE)
+
+
+@functools.cache
+def _checksum(path: str, size: int, modified: int) -> str:
+    """SHA-256 of a file, which is read once a process as long as it keeps its size and time."""
+    try:
+        return file_checksum(path)
+    except OSError:  # the job that reads it reports it
+        return UNREADABLE
+
+
+def _checksum_of_all(files: Mapping[str, tuple[int, int]]) -> str:
+    checksums = {path: _checksum(path, *status) for path, status in files.items()}
+    return UNREADABLE if UNREADABLE in checksums.values() else _digest(list(checksums.items()))
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
+
+
+def _data_checksum(output: Path) -> str:
+    """The checksum that decoded images, with or without sentences, carry; empty for other output."""
+    if output.suffix != ".npz":
+        return ""
+    with np.load(output, allow_pickle=False) as archive:
+        return str(archive["checksum"]) if "checksum" in archive else ""

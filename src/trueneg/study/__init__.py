@@ -1,1 +1,0 @@
-"""From a configuration to runs, and from their results to comparisons."""

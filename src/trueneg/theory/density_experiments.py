@@ -1,0 +1,197 @@
+"""What the process looks like: the BCL paper's Figs. 1, 3 and 4, its weights, and Proposition 3.1.
+
+Every function returns a tidy frame, one row a number. ``standard error`` is 0 where a number is exact.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy.integrate import quad
+from scipy.stats import gaussian_kde
+
+from trueneg.losses.estimators.bayesian import FORMS
+from trueneg.specs.experiment_names import FORM_NAMES
+from trueneg.theory.distributions import Conditional, mixing
+from trueneg.theory.estimate import importance
+from trueneg.theory.scores import BASES, Setting, simulate_scores
+
+POPULATIONS = {"true negatives": 0.0, "false negatives": 1.0}
+
+
+def class_conditional_densities(
+    setting: Setting, *, shown_alphas: Sequence[float] = (0.5, 0.7, 0.9, 1.0), density_draws: int = 20_000, points: int = 61
+) -> pd.DataFrame:
+    """Densities of true and false negatives over the normal base (BCL, Fig. 3), in closed form and drawn.
+
+    Args:
+        setting: gives the seed.
+        shown_alphas: each α.
+        density_draws: how many scores of each kind are drawn.
+        points: how many bins from −3 to 3; the closed form is taken at their centres.
+
+    Returns:
+        ``population``, ``alpha``, ``score``, ``source`` ("closed form" or "drawn"), ``density``, ``standard error``.
+    """
+    edges = np.linspace(-3, 3, points + 1)
+    centres, width = (edges[1:] + edges[:-1]) / 2, edges[1] - edges[0]
+    frames = []
+    for alpha in shown_alphas:
+        one = replace(setting, alpha=alpha, base="normal", slide=0.0, temperature=1.0)
+        drawn = _drawn(one, density_draws)
+        for population, share in POPULATIONS.items():
+            exact = Conditional(one.base_at(0.0), mixing(alpha, share)).density(centres)
+            frequency = np.histogram(drawn[population], edges)[0] / density_draws
+            error = np.sqrt(frequency * (1 - frequency) / density_draws) / width
+            keys = {"population": population, "alpha": alpha, "score": centres}
+            frames.append(pd.DataFrame({**keys, "source": "closed form", "density": exact, "standard error": 0.0}))
+            frames.append(pd.DataFrame({**keys, "source": "drawn", "density": frequency / width, "standard error": error}))
+    return pd.concat(frames, ignore_index=True)
+
+
+def observation_densities(
+    setting: Setting,
+    *,
+    shown_alphas: Sequence[float] = (0.5, 0.7, 0.9, 1.0),
+    density_draws: int = 20_000,
+    density_temperature: float = 2.0,
+    points: int = 61,
+) -> pd.DataFrame:
+    """Densities of e^(x/t) over the uniform base of one anchor (BCL, Fig. 4): closed form and Gaussian kernel.
+
+    Args:
+        setting: gives the seed.
+        shown_alphas: each α.
+        density_draws: how many scores of each kind are drawn.
+        density_temperature: t.
+        points: at how many places.
+
+    Returns:
+        ``population``, ``alpha``, ``observation``, ``source`` ("closed form" or "kernel estimate"), ``density``,
+        ``standard error`` (of the kernel estimate, to first order; its bias at the ends is not in it).
+    """
+    frames = []
+    for alpha in shown_alphas:
+        one = replace(setting, alpha=alpha, base="uniform", slide=0.0, temperature=density_temperature)
+        observation = np.exp(np.linspace(-1.15, 1.15, points) * one.half_width / density_temperature)
+        score = density_temperature * np.log(observation)
+        drawn = _drawn(one, density_draws)
+        for population, share in POPULATIONS.items():
+            # The density of e^(x/t) is that of x times dx/dy = t/y.
+            exact = Conditional(one.base_at(0.0), mixing(alpha, share)).density(score) * density_temperature / observation
+            kernel = gaussian_kde(np.exp(drawn[population] / density_temperature))
+            estimate = kernel(observation)
+            spread = 1 / (2 * math.sqrt(math.pi) * math.sqrt(kernel.covariance[0, 0]) * density_draws)
+            keys = {"population": population, "alpha": alpha, "observation": observation}
+            frames.append(pd.DataFrame({**keys, "source": "closed form", "density": exact, "standard error": 0.0}))
+            error = np.sqrt(estimate * spread)
+            frames.append(pd.DataFrame({**keys, "source": "kernel estimate", "density": estimate, "standard error": error}))
+    return pd.concat(frames, ignore_index=True)
+
+
+def density_ratio(setting: Setting, *, shown_class_probabilities: Sequence[float] = (0.1, 0.3, 0.5)) -> pd.DataFrame:
+    r"""What the biased loss's optimum says about p⁺/p⁻ (BCL, Fig. 1): a fraction with a jump.
+
+    .. math:: \frac{p^+}{p^-} = \frac{\hat x\,\tau^-}{m - \hat x\,\tau^+}
+
+    Equation 10, with x̂ in units of m. Since p⁺/p_d is at most 1/τ⁺, x̂ never gets beyond the jump at m/τ⁺: below
+    it the ratio grows with x̂.
+
+    Args:
+        setting: not looked at: nothing is drawn.
+        shown_class_probabilities: each τ⁺.
+
+    Returns:
+        ``class_probability``, ``similarity`` (x̂/m), ``branch`` ("attainable" or "beyond the jump"), ``ratio``,
+        ``standard error`` (0).
+    """
+    frames = []
+    for eta in shown_class_probabilities:
+        jump = 1 / eta
+        for branch, relative in (("attainable", np.linspace(0, 0.98, 50)), ("beyond the jump", np.linspace(1.02, 2, 50))):
+            similarity = relative * jump
+            ratio = similarity * (1 - eta) / (1 - similarity * eta)
+            keys = {"class_probability": eta, "similarity": similarity, "branch": branch}
+            frames.append(pd.DataFrame({**keys, "ratio": ratio, "standard error": 0.0}))
+    return pd.concat(frames, ignore_index=True)
+
+
+def importance_weights(
+    setting: Setting,
+    *,
+    shown_alphas: Sequence[float] = (0.5, 0.7, 0.9, 0.99),
+    shown_betas: Sequence[float] = (0.0, 0.5, 1.0),
+    points: int = 51,
+) -> pd.DataFrame:
+    """ω against F_u, the share of negatives at most as near, for any number of negatives.
+
+    Args:
+        setting: the process, without its slide, which changes no weight.
+        shown_alphas: each α.
+        shown_betas: each β; the released form takes those from 0.5 to 1.
+        points: at how many F_u.
+
+    Returns:
+        ``form``, ``alpha``, ``beta``, ``share`` (F_u), ``weight``, ``standard error`` (0), and ``exact``: the density
+        of true negatives over that of all, which the weights at β = 0 stand for.
+    """
+    share = (np.arange(points) + 0.5) / points
+    rate, eta = 1 / setting.temperature, setting.class_probability
+    frames = []
+    for alpha in shown_alphas:
+        base = setting.base_at(0.0)
+        population = Conditional(base, mixing(alpha, eta))
+        score = population.quantile(share)
+        below = base.distribution(score)
+        ratio = [a + (1 - 2 * a) * below for a in (alpha, mixing(alpha, eta))]
+        exact = ratio[0] / ratio[1]
+        for form in FORMS:
+            for beta in shown_betas:
+                if form == "released" and (beta < 0.5 or alpha == beta == 1):
+                    continue
+
+                def weight(score, form=form, alpha=alpha, beta=beta, population=population):
+                    shares = torch.from_numpy(population.distribution(score))
+                    return importance(shares, torch.from_numpy(score * rate), alpha, beta, eta, form).numpy()
+
+                norm = 1.0 if form == "released" else population.expectation(weight, beta * rate)
+                keys = {"form": FORM_NAMES[form], "alpha": alpha, "beta": beta, "share": share}
+                frames.append(pd.DataFrame({**keys, "weight": weight(score) / norm, "standard error": 0.0, "exact": exact}))
+    return pd.concat(frames, ignore_index=True)
+
+
+def normalisation(setting: Setting, *, shown_alphas: Sequence[float] = (0.5, 0.7, 0.9, 1.0)) -> pd.DataFrame:
+    """Proposition 3.1: the densities of true and of false negatives integrate to 1 and are nowhere negative.
+
+    Args:
+        setting: its temperature cuts the uniform base.
+        shown_alphas: each α.
+
+    Returns:
+        ``base``, ``population``, ``alpha``, ``quantity`` ("integral" or "smallest density"), ``value``, ``standard error``
+        (of the adaptive quadrature; 0 for the smallest density of a grid).
+    """
+    rows = []
+    for name in BASES:
+        base = replace(setting, base=name, slide=0.0).base_at(0.0)
+        low, high = base.support(0.0)
+        for alpha in shown_alphas:
+            for population, share in POPULATIONS.items():
+                density = Conditional(base, mixing(alpha, share)).density
+                keys = {"base": name, "population": population, "alpha": alpha}
+                integral, error = quad(density, low, high)
+                rows.append({**keys, "quantity": "integral", "value": integral, "standard error": error})
+                smallest = float(density(np.linspace(low, high, 1001)).min())
+                rows.append({**keys, "quantity": "smallest density", "value": smallest, "standard error": 0.0})
+    return pd.DataFrame(rows)
+
+
+def _drawn(setting: Setting, count: int) -> dict[str, np.ndarray]:
+    """Scores of one anchor's true and false negatives: with τ⁺ = 0 all negatives are true, positives are as false ones."""
+    one = replace(setting, class_probability=0.0, anchors=1, negatives=count, positives=count)
+    scores = simulate_scores(one)
+    logits = {"true negatives": scores.negatives, "false negatives": scores.positive}
+    return {name: values[0].numpy() * setting.temperature for name, values in logits.items()}

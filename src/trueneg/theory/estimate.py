@@ -1,0 +1,222 @@
+"""What estimators make of simulated scores: their bias and their mean squared error.
+
+The estimators are those of :mod:`trueneg.losses`, by their signed linear mean: a debiased estimate without a
+bound may be negative, and has no log there.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy import ndarray
+from torch import Tensor
+
+from trueneg.losses.base import Estimator
+from trueneg.losses.estimators import Debiased, Uncorrected
+from trueneg.losses.estimators.bayesian import Bayesian, recovered_distribution, released_weight, true_negative_probability
+from trueneg.specs.experiment_names import BIASED, DCL, FORM_NAMES, REFERENCES, TRUE
+from trueneg.theory.distributions import Conditional, mixing
+from trueneg.theory.scores import Scores, Setting, simulate_blocks
+
+NO_HARDNESS = {"paper": 0.0, "released": 0.5, "consistent": 0.0}  # the β at which nearness has no weight
+
+
+@dataclass(frozen=True)
+class Competitor:
+    """An estimator as it takes part: with the first few positives, None for all."""
+
+    estimator: Estimator
+    positives: int | None = None
+
+
+def estimate_true_negative_mean(scores: Scores, estimator: Estimator, positives: int | None = None) -> Tensor:
+    """The mean of e^u over each anchor's true negatives, as an estimator has it; may be negative.
+
+    Equations 28 to 30 of the BCL paper: g of an estimator without a bound.
+
+    Args:
+        scores: from :func:`trueneg.theory.simulate_scores`.
+        estimator: from :mod:`trueneg.losses`. One that needs a class probability and has none gets each anchor's
+            true one; one that needs labels gets them.
+        positives: how many of an anchor's positives it may use; None: all.
+
+    Returns:
+        Shape (A,), float64.
+
+    Raises:
+        ValueError: if more positives are wanted than there are.
+
+    Example:
+        >>> from trueneg.losses import Uncorrected
+        >>> from trueneg.theory import Setting, simulate_scores
+        >>> scores = simulate_scores(Setting(anchors=3))
+        >>> bool(torch.allclose(estimate_true_negative_mean(scores, Uncorrected()), scores.negatives.exp().mean(1)))
+        True
+    """
+    available = scores.positive.shape[1]
+    if positives is not None and not 1 <= positives <= available:
+        raise ValueError(f"positives is {positives}, but the scores hold {available} an anchor; simulate more.")
+    own = getattr(estimator, "class_probability", None)
+    known = {"same_class": ~scores.is_true} if estimator.needs_labels else {}
+    eta = scores.class_probability if own is None else None
+    return estimator.mean(scores.positive[:, :positives], scores.negatives, eta, **known)
+
+
+def competitors(alpha: float, class_probability: float | None, beta: float = 0.0) -> dict[str, Competitor]:
+    """The estimators that the BCL paper compares, and the other two forms of its own.
+
+    Args:
+        alpha: α that the BCL forms are told.
+        class_probability: τ⁺ that all are told; None: each anchor's true one.
+        beta: β of the paper's and the consistent form, which bend towards near negatives with it. The released
+            form's β is ½, where it does not.
+    """
+    beta_of = {**NO_HARDNESS, "paper": beta, "consistent": beta}
+    forms = {name: Bayesian(alpha, beta_of[form], class_probability, form) for form, name in FORM_NAMES.items()}
+    return {name: Competitor(each) for name, each in {BIASED: Uncorrected(), DCL: Debiased(class_probability), **forms}.items()}
+
+
+def measure_errors(setting: Setting, contestants: Mapping[str, Competitor], repetitions: int = 1) -> pd.DataFrame:
+    """Mean, bias and mean squared error of estimators on the process, with standard errors.
+
+    Each anchor's estimate is compared with the mean over the true negatives that were drawn, which the BCL
+    paper does and where the noise of the draw cancels, and with the exact mean. Anchors without a true negative
+    are left out.
+
+    Args:
+        setting: the process; its anchors are one repetition's.
+        contestants: estimators by name.
+        repetitions: how many times as many anchors are drawn.
+
+    Returns:
+        One row a number: ``estimator`` (the true mean has rows of its own), ``reference``, ``quantity`` ("mean",
+        "bias", "mean squared error"), ``value``, ``standard error``, and ``spread``, the standard deviation of the
+        value over repetitions (NaN for one). A mean has no reference.
+    """
+    tallies = tally_errors(setting, contestants, repetitions)
+    rows = []
+    for reference, tally in zip(REFERENCES, tallies, strict=True):
+        for name, bias, squared in zip(contestants, tally.of("error"), tally.of("squared"), strict=True):
+            rows.append({"estimator": name, "reference": reference, "quantity": "bias", **bias})
+            rows.append({"estimator": name, "reference": reference, "quantity": "mean squared error", **squared})
+    for name, mean in zip([*contestants, TRUE], tallies[1].of("estimate"), strict=True):
+        rows.append({"estimator": name, "reference": "", "quantity": "mean", **mean})
+    return pd.DataFrame(rows)
+
+
+class Tally:
+    """Sums over anchors, a block at a time: nothing grows with their number.
+
+    Args:
+        repetitions: how many.
+        anchors: of one repetition.
+    """
+
+    def __init__(self, repetitions: int, anchors: int):
+        self.anchors = anchors
+        self.count = np.zeros(repetitions)
+        self.sums: dict[str, ndarray] = {}
+        self.products: dict[str, ndarray] = {}
+
+    def add(self, first: int, valid: ndarray, **values: ndarray) -> None:
+        """A block of (E, A) values by name, whose first anchor has this place; invalid anchors are left out."""
+        repetition = (first + np.flatnonzero(valid)) // self.anchors
+        self.count += np.bincount(repetition, minlength=self.count.size)
+        for name, all_anchors in values.items():
+            kept = all_anchors[:, valid]
+            sums = np.stack([np.bincount(repetition, line, self.count.size) for line in kept])
+            self.sums[name] = self.sums.get(name, 0) + sums
+            self.products[name] = self.products.get(name, 0) + kept @ kept.T
+
+    def of(self, name: str) -> list[dict[str, float]]:
+        """Mean, standard error and spread over repetitions of each of the E values."""
+        means, covariance = self.moments(name)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            of_repetition = self.sums[name] / self.count
+        spread = of_repetition.std(axis=1, ddof=1) if self.count.size > 1 else np.full(len(means), np.nan)
+        errors = np.sqrt(np.diag(covariance))
+        return [
+            {"value": value, "standard error": error, "spread": width}
+            for value, error, width in zip(means, errors, spread, strict=True)
+        ]
+
+    def moments(self, name: str) -> tuple[ndarray, ndarray]:
+        """(E,) means and the (E, E) covariance of those means."""
+        total = self.count.sum()
+        means = self.sums[name].sum(axis=1) / total
+        covariance = self.products[name] / total - np.outer(means, means)
+        return means, covariance.clip(min=np.where(np.eye(len(means)), 0, -np.inf)) / total
+
+
+def tally_errors(setting: Setting, contestants: Mapping[str, Competitor], repetitions: int) -> Sequence[Tally]:
+    """Sums of ``error`` and ``squared`` error of each estimator, one tally a reference; the second has ``estimate`` too.
+
+    Args:
+        setting: the process; its anchors are those of one repetition.
+        contestants: the estimators by name, from :func:`competitors`.
+        repetitions: how many, with anchors of their own.
+    """
+    tallies = [Tally(repetitions, setting.anchors) for _ in REFERENCES]
+    first = 0
+    for scores in simulate_blocks(replace(setting, anchors=setting.anchors * repetitions)):
+        estimates = np.stack(
+            [estimate_true_negative_mean(scores, each.estimator, each.positives).numpy() for each in contestants.values()]
+        )
+        drawn = scores.is_true.any(1).numpy()
+        exact = scores.exact_mean.numpy()
+        against_drawn, against_exact = estimates - scores.true_mean.numpy(), estimates - exact
+        tallies[0].add(first, drawn, error=against_drawn, squared=against_drawn**2)
+        everyone = np.ones_like(drawn)
+        estimates = np.concatenate([estimates, exact[None]])
+        tallies[1].add(first, everyone, error=against_exact, squared=against_exact**2, estimate=estimates)
+        first += len(drawn)
+    return tallies
+
+
+def limiting_bias(setting: Setting, contestant: str, alpha: float | None = None) -> float:
+    """The bias that is left when an anchor has any number of negatives and positives, by quadrature.
+
+    Args:
+        setting: the process; one class probability for all anchors.
+        contestant: a name of :func:`competitors`.
+        alpha: α that the BCL forms are told; None: the true one.
+    """
+    told, eta, rate = setting.alpha if alpha is None else alpha, setting.class_probability, 1 / setting.temperature
+    base = setting.base_at(0.0)
+    population = Conditional(base, mixing(setting.alpha, eta))
+    true_mean = float(Conditional(base, mixing(setting.alpha, 0.0)).mean_exponential(setting.temperature))
+    # A shift multiplies every e^u: its mean over shifts is a factor.
+    reach = setting.largest_shift * rate
+    factor = np.sinh(reach) / reach if reach > 0 else 1.0
+    if contestant == DCL:
+        return 0.0
+    if contestant == BIASED:
+        return factor * (float(population.mean_exponential(setting.temperature)) - true_mean)
+    form = next(form for form, name in FORM_NAMES.items() if name == contestant)
+
+    def weight(score: ndarray) -> ndarray:
+        share = population.distribution(score)
+        return importance(torch.from_numpy(share), torch.from_numpy(score * rate), told, NO_HARDNESS[form], eta, form).numpy()
+
+    total = population.expectation(lambda score: weight(score) * np.exp(rate * score), rate)
+    norm = 1.0 if form == "released" else population.expectation(weight)
+    return factor * (total / norm - true_mean)
+
+
+def importance(share: Tensor, logit: Tensor, alpha: float, beta: float, eta: float, form: str) -> Tensor:
+    """ω of a form of BCL, but for the normaliser of the paper's and the consistent form.
+
+    Args:
+        share: F_u, the share of negatives at most as near.
+        logit: u.
+        alpha: α.
+        beta: β.
+        eta: τ⁺.
+        form: of :class:`trueneg.losses.Bayesian`.
+    """
+    below = share if form == "paper" else recovered_distribution(share, alpha, eta)
+    if form == "released":
+        return released_weight(below, alpha, beta, eta)
+    return true_negative_probability(below, alpha, eta) * (beta * logit).exp()

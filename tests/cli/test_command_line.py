@@ -1,0 +1,204 @@
+"""The command ``trueneg``: a sentence and exit code 1 for every mistake, plain facts otherwise."""
+
+import copy
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.data.test_parquet import encoded, random_images, write
+from tests.studies import tiny_study
+from tests.study.test_config import REFUSED, changed
+from trueneg.cli.main import main
+from trueneg.cli.origin_text import origin_text
+
+
+def own_images(path):
+    """A study on own images in parquet: four classes, 8 × 8 pixels."""
+    dataset = {"source": "parquet", "path": str(path), "rare_classes": [2, 3], "fraction": 0.5, "validation": 0.2, "test": 0.25}
+    training = {"epochs": 1, "batch_size": 16, "device": "cpu", "gpu": 0}
+    return tiny_study(dataset=dataset, training=training, augmentation={"name": "none"})
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    """A folder with 80 own images."""
+    folder = tmp_path_factory.mktemp("images")
+    write(folder / "train.parquet", map(encoded, random_images(80, (8, 8, 3))), (np.arange(80) % 4).tolist())
+    return folder
+
+
+def check(folder, study, capsys):
+    """Exit code and messages of ``trueneg check``."""
+    path = folder / "study.yaml"
+    path.write_text(yaml.safe_dump({"tiny": study} if "tiny" not in study else study))
+    code = main(["check", str(path), "--results", str(folder / "results")])
+    return code, capsys.readouterr()
+
+
+def assert_told(code, captured):
+    assert code == 1
+    assert captured.out == ""
+    lines = captured.err.strip().splitlines()
+    assert lines
+    assert all(line.rstrip().endswith((".", "?")) for line in lines)
+    assert "Traceback" not in captured.err
+
+
+SHARED = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]}
+
+
+@given(data=st.data(), path=st.sampled_from(sorted(REFUSED)))
+@settings(max_examples=60, **SHARED)
+def test_every_wrong_value_is_told(tmp_path, capsys, data, path):
+    assert_told(*check(tmp_path, copy.deepcopy(changed(path, data.draw(REFUSED[path]))), capsys))
+
+
+@given(names=st.lists(st.sampled_from(["nowhere", "..", "results", "study.yaml", ""]), min_size=1, max_size=3))
+@settings(max_examples=20, **SHARED)
+def test_every_path_without_images_is_told(tmp_path, capsys, names):
+    folder = tmp_path / "empty"
+    folder.mkdir(exist_ok=True)
+    for source in ("parquet", "cifar10", "stl10"):
+        study = own_images(os.path.join(folder, *names))
+        study["dataset"] |= {"source": source, "test": None}
+        assert_told(*check(tmp_path, study, capsys))
+
+
+@given(share=st.floats(0, 0.999))
+@settings(max_examples=30, **SHARED)
+def test_every_truncated_file_is_told(tmp_path, capsys, images, share):
+    content = (images / "train.parquet").read_bytes()
+    folder = tmp_path / "truncated"
+    folder.mkdir(exist_ok=True)
+    (folder / "train.parquet").write_bytes(content[: int(share * len(content))])
+    assert_told(*check(tmp_path, own_images(folder), capsys))
+
+
+def test_a_valid_study_is_described_with_its_cost(tmp_path, capsys, images):
+    code, captured = check(tmp_path, own_images(images), capsys)
+    assert code == 0
+    # 80 images: 20 for testing, 12 for validation; of 48 for training, half of the two rare classes' 24.
+    assert "training 36 of 48 images" in captured.out
+    assert "CL: parquet: 0 of 2 runs finished" in captured.out
+    assert "6 runs to train: about" in captured.out
+    assert "a measurement of a few updates here" in captured.out
+
+
+def test_a_batch_that_does_not_fit_is_told_before_training(tmp_path, capsys, images):
+    study = own_images(images)
+    study["training"]["batch_size"] = 64
+    code, captured = check(tmp_path, study, capsys)
+    assert_told(code, captured)
+    assert "batch_size is 64, but the subset of seed 0 holds 36 images" in captured.err
+
+
+def test_runs_and_why_have_words_for_nothing(tmp_path, capsys):
+    assert main(["runs", "--results", str(tmp_path)]) == 0
+    assert "There are no runs" in capsys.readouterr().out
+    assert main(["why", "nothing", "--results", str(tmp_path)]) == 1
+    assert "neither a finished run's id nor a file" in capsys.readouterr().err
+    assert main(["runs", "--results", str(tmp_path), "--sort", "speed"]) == 1
+    assert "expected one of the columns" in capsys.readouterr().err
+
+
+def test_runs_and_why_tell_what_made_a_result(finished_project, capsys):
+    results = finished_project.path / "results"
+    assert main(["runs", "--results", str(results), "--json", "-"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert {(run["objective"], run["seed"]) for run in listed} == {(o, s) for o in ("CL", "DCL-true", "Oracle") for s in (0, 1)}
+    assert all(0 <= run["tiny: knn accuracy"] <= 1 for run in listed)
+
+
+def why(project, result):
+    """What made a result, as plain values and as text; asked of the project's own copy of the package."""
+    command = [sys.executable, "-m", "trueneg", "why", str(result), "--json", "-"]
+    environment = os.environ | {"PYTHONPATH": str(project.path / "src")}
+    done = subprocess.run(command, cwd=project.path, env=environment, capture_output=True, text=True, check=True)
+    origin = json.loads(done.stdout)
+    return origin, origin_text(origin)
+
+
+def test_why_tells_what_made_rows_figures_lines_of_tables_and_runs(finished_project, capsys):
+    results = finished_project.path / "results"
+    origin, text = why(finished_project, results / "tiny/rows/digits/CL/seed0-1.parquet")
+    assert {run["objective"] for run in origin["runs"]} == {"CL"}
+    assert origin["settings"]["training"]["batch_size"] == 64
+    assert origin["differing"]["training.batch_size"] == 64
+    assert "training.learning_rate" not in origin["differing"]
+    assert origin["stale"] == []
+    run = origin["runs"][0]
+    for told in (
+        run["id"],
+        run["fingerprint"],
+        run["data"],
+        run["machine"]["host"],
+        "training.batch_size: 64",
+        "0.0 GPU seconds",
+    ):
+        assert told in text
+    assert {"torch", "pandas", "snakemake", "scipy"} <= set(run["versions"])
+    assert run["evaluated"]["fingerprint"] in text
+    assert run["gpu_seconds"] == 0
+    assert run["seconds"] == pytest.approx(sum(attempt["seconds"] for attempt in run["attempts"]))
+    origin, text = why(finished_project, results / "tiny/figures/training_loss.png")
+    assert len(origin["runs"]) == origin["time"]["runs"] == 6
+    assert origin["comparison"]["primary"]["answer"] in text
+    table = results / "tiny/tables/accuracy.csv"
+    line = next(number for number, row in enumerate(table.read_text().splitlines(), 1) if ",DCL-true," in row)
+    origin, _ = why(finished_project, f"{table}:{line}")
+    assert {(run["objective"], run["seed"]) for run in origin["runs"]} == {("DCL-true", 0), ("DCL-true", 1)}
+    origin, text = why(finished_project, run["id"])
+    assert [one["id"] for one in origin["runs"]] == [run["id"]]
+    assert origin["differing"]["training.epochs"] == 1
+    assert main(["why", f"{table}:1", "--results", str(results)]) == 1
+    assert "there is no such line; the table's lines are 2 to" in capsys.readouterr().err
+
+
+def test_why_flags_what_does_not_hold_any_more(project):
+    results = project.path / "results"
+    figure = results / "tiny/figures/training_loss.png"
+    rows = results / "tiny/artefacts/rows.parquet"
+    os.utime(rows)
+    origin, text = why(project, figure)
+    assert len(origin["stale"]) == 1
+    assert "is older than" in text
+    os.utime(figure)
+    assert why(project, figure)[0]["stale"] == []
+    figure.with_suffix(".code").write_text("another")
+    assert ["trueneg.report" in reason for reason in why(project, figure)[0]["stale"]] == [True]
+    other = why(project, results / "tiny/figures/share_at_bound.png")[0]["stale"]  # older than the rows, but of today's code
+    assert ["trueneg.report" in reason for reason in other] == [False]
+    (run, *_) = results.glob("runs/*/run.json")
+    record = json.loads(run.read_text())
+    run.write_text(json.dumps(record | {"fingerprint": "another", "finished": "later"}))
+    origin, _ = why(project, rows)
+    assert origin["stale"] == ["1 of the runs: trained again since it was evaluated"]
+    assert "trained with other code than today's" in why(project, run.parent.name)[1]
+
+
+def test_checking_and_listing_do_not_import_torch(tmp_path):
+    """The command answers in a second; torch is imported only to measure."""
+    code = "import sys; from trueneg.cli.main import main; main(['runs', '--results', sys.argv[1]]); "
+    code += "print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().endswith("False")
+
+
+def test_a_measurement_that_crashes_is_a_sentence(tmp_path):
+    """A module that crashes when it is imported stands in for a torch that crashes."""
+    (tmp_path / "torch.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump({"tiny": tiny_study()}))
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, "-c", "import sys; from trueneg.cli.main import main; sys.exit(main(['check', 'study.yaml']))"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    (sentence,) = done.stderr.splitlines()
+    for fact in ("tiny, CL", "crashed", "training.batch_size from 64 to 32"):
+        assert fact in sentence

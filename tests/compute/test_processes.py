@@ -1,0 +1,57 @@
+"""Several processes, asked for by a script that means nothing when it is run again."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+SCRIPT = """
+import math
+from trueneg.compute.processes import process_pool
+
+if __name__ != "__main__":
+    raise RuntimeError("the script was run again")
+with process_pool(2) as pool:
+    print(list(pool.map(math.sqrt, [1.0, 4.0, 9.0])))
+print(__file__)
+"""
+
+
+def test_the_processes_do_not_run_the_script_that_asks_for_them(tmp_path):
+    path = tmp_path / "job.py"
+    path.write_text(SCRIPT)
+    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=120)
+    assert done.stdout.splitlines() == ["[1.0, 2.0, 3.0]", str(path)], done.stderr
+
+
+LONG_JOB = """
+import os
+import time
+from trueneg.compute.processes import process_pool
+
+with process_pool(2) as pool:
+    print(*{pool.submit(os.getpid).result() for _ in range(50)}, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_the_processes_end_with_the_one_that_asked_for_them_though_it_is_killed(tmp_path):
+    path = tmp_path / "job.py"
+    path.write_text(LONG_JOB)
+    with subprocess.Popen([sys.executable, str(path)], stdout=subprocess.PIPE, text=True) as job:
+        workers = [int(process) for process in job.stdout.readline().split()]
+        job.send_signal(signal.SIGKILL)
+    assert workers
+    end = time.monotonic() + 120
+    while any(_runs(process) for process in workers) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not any(_runs(process) for process in workers)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True

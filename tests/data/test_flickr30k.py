@@ -1,0 +1,190 @@
+"""Flickr30k: every official layout gives the same source and Karpathy's or ReCo's splits; what is wrong is named."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.data.official_layouts import flickr30k_captions, flickr30k_splits, write_flickr30k
+from trueneg.data.image_cache import decode_square
+from trueneg.data.pairs.flickr30k import prepare_flickr30k_pairs, write_flickr30k_sentences
+from trueneg.data.pairs.flickr30k_files import missing_parts, read_flickr30k
+from trueneg.data.pairs.official_splits import official_subset
+from trueneg.data.pairs.pair_source import read_pairs
+from trueneg.data.pairs.pair_splits import SPLITS
+from trueneg.errors import UserError
+from trueneg.text import privacy
+
+SPLIT_OF = {name: {"val": "validation", "": "unassigned"}.get(split, split) for name, split in flickr30k_splits().items()}
+KARPATHY, TOKENS, KAGGLE = "dataset_flickr30k.json", "results_20130124.token", "results.csv"
+
+
+def write_as_parquet(folder):
+    write_flickr30k(folder / "official")
+    kind = pa.struct({"bytes": pa.binary(), "path": pa.string()})
+    images = [{"bytes": (folder / "official" / "flickr30k-images" / name).read_bytes(), "path": name} for name in SPLIT_OF]
+    table = pa.table(
+        {
+            "image": pa.array(images, kind),
+            "captions": pa.array([flickr30k_captions(name) for name in SPLIT_OF], pa.list_(pa.string())),
+            "split": pa.array(list(SPLIT_OF.values())),
+        }
+    )
+    pq.write_table(table, folder / "flickr30k.parquet")
+
+
+WRITERS = {
+    "official": write_flickr30k,
+    "kaggle": lambda folder: write_flickr30k(folder, captions="kaggle", images="flickr30k_images/flickr30k_images"),
+    "parquet": write_as_parquet,
+}
+
+
+@pytest.fixture
+def official(tmp_path):
+    (tmp_path / "data").mkdir()
+    write_flickr30k(tmp_path / "data")
+    return tmp_path / "data"
+
+
+def prepare(folder, out, **changes):
+    settings = {"path": folder, "images": None, "resolution": 16, "split": "karpathy"} | changes
+    out.mkdir(exist_ok=True)
+    tables = {name: out / f"{name}.parquet" for name in ("sentences", "unique", "splits")}
+    write_flickr30k_sentences(settings, sentences=tables["sentences"], unique=tables["unique"])
+    where = {"pairs": out / "pairs.npz", "splits": tables["splits"], "cache": out / "cache", "threads": 1}
+    prepare_flickr30k_pairs(settings, sentences=tables["sentences"], eta=None, **where)
+    return read_pairs(out / "pairs.npz"), privacy.read_table(tables["splits"])[0]
+
+
+@pytest.mark.parametrize("layout", WRITERS)
+def test_every_layout_is_the_same_source(tmp_path, layout):
+    (tmp_path / "data").mkdir()
+    WRITERS[layout](tmp_path / "data")
+    source, splits = prepare(tmp_path / "data", tmp_path / "out")
+    assert source.name == "flickr30k"
+    assert not source.restricted
+    assert source.reports.tolist() == source.patients.tolist() == list(SPLIT_OF)
+    for name, pixels in zip(SPLIT_OF, source.images, strict=True):
+        (path,) = (tmp_path / "data").rglob(name)
+        np.testing.assert_array_equal(pixels, decode_square(path.read_bytes(), "RGB", 16))
+        own = source.sentences[source.sentences["report"] == name]
+        assert own["sentence"].tolist() == flickr30k_captions(name)
+        assert own["index"].tolist() == [0, 1, 2, 3, 4]
+    assert splits.set_index("report")["split"].to_dict() == SPLIT_OF
+
+
+def test_captions_can_be_karpathys_own(tmp_path):
+    write_flickr30k(tmp_path, captions="json", images="images")
+    source, splits = prepare(tmp_path, tmp_path / "out")
+    assert source.reports.tolist() == [name for name, split in SPLIT_OF.items() if split != "unassigned"]
+    assert splits["split"].tolist() == [split for split in SPLIT_OF.values() if split != "unassigned"]
+    with pytest.raises(
+        UserError, match=r"splits hold all of its 10 photographs, .* Add results_20130124\.token .* or set dataset\.split"
+    ):
+        read_flickr30k(tmp_path, "reco")
+
+
+@pytest.mark.parametrize("layout", ["official", "parquet"])
+def test_recos_split_tests_on_karpathys_test_and_chooses_on_what_he_left_out(tmp_path, layout):
+    (tmp_path / "data").mkdir()
+    WRITERS[layout](tmp_path / "data")
+    source, splits = prepare(tmp_path / "data", tmp_path / "out", split="reco")
+    moved = {"validation": "train", "unassigned": "validation"}
+    assert splits.set_index("report")["split"].to_dict() == {name: moved.get(split, split) for name, split in SPLIT_OF.items()}
+    subset = official_subset(source, splits, seed=0)
+    assert [len(getattr(subset, name)) for name in SPLITS] == [8, 2, 2]
+    with pytest.raises(ValueError, match="split is 'mine', expected karpathy or reco"):
+        read_flickr30k(tmp_path / "data", "mine")
+
+
+def test_the_first_photographs_alone(official, tmp_path):
+    source, splits = prepare(official, tmp_path / "out", images=7)
+    assert source.reports.tolist() == splits["report"].tolist() == list(SPLIT_OF)[:7]
+    with pytest.raises(UserError, match=r"dataset\.images is 13, but the folder has 12 photographs"):
+        prepare(official, tmp_path / "out", images=13)
+
+
+def test_kaggles_malformed_line_is_mended_and_the_log_says_so(tmp_path, caplog):
+    write_flickr30k(tmp_path, captions="kaggle")
+    renamed = {"1003.jpg": "2199200615.jpg"}
+    (tmp_path / "flickr30k-images" / "1003.jpg").rename(tmp_path / "flickr30k-images" / renamed["1003.jpg"])
+    for name in (KAGGLE, KARPATHY):
+        text = (tmp_path / name).read_text().replace("1003.jpg", renamed["1003.jpg"])
+        (tmp_path / name).write_text(text.replace("2199200615.jpg| 4| Caption", "2199200615.jpg| 4   Caption"))
+    assert "2199200615.jpg| 4   Caption 4 of 2199200615.jpg .\n" in (tmp_path / KAGGLE).read_text()
+    with caplog.at_level("INFO"):
+        photographs = read_flickr30k(tmp_path)
+    place = photographs.names.tolist().index("2199200615.jpg")
+    assert photographs.captions[place] == flickr30k_captions("2199200615.jpg")
+    assert "results.csv: line 21 lacks a separator" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "message"),
+    [
+        (TOKENS, "1001.jpg#2\t", "1001.jpg 2 ", r"results_20130124\.token: line 8 is not an image's name, #, 0 to 4, a tab"),
+        (TOKENS, "1001.jpg#2", "1001.jpg#1", r"line 8 is the caption 1001\.jpg#1 again, expected once"),
+        (TOKENS, "1001.jpg", "999.jpg", r"has no captions of 1001\.jpg, which is in dataset_flickr30k\.json"),
+        (KAGGLE, "1001.jpg| 2| ", "1001.jpg| 2 ", r"results\.csv: line 9 is not an image's name, \|, 0 to 4, \| and a caption"),
+        (KAGGLE, "1001.jpg| 2| Caption 2 of 1001.jpg .", "1001.jpg| 2| ", r"results\.csv: line 9 is not an image's name"),
+        (KARPATHY, '"train"', '"first"', r"image 0 \(the first is 0\) is in split 'first', expected train, val or test"),
+        (
+            KARPATHY,
+            '"1001.jpg"',
+            '"1000.jpg"',
+            r"image 1 .* has the file name '1000\.jpg', expected one that no earlier image has",
+        ),
+        (KARPATHY, '"filename"', '"file"', r"dataset_flickr30k\.json: is not whole, or of another layout \(KeyError: 'filename'"),
+        (KARPATHY, '"raw": "Caption 3 of 1004.jpg ."', '"raw": ""', r"image 4 .* has 5 captions, expected 5 with text"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path, file, old, new, message):
+    write_flickr30k(tmp_path, captions="kaggle" if file == KAGGLE else "token")
+    text = (tmp_path / file).read_text()
+    assert old in text
+    everywhere = file == TOKENS and new == "999.jpg"
+    (tmp_path / file).write_text(text.replace(old, new) if everywhere else text.replace(old, new, 1))
+    with pytest.raises(UserError, match=message) as told:
+        read_flickr30k(tmp_path)
+    page = "cs.stanford.edu/people/karpathy" if file == KARPATHY else "fill in the form at https://shannon.cs.illinois.edu"
+    assert page in str(told.value)
+
+
+def test_files_that_are_missing_or_damaged_are_named(official, tmp_path):
+    (official / "flickr30k-images" / "1004.jpg").unlink()
+    with pytest.raises(UserError, match=r"1004\.jpg: is not there, expected an image\. Flickr30k is sent to those who fill in"):
+        prepare(official, tmp_path / "out")
+    (official / "flickr30k-images").rename(official / "photographs")
+    with pytest.raises(UserError, match=r"has no folder flickr30k-images \(found .*\), the photographs\. Flickr30k is sent"):
+        read_flickr30k(official)
+    (official / "photographs").rename(official / "images")
+    whole = (official / KARPATHY).read_text()
+    (official / KARPATHY).write_text(whole[:-100])
+    with pytest.raises(
+        UserError, match=r"is not whole, or of another layout \(JSONDecodeError.*caption_datasets\.zip of https://cs"
+    ):
+        read_flickr30k(official)
+    (official / KARPATHY).write_text(json.dumps({"images": []}))
+    with pytest.raises(UserError, match=r"dataset_flickr30k\.json: has no images"):
+        read_flickr30k(official)
+    (official / KARPATHY).unlink()
+    with pytest.raises(
+        UserError, match=r"has no dataset_flickr30k\.json \(found .*\), the official splits; expected .*parquet\. It is"
+    ):
+        read_flickr30k(official)
+    with pytest.raises(
+        UserError, match=r"dataset\.path is missing; source flickr30k expects a folder with dataset_flickr30k\.json"
+    ):
+        read_flickr30k(None)
+
+
+def test_what_a_machine_without_the_data_lacks(official, tmp_path):
+    splits, images = missing_parts({"path": tmp_path / "no"})
+    assert splits.startswith("dataset_flickr30k.json in ")
+    assert "https://cs.stanford.edu/people/karpathy/deepimagesent/" in splits
+    assert "the photographs, flickr30k-images/ in " in images
+    assert "https://shannon.cs.illinois.edu/DenotationGraph/" in images
+    assert missing_parts({"path": official}) == []

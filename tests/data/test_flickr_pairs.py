@@ -1,0 +1,343 @@
+"""Flickr8k: both layouts give the same source, its official splits and its ratings; what is wrong is named."""
+
+import dataclasses
+import doctest
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.data.pictures import encoded, picture
+from trueneg.data.image_cache import decode_square
+from trueneg.data.pairs import official_splits
+from trueneg.data.pairs.flickr8k import prepare_flickr_pairs, write_flickr_sentences
+from trueneg.data.pairs.flickr_files import WITHOUT_IMAGE, read_photographs, read_ratings
+from trueneg.data.pairs.official_splits import draw_official_subsets, official_subset
+from trueneg.data.pairs.pair_source import read_pairs
+from trueneg.data.pairs.pair_splits import SPLITS, read_pair_subsets
+from trueneg.errors import UserError
+from trueneg.text import privacy
+
+SPLIT_OF = {f"{100 + number}_a.jpg": split for number, split in enumerate(["train"] * 5 + ["validation"] * 2 + ["test"] * 2)}
+NAMES = [*SPLIT_OF, "200_b.jpg"]  # the last is in no split
+RATINGS = [("107_a.jpg", "100_a.jpg", 2, 1, 1, 2), ("107_a.jpg", "107_a.jpg", 2, 4, 4, 3), ("200_b.jpg", "108_a.jpg", 2, 1, 2, 1)]
+
+
+def captions_of(name):
+    return [f"Caption {number} of {name} ." for number in range(5)]
+
+
+def content_of(name):
+    return encoded(picture(NAMES.index(name), 50, 40), "JPEG")
+
+
+def write_ratings(path):
+    path.write_text("".join(f"{image}\t{other}#{number}\t{a}\t{b}\t{c}\n" for image, other, number, a, b, c in RATINGS))
+
+
+def write_official(folder):
+    (folder / "Flicker8k_Dataset").mkdir(parents=True)
+    for name in NAMES:
+        (folder / "Flicker8k_Dataset" / name).write_bytes(content_of(name))
+    ids = [(name, number, caption) for name in (*NAMES, WITHOUT_IMAGE) for number, caption in enumerate(captions_of(name))]
+    # As in the real file, the captions of an image need not be in the order of their ids.
+    lines = [f"{name}#{number}\t{caption.replace(' ', '  ', 1)}\n" for name, number, caption in reversed(ids)]
+    (folder / "Flickr8k.token.txt").write_text("".join(lines))
+    for split, part in (("train", "train"), ("validation", "dev"), ("test", "test")):
+        own = [name for name in SPLIT_OF if SPLIT_OF[name] == split]
+        (folder / f"Flickr_8k.{part}Images.txt").write_text("\n".join(own) + "\n")
+    write_ratings(folder / "ExpertAnnotations.txt")
+
+
+def parquet_table():
+    kind = pa.struct({"bytes": pa.binary(), "path": pa.string()})
+    return pa.table(
+        {
+            "image": pa.array([{"bytes": content_of(name), "path": name} for name in NAMES], kind),
+            "captions": pa.array([captions_of(name) for name in NAMES], pa.list_(pa.string())),
+            "split": pa.array([SPLIT_OF.get(name, "unassigned") for name in NAMES]),
+        }
+    )
+
+
+def write_as_parquet(folder):
+    folder.mkdir(parents=True)
+    table = parquet_table()
+    pq.write_table(table.slice(0, 6), folder / "flickr8k-0.parquet", row_group_size=4)
+    pq.write_table(table.slice(6), folder / "flickr8k-1.parquet")
+    write_ratings(folder / "ExpertAnnotations.txt")
+
+
+WRITERS = {"official": write_official, "parquet": write_as_parquet}
+
+
+@pytest.fixture(params=WRITERS)
+def data(request, tmp_path):
+    folder = tmp_path / "data"
+    WRITERS[request.param](folder)
+    return folder
+
+
+@pytest.fixture
+def official(tmp_path):
+    write_official(tmp_path / "data")
+    return tmp_path / "data"
+
+
+def prepare(folder, out, *, eta=None, **changes):
+    settings = {"path": folder, "images": None, "resolution": 16} | changes
+    out.mkdir(exist_ok=True)
+    write_flickr_sentences(settings, sentences=out / "sentences.parquet", unique=out / "unique.parquet")
+    prepare_flickr_pairs(
+        settings,
+        sentences=out / "sentences.parquet",
+        eta=eta,
+        pairs=out / "pairs.npz",
+        splits=out / "splits.parquet",
+        ratings=out / "ratings.parquet",
+        cache=out / "cache",
+        threads=1,
+    )
+    return read_pairs(out / "pairs.npz")
+
+
+def test_examples():
+    failed, attempted = doctest.testmod(official_splits)
+    assert attempted
+    assert not failed
+
+
+def test_a_photograph_has_its_five_captions_in_order(data, tmp_path):
+    source = prepare(data, tmp_path / "out")
+    assert source.reports.tolist() == NAMES
+    assert source.patients.tolist() == NAMES
+    for name, pixels in zip(NAMES, source.images, strict=True):
+        np.testing.assert_array_equal(pixels, decode_square(content_of(name), "RGB", 16))
+        own = source.sentences[source.sentences["report"] == name]
+        assert own["index"].tolist() == [0, 1, 2, 3, 4]
+        assert own["sentence"].tolist() == captions_of(name)
+    assert (source.sentences["class"] == -1).all()
+    assert source.shown.shape == source.labels.shape == (10, 0)
+
+
+def test_both_layouts_are_the_same_source(tmp_path):
+    found = []
+    for name, write in WRITERS.items():
+        write(tmp_path / name)
+        found.append(prepare(tmp_path / name, tmp_path / f"{name} out").checksum)
+    assert found[0] == found[1]
+
+
+def test_captions_are_what_the_text_steps_read(data, tmp_path):
+    settings = {"path": data}
+    write_flickr_sentences(settings, sentences=tmp_path / "sentences.parquet", unique=tmp_path / "unique.parquet")
+    table, restricted = privacy.read_table(tmp_path / "sentences.parquet")
+    assert not restricted
+    assert table.columns.tolist() == ["report", "patient", "index", "sentence", "marked"]
+    assert len(table) == 50
+    counts = privacy.read_table(tmp_path / "unique.parquet")[0]
+    assert counts["count"].sum() == 50
+    eta = table[["report", "index"]].assign(eta=np.linspace(0, 0.2, 50))
+    privacy.write_table(eta.sample(frac=1, random_state=0), tmp_path / "eta.parquet", restricted=False)
+    source = prepare(data, tmp_path / "out", eta=tmp_path / "eta.parquet")
+    np.testing.assert_array_equal(source.sentences["eta"], np.linspace(0, 0.2, 50))
+
+
+def test_the_official_splits_become_the_subsets_of_every_seed(data, tmp_path):
+    source = prepare(data, tmp_path / "out")
+    draw_official_subsets(
+        tmp_path / "out" / "pairs.npz", tmp_path / "out" / "splits.parquet", [0, 3], tmp_path / "subsets.parquet"
+    )
+    subsets = read_pair_subsets(tmp_path / "subsets.parquet")
+    assert set(subsets) == {0, 3}
+    for subset in subsets.values():
+        for split in SPLITS:
+            assert source.reports[getattr(subset, split)].tolist() == [name for name in SPLIT_OF if SPLIT_OF[name] == split]
+
+
+def test_ratings_name_images_and_captions_of_the_source(data, tmp_path):
+    prepare(data, tmp_path / "out")
+    ratings = privacy.read_table(tmp_path / "out" / "ratings.parquet")[0]
+    assert ratings.columns.tolist() == ["image", "report", "index", "rating 1", "rating 2", "rating 3"]
+    assert ratings.to_numpy().tolist() == [list(row) for row in RATINGS]
+    assert ratings["rating 1"].dtype == np.int64
+
+
+def test_the_first_photographs_alone(data, tmp_path):
+    source = prepare(data, tmp_path / "out", images=9)
+    assert source.reports.tolist() == NAMES[:9]
+    ratings = privacy.read_table(tmp_path / "out" / "ratings.parquet")[0]
+    assert len(ratings) == 2  # the third is of the photograph that is left out
+    with pytest.raises(UserError, match=r"dataset\.images is 11, but the folder has 10 photographs; lower it"):
+        prepare(data, tmp_path / "out", images=11)
+
+
+def test_too_few_photographs_for_the_splits_are_refused(data, tmp_path):
+    prepare(data, tmp_path / "out", images=6)
+    with pytest.raises(UserError, match="no image is in the official test split"):
+        draw_official_subsets(
+            tmp_path / "out" / "pairs.npz", tmp_path / "out" / "splits.parquet", [0], tmp_path / "subsets.parquet"
+        )
+
+
+def test_splits_that_do_not_fit_the_source_are_refused(data, tmp_path):
+    source = prepare(data, tmp_path / "out")
+    splits = privacy.read_table(tmp_path / "out" / "splits.parquet")[0]
+    with pytest.raises(UserError, match=r"has 2 reports, such as 100_a\.jpg, that the table of splits lacks"):
+        official_subset(source, splits.iloc[2:], seed=0)
+    shared = np.where(np.isin(source.patients, ["100_a.jpg", "107_a.jpg"]), "one", source.patients)
+    with pytest.raises(UserError, match="has 1 patients, such as one, in train and test, expected none"):
+        official_subset(dataclasses.replace(source, patients=shared), splits, seed=0)
+
+
+def test_captions_of_other_files_are_refused(data, tmp_path):
+    prepare(data, tmp_path / "out")
+    table = privacy.read_table(tmp_path / "out" / "sentences.parquet")[0]
+    privacy.write_table(table.iloc[3:], tmp_path / "out" / "sentences.parquet", restricted=False)
+    with pytest.raises(UserError, match=r"has 47 captions of the 10 photographs, expected 5 of each"):
+        prepare_flickr_pairs(
+            {"path": data, "images": None, "resolution": 16},
+            **{name: tmp_path / "out" / f"{name}.parquet" for name in ("sentences", "splits", "ratings")},
+            eta=None,
+            pairs=tmp_path / "out" / "pairs.npz",
+            cache=tmp_path / "cache",
+            threads=1,
+        )
+
+
+def add_line(path, line):
+    path.write_text(path.read_text() + line + "\n")
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "message"),
+    [
+        (
+            "Flickr8k.token.txt",
+            "100_a.jpg#7\tA dog .",
+            r"token\.txt: line 56 is not an image's name, #, 0 to 4, a tab and a caption",
+        ),
+        ("Flickr8k.token.txt", "300_c.jpg#0\t ", r"token\.txt: line 56 is not an image's name"),
+        ("Flickr8k.token.txt", "100_a.jpg#1\tA dog .", r"line 56 is the caption 100_a\.jpg#1 again, expected once"),
+        ("Flickr8k.token.txt", "300_c.jpg#0\tA dog .", r"300_c\.jpg has 1 captions, expected 5"),
+        (
+            "Flickr_8k.devImages.txt",
+            "300_c.jpg",
+            r"devImages\.txt: line 3 is 300_c\.jpg, which Flickr8k\.token\.txt has no captions of",
+        ),
+        (
+            "Flickr_8k.testImages.txt",
+            "100_a.jpg",
+            r"line 3, 100_a\.jpg, is in Flickr_8k\.trainImages\.txt too, expected one split",
+        ),
+    ],
+)
+def test_lines_that_are_wrong_are_named(official, file, line, message):
+    add_line(official / file, line)
+    with pytest.raises(UserError, match=message):
+        read_photographs(official)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("100_a.jpg\t101_a.jpg#2\t1\t2\t5", r"ExpertAnnotations\.txt: line 4 is not an image, a caption's id and three ratings"),
+        ("100_a.jpg\t101_a.jpg#2\t1\t2", r"line 4 is not an image"),
+        ("107_a.jpg\t100_a.jpg#2\t1\t1\t1", "line 4 rates a pair that an earlier line rates"),
+    ],
+)
+def test_ratings_that_are_none_are_named(data, line, message):
+    add_line(data / "ExpertAnnotations.txt", line)
+    with pytest.raises(UserError, match=message):
+        read_ratings(data)
+
+
+def test_ratings_of_unknown_images_are_refused(data, tmp_path):
+    add_line(data / "ExpertAnnotations.txt", "300_c.jpg\t100_a.jpg#2\t1\t1\t1")
+    with pytest.raises(UserError, match=r"rates 1 images that are not there, such as 300_c\.jpg"):
+        prepare(data, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "Flickr_8k.devImages.txt",
+            r"has no Flickr_8k\.devImages\.txt, the images of the official validation split\. It is in Flickr8k_text",
+        ),
+        ("ExpertAnnotations.txt", r"has no ExpertAnnotations\.txt \(found .*\), the human ratings\. It is in Flickr8k_text\.zip"),
+        ("Flicker8k_Dataset/103_a.jpg", r"103_a\.jpg: is not there, expected an image\. Unpack Flickr8k_Dataset\.zip again"),
+        (
+            "Flickr8k.token.txt",
+            r"holds no Flickr8k \(found .*\); expected Flickr8k\.token\.txt, its split lists and Flicker8k_Dataset/",
+        ),
+    ],
+)
+def test_files_that_are_missing_are_named(official, tmp_path, name, message):
+    (official / name).unlink()
+    with pytest.raises(UserError, match=message):
+        prepare(official, tmp_path / "out")
+
+
+def test_the_texts_may_lie_in_their_own_folder(official, tmp_path):
+    expected = prepare(official, tmp_path / "out").checksum
+    (official / "Flickr8k_text").mkdir()
+    for path in official.glob("*.txt"):
+        path.rename(official / "Flickr8k_text" / path.name)
+    assert prepare(official, tmp_path / "again").checksum == expected
+
+
+def replaced(table, name, row, value):
+    values = table.column(name).to_pylist()
+    values[row] = value
+    return table.set_column(table.schema.get_field_index(name), name, pa.array(values, table.schema.field(name).type))
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("captions", ["One."] * 4, r"row 3 \(the first is 0\): has 4 captions with text, expected 5"),
+        ("captions", ["One.", " ", "Two.", "Three.", "Four."], r"row 3 .*: has 4 captions with text"),
+        ("split", "dev", r"row 3 .*: split is 'dev', expected train, validation, test or unassigned"),
+        ("image", {"bytes": b"", "path": None}, r"row 3 .*: image\.path is empty"),
+        ("image", {"bytes": b"", "path": "101_a.jpg"}, r"2 rows have the image 101_a\.jpg, expected one"),
+    ],
+)
+def test_rows_that_are_wrong_are_named(tmp_path, column, value, message):
+    pq.write_table(replaced(parquet_table(), column, 3, value), tmp_path / "a.parquet")
+    with pytest.raises(UserError, match=message):
+        read_photographs(tmp_path)
+
+
+def test_parquet_files_of_other_columns_or_damaged_are_refused(tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(parquet_table().drop_columns("split"), path)
+    with pytest.raises(UserError, match=r"a\.parquet: has the columns image: struct.*; expected image: struct.*split: string"):
+        read_photographs(tmp_path)
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(UserError, match=r"a\.parquet: is not a whole parquet file"):
+        read_photographs(tmp_path)
+
+
+@pytest.mark.skipif("TRUENEG_FLICKR8K" not in os.environ, reason="TRUENEG_FLICKR8K names no folder of Flickr8k")
+def test_the_real_collection(tmp_path):
+    folder = Path(os.environ["TRUENEG_FLICKR8K"])
+    photographs, ratings = read_photographs(folder), read_ratings(folder)
+    assert len(photographs.names) == 8_091
+    counts = pd.Series(photographs.splits).value_counts()
+    assert counts.to_dict() == {"train": 6_000, "validation": 1_000, "test": 1_000, "unassigned": 91}
+    assert len(ratings) == 5_822
+    assert set(ratings["image"]) == set(photographs.names[photographs.splits == "test"])
+    other = ratings[ratings["image"] != ratings["report"]]
+    own = ratings[ratings["image"] == ratings["report"]]
+    rated = [f"rating {number}" for number in (1, 2, 3)]
+    # A caption says more of its own image: if it did not, captions would be numbered wrongly.
+    assert own[rated].to_numpy().mean() > 3 > 2 > other[rated].to_numpy().mean()
+    source = prepare(folder, tmp_path / "out", images=100, resolution=32)
+    assert source.images.shape == (100, 3, 32, 32)
+    assert source.images.std() > 40
+    assert len(source.sentences) == 500

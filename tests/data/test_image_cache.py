@@ -1,0 +1,287 @@
+"""The cache of decoded images: pixels as torchvision has them, and neither a kill nor damage nor a bad file spoils it."""
+
+import doctest
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+from torchvision.transforms import CenterCrop, Compose, Resize
+
+from tests.data import killed_cache
+from tests.data.pictures import encoded, picture, write_picture
+from trueneg.data import image_cache, mistakes
+from trueneg.data.image_cache import cache_images, decode_square
+from trueneg.data.image_files import ImageFiles, ParquetImages
+from trueneg.data.pairs.pair_source import PairSource, read_pairs, write_pairs
+from trueneg.errors import UserError
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Ten images of different sizes, some JPEG, some PNG, some grey."""
+    names = [f"{number}.{'png' if number % 3 else 'jpg'}" for number in range(10)]
+    sizes = [{"width": 30 + 2 * number, "height": 45 - number, "mode": "L" if number == 4 else "RGB"} for number in range(10)]
+    paths = [write_picture(tmp_path / "images" / name, number, **sizes[number]) for number, name in enumerate(names)]
+    return ImageFiles(tuple(paths))
+
+
+@pytest.fixture
+def small_shards(monkeypatch):
+    """Four grey images of 16 × 16 a shard."""
+    monkeypatch.setattr(image_cache, "SHARD_BYTES", killed_cache.SHARD_BYTES)
+
+
+def expected_pixels(path, mode, resolution):
+    """Pillow's own decoding, torchvision's transforms."""
+    image = Compose([Resize(resolution), CenterCrop(resolution)])(Image.open(path).convert(mode))
+    return np.asarray(image).reshape(resolution, resolution, -1).transpose(2, 0, 1)
+
+
+def assert_holds(found, paths, mode):
+    for pixels, path in zip(found, paths, strict=True):
+        difference = np.abs(pixels.astype(int) - expected_pixels(path, mode, found.shape[2]))
+        # Luma is read as the file has it; pillow goes by colours, rounded and clipped.
+        assert difference.mean() <= (0.5 if mode == "L" and path.suffix == ".jpg" else 0)
+
+
+@pytest.mark.parametrize("module", [image_cache, mistakes])
+def test_examples(module):
+    failed, attempted = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
+    assert attempted
+    assert not failed
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    width=st.integers(5, 90),
+    height=st.integers(5, 90),
+    resolution=st.integers(1, 64),
+    mode=st.sampled_from(["L", "RGB"]),
+    stored=st.sampled_from(["L", "RGB", "RGBA", "P", "LA", "1"]),
+)
+def test_pixels_are_those_of_torchvision_on_pillow_images(width, height, resolution, mode, stored):
+    image = picture(width * height, width, height, "RGB").convert("L" if stored in ("LA", "1") else "RGB").convert(stored)
+    found = decode_square(encoded(image), mode, resolution)
+    expected = np.asarray(CenterCrop(resolution)(Resize(resolution)(image.convert(mode))))
+    np.testing.assert_array_equal(found, expected.reshape(resolution, resolution, -1).transpose(2, 0, 1))
+
+
+def test_grey_of_a_jpeg_file_of_a_grey_image_is_pillows():
+    content = encoded(picture(0, 60, 50, "L").convert("RGB"), "JPEG")
+    found = decode_square(content, "L", 50)[0]
+    image = Image.open(io.BytesIO(content)).convert("L")
+    np.testing.assert_array_equal(found, np.asarray(image)[:, 5:55])
+
+
+def test_shrinking_averages_and_does_not_skip():
+    """Columns of black and white: without antialiasing a half-size image is one of them; with it, grey."""
+    striped = np.zeros((64, 64), np.uint8)
+    striped[:, ::2] = 254
+    found = decode_square(encoded(Image.fromarray(striped)), "L", 16)[0, 1:-1, 1:-1]
+    assert np.abs(found.astype(int) - 127).max() <= 1
+
+
+def test_a_photograph_stands_as_a_viewer_shows_it():
+    upright = picture(0, 40, 40)
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera was turned by a quarter
+    lying = encoded(upright.transpose(Image.Transpose.ROTATE_90), "PNG", exif=exif)
+    np.testing.assert_array_equal(decode_square(lying, "RGB", 20), decode_square(encoded(upright), "RGB", 20))
+
+
+@pytest.mark.parametrize(("mode", "threads"), [("L", 1), ("RGB", 2)])
+def test_a_cache_holds_every_image_in_order(files, small_shards, tmp_path, mode, threads):
+    found = cache_images(files, tmp_path / "cache", mode=mode, resolution=16, threads=threads)
+    assert (found.dtype, found.shape) == (np.uint8, (10, len(mode), 16, 16))
+    assert not found.flags.writeable
+    assert_holds(found, files.paths, mode)
+
+
+def test_a_killed_build_keeps_its_shards_and_the_next_goes_on(small_shards, tmp_path):
+    paths = [write_picture(tmp_path / "images" / f"{number:03d}.jpg", number) for number in range(60)]
+    command = [sys.executable, "-m", "tests.data.killed_cache", str(tmp_path)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(PROJECT)}
+    process = subprocess.Popen(command, cwd=PROJECT, env=environment, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 300
+    shards = tmp_path / "cache" / "shards"
+    while len(list(shards.glob("[!.]*.json"))) < 3:
+        assert process.poll() is None, process.stderr.read().decode()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    kept = {path: path.stat().st_mtime_ns for path in shards.glob("[!.]*.json")}
+    assert 3 <= len(kept) < 15
+    decoded = []
+    original = image_cache.decode_square
+    image_cache.decode_square = lambda *arguments: decoded.append(1) or original(*arguments)
+    try:
+        found = cache_images(ImageFiles(tuple(paths)), tmp_path / "cache", mode="L", resolution=16)
+    finally:
+        image_cache.decode_square = original
+    assert len(decoded) == 60 - 4 * len(kept)
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    assert_holds(found, paths, "L")
+
+
+def times(folder):
+    return {path.name: path.stat().st_mtime_ns for path in (folder / "shards").iterdir()}
+
+
+def test_a_replaced_image_costs_its_shard_and_a_damaged_shard_is_made_again(files, small_shards, tmp_path):
+    folder = tmp_path / "cache"
+
+    def build(**changes):
+        found = cache_images(files, folder, **{"mode": "L", "resolution": 16} | changes)
+        assert_holds(found, files.paths, changes.get("mode", "L"))
+        return times(folder)
+
+    before = build()
+    assert build() == before
+    write_picture(files.paths[5], seed=77)
+    replaced = build()
+    assert {name for name in before if before[name] != replaced[name]} == {"000001.json"}
+    content = bytearray((folder / "images.u8").read_bytes())
+    content[9 * 256] ^= 1  # a pixel of image 9, in the last shard
+    (folder / "images.u8").write_bytes(content)
+    (folder / "shards" / "000000.json").write_text('{"inputs": 1')
+    mended = build()
+    assert {name for name in mended if mended[name] != replaced[name]} == {"000000.json", "000002.json"}
+    assert not set(build(resolution=8).values()) & set(mended.values())
+    assert (folder / "images.u8").stat().st_size == 10 * 8 * 8
+    assert set(times(folder)) == {"000000.json"}  # sixteen such images are a shard
+    build(mode="RGB", resolution=8)
+
+
+def test_missing_images_are_named_before_any_is_decoded(files, tmp_path):
+    for number in (2, 7):
+        files.paths[number].unlink()
+    with pytest.raises(UserError) as told:
+        cache_images(files, tmp_path / "cache", mode="L", resolution=16)
+    assert [line.split(":")[0] for line in str(told.value).split("\n")] == [str(files.paths[number]) for number in (2, 7)]
+    assert "is not there, expected an image. Copy the whole data set" in str(told.value)
+    assert not (tmp_path / "cache").exists()
+
+
+def test_images_that_cannot_be_used_are_named_and_the_other_shards_stay(files, small_shards, tmp_path):
+    whole = encoded(picture(0, 200, 150), "JPEG")
+    files.paths[0].write_bytes(whole[: len(whole) // 2])
+    files.paths[1].write_text("no image")
+    files.paths[2].write_bytes(encoded(Image.fromarray(np.zeros((20, 20), np.uint16))))
+    files.paths[3].write_bytes(encoded(Image.new("L", (4, 400))))
+    with pytest.raises(UserError) as told:
+        cache_images(files, tmp_path / "cache", mode="RGB", resolution=16)
+    lines = str(told.value).split("\n")
+    expected = (
+        r"is damaged \(.*truncated.*\)\. Replace the file by a whole copy\.",
+        r"is neither a PNG nor a JPEG image\. Replace",
+        r"has pixels of mode I;16, expected 8 bits a channel\. Save the images with 8 bits a channel",
+        r"is 4 × 400 pixels, expected sides of a ratio of at most 20\. Leave it out",
+    )
+    for line, path, what in zip(lines, files.paths, expected, strict=False):
+        assert re.search(f"{path.name}: {what}", line), line
+    assert len(lines) == 4
+    # One RGB image a shard: the six good ones are there.
+    assert sorted(times(tmp_path / "cache")) == [f"{number:06d}.json" for number in range(4, 10)]
+
+
+def test_of_many_bad_images_ten_are_named(tmp_path):
+    paths = [tmp_path / f"{number:02d}.png" for number in range(13)]
+    for path in paths:
+        path.write_text("no image")
+    with pytest.raises(UserError) as told:
+        cache_images(ImageFiles(tuple(paths)), tmp_path / "cache", mode="L", resolution=16)
+    lines = str(told.value).split("\n")
+    assert [line.split(":")[0] for line in lines[:10]] == list(map(str, paths[:10]))
+    assert lines[10:] == ["… and 3 more of the kind."]
+
+
+def test_a_disk_that_is_too_small_is_told_before_decoding(files, tmp_path):
+    with pytest.raises(UserError, match=r"its disk has .* GiB free, expected .* GiB for the pixels .*lower dataset\.resolution"):
+        cache_images(files, tmp_path / "cache", mode="RGB", resolution=5_000_000)
+
+
+def test_memory_stays_that_of_a_shard(tmp_path, monkeypatch):
+    monkeypatch.setattr(image_cache, "SHARD_BYTES", 256 * 1024)
+    paths = [write_picture(tmp_path / f"{number}.jpg", number, width=128, height=128) for number in range(100)]
+    tracemalloc.start()
+    try:
+        found = cache_images(ImageFiles(tuple(paths)), tmp_path / "cache", mode="RGB", resolution=128)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found.nbytes > 4.9e6
+    assert peak < 1e6
+
+
+def test_a_source_is_written_from_the_cache_and_read_without_it(files, tmp_path):
+    pixels = cache_images(files, tmp_path / "cache", mode="L", resolution=16)
+    names = np.array([path.name for path in files.paths])
+    sentences = pd.DataFrame({"report": names, "index": 0, "sentence": "Hello.", "class": -1})
+    arrays = {"labels": np.zeros((10, 0), np.float32), "label_names": (), "shown": np.zeros((10, 0), bool)}
+    source = PairSource("files", pixels, names, names, sentences, **arrays)
+    write_pairs(source, tmp_path / "pairs.npz")
+    np.testing.assert_array_equal(read_pairs(tmp_path / "pairs.npz").images, pixels)
+
+
+def write_parquet(path, contents, rows_per_group):
+    images = [{"bytes": content, "path": f"{number}.png"} for number, content in enumerate(contents)]
+    kind = pa.struct({"bytes": pa.binary(), "path": pa.string()})
+    pq.write_table(pa.table({"image": pa.array(images, kind)}), path, row_group_size=rows_per_group)
+
+
+def test_rows_of_parquet_files_are_read_wherever_they_lie(tmp_path, monkeypatch, small_shards):
+    monkeypatch.setattr("trueneg.data.image_files.ROWS_AT_ONCE", 3)
+    contents = [encoded(picture(number, 20, 24)) for number in range(30)]
+    files = (tmp_path / "a.parquet", tmp_path / "b.parquet")
+    write_parquet(files[0], contents[:17], 5)
+    write_parquet(files[1], contents[17:], 100)
+    chosen = [0, 1, 4, 5, 11, 16, 17, 18, 25, 29]
+    places = tuple((0, number) if number < 17 else (1, number - 17) for number in chosen)
+    images = ParquetImages(files, "image", places)
+    for threads in (1, 2):
+        found = cache_images(images, tmp_path / f"cache{threads}", mode="L", resolution=16, threads=threads)
+        for pixels, number in zip(found, chosen, strict=True):
+            np.testing.assert_array_equal(pixels, decode_square(contents[number], "L", 16))
+
+
+def test_bad_rows_and_files_of_parquet_are_named(tmp_path):
+    path = tmp_path / "a.parquet"
+    contents = [encoded(picture(number)) for number in range(6)]
+    write_parquet(path, [*contents[:4], None, contents[5][:100]], 10)
+    images = ParquetImages((path,), "image", tuple((0, row) for row in range(6)))
+    with pytest.raises(UserError, match=r"a\.parquet, row 4 \(the first is 0\): has no bytes.*\n.*row 5 .*: is damaged"):
+        cache_images(images, tmp_path / "cache", mode="L", resolution=16)
+    path.write_bytes(path.read_bytes()[:-50])
+    with pytest.raises(UserError, match=r"a\.parquet: cannot be read to its end \(.*\)\. Download or copy it again"):
+        cache_images(images, tmp_path / "cache", mode="L", resolution=16)
+
+
+def test_wrong_arguments_are_refused(files, tmp_path):
+    for change in ({"mode": "CMYK"}, {"resolution": 0}):
+        with pytest.raises(ValueError, match="expected L or RGB, and at least 1"):
+            cache_images(files, tmp_path, **{"mode": "L", "resolution": 8} | change)
+
+
+def test_a_shards_description_tells_what_it_was_made_from(files, small_shards, tmp_path):
+    cache_images(files, tmp_path / "cache", mode="L", resolution=16)
+    contents = [json.loads(path.read_text()) for path in sorted((tmp_path / "cache" / "shards").iterdir())]
+    assert [set(content) for content in contents] == [{"inputs", "checksum"}] * 3
+    assert len({content["inputs"] for content in contents}) == 3

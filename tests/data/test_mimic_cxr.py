@@ -1,0 +1,490 @@
+"""MIMIC-CXR-JPG and MS-CXR: the official tables become a source, no patient leaks, and what is missing or damaged is named."""
+
+import doctest
+import gzip
+import json
+import stat
+
+import hypothesis.strategies as st
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from PIL import Image
+
+from tests.data.official_layouts import (
+    FINDINGS,
+    mimic_labels,
+    mimic_sentences,
+    ms_cxr,
+    write_mimic_cxr,
+    write_mimic_reports,
+    write_ms_cxr,
+)
+from tests.data.pictures import encoded
+from trueneg.data.image_cache import decode_square
+from trueneg.data.pairs import chexpert_labels
+from trueneg.data.pairs import ms_cxr as module
+from trueneg.data.pairs.mimic_cxr import prepare_mimic_cxr_pairs
+from trueneg.data.pairs.mimic_cxr_files import (
+    images_folder,
+    missing_parts,
+    missing_reports,
+    read_labels,
+    read_radiographs,
+    read_test_labels,
+)
+from trueneg.data.pairs.ms_cxr import read_boxes, to_square
+from trueneg.data.pairs.official_splits import draw_official_subsets
+from trueneg.data.pairs.pair_source import read_pairs
+from trueneg.data.pairs.pair_splits import SPLITS, read_pair_subsets
+from trueneg.data.phantom.radiographs import CHEX5
+from trueneg.errors import UserError
+from trueneg.evaluation.boxed_phrases import boxed_phrases
+from trueneg.evaluation.grounding import ResizeAndCrop
+from trueneg.text import privacy
+from trueneg.text.reports import prepare_reports
+from trueneg.text.sentences import split_reports
+
+PATIENTS, SIDE = 20, 32
+VALUES = {"1.0": 1.0, "0.0": 0.0, "-1.0": np.nan, "": np.nan}
+
+
+def labels_of(written):
+    return [VALUES[written.get(name, "")] for name in FINDINGS]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The whole data set with its text steps; tests that change it copy it."""
+    folder = tmp_path_factory.mktemp("mimic")
+    radiographs = write_mimic_cxr(folder / "jpg", PATIENTS)
+    write_mimic_reports(folder / "reports", radiographs, without=[radiographs[0].study])
+    write_ms_cxr(folder / "ms-cxr", ms_cxr(radiographs))
+    prepare_reports({"source": "mimic_cxr", "path": folder / "reports"}, folder / "reports.parquet")
+    tables = {name: folder / f"{name}.parquet" for name in ("sentences", "unique")}
+    split_reports(folder / "reports.parquet", **tables, cache=folder / "split")
+    return folder, radiographs
+
+
+@pytest.fixture
+def data(tmp_path):
+    return tmp_path, write_mimic_cxr(tmp_path, PATIENTS)
+
+
+def prepare(made, out, **changes):
+    folder, _ = made
+    settings = {"path": folder / "jpg", "images": None, "resolution": SIDE, "ms_cxr": folder / "ms-cxr", "labels": "chexpert"}
+    prepare_mimic_cxr_pairs(
+        settings | changes,
+        sentences=folder / "sentences.parquet",
+        eta=None,
+        pairs=out / "pairs.npz",
+        splits=out / "splits.parquet",
+        boxes=out / "boxes.parquet",
+        cache=out / "cache",
+        threads=1,
+    )
+    tables = [privacy.read_table(out / f"{name}.parquet")[0] for name in ("splits", "boxes")]
+    return read_pairs(out / "pairs.npz"), *tables
+
+
+def used(radiographs):
+    """The frontal ones of reports with text, by patient, study and id."""
+    without = radiographs[0].study
+    chosen = [one for one in radiographs if one.frontal and one.study != without]
+    return sorted(chosen, key=lambda one: (one.subject, one.study, one.dicom))
+
+
+def test_examples():
+    for example in (chexpert_labels, module):
+        failed, attempted = doctest.testmod(example)
+        assert attempted
+        assert not failed
+
+
+def test_frontal_images_are_joined_with_the_sentences_of_their_study(made, tmp_path):
+    source, _, _ = prepare(made, tmp_path)
+    expected = used(made[1])
+    assert source.restricted
+    assert source.name == "mimic_cxr"
+    assert source.reports.tolist() == [f"s{one.study}" for one in expected]
+    assert source.patients.tolist() == [f"p{one.subject}" for one in expected]
+    assert len(set(source.reports)) < len(source.reports)  # studies of two frontal images
+    for pixels, one in zip(source.images, expected, strict=True):
+        np.testing.assert_array_equal(pixels, decode_square((made[0] / "jpg" / "files" / one.file).read_bytes(), "L", SIDE))
+    said = source.sentences.groupby("report")["sentence"].agg(list)
+    assert all(said[f"s{one.study}"] == mimic_sentences(one.study) for one in expected)
+
+
+def test_labels_are_the_studys_and_unknown_where_uncertain_or_not_mentioned(made, tmp_path):
+    source, _, _ = prepare(made, tmp_path)
+    assert source.label_names == CHEX5
+    written = mimic_labels(made[1])
+    expected = [labels_of(written.get(one.study, {})) for one in used(made[1])]
+    np.testing.assert_array_equal(source.labels, np.array(expected, np.float32))
+    for value in (0, 1):
+        assert (source.labels == value).any()
+
+
+def test_radiologists_label_test_studies_alone(made, tmp_path):
+    radiographs = made[1]
+    study = next(one.study for one in radiographs if one.split == "test")
+    trained = next(one.study for one in radiographs if one.split == "train")
+    own = {"Edema": "1.0", "Airspace Opacity": "1.0", "Pneumonia": "-1.0", "Cardiomegaly": "0.0"}
+    write_mimic_cxr(tmp_path / "jpg", PATIENTS, test_labels={study: own, trained: own})
+    source, splits, _ = prepare(made, tmp_path, path=tmp_path / "jpg", labels="radiologists", ms_cxr=None)
+    chexpert, _, _ = prepare(made, tmp_path)
+    test = np.isin(source.reports, splits.loc[splits["split"] == "test", "report"].to_numpy(str))
+    np.testing.assert_array_equal(source.labels[~test], chexpert.labels[~test])
+    found = source.labels[source.reports == f"s{study}"]
+    np.testing.assert_array_equal(found, np.array([labels_of(own)] * len(found), np.float32))
+    assert np.isnan(source.labels[test & (source.reports != f"s{study}")]).all()
+    with pytest.raises(ValueError, match="labels is 'negbio', expected one of chexpert, radiologists"):
+        prepare(made, tmp_path, labels="negbio")
+
+
+def test_patients_of_ms_cxr_are_neither_trained_on_nor_chosen_by(made, tmp_path):
+    source, splits, _ = prepare(made, tmp_path)
+    boxed = {f"p{box.image.subject}" for box in ms_cxr(made[1])}
+    official = {f"s{one.study}": {"validate": "validation"}.get(one.split, one.split) for one in made[1]}
+    patient_of = dict(zip(source.reports.tolist(), source.patients.tolist(), strict=True))
+    assert splits["report"].is_unique
+    assert set(splits["report"]) == set(source.reports)
+    moved = 0
+    for report, split in splits.to_numpy().tolist():
+        own = patient_of[report] in boxed
+        assert split == ("test" if own else official[report])
+        moved += own and official[report] != "test"
+    assert moved
+    assert {"train", "validation", "test"} == set(splits["split"])
+    draw_official_subsets(tmp_path / "pairs.npz", tmp_path / "splits.parquet", [0], tmp_path / "subsets.parquet")
+    subset = read_pair_subsets(tmp_path / "subsets.parquet")[0]
+    assert sum(len(getattr(subset, name)) for name in SPLITS) == len(source.images)
+    for name in ("train", "validation"):
+        assert boxed.isdisjoint(source.patients[getattr(subset, name)])
+
+
+def test_without_ms_cxr_the_splits_are_the_official_ones_and_there_are_no_boxes(made, tmp_path):
+    source, splits, boxes = prepare(made, tmp_path, ms_cxr=None)
+    official = {f"s{one.study}": {"validate": "validation"}.get(one.split, one.split) for one in made[1]}
+    assert splits.set_index("report")["split"].to_dict() == {report: official[report] for report in source.reports}
+    window = ResizeAndCrop.centred(source.size, source.size, (24, 24))
+    assert boxed_phrases(source, np.arange(len(source.images)), boxes, window).empty
+
+
+def drawn_by_hand(box, size, side):
+    """Corners of a box after the shorter side became `side` and the centre was kept: float64, straight from what that means."""
+    shorter = min(size)
+    resized = [side if length == shorter else int(side * length / shorter) for length in size]
+    cut = [round((length - side) / 2) for length in resized]
+    x, y, width, height = box
+    return [
+        x * (resized[0] / size[0]) - cut[0],
+        y * (resized[1] / size[1]) - cut[1],
+        (x + width) * (resized[0] / size[0]) - cut[0],
+        (y + height) * (resized[1] / size[1]) - cut[1],
+    ]
+
+
+def test_phrases_keep_their_text_and_their_boxes_move_with_the_image(made, tmp_path):
+    source, _, boxes = prepare(made, tmp_path)
+    kept = {one.dicom: place for place, one in enumerate(used(made[1]))}
+    drawn = [box for box in ms_cxr(made[1]) if box.image.dicom in kept]
+    assert len(drawn) < len(ms_cxr(made[1]))  # the report without text
+    for (_, row), box in zip(boxes.iterrows(), drawn, strict=True):
+        assert row["image"] == kept[box.image.dicom]
+        assert row["report"] == f"s{box.image.study}"
+        assert (row["sentence"], row["finding"], row["class"]) == (box.phrase, box.category, -1)
+        by_hand = drawn_by_hand(box[3:], (box.image.width, box.image.height), SIDE)
+        np.testing.assert_allclose(row[["x0", "y0", "x1", "y1"]].to_numpy(float), by_hand, rtol=1e-12)
+    window = ResizeAndCrop.centred(source.size, source.size, source.size)
+    phrases = boxed_phrases(source, np.arange(len(source.images)), boxes, window)
+    both = phrases.groupby("phrase")["sentence"].agg(["first", "count"])
+    assert (both["count"] == np.where(both["first"].str.endswith("on both sides"), 2, 1)).all()
+    assert set(phrases["sentence"]).isdisjoint(source.sentences["sentence"])
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_a_box_moves_as_the_pixels_in_it_do(data):
+    """A white rectangle on a black image, decoded: what is white lies where the box is said to be."""
+    size = data.draw(st.tuples(st.integers(60, 200), st.integers(60, 200)))
+    width, height = (data.draw(st.integers(20, length // 2)) for length in size)
+    x, y = data.draw(st.integers(0, size[0] - width)), data.draw(st.integers(0, size[1] - height))
+    side = data.draw(st.integers(40, 80))
+    pixels = np.zeros(size[::-1], np.uint8)
+    pixels[y : y + height, x : x + width] = 255
+    square = decode_square(encoded(Image.fromarray(pixels)), "L", side)[0] / 255
+    x0, y0, x1, y1 = to_square([x, y, x + width, y + height], size, side)
+    np.testing.assert_allclose([x0, y0, x1, y1], drawn_by_hand((x, y, width, height), size, side), rtol=0, atol=1e-9)
+    inside = [max(0.0, min(stop, side) - max(start, 0.0)) for start, stop in ((x0, x1), (y0, y1))]
+    assert square.sum() == pytest.approx(inside[0] * inside[1], abs=0.6 * sum(inside) + 1)
+    if min(inside) > 4:
+        columns, rows = np.flatnonzero(square.max(0) > 0.5), np.flatnonzero(square.max(1) > 0.5)
+        edges = [columns[0], rows[0], columns[-1] + 1, rows[-1] + 1]
+        np.testing.assert_allclose(edges, np.clip([x0, y0, x1, y1], 0, side), atol=1.01)
+
+
+@pytest.mark.parametrize(("version", "form"), [("1.0.0", "csv"), ("1.0.0", "json"), ("1.1.0", "json")])
+def test_every_form_of_ms_cxr_holds_the_same_boxes(made, tmp_path, version, form):
+    radiographs = read_radiographs(made[0] / "jpg")
+    expected = read_boxes(made[0] / "ms-cxr", radiographs)
+    assert len(expected) == len(ms_cxr(made[1]))
+    write_ms_cxr(tmp_path, ms_cxr(made[1]), version=version, form=form)
+    pd.testing.assert_frame_equal(read_boxes(tmp_path, radiographs), expected)
+
+
+@pytest.mark.parametrize("place", ["beside the tables", "named", "named, beside the tables"])
+def test_images_are_found_wherever_files_lies(made, tmp_path, place):
+    write_mimic_cxr(tmp_path / "jpg", PATIENTS, images="." if place == "beside the tables" else "files")
+    path = tmp_path / "jpg" / ("files" if place.startswith("named") else "")
+    if place == "named, beside the tables":
+        for table in (tmp_path / "jpg").glob("*.csv.gz"):
+            (path / table.name.removesuffix(".gz")).write_bytes(gzip.decompress(table.read_bytes()))
+            table.unlink()
+    found, _, _ = prepare(made, tmp_path / "found", path=path)
+    expected, _, _ = prepare(made, tmp_path / "expected")
+    assert found.checksum == expected.checksum
+
+
+def test_everything_written_is_its_owners_alone(made, tmp_path):
+    prepare(made, tmp_path)
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert {path.name for path in written} >= {"pairs.npz", "pairs.parquet", "splits.parquet", "boxes.parquet", "images.u8"}
+    for path in written:
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+    for name in ("pairs", "splits", "boxes"):
+        assert privacy.read_table(tmp_path / f"{name}.parquet")[1]
+
+
+def test_the_first_reports_alone(made, tmp_path):
+    expected = list(dict.fromkeys(f"s{one.study}" for one in used(made[1])))
+    source, splits, boxes = prepare(made, tmp_path, images=4)
+    assert list(dict.fromkeys(source.reports.tolist())) == expected[:4] == splits["report"].tolist()
+    assert set(boxes["report"]) <= set(expected[:4])
+    with pytest.raises(
+        UserError, match=rf"images is 99, but {len(expected)} reports have frontal images and sentences; lower it"
+    ):
+        prepare(made, tmp_path, images=99)
+
+
+def test_reports_that_are_not_there_are_named(made, tmp_path):
+    known = privacy.read_table(made[0] / "sentences.parquet")[0]
+    privacy.write_table(known[known["report"] < "s50000014"], tmp_path / "sentences.parquet", restricted=True)
+    for name in ("jpg", "ms-cxr"):
+        (tmp_path / name).symlink_to(made[0] / name)
+    absent = (tmp_path, made[1])
+    with pytest.raises(
+        UserError, match=r"of 30 studies have no sentence, .* mimic-cxr-reports\.zip of MIMIC-CXR 2\.0\.0 or 2\.1\.0"
+    ):
+        prepare(absent, tmp_path)
+    prepare(absent, tmp_path, images=1)  # the first of all is there
+
+
+def rewrite(path, change):
+    """Change the text of a table, packed or not."""
+    packed = path.suffix == ".gz"
+    text = (gzip.decompress(path.read_bytes()) if packed else path.read_bytes()).decode()
+    assert change(text) != text
+    path.write_bytes(gzip.compress(change(text).encode()) if packed else change(text).encode())
+
+
+TABLES = {"metadata": read_radiographs, "split": read_radiographs, "chexpert": read_labels}
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ("missing", "is not there, expected a table with the columns"),
+        ("truncated", r"cannot be read as a table \(Compressed file ended before the end-of-stream marker was reached\)"),
+        ("flipped", r"cannot be read as a table \("),
+        ("no gzip", r"cannot be read as a table \(Not a gzipped file"),
+        ("column", r"has no column study_id \(found "),
+    ],
+)
+def test_tables_that_are_missing_or_damaged_are_named_with_where_to_get_them(data, name, damage, message):
+    path = data[0] / f"mimic-cxr-2.0.0-{name}.csv.gz"
+    content = path.read_bytes()
+    if damage == "missing":
+        path.unlink()
+    elif damage == "truncated":
+        path.write_bytes(content[: len(content) // 2])
+    elif damage == "flipped":
+        path.write_bytes(content[:40] + bytes(64) + content[104:])
+    elif damage == "no gzip":
+        path.write_bytes(b"<html>")
+    else:
+        rewrite(path, lambda text: text.replace("study_id", "study"))
+    with pytest.raises(UserError, match=message) as told:
+        TABLES[name](data[0])
+    assert str(path) in str(told.value)
+    assert "part of MIMIC-CXR-JPG 2.0.0 and 2.1.0, which PhysioNet gives to credentialed users (https://" in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "message"),
+    [
+        ("metadata", ",10000000,", ",p10000000,", r"metadata\.csv\.gz: line 2: subject_id is 'p10000000', expected a number"),
+        ("metadata", "CHEST,PA,36,", "CHEST,PA,,", r"line 2: Rows is '', expected a number of pixels"),
+        ("split", ",train\n", ",training\n", r"split\.csv\.gz: line \d+: split is 'training', expected train, validate, test"),
+        (
+            "chexpert",
+            "1.0",
+            "2",
+            r"chexpert\.csv\.gz: line 2: Edema is -2, expected 1, 0, -1 or nothing",
+        ),
+    ],
+)
+def test_values_that_are_wrong_are_named(data, name, old, new, message):
+    rewrite(data[0] / f"mimic-cxr-2.0.0-{name}.csv.gz", lambda text: text.replace(old, new, 5))
+    with pytest.raises(UserError, match=message):
+        TABLES[name](data[0])
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_line_that_is_there_twice_is_named(data, name):
+    rewrite(data[0] / f"mimic-cxr-2.0.0-{name}.csv.gz", lambda text: text + text.splitlines(keepends=True)[1])
+    with pytest.raises(UserError, match=rf"{name}\.csv\.gz: line \d+: \w+ is that of an earlier line\."):
+        TABLES[name](data[0])
+
+
+def test_tables_that_do_not_fit_each_other_are_refused(data):
+    folder, radiographs = data
+    lines = {name: folder / f"mimic-cxr-2.0.0-{name}.csv.gz" for name in ("metadata", "split")}
+    whole = lines["split"].read_bytes()
+    rewrite(lines["split"], lambda text: "".join(text.splitlines(keepends=True)[:-3]))
+    with pytest.raises(UserError, match=r"split\.csv\.gz: lacks 3 images, with their studies and patients, that .*metadata"):
+        read_radiographs(folder)
+    lines["split"].write_bytes(whole)
+    last = radiographs[-1]
+    rewrite(
+        lines["split"],
+        lambda text: text.replace(
+            f"{last.dicom},{last.study},{last.subject},train", f"{last.dicom},{last.study},{last.subject},test"
+        ),
+    )
+    with pytest.raises(
+        UserError, match=r"split\.csv\.gz: line \d+: the patient is in another split before, expected one for each"
+    ):
+        read_radiographs(folder)
+    lines["split"].write_bytes(whole)
+    rewrite(lines["metadata"], lambda text: "".join(text.splitlines(keepends=True)[:-2]))
+    with pytest.raises(UserError, match=r"metadata\.csv\.gz: lacks 2 images"):
+        read_radiographs(folder)
+
+
+def test_test_labels_are_of_release_2_1_alone(data):
+    with pytest.raises(UserError, match=r"2\.1\.0-test-set-labeled\.csv: is not there, .* of MIMIC-CXR-JPG 2\.1\.0 alone"):
+        read_test_labels(data[0])
+
+
+def test_images_that_are_missing_are_named(made, tmp_path):
+    radiographs = write_mimic_cxr(tmp_path / "jpg", PATIENTS)
+    frontal = used(radiographs)[0]
+    lateral = next(one for one in radiographs if not one.frontal)
+    (tmp_path / "jpg" / "files" / lateral.file).unlink()
+    prepare(made, tmp_path, path=tmp_path / "jpg")
+    (tmp_path / "jpg" / "files" / frontal.file).unlink()
+    with pytest.raises(UserError, match=rf"{frontal.file}: is not there, expected an image\. It is part of MIMIC-CXR-JPG"):
+        prepare(made, tmp_path, path=tmp_path / "jpg")
+    (tmp_path / "jpg" / "files").rename(tmp_path / "jpg" / "pictures")
+    with pytest.raises(UserError, match=r"has no folder files/p10 or the like \(found mimic-.*\), the images\. It is part of"):
+        images_folder(tmp_path / "jpg")
+    with pytest.raises(
+        UserError, match=r"dataset\.path is missing; source mimic_cxr expects a folder with mimic-cxr-2\.0\.0-metadata"
+    ):
+        read_radiographs(None)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("dicom_id", "00-11", "line 3: dicom_id is '00-11', which MIMIC-CXR-JPG's metadata lacks"),
+        ("path", "p10/p10000000/s1/a.jpg", r"line 3: path is 'p10/p10000000/s1/a\.jpg', expected files/p10/p10000000/s50000000/"),
+        ("image_width", "999", "line 3: the image has 999 × 36 pixels, expected 52 × 36 as in MIMIC-CXR-JPG's metadata"),
+        ("w", "0", "line 3: x, y, w and h are 9, 20, 0, 9, expected a box in pixels"),
+        ("x", "wide", "line 3: x, y, w and h are wide, 20, 22, 9, expected a box in pixels"),
+        ("y", "36", "line 3: the box lies outside of the image"),
+        ("label_text", " ", "line 3: label_text is empty"),
+        ("category_name", "", "line 3: category_name is empty"),
+    ],
+)
+def test_boxes_that_are_wrong_are_named(made, tmp_path, column, value, message):
+    path = write_ms_cxr(tmp_path, ms_cxr(made[1]))
+    table = pd.read_csv(path, dtype=object)
+    table.loc[1, column] = value
+    table.to_csv(path, index=False)
+    radiographs = read_radiographs(made[0] / "jpg")
+    with pytest.raises(UserError, match=message) as told:
+        read_boxes(tmp_path, radiographs)
+    assert "It is part of MS-CXR 0.1 and 1.1.0" in str(told.value)
+
+
+def test_at_most_ten_mistakes_are_told(made, tmp_path):
+    path = write_ms_cxr(tmp_path, ms_cxr(made[1]))
+    pd.read_csv(path, dtype=object).assign(w="0").to_csv(path, index=False)
+    with pytest.raises(UserError) as told:
+        read_boxes(tmp_path, read_radiographs(made[0] / "jpg"))
+    *lines, last = str(told.value).splitlines()
+    assert len(lines) == 10
+    assert last == f"… and {len(ms_cxr(made[1])) - 10} more of the kind."
+
+
+@pytest.mark.parametrize("prefix", ["", "/data/mimic-cxr-jpg/2.0.0/files/", "mimic-cxr-jpg/files/files/"])
+def test_what_a_path_begins_with_does_not_matter(made, tmp_path, prefix):
+    path = write_ms_cxr(tmp_path, ms_cxr(made[1]))
+    path.write_text(path.read_text().replace("files/", prefix))
+    radiographs = read_radiographs(made[0] / "jpg")
+    pd.testing.assert_frame_equal(read_boxes(tmp_path, radiographs), read_boxes(made[0] / "ms-cxr", radiographs))
+
+
+def test_ms_cxr_that_is_missing_or_damaged_is_named(made, tmp_path):
+    radiographs = read_radiographs(made[0] / "jpg")
+    ending = r"It is part of MS-CXR 0\.1 and 1\.1\.0, which PhysioNet gives to credentialed users"
+    with pytest.raises(
+        UserError, match=rf"expected a folder with MS_CXR_.*found an empty folder; dataset\.ms_cxr names it\. {ending}"
+    ):
+        read_boxes(tmp_path, radiographs)
+    path = write_ms_cxr(tmp_path, ms_cxr(made[1]), form="json")
+    with pytest.raises(UserError, match="found a file; dataset"):
+        read_boxes(path, radiographs)
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(content | {"annotations": []}))
+    with pytest.raises(UserError, match=r"1\.1\.0\.json: has no boxes\."):
+        read_boxes(tmp_path, radiographs)
+    path.write_text(json.dumps({key: value for key, value in content.items() if key != "images"}))
+    with pytest.raises(UserError, match=rf"is not MS-CXR in COCO's form \(KeyError: 'images'\)\. {ending}"):
+        read_boxes(tmp_path, radiographs)
+    path.write_text(json.dumps(content)[:-40])
+    with pytest.raises(UserError, match=r"is not MS-CXR in COCO's form \(JSONDecodeError"):
+        read_boxes(tmp_path, radiographs)
+    del content["annotations"][2]["label_text"]
+    content["annotations"][3]["bbox"] = [1, 2, 3]
+    path.write_text(json.dumps(content))
+    with pytest.raises(UserError, match="is not MS-CXR in COCO's form"):
+        read_boxes(tmp_path, radiographs)
+
+
+def test_the_newest_csv_is_read_before_others(made, tmp_path):
+    radiographs = read_radiographs(made[0] / "jpg")
+    boxes = ms_cxr(made[1])
+    for version, form, part in (("1.0.0", "csv", boxes[:3]), ("1.1.0", "json", boxes[:6]), ("1.1.0", "csv", boxes)):
+        write_ms_cxr(tmp_path, part, version=version, form=form)
+    assert len(read_boxes(tmp_path, radiographs)) == len(boxes)
+
+
+def test_what_a_machine_without_the_data_lacks(made, tmp_path):
+    settings = {"path": tmp_path / "no", "ms_cxr": tmp_path / "neither", "labels": "radiologists"}
+    tables, test, images = missing_parts(settings)
+    assert tables.startswith("mimic-cxr-2.0.0-metadata.csv.gz, mimic-cxr-2.0.0-split.csv.gz, mimic-cxr-2.0.0-chexpert.csv.gz in ")
+    assert "mimic-cxr-2.1.0-test-set-labeled.csv" in test
+    assert "the radiographs, files/p10" in images
+    for line in (tables, test, images):
+        assert "https://physionet.org/content/mimic-cxr-jpg/" in line
+    assert "https://physionet.org/content/ms-cxr/" in module.missing_parts(settings)[0]
+    assert "https://physionet.org/content/mimic-cxr/" in missing_reports(settings)[0]
+    there = {"path": made[0] / "jpg", "ms_cxr": made[0] / "ms-cxr", "labels": "chexpert"}
+    assert missing_parts(there) == module.missing_parts(there) == module.missing_parts(there | {"ms_cxr": None}) == []
+    assert missing_reports({"path": made[0] / "reports"}) == []

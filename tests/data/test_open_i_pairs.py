@@ -1,0 +1,282 @@
+"""Open-I: images belong to their reports, labels and shown statements are the codes', and what is wrong is named."""
+
+import doctest
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.data.official_layouts import write_open_i_images, write_open_i_reports
+from trueneg.data.image_cache import decode_square
+from trueneg.data.pairs import open_i as open_i_pairs
+from trueneg.data.pairs.open_i import (
+    HEADINGS,
+    chexpert_labels,
+    headings_shown,
+    prepare_open_i_pairs,
+    read_radiographs,
+)
+from trueneg.data.pairs.pair_source import read_pairs
+from trueneg.data.phantom.radiographs import CHEX5
+from trueneg.errors import UserError
+from trueneg.text import open_i, privacy
+from trueneg.text.eta import write_class_probabilities
+from trueneg.text.open_i_classes import open_i_classes
+from trueneg.text.reports import prepare_reports
+from trueneg.text.sentences import split_reports
+
+# Number: findings, impression, codes, images. CXR1's images have its number in their ids twice, as the first report's have.
+REPORTS = {
+    1: ("The heart is normal in size. No effusion.", "Normal chest.", ["normal"], ["CXR1_1_IM-0001-3001", "CXR1_1_IM-0001-4001"]),
+    2: ("Large left pleural effusion. No pneumothorax.", "", ["Pleural Effusion/left/large"], ["CXR2_IM-0652-1001"]),
+    3: ("Clear lungs.", "Normal.", ["normal"], ["CXR3_IM-1384-1001", "CXR3_IM-1384-2001"]),
+    4: ("", "Hydropneumothorax. The heart is enlarged.", ["Hydropneumothorax/right", "Cardiomegaly"], ["CXR4_IM-2050-1001"]),
+    5: ("", "", ["normal"], ["CXR5_IM-2117-1001"]),
+    10: ("There is a small effusion.", "", ["No Indexing"], ["CXR10_IM-0002-1001"]),
+}
+FILES = {  # in the order of the table
+    "10_IM-0002-1001": (10, "Frontal"),
+    "1_IM-0001-4001": (1, "Frontal"),
+    "1_IM-0001-3001": (1, "Lateral"),
+    "2_IM-0652-1001": (2, "Frontal"),
+    "3_IM-1384-2001": (3, "Frontal"),
+    "3_IM-1384-1001": (3, "Frontal"),
+    "4_IM-2050-1001": (4, "Frontal"),
+    "5_IM-2117-1001": (5, "Frontal"),
+}
+
+
+def write_text_steps(folder, archive):
+    """What the text steps make of the archive: sentences, classes, class probabilities (of made-up likelihoods)."""
+    prepare_reports({"source": "open_i", "path": archive}, folder / "reports.parquet")
+    split_reports(
+        folder / "reports.parquet",
+        sentences=folder / "sentences.parquet",
+        unique=folder / "unique.parquet",
+        cache=folder / "split",
+    )
+    open_i_classes(
+        folder / "sentences.parquet",
+        archive=archive,
+        assigned=folder / "assigned.parquet",
+        classes=folder / "probabilities.parquet",
+    )
+    found, _ = privacy.read_table(folder / "sentences.parquet")
+    found = found.assign(log_likelihood=-np.arange(1.0, len(found) + 1), tokens=5)
+    privacy.write_table(found, folder / "likelihoods.parquet", restricted=False)
+    settings = {"a": 0.2, "k": 0.35, "maximum": 0.9, "per_token": False}
+    write_class_probabilities(folder / "likelihoods.parquet", settings=settings, seed=0, eta=folder / "eta.parquet")
+
+
+@pytest.fixture
+def data(tmp_path):
+    write_open_i_reports(tmp_path, REPORTS)
+    write_open_i_images(tmp_path, FILES)
+    return tmp_path
+
+
+@pytest.fixture
+def steps(data):
+    write_text_steps(data, data)
+    return data
+
+
+def prepare(folder, *, archive=None, **changes):
+    prepare_open_i_pairs(
+        {"path": folder, "images": None, "resolution": 16} | changes,
+        archive=folder if archive is None else archive,
+        **{name: folder / f"{name}.parquet" for name in ("sentences", "assigned", "eta")},
+        pairs=folder / "pairs.npz",
+        classes=folder / "classes.parquet",
+        cache=folder / "cache",
+        threads=1,
+    )
+    return read_pairs(folder / "pairs.npz"), privacy.read_table(folder / "classes.parquet")[0]
+
+
+def test_examples():
+    failed, attempted = doctest.testmod(open_i_pairs)
+    assert attempted
+    assert not failed
+
+
+def test_frontal_images_are_joined_with_their_reports(steps):
+    source, _ = prepare(steps)
+    # By number; without the lateral image, and without the report that has no text.
+    assert source.reports.tolist() == ["CXR1", "CXR2", "CXR3", "CXR3", "CXR4", "CXR10"]
+    assert source.patients.tolist() == source.reports.tolist()
+    names = ["1_IM-0001-4001", "2_IM-0652-1001", "3_IM-1384-1001", "3_IM-1384-2001", "4_IM-2050-1001", "10_IM-0002-1001"]
+    for pixels, name in zip(source.images, names, strict=True):
+        content = (steps / "images" / f"{name}.dcm.jpg").read_bytes()
+        np.testing.assert_array_equal(pixels, decode_square(content, "L", 16))
+    said = source.sentences.groupby("report")["sentence"].agg(list).to_dict()
+    assert said["CXR1"] == ["The heart is normal in size.", "No effusion.", "Normal chest."]
+    assert set(said) == set(source.reports)
+    written = privacy.read_table(steps / "eta.parquet")[0].set_index(["report", "index"])["eta"]
+    own = source.sentences.set_index(["report", "index"])["eta"]
+    np.testing.assert_array_equal(own, written.loc[own.index])
+    assert "true" not in source.class_probabilities
+    assert "language model" in source.class_probabilities
+
+
+def test_labels_are_the_codes_and_unknown_where_there_are_none(steps):
+    source, _ = prepare(steps)
+    assert source.label_names == CHEX5
+    expected = {  # cardiomegaly, edema, effusion, pneumonia, pneumothorax
+        "CXR1": [0, 0, 0, 0, 0],
+        "CXR2": [0, 0, 1, 0, 0],
+        "CXR3": [0, 0, 0, 0, 0],
+        "CXR4": [1, 0, 1, 0, 1],
+        "CXR10": [np.nan] * 5,
+    }
+    np.testing.assert_array_equal(source.labels, np.array([expected[report] for report in source.reports], np.float32))
+
+
+def test_an_image_is_a_false_negative_of_a_class_that_its_own_report_is_coded_with(steps):
+    source, classes = prepare(steps)
+    names = classes.set_index("class")["name"]
+    assert set(names) == {"normal", "Pleural Effusion", "Cardiomegaly"}
+    for image, report in enumerate(source.reports):
+        codes = [code.split("/")[0] for code in REPORTS[int(report[3:])][2]]
+        for number, name in names.items():
+            assert source.shown[image, number] == (name in codes)
+    table = source.sentences.assign(name=source.sentences["class"].map(names))
+    named = table.set_index("sentence")["name"]
+    assert named["No effusion."] == "normal"
+    assert named["Large left pleural effusion."] == "Pleural Effusion"
+    assert (table.loc[table["sentence"].isin(["No pneumothorax.", "There is a small effusion."]), "class"] == -1).all()
+    # What a report says is true of its own images.
+    for row in table[table["class"] >= 0].itertuples():
+        assert source.shown[source.reports == row.report, table.loc[row.Index, "class"]].all()
+    assert classes["images"].tolist() == source.shown.sum(0).tolist()
+    assert classes["sentences"].tolist() == [int((table["name"] == name).sum()) for name in classes["name"]]
+
+
+def test_codes_that_only_contain_a_heading_are_others():
+    codes = pd.DataFrame({"report": ["a", "b"], "code": ["Pericardial Effusion", "Pneumonectomy/lung"]})
+    assert not chexpert_labels(np.array(["a", "b"]), codes).any()
+    assert not headings_shown(np.array(["a", "b"]), codes, ["Pleural Effusion", "normal"]).any()
+
+
+def test_the_layout_with_projections_gives_the_same(steps, tmp_path_factory):
+    expected, _ = prepare(steps)
+    (steps / "images.csv").unlink()
+    for old in (steps / "images").iterdir():
+        old.unlink()
+    write_open_i_images(steps, FILES, table="indiana_projections.csv", images="images/images_normalized")
+    found, _ = prepare(steps)
+    assert found.checksum == expected.checksum
+
+
+def test_the_first_reports_alone(steps):
+    source, _ = prepare(steps, images=3)
+    assert source.reports.tolist() == ["CXR1", "CXR2", "CXR3", "CXR3"]
+    assert set(source.sentences["report"]) == {"CXR1", "CXR2", "CXR3"}
+    with pytest.raises(UserError, match=r"dataset\.images is 6, but 5 reports have images and sentences; lower it"):
+        prepare(steps, images=6)
+
+
+def change(folder, row, column, value):
+    table = pd.read_csv(folder / "images.csv")
+    table.loc[row, column] = value
+    table.to_csv(folder / "images.csv", index=False)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("report", "CXR11", r"images\.csv: line 4: report is CXR11, expected one of the 6 reports of the archive"),
+        (
+            "report",
+            "CXR2",
+            r"line 4: image 1_IM-0001-3001\.dcm\.jpg is not of report CXR2, whose images are CXR2_IM-0652-1001; mend",
+        ),
+        (
+            "image",
+            "1_IM-0001-4001.dcm.jpg",
+            r"line 4: image 1_IM-0001-4001\.dcm\.jpg is there twice, expected once; remove one row",
+        ),
+        ("projection", "PA", r"line 4: projection is 'PA', expected Frontal or Lateral"),
+    ],
+)
+def test_rows_that_do_not_fit_the_reports_are_named(data, column, value, message):
+    change(data, 2, column, value)
+    with pytest.raises(UserError, match=message):
+        read_radiographs(data, data)
+
+
+def test_what_is_missing_is_named(data, steps, tmp_path):
+    with pytest.raises(UserError, match=r"dataset\.path is missing; source open_i expects a folder with images\.csv"):
+        read_radiographs(None, data)
+    (data / "images" / "2_IM-0652-1001.dcm.jpg").unlink()
+    with pytest.raises(UserError, match=r"2_IM-0652-1001\.dcm\.jpg: is not there, expected an image\. Copy the whole data set"):
+        prepare(steps)
+    (data / "images").rename(data / "pictures")
+    with pytest.raises(UserError, match="has no folder images"):
+        read_radiographs(data, data)
+    (data / "images.csv").write_text("report,image\nCXR1,a.jpg\n")
+    with pytest.raises(UserError, match=r"images\.csv: has no column projection \(found report, image\)"):
+        read_radiographs(data, data)
+    (data / "images.csv").unlink()
+    with pytest.raises(UserError, match=r"has no images\.csv and no indiana_projections\.csv \(found NLMCXR"):
+        read_radiographs(data, data)
+
+
+def test_sentences_without_a_class_probability_are_refused(steps):
+    table = privacy.read_table(steps / "eta.parquet")[0]
+    privacy.write_table(table.iloc[1:], steps / "eta.parquet", restricted=False)
+    with pytest.raises(UserError, match="class probabilities: lack 1 of"):
+        prepare(steps)
+
+
+@pytest.mark.skipif("TRUENEG_OPEN_I_IMAGES" not in os.environ, reason="TRUENEG_OPEN_I_IMAGES names no folder of its images")
+def test_the_real_collection(tmp_path):
+    """TRUENEG_OPEN_I names the archive, where torchxrayvision is not installed."""
+    archive, folder = os.environ.get("TRUENEG_OPEN_I"), Path(os.environ["TRUENEG_OPEN_I_IMAGES"])
+    images = read_radiographs(folder, archive)
+    assert images["report"].str[3:].astype(int).is_monotonic_increasing
+    assert images["path"].is_unique
+    assert images["path"].map(Path.is_file).all()
+    codes = open_i.image_codes(archive)
+    labels = chexpert_labels(images["report"].to_numpy(str), codes)
+    known = ~np.isnan(labels[:, 0])
+    assert known.mean() > 0.95
+    shares = dict(zip(HEADINGS, labels[known].mean(0), strict=True))
+    assert max(shares, key=shares.get) == "cardiomegaly"
+    assert min(shares.values()) > 0.001
+    prepare_reports({"source": "open_i", "path": archive}, tmp_path / "reports.parquet")
+    table, _ = privacy.read_table(tmp_path / "reports.parquet")
+    first = table[table["state"] == "used"].head(90)
+    privacy.write_table(first, tmp_path / "reports.parquet", restricted=False)
+    (tmp_path / "text").mkdir()
+    split_reports(
+        tmp_path / "reports.parquet",
+        sentences=tmp_path / "sentences.parquet",
+        unique=tmp_path / "unique.parquet",
+        cache=tmp_path / "split",
+    )
+    open_i_classes(
+        tmp_path / "sentences.parquet",
+        archive=archive,
+        assigned=tmp_path / "assigned.parquet",
+        classes=tmp_path / "probabilities.parquet",
+    )
+    prepare_open_i_pairs(
+        {"path": folder, "images": 80, "resolution": 64},
+        archive=archive,
+        sentences=tmp_path / "sentences.parquet",
+        assigned=tmp_path / "assigned.parquet",
+        eta=None,
+        pairs=tmp_path / "pairs.npz",
+        classes=tmp_path / "classes.parquet",
+        cache=tmp_path / "cache",
+        threads=1,
+    )
+    source = read_pairs(tmp_path / "pairs.npz")
+    assert 80 <= len(source.images) <= 100
+    assert source.images.std() > 20  # no blank pictures
+    own = source.sentences[source.sentences["class"] >= 0]
+    for row in own.assign(number=own["class"]).itertuples():
+        assert source.shown[source.reports == row.report, row.number].all()

@@ -1,0 +1,301 @@
+"""Images with sentences: what is refused, what a file gives back, splits by patient, and of which images a sentence is true."""
+
+import dataclasses
+import doctest
+import stat
+import tracemalloc
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.textures import texture_source
+from trueneg.data.pairs import pair_source as pairs
+from trueneg.data.pairs import pair_splits, statements
+from trueneg.data.pairs.pair_source import join_sentences, read_pairs, write_pairs
+from trueneg.data.pairs.pair_splits import (
+    SPLITS,
+    PairSubset,
+    read_pair_subsets,
+    refuse_leakage,
+    split_pairs,
+    write_pair_subsets,
+)
+from trueneg.data.pairs.statements import findings_said, statements_shown
+from trueneg.data.phantom.reports import phantom_reports
+from trueneg.errors import UserError
+
+
+@pytest.fixture(scope="module")
+def source():
+    return texture_source(patients=40)
+
+
+@pytest.mark.parametrize("module", [pairs, pair_splits, statements])
+def test_examples(module):
+    failed, attempted = doctest.testmod(module)
+    assert attempted
+    assert not failed
+
+
+def test_a_source_comes_back_as_it_was_written(source, tmp_path):
+    write_pairs(source, tmp_path / "pairs.npz")
+    read = read_pairs(tmp_path / "pairs.npz")
+    assert (read.name, read.label_names, read.checksum, read.restricted) == (
+        source.name,
+        source.label_names,
+        source.checksum,
+        False,
+    )
+    for name in ("images", "reports", "patients", "labels", "shown"):
+        np.testing.assert_array_equal(getattr(read, name), getattr(source, name))
+    pd.testing.assert_frame_equal(read.sentences, source.sentences, check_dtype=False)
+    assert {path.name for path in tmp_path.iterdir()} == {"pairs.npz", "pairs.parquet"}
+
+
+def test_restricted_files_are_their_owners_alone(source, tmp_path):
+    write_pairs(dataclasses.replace(source, restricted=True), tmp_path / "pairs.npz")
+    for path in tmp_path.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert read_pairs(tmp_path / "pairs.npz").restricted
+
+
+def test_a_damaged_missing_or_mixed_up_file_is_refused(source, tmp_path):
+    path = tmp_path / "pairs.npz"
+    with pytest.raises(UserError, match=r"pairs\.npz: does not exist"):
+        read_pairs(path)
+    write_pairs(source, path)
+    write_pairs(texture_source(patients=40, seed=1), tmp_path / "other.npz")
+    (tmp_path / "other.parquet").replace(tmp_path / "pairs.parquet")
+    with pytest.raises(UserError, match=r"it is damaged|not a readable source"):
+        read_pairs(path)
+    write_pairs(source, path)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(UserError, match="its end is missing"):
+        read_pairs(path)
+    (tmp_path / "pairs.parquet").unlink()
+    with pytest.raises(UserError, match=r"pairs\.parquet: is not there"):
+        read_pairs(path)
+
+
+def test_reading_takes_no_memory_for_images_and_none_can_be_written_to(source, tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (len(source.images), 3, 256, 250), dtype=np.uint8)
+    write_pairs(dataclasses.replace(source, images=images), tmp_path / "pairs.npz")
+    tracemalloc.start()
+    try:
+        read = read_pairs(tmp_path / "pairs.npz")
+        _, peak = tracemalloc.get_traced_memory()  # numpy's arrays among it
+    finally:
+        tracemalloc.stop()
+    assert read.images.nbytes > 8e6
+    assert peak < 0.1 * read.images.nbytes
+    chosen = np.array([[7, 3], [-1, 7]])
+    np.testing.assert_array_equal(read.images[chosen], images[chosen])
+    with pytest.raises(ValueError, match="read-only"):
+        read.images[0] = 0
+    write_pairs(read, tmp_path / "pairs.npz")  # in the place of the file that it reads
+    np.testing.assert_array_equal(read.images, images)
+    assert read_pairs(tmp_path / "pairs.npz").checksum == read.checksum
+
+
+def test_images_that_cannot_be_read_in_place_or_are_not_what_their_header_says_are_refused(source, tmp_path):
+    path = tmp_path / "pairs.npz"
+    write_pairs(source, path)
+    written, count = path.read_bytes(), len(source.images)
+    with np.load(path) as archive:
+        content = dict(archive)
+    np.savez_compressed(path, **content)
+    with pytest.raises(UserError, match=r"pairs\.npz: .*its images are compressed, expected them as numpy\.savez writes them"):
+        read_pairs(path)
+    for wrong in (source.images.astype(np.float32), np.asfortranarray(source.images)):
+        np.savez(path, **content | {"images": wrong})
+        with pytest.raises(UserError, match=rf"its images are {wrong.dtype} of shape .*, expected uint8, by rows"):
+            read_pairs(path)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("images.npy", b"no array")
+    with pytest.raises(UserError, match="is not a readable source"):
+        read_pairs(path)
+    shape = f"({count}, 1, 32, 32)".encode()
+    data = written.index(b"images.npy") + len("images.npy")
+    path.write_bytes(written.replace(shape, shape.replace(b"1, 32, 32", b"3, 32, 32")))
+    with pytest.raises(UserError, match=rf"uint8 of shape \({count}, 3, 32, 32\) in {source.images.nbytes} bytes, expected"):
+        read_pairs(path)
+    damages = {
+        "a member's header of another member": written.replace(b"images.npy", b"imagex.npy", 1),
+        "a member's header of another length": written[: data - 12] + b"\x0b\x00" + written[data - 10 :],
+        "a pixel of another value": written[: data + 1000] + bytes([written[data + 1000] ^ 1]) + written[data + 1001 :],
+    }
+    for what, damaged in damages.items():
+        assert len(damaged) == len(written), what
+        path.write_bytes(damaged)
+        with pytest.raises(UserError, match=r"pairs\.npz: .*Remove it and .*pairs\.parquet to have them made again"):
+            read_pairs(path)
+    path.write_bytes(written)
+    assert read_pairs(path).checksum == source.checksum
+
+
+def changed_sentence(source, column, value):
+    table = source.sentences.copy()
+    table.loc[3, column] = value
+    return table
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda s: {"images": s.images.astype(np.float32)}, "images are float32 of shape"),
+        (lambda s: {"reports": s.reports[1:]}, "reports are .*, expected str of shape"),
+        (lambda s: {"labels": s.labels * 2}, "labels hold other values than 0, 1 and NaN"),
+        (lambda s: {"label_names": ("a", "a", "b", "c")}, "expected 4 distinct ones"),
+        (lambda s: {"shown": s.shown[:, :5]}, "sentences have classes .* expected integers from -1 to 4"),
+        (lambda s: {"sentences": s.sentences.drop(columns="class")}, "sentences lack the columns class"),
+        (lambda s: {"sentences": changed_sentence(s, "sentence", " ")}, "sentence .* of report .* is empty"),
+        (lambda s: {"sentences": pd.concat([s.sentences, s.sentences.iloc[:2]])}, r"is there twice \(and 1 others\)"),
+        (lambda s: {"sentences": changed_sentence(s, "eta", 1.0)}, "class probability 'language model': 1.0 is one of 1"),
+        (lambda s: {"sentences": changed_sentence(s, "eta true", np.nan)}, "class probability 'true': nan"),
+        (lambda s: {"sentences": s.sentences[s.sentences["report"] != "R005"]}, "1 reports, such as R005, have no sentence"),
+        (lambda s: {"reports": np.where(s.reports == "R005", "R006", s.reports)}, "1 reports, such as R005, have no image"),
+        (lambda s: {"patients": np.arange(len(s.patients)).astype(str)}, "report R000 is of patients 0 and 1, expected one"),
+    ],
+)
+def test_what_does_not_fit_is_refused(source, change, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(source, **change(source))
+
+
+def test_the_checksum_tells_content_but_class_probabilities_have_their_own(source):
+    same, other_eta = texture_source(patients=40), changed_sentence(source, "eta", 0.5)
+    assert same.checksum == source.checksum
+    scored_anew = dataclasses.replace(source, sentences=other_eta)
+    assert scored_anew.checksum == source.checksum
+    assert scored_anew.probability_checksum("language model") != source.probability_checksum("language model")
+    assert scored_anew.probability_checksum("permuted") == source.probability_checksum("permuted")
+    for column, value in (("sentence", "Else."), ("class", 0 if source.sentences.loc[3, "class"] else 1)):
+        assert dataclasses.replace(source, sentences=changed_sentence(source, column, value)).checksum != source.checksum
+    for name in ("images", "labels", "shown"):
+        array = getattr(source, name).copy()
+        array.flat[0] = array.flat[0] == 0
+        assert dataclasses.replace(source, **{name: array}).checksum != source.checksum
+
+
+def test_joining_refuses_tables_of_other_sentences(source):
+    table = source.sentences[["report", "index", "sentence"]]
+    with pytest.raises(ValueError, match=r"classes: lack 2 of .* sentences, the first is number 0 of report R000"):
+        join_sentences(table, assigned=source.sentences[["report", "index", "class"]].iloc[2:])
+    joined = join_sentences(table, eta=source.sentences[["report", "index", "eta"]].sample(frac=1, random_state=0))
+    np.testing.assert_array_equal(joined["eta"], source.sentences["eta"])
+    assert (joined["class"] == -1).all()
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 2**31 - 1), validation=st.floats(0.05, 0.4), test=st.floats(0.05, 0.4))
+def test_a_split_has_every_image_once_and_no_patient_or_report_twice(seed, validation, test):
+    source = texture_source(patients=40)
+    subset = split_pairs(source, seed, validation, test)
+    parts = [getattr(subset, name) for name in SPLITS]
+    assert sorted(np.concatenate(parts).tolist()) == list(range(len(source.images)))
+    for owners in (source.patients, source.reports):
+        owned = [set(owners[part]) for part in parts]
+        assert not owned[0] & owned[1]
+        assert not owned[0] & owned[2]
+        assert not owned[1] & owned[2]
+    refuse_leakage(source, subset)
+    patients = len(set(source.patients))
+    assert len(set(source.patients[subset.test])) == max(1, round(test * patients))
+    assert len(set(source.patients[subset.validation])) == max(1, round(validation * patients))
+
+
+def test_a_split_depends_on_the_seed_and_not_on_the_order_of_images(source):
+    first, second = split_pairs(source, 0), split_pairs(source, 1)
+    assert set(source.patients[first.test]) != set(source.patients[second.test])
+    order = np.random.default_rng(0).permutation(len(source.images))
+    turned = {name: getattr(source, name)[order] for name in ("images", "reports", "patients", "labels", "shown")}
+    again = split_pairs(dataclasses.replace(source, **turned), 0)
+    for name in SPLITS:
+        assert set(source.patients[order][getattr(again, name)]) == set(source.patients[getattr(first, name)])
+
+
+def test_splits_that_cannot_be_drawn_are_refused(source):
+    with pytest.raises(ValueError, match="expected shares in"):
+        split_pairs(source, 0, 0.5, 0.5)
+    with pytest.raises(UserError, match="has 2 patients, expected more than the 2 that validation and test take"):
+        split_pairs(texture_source(patients=4), 0)
+
+
+def test_a_patient_in_two_splits_or_another_source_is_refused(source):
+    subset = split_pairs(source, 0)
+    leaking = dataclasses.replace(subset, validation=np.append(subset.validation, subset.train[0]))
+    with pytest.raises(UserError, match=r"has 1 patients, such as P.*, in train and validation, expected none"):
+        refuse_leakage(source, leaking)
+    with pytest.raises(UserError, match="belongs to another source"):
+        refuse_leakage(source, dataclasses.replace(subset, source_checksum="0"))
+    with pytest.raises(UserError) as told:
+        refuse_leakage(dataclasses.replace(source, restricted=True), leaking)
+    assert "such as" not in str(told.value)
+
+
+def test_subsets_come_back_as_they_were_written(source, tmp_path):
+    written = [split_pairs(source, seed) for seed in (0, 3)]
+    write_pair_subsets(written, tmp_path / "subsets.parquet")
+    read = read_pair_subsets(tmp_path / "subsets.parquet")
+    assert list(read) == [0, 3]
+    for subset in written:
+        for field in dataclasses.fields(PairSubset):
+            np.testing.assert_array_equal(getattr(read[subset.seed], field.name), getattr(subset, field.name))
+    (tmp_path / "subsets.parquet").write_bytes(b"PAR1")
+    with pytest.raises(UserError, match="is not a readable table of subsets"):
+        read_pair_subsets(tmp_path / "subsets.parquet")
+    with pytest.raises(UserError, match="does not exist"):
+        read_pair_subsets(tmp_path / "none.parquet")
+
+
+def test_statements_are_true_of_images_as_a_slow_reading_has_it():
+    made = phantom_reports(300, seed=0)
+    classes, said = made.classes, made.sentences.groupby("report")["class"].agg(set)
+    reports = made.reports["report"].to_numpy()
+    count = int((classes["kind"] == "positive").sum())
+    shown = statements_shown(classes, findings_said(made.sentences, reports, count))
+    for image, report in enumerate(reports):
+        present = {number for number in said[report] if number < count}
+        headings = {classes["finding"][number] for number in present}
+        for number, row in classes.iterrows():
+            expected = {
+                "positive": number in present,
+                "negated": row["finding"] not in headings,
+                "filler": False,
+            }[row["kind"]]
+            assert shown[image, number] == expected
+    own = shown[[*map(reports.tolist().index, made.sentences["report"])], made.sentences["class"]]
+    filler = classes["kind"].to_numpy()[made.sentences["class"]] == "filler"
+    assert own[~filler].all()  # what a report says is true of its own image
+
+
+def test_the_known_probability_is_how_often_a_statement_is_true():
+    made = phantom_reports(20_000, seed=1)
+    count = int((made.classes["kind"] == "positive").sum())
+    reports = made.reports["report"].to_numpy()
+    shown = statements_shown(made.classes, findings_said(made.sentences, reports, count))
+    expected = made.classes["image_probability"].fillna(0).to_numpy()
+    error = np.sqrt(expected * (1 - expected) / len(reports)) + 1e-9
+    assert (np.abs(shown.mean(0) - expected) < 5 * error).all()
+
+
+def test_classes_in_another_order_are_refused():
+    classes = pd.DataFrame({"class": [0, 1], "kind": ["negated", "positive"], "finding": ["edema", "edema"]})
+    with pytest.raises(ValueError, match="not numbered with the 1 positive ones"):
+        statements_shown(classes, np.ones((2, 1), bool))
+
+
+def test_a_lack_of_memory_is_not_told_as_damage(source, tmp_path, monkeypatch):
+    """Its remedy would have a whole file removed."""
+    write_pairs(source, tmp_path / "pairs.npz")
+
+    def exhausted(*_arguments, **_options):
+        raise MemoryError
+
+    monkeypatch.setattr(np, "load", exhausted)
+    with pytest.raises(MemoryError):
+        read_pairs(tmp_path / "pairs.npz")

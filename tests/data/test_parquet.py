@@ -1,0 +1,238 @@
+"""Own images in hub-style parquet files, and every way in which they can be broken."""
+
+import contextlib
+import io
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from trueneg.data.images import parquet
+from trueneg.data.images.catalogue import load_source
+from trueneg.errors import UserError
+
+IMAGE = pa.struct({"bytes": pa.binary(), "path": pa.string()})
+
+
+def random_images(count, shape=(4, 5, 3), seed=0):
+    return np.random.default_rng(seed).integers(0, 256, (count, *shape), np.uint8)
+
+
+def encoded(pixels, kind="PNG", **options) -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, kind, **options)
+    return stream.getvalue()
+
+
+def write(path, contents, labels, column="img", metadata=None, **options):
+    images = pa.array([{"bytes": content, "path": None} for content in contents], IMAGE)
+    table = pa.table({column: images, "label": pa.array(labels)}).replace_schema_metadata(metadata)
+    pq.write_table(table, path, **options)
+
+
+def load(path, **options):
+    return load_source("parquet", path=path, **options)
+
+
+@pytest.mark.parametrize("column", ["img", "image"])
+def test_lossless_images_come_back_as_they_were(tmp_path, column):
+    images = random_images(7)
+    write(tmp_path / "train.parquet", map(encoded, images[:5]), [0, 1, 2, 1, 0], column)
+    write(tmp_path / "test.parquet", map(encoded, images[5:]), [2, 1], column)
+    source = load(tmp_path)
+    assert np.array_equal(source.images, images.transpose(0, 3, 1, 2))
+    assert source.labels.tolist() == [0, 1, 2, 1, 0, 2, 1]
+    assert source.is_test.tolist() == [False] * 5 + [True] * 2
+    assert source.class_names == ("0", "1", "2")
+
+
+def test_the_order_holds_across_threads_batches_row_groups_and_shards(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet, "IMAGES_PER_BATCH", 300)
+    images = random_images(1500, (2, 2, 3))
+    labels = np.arange(1500) % 10
+    for shard in range(3):
+        part = slice(500 * shard, 500 * (shard + 1))
+        path = tmp_path / f"train-0000{shard}-of-00003.parquet"
+        write(path, map(encoded, images[part]), labels[part], row_group_size=170)
+    source = load(tmp_path)
+    assert np.array_equal(source.images, images.transpose(0, 3, 1, 2))
+    assert np.array_equal(source.labels, labels)
+    assert not source.is_test.any()
+
+
+def test_jpeg_decodes_as_pillow_does(tmp_path):
+    content = encoded(random_images(1, (16, 16, 3))[0], "JPEG", quality=75)
+    write(tmp_path / "train.parquet", [content], [0])
+    expected = np.asarray(Image.open(io.BytesIO(content)).convert("RGB")).transpose(2, 0, 1)
+    assert np.array_equal(load(tmp_path).images[0], expected)
+
+
+def test_the_first_image_tells_grey_or_rgb(tmp_path):
+    grey, colour = random_images(1, (4, 4))[0], random_images(1, (4, 4, 3))[0]
+    write(tmp_path / "train.parquet", [encoded(grey), encoded(colour)], [0, 0])
+    assert np.array_equal(load(tmp_path).images[0], grey[None])
+    assert load(tmp_path).images.shape == (2, 1, 4, 4)
+    write(tmp_path / "train.parquet", [encoded(colour), encoded(grey)], [0, 0])
+    assert np.array_equal(load(tmp_path).images[1], np.stack([grey] * 3))
+
+
+def test_images_of_several_sizes_need_a_resolution(tmp_path):
+    contents = [encoded(np.full((6, 6 + extra, 3), 50 * extra, np.uint8)) for extra in range(3)]
+    write(tmp_path / "train.parquet", contents, [0, 0, 0])
+    told = r"train.parquet: the image in row 1 .* is 7 × 6 pixels, expected 6 × 6 .* State dataset.resolution"
+    with pytest.raises(UserError, match=told):
+        load(tmp_path)
+    source = load(tmp_path, resolution=3)
+    assert source.images.shape == (3, 3, 3, 3)
+    assert [np.unique(image).tolist() for image in source.images] == [[0], [50], [100]]
+
+
+def test_sizes_are_compared_across_files(tmp_path):
+    write(tmp_path / "train.parquet", [encoded(random_images(1, (4, 4, 3))[0])], [0])
+    write(tmp_path / "test.parquet", [encoded(random_images(1, (4, 5, 3))[0])], [0])
+    with pytest.raises(UserError, match=r"test.parquet: the image in row 0 .* is 5 × 4 pixels, expected 4 × 4"):
+        load(tmp_path)
+
+
+def test_class_names_come_from_the_hub_s_metadata(tmp_path):
+    features = {"label": {"names": ["cat", "dog"], "_type": "ClassLabel"}}
+    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+    contents = list(map(encoded, random_images(2)))
+    write(tmp_path / "train.parquet", contents, [0, 0], metadata=metadata)
+    assert load(tmp_path).class_names == ("cat", "dog")
+    write(tmp_path / "train.parquet", contents, [0, 2], metadata=metadata)
+    with pytest.raises(UserError, match=r"the label in row 1 .* is 2, expected 0 to 1"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("metadata", [{"huggingface": "no JSON"}, {"huggingface": "[1]"}, {"other": "x"}])
+def test_metadata_that_name_no_classes_are_no_obstacle(tmp_path, metadata):
+    write(tmp_path / "train.parquet", map(encoded, random_images(2)), [0, 1], metadata=metadata)
+    assert load(tmp_path).class_names == ("0", "1")
+
+
+@pytest.mark.parametrize(
+    ("labels", "told"),
+    [
+        ([0, -1], r"the label in row 1 .* is -1, expected 0 or more"),
+        ([None, 0], r"the label in row 0 .* is None, expected 0 or more"),
+        ([0, 2], "labels go up to 2, but no image has label 1"),
+        ([1, 1], "labels go up to 1, but no image has label 0"),
+        (["cat", "dog"], "column label is string, expected int64"),
+        ([0.0, 1.0], "column label is double, expected int64"),
+    ],
+)
+def test_wrong_labels_are_told(tmp_path, labels, told):
+    write(tmp_path / "train.parquet", map(encoded, random_images(2)), labels)
+    with pytest.raises(UserError, match=told):
+        load(tmp_path)
+
+
+def test_any_integer_type_will_do_for_labels(tmp_path):
+    write(tmp_path / "train.parquet", map(encoded, random_images(2)), np.array([1, 0], np.uint8))
+    assert load(tmp_path).labels.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        (
+            {"photo": pa.array([b""]), "label": [0]},
+            "has the columns photo: binary, label: int64; expected img or",
+        ),
+        ({"img": pa.array([None], IMAGE)}, "expected img or image: .* and label: int64"),
+        ({"img": pa.array([b"x"]), "label": [0]}, "column img is binary, expected struct<bytes: binary"),
+        ({"image": pa.array([{"path": "x.png"}]), "label": [0]}, "column image is struct<path: string>"),
+    ],
+)
+def test_wrong_columns_are_told(tmp_path, table, told):
+    pq.write_table(pa.table(table), tmp_path / "train.parquet")
+    with pytest.raises(UserError, match=told):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("broken", "told"),
+    [
+        (None, "has no bytes"),
+        (b"", "is neither a PNG nor a JPEG image"),
+        (b"GIF89a" + bytes(100), "is neither a PNG nor a JPEG image"),
+        (encoded(random_images(1)[0])[:-40], "is damaged"),
+        (encoded(random_images(1)[0], "JPEG")[:-40], "is damaged"),
+        (encoded(random_images(1, (4, 5))[0].astype(np.uint16)), "has pixels of mode I;16, expected 8 bits"),
+    ],
+)
+@pytest.mark.parametrize("row", [0, 700])
+def test_an_unusable_image_is_told_with_its_row(tmp_path, broken, told, row):
+    contents = [encoded(random_images(1)[0])] * 1000
+    contents[row] = contents[900] = broken  # of two, the first is told
+    write(tmp_path / "train.parquet", contents, [0] * 1000)
+    with pytest.raises(UserError, match=rf"train.parquet: the image in row {row} \(the first is 0\) {told}"):
+        load(tmp_path)
+
+
+def test_missing_files_are_told(tmp_path):
+    with pytest.raises(UserError, match=r"dataset.path is missing; source parquet expects a folder with train\*"):
+        load(None)
+    with pytest.raises(UserError, match=r"no train\*.parquet there \(found no such folder\)"):
+        load(tmp_path / "nowhere")
+    with pytest.raises(UserError, match=r"\(found an empty folder\)"):
+        load(tmp_path)
+    for name in "abcdefg":
+        (tmp_path / name).touch()
+    with pytest.raises(UserError, match=r"\(found a, b, c, d, e and 2 more\)"):
+        load(tmp_path)
+    with pytest.raises(UserError, match="is a file, expected a folder"):
+        load(tmp_path / "a")
+    with pytest.raises(UserError, match="source parquet reads your own files"):
+        load(tmp_path, download=True)
+
+
+def test_missing_shards_and_empty_tables_are_told(tmp_path):
+    write(tmp_path / "train-00001-of-00003.parquet", [], pa.array([], pa.int64()))
+    with pytest.raises(UserError, match="holds 1 of the 3 files of the train split"):
+        load(tmp_path)
+    (tmp_path / "train-00001-of-00003.parquet").rename(tmp_path / "train.parquet")
+    with pytest.raises(UserError, match=r"train.parquet: holds no images"):
+        load(tmp_path)
+
+
+def test_a_damaged_page_is_told_with_what_could_be_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet, "IMAGES_PER_BATCH", 100)
+    path = tmp_path / "train.parquet"
+    contents = [encoded(image) for image in random_images(400)]
+    write(path, contents, [0] * 400, row_group_size=100, compression="none", write_page_checksum=True)
+    content = bytearray(path.read_bytes())
+    content[content.index(contents[250]) + 20] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"train.parquet: 200 of 400 images could be read, then the file is damaged"):
+        load(tmp_path)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_a_truncated_file_is_told(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("truncated")
+    write(folder / "train.parquet", map(encoded, random_images(20)), [0] * 20)
+    whole = (folder / "train.parquet").read_bytes()
+    (folder / "train.parquet").write_bytes(whole[: data.draw(st.integers(0, len(whole) - 1))])
+    with pytest.raises(UserError, match=r"train.parquet: is not a whole parquet file \(truncated or damaged\)"):
+        load(folder)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_a_flipped_bit_never_ends_in_a_traceback(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("flipped")
+    images = random_images(20)
+    write(folder / "train.parquet", map(encoded, images), [0] * 20, write_page_checksum=True)
+    content = bytearray((folder / "train.parquet").read_bytes())
+    content[data.draw(st.integers(0, len(content) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    (folder / "train.parquet").write_bytes(content)
+    with contextlib.suppress(UserError):
+        assert np.array_equal(load(folder).images, images.transpose(0, 3, 1, 2))

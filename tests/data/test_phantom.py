@@ -1,0 +1,307 @@
+"""The phantom's radiographs: deterministic by report, boxes around what a finding changed, sides, labels, difficulty."""
+
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from trueneg.data.phantom.anatomy import draw_chest, film
+from trueneg.data.phantom.classes import FINDINGS, phantom_classes
+from trueneg.data.phantom.corpus import prepare_phantom
+from trueneg.data.phantom.radiographs import (
+    BOX_COLUMNS,
+    CHEX5,
+    chexpert_labels,
+    class_name,
+    phantom_images,
+    positive_classes,
+    read_phantom,
+    write_phantom,
+)
+from trueneg.data.phantom.reports import phantom_reports
+from trueneg.data.phantom.shapes import smooth_noise
+from trueneg.errors import UserError
+from trueneg.text import privacy
+
+CLASSES = phantom_classes()
+quick = settings(deadline=None, max_examples=25)
+numbers = st.integers(0, len(CLASSES) - 1)
+# Of different findings, as reports have them.
+several = st.lists(numbers, min_size=1, max_size=2, unique_by=lambda number: CLASSES[number].finding)
+
+
+def image(report, present, resolution=64, seed=0, contrast=1.0):
+    return phantom_images({report: present}, resolution, seed, contrast).images[0, 0].astype(int)
+
+
+def alike(reports, present):
+    return dict.fromkeys(reports, present)
+
+
+def halves(picture):
+    """What is at the image's left and at its right."""
+    middle = picture.shape[1] // 2
+    return picture[:, :middle], picture[:, middle:]
+
+
+@quick
+@given(
+    st.dictionaries(st.text("abc0", min_size=1, max_size=4), several | st.just([]), min_size=2, max_size=5),
+    st.integers(0, 3),
+    st.randoms(),
+)
+def test_an_image_depends_on_no_other(findings, seed, random):
+    together = phantom_images(findings, 32, seed)
+    shuffled = random.sample(list(findings), len(findings))
+    for report in shuffled:
+        alone = phantom_images({report: findings[report][::-1]}, 32, seed)
+        assert np.array_equal(alone.images[0], together.images[list(findings).index(report)])
+        boxes = together.boxes[together.boxes["report"] == report]
+        assert alone.boxes.to_numpy().tolist() == boxes.to_numpy().tolist()
+
+
+def test_reports_and_seeds_have_patients_of_their_own():
+    pictures = [image(report, [], seed=seed) for report in "ab" for seed in (0, 1)]
+    for first in range(4):
+        for second in range(first):
+            assert abs(pictures[first] - pictures[second]).mean() > 5
+
+
+@quick
+@given(several, st.integers(0, 1000), st.sampled_from([48, 112]))
+def test_boxes_hold_what_a_finding_changed(present, patient, resolution):
+    drawn = phantom_images({f"{patient}": present}, resolution, 0)
+    with_all = drawn.images[0, 0].astype(int)
+    for number in present:
+        without = image(f"{patient}", [other for other in present if other != number], resolution)
+        change = abs(with_all - without)
+        boxes = drawn.boxes[drawn.boxes["class"] == number]
+        inside = np.zeros_like(change, dtype=bool)
+        for x0, y0, x1, y1 in boxes[["x0", "y0", "x1", "y1"]].to_numpy().tolist():
+            assert 0 <= x0 < x1 <= resolution
+            assert 0 <= y0 < y1 <= resolution
+            inside[y0:y1, x0:x1] = True
+        # One fifth of the largest change, and both images are rounded.
+        assert inside[change > 0.2 * change.max() + 1.5].all()
+        assert change[inside].mean() > change[~inside].mean()
+
+
+def test_what_lies_far_from_a_finding_stays_as_it_was():
+    drawn = phantom_images({"a": [number_of("small", "left", "upper", "nodule")]}, 112, 0)
+    x0, y0, x1, y1 = drawn.boxes[["x0", "y0", "x1", "y1"]].to_numpy()[0]
+    outside = np.ones((112, 112), dtype=bool)
+    outside[max(y0 - 8, 0) : y1 + 8, max(x0 - 8, 0) : x1 + 8] = False
+    assert (drawn.images[0, 0] == image("a", [], 112))[outside].all()
+
+
+def number_of(*words):
+    return next(one.number for one in CLASSES if (one.severity, one.side, one.zone, one.finding) == words)
+
+
+@pytest.mark.parametrize("one", CLASSES, ids=class_name)
+def test_every_class_is_seen_on_its_side_alone(one):
+    reports = {f"{patient}": [one.number] for patient in range(4)}
+    drawn = phantom_images(reports, 64, 3)
+    assert drawn.boxes.columns.tolist() == BOX_COLUMNS
+    assert set(drawn.boxes["name"]) == {class_name(one)}
+    sides = ["right", "left"] if one.side == "bilateral" else [one.side]
+    assert drawn.boxes["side"].tolist() == sides * len(reports)
+    healthy = phantom_images(alike(reports, []), 64, 3)
+    change = abs(drawn.images[:, 0].astype(int) - healthy.images[:, 0]).mean(0)
+    # The patient faces the reader.
+    at_left, at_right = (half.sum() for half in halves(change))
+    assert change.max() > 1.5
+    if one.side == "left":
+        assert at_right > 10 * at_left
+    elif one.side == "right":
+        assert at_left > 10 * at_right
+    else:
+        assert max(at_left, at_right) < 4 * min(at_left, at_right)
+
+
+def test_the_heart_leans_to_the_patients_left():
+    for patient in range(10):
+        chest = draw_chest(np.random.default_rng(patient), 64)
+        lower = chest.shadow[32:]
+        assert (lower * chest.across[32:]).sum() / lower.sum() > 0.005
+
+
+@pytest.mark.parametrize("finding", [finding for finding in FINDINGS if len(finding.severities) > 1], ids=lambda one: one.name)
+def test_the_more_severe_the_more_changes(finding):
+    reports = [f"{patient}" for patient in range(16)]
+    healthy = phantom_images(alike(reports, []), 48, 0).images.astype(int)
+    for side in finding.sides:
+        changes = []
+        for severity in finding.severities:
+            number = number_of(severity, side, finding.zones[-1], finding.name)
+            drawn = phantom_images(alike(reports, [number]), 48, 0)
+            changes.append(abs(drawn.images - healthy).mean())
+        assert changes == sorted(changes)
+        assert changes[-1] > 1.15 * changes[0]
+
+
+@quick
+@given(numbers, st.integers(0, 100))
+def test_contrast_makes_a_finding_stronger(number, patient):
+    healthy = image(f"{patient}", [])
+    faint, strong = (abs(image(f"{patient}", [number], contrast=contrast) - healthy).sum() for contrast in (0.3, 1.5))
+    assert faint < strong
+
+
+@pytest.mark.parametrize("patient", range(4))
+def test_a_finer_film_shows_the_same_patient(patient):
+    coarse, fine = (draw_chest(np.random.default_rng(patient), resolution) for resolution in (112, 448))
+    greys = [film(one.patient, one.tissue + one.bones + one.texture - one.air) for one in (coarse, fine)]
+    averaged = greys[1].reshape(112, 4, 112, 4).mean((1, 3))
+    assert abs(averaged - greys[0]).mean() < 1
+    assert abs(averaged - greys[0]).max() < 30
+
+
+@pytest.mark.parametrize("one", [one for one in CLASSES if one.finding not in ("granuloma", "nodule")][::3], ids=class_name)
+def test_boxes_scale_with_the_resolution(one):
+    coarse, fine = (
+        phantom_images({"a": [one.number]}, resolution, 0).boxes[["x0", "y0", "x1", "y1"]].to_numpy() for resolution in (112, 224)
+    )
+    # A sharper line may exceed the share of the largest change a little farther.
+    assert abs(fine / 2 - coarse).max() <= 6
+
+
+def test_smooth_noise_is_one_field_at_any_resolution():
+    fields = [smooth_noise(np.random.default_rng(0), 9, resolution) for resolution in (50, 150)]
+    assert np.abs(fields[1][1::3, 1::3] - fields[0]).max() < 1e-5
+    many = np.stack([smooth_noise(np.random.default_rng(seed), 9, 50) for seed in range(200)])
+    assert 0.95 < many.std() < 1.05
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_labels_are_those_of_the_sentences(seed):
+    made = phantom_reports(40, seed)
+    findings = positive_classes(made.reports["report"].tolist(), made.sentences)
+    labels = chexpert_labels(findings)
+    truth = made.sentences.merge(made.classes, on="class")
+    for report, row in zip(made.reports["report"], labels, strict=True):
+        said = truth[(truth["report"] == report) & (truth["kind"] == "positive")]["finding"].tolist()
+        assert row.tolist() == [float(name in said) for name in CHEX5]
+    assert set(CHEX5) == {"cardiomegaly", "edema", "effusion", "pneumonia", "pneumothorax"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (({"a": []}, 31, 0), "resolution is 31, expected at least 32"),
+        (({"a": []}, 32, 0, 0.0), "contrast is 0.0, expected a number above 0"),
+        (({"a": []}, 32, 0, float("nan")), "contrast is nan"),
+        (({"a": [], "b": [51]}, 32, 0), r"report b has classes \[51\], expected numbers from 0 to 50"),
+        (({"a": [-1]}, 32, 0), r"report a has classes \[-1\]"),
+    ],
+)
+def test_wrong_arguments_are_told(arguments, told):
+    with pytest.raises(ValueError, match=told):
+        phantom_images(*arguments)
+
+
+def test_sentences_of_other_reports_are_told():
+    assigned = pd.DataFrame({"report": ["a", "c"], "class": [3, 60]})
+    with pytest.raises(ValueError, match="1 other reports, such as c"):
+        positive_classes(["a", "b"], assigned)
+    with pytest.raises(ValueError, match="1 of 3 reports are there twice"):
+        positive_classes(["a", "c", "a"], assigned)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("phantom")
+    text = {name: folder / f"{name}.parquet" for name in ("reports", "assigned", "classes")}
+    prepare_phantom({"reports": 150, "exponent": 1.0, "correlation": 0.0}, seed=4, **text)
+    draw(folder, 1)
+    return folder
+
+
+def draw(folder, processes, **other):
+    paths = {name: folder / f"{name}.parquet" for name in ("reports", "assigned", "boxes")} | {"images": folder / "images.npz"}
+    write_phantom({"resolution": 32, "contrast": 1.0}, seed=4, processes=processes, **(paths | other))
+
+
+def test_files_hold_what_is_drawn_in_memory(written):
+    names = privacy.read_table(written / "reports.parquet")[0]["report"].tolist()
+    findings = positive_classes(names, privacy.read_table(written / "assigned.parquet")[0])
+    expected = phantom_images(findings, 32, 4)
+    content = read_phantom(written / "images.npz")
+    assert np.array_equal(content["images"], expected.images)
+    assert content["reports"].tolist() == names
+    assert content["label_names"].tolist() == list(CHEX5)
+    assert np.array_equal(content["labels"], chexpert_labels(findings))
+    boxes, restricted = privacy.read_table(written / "boxes.parquet")
+    assert not restricted
+    pd.testing.assert_frame_equal(boxes, expected.boxes)
+    assert {path.name for path in written.iterdir()} == {
+        *("reports.parquet", "assigned.parquet", "classes.parquet", "boxes.parquet", "images.npz")
+    }
+
+
+def test_any_number_of_processes_draws_the_same(written, tmp_path):
+    draw(written, 3, images=tmp_path / "images.npz", boxes=tmp_path / "boxes.parquet")
+    for name in ("images.npz", "boxes.parquet"):
+        assert (tmp_path / name).read_bytes() == (written / name).read_bytes()
+
+
+def test_files_that_do_not_belong_together_are_told(written, tmp_path):
+    table, _ = privacy.read_table(written / "reports.parquet")
+    privacy.write_table(table.iloc[1:], tmp_path / "reports.parquet", restricted=False)
+    output = {"images": tmp_path / "made" / "images.npz", "boxes": tmp_path / "made" / "boxes.parquet"}
+    with pytest.raises(UserError, match=r"assigned.parquet: does not belong to .*reports.parquet: .*such as P000000"):
+        draw(written, 1, reports=tmp_path / "reports.parquet", **output)
+    with pytest.raises(UserError, match=r"none.parquet: is not there"):
+        draw(written, 1, reports=tmp_path / "none.parquet", **output)
+    with pytest.raises(ValueError, match="processes is 0, expected at least 1"):
+        draw(written, 0, **output)
+    assert not (tmp_path / "made").exists()
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.data())
+def test_a_damaged_file_is_told(written, tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("damaged") / "images.npz"
+    shutil.copy(written / "images.npz", path)
+    content = bytearray(path.read_bytes())
+    pixels = content.index(read_phantom(path)["images"][0].tobytes())
+    position = data.draw(st.integers(pixels, pixels + 150 * 32 * 32 - 1))
+    if data.draw(st.booleans()):
+        content = content[:position]
+    else:
+        content[position] ^= 1 << data.draw(st.integers(0, 7))
+    path.write_bytes(content)
+    with pytest.raises(UserError, match="Remove it to have it made again"):
+        read_phantom(path)
+
+
+def test_other_and_missing_files_are_told(written, tmp_path):
+    with np.load(written / "images.npz") as archive:
+        np.savez(tmp_path / "images.npz", **{**archive, "labels": 1 - archive["labels"]})
+    with pytest.raises(UserError, match="has checksum"):
+        read_phantom(tmp_path / "images.npz")
+    with pytest.raises(UserError, match="does not exist"):
+        read_phantom(tmp_path / "none.npz")
+
+
+@pytest.mark.long
+def test_pixels_alone_tell_the_findings_but_not_easily():
+    generator = np.random.default_rng(0)
+    choices = [[one.number for one in CLASSES if one.finding == name] for name in CHEX5] + [[]] * 2
+    findings = {}
+    for patient in range(2000):
+        members = choices[generator.integers(len(choices))]
+        findings[f"{patient}"] = [int(generator.choice(members))] if members else []
+    pixels = phantom_images(findings, 64, 0).images.reshape(2000, 32, 2, 32, 2).mean((2, 4)).reshape(2000, -1)
+    for label in chexpert_labels(findings).T:
+        model = make_pipeline(StandardScaler(), LogisticRegression(C=1e-3, max_iter=300))
+        scores = cross_val_predict(model, pixels, label, cv=5, method="predict_proba")[:, 1]
+        assert 0.55 < roc_auc_score(label, scores) < 0.9

@@ -1,0 +1,108 @@
+"""The phantom's images beside its sentences: what is joined belongs together, and a part is the same as in the whole."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from trueneg.data.pairs.pair_source import read_pairs
+from trueneg.data.pairs.pair_splits import draw_pair_subsets, read_pair_subsets
+from trueneg.data.pairs.phantom import prepare_phantom_pairs, write_eta_by_class
+from trueneg.data.phantom.corpus import prepare_phantom
+from trueneg.data.phantom.reports import phantom_reports
+from trueneg.errors import UserError
+from trueneg.text import privacy
+
+SETTINGS = {"images": None, "resolution": 32, "contrast": 3.0}
+MADE = phantom_reports(40, 0, 1.0, 0.0)
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tables")
+    paths = {name: folder / f"{name}.parquet" for name in ("reports", "assigned", "classes", "sentences", "eta")}
+    prepare_phantom(
+        {"reports": 40, "exponent": 1.0, "correlation": 0.0},
+        seed=0,
+        **{name: paths[name] for name in ("reports", "assigned", "classes")},
+    )
+    privacy.write_table(MADE.sentences[["report", "index", "sentence"]], paths["sentences"], restricted=False)
+    eta = np.linspace(0, 0.2, len(MADE.sentences))
+    privacy.write_table(MADE.sentences[["report", "index"]].assign(eta=eta), paths["eta"], restricted=False)
+    return paths
+
+
+def joined(tables, folder, **settings):
+    prepare_phantom_pairs(
+        SETTINGS | settings, seed=0, **tables, pairs=folder / "pairs.npz", boxes=folder / "boxes.parquet", processes=1
+    )
+    return read_pairs(folder / "pairs.npz")
+
+
+@pytest.fixture(scope="module")
+def whole(tables, tmp_path_factory):
+    return joined(tables, tmp_path_factory.mktemp("whole"))
+
+
+def test_an_image_shows_what_its_reports_sentences_say_and_no_more(whole):
+    kinds = MADE.classes.set_index("class")["kind"]
+    for image, report in enumerate(whole.reports):
+        said = set(whole.sentences.loc[whole.sentences["report"] == report, "class"])
+        shown = set(np.flatnonzero(whole.shown[image]))
+        assert {number for number in said if kinds[number] == "positive"} == {
+            number for number in shown if kinds[number] == "positive"
+        }
+        assert {number for number in said if kinds[number] == "negated"} <= shown
+        assert not any(kinds[number] == "filler" for number in shown)
+
+
+def test_the_estimated_class_probability_of_each_sentence_is_its_own(whole):
+    expected = MADE.sentences.assign(eta=np.linspace(0, 0.2, len(MADE.sentences))).set_index(["report", "index"])["eta"]
+    found = whole.sentences.set_index(["report", "index"])["eta"]
+    pd.testing.assert_series_equal(found.sort_index(), expected.sort_index())
+    assert set(whole.class_probabilities) == {"language model", "true"}
+
+
+def test_the_first_reports_alone_are_the_same_images_and_sentences(tables, whole, tmp_path):
+    part = joined(tables, tmp_path, images=12)
+    assert part.reports.tolist() == whole.reports[:12].tolist()
+    np.testing.assert_array_equal(part.images, whole.images[:12])
+    own = whole.sentences[whole.sentences["report"].isin(part.reports)].reset_index(drop=True)
+    pd.testing.assert_frame_equal(part.sentences, own)
+    assert set(pd.read_parquet(tmp_path / "boxes.parquet")["report"]) <= set(part.reports)
+
+
+def test_more_images_than_reports_are_refused(tables, tmp_path):
+    with pytest.raises(UserError, match=r"dataset\.images is 41, but .*reports\.parquet holds 40 reports; lower it"):
+        joined(tables, tmp_path, images=41)
+
+
+def test_sentences_that_lack_a_class_probability_are_refused(tables, tmp_path):
+    short = tmp_path / "eta.parquet"
+    privacy.write_table(pd.read_parquet(tables["eta"]).iloc[1:], short, restricted=False)
+    with pytest.raises(UserError, match="class probabilities: lack 1 of"):
+        joined(tables | {"eta": short}, tmp_path)
+
+
+def test_the_estimates_of_a_class_stand_beside_its_known_probability(tables, whole, tmp_path):
+    privacy.write_table(whole.sentences, tmp_path / "sentences.parquet", restricted=False)
+    write_eta_by_class(tmp_path / "sentences.parquet", classes=tables["classes"], table=tmp_path / "table.parquet")
+    table = pd.read_parquet(tmp_path / "table.parquet").set_index("class")
+    known = MADE.classes.set_index("class")
+    assert set(table.index) == set(whole.sentences["class"])
+    for number, row in table.iterrows():
+        own = whole.sentences.loc[whole.sentences["class"] == number, "eta"]
+        assert row["sentences"] == len(own)
+        assert row["eta"] == pytest.approx(np.median(own))
+        assert row["eta low"] == pytest.approx(np.percentile(own, 5))
+        assert known.loc[number, "finding"] in row["name"]
+        assert row["image probability"] == pytest.approx(known.loc[number, "image_probability"], nan_ok=True)
+
+
+def test_the_splits_of_all_seeds_are_of_patients_and_differ(whole, tables, tmp_path):
+    joined(tables, tmp_path)
+    draw_pair_subsets(tmp_path / "pairs.npz", {"validation": 0.2, "test": 0.3}, [0, 5], tmp_path / "subsets.parquet")
+    subsets = read_pair_subsets(tmp_path / "subsets.parquet")
+    assert set(subsets) == {0, 5}
+    assert len(subsets[0].test) == 12
+    assert len(subsets[0].validation) == 8
+    assert subsets[0].test.tolist() != subsets[5].test.tolist()

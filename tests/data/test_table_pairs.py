@@ -1,0 +1,239 @@
+"""Own data: a table and a folder become a source, and every wrong thing is a sentence with its file and line."""
+
+import csv
+import os
+import stat
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.data.pictures import write_picture
+from trueneg.data.image_cache import decode_square
+from trueneg.data.pairs.image_table import prepare_table_pairs, read_image_table, write_table_sentences
+from trueneg.data.pairs.pair_source import read_pairs
+from trueneg.errors import UserError
+from trueneg.text import privacy
+
+SETTINGS = {
+    "images": None,
+    "image_column": "image",
+    "text_column": "text",
+    "patient_column": "patient",
+    "label_columns": ["edema", "mass"],
+    "colour": False,
+    "resolution": 16,
+    "restricted": False,
+    "split_sentences": True,
+}
+HEADER = ["image", "text", "patient", "edema", "mass", "remark"]
+ROWS = [
+    ["a/1.png", "Heart size is normal. No edema.", "7", "0", "", "x"],
+    ["a/2.jpg", 'Said "edema", is\nedema.', "7", "1", "0", ""],
+    ["3.png", "A mass.", "8", "", "1", ""],
+    ["a/1.png", "No change", "7", "0", "", "y"],
+]
+
+
+def write_csv(path, rows, header=HEADER):
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream).writerows([header, *rows])
+
+
+@pytest.fixture
+def data(tmp_path):
+    for seed, name in enumerate(["a/1.png", "a/2.jpg", "3.png"]):
+        write_picture(tmp_path / "images" / name, seed)
+    write_csv(tmp_path / "table.csv", ROWS)
+    return tmp_path
+
+
+def settings_of(folder, **changes):
+    return SETTINGS | {"path": folder / "images", "table": folder / "table.csv"} | changes
+
+
+def prepare(folder, **changes):
+    settings = settings_of(folder, **changes)
+    write_table_sentences(
+        settings, sentences=folder / "sentences.parquet", unique=folder / "unique.parquet", cache=folder / "split"
+    )
+    prepare_table_pairs(
+        settings,
+        sentences=folder / "sentences.parquet",
+        eta=None,
+        pairs=folder / "pairs.npz",
+        cache=folder / "cache",
+        threads=1,
+    )
+    return read_pairs(folder / "pairs.npz")
+
+
+def said(source):
+    return source.sentences.groupby("report", sort=False)["sentence"].agg(list).to_dict()
+
+
+def test_a_table_becomes_a_source(data):
+    source = prepare(data)
+    assert source.name == "image_table"
+    assert source.reports.tolist() == ["a/1.png", "a/2.jpg", "3.png"]
+    assert source.patients.tolist() == ["7", "7", "8"]
+    assert source.label_names == ("edema", "mass")
+    np.testing.assert_array_equal(source.labels, np.array([[0, np.nan], [1, 0], [np.nan, 1]], np.float32))
+    assert said(source) == {
+        "a/1.png": ["Heart size is normal.", "No edema.", "No change"],
+        "a/2.jpg": ['Said "edema", is edema.'],
+        "3.png": ["A mass."],
+    }
+    for name, pixels in zip(source.reports, source.images, strict=True):
+        np.testing.assert_array_equal(pixels, decode_square((data / "images" / name).read_bytes(), "L", 16))
+    assert source.shown.shape == (3, 0)
+    assert not source.class_probabilities
+
+
+def test_captions_stay_whole_and_photographs_coloured(data):
+    source = prepare(data, split_sentences=False, colour=True)
+    assert said(source)["a/1.png"] == ["Heart size is normal. No edema.", "No change"]
+    assert source.images.shape == (3, 3, 16, 16)
+    assert source.sentences["index"].tolist() == [0, 0, 0, 1]  # in the order of the rows
+    table = privacy.read_table(data / "sentences.parquet")[0]
+    assert table.columns.tolist() == ["report", "patient", "index", "sentence", "marked"]
+
+
+def test_patients_and_labels_may_be_unknown(data):
+    source = prepare(data, patient_column=None, label_columns=[])
+    assert source.patients.tolist() == source.reports.tolist()
+    assert source.labels.shape == (3, 0)
+
+
+def test_parquet_and_packed_csv_give_the_same(data):
+    expected = prepare(data).checksum
+    frame = pd.DataFrame(ROWS, columns=HEADER)
+    numbers = frame.assign(
+        patient=frame["patient"].astype(int),
+        edema=frame["edema"].replace("", None).astype(float),
+        mass=pd.array([None, False, True, None], "boolean"),
+    )
+    numbers.to_parquet(data / "table.parquet")
+    assert prepare(data, table=data / "table.parquet").checksum == expected
+    frame.to_csv(data / "table.csv.gz", index=False)
+    assert prepare(data, table=data / "table.csv.gz").checksum == expected
+    frame.to_csv(data / "bom.csv", index=False, encoding="utf-8-sig")
+    assert prepare(data, table=data / "bom.csv").checksum == expected
+
+
+def test_columns_may_have_other_names(data):
+    expected = prepare(data).checksum
+    write_csv(data / "table.csv", ROWS, ["file", "caption", "group", "edema", "mass", "remark"])
+    assert prepare(data, image_column="file", text_column="caption", patient_column="group").checksum == expected
+
+
+def test_restricted_data_is_its_owners_alone(data):
+    assert prepare(data, restricted=True).restricted
+    written = ["pairs.npz", "pairs.parquet", "sentences.parquet", "unique.parquet", "cache/images.u8", "cache/shards/000000.json"]
+    for name in written:
+        assert stat.S_IMODE((data / name).stat().st_mode) == 0o600, name
+    with pytest.raises(UserError, match=r"sentences\.parquet: was made with reports\.restricted true"):
+        prepare_table_pairs(
+            settings_of(data),
+            sentences=data / "sentences.parquet",
+            eta=None,
+            pairs=data / "pairs.npz",
+            cache=data / "cache",
+            threads=1,
+        )
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "value", "message"),
+    [
+        (2, 0, "", r"table\.csv: line 5: image is empty, expected the name of an image file\. Fill it in, or remove the row"),
+        (2, 0, "4.png", r"line 5: image is 4\.png, but .*images/4\.png is not there\. Copy it there, or mend reports\.path"),
+        (2, 1, " ", r"line 5: text is empty, expected text\. Fill"),
+        (2, 1, "12", r"line 5: text has no sentence with a word, expected one\. Mend the text"),
+        (2, 2, "", r"line 5: patient is empty, expected the patient or group of the image"),
+        (2, 3, "2", r"line 5: edema is 2, expected 1, 0, or empty where it is not known"),
+        (2, 3, "-1", r"line 5: edema is -1, expected 1, 0, or empty"),
+        (
+            3,
+            1,
+            "Heart size is normal. No edema.",
+            r"line 6: has the image and the text of an earlier row \(a/1\.png\), expected each",
+        ),
+        (3, 2, "8", r"line 6: patient is another than in the first row of a/1\.png, expected the same in all rows of an image"),
+        (3, 3, "", r"line 6: edema is another than in the first row of a/1\.png"),
+    ],
+)
+def test_a_wrong_row_is_named(data, row, column, value, message):
+    """The second row goes over two lines: the third begins in line 5."""
+    rows = [list(one) for one in ROWS]
+    rows[row][column] = value
+    write_csv(data / "table.csv", rows)
+    with pytest.raises(UserError, match=message) as told:
+        read_image_table(settings_of(data))
+    assert len(str(told.value).split("\n")) == 1
+
+
+def test_several_mistakes_are_told_at_once(data):
+    rows = [list(one) for one in ROWS]
+    rows[0][0], rows[1][1], rows[2][4] = "none.png", "", "yes"
+    write_csv(data / "table.csv", rows)
+    with pytest.raises(UserError) as told:
+        read_image_table(settings_of(data))
+    assert len(str(told.value).split("\n")) == 3
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            "image,text\n3.png,A mass.\n",
+            r"table\.csv: has no column patient, edema, mass \(found image, text\)\. Rename a column",
+        ),
+        ("image;text;patient\n", r"has no column image, text, patient, edema, mass \(found image;text;patient\)"),
+        ("image,text,patient,edema,mass\n", "has no rows below its header, expected one for each image"),
+        ("", r"has no column image.*\(found none\)"),
+        (
+            "image,text,patient,edema,mass\n3.png,A mass, large.,8,0,1\n",
+            r"line 2 has 6 columns, expected the 5 of the header\. Put text",
+        ),
+        ("image,text,patient,edema,mass\n3.png,A mass.,8\n", "line 2 has 3 columns, expected the 5 of the header"),
+        ("image,text,image,patient,edema,mass\n", "has the column image more than once"),
+        (b"image,text,patient,edema,mass\n3.png,\xff\xfe,8,0,1\n", r"cannot be read as a table \(.*utf-8.*\)\. Get a whole copy"),
+    ],
+)
+def test_a_table_of_another_form_is_named(data, content, message):
+    (data / "table.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(UserError, match=message):
+        read_image_table(settings_of(data))
+
+
+def test_a_table_that_cannot_be_read_is_named(data):
+    with pytest.raises(UserError, match=r"none\.csv: is not there, expected a table with the columns image, text, patient"):
+        read_image_table(settings_of(data, table=data / "none.csv"))
+    for name, message in (
+        ("table.parquet", "cannot be read as a table"),
+        ("table.xlsx", r"is no \.csv, \.csv\.gz or \.parquet file"),
+    ):
+        (data / name).write_bytes(b"PK nothing")
+        with pytest.raises(UserError, match=message):
+            read_image_table(settings_of(data, table=data / name))
+    pd.DataFrame({"image": ["3.png"], "text": [["A mass."]]}).to_parquet(data / "table.parquet")
+    with pytest.raises(UserError, match=r"row 0 \(the first is 0\): text is of type list, expected text"):
+        read_image_table(settings_of(data, table=data / "table.parquet", patient_column=None, label_columns=[]))
+
+
+def test_one_column_cannot_serve_two_purposes(data):
+    with pytest.raises(UserError, match="expected a different one for each purpose"):
+        read_image_table(settings_of(data, patient_column="image"))
+
+
+@pytest.mark.skipif("TRUENEG_OPEN_I_IMAGES" not in os.environ, reason="TRUENEG_OPEN_I_IMAGES names no folder of its images")
+def test_real_radiographs_with_a_table_of_ones_own(tmp_path):
+    folder = Path(os.environ["TRUENEG_OPEN_I_IMAGES"])
+    images = pd.read_csv(folder / "images.csv").head(100)
+    images["text"] = "Radiograph of " + images["report"] + "."
+    images.to_csv(tmp_path / "table.csv", index=False)
+    source = prepare(tmp_path, path=folder / "images", patient_column="report", label_columns=[], resolution=64)
+    assert source.images.shape == (100, 1, 64, 64)
+    assert len(set(source.patients)) == images["report"].nunique()

@@ -1,0 +1,102 @@
+"""What TRUENEG_CACHE names is used by every results folder, holds nothing restricted, and is refused where it cannot be used."""
+
+import logging
+import threading
+
+import numpy as np
+import pytest
+
+from tests.data.test_table_pairs import data, prepare
+from tests.text import corpus
+from tests.text.test_scoring import score
+from trueneg.data.pairs.pair_source import read_pairs
+from trueneg.errors import UserError
+from trueneg.io.shared_cache import cache_folder, one_at_a_time
+
+__all__ = ["data"]
+
+
+@pytest.fixture
+def shared(tmp_path, monkeypatch):
+    folder = tmp_path / "shared cache"
+    monkeypatch.setenv("TRUENEG_CACHE", str(folder))
+    return folder
+
+
+def contents(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_without_the_variable_results_keep_to_themselves(data):
+    prepare(data)
+    assert any((data / "split").iterdir())
+    assert cache_folder("own", "images", restricted=False).name == "own"
+
+
+def test_images_and_sentences_of_one_results_folder_are_those_of_the_next(data, shared, caplog):
+    prepare(data)
+    made, first = contents(shared), read_pairs(data / "pairs.npz")
+    assert {path.parts[0] for path in made} == {"images", "sentences"}
+    assert not (data / "split").exists()
+    (data / "pairs.npz").unlink()
+    with caplog.at_level(logging.INFO, "trueneg"):
+        prepare(data)
+    assert "0 texts to split, 3 known" in caplog.text
+    assert "3 images of 16 × 16 pixels, 3 of them from the cache" in caplog.text
+    assert contents(shared) == made
+    np.testing.assert_array_equal(read_pairs(data / "pairs.npz").images, first.images)
+
+
+def test_images_of_other_sizes_lie_beside_each_other(data, shared, caplog):
+    prepare(data)
+    prepare(data, resolution=8)
+    with caplog.at_level(logging.INFO, "trueneg"):
+        prepare(data)
+    assert "3 images of 16 × 16 pixels, 3 of them from the cache" in caplog.text
+
+
+def test_restricted_data_never_go_there(data, shared):
+    prepare(data, restricted=True)
+    assert not shared.exists()
+    assert any((data / "split").iterdir())
+
+
+def test_a_sentence_is_scored_for_all(tmp_path, shared, monkeypatch):
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        corpus.write_sentences(tmp_path / name, reports=20)
+    corpus.train(tmp_path / "first", epochs=1)
+    models = tmp_path / "first" / "models.json"
+    first = score(tmp_path / "first")
+    monkeypatch.setattr("trueneg.text.scoring.load_language_model", lambda *a, **k: pytest.fail("a model was loaded"))
+    second = score(tmp_path / "second", models=models)
+    assert second["log_likelihood"].tolist() == first["log_likelihood"].tolist()
+    assert not (tmp_path / "first" / "scored").exists()
+
+
+@pytest.mark.parametrize("name", ["relative/path", "{}/file", "{}/file/below", "/proc/nowhere"])
+def test_what_cannot_be_a_cache_is_refused_in_a_sentence(tmp_path, monkeypatch, name):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("TRUENEG_CACHE", name.format(tmp_path))
+    with pytest.raises(
+        UserError, match=r"TRUENEG_CACHE: (is 'relative/path', expected an absolute|.* cannot be made a folder \()"
+    ):
+        cache_folder("own", "images", restricted=False)
+
+
+def test_two_wait_for_each_other(tmp_path):
+    inside, order = threading.Event(), []
+
+    def other():
+        inside.wait()
+        with one_at_a_time(tmp_path / "images"):
+            order.append("other")
+
+    thread = threading.Thread(target=other)
+    with one_at_a_time(tmp_path / "images"):
+        thread.start()
+        inside.set()
+        thread.join(timeout=0.3)
+        order.append("first")
+    thread.join()
+    assert order == ["first", "other"]

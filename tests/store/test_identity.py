@@ -1,0 +1,208 @@
+"""A run's id: changed defaults change it, new keys do not, and reuse compares the settings."""
+
+import copy
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.projects import Project, new_project
+from tests.studies import tiny_study, tiny_words, tiny_world
+from trueneg.config import runs
+from trueneg.config.likelihood_study import LanguageModelSettings
+from trueneg.config.reading import load_configuration
+from trueneg.errors import UserError
+from trueneg.losses import RelaxedContrastiveLoss, Removed, Uncorrected
+from trueneg.losses.registry import ESTIMATORS
+from trueneg.specs.settings import is_technical, models_within
+from trueneg.store import identity
+
+TRAINING_KEY = '    temperature: Sweepable[Positive] = Field(0.5, description="t; the papers\' γ is 1/√t")\n'
+IDS = """
+import json, sys, yaml
+from trueneg.store import identity
+from trueneg.config import runs
+from trueneg.config.likelihood_study import LanguageModelSettings
+from trueneg.config.reading import load_configuration
+study = load_configuration({"tiny": yaml.safe_load(sys.stdin)}, "test").studies["tiny"]
+print(json.dumps([identity.run_id(run, "data") for run in runs.all_runs("tiny", study)]))
+"""
+
+
+def recorded(**training) -> dict:
+    """The settings of a run as its record holds them."""
+    study = tiny_study(training=tiny_study()["training"] | training)
+    (first, *_) = runs.all_runs("tiny", load_configuration({"tiny": study}, "test").studies["tiny"])
+    return copy.deepcopy(dict(first.settings))
+
+
+def ids(project: Project, **training) -> list[str]:
+    """Ids of a study's runs, from a copy of the package."""
+    study = tiny_study(training=tiny_study()["training"] | training)
+    done = subprocess.run(
+        [sys.executable, "-c", IDS],
+        input=yaml.safe_dump(study),
+        env={"PYTHONPATH": str(project.path / "src"), "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+def edit(project: Project, file: str, old: str, new: str) -> None:
+    path = project.path / "src/trueneg" / file
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+
+
+def test_a_changed_default_changes_the_ids_of_studies_that_do_not_state_the_key_and_of_no_other(tmp_path):
+    project = new_project(tmp_path / "project")
+    unstated, old, new = ids(project), ids(project, learning_rate=1e-3), ids(project, learning_rate=3e-4)
+    assert unstated == old
+    edit(
+        project,
+        "config/image_study.py",
+        "learning_rate: Sweepable[Positive] = Field(1e-3, desc",
+        "learning_rate: Sweepable[Positive] = Field(3e-4, desc",
+    )
+    assert ids(project) == new
+    assert not set(new) & set(old)
+    assert ids(project, learning_rate=1e-3) == old
+
+
+def test_a_new_key_with_a_frozen_value_changes_no_id_until_it_gets_another_value(tmp_path):
+    project = new_project(tmp_path / "project")
+    before = ids(project)
+    edit(
+        project,
+        "config/image_study.py",
+        TRAINING_KEY,
+        TRAINING_KEY + '    momentum: NonNegative = Field(0.9, description="new")\n',
+    )
+    unlisted = ids(project)
+    assert not set(unlisted) & set(before)
+    edit(project, "store/frozen.yaml", "    temperature: 0.5\n", "    temperature: 0.5\n    momentum: 0.9\n")
+    assert ids(project) == before
+    assert not set(ids(project, momentum=0.5)) & set(before)
+
+
+def listed(values: dict, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from listed(value, (*path, key))
+        else:
+            yield (*path, key), value
+
+
+def test_frozen_values_are_those_that_were_committed():
+    """An entry that changes here orphans runs, or passes other runs off as the ones requested. New entries go into both files."""
+    committed = yaml.safe_load((Path(__file__).parent / "frozen.yaml").read_text())
+    assert dict(listed(identity.frozen())) == dict(listed(committed))
+
+
+@pytest.mark.parametrize("kind", identity.STUDIES)
+def test_each_key_of_a_listed_section_has_a_frozen_value(kind):
+    study, missing = identity.STUDIES[kind], []
+    for section in ("dataset", *study.SECTIONS, "objective"):
+        for model in models_within(study.model_fields["objectives" if section == "objective" else section].annotation):
+            tag = next((model.model_fields[key].annotation for key in ("name", "source") if key in model.model_fields), None)
+            (name, *_) = getattr(tag, "__args__", (None,))
+            frozen = identity.frozen()[kind][section]
+            if isinstance(name, str) and any(isinstance(value, dict) for value in frozen.values()):
+                frozen = frozen.get(name)  # a new name has all of its keys in its ids
+            for key, field in model.model_fields.items():
+                if frozen is not None and not field.is_required() and not is_technical(field) and key not in frozen:
+                    missing.append(f"{section}.{key} of {model.__name__}")
+    assert missing == [], (
+        "list them in src/trueneg/store/frozen.yaml and tests/store/frozen.yaml; else earlier runs lose their ids"
+    )
+
+
+def models_inside(model: type) -> Iterator[type]:
+    """The models of settings within a model's settings, such as schedules."""
+    for field in model.model_fields.values():
+        for inner in models_within(field.annotation):
+            yield inner
+            yield from models_inside(inner)
+
+
+def test_each_key_of_nested_settings_and_of_language_models_is_listed():
+    expected = {("language_models", key) for key, field in LanguageModelSettings.model_fields.items() if not is_technical(field)}
+    for study in identity.STUDIES.values():
+        for section in ("dataset", *study.SECTIONS, "objectives"):
+            for outer in models_within(study.model_fields[section].annotation):
+                for model in models_inside(outer):
+                    key = "schedule" if "schedule" in model.model_fields else "name"
+                    (name,) = model.model_fields[key].annotation.__args__
+                    fields = model.model_fields.items()
+                    expected |= {(name, key) for key, field in fields if not (field.is_required() or is_technical(field))}
+    frozen = identity.frozen()["nested"] | identity.frozen()["likelihood"]
+    assert {("adjusted", "every"), ("language_models", "hidden")} < expected
+    assert expected <= {(name, key) for name, values in frozen.items() for key in values}
+
+
+def test_a_new_key_of_a_schedule_changes_no_id_at_its_frozen_value(monkeypatch):
+    schedule = {"schedule": "linear", "start": 2.0, "end": 0.0, "every": 0.05}
+    older, newer = recorded(), recorded()
+    older["objective"] = {"name": "hcl", "class_probability": 0.1, "beta": schedule}
+    newer["objective"] = {"name": "hcl", "class_probability": 0.1, "beta": schedule | {"delay": 0}}
+    assert identity.identity(older) != identity.identity(newer)
+    frozen = copy.deepcopy(identity.frozen())
+    frozen["nested"]["linear"]["delay"] = 0
+    monkeypatch.setattr(identity, "frozen", lambda: frozen)
+    assert identity.identity(older) == identity.identity(newer)
+
+
+def test_a_record_without_a_key_counts_as_its_frozen_value():
+    older = recorded()
+    del older["training"]["schedule"]
+    identity.refuse_other_settings(Path("run.json"), older, recorded())
+    with pytest.raises(UserError, match=r"run\.json.*training\.schedule.*\"constant\".*\"cosine\""):
+        identity.refuse_other_settings(Path("run.json"), older, recorded(schedule="cosine"))
+
+
+def test_a_key_that_is_no_longer_known_is_compared_as_recorded(monkeypatch):
+    older = recorded()
+    older["training"]["momentum"] = 0.9
+    with pytest.raises(UserError, match=r"training\.momentum.*0\.9"):
+        identity.refuse_other_settings(Path("run.json"), older, recorded())
+    frozen = copy.deepcopy(identity.frozen())
+    frozen["images"]["training"]["momentum"] = 0.9
+    monkeypatch.setattr(identity, "frozen", lambda: frozen)
+    identity.refuse_other_settings(Path("run.json"), older, recorded())
+
+
+def test_settings_of_execution_are_not_compared():
+    identity.refuse_other_settings(Path("run.json"), recorded(threads=2, mem_mb=9000), recorded())
+
+
+def test_a_temperature_is_one_setting_wherever_it_is_stated():
+    own = recorded()
+    own["objective"]["temperature"] = 0.2
+    identity.refuse_other_settings(Path("run.json"), own, recorded(temperature=0.2))
+    with pytest.raises(UserError, match=r"training\.temperature.*0\.2.*0\.5"):
+        identity.refuse_other_settings(Path("run.json"), own, recorded())
+
+
+def test_ids_are_those_of_earlier_releases():
+    """A change of how ids are made orphans every run that anybody has trained."""
+    (first, *_) = runs.all_runs("tiny", load_configuration({"tiny": tiny_study()}, "test").studies["tiny"])
+    given = {"words": tiny_words(), "world": tiny_world()}
+    (pairs, *_) = runs.all_runs("world", load_configuration(given, "test").studies["world"])
+    assert [identity.run_id(run, "data") for run in (first, pairs)] == ["6c0f0b47b78c", "eb27f7bb2ee5"]
+
+
+def test_every_objective_names_the_module_that_implements_it():
+    # What only image–text training has; it computes its oracle as the removal of what is known to be true.
+    known = {"clip": Uncorrected, "biovil": Uncorrected, "same_sentence": Removed, ("image-text", "oracle"): Removed}
+    known |= ESTIMATORS | {"reco": RelaxedContrastiveLoss, "oc": RelaxedContrastiveLoss}
+    for kind, study in identity.STUDIES.items():
+        for model in models_within(study.model_fields["objectives"].annotation):
+            (name,) = model.model_fields["name"].annotation.__args__
+            implemented = known.get((kind, name), known.get(name))
+            assert (() if name == "released" else (implemented.__module__,)) == model.MODULES, name

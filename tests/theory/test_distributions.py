@@ -1,0 +1,77 @@
+"""Densities, distribution functions and means in closed form, against order statistics, quadrature and draws."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.integrate import quad
+from scipy.stats import kstest
+
+from trueneg.theory.distributions import Conditional, Normal, Uniform, base_probability, mixing
+
+BASES = {"uniform": Uniform(-0.4, 1.0), "normal": Normal(0.3)}
+ALPHAS = (0.5, 0.7, 0.9, 1.0)
+LEVEL = 1e-3  # of every test of a distribution here; the seeds are fixed
+
+
+def first_of_two(density, below):
+    """φ₍₁₎ of the BCL paper, equation 11: the density of the smaller of two draws."""
+    return 2 * density * (1 - below)
+
+
+def second_of_two(density, below):
+    """φ₍₂₎, equation 12."""
+    return 2 * density * below
+
+
+@pytest.mark.parametrize("base", BASES.values(), ids=BASES)
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_densities_are_the_papers_mixtures_of_order_statistics(base, alpha):
+    score = np.linspace(-0.35, 0.55, 20)
+    density, below = base.density(score), base.distribution(score)
+    first, second = first_of_two(density, below), second_of_two(density, below)
+    true = alpha * first + (1 - alpha) * second  # equation 13
+    false = alpha * second + (1 - alpha) * first  # equation 14
+    np.testing.assert_allclose(Conditional(base, mixing(alpha, 0)).density(score), true)
+    np.testing.assert_allclose(Conditional(base, mixing(alpha, 1)).density(score), false)
+    np.testing.assert_allclose(Conditional(base, mixing(alpha, 0.3)).density(score), 0.7 * true + 0.3 * false)
+
+
+@pytest.mark.parametrize("base", BASES.values(), ids=BASES)
+@pytest.mark.parametrize("a", [0.0, 0.1, 0.5, 0.82, 1.0])
+def test_distribution_and_mean_are_integrals_of_the_density(base, a):
+    conditional = Conditional(base, a)
+    low, high = base.support(2.0)
+    assert quad(conditional.density, low, high)[0] == pytest.approx(1)
+    for score in (-0.2, 0.1, 0.5):
+        assert quad(conditional.density, low, score)[0] == pytest.approx(float(conditional.distribution(score)))
+    for temperature in (0.5, 1.0):
+        expected = quad(lambda score, t=temperature: np.exp(score / t) * conditional.density(score), low, high)[0]
+        assert float(conditional.mean_exponential(temperature)) == pytest.approx(expected)
+        found = conditional.expectation(lambda score, t=temperature: np.exp(score / t), 1 / temperature)
+        assert found == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("base", BASES.values(), ids=BASES)
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_quantiles_of_uniform_numbers_have_the_distribution(base, alpha, share):
+    conditional = Conditional(base, mixing(alpha, share))
+    drawn = conditional.quantile(np.random.default_rng(3).random(20_000))
+    assert kstest(drawn, conditional.distribution).pvalue > LEVEL
+    assert kstest(drawn, Conditional(base, mixing(0.75, 1 - share)).distribution).pvalue < LEVEL  # it can tell others
+
+
+@given(st.floats(0, 1), st.floats(0, 1))
+@settings(deadline=None, max_examples=200)
+def test_base_probability_solves_the_quadratic(probability, a):
+    below = float(base_probability(np.float64(probability), a))
+    assert 0 <= below <= 1
+    assert 2 * a * below + (1 - 2 * a) * below**2 == pytest.approx(probability, abs=1e-12)
+
+
+@pytest.mark.parametrize("base", BASES.values(), ids=BASES)
+def test_a_bases_own_draws_have_its_distribution(base):
+    drawn = base.draw(np.random.default_rng(0), (5000, 1))[:, 0]
+    assert kstest(drawn, base.distribution).pvalue > LEVEL
+    np.testing.assert_allclose(base.distribution(base.quantile(np.array([0.1, 0.9]))), [0.1, 0.9])

@@ -1,0 +1,246 @@
+"""Every experiment runs from the catalogue, and its frame says what it should."""
+
+import doctest
+import importlib
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.integrate import trapezoid
+
+from trueneg.losses import Bayesian
+from trueneg.specs.experiment_names import BIASED, DCL, DRAWN, ESTIMATORS
+from trueneg.specs.experiments import EXPERIMENTS, FIGURES, TABLES, run, write_experiment
+from trueneg.theory import Setting, simulate_scores
+from trueneg.theory.estimate import estimate_true_negative_mean
+
+SMALL = {
+    "anchors": 60,
+    "repetitions": 2,
+    "density_draws": 4000,
+    "alphas": [0.5, 0.9],
+    "class_probabilities": [0.1, 0.3],
+    "negative_counts": [16, 64],
+    "anchor_counts": [20, 60],
+    "slides": [0.0, 0.3],
+    "temperatures": [0.5, 1.0],
+    "long_negative_counts": [64, 256],
+    "positive_counts": [1, 4],
+    "assumed_alphas": [0.7, 0.9],
+    "map_alphas": [0.5, 0.9],
+    "map_class_probabilities": [0.1],
+    "map_negative_counts": [30],
+    "map_positive_counts": [1, 10],
+    "bound_negative_counts": [4, 64],
+    "bound_positive_counts": [1, 4],
+    "imbalances": [0.2, 1.0],
+    "lemma_negative_counts": [4, 64],
+    "cosines": [0.5, 0.95, 1.0],
+}
+
+# Columns that hold what was found, not what was asked.
+MEASURED = ("standard error", "spread", "exact", "behind", "behind error", "earlier error", "agrees")
+
+
+@pytest.fixture(scope="module")
+def frames():
+    return {name: run(name, SMALL) for name in EXPERIMENTS}
+
+
+def where(frame, **wanted):
+    for column, value in wanted.items():
+        frame = frame[frame[column] == value]
+    return frame
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_frames_are_tidy_and_have_an_error_for_every_number(frames, name):
+    frame = frames[name]
+    assert len(frame)
+    assert (frame["standard error"] >= 0).all()
+    (value,) = [column for column in ("value", "density", "ratio", "weight") if column in frame]
+    assert frame[value].notna().all()
+    keys = [column for column in frame if column not in {value, *MEASURED}]
+    assert not frame.duplicated(keys).any()
+
+
+def test_the_same_seed_gives_the_same_numbers_and_another_gives_others():
+    name = "errors_by_assumed_alpha"
+    pd.testing.assert_frame_equal(run(name, SMALL), run(name, SMALL))
+    assert not run(name, {**SMALL, "seed": 1})["value"].equals(run(name, SMALL)["value"])
+
+
+@pytest.mark.parametrize("name", ["class_conditional_densities", "observation_densities"])
+def test_drawn_densities_are_the_closed_forms(frames, name):
+    frame, x = frames[name], "score" if name.startswith("class") else "observation"
+    for _, part in frame.groupby(["population", "alpha"]):
+        exact = part[part["source"] == "closed form"]
+        drawn = part[part["source"] != "closed form"]
+        assert trapezoid(exact["density"], exact[x]) == pytest.approx(1, abs=0.04)
+        inside = slice(8, -8)  # a kernel blurs the ends
+        known = drawn["standard error"].to_numpy()[inside] > 0  # an empty bin tells no error
+        difference = (drawn["density"].to_numpy() - exact["density"].to_numpy())[inside]
+        assert known.sum() > 30
+        assert np.abs(difference[known] / drawn["standard error"].to_numpy()[inside][known]).max() < 4.5
+
+
+def test_the_density_ratio_follows_from_its_derivation(frames):
+    """p⁺/p⁻ = r and x̂ = m·p⁺/p_d with p_d = τ⁻p⁻ + τ⁺p⁺ (equations 8 and 9): x̂ = r/(τ⁻ + τ⁺r), never beyond 1/τ⁺."""
+    frame = frames["density_ratio"]
+    reached = frame[frame["branch"] == "attainable"]
+    eta = reached["class_probability"]
+    np.testing.assert_allclose(reached["ratio"] / (1 - eta + eta * reached["ratio"]), reached["similarity"])
+    assert (frame.loc[frame["branch"] != "attainable", "ratio"] < 0).all()
+
+
+def test_weights_are_the_estimators_own(frames):
+    """Among many negatives, the estimate is the mean of the curve's weights times e^u."""
+    scores = simulate_scores(Setting(anchors=1, negatives=20_000, slide=0.0, seed=4))
+    rank = scores.negatives[0].argsort().argsort().numpy() / 20_000
+    for form, beta in (("paper", 0.0), ("paper", 1.0), ("consistent", 0.5), ("released", 0.5), ("released", 1.0)):
+        curve = where(frames["importance_weights"], form=f"BCL, {form}", alpha=0.9, beta=beta)
+        weights = np.interp(rank, curve["share"], curve["weight"])
+        expected = float((weights * scores.negatives[0].exp().numpy()).mean())
+        estimate = estimate_true_negative_mean(scores, Bayesian(0.9, beta, 0.1, form))
+        assert float(estimate) == pytest.approx(expected, rel=0.01)
+
+
+def test_without_hardness_two_forms_weigh_as_the_densities_do(frames):
+    frame = frames["importance_weights"]
+    for form, beta in (("BCL, consistent", 0.0), ("BCL, released", 0.5)):
+        part = where(frame, form=form, beta=beta)
+        np.testing.assert_allclose(part["weight"], part["exact"], rtol=1e-6)
+    paper = where(frame, form="BCL, paper", beta=0.0, alpha=0.9)
+    assert abs(paper["weight"] - paper["exact"]).max() > 0.03
+
+
+def test_proposition_3_1(frames):
+    frame = frames["normalisation"]
+    np.testing.assert_allclose(where(frame, quantity="integral")["value"], 1, rtol=1e-7)
+    assert (where(frame, quantity="smallest density")["value"] >= 0).all()
+
+
+def test_only_dcl_depends_on_positives_and_one_setting_is_the_same_in_all_sweeps(frames):
+    frame = frames["errors_by_positives"]
+    for name, part in where(frame, quantity="mean squared error", reference=DRAWN).groupby("estimator"):
+        assert (part["value"].nunique() == 1) == (name != DCL)
+    known = {"quantity": "mean squared error", "reference": DRAWN, "estimator": BIASED}
+    sweeps = where(frames["errors_by_parameter"], **known)
+    values = [
+        where(sweeps, parameter=p, at=v)["value"].iloc[0] for p, v in (("alpha", 0.9), ("negatives", 64), ("temperature", 0.5))
+    ]
+    assert len(set(values)) == 1
+    assert where(frames["errors_by_negatives"], **known, at=64.0)["value"].iloc[0] == values[0]
+
+
+def test_a_limit_ends_the_sweep_over_negatives(frames):
+    frame = frames["errors_by_negatives"]
+    limits = frame[np.isinf(frame["at"])]
+    assert list(limits["estimator"]) == list(ESTIMATORS)
+    assert set(limits["quantity"]) == {"bias"}
+
+
+def test_the_best_estimator_is_zero_behind_with_its_paired_error(frames):
+    frame = frames["best_estimators"]
+    for _, cell in frame.groupby(["alpha", "class_probability", "negatives", "positives"]):
+        assert len(cell) == len(ESTIMATORS)
+        np.testing.assert_allclose(cell["behind"], cell["value"] - cell["value"].min(), atol=1e-15)
+        assert cell.loc[cell["behind"].idxmin(), "behind error"] == 0
+    # Differences are paired: their errors are smaller than those of independent means.
+    others = frame[frame["behind"] > 1e-9]
+    assert (others["behind error"] < np.hypot(others["standard error"], others["standard error"])).all()
+
+
+def test_bounds_hold_above_the_measured_errors(frames):
+    keys = ["temperature", "negatives", "positives", "objective"]
+    wide = frames["approximation_errors"].pivot(index=keys, columns="quantity", values="value")
+    assert (wide["|L − L̄|"] <= wide["mean |Δ|"] + 1e-12).all()
+    assert (wide["mean |Δ|"] < wide[["Proposition 1", "trivial bound"]].min(axis=1)).all()
+
+
+def test_where_nothing_is_enough_the_size_is_infinite(frames):
+    frame = frames["informative_sizes"]
+    assert np.isinf(where(frame, positives="1")["value"]).all()
+    balanced = where(frame, imbalance=1.0, positives="as many as negatives", temperature=1.0).set_index("objective")["value"]
+    assert balanced["DCL, true η"] == balanced["DCL, mean η"] < math.inf == balanced["CL"]
+
+
+def test_lemma_2_holds_on_digits(frames):
+    for _, part in frames["supervised_bound"].groupby("imbalance"):
+        values = part.set_index("quantity")["value"]
+        supervised = values["mean classifier, all classes"]
+        assert (where(part, quantity="asymptotic debiased loss", promised=True)["value"] >= supervised).all()
+        assert values["accuracy of the mean classifier"] > 0.8
+
+
+def test_theorem_4_says_nothing(frames):
+    frame = frames["generalisation_terms"].set_index(["encoders", "term"])["value"]
+    for encoders in ("all functions", "linear maps"):
+        assert frame[encoders, "complexity"] > 100 * frame[encoders, "log C: knowing nothing"]
+
+
+def test_the_smooth_bound_is_the_sum_of_estimate_and_bound(frames):
+    frame = where(frames["smooth_bound"], class_probability=0.1, cosine=0.5).set_index(["bound", "quantity"])["value"]
+    hard, smooth = (frame[bound, "estimate"] for bound in ("hard bound", "smooth bound"))
+    assert smooth == pytest.approx(hard + math.exp(-2))  # t = 0.5; no anchor is at the bound yet
+    gradients = where(frames["smooth_bound"], class_probability=0.18, quantity="anchors with gradient")
+    wide = gradients.pivot(index="cosine", columns="bound", values="value")
+    assert (wide["hard bound"] <= wide["smooth bound"]).all()
+    assert wide["hard bound"][0.95] < 0.05
+    assert (wide["CL"] == 1).all()
+    relative = where(frames["smooth_bound"], bound="CL", quantity="relative gradient")
+    np.testing.assert_allclose(relative["value"], 1)
+    np.testing.assert_allclose(relative["standard error"], 0, atol=1e-12)
+
+
+def test_known_numbers_are_found_again():
+    frame = run("protocol_numbers")
+    assert frame["agrees"].all(), frame[~frame["agrees"]].to_string()
+    assert len(frame) == 19
+
+
+def test_a_wrong_number_would_not_agree(monkeypatch):
+    from trueneg.theory import protocol_numbers
+
+    wrong = (
+        protocol_numbers.Known(DCL, "mean squared error", 0.00245, 0.00255),
+        protocol_numbers.Known(DCL, f"MSE minus that of {BIASED}", 0.0, np.inf),
+        protocol_numbers.Known("BCL, paper", "bias", -0.0005, 0.0005),
+    )
+    monkeypatch.setattr(protocol_numbers, "KNOWN", wrong)
+    assert not run("protocol_numbers")["agrees"].any()
+
+
+def test_settings_that_nothing_knows_are_refused():
+    with pytest.raises(ValueError, match=r"No experiment knows alphs, sed; expected some of .*alphas"):
+        run("density_ratio", {"alphs": [0.5], "sed": 3})
+    with pytest.raises(ValueError, match="no experiment 'density', expected one of class_conditional_densities"):
+        run("density")
+    with pytest.raises(ValueError, match="alpha is 2, expected"):
+        run("density_ratio", {"alpha": 2})
+
+
+def test_an_experiment_is_written_as_parquet(tmp_path):
+    path = tmp_path / "deep" / "density_ratio.parquet"
+    write_experiment("density_ratio", {}, path)
+    pd.testing.assert_frame_equal(pd.read_parquet(path), run("density_ratio"))
+
+
+def test_names_can_be_read_without_torch_or_pandas():
+    code = """
+import sys, trueneg.specs.experiments as catalogue
+print(*{"torch", "numpy", "pandas"} & set(sys.modules), len(catalogue.EXPERIMENTS))
+"""
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert finished.stdout.split() == [str(len(EXPERIMENTS))]
+    assert set(FIGURES.values()) | set(TABLES.values()) == set(EXPERIMENTS)
+
+
+@pytest.mark.parametrize("name", ["bounds", "catalogue", "distributions", "estimate", "scores", "transfer"])
+def test_examples_of(name):
+    failed, attempted = doctest.testmod(importlib.import_module(f"trueneg.theory.{name}"))
+    assert attempted
+    assert not failed

@@ -1,0 +1,149 @@
+"""The stochastic process: its draws against closed forms and against the paper's algorithms as loops."""
+
+import math
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import binomtest, chisquare, ks_2samp, kstest
+
+from trueneg.theory import Setting, simulate_blocks, simulate_scores
+from trueneg.theory.distributions import Conditional, mixing
+
+LEVEL = 1e-3  # of every test of a distribution here; the seeds are fixed
+ONE_ANCHOR = Setting(anchors=1, negatives=20_000, positives=20_000, slide=0.0)
+
+
+def accept_reject(setting, is_true, generator):
+    """Algorithms 2 and 3, a draw at a time, for the unshifted uniform base."""
+    while True:
+        score = generator.uniform(-0.5, 0.5)
+        below = score + 0.5
+        alpha = setting.alpha
+        if is_true:
+            accepted = generator.random() <= (alpha + (1 - 2 * alpha) * below) / alpha
+        else:
+            accepted = generator.random() <= (1 - alpha + (2 * alpha - 1) * below) / alpha
+        if accepted:
+            return score / setting.temperature
+
+
+def of_population(setting, share):
+    return Conditional(setting.base_at(0.0), mixing(setting.alpha, share))
+
+
+@pytest.mark.parametrize("method", ["inverse", "rejection"])
+@pytest.mark.parametrize("base", ["uniform", "normal"])
+@pytest.mark.parametrize("alpha", [0.5, 0.9, 1.0])
+def test_scores_have_the_closed_forms_distributions(method, base, alpha):
+    setting = replace(ONE_ANCHOR, alpha=alpha, base=base, class_probability=0.3)
+    scores = simulate_scores(setting, method=method)
+    negatives = scores.negatives * setting.temperature
+    kinds = {0.0: negatives[scores.is_true], 1.0: negatives[~scores.is_true], 0.3: negatives[0]}
+    for share, drawn in kinds.items():
+        assert kstest(drawn.numpy(), of_population(setting, share).distribution).pvalue > LEVEL
+    positive = scores.positive[0] * setting.temperature
+    assert kstest(positive.numpy(), of_population(setting, 1.0).distribution).pvalue > LEVEL
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_inverse_rejection_and_the_papers_loops_agree(share):
+    setting = replace(ONE_ANCHOR, negatives=5000)
+    generator = np.random.default_rng(5)
+    loops = [accept_reject(setting, share == 0, generator) for _ in range(5000)]
+    for method in ("inverse", "rejection"):
+        scores = simulate_scores(setting, method=method)
+        drawn = scores.negatives[scores.is_true] if share == 0 else scores.positive[0]
+        assert ks_2samp(drawn.numpy(), loops).pvalue > LEVEL
+
+
+@pytest.mark.parametrize("base", ["uniform", "normal"])
+def test_means_agree_with_the_exact_mean(base):
+    setting = replace(ONE_ANCHOR, base=base, temperature=1.0, slide=0.4)
+    scores = simulate_scores(setting)
+    values = scores.negatives[scores.is_true].exp()
+    z = (values.mean() - scores.exact_mean[0]) / (values.std() / math.sqrt(len(values)))
+    assert abs(z) < 3.3  # level 1e-3
+    assert scores.true_mean[0] == pytest.approx(float(values.mean()))
+
+
+def test_the_share_of_false_negatives_is_the_class_probability():
+    is_true = simulate_scores(replace(ONE_ANCHOR, class_probability=0.15)).is_true
+    assert binomtest(int((~is_true).sum()), is_true.numel(), 0.15).pvalue > LEVEL
+
+
+def test_anchors_of_several_classes_are_as_frequent_as_their_classes():
+    rho = (0.5, 0.3, 0.2)
+    eta = simulate_scores(Setting(class_probability=rho, anchors=5000, negatives=4)).class_probability.numpy()
+    counts = [int((eta == value).sum()) for value in rho]
+    assert sum(counts) == 5000
+    assert chisquare(counts, [5000 * value for value in rho]).pvalue > LEVEL
+
+
+def test_shifts_are_uniform_within_the_slide():
+    setting = Setting(anchors=3000, slide=0.2)
+    unshifted = Conditional(setting.base_at(0.0), setting.alpha).mean_exponential(setting.temperature)
+    shift = setting.temperature * (simulate_scores(setting).exact_mean / float(unshifted)).log()
+    assert kstest(shift.numpy(), "uniform", args=(-0.2, 0.4)).pvalue > LEVEL
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 1.2, 2.0])
+def test_scores_stay_within_the_bounds(temperature):
+    setting = Setting(temperature=temperature, slide=1.0, anchors=500)
+    limit = min(1.5, 1 / temperature**2)
+    score = simulate_scores(setting).negatives * temperature
+    assert score.abs().max() <= limit
+    assert score.abs().max() > 0.9 * limit
+
+
+def test_blocks_hold_the_same_draws_whatever_their_size():
+    setting = Setting(anchors=37, negatives=5, positives=3, class_probability=(0.6, 0.4))
+    whole = simulate_scores(setting)
+    for draws in (1, 50, 10_000):
+        blocks = list(simulate_blocks(setting, draws_per_block=draws))
+        for name in ("positive", "negatives", "is_true", "class_probability", "exact_mean"):
+            assert torch.equal(torch.cat([getattr(block, name) for block in blocks]), getattr(whole, name))
+    assert len(blocks) == 1
+
+
+def test_kinds_of_draws_do_not_disturb_each_other():
+    few, many = (simulate_scores(Setting(anchors=9, positives=count)) for count in (1, 50))
+    assert torch.equal(few.negatives, many.negatives)
+    other = simulate_scores(Setting(anchors=9, seed=1))
+    assert not torch.equal(few.negatives, other.negatives)
+
+
+def test_memory_does_not_grow_with_the_number_of_anchors():
+    peaks = []
+    for anchors in (20_000, 80_000):
+        tracemalloc.start()
+        for _ in simulate_blocks(Setting(anchors=anchors), draws_per_block=2**18):
+            pass
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.1 * peaks[0] < 60e6
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"alpha": 0.4}, "alpha is 0.4, expected a number from 0.5 to 1"),
+        ({"alpha": math.nan}, "alpha is nan"),
+        ({"class_probability": 1.0}, "expected at least 0 and below 1"),
+        ({"class_probability": (0.5, 0.4)}, "names 2 classes whose probabilities sum to 0.9, expected 1"),
+        ({"slide": 1.5}, "slide is 1.5, expected a number from 0 to 1"),
+        ({"temperature": 0.0}, "temperature is 0.0, expected a finite number above 0"),
+        ({"negatives": 0}, "negatives is 0, expected at least 1"),
+        ({"base": "beta"}, "base is 'beta', expected one of uniform, normal"),
+    ],
+)
+def test_wrong_settings_are_refused_in_words(wrong, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        Setting(**wrong)
+
+
+def test_an_unknown_method_is_refused():
+    with pytest.raises(ValueError, match="method is 'slice', expected one of inverse, rejection"):
+        simulate_scores(method="slice")
