@@ -17,12 +17,10 @@ report: "workflow/captions/workflow.rst"
 
 include: "rules/common.smk"
 include: "rules/data.smk"
+include: "rules/text.smk"
 include: "rules/train.smk"
 include: "rules/evaluate.smk"
-include: "rules/simulate.smk"
-include: "rules/likelihood.smk"
-include: "rules/image_text.smk"
-include: "rules/figures.smk"
+include: "rules/theory.smk"
 include: "rules/report.smk"
 
 
@@ -47,83 +45,83 @@ rule all:
     default_target: True
     input:
         "results/index.html",
-        plan.figures(),
-        plan.tables(),
-        plan.of_corpora("results/{study}/text/{corpus}/eta.parquet"),
+        drawn("figures", STUDIES),
+        drawn("tables", STUDIES),
+        each_corpus("results/{study}/text/{corpus}/eta.parquet"),
 
 
 rule models:
     """Trained encoders only."""
     input:
-        plan.of_block("results/{study}/manifests/{dataset}/{objective}/{block}.json"),
+        each_block("results/{study}/manifests/{dataset}/{objective}/{block}.json"),
 
 
 rule rows:
     """Evaluations only."""
     input:
-        collect("results/{study}/artefacts/rows.parquet", study=plan.trained),
+        collect("results/{study}/artefacts/rows.parquet", study=TRAINED),
 
 
 rule figures:
     """Every figure; needs only rows and artefacts, on any machine."""
     input:
-        plan.figures(),
+        drawn("figures", STUDIES),
 
 
 rule tables:
     """Every table; needs only rows and artefacts, on any machine."""
     input:
-        plan.tables(),
+        drawn("tables", STUDIES),
 
 
 rule likelihood:
     """Class probabilities of every sentence, and whether likelihood tells them."""
     input:
-        plan.of_corpora("results/{study}/text/{corpus}/eta.parquet"),
-        plan.figures(plan.likelihood),
-        plan.tables(plan.likelihood),
+        each_corpus("results/{study}/text/{corpus}/eta.parquet"),
+        drawn("figures", LIKELIHOOD),
+        drawn("tables", LIKELIHOOD),
 
 
 rule figures_bcl:
     """The BCL paper's simulations, and what goes beyond them."""
     input:
-        plan.figures(plan.theory, catalogue.BCL_FIGURES),
+        drawn("figures", THEORY, catalogue.BCL_FIGURES),
 
 
 rule figures_theory:
     """Every simulation, and every bound beside what it bounds."""
     input:
-        plan.figures(plan.theory),
+        drawn("figures", THEORY),
 
 
 rule tables_theory:
     """The numbers of the simulations and bounds."""
     input:
-        plan.tables(plan.theory),
+        drawn("tables", THEORY),
 
 
 rule figures_ssd:
     """Sample-Specific Debiasing's Fig. 3, and what belongs to it."""
     input:
-        plan.figures(plan.image_text, catalogue.SSD_FIGURES),
+        drawn("figures", IMAGE_TEXT, catalogue.SSD_FIGURES),
 
 
 rule tables_ssd:
     """Sample-Specific Debiasing's Tables 1, 3, 4 and 5."""
     input:
-        plan.tables(plan.image_text, catalogue.SSD_TABLES),
+        drawn("tables", IMAGE_TEXT, catalogue.SSD_TABLES),
 
 
 rule figures_reco:
     """ReCo's Figs. 4, 5 and 6."""
     input:
-        plan.figures(plan.image_text, catalogue.RECO_FIGURES),
+        drawn("figures", IMAGE_TEXT, catalogue.RECO_FIGURES),
 
 
 rule tables_reco:
     """ReCo's Tables 1, 2 and 3."""
     input:
-        plan.tables(plan.image_text, catalogue.RECO_TABLES),
+        drawn("tables", IMAGE_TEXT, catalogue.RECO_TABLES),
 
 
 onstart:
@@ -134,4 +132,4 @@ onstart:
 
 
 onsuccess:
-    print(stale_message(RunStore("results/runs")), end="")
+    print(stale_message(), end="")

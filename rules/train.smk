@@ -6,7 +6,7 @@
 rule train:
     """Train the seeds of one objective; finished runs are taken from the store."""
     input:
-        source=plan.source,
+        source=source,
         subsets="results/{study}/subsets/{dataset}/{block}.parquet",
     output:
         manifest=ensure(
@@ -18,15 +18,15 @@ rule train:
     benchmark:
         "results/{study}/timings/train/{dataset}/{objective}/{block}.jsonl"
     # The longest first, so that none is left over when the others are done.
-    priority: plan.priority
-    threads: plan.of_devices("threads")
+    priority: longest_first
+    threads: of_devices("threads")
     resources:
-        gpu=plan.of_devices("gpu"),
-        mem_mb=plan.growing("training/mem_mb"),
-        runtime=plan.growing("training/runtime"),
+        gpu=of_devices("gpu"),
+        mem_mb=growing("{study}/training/mem_mb"),
+        runtime=growing("{study}/training/runtime"),
     params:
-        runs=plan.runs,
+        runs=resolved_runs,
         store="results/runs",
-        retrain_stale=plan.fingerprint_if_retraining,
+        retrain_stale=fingerprint_if_retraining,
     script:
         "../workflow/scripts/train.py"

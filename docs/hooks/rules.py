@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 HEADER = """# Rules
 
-Every step of the pipeline, a file of rules a stage, in the order in which data flow. `plan.…` is what the configuration says
-([`trueneg.workflow`][trueneg.workflow.Plan]); `{study}`, `{dataset}`, `{objective}` and `{block}` (of seeds) are the
-wildcards that file names are made of.
+Every step of the pipeline, one file of rules per stage, in the order in which data flow. Functions without a module are those of
+`rules/common.smk`; `{study}`, `{dataset}`, `{objective}` and `{block}` (of seeds) are the wildcards that file names are made of.
 """
-ORDER = ("data", "likelihood", "image_text", "train", "evaluate", "simulate", "figures", "report")
+ORDER = ("text", "data", "train", "evaluate", "theory", "report")
 SHOWN = ("input", "output", "threads", "resources")
 
 

@@ -10,9 +10,6 @@ import yaml
 import yte
 
 from tests.projects import ROOT
-from tests.studies import tiny_study
-from trueneg.config.reading import load_configuration
-from trueneg.workflow import Plan
 
 RULES = {
     name: body
@@ -40,17 +37,7 @@ def answering(folder: Path, status: int) -> str:
 
 @pytest.mark.parametrize("rule", RULES)
 def test_memory_and_time_of_a_job_grow_with_the_attempt(rule):
-    assert re.findall(r"(mem_mb|runtime)=plan\.growing\(", RULES[rule]) == ["mem_mb", "runtime"]
-
-
-def test_growing():
-    plan = Plan(load_configuration({"tiny": tiny_study(training={"epochs": 1, "mem_mb": 700})}, "test"))
-
-    class Wildcards:
-        study = "tiny"
-
-    assert [plan.growing("training/mem_mb")(Wildcards, attempt) for attempt in (1, 2, 3)] == [700, 1400, 2100]
-    assert [plan.growing(10)(Wildcards, attempt) for attempt in (1, 2, 3)] == [10, 20, 30]
+    assert re.findall(r"(mem_mb|runtime)=growing", RULES[rule]) == ["mem_mb", "runtime"]
 
 
 def test_where_gpus_are_asked_for_as_gres_no_rule_asks_otherwise(monkeypatch):

@@ -9,7 +9,8 @@ import pytest
 
 from tests.data.official_layouts import flickr30k_captions, flickr30k_splits, write_flickr30k
 from trueneg.data.image_cache import decode_square
-from trueneg.data.pairs.flickr30k import prepare_flickr30k_pairs, write_flickr30k_sentences
+from trueneg.data.pairs.flickr30k import prepare as prepare_pairs
+from trueneg.data.pairs.flickr30k import write_flickr30k_sentences
 from trueneg.data.pairs.flickr30k_files import missing_parts, read_flickr30k
 from trueneg.data.pairs.official_splits import official_subset
 from trueneg.data.pairs.pair_source import read_pairs
@@ -52,11 +53,10 @@ def official(tmp_path):
 def prepare(folder, out, **changes):
     settings = {"path": folder, "images": None, "resolution": 16, "split": "karpathy"} | changes
     out.mkdir(exist_ok=True)
-    tables = {name: out / f"{name}.parquet" for name in ("sentences", "unique", "splits")}
+    tables = {name: out / f"{name}.parquet" for name in ("sentences", "unique", "pairs-splits")}
     write_flickr30k_sentences(settings, sentences=tables["sentences"], unique=tables["unique"])
-    where = {"pairs": out / "pairs.npz", "splits": tables["splits"], "cache": out / "cache", "threads": 1}
-    prepare_flickr30k_pairs(settings, sentences=tables["sentences"], eta=None, **where)
-    return read_pairs(out / "pairs.npz"), privacy.read_table(tables["splits"])[0]
+    prepare_pairs(settings, {"sentences": tables["sentences"]}, out / "pairs.npz", cache=out / "cache", threads=1)
+    return read_pairs(out / "pairs.npz"), privacy.read_table(tables["pairs-splits"])[0]
 
 
 @pytest.mark.parametrize("layout", WRITERS)

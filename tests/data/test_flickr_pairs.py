@@ -14,7 +14,8 @@ import pytest
 from tests.data.pictures import encoded, picture
 from trueneg.data.image_cache import decode_square
 from trueneg.data.pairs import official_splits
-from trueneg.data.pairs.flickr8k import prepare_flickr_pairs, write_flickr_sentences
+from trueneg.data.pairs.flickr8k import prepare as prepare_pairs
+from trueneg.data.pairs.flickr8k import write_flickr_sentences
 from trueneg.data.pairs.flickr_files import WITHOUT_IMAGE, read_photographs, read_ratings
 from trueneg.data.pairs.official_splits import draw_official_subsets, official_subset
 from trueneg.data.pairs.pair_source import read_pairs
@@ -92,16 +93,8 @@ def prepare(folder, out, *, eta=None, **changes):
     settings = {"path": folder, "images": None, "resolution": 16} | changes
     out.mkdir(exist_ok=True)
     write_flickr_sentences(settings, sentences=out / "sentences.parquet", unique=out / "unique.parquet")
-    prepare_flickr_pairs(
-        settings,
-        sentences=out / "sentences.parquet",
-        eta=eta,
-        pairs=out / "pairs.npz",
-        splits=out / "splits.parquet",
-        ratings=out / "ratings.parquet",
-        cache=out / "cache",
-        threads=1,
-    )
+    text = {"sentences": out / "sentences.parquet"} | ({} if eta is None else {"eta": eta})
+    prepare_pairs(settings, text, out / "pairs.npz", cache=out / "cache", threads=1)
     return read_pairs(out / "pairs.npz")
 
 
@@ -150,7 +143,7 @@ def test_captions_are_what_the_text_steps_read(data, tmp_path):
 def test_the_official_splits_become_the_subsets_of_every_seed(data, tmp_path):
     source = prepare(data, tmp_path / "out")
     draw_official_subsets(
-        tmp_path / "out" / "pairs.npz", tmp_path / "out" / "splits.parquet", [0, 3], tmp_path / "subsets.parquet"
+        tmp_path / "out" / "pairs.npz", tmp_path / "out" / "pairs-splits.parquet", [0, 3], tmp_path / "subsets.parquet"
     )
     subsets = read_pair_subsets(tmp_path / "subsets.parquet")
     assert set(subsets) == {0, 3}
@@ -161,7 +154,7 @@ def test_the_official_splits_become_the_subsets_of_every_seed(data, tmp_path):
 
 def test_ratings_name_images_and_captions_of_the_source(data, tmp_path):
     prepare(data, tmp_path / "out")
-    ratings = privacy.read_table(tmp_path / "out" / "ratings.parquet")[0]
+    ratings = privacy.read_table(tmp_path / "out" / "pairs-ratings.parquet")[0]
     assert ratings.columns.tolist() == ["image", "report", "index", "rating 1", "rating 2", "rating 3"]
     assert ratings.to_numpy().tolist() == [list(row) for row in RATINGS]
     assert ratings["rating 1"].dtype == np.int64
@@ -170,7 +163,7 @@ def test_ratings_name_images_and_captions_of_the_source(data, tmp_path):
 def test_the_first_photographs_alone(data, tmp_path):
     source = prepare(data, tmp_path / "out", images=9)
     assert source.reports.tolist() == NAMES[:9]
-    ratings = privacy.read_table(tmp_path / "out" / "ratings.parquet")[0]
+    ratings = privacy.read_table(tmp_path / "out" / "pairs-ratings.parquet")[0]
     assert len(ratings) == 2  # the third is of the photograph that is left out
     with pytest.raises(UserError, match=r"dataset\.images is 11, but the folder has 10 photographs; lower it"):
         prepare(data, tmp_path / "out", images=11)
@@ -180,13 +173,13 @@ def test_too_few_photographs_for_the_splits_are_refused(data, tmp_path):
     prepare(data, tmp_path / "out", images=6)
     with pytest.raises(UserError, match="no image is in the official test split"):
         draw_official_subsets(
-            tmp_path / "out" / "pairs.npz", tmp_path / "out" / "splits.parquet", [0], tmp_path / "subsets.parquet"
+            tmp_path / "out" / "pairs.npz", tmp_path / "out" / "pairs-splits.parquet", [0], tmp_path / "subsets.parquet"
         )
 
 
 def test_splits_that_do_not_fit_the_source_are_refused(data, tmp_path):
     source = prepare(data, tmp_path / "out")
-    splits = privacy.read_table(tmp_path / "out" / "splits.parquet")[0]
+    splits = privacy.read_table(tmp_path / "out" / "pairs-splits.parquet")[0]
     with pytest.raises(UserError, match=r"has 2 reports, such as 100_a\.jpg, that the table of splits lacks"):
         official_subset(source, splits.iloc[2:], seed=0)
     shared = np.where(np.isin(source.patients, ["100_a.jpg", "107_a.jpg"]), "one", source.patients)
@@ -199,11 +192,10 @@ def test_captions_of_other_files_are_refused(data, tmp_path):
     table = privacy.read_table(tmp_path / "out" / "sentences.parquet")[0]
     privacy.write_table(table.iloc[3:], tmp_path / "out" / "sentences.parquet", restricted=False)
     with pytest.raises(UserError, match=r"has 47 captions of the 10 photographs, expected 5 of each"):
-        prepare_flickr_pairs(
+        prepare_pairs(
             {"path": data, "images": None, "resolution": 16},
-            **{name: tmp_path / "out" / f"{name}.parquet" for name in ("sentences", "splits", "ratings")},
-            eta=None,
-            pairs=tmp_path / "out" / "pairs.npz",
+            {"sentences": tmp_path / "out" / "sentences.parquet"},
+            tmp_path / "out" / "pairs.npz",
             cache=tmp_path / "cache",
             threads=1,
         )

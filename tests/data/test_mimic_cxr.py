@@ -25,7 +25,7 @@ from tests.data.pictures import encoded
 from trueneg.data.image_cache import decode_square
 from trueneg.data.pairs import chexpert_labels
 from trueneg.data.pairs import ms_cxr as module
-from trueneg.data.pairs.mimic_cxr import prepare_mimic_cxr_pairs
+from trueneg.data.pairs.mimic_cxr import prepare as prepare_pairs
 from trueneg.data.pairs.mimic_cxr_files import (
     images_folder,
     missing_parts,
@@ -75,17 +75,9 @@ def data(tmp_path):
 def prepare(made, out, **changes):
     folder, _ = made
     settings = {"path": folder / "jpg", "images": None, "resolution": SIDE, "ms_cxr": folder / "ms-cxr", "labels": "chexpert"}
-    prepare_mimic_cxr_pairs(
-        settings | changes,
-        sentences=folder / "sentences.parquet",
-        eta=None,
-        pairs=out / "pairs.npz",
-        splits=out / "splits.parquet",
-        boxes=out / "boxes.parquet",
-        cache=out / "cache",
-        threads=1,
-    )
-    tables = [privacy.read_table(out / f"{name}.parquet")[0] for name in ("splits", "boxes")]
+    text = {"sentences": folder / "sentences.parquet"}
+    prepare_pairs(settings | changes, text, out / "pairs.npz", cache=out / "cache", threads=1)
+    tables = [privacy.read_table(out / f"pairs-{name}.parquet")[0] for name in ("splits", "boxes")]
     return read_pairs(out / "pairs.npz"), *tables
 
 
@@ -158,7 +150,7 @@ def test_patients_of_ms_cxr_are_neither_trained_on_nor_chosen_by(made, tmp_path)
         moved += own and official[report] != "test"
     assert moved
     assert {"train", "validation", "test"} == set(splits["split"])
-    draw_official_subsets(tmp_path / "pairs.npz", tmp_path / "splits.parquet", [0], tmp_path / "subsets.parquet")
+    draw_official_subsets(tmp_path / "pairs.npz", tmp_path / "pairs-splits.parquet", [0], tmp_path / "subsets.parquet")
     subset = read_pair_subsets(tmp_path / "subsets.parquet")[0]
     assert sum(len(getattr(subset, name)) for name in SPLITS) == len(source.images)
     for name in ("train", "validation"):
@@ -251,10 +243,16 @@ def test_images_are_found_wherever_files_lies(made, tmp_path, place):
 def test_everything_written_is_its_owners_alone(made, tmp_path):
     prepare(made, tmp_path)
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert {path.name for path in written} >= {"pairs.npz", "pairs.parquet", "splits.parquet", "boxes.parquet", "images.u8"}
+    assert {path.name for path in written} >= {
+        "pairs.npz",
+        "pairs.parquet",
+        "pairs-splits.parquet",
+        "pairs-boxes.parquet",
+        "images.u8",
+    }
     for path in written:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
-    for name in ("pairs", "splits", "boxes"):
+    for name in ("pairs", "pairs-splits", "pairs-boxes"):
         assert privacy.read_table(tmp_path / f"{name}.parquet")[1]
 
 

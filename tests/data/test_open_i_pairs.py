@@ -15,7 +15,6 @@ from trueneg.data.pairs.open_i import (
     HEADINGS,
     chexpert_labels,
     headings_shown,
-    prepare_open_i_pairs,
     read_radiographs,
 )
 from trueneg.data.pairs.pair_source import read_pairs
@@ -84,16 +83,10 @@ def steps(data):
 
 
 def prepare(folder, *, archive=None, **changes):
-    prepare_open_i_pairs(
-        {"path": folder, "images": None, "resolution": 16} | changes,
-        archive=folder if archive is None else archive,
-        **{name: folder / f"{name}.parquet" for name in ("sentences", "assigned", "eta")},
-        pairs=folder / "pairs.npz",
-        classes=folder / "classes.parquet",
-        cache=folder / "cache",
-        threads=1,
-    )
-    return read_pairs(folder / "pairs.npz"), privacy.read_table(folder / "classes.parquet")[0]
+    settings = {"path": folder, "archive": archive or folder, "images": None, "resolution": 16} | changes
+    text = {name: folder / f"{name}.parquet" for name in ("sentences", "assigned", "eta")}
+    open_i_pairs.prepare(settings, text, folder / "pairs.npz", cache=folder / "cache", threads=1)
+    return read_pairs(folder / "pairs.npz"), privacy.read_table(folder / "pairs-classes.parquet")[0]
 
 
 def test_examples():
@@ -263,14 +256,10 @@ def test_the_real_collection(tmp_path):
         assigned=tmp_path / "assigned.parquet",
         classes=tmp_path / "probabilities.parquet",
     )
-    prepare_open_i_pairs(
-        {"path": folder, "images": 80, "resolution": 64},
-        archive=archive,
-        sentences=tmp_path / "sentences.parquet",
-        assigned=tmp_path / "assigned.parquet",
-        eta=None,
-        pairs=tmp_path / "pairs.npz",
-        classes=tmp_path / "classes.parquet",
+    open_i_pairs.prepare(
+        {"path": folder, "archive": archive, "images": 80, "resolution": 64},
+        {name: tmp_path / f"{name}.parquet" for name in ("sentences", "assigned")},
+        tmp_path / "pairs.npz",
         cache=tmp_path / "cache",
         threads=1,
     )

@@ -6,7 +6,7 @@ import pytest
 
 from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.pair_splits import draw_pair_subsets, read_pair_subsets
-from trueneg.data.pairs.phantom import prepare_phantom_pairs, write_eta_by_class
+from trueneg.data.pairs.phantom import prepare, write_eta_by_class
 from trueneg.data.phantom.corpus import prepare_phantom
 from trueneg.data.phantom.reports import phantom_reports
 from trueneg.errors import UserError
@@ -32,9 +32,7 @@ def tables(tmp_path_factory):
 
 
 def joined(tables, folder, **settings):
-    prepare_phantom_pairs(
-        SETTINGS | settings, seed=0, **tables, pairs=folder / "pairs.npz", boxes=folder / "boxes.parquet", processes=1
-    )
+    prepare(SETTINGS | settings | {"seed": 0}, tables, folder / "pairs.npz", cache=folder / "cache", threads=1)
     return read_pairs(folder / "pairs.npz")
 
 
@@ -68,7 +66,7 @@ def test_the_first_reports_alone_are_the_same_images_and_sentences(tables, whole
     np.testing.assert_array_equal(part.images, whole.images[:12])
     own = whole.sentences[whole.sentences["report"].isin(part.reports)].reset_index(drop=True)
     pd.testing.assert_frame_equal(part.sentences, own)
-    assert set(pd.read_parquet(tmp_path / "boxes.parquet")["report"]) <= set(part.reports)
+    assert set(pd.read_parquet(tmp_path / "pairs-boxes.parquet")["report"]) <= set(part.reports)
 
 
 def test_more_images_than_reports_are_refused(tables, tmp_path):

@@ -11,7 +11,8 @@ import pytest
 
 from tests.data.pictures import write_picture
 from trueneg.data.image_cache import decode_square
-from trueneg.data.pairs.image_table import prepare_table_pairs, read_image_table, write_table_sentences
+from trueneg.data.pairs.image_table import prepare as prepare_pairs
+from trueneg.data.pairs.image_table import read_image_table, write_table_sentences
 from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.errors import UserError
 from trueneg.text import privacy
@@ -58,14 +59,8 @@ def prepare(folder, **changes):
     write_table_sentences(
         settings, sentences=folder / "sentences.parquet", unique=folder / "unique.parquet", cache=folder / "split"
     )
-    prepare_table_pairs(
-        settings,
-        sentences=folder / "sentences.parquet",
-        eta=None,
-        pairs=folder / "pairs.npz",
-        cache=folder / "cache",
-        threads=1,
-    )
+    text = {"sentences": folder / "sentences.parquet"}
+    prepare_pairs(settings, text, folder / "pairs.npz", cache=folder / "cache", threads=1)
     return read_pairs(folder / "pairs.npz")
 
 
@@ -133,15 +128,9 @@ def test_restricted_data_is_its_owners_alone(data):
     written = ["pairs.npz", "pairs.parquet", "sentences.parquet", "unique.parquet", "cache/images.u8", "cache/shards/000000.json"]
     for name in written:
         assert stat.S_IMODE((data / name).stat().st_mode) == 0o600, name
+    text = {"sentences": data / "sentences.parquet"}
     with pytest.raises(UserError, match=r"sentences\.parquet: was made with reports\.restricted true"):
-        prepare_table_pairs(
-            settings_of(data),
-            sentences=data / "sentences.parquet",
-            eta=None,
-            pairs=data / "pairs.npz",
-            cache=data / "cache",
-            threads=1,
-        )
+        prepare_pairs(settings_of(data), text, data / "pairs.npz", cache=data / "cache", threads=1)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from tests.data.official_layouts import ms_cxr, write_mimic_cxr, write_mimic_reports, write_ms_cxr
 from tests.textures import settings_of
-from trueneg.data.pairs.mimic_cxr import prepare_mimic_cxr_pairs
+from trueneg.data.pairs.mimic_cxr import prepare
 from trueneg.data.pairs.official_splits import official_subset
 from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.evaluation.image_text import image_text_rows
@@ -37,17 +37,21 @@ def made(tmp_path_factory):
     write_mimic_reports(folder / "reports", radiographs)
     write_ms_cxr(folder / "ms-cxr", ms_cxr(radiographs))
     prepare_reports({"source": "mimic_cxr", "path": folder / "reports"}, folder / "reports.parquet")
-    paths = {name: folder / f"{name}.parquet" for name in ("sentences", "unique", "splits", "boxes")}
+    paths = {name: folder / f"{name}.parquet" for name in ("sentences", "unique", "pairs-splits", "pairs-boxes")}
     split_reports(folder / "reports.parquet", sentences=paths["sentences"], unique=paths["unique"], cache=folder / "split")
-    prepare_mimic_cxr_pairs(
+    prepare(
         {"path": folder / "jpg", "images": None, "resolution": SIDE, "ms_cxr": folder / "ms-cxr", "labels": "chexpert"},
-        **{name: paths[name] for name in ("sentences", "splits", "boxes")},
-        eta=None,
-        pairs=folder / "pairs.npz",
+        {"sentences": paths["sentences"]},
+        folder / "pairs.npz",
         cache=folder / "cache",
         threads=1,
     )
-    return radiographs, read_pairs(folder / "pairs.npz"), privacy.read_table(paths["splits"])[0], pd.read_parquet(paths["boxes"])
+    return (
+        radiographs,
+        read_pairs(folder / "pairs.npz"),
+        privacy.read_table(paths["pairs-splits"])[0],
+        pd.read_parquet(paths["pairs-boxes"]),
+    )
 
 
 def test_phrases_are_grounded_by_their_own_sentence_in_their_own_image(made, tmp_path):

@@ -14,12 +14,14 @@ import yaml
 from tests.studies import tiny_study, tiny_words, tiny_world
 from trueneg.cli.main import main
 from trueneg.config.configuration import Configuration
+from trueneg.config.expansion import Expansion
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.reading import load_configuration
 from trueneg.config.runs import all_runs, datasets, source_key
+from trueneg.config.trained_study import TrainedStudy
 from trueneg.data.images.image_source import ImageSource, read_source, write_source
+from trueneg.report import catalogue
 from trueneg.store.identity import run_id
-from trueneg.workflow import Plan
 
 ROOT = Path(__file__).parents[2]
 FILES = (ROOT / "config/config.yaml", *sorted((ROOT / "config/studies").glob("*.yaml")))
@@ -188,9 +190,9 @@ def checked(configuration: Mapping[str, Any], folder: Path) -> int:
 
 
 def _planned(configuration: Configuration) -> None:
-    plan = Plan(configuration)
-    plan.figures()
-    plan.tables()
-    if len(plan.of_block("{study}")) < 10_000:
-        plan.of_block("results/{study}/manifests/{dataset}/{objective}/{block}.json")
-    plan.of_corpora("results/{study}/text/{corpus}/eta.parquet")
+    configuration.resolved()
+    for name, study in configuration.studies.items():
+        catalogue.figures_of(study)
+        catalogue.tables_of(study)
+        if isinstance(study, TrainedStudy):
+            Expansion(name, study).paths("results/{study}/manifests/{dataset}/{objective}/{block}.json")

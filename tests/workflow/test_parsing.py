@@ -84,13 +84,12 @@ def test_editing_the_code_between_two_dry_runs_writes_nothing(project):
 
 
 def test_the_embedded_default_is_resolved_where_no_file_is_given(talkative):
-    default = read_configuration([talkative.path / "config/config.yaml"]).model_dump(mode="json")
-    assert config_of(talkative) == default.pop("studies") | default
+    assert config_of(talkative) == read_configuration([talkative.path / "config/config.yaml"]).resolved()
 
 
 def test_given_files_replace_the_default_and_are_resolved(talkative):
     resolved = config_of(talkative, "--configfile", "study.yaml")
-    assert resolved.keys() == {"tiny", "retrain_stale"}
+    assert resolved.keys() == {"tiny", "retrain_stale", "resources"}
     assert resolved["tiny"]["training"]["batch_size"] == 64
     assert resolved["tiny"]["training"]["learning_rate"] == tiny_model().training.learning_rate
     assert resolved["retrain_stale"] is False
@@ -126,8 +125,7 @@ def test_a_resolved_configuration_given_as_a_file_resolves_to_itself(talkative):
 @pytest.mark.parametrize("file", SHIPPED, ids=lambda path: path.stem)
 def test_every_shipped_configuration_resolves_to_itself(file):
     configuration = read_configuration([file])
-    plain = configuration.model_dump(mode="json")
-    assert load_configuration(plain["studies"] | {"retrain_stale": plain["retrain_stale"]}, "resolved") == configuration
+    assert load_configuration(configuration.resolved(), "resolved") == configuration
 
 
 def test_a_figure_that_the_study_does_not_have_is_refused_before_anything_runs(talkative):

@@ -1,103 +1,103 @@
-"""What the rules ask: every job's settings, which training goes first, and what a job on several devices asks for."""
+"""What jobs are handed: their runs, which training goes first, and what a job asks for."""
 
 import doctest
-from types import SimpleNamespace
+import re
 
 import pytest
 
+from tests.projects import new_project
 from tests.studies import tiny_study, tiny_words, tiny_world
 from trueneg.config import order, runs
+from trueneg.config.expansion import Expansion
 from trueneg.config.reading import load_configuration
 from trueneg.errors import UserError
+from trueneg.specs.resources import RESOURCES
 from trueneg.store.identity import run_id
-from trueneg.workflow import Plan
 
 
-class Wildcards(SimpleNamespace):
-    """As Snakemake hands them: by attribute, and as a mapping."""
-
-    def keys(self):
-        return vars(self).keys()
-
-    def __getitem__(self, key):
-        return vars(self)[key]
+def expanded(**studies):
+    """Those that train, by name."""
+    found = load_configuration(studies, "test").studies
+    return {name: Expansion(name, study) for name, study in found.items() if hasattr(study, "objectives")}
 
 
-def planned(**studies):
-    return Plan(load_configuration(studies, "test"))
-
-
-def jobs_of(plan, name):
-    """The wildcards of every training job of a study."""
-    parts = (path.split("/") for path in plan.of_block("{study}/{dataset}/{objective}/{block}"))
-    return [Wildcards(study=s, dataset=d, objective=o, block=b) for s, d, o, b in parts if s == name]
+def jobs_of(expansion):
+    """Data set, objective and block of every training job."""
+    return [tuple(path.split("/")) for path in expansion.paths("{dataset}/{objective}/{block}")]
 
 
 def test_a_job_trains_the_runs_that_the_study_expands_into():
-    plan = planned(words=tiny_words(), world=tiny_world(seeds=3), tiny=tiny_study(seeds=[4, 7]))
-    for name, study in plan.trained.items():
-        listed = [run for wildcards in jobs_of(plan, name) for run in plan.runs(wildcards)]
+    studies = {"words": tiny_words(), "world": tiny_world(seeds=3), "tiny": tiny_study(seeds=[4, 7])}
+    for name, expansion in expanded(**studies).items():
+        listed = [run for job in jobs_of(expansion) for run in expansion.runs(*job)]
+        study = load_configuration(studies, "test").studies[name]
         assert listed == [run.to_json() for run in runs.all_runs(name, study)]
 
 
-def test_a_setting_is_found_where_a_study_has_it():
-    plan = planned(words=tiny_words(), world=tiny_world(), tiny=tiny_study())
-    assert plan.setting("training/batch_size")(Wildcards(study="tiny")) == 64
-    assert plan.setting("")(Wildcards(study="words")) == plan.settings["words"]
-    assert plan.setting("language_models/{model}/hidden")(Wildcards(study="words", model="BERT")) == 16
-
-
-def test_what_takes_longer_goes_first_and_all_trainings_go_after_what_they_wait_for():
+def test_what_takes_longer_costs_more():
     study = tiny_study(seeds=4)
     study["training"] |= {"epochs": [1, 10, 100], "seeds_per_job": 3}
     study["conditions"] = ["epochs"]
     study["primary"]["dataset"] = "epochs=100"
-    plan = planned(tiny=study)
-    first = max(jobs_of(plan, "tiny"), key=plan.priority)
-    assert (first.dataset, first.block) == ("epochs=100", "seed0-2")
-    priorities = [plan.priority(job) for job in jobs_of(plan, "tiny")]
-    assert max(priorities) == 9
-    assert min(priorities) >= 1
-    by_length = sorted(jobs_of(plan, "tiny"), key=plan.priority)
-    assert [job.dataset for job in by_length[:6]] == ["epochs=1"] * 6
+    tiny = expanded(tiny=study)["tiny"]
+    by_cost = sorted(jobs_of(tiny), key=lambda job: tiny.cost(*job))
+    assert by_cost[-1][::2] == ("epochs=100", "seed0-2")
+    assert [job[0] for job in by_cost[:6]] == ["epochs=1"] * 6
+    assert tiny.cost(*by_cost[-1]) == tiny.longest
 
 
-def test_a_larger_network_goes_first_across_studies():
+def test_a_larger_network_costs_more():
     large = tiny_study()
     large["encoder"] = {"name": "resnet18"}
-    plan = planned(small=tiny_study(), large=large)
-    of_study = {name: min(map(plan.priority, jobs_of(plan, name))) for name in plan.trained}
-    assert of_study["large"] > of_study["small"]
+    by_study = expanded(small=tiny_study(), large=large)
+    assert by_study["large"].longest > by_study["small"].longest
 
 
 def test_every_run_of_every_kind_has_a_cost():
-    plan = planned(words=tiny_words(), world=tiny_world(), tiny=tiny_study())
-    for name, study in plan.trained.items():
-        assert all(order.relative_cost(run.settings) > 0 for run in runs.all_runs(name, study))
+    for expansion in expanded(words=tiny_words(), world=tiny_world(), tiny=tiny_study()).values():
+        assert all(expansion.cost(*job) > 0 for job in jobs_of(expansion))
 
 
-def test_a_job_asks_for_all_its_devices():
-    study = tiny_study()
-    study["training"] |= {"gpu": 1, "devices": 2, "threads": 3}
-    plan = planned(tiny=study)
-    assert plan.of_devices("gpu")(Wildcards(study="tiny")) == 2
-    assert plan.of_devices("threads")(Wildcards(study="tiny")) == 6
+def test_jobs_ask_for_what_the_configuration_says(tmp_path):
+    """All devices of a training, the longest training first, and memory and time of the steps that no study configures."""
+    project = new_project(tmp_path / "project")
+    study = tiny_study(seeds=1)
+    study["training"] |= {"gpu": 1, "devices": 2, "threads": 1, "mem_mb": 700, "epochs": [1, 20]}
+    study["conditions"], study["primary"]["dataset"] = ["epochs"], "epochs=20"
+    project.configure(tiny=study, resources={"source": {"mem_mb": 321}})
+    planned = project.snakemake("models", "--dry-run").stdout
+    blocks = re.findall(r"^(?:local)?rule (\w+):\n((?: {4}.*\n)+)", planned, flags=re.MULTILINE)
+    trainings = [body for rule, body in blocks if rule == "train"]
+    for body in trainings:
+        assert "threads: 2" in body
+        assert "gpu=2" in body
+        assert "mem_mb=700" in body
+    longest = {float(re.search(r"priority: (\S+)", body)[1]) for body in trainings if "epochs=20" in body}
+    shortest = {float(re.search(r"priority: (\S+)", body)[1]) for body in trainings if "epochs=1/" in body}
+    assert longest == {9.0}
+    assert max(shortest) < 9
+    (source,) = (body for rule, body in blocks if rule == "source")
+    assert "mem_mb=321" in source
+    assert f"runtime={RESOURCES['source'].runtime}" in source
+    assert "priority: 10" in source
+
+
+def test_resources_of_a_rule_that_does_not_exist_are_refused():
+    with pytest.raises(UserError, match=r"resources\.sauce.* source"):
+        load_configuration({"tiny": tiny_study(), "resources": {"sauce": {"mem_mb": 1}}}, "test")
 
 
 def test_devices_change_no_identity_and_must_divide_a_batch():
     study = tiny_study()
     study["training"] |= {"devices": 2}
-    one, two = (
-        planned(tiny=own).runs(Wildcards(study="tiny", dataset="digits", objective="CL", block="seed0-1"))
-        for own in (tiny_study(), study)
-    )
+    one, two = (expanded(tiny=own)["tiny"].runs("digits", "CL", "seed0-1") for own in (tiny_study(), study))
     assert [run_id(runs.Run(**run), "data") for run in one] == [run_id(runs.Run(**run), "data") for run in two]
     study["training"] |= {"devices": 3}
     with pytest.raises(UserError, match=r"training\.devices is 3, which cannot share batches of 64"):
-        planned(tiny=study)
+        expanded(tiny=study)
     study["training"] |= {"devices": 2, "compile": True}
     with pytest.raises(UserError, match=r"training\.compile is true, which several devices do not go with"):
-        planned(tiny=study)
+        expanded(tiny=study)
 
 
 def test_the_examples_hold():

@@ -6,7 +6,7 @@ from trueneg.evaluation.image_text_runs import evaluate_image_text_runs
 with job(snakemake.log[0]):
     evaluate_image_text_runs(
         source=snakemake.input.source,
-        boxes=snakemake.input.get("boxes") or None,
+        boxes=snakemake.input.boxes,
         benchmark=snakemake.input.get("benchmark") or None,
         subsets=snakemake.input.subsets,
         manifest=snakemake.input.manifest,

@@ -6,7 +6,7 @@ from trueneg.evaluation.pair_pictures import picture_run
 with job(snakemake.log[0]):
     picture_run(
         source=snakemake.input.source,
-        boxes=snakemake.input.get("boxes") or None,
+        boxes=snakemake.input.boxes,
         subsets=snakemake.input.subsets,
         manifest=snakemake.input.manifest,
         store=snakemake.params.store,

@@ -1,7 +1,13 @@
-"""Draw the splits and the imbalanced subset of every seed of a block."""
+"""Draw the splits of every seed of a block."""
 
 from trueneg.compute.jobs import job
-from trueneg.data.images.prepare import draw_subsets
+from trueneg.data.draw import draw_subsets
 
 with job(snakemake.log[0]):
-    draw_subsets(snakemake.input.source, snakemake.params.settings, snakemake.params.seeds, snakemake.output.subsets)
+    draw_subsets(
+        snakemake.input.source,
+        snakemake.params.settings,
+        snakemake.params.seeds,
+        snakemake.output.subsets,
+        splits=snakemake.input.get("splits") or None,
+    )

@@ -8,12 +8,13 @@ existing section needs a line in ``frozen.yaml``, so that earlier runs keep thei
 
 from typing import Annotated, Any
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, field_validator
 
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.theory_study import TheoryStudy
+from trueneg.specs.resources import RESOURCES, Resources
 from trueneg.specs.settings import Boolean, Name, Settings, Study
 
 KINDS: dict[str, type[Study]] = {
@@ -22,7 +23,7 @@ KINDS: dict[str, type[Study]] = {
     "likelihood": LikelihoodStudy,
     "image-text": ImageTextStudy,
 }
-GLOBAL_KEYS = ("retrain_stale",)  # keys of a configuration that are not studies
+GLOBAL_KEYS = ("retrain_stale", "resources")  # keys of a configuration that are not studies
 
 
 def _kind(given: Any) -> str | None:
@@ -47,3 +48,20 @@ class Configuration(Settings):
     retrain_stale: Boolean = Field(
         False, description="train anew the runs that were made with another version of the code (the old ones are kept aside)"
     )
+    resources: dict[str, Resources] = Field(
+        default_factory=lambda: dict(RESOURCES), description="memory, time and threads of the rules that no study sets them for"
+    )
+
+    @field_validator("resources")
+    @classmethod
+    def _every_rule(cls, given: dict[str, Resources]) -> dict[str, Resources]:
+        """What is given, over what each rule asks for without it."""
+        for name in given.keys() - RESOURCES.keys():
+            raise ValueError(f".{name} is not a rule that asks for resources here; expected one of {', '.join(RESOURCES)}")
+        changes = {name: rule.model_dump(exclude_unset=True) for name, rule in given.items()}
+        return {name: rule.model_copy(update=changes.get(name, {})) for name, rule in RESOURCES.items()}
+
+    def resolved(self) -> dict[str, Any]:
+        """The configuration as plain values, every default filled in."""
+        studies = {name: study.model_dump(mode="json") for name, study in self.studies.items()}
+        return studies | self.model_dump(mode="json", exclude={"studies"})

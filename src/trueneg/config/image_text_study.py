@@ -58,11 +58,15 @@ class PairSettings(Settings):
         labelled: whether the images have labels.
         truth_known: whether it is known, of some sentences at least, what images they are true of.
         boxed: whether boxes say where in an image a finding is.
+        rated: whether people have said which captions of other images describe an image.
+        TEXT_TABLES: the tables of its reports that the images are joined with.
     """
 
     labelled: ClassVar[bool] = True
     truth_known: ClassVar[bool] = False
     boxed: ClassVar[bool] = False
+    rated: ClassVar[bool] = False
+    TEXT_TABLES: ClassVar[tuple[str, ...]] = ("sentences", "eta")
 
     text: str = Field(
         description="the likelihood study that the reports, their classes and class probabilities come from",
@@ -85,6 +89,7 @@ class PhantomPairSettings(SplitPairSettings):
 
     truth_known: ClassVar[bool] = True
     boxed: ClassVar[bool] = True
+    TEXT_TABLES = (*PairSettings.TEXT_TABLES, "assigned", "reports", "classes")
 
     source: Literal["phantom"]
     contrast: Sweepable[Positive] = Field(1.0, description="factor of the findings' visibility")
@@ -94,6 +99,7 @@ class OpenIPairSettings(SplitPairSettings):
     """Open-I's frontal radiographs, with the reports of a likelihood study that reads Open-I."""
 
     truth_known: ClassVar[bool] = True
+    TEXT_TABLES = (*PairSettings.TEXT_TABLES, "assigned")
 
     source: Literal["open_i"]
     path: PathText = Field(description="folder of the radiographs, with its images.csv", json_schema_extra={"technical": True})
@@ -103,6 +109,7 @@ class Flickr8kPairSettings(PairSettings):
     """Flickr8k's photographs, with the captions of a likelihood study that reads them; the official splits."""
 
     labelled: ClassVar[bool] = False
+    rated: ClassVar[bool] = True
 
     source: Literal["flickr8k"]
 

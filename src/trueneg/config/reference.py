@@ -9,6 +9,7 @@ from typing import Any
 from pydantic_core import PydanticUndefined
 
 from trueneg.config.configuration import GLOBAL_KEYS, KINDS, Configuration
+from trueneg.specs.resources import RESOURCES, Resources
 from trueneg.specs.settings import Settings, models_within
 
 HEADER = """# Configuration
@@ -32,7 +33,12 @@ def reference_page() -> str:
     """Markdown: a section for every model, a row for every key."""
     seen: set[type[Settings]] = set()
     sections = [section for kind, model in KINDS.items() for section in _models(f"Study of kind: {kind}", model, "")]
-    parts = [HEADER, *(_section(model, name, seen) for name, model in sections)]
+    every = [_row(key, Configuration.model_fields[key]) for key in GLOBAL_KEYS]
+    head = "\n".join(["## Keys beside the studies\n", "| key | default | meaning |", "|---|---|---|", *every, ""])
+    asked = ["| rule | mem_mb | runtime | threads |", "|---|---|---|---|"]
+    asked += [f"| {name} | {one.mem_mb} | {one.runtime} | {one.threads} |" for name, one in RESOURCES.items()]
+    parts = [HEADER, head, _section(Resources, "resources", seen), "\n".join([*asked, ""])]
+    parts += [_section(model, name, seen) for name, model in sections]
     return "\n".join(part for part in parts if part)
 
 
@@ -71,7 +77,7 @@ def _row(key: str, field: Any) -> str:
     default = field.get_default(call_default_factory=True)
     if default is PydanticUndefined:
         written = "required"
-    elif isinstance(default, Settings):
+    elif isinstance(default, Settings | dict):
         written = "see below"
     else:
         written = f"`{json.dumps(default)}`"

@@ -34,7 +34,7 @@ def evaluate_image_text_runs(
     rows: str | Path,
     curves: str | Path,
     runs: str | Path,
-    boxes: str | Path | None = None,
+    boxes: str | Path,
     benchmark: str | Path | None = None,
 ) -> None:
     """Measure the runs that a manifest lists, and gather their training curves and records.
@@ -49,7 +49,7 @@ def evaluate_image_text_runs(
         rows: parquet file to write: study, dataset, objective, seed, split, task, setting, metric, value.
         curves: parquet file to write: the training curves, with study, dataset, objective and seed.
         runs: JSON file to write: the records of the runs.
-        boxes: parquet file of boxes, for grounding; None: no grounding.
+        boxes: parquet file of boxes, for grounding; without rows nothing is grounded.
         benchmark: CheXpert 8×200 (npz, with its parquet file beside it); None: it is not measured.
 
     Raises:
@@ -58,7 +58,8 @@ def evaluate_image_text_runs(
     torch.set_num_threads(settings["threads"])
     kept, names = RunStore(store), manifest_names(manifest)
     pairs, listed, by_seed = read_pairs(source), read_manifest(manifest, kept), read_pair_subsets(subsets)
-    table = None if boxes is None else read_rows(boxes)
+    known = read_rows(boxes)
+    table = None if known.empty else known
     to_find = None if benchmark is None else read_benchmark(benchmark)
     measured: list[dict[str, Any]] = []
     with leased_device(device) as leased:

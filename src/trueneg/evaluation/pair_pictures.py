@@ -61,7 +61,7 @@ def picture_run(
     pairs, run, names = read_pairs(source), read_manifest(manifest, RunStore(store))[0], manifest_names(manifest)
     if pairs.restricted and phrases:
         raise UserError(f"{source}: is restricted, so no figure may show its images; leave figures.overlays out.")
-    subset = read_pair_subsets(subsets)[run["seed"]]
+    subset, drawn = read_pair_subsets(subsets)[run["seed"]], read_rows(boxes)
     labels = {"dataset": names["dataset"], "objective": names["objective"], "seed": run["seed"]}
     with leased_device(device) as leased:
         networks = read_networks(run["model"], RunStore(store).record(run["id"])["settings"])
@@ -70,9 +70,9 @@ def picture_run(
         images = embed_images(networks, pairs, subset.test, leased, regions=True)
         tables = {
             similarities: similarities_by_truth(networks, pairs, images, run["seed"], leased),
-            overlays: phrase_heatmaps(networks, pairs, images, read_rows(boxes), phrases, settings["grounding"], leased)
-            if boxes is not None
-            else pd.DataFrame(columns=HEATMAP_COLUMNS),
+            overlays: pd.DataFrame(columns=HEATMAP_COLUMNS)
+            if drawn.empty
+            else phrase_heatmaps(networks, pairs, images, drawn, phrases, settings["grounding"], leased),
         }
     for path, table in tables.items():
         with written_whole(path) as temporary:

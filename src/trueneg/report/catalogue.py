@@ -119,7 +119,7 @@ def _figures_of_pairs(study: ImageTextStudy) -> list[str]:
         names += with_twins(["ablation_dimensions"])
     if strength_sweep(study) is not None:
         names += with_twins(["ablation_strength"])
-    if is_rated(study):
+    if study.dataset.rated:
         names += ["human_ratings", "eta_by_anchor"]
     return [*names, "training_loss", "share_at_bound", "positive_similarity"]
 
@@ -135,7 +135,7 @@ def _tables_of_pairs(study: ImageTextStudy) -> list[str]:
         names += ["grounding"]
     if study.dataset.labelled:
         names += ["linear_evaluation"]
-    if is_rated(study):
+    if study.dataset.rated:
         names += ["human_ratings"]
     return [*names, "differences", *(["published"] if study.published else [])]
 
@@ -143,11 +143,6 @@ def _tables_of_pairs(study: ImageTextStudy) -> list[str]:
 def _has_prompts(study: ImageTextStudy) -> bool:
     """Whether there are labels, and sentences that stand for them: of own labels a study has to say which."""
     return study.dataset.labelled and (study.dataset.source != "image_table" or study.evaluation.zero_shot.prompts is not None)
-
-
-def is_rated(study: ImageTextStudy) -> bool:
-    """Whether people have said of its images which captions of other images describe them."""
-    return study.dataset.source == "flickr8k"
 
 
 def constant_sweep(study: ImageTextStudy) -> str | None:

@@ -30,7 +30,7 @@ def prepare_source(settings: Mapping[str, Any], path: str | Path) -> None:
     write_source(source, path)
 
 
-def draw_subsets(source: str | Path, settings: Mapping[str, Any], seeds: Sequence[int], path: str | Path) -> None:
+def draw_image_subsets(source: str | Path, settings: Mapping[str, Any], seeds: Sequence[int], path: str | Path) -> None:
     """Draw the splits and the imbalanced subset of each seed.
 
     Args:

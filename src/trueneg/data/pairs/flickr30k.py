@@ -21,25 +21,18 @@ def write_flickr30k_sentences(settings: Mapping[str, Any], *, sentences: str | P
     write_caption_sentences(read_flickr30k(settings["path"]), sentences=sentences, unique=unique)
 
 
-def prepare_flickr30k_pairs(
-    settings: Mapping[str, Any],
-    *,
-    sentences: str | Path,
-    eta: str | Path | None,
-    pairs: str | Path,
-    splits: str | Path,
-    cache: str | Path,
-    threads: int,
+def prepare(
+    settings: Mapping[str, Any], text: Mapping[str, str | Path], pairs: str | Path, *, cache: str | Path, threads: int
 ) -> None:
     """Join the photographs, in colour, with their captions. No class of a caption is known, and there are no labels.
 
     Args:
         settings: as for :func:`write_flickr30k_sentences`, ``images`` (how many, the first by name; None: all), ``resolution``,
             and ``split`` (karpathy or reco, as for :func:`trueneg.data.pairs.flickr30k_files.read_flickr30k`).
-        sentences: parquet file of :func:`write_flickr30k_sentences`.
-        eta: parquet file of :func:`trueneg.text.eta.write_class_probabilities`; None: no class probability is known.
-        pairs: .npz file to write, the sentences beside it (:func:`trueneg.data.pairs.pair_source.write_pairs`).
-        splits: parquet file to write: ``report``, ``split`` (train, validation, test, unassigned).
+        text: parquet files by name: ``sentences`` of :func:`write_flickr30k_sentences`, and ``eta`` of
+            :func:`trueneg.text.eta.write_class_probabilities` (without it no class probability is known).
+        pairs: .npz file to write, the sentences and the other tables beside it:
+            ``splits`` has ``report``, ``split`` (train, validation, test, unassigned).
         cache: folder of the decoded images.
         threads: that decode.
 
@@ -49,11 +42,9 @@ def prepare_flickr30k_pairs(
     write_photographs(
         "flickr30k",
         read_flickr30k(settings["path"], settings["split"]).first(settings["images"]),
+        text,
+        pairs,
         resolution=settings["resolution"],
-        sentences=sentences,
-        eta=eta,
-        pairs=pairs,
-        splits=splits,
         cache=cache,
         threads=threads,
     )

@@ -10,6 +10,7 @@ import pandas as pd
 
 from trueneg.data.pairs.flickr_files import EACH, RATINGS, Photographs, read_photographs, read_ratings
 from trueneg.data.pairs.image_pairs import joined_sentences, write_image_pairs, write_sentences
+from trueneg.data.pairs.pair_source import beside
 from trueneg.errors import UserError
 from trueneg.text import privacy
 
@@ -34,27 +35,18 @@ def write_caption_sentences(photographs: Photographs, *, sentences: str | Path, 
     write_sentences(_captions(photographs), sentences=sentences, unique=unique, restricted=False)
 
 
-def prepare_flickr_pairs(
-    settings: Mapping[str, Any],
-    *,
-    sentences: str | Path,
-    eta: str | Path | None,
-    pairs: str | Path,
-    splits: str | Path,
-    ratings: str | Path,
-    cache: str | Path,
-    threads: int,
+def prepare(
+    settings: Mapping[str, Any], text: Mapping[str, str | Path], pairs: str | Path, *, cache: str | Path, threads: int
 ) -> None:
     """Join the photographs, in colour, with their captions. No class of a caption is known, and there are no labels.
 
     Args:
         settings: as for :func:`write_flickr_sentences`, ``images`` (how many, the first; None: all), and ``resolution``.
-        sentences: parquet file of :func:`write_flickr_sentences`.
-        eta: parquet file of :func:`trueneg.text.eta.write_class_probabilities`; None: no class probability is known.
-        pairs: .npz file to write, the sentences beside it (:func:`trueneg.data.pairs.pair_source.write_pairs`).
-        splits: parquet file to write: ``report``, ``split`` (train, validation, test, unassigned).
-        ratings: parquet file to write: the experts' ratings (:func:`trueneg.data.pairs.flickr_files.read_ratings`) of those pairs
-            whose image and caption are both in the source.
+        text: parquet files by name: ``sentences`` of :func:`write_flickr_sentences`, and ``eta`` of
+            :func:`trueneg.text.eta.write_class_probabilities` (without it no class probability is known).
+        pairs: .npz file to write, the sentences and the other tables beside it:
+            ``splits`` has ``report``, ``split`` (train, validation, test, unassigned); ``ratings`` the experts' ratings
+            (:func:`trueneg.data.pairs.flickr_files.read_ratings`) of those pairs whose image and caption are both in the source.
         cache: folder of the decoded images.
         threads: that decode.
 
@@ -67,27 +59,23 @@ def prepare_flickr_pairs(
     restricted = write_photographs(
         "flickr8k",
         chosen,
+        text,
+        pairs,
         resolution=settings["resolution"],
-        sentences=sentences,
-        eta=eta,
-        pairs=pairs,
-        splits=splits,
         cache=cache,
         threads=threads,
     )
-    privacy.write_table(rated, ratings, restricted)
+    privacy.write_table(rated, beside(pairs, "ratings"), restricted)
     log.info("%s pairs of a photograph and a caption are rated", f"{len(rated):,}")
 
 
 def write_photographs(
     name: str,
     chosen: Photographs,
+    text: Mapping[str, str | Path],
+    pairs: str | Path,
     *,
     resolution: int,
-    sentences: str | Path,
-    eta: str | Path | None,
-    pairs: str | Path,
-    splits: str | Path,
     cache: str | Path,
     threads: int,
 ) -> bool:
@@ -97,7 +85,7 @@ def write_photographs(
         name: of the source.
         chosen: photographs.
         resolution: side of the squares that are made of them, in pixels.
-        sentences, eta, pairs, splits, cache, threads: as for :func:`prepare_flickr_pairs`.
+        text, pairs, cache, threads: as for :func:`prepare`.
 
     Returns:
         Whether the captions are restricted.
@@ -105,10 +93,10 @@ def write_photographs(
     Raises:
         UserError: if something is missing or damaged, or the tables do not belong together.
     """
-    table, restricted = joined_sentences(sentences, chosen.names, eta=eta)
+    table, restricted = joined_sentences(text["sentences"], chosen.names, eta=text.get("eta"))
     if len(table) != EACH * len(chosen.names):
         found = f"{len(table):,} captions of the {len(chosen.names):,} photographs, expected {EACH} of each"
-        raise UserError(f"{sentences}: has {found}. Remove it to have it made again from the same files.")
+        raise UserError(f"{text['sentences']}: has {found}. Remove it to have it made again from the same files.")
     write_image_pairs(
         name,
         chosen.images,
@@ -125,7 +113,7 @@ def write_photographs(
         label_names=(),
         shown=np.zeros((len(chosen.names), 0), bool),
     )
-    privacy.write_table(pd.DataFrame({"report": chosen.names, "split": chosen.splits}), splits, restricted)
+    privacy.write_table(pd.DataFrame({"report": chosen.names, "split": chosen.splits}), beside(pairs, "splits"), restricted)
     return restricted
 
 

@@ -221,23 +221,17 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def prepare_table_pairs(
-    settings: Mapping[str, Any],
-    *,
-    sentences: str | Path,
-    eta: str | Path | None,
-    pairs: str | Path,
-    cache: str | Path,
-    threads: int,
+def prepare(
+    settings: Mapping[str, Any], text: Mapping[str, str | Path], pairs: str | Path, *, cache: str | Path, threads: int
 ) -> None:
     """Join the images with their sentences. No class of a sentence is known.
 
     Args:
         settings: as for :func:`read_image_table`, and ``images`` (how many, the first; None: all), ``colour`` (False: grey
             images), ``resolution`` and ``restricted``.
-        sentences: parquet file of :func:`write_table_sentences`.
-        eta: parquet file of :func:`trueneg.text.eta.write_class_probabilities`; None: no class probability is known.
-        pairs: .npz file to write, the sentences beside it (:func:`trueneg.data.pairs.pair_source.write_pairs`).
+        text: parquet files by name: ``sentences`` of :func:`write_table_sentences`, and ``eta`` of
+            :func:`trueneg.text.eta.write_class_probabilities` (without it no class probability is known).
+        pairs: .npz file to write, the sentences and the other tables beside it.
         cache: folder of the decoded images.
         threads: that decode.
 
@@ -245,10 +239,10 @@ def prepare_table_pairs(
         UserError: if something is wrong with the table or an image, or the sentences are of another table.
     """
     table = read_image_table(settings).first(settings["images"])
-    found, restricted = joined_sentences(sentences, table.names, eta=eta)
+    found, restricted = joined_sentences(text["sentences"], table.names, eta=text.get("eta"))
     if restricted != settings["restricted"]:
         raise UserError(
-            f"{sentences}: was made with reports.restricted {str(restricted).lower()}. Remove it to have it made again."
+            f"{text['sentences']}: was made with reports.restricted {str(restricted).lower()}. Remove it to have it made again."
         )
     has = with_sentences(table.names, found, SOURCE)
     write_image_pairs(

@@ -20,6 +20,7 @@ from trueneg.data.pairs.mimic_cxr_files import (
     read_test_labels,
 )
 from trueneg.data.pairs.ms_cxr import NO_BOXES, hold_out, image_boxes, read_boxes
+from trueneg.data.pairs.pair_source import beside
 from trueneg.errors import UserError
 from trueneg.text import privacy
 
@@ -31,16 +32,8 @@ LABELS = ("chexpert", "radiologists")
 WITHOUT_TEXT, FEW = 0.1, 10
 
 
-def prepare_mimic_cxr_pairs(
-    settings: Mapping[str, Any],
-    *,
-    sentences: str | Path,
-    eta: str | Path | None,
-    pairs: str | Path,
-    splits: str | Path,
-    boxes: str | Path,
-    cache: str | Path,
-    threads: int,
+def prepare(
+    settings: Mapping[str, Any], text: Mapping[str, str | Path], pairs: str | Path, *, cache: str | Path, threads: int
 ) -> None:
     """Join the frontal radiographs, as grey images, with the sentences of their reports. A study can have several.
 
@@ -51,11 +44,12 @@ def prepare_mimic_cxr_pairs(
             reports, the first by patient and study; None: all), ``resolution``, ``ms_cxr`` (folder in the layout of
             :mod:`trueneg.data.pairs.ms_cxr`; None: no boxes), ``labels`` (those of the test split: ``"chexpert"``, or
             ``"radiologists"``, which release 2.1.0 has of some test studies: all others' are then unknown).
-        sentences: parquet file of :func:`trueneg.text.sentences.split_reports`, of reports read as ``mimic_cxr``.
-        eta: parquet file of :func:`trueneg.text.eta.write_class_probabilities`; None: no class probability is known.
-        pairs: .npz file to write, the sentences beside it (:func:`trueneg.data.pairs.pair_source.write_pairs`).
-        splits: parquet file to write: ``report``, ``split`` (train, validation, test).
-        boxes: parquet file to write, of :func:`trueneg.data.pairs.ms_cxr.image_boxes`; without MS-CXR it has no rows.
+        text: parquet files by name: ``sentences`` of :func:`trueneg.text.sentences.split_reports`, of reports read as
+            ``mimic_cxr``, and ``eta`` of :func:`trueneg.text.eta.write_class_probabilities` (without it no class probability is
+            known).
+        pairs: .npz file to write, the sentences and the other tables beside it:
+            ``splits`` has ``report``, ``split`` (train, validation, test); ``boxes`` is of
+            :func:`trueneg.data.pairs.ms_cxr.image_boxes`, without rows where there is no MS-CXR.
         cache: folder of the decoded images.
         threads: that decode.
 
@@ -69,10 +63,10 @@ def prepare_mimic_cxr_pairs(
     if settings["ms_cxr"] is not None:
         drawn = read_boxes(settings["ms_cxr"], radiographs)
         radiographs = hold_out(radiographs, drawn)
-    known = privacy.read_table(sentences)[0][["report"]]
+    known = privacy.read_table(text["sentences"])[0][["report"]]
     images = _chosen(radiographs[radiographs["frontal"]], known, settings["images"])
     reports, root = images["report"].to_numpy(str), images_folder(settings["path"])
-    table, _ = joined_sentences(sentences, reports, eta=eta)
+    table, _ = joined_sentences(text["sentences"], reports, eta=text.get("eta"))
     write_image_pairs(
         "mimic_cxr",
         ImageFiles(tuple(root / file for file in images["file"]), ORIGIN),
@@ -89,9 +83,9 @@ def prepare_mimic_cxr_pairs(
         label_names=tuple(CHEX5),
         shown=np.zeros((len(images), 0), bool),
     )
-    privacy.write_table(images[["report", "split"]].drop_duplicates("report"), splits, restricted=True)
+    privacy.write_table(images[["report", "split"]].drop_duplicates("report"), beside(pairs, "splits"), restricted=True)
     own = image_boxes(drawn, images["dicom"].to_numpy(str), settings["resolution"])
-    privacy.write_table(own, boxes, restricted=True)
+    privacy.write_table(own, beside(pairs, "boxes"), restricted=True)
 
 
 def _chosen(frontal: pd.DataFrame, sentences: pd.DataFrame, count: int | None) -> pd.DataFrame:

@@ -27,6 +27,7 @@ from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.folder import contents, required_path
 from trueneg.data.mistakes import refuse
 from trueneg.data.pairs.image_pairs import joined_sentences, read_columns, with_sentences, write_image_pairs
+from trueneg.data.pairs.pair_source import beside
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles, files_in
 from trueneg.text import open_i, privacy
@@ -183,38 +184,30 @@ def headings_shown(reports: np.ndarray, codes: pd.DataFrame, classes: list[str])
     return shown
 
 
-def prepare_open_i_pairs(
-    settings: Mapping[str, Any],
-    *,
-    archive: str | Path | None,
-    sentences: str | Path,
-    assigned: str | Path,
-    eta: str | Path | None,
-    pairs: str | Path,
-    classes: str | Path,
-    cache: str | Path,
-    threads: int,
+def prepare(
+    settings: Mapping[str, Any], text: Mapping[str, str | Path], pairs: str | Path, *, cache: str | Path, threads: int
 ) -> None:
     """Join the frontal radiographs with their reports' sentences, as grey images; a report is a patient, as no other is known.
 
     ``eta true`` is not given: nearly half of the sentences have no class, and 0 would be a claim.
 
     Args:
-        settings: ``path`` (folder of the images), ``images`` (of how many reports, the first; None: all), ``resolution``.
-        archive: of the reports, as for :func:`trueneg.text.open_i.find_archive`.
-        sentences: parquet file of :func:`trueneg.text.sentences.split_reports`.
-        assigned: parquet file of :func:`trueneg.text.open_i_classes.open_i_classes`: the classes of those that have one.
-        eta: parquet file of :func:`trueneg.text.eta.write_class_probabilities`; None: no class probability is known.
-        pairs: .npz file to write, the sentences beside it (:func:`trueneg.data.pairs.pair_source.write_pairs`).
-        classes: parquet file to write: ``class`` (number), ``name``, and how many ``sentences`` are of it and ``images`` show it.
+        settings: ``path`` (folder of the images), ``archive`` (of the reports, as for :func:`trueneg.text.open_i.find_archive`),
+            ``images`` (of how many reports, the first; None: all), ``resolution``.
+        text: parquet files by name: ``sentences`` of :func:`trueneg.text.sentences.split_reports`, ``assigned`` of
+            :func:`trueneg.text.open_i_classes.open_i_classes` (the classes of those that have one), and ``eta`` of
+            :func:`trueneg.text.eta.write_class_probabilities` (without it no class probability is known).
+        pairs: .npz file to write, the sentences and the other tables beside it:
+            ``classes`` has ``class`` (number), ``name``, and how many ``sentences`` are of it and ``images`` show it.
         cache: folder of the decoded images.
         threads: that decode.
 
     Raises:
         UserError: if something is missing or damaged, or the tables do not belong together.
     """
+    archive = settings["archive"]
     images, codes = read_radiographs(settings["path"], archive), image_codes(archive)
-    known = privacy.read_table(sentences)[0][["report", "index"]]
+    known = privacy.read_table(text["sentences"])[0][["report", "index"]]
     images = images[with_sentences(images["report"].to_numpy(str), known, "open_i")]
     if settings["images"] is not None:
         available = images["report"].unique()
@@ -224,8 +217,8 @@ def prepare_open_i_pairs(
             )
         images = images[images["report"].isin(available[: settings["images"]])]
     reports = images["report"].to_numpy(str)
-    names, numbered = _numbered(known[known["report"].isin(set(reports))], privacy.read_table(assigned)[0])
-    table, restricted = joined_sentences(sentences, reports, eta=eta, assigned=numbered)
+    names, numbered = _numbered(known[known["report"].isin(set(reports))], privacy.read_table(text["assigned"])[0])
+    table, restricted = joined_sentences(text["sentences"], reports, eta=text.get("eta"), assigned=numbered)
     shown = headings_shown(reports, codes, names)
     write_image_pairs(
         "open_i",
@@ -245,7 +238,7 @@ def prepare_open_i_pairs(
     )
     counts = table["class"].value_counts().reindex(range(len(names)), fill_value=0).to_numpy()
     described = {"class": range(len(names)), "name": names, "sentences": counts, "images": shown.sum(0)}
-    privacy.write_table(pd.DataFrame(described), classes, restricted)
+    privacy.write_table(pd.DataFrame(described), beside(pairs, "classes"), restricted)
 
 
 def _numbered(sentences: pd.DataFrame, assigned: pd.DataFrame) -> tuple[list[str], pd.DataFrame]:

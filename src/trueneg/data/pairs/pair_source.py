@@ -145,6 +145,11 @@ def _with(sentences: pd.DataFrame, table: pd.DataFrame, name: str) -> pd.DataFra
     return joined
 
 
+def beside(path: str | Path, table: str) -> Path:
+    """The file of a table beside a source: its ``boxes``, ``splits``, ``ratings`` or ``classes``."""
+    return Path(path).with_name(f"{Path(path).stem}-{table}.parquet")
+
+
 def write_pairs(source: PairSource, path: str | Path) -> None:
     """Write a source as two files, each whole or not at all: ``path`` (.npz), and its sentences beside it (.parquet)."""
     privacy.write_table(source.sentences, _beside(path), source.restricted)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trueneg.data.pairs.pair_source import PairSource, join_sentences, write_pairs
+from trueneg.data.pairs.pair_source import PairSource, beside, join_sentences, write_pairs
 from trueneg.data.pairs.statements import findings_said, statements_shown
 from trueneg.data.phantom.radiographs import read_phantom, write_phantom
 from trueneg.data.phantom.reports import POSITIVE
@@ -16,41 +16,31 @@ from trueneg.text import privacy
 log = logging.getLogger(__name__)
 
 
-def prepare_phantom_pairs(
-    settings: Mapping[str, Any],
-    *,
-    seed: int,
-    reports: str | Path,
-    sentences: str | Path,
-    assigned: str | Path,
-    classes: str | Path,
-    eta: str | Path,
-    pairs: str | Path,
-    boxes: str | Path,
-    processes: int,
+def prepare(
+    settings: Mapping[str, Any], text: Mapping[str, str | Path], pairs: str | Path, *, cache: str | Path, threads: int
 ) -> None:
     """Draw the radiographs of synthetic reports, and join them with the reports' sentences.
 
     Args:
-        settings: ``images`` (of how many reports, the first; None: all), ``resolution``, ``contrast``.
-        seed: of the reports, and of the radiographs.
-        reports, assigned, classes: parquet files of :func:`trueneg.data.phantom.corpus.prepare_phantom`.
-        sentences: parquet file: ``report``, ``index``, ``sentence``.
-        eta: parquet file of :func:`trueneg.text.eta.write_class_probabilities`.
-        pairs: .npz file to write, the sentences beside it (:func:`trueneg.data.pairs.pair_source.write_pairs`).
-        boxes: parquet file to write: the findings' boxes (:func:`trueneg.data.phantom.radiographs.write_phantom`).
-        processes: that draw.
+        settings: ``images`` (of how many reports, the first; None: all), ``resolution``, ``contrast``, ``seed`` (of the
+            reports, and of the radiographs).
+        text: parquet files by name: ``reports``, ``assigned`` and ``classes`` of
+            :func:`trueneg.data.phantom.corpus.prepare_phantom`, ``sentences``, and ``eta`` of
+            :func:`trueneg.text.eta.write_class_probabilities`.
+        pairs: .npz file to write, the sentences and the other tables beside it:
+            the findings' boxes (:func:`trueneg.data.phantom.radiographs.write_phantom`).
+        cache: unused: nothing is decoded.
+        threads: that decode.
 
     Raises:
         UserError: if a table is missing or damaged, there are fewer reports than images, or the tables do not belong together.
     """
-    paths = {"reports": reports, "sentences": sentences, "assigned": assigned, "classes": classes, "eta": eta}
-    tables = {name: privacy.read_table(path)[0] for name, path in paths.items()}
+    tables = {name: privacy.read_table(path)[0] for name, path in text.items()}
     if settings["images"] is not None:
         if settings["images"] > len(tables["reports"]):
             raise UserError(
-                f"dataset.images is {settings['images']:,}, but {reports} holds {len(tables['reports']):,} reports; lower it, or "
-                "raise reports.reports of the likelihood study."
+                f"dataset.images is {settings['images']:,}, but {text['reports']} holds {len(tables['reports']):,} reports; "
+                "lower it, or raise reports.reports of the likelihood study."
             )
         chosen = tables["reports"]["report"].iloc[: settings["images"]]
         for name in ("reports", "sentences", "assigned", "eta"):
@@ -61,12 +51,13 @@ def prepare_phantom_pairs(
         written = {name: Path(scratch) / f"{name}.parquet" for name in ("reports", "assigned")}
         for name, path in written.items():
             privacy.write_table(tables[name], path, restricted=False)
-        write_phantom(settings, seed=seed, **written, images=drawn, boxes=boxes, processes=processes)
+        boxes = beside(pairs, "boxes")
+        write_phantom(settings, seed=settings["seed"], **written, images=drawn, boxes=boxes, processes=threads)
         phantom = read_phantom(drawn)
     try:
         table = join_sentences(tables["sentences"], assigned=tables["assigned"], classes=tables["classes"], eta=tables["eta"])
     except ValueError as error:
-        raise UserError(f"{sentences}: does not fit the tables beside it: {error}") from error
+        raise UserError(f"{text['sentences']}: does not fit the tables beside it: {error}") from error
     positive = int((tables["classes"]["kind"] == POSITIVE).sum())
     source = PairSource(
         "phantom",

@@ -3,28 +3,25 @@
 # What image–text studies wait for goes first, so that its one long chain runs beside other studies' training.
 
 
-TEXT = "results/{study}/text/{corpus}"
-
-
 rule phantom_reports:
     """Draw synthetic reports whose latent classes are known."""
     output:
-        reports=f"{TEXT}/reports.parquet",
-        assigned=f"{TEXT}/assigned.parquet",
-        classes=f"{TEXT}/classes.parquet",
+        reports="results/{study}/text/{corpus}/reports.parquet",
+        assigned="results/{study}/text/{corpus}/assigned.parquet",
+        classes="results/{study}/text/{corpus}/classes.parquet",
     log:
         "results/{study}/logs/reports/{corpus}.log",
     benchmark:
         "results/{study}/timings/reports/{corpus}.jsonl"
     wildcard_constraints:
-        study=plan.pattern(plan.of_source("phantom")),
-    priority: 10
+        study=corpora_from("phantom"),
+    priority: BEFORE_TRAINING
     resources:
-        mem_mb=plan.growing(2000),
-        runtime=plan.growing(30),
+        mem_mb=growing("resources/phantom_reports/mem_mb"),
+        runtime=growing("resources/phantom_reports/runtime"),
     params:
-        settings=plan.reading_reports,
-        seed=plan.setting("seed"),
+        settings=reports_settings,
+        seed=setting("{study}/seed"),
     script:
         "../workflow/scripts/phantom_reports.py"
 
@@ -32,20 +29,20 @@ rule phantom_reports:
 rule reports:
     """Read a source's reports, and account for each."""
     output:
-        reports=f"{TEXT}/reports.parquet",
+        reports="results/{study}/text/{corpus}/reports.parquet",
     log:
         "results/{study}/logs/reports/{corpus}.log",
     benchmark:
         "results/{study}/timings/reports/{corpus}.jsonl"
     wildcard_constraints:
-        study=plan.pattern(plan.of_source("open_i", "mimic_cxr", "table")),
-    priority: 10
+        study=corpora_from("open_i", "mimic_cxr", "table"),
+    priority: BEFORE_TRAINING
     resources:
-        mem_mb=plan.growing(4000),
-        runtime=plan.growing(60),
+        mem_mb=growing("resources/reports/mem_mb"),
+        runtime=growing("resources/reports/runtime"),
     params:
-        settings=plan.reading_reports,
-        files=plan.files,
+        settings=reports_settings,
+        files=report_files,
     script:
         "../workflow/scripts/reports.py"
 
@@ -53,21 +50,21 @@ rule reports:
 rule sentences:
     """Split the reports into sentences; texts that were split before come from the cache."""
     input:
-        reports=f"{TEXT}/reports.parquet",
+        reports="results/{study}/text/{corpus}/reports.parquet",
     output:
-        sentences=f"{TEXT}/sentences.parquet",
-        unique=f"{TEXT}/unique.parquet",
+        sentences="results/{study}/text/{corpus}/sentences.parquet",
+        unique="results/{study}/text/{corpus}/unique.parquet",
     log:
         "results/{study}/logs/sentences/{corpus}.log",
     benchmark:
         "results/{study}/timings/sentences/{corpus}.jsonl"
     wildcard_constraints:
-        study=plan.pattern(plan.of_source("phantom", "open_i", "mimic_cxr", "table")),
-    priority: 10
-    threads: plan.setting("processes")
+        study=corpora_from("phantom", "open_i", "mimic_cxr", "table"),
+    priority: BEFORE_TRAINING
+    threads: setting("{study}/processes")
     resources:
-        mem_mb=plan.growing(4000),
-        runtime=plan.growing(240),
+        mem_mb=growing("resources/sentences/mem_mb"),
+        runtime=growing("resources/sentences/runtime"),
     params:
         cache="results/{study}/text/cache/sentences",
     script:
@@ -77,22 +74,22 @@ rule sentences:
 rule captions:
     """Take captions as sentences, or split the texts of own images into sentences."""
     output:
-        sentences=f"{TEXT}/sentences.parquet",
-        unique=f"{TEXT}/unique.parquet",
+        sentences="results/{study}/text/{corpus}/sentences.parquet",
+        unique="results/{study}/text/{corpus}/unique.parquet",
     log:
         "results/{study}/logs/sentences/{corpus}.log",
     benchmark:
         "results/{study}/timings/sentences/{corpus}.jsonl"
     wildcard_constraints:
-        study=plan.pattern(plan.of_source("flickr8k", "flickr30k", "image_table")),
-    priority: 10
-    threads: plan.setting("processes")
+        study=corpora_from("flickr8k", "flickr30k", "image_table"),
+    priority: BEFORE_TRAINING
+    threads: setting("{study}/processes")
     resources:
-        mem_mb=plan.growing(4000),
-        runtime=plan.growing(60),
+        mem_mb=growing("resources/captions/mem_mb"),
+        runtime=growing("resources/captions/runtime"),
     params:
-        settings=plan.reading_reports,
-        files=plan.files,
+        settings=reports_settings,
+        files=report_files,
         cache="results/{study}/text/cache/sentences",
     script:
         "../workflow/scripts/captions.py"
@@ -101,21 +98,21 @@ rule captions:
 rule open_i_classes:
     """Give the sentences of Open-I classes from the expert codes of their reports."""
     input:
-        sentences=f"{TEXT}/sentences.parquet",
+        sentences="results/{study}/text/{corpus}/sentences.parquet",
     output:
-        assigned=f"{TEXT}/assigned.parquet",
-        classes=f"{TEXT}/classes.parquet",
+        assigned="results/{study}/text/{corpus}/assigned.parquet",
+        classes="results/{study}/text/{corpus}/classes.parquet",
     log:
         "results/{study}/logs/classes/{corpus}.log",
     benchmark:
         "results/{study}/timings/classes/{corpus}.jsonl"
     wildcard_constraints:
-        study=plan.pattern(plan.of_source("open_i")),
+        study=corpora_from("open_i"),
     resources:
-        mem_mb=plan.growing(2000),
-        runtime=plan.growing(10),
+        mem_mb=growing("resources/open_i_classes/mem_mb"),
+        runtime=growing("resources/open_i_classes/runtime"),
     params:
-        settings=plan.reading_reports,
+        settings=reports_settings,
     script:
         "../workflow/scripts/open_i_classes.py"
 
@@ -123,23 +120,23 @@ rule open_i_classes:
 rule language_model:
     """Train a language model for each fold of the reports, or take one as it is; finished ones come from the store."""
     input:
-        sentences=f"{TEXT}/sentences.parquet",
-        start=plan.beginning,
+        sentences="results/{study}/text/{corpus}/sentences.parquet",
+        start=initial_models,
     output:
-        manifest=f"{TEXT}/language_models/{{model}}.json",
+        manifest="results/{study}/text/{corpus}/language_models/{model}.json",
     log:
         "results/{study}/logs/language_models/{corpus}/{model}.log",
     benchmark:
         "results/{study}/timings/language_models/{corpus}/{model}.jsonl"
-    priority: 10
-    threads: plan.setting("language_models/{model}/threads")
+    priority: BEFORE_TRAINING
+    threads: setting("{study}/language_models/{model}/threads")
     resources:
-        gpu=plan.setting("scoring/gpu"),
-        mem_mb=plan.growing("scoring/mem_mb"),
-        runtime=plan.growing("scoring/runtime"),
+        gpu=setting("{study}/scoring/gpu"),
+        mem_mb=growing("{study}/scoring/mem_mb"),
+        runtime=growing("{study}/scoring/runtime"),
     params:
-        settings=plan.language_model,
-        seed=plan.setting("seed"),
+        settings=setting("{study}/language_models/{model}"),
+        seed=setting("{study}/seed"),
         store="results/language_models",
     script:
         "../workflow/scripts/language_model.py"
@@ -148,24 +145,24 @@ rule language_model:
 rule score_shard:
     """Score a part of the sentences into the cache: one job a GPU."""
     input:
-        sentences=f"{TEXT}/sentences.parquet",
-        models=plan.language_models,
+        sentences="results/{study}/text/{corpus}/sentences.parquet",
+        models=scoring_models,
     output:
-        touch(f"{TEXT}/likelihoods/{{model}}-{{shard}}.done"),
+        touch("results/{study}/text/{corpus}/likelihoods/{model}-{shard}.done"),
     log:
         "results/{study}/logs/score/{corpus}/{model}-{shard}.log",
     benchmark:
         "results/{study}/timings/score/{corpus}/{model}-{shard}.jsonl"
     wildcard_constraints:
         shard="[0-9]+",
-    priority: 10
-    threads: plan.setting("scoring/threads")
+    priority: BEFORE_TRAINING
+    threads: setting("{study}/scoring/threads")
     resources:
-        gpu=plan.setting("scoring/gpu"),
-        mem_mb=plan.growing("scoring/mem_mb"),
-        runtime=plan.growing("scoring/runtime"),
+        gpu=setting("{study}/scoring/gpu"),
+        mem_mb=growing("{study}/scoring/mem_mb"),
+        runtime=growing("{study}/scoring/runtime"),
     params:
-        settings=plan.scoring,
+        settings=scoring,
         cache="results/{study}/text/cache/likelihoods",
     script:
         "../workflow/scripts/score_shard.py"
@@ -174,23 +171,23 @@ rule score_shard:
 rule score:
     """Pseudo-log-likelihood of every sentence; what was scored before comes from the cache."""
     input:
-        sentences=f"{TEXT}/sentences.parquet",
-        models=plan.language_models,
-        shards=plan.shards,
+        sentences="results/{study}/text/{corpus}/sentences.parquet",
+        models=scoring_models,
+        shards=shards,
     output:
-        likelihoods=f"{TEXT}/likelihoods/{{model}}.parquet",
+        likelihoods="results/{study}/text/{corpus}/likelihoods/{model}.parquet",
     log:
         "results/{study}/logs/score/{corpus}/{model}.log",
     benchmark:
         "results/{study}/timings/score/{corpus}/{model}.jsonl"
-    priority: 10
-    threads: plan.setting("scoring/threads")
+    priority: BEFORE_TRAINING
+    threads: setting("{study}/scoring/threads")
     resources:
-        gpu=plan.setting("scoring/gpu"),
-        mem_mb=plan.growing("scoring/mem_mb"),
-        runtime=plan.growing("scoring/runtime"),
+        gpu=setting("{study}/scoring/gpu"),
+        mem_mb=growing("{study}/scoring/mem_mb"),
+        runtime=growing("{study}/scoring/runtime"),
     params:
-        settings=plan.scoring,
+        settings=scoring,
         cache="results/{study}/text/cache/likelihoods",
     script:
         "../workflow/scripts/score.py"
@@ -199,20 +196,20 @@ rule score:
 rule eta:
     """Class probabilities from likelihoods, and the controls that text alone gives."""
     input:
-        likelihoods=plan.likelihoods_of_eta,
+        likelihoods=likelihoods_of_eta,
     output:
-        eta=f"{TEXT}/eta.parquet",
+        eta="results/{study}/text/{corpus}/eta.parquet",
     log:
         "results/{study}/logs/eta/{corpus}.log",
     benchmark:
         "results/{study}/timings/eta/{corpus}.jsonl"
-    priority: 10
+    priority: BEFORE_TRAINING
     resources:
-        mem_mb=plan.growing(2000),
-        runtime=plan.growing(10),
+        mem_mb=growing("resources/eta/mem_mb"),
+        runtime=growing("resources/eta/runtime"),
     params:
-        settings=plan.setting("eta"),
-        seed=plan.setting("seed"),
+        settings=setting("{study}/eta"),
+        seed=setting("{study}/seed"),
     script:
         "../workflow/scripts/eta.py"
 
@@ -220,10 +217,10 @@ rule eta:
 rule assumption:
     """Compare likelihoods with class probabilities, for language models and for what is simpler."""
     input:
-        sentences=f"{TEXT}/sentences.parquet",
-        assigned=f"{TEXT}/assigned.parquet",
-        classes=f"{TEXT}/classes.parquet",
-        likelihoods=plan.likelihoods,
+        sentences="results/{study}/text/{corpus}/sentences.parquet",
+        assigned="results/{study}/text/{corpus}/assigned.parquet",
+        classes="results/{study}/text/{corpus}/classes.parquet",
+        likelihoods=likelihoods,
     output:
         points="results/{study}/artefacts/assumption/{corpus}/points.parquet",
         summary="results/{study}/artefacts/assumption/{corpus}/summary.parquet",
@@ -233,10 +230,10 @@ rule assumption:
     benchmark:
         "results/{study}/timings/assumption/{corpus}.jsonl"
     resources:
-        mem_mb=plan.growing(4000),
-        runtime=plan.growing(30),
+        mem_mb=growing("resources/assumption/mem_mb"),
+        runtime=growing("resources/assumption/runtime"),
     params:
-        folds=plan.folds,
-        seed=plan.setting("seed"),
+        folds=folds,
+        seed=setting("{study}/seed"),
     script:
         "../workflow/scripts/assumption.py"

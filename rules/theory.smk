@@ -13,11 +13,11 @@ rule simulate:
     wildcard_constraints:
         experiment="[a-z_]+",
     resources:
-        mem_mb=plan.growing("mem_mb"),
-        runtime=plan.growing("runtime"),
+        mem_mb=growing("{study}/mem_mb"),
+        runtime=growing("{study}/runtime"),
     params:
-        settings=plan.simulation,
-        code=plan.code(provenance.SIMULATION),
+        settings=process_and_sweeps,
+        code=code(provenance.SIMULATION),
     script:
         "../workflow/scripts/simulate.py"
 
@@ -31,11 +31,11 @@ rule settle:
     benchmark:
         "results/{study}/timings/settle.jsonl"
     wildcard_constraints:
-        study=plan.pattern([*plan.theory, *plan.likelihood]),
+        study=any_of(THEORY | LIKELIHOOD),
     resources:
-        mem_mb=plan.growing(1000),
-        runtime=plan.growing(5),
+        mem_mb=growing("resources/settle/mem_mb"),
+        runtime=growing("resources/settle/runtime"),
     params:
-        settings=plan.setting(""),
+        settings=setting("{study}"),
     script:
         "../workflow/scripts/settle.py"

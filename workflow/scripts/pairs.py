@@ -1,0 +1,14 @@
+"""Join a source's images with their sentences."""
+
+from trueneg.compute.jobs import job
+from trueneg.data.pairs.registry import prepare_pairs
+from trueneg.store.user_files import recorded
+
+with job(snakemake.log[0]), recorded(snakemake.params.files, snakemake.output[0]):
+    prepare_pairs(
+        snakemake.params.settings,
+        dict(snakemake.input.items()),
+        snakemake.output.pairs,
+        cache=snakemake.params.cache,
+        threads=snakemake.threads,
+    )
