@@ -56,7 +56,7 @@ def test_a_folder_and_a_table_become_a_study_that_notices_an_edited_image(projec
     assert project.planned() == {}
     write_picture(picture, IMAGES)
     planned = project.planned()
-    assert {"image_table_pairs", "pair_subsets", "train"} <= set(planned)
+    assert {"pairs", "subsets", "train"} <= set(planned)
     assert not {"captions", "language_model", "score"} & set(planned)
     assert main(["check", "study.yaml"]) == 0
     checked = capsys.readouterr().out

@@ -147,7 +147,7 @@ def test_the_linter_counts_what_it_waives_and_fails_on_anything_else(tmp_path):
     done = wrapper(project)
     assert done.returncode == 0
     assert re.findall(r"\d+", done.stdout) == [str(jobs)]
-    settle = project.path / "rules/simulate.smk"
+    settle = project.path / "rules/theory.smk"
     settle.write_text(settle.read_text().replace('    log:\n        "results/{study}/logs/settle.log",\n', ""))
     done = wrapper(project)
     assert done.returncode
