@@ -29,6 +29,7 @@ lint: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/snakefmt --check Snakefile rules
+	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tests/workflow/lint.py
 
 format: .venv/ready

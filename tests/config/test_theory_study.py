@@ -6,8 +6,9 @@ import inspect
 import pytest
 
 from trueneg.config.theory_study import ProcessSettings, SweepSettings
-from trueneg.specs.experiments import EXPERIMENTS, experiment
+from trueneg.specs.experiments import EXPERIMENTS
 from trueneg.theory import Setting
+from trueneg.theory.experiments import experiment
 
 SWEEPS = SweepSettings().model_dump()
 

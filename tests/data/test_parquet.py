@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from trueneg.data.images import parquet
-from trueneg.data.images.catalogue import load_source
+from trueneg.data.images.loading import load_source
 from trueneg.errors import UserError
 
 IMAGE = pa.struct({"bytes": pa.binary(), "path": pa.string()})

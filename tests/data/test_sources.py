@@ -15,8 +15,9 @@ from PIL import Image
 
 from tests.data.image_layouts import write_cifar10, write_stl10
 from trueneg.data.images import cifar10, stl10
-from trueneg.data.images.catalogue import SOURCES, load_source
+from trueneg.data.images.loading import load_source
 from trueneg.errors import UserError
+from trueneg.specs.sources import IMAGE_SOURCES
 
 RECORD = 3073
 
@@ -267,13 +268,13 @@ def test_one_line_tells_what_was_read(caplog):
 
 
 def test_no_source_imports_torch():
-    code = "import importlib, sys\n" + "".join(f"importlib.import_module({module!r})\n" for module in SOURCES.values())
+    code = "import importlib, sys\n" + "".join(f"importlib.import_module({module!r})\n" for module in IMAGE_SOURCES.values())
     code += "import trueneg.data.images.subsets\nsys.exit('torch' in sys.modules or 'torchvision' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_the_catalogue_alone_imports_no_decoder():
-    code = "import sys, trueneg.data.images.catalogue\nsys.exit('PIL' in sys.modules or 'sklearn' in sys.modules)"
+    code = "import sys, trueneg.data.images.loading\nsys.exit('PIL' in sys.modules or 'sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

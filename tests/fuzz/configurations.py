@@ -148,7 +148,7 @@ def _decoded(reading: Mapping[str, Any], folder: Path, random_pixels: np.random.
     path = folder / f"{source_key(reading)}.npz"
     if not path.is_file():
         if reading["source"] == "digits":
-            from trueneg.data.images.catalogue import load_source
+            from trueneg.data.images.loading import load_source
 
             write_source(load_source("digits", resolution=reading["resolution"]), path)
         else:

@@ -33,8 +33,8 @@ from trueneg.compute.checkpoint import Checkpoint
 from trueneg.data.download import fetch_archive
 from trueneg.data.image_cache import cache_images
 from trueneg.data.image_files import ImageFiles
-from trueneg.data.images.catalogue import load_source
 from trueneg.data.images.image_source import read_source, write_source
+from trueneg.data.images.loading import load_source
 from trueneg.data.images.parquet import load as load_parquet
 from trueneg.data.images.subsets import make_subset, read_subsets, write_subsets
 from trueneg.data.pairs.image_table import read_image_table

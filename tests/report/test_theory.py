@@ -12,7 +12,7 @@ from trueneg.report.drawing import alternative_text, footnote, save
 from trueneg.report.formats import to_latex, to_markdown
 from trueneg.report.theory.lines import STYLES
 from trueneg.specs import experiments as catalogue
-from trueneg.specs.experiment_names import DRAWN, ESTIMATORS, TRUE
+from trueneg.specs.experiments import DRAWN, ESTIMATORS, TRUE
 
 SMALL = {
     "anchors": 40,

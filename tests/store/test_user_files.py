@@ -13,9 +13,9 @@ from tests.data import official_layouts as layouts
 from tests.data.pictures import write_picture
 from tests.data.test_open_i_pairs import FILES, REPORTS
 from trueneg.config import image_text_study, likelihood_study
-from trueneg.data.images.catalogue import SOURCES
 from trueneg.data.images.cifar10 import BINARY_FILES
 from trueneg.specs.settings import models_within
+from trueneg.specs.sources import IMAGE_SOURCES
 from trueneg.store import user_files
 from trueneg.store.user_files import DataChanges, Reading, look, parameter, recorded
 
@@ -357,7 +357,7 @@ def test_every_source_that_reads_a_path_lists_its_files():
     assert reports - {"mimic_cxr"} == set(user_files.LISTED_BY["reports"])
     pairs = {name for one in models_within(image_text_study.AnyPairs) for name in _sources(one)}
     assert pairs - {"phantom"} == set(user_files.LISTED_BY["pairs"])
-    assert set(SOURCES) - {"digits"} == set(user_files.LISTED_BY["images"])
+    assert set(IMAGE_SOURCES) - {"digits"} == set(user_files.LISTED_BY["images"])
 
 
 def _sources(model) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.losses import by_the_book
 from trueneg.losses import Bayesian, Debiased, HardNegative, Oracle, Uncorrected
-from trueneg.specs.experiment_names import BIASED, DCL, DRAWN, ESTIMATORS, EXACT, TRUE
+from trueneg.specs.experiments import BIASED, DCL, DRAWN, ESTIMATORS, EXACT, TRUE
 from trueneg.theory import Scores, Setting, estimate_true_negative_mean, simulate_scores
 from trueneg.theory.estimate import Competitor, competitors, limiting_bias, measure_errors
 

@@ -12,10 +12,10 @@ import pytest
 from scipy.integrate import trapezoid
 
 from trueneg.losses import Bayesian
-from trueneg.specs.experiment_names import BIASED, DCL, DRAWN, ESTIMATORS
-from trueneg.specs.experiments import EXPERIMENTS, FIGURES, TABLES, run, write_experiment
+from trueneg.specs.experiments import BIASED, DCL, DRAWN, ESTIMATORS, EXPERIMENTS, FIGURES, TABLES
 from trueneg.theory import Setting, simulate_scores
 from trueneg.theory.estimate import estimate_true_negative_mean
+from trueneg.theory.experiments import run, write_experiment
 
 SMALL = {
     "anchors": 60,

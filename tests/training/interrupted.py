@@ -10,8 +10,8 @@ from typing import Any
 from tests.studies import tiny_study
 from trueneg.config.reading import load_configuration
 from trueneg.config.runs import runs_of
-from trueneg.data.images.catalogue import load_source
 from trueneg.data.images.image_source import write_source
+from trueneg.data.images.loading import load_source
 from trueneg.data.images.subsets import make_subset, write_subsets
 from trueneg.store.run_store import RunStore
 

@@ -13,7 +13,7 @@ from trueneg.compute import parts
 from trueneg.compute.checkpoint import Checkpoint
 from trueneg.config.reading import load_configuration
 from trueneg.config.runs import runs_of
-from trueneg.data.images.catalogue import load_source
+from trueneg.data.images.loading import load_source
 from trueneg.store.run_store import RunStore
 
 WHOLE = 11  # updates in an epoch of the digits

@@ -12,7 +12,7 @@ from tests.studies import tiny_study
 from tests.training.test_simclr import started
 from trueneg.config.reading import load_configuration
 from trueneg.config.runs import runs_of
-from trueneg.data.images.catalogue import load_source
+from trueneg.data.images.loading import load_source
 from trueneg.errors import UserError
 from trueneg.training.schedules import learning_rate_factor, macro_auc, scheduled_value
 

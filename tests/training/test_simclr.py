@@ -13,7 +13,7 @@ import torch
 from tests.studies import tiny_study
 from trueneg.config.reading import load_configuration
 from trueneg.config.runs import runs_of
-from trueneg.data.images.catalogue import load_source
+from trueneg.data.images.loading import load_source
 from trueneg.data.images.subsets import make_subset
 from trueneg.errors import UserError
 from trueneg.training.simclr import SimCLR, channel_statistics
@@ -58,7 +58,7 @@ LARGE_IMAGES = """
 import math
 import torch
 from tests.training.test_simclr import settings_of, started
-from trueneg.data.images.catalogue import load_source
+from trueneg.data.images.loading import load_source
 
 torch.set_num_threads(1)
 settings = settings_of(epochs=None, updates=3)

@@ -15,8 +15,8 @@ from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.runs import Run, all_runs, corpora, datasets, pairs_key, source_key
-from trueneg.data.images.catalogue import load_source
 from trueneg.data.images.image_source import ImageSource, read_source
+from trueneg.data.images.loading import load_source
 from trueneg.data.images.prepare import DRAWING
 from trueneg.data.images.subsets import Subset, make_subset
 from trueneg.errors import UserError

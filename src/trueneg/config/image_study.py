@@ -17,7 +17,6 @@ from trueneg.config.trained_study import (
     TrainingResources,
     word_true,
 )
-from trueneg.data.images.catalogue import SOURCES
 from trueneg.specs.settings import (
     AtLeastTwo,
     Boolean,
@@ -35,6 +34,7 @@ from trueneg.specs.settings import (
     Sweepable,
     technical,
 )
+from trueneg.specs.sources import IMAGE_SOURCES
 
 ClassProbability = Annotated[Probability | Literal["low", "high", "true"], BeforeValidator(word_true)]
 
@@ -42,8 +42,8 @@ ClassProbability = Annotated[Probability | Literal["low", "high", "true"], Befor
 class DatasetSettings(Settings):
     """Images, their splits and the imbalance: CIFAR10-r keeps a fraction r of the training images of the rare classes."""
 
-    source: Annotated[str, Field(description="where the images come from: " + ", ".join(SOURCES))] = Field(
-        json_schema_extra={"technical": True, "enum": list(SOURCES)}
+    source: Annotated[str, Field(description="where the images come from: " + ", ".join(IMAGE_SOURCES))] = Field(
+        json_schema_extra={"technical": True, "enum": list(IMAGE_SOURCES)}
     )
     path: PathText | None = technical(None, "folder of the source's files, relative to the working directory")
     download: Boolean = technical(False, "fetch the source into `path` when it is not there (needs internet)")
@@ -62,8 +62,8 @@ class DatasetSettings(Settings):
 
     @model_validator(mode="after")
     def _known_source(self):
-        if self.source not in SOURCES:
-            raise ValueError(f".source is {self.source!r}, expected one of {', '.join(SOURCES)}")
+        if self.source not in IMAGE_SOURCES:
+            raise ValueError(f".source is {self.source!r}, expected one of {', '.join(IMAGE_SOURCES)}")
         return self
 
 

@@ -7,7 +7,7 @@ on every machine, whatever was trained before.
 from collections.abc import Mapping
 from typing import Any
 
-from trueneg.store.provenance import training_kind
+from trueneg.config.runs import training_kind
 
 # GFLOP of a forward pass a pixel, counted on the networks: CIFAR's forms at 32 pixels, torchvision's at 224, small ones (of
 # width 1: they grow with its square) at 32 and 64.

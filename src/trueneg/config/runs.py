@@ -14,6 +14,8 @@ from trueneg.config.image_text_study import ImageTextEvaluationSettings, ImageTe
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.trained_study import TrainedStudy
 
+RunSettings = Mapping[str, Mapping[str, Any]]  # by section
+
 
 @dataclass(frozen=True)
 class Run:
@@ -34,6 +36,11 @@ class Run:
             "seed": self.seed,
             "settings": {section: dict(values) for section, values in self.settings.items()},
         }
+
+
+def training_kind(settings: RunSettings) -> str:
+    """The kind of training that a run's settings name; without a name it is of images."""
+    return settings["training"].get("kind", "images")
 
 
 def swept(section: BaseModel) -> dict[str, list[Any]]:

@@ -12,12 +12,10 @@ from pydantic import BaseModel
 
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
-from trueneg.config.runs import Run
+from trueneg.config.runs import Run, RunSettings, training_kind
 from trueneg.config.trained_study import ObjectiveSettings, TrainedStudy
 from trueneg.errors import UserError
 from trueneg.specs.settings import is_technical, models_within
-
-RunSettings = Mapping[str, Mapping[str, Any]]  # by section
 
 # By the kind of training that a run's settings name.
 STUDIES: dict[str, type[TrainedStudy]] = {"images": ImageStudy, "image-text": ImageTextStudy}
@@ -101,11 +99,6 @@ def not_default(settings: RunSettings) -> dict[str, dict[str, Any]]:
             if field is None or not (is_technical(field) or value == field.get_default(call_default_factory=True)):
                 found.setdefault(section, {})[key] = value
     return found
-
-
-def training_kind(settings: RunSettings) -> str:
-    """The kind of training that a run's settings name; without a name it is of images."""
-    return settings["training"].get("kind", "images")
 
 
 def model_of(settings: RunSettings, section: str) -> type[BaseModel] | None:

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from trueneg.config.runs import RunSettings, training_kind
 from trueneg.io.files import written_whole
 from trueneg.specs.experiments import EXPERIMENTS
-from trueneg.store.identity import RunSettings, objective_modules, training_kind
+from trueneg.store.identity import objective_modules
 from trueneg.store.run_store import RunStore
 
 PACKAGE = Path(__file__).resolve().parents[1]

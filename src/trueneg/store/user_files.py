@@ -19,10 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trueneg.config.likelihood_study import LikelihoodStudy
-from trueneg.config.runs import benchmark_key, corpora, pairs_key, source_key
+from trueneg.config.runs import benchmark_key, corpora, pairs_key, source_key, training_kind
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles, file_checksum, written_whole
-from trueneg.store.provenance import training_kind
 from trueneg.store.records import read_json
 
 # Modules whose `user_files` lists a source's files, by kind and source; other sources ship with a package. MIMIC-CXR's reports

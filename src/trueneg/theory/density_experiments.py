@@ -14,7 +14,7 @@ from scipy.integrate import quad
 from scipy.stats import gaussian_kde
 
 from trueneg.losses.estimators.bayesian import FORMS
-from trueneg.specs.experiment_names import FORM_NAMES
+from trueneg.specs.experiments import FORM_NAMES
 from trueneg.theory.distributions import Conditional, mixing
 from trueneg.theory.estimate import importance
 from trueneg.theory.scores import BASES, Setting, simulate_scores

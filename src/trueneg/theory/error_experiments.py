@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from trueneg.losses.estimators import Debiased
-from trueneg.specs.experiment_names import DCL, EXACT
+from trueneg.specs.experiments import DCL, EXACT
 from trueneg.theory.estimate import Competitor, competitors, limiting_bias, measure_errors, tally_errors
 from trueneg.theory.scores import Setting
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from trueneg.specs.experiment_names import BIASED, DCL, FORM_NAMES
+from trueneg.specs.experiments import BIASED, DCL, FORM_NAMES
 from trueneg.theory.estimate import Tally, competitors, tally_errors
 from trueneg.theory.scores import Setting
 

@@ -18,7 +18,7 @@ from trueneg.compute.checkpoint import Checkpoint, flush
 from trueneg.compute.devices import device_name, leased_device
 from trueneg.compute.distributed import ALONE, Processes
 from trueneg.compute.memory import memory_told, smaller_batch
-from trueneg.config.runs import Run
+from trueneg.config.runs import Run, training_kind
 from trueneg.data.images.image_source import ImageSource
 from trueneg.data.images.subsets import Subset
 from trueneg.data.pairs.pair_source import PairSource
@@ -26,7 +26,7 @@ from trueneg.data.pairs.pair_splits import PairSubset
 from trueneg.errors import UserError
 from trueneg.io.files import file_checksum, written_whole
 from trueneg.store import provenance
-from trueneg.store.identity import refuse_other_settings, run_id, training_kind
+from trueneg.store.identity import refuse_other_settings, run_id
 from trueneg.store.run_store import RunStore
 from trueneg.training.image_text import ImageText
 from trueneg.training.image_text_networks import RELEASED, ReleasedNetworks

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trueneg.data.images.catalogue import load_source
 from trueneg.data.images.image_source import read_source, write_source
+from trueneg.data.images.loading import load_source
 from trueneg.data.images.subsets import make_subset, write_subsets
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from matplotlib.patches import Patch, Rectangle
 
 from trueneg.report.drawing import STYLE, add_legend, finish, panels
 from trueneg.report.theory.lines import BAND, STYLES, estimator_legend, in_words, sweep
-from trueneg.specs.experiment_names import DRAWN, ESTIMATORS
+from trueneg.specs.experiments import DRAWN, ESTIMATORS
 
 MSE = "Mean squared error of g"
 LETTERS = dict(zip(ESTIMATORS, "BDPRC", strict=True))

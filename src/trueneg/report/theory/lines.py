@@ -7,7 +7,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from trueneg.report.drawing import LineStyle, add_legend, legend_handle, line_styles
-from trueneg.specs.experiment_names import ESTIMATORS, TRUE
+from trueneg.specs.experiments import ESTIMATORS, TRUE
 
 BAND = "Bands: 95 % Monte-Carlo intervals."
 STYLES = line_styles([*ESTIMATORS, TRUE])

@@ -1,4 +1,4 @@
-"""The image sources by name. A new data set is one file with a function ``load``, and one line here."""
+"""Loads an image source by its name."""
 
 import importlib
 import logging
@@ -7,16 +7,9 @@ from pathlib import Path
 
 from trueneg.data.images.image_source import ImageSource
 from trueneg.errors import UserError
+from trueneg.specs.sources import IMAGE_SOURCES
 
 logger = logging.getLogger(__name__)
-
-# Modules by name, imported when used: checking a configuration needs neither pillow nor scikit-learn.
-SOURCES = {
-    "digits": "trueneg.data.images.digits",
-    "cifar10": "trueneg.data.images.cifar10",
-    "stl10": "trueneg.data.images.stl10",
-    "parquet": "trueneg.data.images.parquet",
-}
 
 
 def load_source(
@@ -25,7 +18,7 @@ def load_source(
     """Read and decode all images of a source.
 
     Args:
-        name: a key of :data:`SOURCES`.
+        name: a key of :data:`trueneg.specs.sources.IMAGE_SOURCES`.
         path: folder of the source's files; None for those that come with a package.
         resolution: side in pixels of the square that images are resized to; None: as they are.
         download: fetch the source into `path` when it is not there.
@@ -37,12 +30,12 @@ def load_source(
         >>> load_source("digits").images.shape
         (1797, 1, 8, 8)
     """
-    if name not in SOURCES:
-        raise UserError(f"dataset.source is {name!r}, expected one of {', '.join(SOURCES)}.")
+    if name not in IMAGE_SOURCES:
+        raise UserError(f"dataset.source is {name!r}, expected one of {', '.join(IMAGE_SOURCES)}.")
     if resolution is not None and resolution < 1:
         raise UserError(f"dataset.resolution is {resolution}, expected at least 1 pixel.")
     start = time.perf_counter()
-    source = importlib.import_module(SOURCES[name]).load(path, resolution=resolution, download=download)
+    source = importlib.import_module(IMAGE_SOURCES[name]).load(path, resolution=resolution, download=download)
     logger.info(
         "%s: %s images of %s pixels, %d classes, %s official test images; read in %.1f s",
         name,
