@@ -16,6 +16,7 @@ from trueneg.config.reading import load_configuration
 from trueneg.config.theory_study import TheoryStudy
 from trueneg.errors import UserError
 from trueneg.report import catalogue
+from trueneg.specs.pairs import PAIRS
 from trueneg.store import provenance, user_files
 from trueneg.store.run_store import RunStore
 
@@ -59,11 +60,9 @@ def any_of(names):
     return "|".join(map(re.escape, names)) or "(?!)"
 
 
-def corpora_from(*sources):
-    """The likelihood studies whose reports are of these sources."""
-    return any_of(
-        name for name, study in LIKELIHOOD.items() if study.reports.source in sources
-    )
+def texts_where(of_kind):
+    """The likelihood studies whose texts are of a kind."""
+    return any_of(name for name, study in LIKELIHOOD.items() if of_kind(study.reports))
 
 
 def setting(place):
@@ -292,12 +291,7 @@ def text_tables(data, names):
 
 def text_of_pairs(wildcards):
     data = PAIR_SOURCES[wildcards.pairs]
-    (tables,) = {
-        study.dataset.TEXT_TABLES
-        for study in IMAGE_TEXT.values()
-        if study.dataset.source == data["source"]
-    }
-    return text_tables(data, tables)
+    return text_tables(data, PAIRS[data["source"]].TEXT_TABLES)
 
 
 def classes_of_study(wildcards):

@@ -14,7 +14,7 @@ rule phantom_reports:
     benchmark:
         "results/{study}/timings/reports/{corpus}.jsonl"
     wildcard_constraints:
-        study=corpora_from("phantom"),
+        study=texts_where(lambda texts: texts.source == "phantom"),
     priority: BEFORE_TRAINING
     resources:
         mem_mb=growing("resources/phantom_reports/mem_mb"),
@@ -35,7 +35,9 @@ rule reports:
     benchmark:
         "results/{study}/timings/reports/{corpus}.jsonl"
     wildcard_constraints:
-        study=corpora_from("open_i", "mimic_cxr", "table"),
+        study=texts_where(
+            lambda texts: not texts.captions and texts.source != "phantom"
+        ),
     priority: BEFORE_TRAINING
     resources:
         mem_mb=growing("resources/reports/mem_mb"),
@@ -59,7 +61,7 @@ rule sentences:
     benchmark:
         "results/{study}/timings/sentences/{corpus}.jsonl"
     wildcard_constraints:
-        study=corpora_from("phantom", "open_i", "mimic_cxr", "table"),
+        study=texts_where(lambda texts: not texts.captions),
     priority: BEFORE_TRAINING
     threads: setting("{study}/processes")
     resources:
@@ -81,7 +83,7 @@ rule captions:
     benchmark:
         "results/{study}/timings/sentences/{corpus}.jsonl"
     wildcard_constraints:
-        study=corpora_from("flickr8k", "flickr30k", "image_table"),
+        study=texts_where(lambda texts: texts.captions),
     priority: BEFORE_TRAINING
     threads: setting("{study}/processes")
     resources:
@@ -107,7 +109,7 @@ rule open_i_classes:
     benchmark:
         "results/{study}/timings/classes/{corpus}.jsonl"
     wildcard_constraints:
-        study=corpora_from("open_i"),
+        study=texts_where(lambda texts: texts.source == "open_i"),
     resources:
         mem_mb=growing("resources/open_i_classes/mem_mb"),
         runtime=growing("resources/open_i_classes/runtime"),

@@ -16,9 +16,9 @@ from tests.data.official_layouts import (
 )
 from trueneg.data.image_cache import decode_square
 from trueneg.data.pairs import chexpert
-from trueneg.data.pairs.chexpert import missing_parts, read_chexpert
+from trueneg.data.pairs.chexpert import missing_files, read_chexpert
 from trueneg.data.pairs.chexpert_8x200 import held_out_paths, prepare_chexpert_8x200, read_benchmark, read_lists
-from trueneg.data.pairs.chexpert_8x200 import missing_parts as missing_of_8x200
+from trueneg.data.pairs.chexpert_8x200 import missing_files as missing_of_8x200
 from trueneg.errors import UserError
 
 ROWS = [
@@ -236,4 +236,4 @@ def test_what_a_machine_without_the_data_lacks(world, tmp_path):
     assert "https://github.com/yuhaozhang/convirt" in first
     assert "the radiographs, train/ in" in second
     assert "https://stanfordmlgroup.github.io/competitions/chexpert/" in second
-    assert missing_parts({"path": world}) == missing_of_8x200({"path": world, "lists": world / "convirt"}) == []
+    assert missing_files({"path": world}) == missing_of_8x200({"path": world, "lists": world / "convirt"}) == []

@@ -10,8 +10,8 @@ import pytest
 from tests.data.official_layouts import flickr30k_captions, flickr30k_splits, write_flickr30k
 from trueneg.data.image_cache import decode_square
 from trueneg.data.pairs.flickr30k import prepare as prepare_pairs
-from trueneg.data.pairs.flickr30k import write_flickr30k_sentences
-from trueneg.data.pairs.flickr30k_files import missing_parts, read_flickr30k
+from trueneg.data.pairs.flickr30k import write_captions
+from trueneg.data.pairs.flickr30k_files import missing_files, read_flickr30k
 from trueneg.data.pairs.official_splits import official_subset
 from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.pair_splits import SPLITS
@@ -54,7 +54,7 @@ def prepare(folder, out, **changes):
     settings = {"path": folder, "images": None, "resolution": 16, "split": "karpathy"} | changes
     out.mkdir(exist_ok=True)
     tables = {name: out / f"{name}.parquet" for name in ("sentences", "unique", "pairs-splits")}
-    write_flickr30k_sentences(settings, sentences=tables["sentences"], unique=tables["unique"])
+    write_captions(settings, sentences=tables["sentences"], unique=tables["unique"])
     prepare_pairs(settings, {"sentences": tables["sentences"]}, out / "pairs.npz", cache=out / "cache", threads=1)
     return read_pairs(out / "pairs.npz"), privacy.read_table(tables["pairs-splits"])[0]
 
@@ -182,9 +182,9 @@ def test_files_that_are_missing_or_damaged_are_named(official, tmp_path):
 
 
 def test_what_a_machine_without_the_data_lacks(official, tmp_path):
-    splits, images = missing_parts({"path": tmp_path / "no"})
+    splits, images = missing_files({"path": tmp_path / "no"})
     assert splits.startswith("dataset_flickr30k.json in ")
     assert "https://cs.stanford.edu/people/karpathy/deepimagesent/" in splits
     assert "the photographs, flickr30k-images/ in " in images
     assert "https://shannon.cs.illinois.edu/DenotationGraph/" in images
-    assert missing_parts({"path": official}) == []
+    assert missing_files({"path": official}) == []

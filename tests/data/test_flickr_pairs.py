@@ -15,7 +15,7 @@ from tests.data.pictures import encoded, picture
 from trueneg.data.image_cache import decode_square
 from trueneg.data.pairs import official_splits
 from trueneg.data.pairs.flickr8k import prepare as prepare_pairs
-from trueneg.data.pairs.flickr8k import write_flickr_sentences
+from trueneg.data.pairs.flickr8k import write_captions
 from trueneg.data.pairs.flickr_files import WITHOUT_IMAGE, read_photographs, read_ratings
 from trueneg.data.pairs.official_splits import draw_official_subsets, official_subset
 from trueneg.data.pairs.pair_source import read_pairs
@@ -92,7 +92,7 @@ def official(tmp_path):
 def prepare(folder, out, *, eta=None, **changes):
     settings = {"path": folder, "images": None, "resolution": 16} | changes
     out.mkdir(exist_ok=True)
-    write_flickr_sentences(settings, sentences=out / "sentences.parquet", unique=out / "unique.parquet")
+    write_captions(settings, sentences=out / "sentences.parquet", unique=out / "unique.parquet")
     text = {"sentences": out / "sentences.parquet"} | ({} if eta is None else {"eta": eta})
     prepare_pairs(settings, text, out / "pairs.npz", cache=out / "cache", threads=1)
     return read_pairs(out / "pairs.npz")
@@ -127,7 +127,7 @@ def test_both_layouts_are_the_same_source(tmp_path):
 
 def test_captions_are_what_the_text_steps_read(data, tmp_path):
     settings = {"path": data}
-    write_flickr_sentences(settings, sentences=tmp_path / "sentences.parquet", unique=tmp_path / "unique.parquet")
+    write_captions(settings, sentences=tmp_path / "sentences.parquet", unique=tmp_path / "unique.parquet")
     table, restricted = privacy.read_table(tmp_path / "sentences.parquet")
     assert not restricted
     assert table.columns.tolist() == ["report", "patient", "index", "sentence", "marked"]

@@ -28,7 +28,7 @@ from trueneg.data.pairs import ms_cxr as module
 from trueneg.data.pairs.mimic_cxr import prepare as prepare_pairs
 from trueneg.data.pairs.mimic_cxr_files import (
     images_folder,
-    missing_parts,
+    missing_files,
     missing_reports,
     read_labels,
     read_radiographs,
@@ -475,14 +475,14 @@ def test_the_newest_csv_is_read_before_others(made, tmp_path):
 
 def test_what_a_machine_without_the_data_lacks(made, tmp_path):
     settings = {"path": tmp_path / "no", "ms_cxr": tmp_path / "neither", "labels": "radiologists"}
-    tables, test, images = missing_parts(settings)
+    tables, test, images = missing_files(settings)
     assert tables.startswith("mimic-cxr-2.0.0-metadata.csv.gz, mimic-cxr-2.0.0-split.csv.gz, mimic-cxr-2.0.0-chexpert.csv.gz in ")
     assert "mimic-cxr-2.1.0-test-set-labeled.csv" in test
     assert "the radiographs, files/p10" in images
     for line in (tables, test, images):
         assert "https://physionet.org/content/mimic-cxr-jpg/" in line
-    assert "https://physionet.org/content/ms-cxr/" in module.missing_parts(settings)[0]
+    assert "https://physionet.org/content/ms-cxr/" in module.missing_files(settings)[0]
     assert "https://physionet.org/content/mimic-cxr/" in missing_reports(settings)[0]
     there = {"path": made[0] / "jpg", "ms_cxr": made[0] / "ms-cxr", "labels": "chexpert"}
-    assert missing_parts(there) == module.missing_parts(there) == module.missing_parts(there | {"ms_cxr": None}) == []
+    assert missing_files(there) == module.missing_files(there) == module.missing_files(there | {"ms_cxr": None}) == []
     assert missing_reports({"path": made[0] / "reports"}) == []

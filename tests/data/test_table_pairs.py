@@ -12,7 +12,7 @@ import pytest
 from tests.data.pictures import write_picture
 from trueneg.data.image_cache import decode_square
 from trueneg.data.pairs.image_table import prepare as prepare_pairs
-from trueneg.data.pairs.image_table import read_image_table, write_table_sentences
+from trueneg.data.pairs.image_table import read_image_table, write_captions
 from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.errors import UserError
 from trueneg.text import privacy
@@ -56,9 +56,7 @@ def settings_of(folder, **changes):
 
 def prepare(folder, **changes):
     settings = settings_of(folder, **changes)
-    write_table_sentences(
-        settings, sentences=folder / "sentences.parquet", unique=folder / "unique.parquet", cache=folder / "split"
-    )
+    write_captions(settings, sentences=folder / "sentences.parquet", unique=folder / "unique.parquet", cache=folder / "split")
     text = {"sentences": folder / "sentences.parquet"}
     prepare_pairs(settings, text, folder / "pairs.npz", cache=folder / "cache", threads=1)
     return read_pairs(folder / "pairs.npz")

@@ -1,5 +1,6 @@
 """Whether the user's files still hold what was read: touched, edited, removed and added files of every source that has some."""
 
+import importlib
 import itertools
 import os
 import shutil
@@ -12,9 +13,8 @@ import pytest
 from tests.data import official_layouts as layouts
 from tests.data.pictures import write_picture
 from tests.data.test_open_i_pairs import FILES, REPORTS
-from trueneg.config import image_text_study, likelihood_study
 from trueneg.data.images.cifar10 import BINARY_FILES
-from trueneg.specs.settings import models_within
+from trueneg.specs.pairs import PAIRS, TEXTS
 from trueneg.specs.sources import IMAGE_SOURCES
 from trueneg.store import user_files
 from trueneg.store.user_files import DataChanges, Reading, look, parameter, recorded
@@ -353,16 +353,8 @@ def test_a_runs_data_changed_if_the_files_did_or_were_read_again(tmp_path):
 
 def test_every_source_that_reads_a_path_lists_its_files():
     """But MIMIC-CXR's reports, which are too many to look at."""
-    reports = {name for one in models_within(likelihood_study.ReportsSettings) for name in _sources(one) if _has_path(one)}
-    assert reports - {"mimic_cxr"} == set(user_files.LISTED_BY["reports"])
-    pairs = {name for one in models_within(image_text_study.AnyPairs) for name in _sources(one)}
-    assert pairs - {"phantom"} == set(user_files.LISTED_BY["pairs"])
-    assert set(IMAGE_SOURCES) - {"digits"} == set(user_files.LISTED_BY["images"])
-
-
-def _sources(model) -> tuple[str, ...]:
-    return model.model_fields["source"].annotation.__args__
-
-
-def _has_path(model) -> bool:
-    return "path" in model.model_fields
+    read = {("reports", name) for name, model in TEXTS.items() if "path" in model.model_fields} - {("reports", "mimic_cxr")}
+    read |= {("pairs", name) for name, model in PAIRS.items() if name != "phantom"}
+    read |= {("images", name) for name in IMAGE_SOURCES if name != "digits"}
+    for kind, name in read:
+        assert callable(importlib.import_module(user_files.listing_module(kind, name)).user_files), (kind, name)

@@ -239,7 +239,7 @@ print(*{"torch", "numpy", "pandas"} & set(sys.modules), len(catalogue.EXPERIMENT
     assert set(FIGURES.values()) | set(TABLES.values()) == set(EXPERIMENTS)
 
 
-@pytest.mark.parametrize("name", ["bounds", "catalogue", "distributions", "estimate", "scores", "transfer"])
+@pytest.mark.parametrize("name", ["bounds", "experiments", "distributions", "estimate", "scores", "transfer"])
 def test_examples_of(name):
     failed, attempted = doctest.testmod(importlib.import_module(f"trueneg.theory.{name}"))
     assert attempted

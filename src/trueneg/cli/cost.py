@@ -10,8 +10,9 @@ from typing import NamedTuple
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.runs import Run, all_runs
-from trueneg.data.pairs import chexpert_8x200, flickr30k_files, mimic_cxr_files, ms_cxr
-from trueneg.specs.settings import Settings
+from trueneg.data.pairs import chexpert_8x200
+from trueneg.data.pairs.mimic_cxr_files import missing_reports
+from trueneg.data.pairs.registry import source_module
 
 SUSTAINED = 1e14  # operations a second
 TOKENS = 32  # of a sentence, with its start and end
@@ -53,33 +54,19 @@ SIZES = {
 
 
 def missing_data(study: ImageTextStudy | LikelihoodStudy) -> list[str]:
-    """What is not there of the files that a study reads, a line each: what, and where it is had. Opens nothing large."""
+    """What is missing of the files that a study reads, a line each: what, and where to get it. Opens nothing large."""
     if isinstance(study, LikelihoodStudy):
-        return _missing_reports(study.reports)
-    found, dataset = [], study.dataset
-    if dataset.source == "mimic_cxr":
-        settings = dataset.model_dump()
-        found += mimic_cxr_files.missing_parts(settings)
-        found += ms_cxr.missing_parts(settings) if dataset.ms_cxr is not None else []
-    elif dataset.source == "open_i" and not Path(dataset.path).expanduser().is_dir():
-        found.append(f"the radiographs in {dataset.path}: of Open-I, https://openi.nlm.nih.gov/faq")
-    if study.evaluation.chexpert_8x200 is not None:
-        found += chexpert_8x200.missing_parts(study.evaluation.chexpert_8x200.model_dump())
-    return found
-
-
-def _missing_reports(reports: Settings) -> list[str]:
-    settings = reports.model_dump()
-    if reports.source == "mimic_cxr":
-        return mimic_cxr_files.missing_reports(settings)
-    if reports.source == "flickr30k":
-        return flickr30k_files.missing_parts(settings)
-    if reports.source == "flickr8k" and not Path(reports.path).expanduser().is_dir():
-        return [f"the photographs, captions and ratings in {reports.path}: Flickr8k (Hodosh, Young and Hockenmaier, 2013)"]
-    if reports.source in ("table", "image_table"):
-        keys = ("path",) if reports.source == "table" else ("path", "table")
-        return [f"reports.{key}, {settings[key]}: your own" for key in keys if not Path(settings[key]).expanduser().exists()]
-    return []
+        texts, settings = study.reports, study.reports.model_dump()
+        if texts.captions:
+            return source_module(texts.source).missing_files(settings)
+        if texts.source == "mimic_cxr":
+            return missing_reports(settings)
+        absent = texts.source == "table" and not Path(settings["path"]).expanduser().exists()
+        return [f"reports.path, {settings['path']}: your own"] if absent else []
+    settings, chexpert = study.dataset.model_dump(), study.evaluation.chexpert_8x200
+    # Images without a path of their own are where their captions are.
+    found = source_module(study.dataset.source).missing_files(settings) if "path" in settings else []
+    return found + (chexpert_8x200.missing_files(chexpert.model_dump()) if chexpert is not None else [])
 
 
 def cost_text(name: str, study: ImageTextStudy) -> str | None:

@@ -14,6 +14,7 @@ from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.theory_study import TheoryStudy
+from trueneg.specs.pairs import PAIRS
 from trueneg.specs.resources import RESOURCES, Resources
 from trueneg.specs.settings import Boolean, Name, Settings, Study
 
@@ -41,6 +42,10 @@ AnyStudy = Annotated[
 ]
 
 
+# By rule, and for the rule pairs by source.
+ALL_RESOURCES = RESOURCES | {f"{source}_pairs": model.RESOURCES for source, model in PAIRS.items()}
+
+
 class Configuration(Settings):
     """A whole configuration: its studies, and what holds for all of them."""
 
@@ -49,17 +54,18 @@ class Configuration(Settings):
         False, description="train anew the runs that were made with another version of the code (the old ones are kept aside)"
     )
     resources: dict[str, Resources] = Field(
-        default_factory=lambda: dict(RESOURCES), description="memory, time and threads of the rules that no study sets them for"
+        default_factory=lambda: dict(ALL_RESOURCES),
+        description="memory, time and threads of steps that no study sets",
     )
 
     @field_validator("resources")
     @classmethod
     def _every_rule(cls, given: dict[str, Resources]) -> dict[str, Resources]:
         """What is given, over what each rule asks for without it."""
-        for name in given.keys() - RESOURCES.keys():
-            raise ValueError(f".{name} is not a rule that asks for resources here; expected one of {', '.join(RESOURCES)}")
+        for name in given.keys() - ALL_RESOURCES.keys():
+            raise ValueError(f".{name} is not a rule that asks for resources here; expected one of {', '.join(ALL_RESOURCES)}")
         changes = {name: rule.model_dump(exclude_unset=True) for name, rule in given.items()}
-        return {name: rule.model_copy(update=changes.get(name, {})) for name, rule in RESOURCES.items()}
+        return {name: rule.model_copy(update=changes.get(name, {})) for name, rule in ALL_RESOURCES.items()}
 
     def resolved(self) -> dict[str, Any]:
         """The configuration as plain values, every default filled in."""

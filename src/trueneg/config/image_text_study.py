@@ -8,7 +8,7 @@ objective.
 import itertools
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, model_validator
 
@@ -20,13 +20,13 @@ from trueneg.config.trained_study import (
     TrainingResources,
     word_true,
 )
+from trueneg.specs.pairs import AnyPairs
 from trueneg.specs.settings import (
     AtLeastTwo,
     Boolean,
     Count,
     CountFromZero,
     Fraction,
-    Integer,
     Name,
     NonNegative,
     OpenFraction,
@@ -49,123 +49,6 @@ RECALL = re.compile("^(text to image|image to text) R@[0-9]+$")
 Share = Annotated[Real, Field(ge=0, lt=1)]
 NamedProbability = Literal["language model", "permuted", "constant mean", "length", "true"]
 AnyProbability = Annotated[Probability | NamedProbability, BeforeValidator(word_true)]
-
-
-class PairSettings(Settings):
-    """Images, and the sentences of their reports.
-
-    Attributes:
-        labelled: whether the images have labels.
-        truth_known: whether it is known, of some sentences at least, what images they are true of.
-        boxed: whether boxes say where in an image a finding is.
-        rated: whether people have said which captions of other images describe an image.
-        TEXT_TABLES: the tables of its reports that the images are joined with.
-    """
-
-    labelled: ClassVar[bool] = True
-    truth_known: ClassVar[bool] = False
-    boxed: ClassVar[bool] = False
-    rated: ClassVar[bool] = False
-    TEXT_TABLES: ClassVar[tuple[str, ...]] = ("sentences", "eta")
-
-    text: str = Field(
-        description="the likelihood study that the reports, their classes and class probabilities come from",
-        json_schema_extra={"technical": True},
-    )
-    corpus: str | None = technical(None, "which of its corpora; none: the only one")
-    images: Sweepable[Count] | None = Field(None, description="images of at most so many reports, the first; none: all")
-    resolution: Sweepable[Annotated[Integer, Field(ge=32, le=1024)]] = Field(64, description="side of the images, in pixels")
-
-
-class SplitPairSettings(PairSettings):
-    """Images and sentences that each seed splits by patient."""
-
-    test: OpenFraction = Field(0.2, description="share of the patients held out for testing")
-    validation: OpenFraction = Field(0.1, description="share of the patients held out for choices")
-
-
-class PhantomPairSettings(SplitPairSettings):
-    """Synthetic radiographs of a likelihood study's synthetic reports."""
-
-    truth_known: ClassVar[bool] = True
-    boxed: ClassVar[bool] = True
-    TEXT_TABLES = (*PairSettings.TEXT_TABLES, "assigned", "reports", "classes")
-
-    source: Literal["phantom"]
-    contrast: Sweepable[Positive] = Field(1.0, description="factor of the findings' visibility")
-
-
-class OpenIPairSettings(SplitPairSettings):
-    """Open-I's frontal radiographs, with the reports of a likelihood study that reads Open-I."""
-
-    truth_known: ClassVar[bool] = True
-    TEXT_TABLES = (*PairSettings.TEXT_TABLES, "assigned")
-
-    source: Literal["open_i"]
-    path: PathText = Field(description="folder of the radiographs, with its images.csv", json_schema_extra={"technical": True})
-
-
-class Flickr8kPairSettings(PairSettings):
-    """Flickr8k's photographs, with the captions of a likelihood study that reads them; the official splits."""
-
-    labelled: ClassVar[bool] = False
-    rated: ClassVar[bool] = True
-
-    source: Literal["flickr8k"]
-
-
-class Flickr30kPairSettings(PairSettings):
-    """Flickr30k's photographs, with the captions of a likelihood study that reads them."""
-
-    labelled: ClassVar[bool] = False
-
-    source: Literal["flickr30k"]
-    split: Literal["karpathy", "reco"] = Field(
-        "karpathy",
-        description="karpathy: 29,000, 1,014 and 1,000 photographs; reco: validated on what he left out, trained on the rest",
-    )
-
-
-class MimicCxrPairSettings(PairSettings):
-    """MIMIC-CXR-JPG's frontal radiographs, with the reports of a likelihood study that reads MIMIC-CXR; the official splits."""
-
-    source: Literal["mimic_cxr"]
-    path: PathText = Field(description="folder of MIMIC-CXR-JPG, with its tables", json_schema_extra={"technical": True})
-    ms_cxr: str | None = Field(
-        None, description="folder of MS-CXR's boxes, whose patients are then all tested on; none: nothing is grounded"
-    )
-    labels: Literal["chexpert", "radiologists"] = Field(
-        "chexpert", description="labels of the test split; radiologists: of release 2.1.0, where a study has them"
-    )
-
-    @property
-    def boxed(self) -> bool:
-        """Whether boxes of what sentences describe are known: where MS-CXR's folder is given."""
-        return self.ms_cxr is not None
-
-
-class ImageTablePairSettings(SplitPairSettings):
-    """Own images, with the texts of a likelihood study that reads the same table."""
-
-    source: Literal["image_table"]
-    colour: Boolean = Field(False, description="true: three channels; false: grey")
-    label_columns: list[str] = Field([], description="columns of labels, 1, 0 or empty for unknown, if the table has any")
-
-    @property
-    def labelled(self) -> bool:
-        """Whether images have labels: where columns of the table are named."""
-        return bool(self.label_columns)
-
-
-AnyPairs = Annotated[
-    PhantomPairSettings
-    | OpenIPairSettings
-    | MimicCxrPairSettings
-    | Flickr8kPairSettings
-    | Flickr30kPairSettings
-    | ImageTablePairSettings,
-    Discriminator("source"),
-]
 
 
 class SmallEncoderSettings(Settings):

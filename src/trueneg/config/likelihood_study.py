@@ -2,8 +2,9 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field, model_validator
+from pydantic import Field, model_validator
 
+from trueneg.specs.pairs import AnyText
 from trueneg.specs.settings import (
     AtLeastTwo,
     Boolean,
@@ -18,98 +19,8 @@ from trueneg.specs.settings import (
     Seed,
     Settings,
     Study,
-    Sweepable,
     technical,
 )
-
-Correlation = Annotated[Real, Field(ge=-1, le=1)]
-
-
-class PhantomReportsSettings(Settings):
-    """Synthetic reports whose latent classes are known."""
-
-    source: Literal["phantom"]
-    reports: Count = Field(1500, description="how many to draw")
-    exponent: Positive = Field(1.0, description="of Zipf's law over the fine classes")
-    correlation: Sweepable[Correlation] = Field(
-        0.0, description="of a class's wording entropy and length with its log probability; 0: independent"
-    )
-
-
-class OpenIReportsSettings(Settings):
-    """The 3,955 reports of Open-I; classes from their expert MeSH codes."""
-
-    source: Literal["open_i"]
-    path: PathText | None = technical(None, "NLMCXR_reports.tgz, or its folder; none: inside the installed torchxrayvision")
-
-
-class MimicReportsSettings(Settings):
-    """MIMIC-CXR's reports in the official layout; restricted: no text of theirs reaches a log, a figure or the page."""
-
-    source: Literal["mimic_cxr"]
-    path: PathText = technical(None, "folder that holds files/p10/p10000032/s50414267.txt and so on")
-
-
-class ReportTableSettings(Settings):
-    """Own reports: a CSV or parquet file with a row a report."""
-
-    source: Literal["table"]
-    path: PathText = technical(None, "the file")
-    id_column: str = Field("report", description="column of the reports' names")
-    text_column: str = Field("text", description="column of the reports' texts")
-    patient_column: str | None = Field(None, description="column of the patients; none: every report is a patient of its own")
-    restricted: Boolean = Field(
-        False, description="true: no text reaches a log, a figure or the page, and files are their owner's alone"
-    )
-
-
-class Flickr8kCaptionsSettings(Settings):
-    """Flickr8k's captions: each is a sentence, five are a photograph's."""
-
-    source: Literal["flickr8k"]
-    path: PathText = Field(
-        description="folder of the photographs and their captions, in the official layout or as parquet",
-        json_schema_extra={"technical": True},
-    )
-
-
-class Flickr30kCaptionsSettings(Settings):
-    """Flickr30k's captions: each is a sentence, five are a photograph's."""
-
-    source: Literal["flickr30k"]
-    path: PathText = Field(
-        description="folder of the photographs, their captions and Karpathy's splits, or as parquet",
-        json_schema_extra={"technical": True},
-    )
-
-
-class ImageTableSettings(Settings):
-    """Own images with their texts: a CSV or parquet file with a row an image and a text of it."""
-
-    source: Literal["image_table"]
-    path: PathText = Field(description="folder of the images", json_schema_extra={"technical": True})
-    table: PathText = Field(description="the file", json_schema_extra={"technical": True})
-    image_column: str = Field("image", description="column of the images' file names, within the folder")
-    text_column: str = Field("text", description="column of the texts")
-    patient_column: str | None = Field(
-        None, description="column of patients, or other groups that training and test must not share; none: each image is its own"
-    )
-    split_sentences: Boolean = Field(True, description="true: a text is a report, whose sentences are split; false: one sentence")
-    restricted: Boolean = Field(
-        False, description="true: no text or image reaches a log, a figure or the page, and files are their owner's alone"
-    )
-
-
-ReportsSettings = Annotated[
-    PhantomReportsSettings
-    | OpenIReportsSettings
-    | MimicReportsSettings
-    | ReportTableSettings
-    | Flickr8kCaptionsSettings
-    | Flickr30kCaptionsSettings
-    | ImageTableSettings,
-    Discriminator("source"),
-]
 
 
 class LanguageModelSettings(Settings):
@@ -184,7 +95,7 @@ class LikelihoodStudy(Study):
     """Text: likelihoods of sentences, class probabilities from them, and whether the one tells the other."""
 
     kind: Literal["likelihood"] = Field(description="likelihood: sentences, their likelihoods, and class probabilities")
-    reports: ReportsSettings
+    reports: AnyText
     language_models: dict[Name, LanguageModelSettings] = Field(min_length=1, description="whose likelihoods are compared")
     scoring: ScoringSettings = Field(default_factory=ScoringSettings)
     eta: EtaSettings = Field(default_factory=EtaSettings)

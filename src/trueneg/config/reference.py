@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic_core import PydanticUndefined
 
-from trueneg.config.configuration import GLOBAL_KEYS, KINDS, Configuration
-from trueneg.specs.resources import RESOURCES, Resources
+from trueneg.config.configuration import ALL_RESOURCES, GLOBAL_KEYS, KINDS, Configuration
+from trueneg.specs.resources import Resources
 from trueneg.specs.settings import Settings, models_within
 
 HEADER = """# Configuration
@@ -36,7 +36,7 @@ def reference_page() -> str:
     every = [_row(key, Configuration.model_fields[key]) for key in GLOBAL_KEYS]
     head = "\n".join(["## Keys beside the studies\n", "| key | default | meaning |", "|---|---|---|", *every, ""])
     asked = ["| rule | mem_mb | runtime | threads |", "|---|---|---|---|"]
-    asked += [f"| {name} | {one.mem_mb} | {one.runtime} | {one.threads} |" for name, one in RESOURCES.items()]
+    asked += [f"| {name} | {one.mem_mb} | {one.runtime} | {one.threads} |" for name, one in ALL_RESOURCES.items()]
     parts = [HEADER, head, _section(Resources, "resources", seen), "\n".join([*asked, ""])]
     parts += [_section(model, name, seen) for name, model in sections]
     return "\n".join(part for part in parts if part)

@@ -27,7 +27,6 @@ BCL_FIGURES = (
 
 # Figures of a likelihood study, and the choice of sentences that each shows.
 LIKELIHOOD_FIGURES = {"assumption_all_sentences": "all sentences", "assumption_findings": "findings only"}
-WITH_CLASSES = ("phantom", "open_i")  # sources of reports whose sentences' classes are known
 
 PAIRED = "_differences"  # ends the name of a figure's twin, which shows paired differences
 # What repeats the first paper's Fig. 3 and its Tables 1, 3, 4 and 5; the last stands beside what it prints.
@@ -47,7 +46,7 @@ def figures_of(study: Study) -> list[str]:
     if isinstance(study, TheoryStudy):
         return list(simulation.FIGURES)
     if isinstance(study, LikelihoodStudy):
-        return list(LIKELIHOOD_FIGURES) if study.reports.source in WITH_CLASSES else []
+        return list(LIKELIHOOD_FIGURES) if study.reports.classes_known else []
     if isinstance(study, ImageTextStudy):
         return _figures_of_pairs(study)
     return _figures_of_images(study)
@@ -58,7 +57,7 @@ def tables_of(study: Study) -> list[str]:
     if isinstance(study, TheoryStudy):
         return list(simulation.TABLES)
     if isinstance(study, LikelihoodStudy):
-        return ["assumption"] if study.reports.source in WITH_CLASSES else []
+        return ["assumption"] if study.reports.classes_known else []
     if isinstance(study, ImageTextStudy):
         return _tables_of_pairs(study)
     return ["accuracy", "differences", *(["published"] if study.published is not None else [])]

@@ -15,12 +15,6 @@ class Resources(Settings):
 
 RESOURCES = {
     "source": Resources(mem_mb=4000, runtime=30),
-    "phantom_pairs": Resources(mem_mb=4000, runtime=120, threads=2),
-    "open_i_pairs": Resources(mem_mb=4000, runtime=120, threads=2),
-    "flickr8k_pairs": Resources(mem_mb=4000, runtime=120, threads=2),
-    "flickr30k_pairs": Resources(mem_mb=8000, runtime=240, threads=4),
-    "mimic_cxr_pairs": Resources(mem_mb=16000, runtime=720, threads=8),
-    "image_table_pairs": Resources(mem_mb=4000, runtime=120, threads=2),
     "chexpert_8x200": Resources(mem_mb=4000, runtime=60, threads=2),
     "subsets": Resources(mem_mb=4000),
     "phantom_reports": Resources(runtime=30),

@@ -22,28 +22,14 @@ from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.runs import benchmark_key, corpora, pairs_key, source_key, training_kind
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles, file_checksum, written_whole
+from trueneg.specs.pairs import PAIRS, TEXTS
+from trueneg.specs.sources import IMAGE_SOURCES
 from trueneg.store.records import read_json
 
-# Modules whose `user_files` lists a source's files, by kind and source; other sources ship with a package. MIMIC-CXR's reports
-# are left out: calling stat on 228,000 files takes minutes on a network file system, and releases are not edited.
-LISTED_BY = {
-    "images": {name: f"trueneg.data.images.{name}" for name in ("cifar10", "stl10", "parquet")},
-    "pairs": {
-        "open_i": "trueneg.data.pairs.open_i",
-        "flickr8k": "trueneg.data.pairs.flickr_files",
-        "flickr30k": "trueneg.data.pairs.flickr30k_files",
-        "mimic_cxr": "trueneg.data.pairs.mimic_cxr_files",
-        "image_table": "trueneg.data.pairs.image_table",
-    },
-    "reports": {
-        "open_i": "trueneg.text.open_i",
-        "table": "trueneg.text.reports",
-        "flickr8k": "trueneg.data.pairs.flickr_files",
-        "flickr30k": "trueneg.data.pairs.flickr30k_files",
-        "image_table": "trueneg.data.pairs.image_table",
-    },
-    "benchmark": {"chexpert_8x200": "trueneg.data.pairs.chexpert_8x200"},
-}
+# Modules with a `user_files` that lists a source's files. MIMIC-CXR's reports are left out: calling stat on 228,000 files takes
+# minutes on a network file system, and releases are not edited.
+REPORTS = {"open_i": "trueneg.text.open_i", "table": "trueneg.text.reports"}
+BENCHMARKS = {"chexpert_8x200": "trueneg.data.pairs.chexpert_8x200"}
 # Image files with a total size above this are judged by size and time alone: hashing them means reading them once more.
 HASHED_BYTES = 16e9
 SHOWN = 3  # changed files that are named
@@ -65,7 +51,7 @@ class Reading(NamedTuple):
 
     Attributes:
         place: of its output below the results folder, without a suffix.
-        kind: a key of :data:`LISTED_BY`.
+        kind: ``images``, ``pairs``, ``reports`` or ``benchmark``.
         settings: ``source``, and what the source's own functions ask for.
     """
 
@@ -241,10 +227,18 @@ class DataChanges:
         return self._known[place]
 
 
+def listing_module(kind: str, source: str) -> str | None:
+    """The module whose ``user_files`` lists the files of a source; None where changes of them are not looked for."""
+    captions = kind == "reports" and source in TEXTS and TEXTS[source].captions
+    if captions or (kind == "pairs" and source in PAIRS):
+        return f"trueneg.data.pairs.{source}"
+    return {"images": IMAGE_SOURCES, "reports": REPORTS, "benchmark": BENCHMARKS}.get(kind, {}).get(source)
+
+
 def _listed(reading: Reading) -> UserFiles:
     """Files of a source; none if it ships with a package, or if its table is missing or unreadable."""
-    module = LISTED_BY[reading.kind].get(reading.settings["source"])
-    if module is None:
+    module = listing_module(reading.kind, reading.settings["source"])
+    if module is None or reading.settings.get("path") is None:  # it ships with a package, or is drawn
         return UserFiles()
     try:
         found = importlib.import_module(module).user_files(reading.settings)

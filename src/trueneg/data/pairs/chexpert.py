@@ -87,7 +87,7 @@ def read_chexpert(path: str | Path | None, split: str) -> pd.DataFrame:
     return pd.concat([pd.DataFrame(described), values], axis=1).reset_index(drop=True)
 
 
-def missing_parts(settings: Mapping[str, Any]) -> list[str]:
+def missing_files(settings: Mapping[str, Any]) -> list[str]:
     """What is not there of CheXpert, a line each.
 
     Args:

@@ -184,7 +184,7 @@ def read_benchmark(path: str | Path) -> Benchmark:
     return Benchmark(label_names=LABELS, texts=texts, **content)
 
 
-def missing_parts(settings: Mapping[str, Any]) -> list[str]:
+def missing_files(settings: Mapping[str, Any]) -> list[str]:
     """What is not there of the lists and of CheXpert's images, a line each.
 
     Args:
@@ -193,11 +193,11 @@ def missing_parts(settings: Mapping[str, Any]) -> list[str]:
     folder = Path(settings["lists"]).expanduser()
     lacking = [name for name in (*EACH, SAME_CANDIDATES) if not (folder / name).is_file()]
     found = [f"{', '.join(lacking)} in {folder}: of ConVIRT's lists, public: {PAGE}"] if lacking else []
-    return found + chexpert.missing_parts(settings)
+    return found + chexpert.missing_files(settings)
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
-    """The lists, and the images that they name; settings as for :func:`missing_parts`."""
+    """The lists, and the images that they name; settings as for :func:`missing_files`."""
     folder, root = Path(settings["lists"]).expanduser(), chexpert_folder(settings["path"])
     lists = [folder / name for name in (*EACH, SAME_CANDIDATES)]
     try:

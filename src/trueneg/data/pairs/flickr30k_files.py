@@ -72,7 +72,7 @@ def read_flickr30k(path: str | Path | None, split: str = "karpathy") -> Photogra
     return replace(found, splits=np.array([renamed.get(name, name) for name in found.splits.tolist()]))
 
 
-def missing_parts(settings: Mapping[str, Any]) -> list[str]:
+def missing_files(settings: Mapping[str, Any]) -> list[str]:
     """What is not there of Flickr30k, a line each.
 
     Args:

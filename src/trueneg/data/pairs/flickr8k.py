@@ -8,21 +8,26 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from trueneg.data.pairs.flickr_files import EACH, RATINGS, Photographs, read_photographs, read_ratings
+from trueneg.data.pairs.flickr_files import EACH, RATINGS, Photographs, missing_files, read_photographs, read_ratings, user_files
 from trueneg.data.pairs.image_pairs import joined_sentences, write_image_pairs, write_sentences
 from trueneg.data.pairs.pair_source import beside
 from trueneg.errors import UserError
 from trueneg.text import privacy
 
+__all__ = ["missing_files", "prepare", "user_files", "write_captions"]
+
 log = logging.getLogger(__name__)
 
 
-def write_flickr_sentences(settings: Mapping[str, Any], *, sentences: str | Path, unique: str | Path) -> None:
+def write_captions(
+    settings: Mapping[str, Any], *, sentences: str | Path, unique: str | Path, cache: str | Path | None = None, processes: int = 1
+) -> None:
     """The captions as sentences: a photograph is a report of five, and its own patient.
 
     Args:
         settings: ``path`` (a folder in a layout of :mod:`trueneg.data.pairs.flickr_files`).
         sentences, unique: parquet files to write (:func:`trueneg.data.pairs.image_pairs.write_sentences`).
+        cache, processes: unused: captions are not split.
 
     Raises:
         UserError: if a file is missing or of another layout.
@@ -41,8 +46,8 @@ def prepare(
     """Join the photographs, in colour, with their captions. No class of a caption is known, and there are no labels.
 
     Args:
-        settings: as for :func:`write_flickr_sentences`, ``images`` (how many, the first; None: all), and ``resolution``.
-        text: parquet files by name: ``sentences`` of :func:`write_flickr_sentences`, and ``eta`` of
+        settings: as for :func:`write_captions`, ``images`` (how many, the first; None: all), and ``resolution``.
+        text: parquet files by name: ``sentences`` of :func:`write_captions`, and ``eta`` of
             :func:`trueneg.text.eta.write_class_probabilities` (without it no class probability is known).
         pairs: .npz file to write, the sentences and the other tables beside it:
             ``splits`` has ``report``, ``split`` (train, validation, test, unassigned); ``ratings`` the experts' ratings

@@ -87,6 +87,13 @@ def read_photographs(path: str | Path | None) -> Photographs:
     return photographs_in_parquet(files)
 
 
+def missing_files(settings: Mapping[str, Any]) -> list[str]:
+    """What is missing of the folder ``path``, a line each."""
+    if Path(settings["path"]).expanduser().is_dir():
+        return []
+    return [f"the photographs, captions and ratings in {settings['path']}: Flickr8k (Hodosh, Young and Hockenmaier, 2013)"]
+
+
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
     """The texts and photographs, or the parquet files, in the folder ``path``."""
     folder = required_path(settings["path"], "flickr8k", EXPECTED)

@@ -107,6 +107,12 @@ def read_image_table(settings: Mapping[str, Any]) -> ImageTable:
     )
 
 
+def missing_files(settings: Mapping[str, Any]) -> list[str]:
+    """What is missing of the user's own files, a line each."""
+    absent = [key for key in ("path", "table") if not Path(settings[key]).expanduser().exists()]
+    return [f"reports.{key}, {settings[key]}: your own" for key in absent]
+
+
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
     """The table, and the images that it names; settings as for :func:`read_image_table`."""
     table, folder = Path(settings["table"]), required_path(settings["path"], SOURCE, "the images that the table names")
@@ -182,7 +188,7 @@ def _contradictions(table: pd.DataFrame, image: str, columns: list[str]) -> list
     ]
 
 
-def write_table_sentences(
+def write_captions(
     settings: Mapping[str, Any], *, sentences: str | Path, unique: str | Path, cache: str | Path, processes: int = 1
 ) -> None:
     """The sentences of the texts; an image's texts are one report.
@@ -229,7 +235,7 @@ def prepare(
     Args:
         settings: as for :func:`read_image_table`, and ``images`` (how many, the first; None: all), ``colour`` (False: grey
             images), ``resolution`` and ``restricted``.
-        text: parquet files by name: ``sentences`` of :func:`write_table_sentences`, and ``eta`` of
+        text: parquet files by name: ``sentences`` of :func:`write_captions`, and ``eta`` of
             :func:`trueneg.text.eta.write_class_probabilities` (without it no class probability is known).
         pairs: .npz file to write, the sentences and the other tables beside it.
         cache: folder of the decoded images.

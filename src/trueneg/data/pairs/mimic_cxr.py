@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from trueneg.data.image_files import ImageFiles
+from trueneg.data.pairs import mimic_cxr_files, ms_cxr
 from trueneg.data.pairs.chexpert_labels import CHEX5
 from trueneg.data.pairs.image_pairs import joined_sentences, with_sentences, write_image_pairs
 from trueneg.data.pairs.mimic_cxr_files import (
@@ -18,6 +19,7 @@ from trueneg.data.pairs.mimic_cxr_files import (
     read_labels,
     read_radiographs,
     read_test_labels,
+    user_files,
 )
 from trueneg.data.pairs.ms_cxr import NO_BOXES, hold_out, image_boxes, read_boxes
 from trueneg.data.pairs.pair_source import beside
@@ -26,10 +28,18 @@ from trueneg.text import privacy
 
 log = logging.getLogger(__name__)
 
+__all__ = ["missing_files", "prepare", "user_files"]
+
 LABELS = ("chexpert", "radiologists")
 # Nearly every report has findings, an impression or a last paragraph: if more lack them, both a few and this share, reports are
 # not there.
 WITHOUT_TEXT, FEW = 0.1, 10
+
+
+def missing_files(settings: Mapping[str, Any]) -> list[str]:
+    """What is missing of the folders ``path`` and ``ms_cxr``, a line each."""
+    boxes = ms_cxr.missing_files(settings) if settings["ms_cxr"] is not None else []
+    return mimic_cxr_files.missing_files(settings) + boxes
 
 
 def prepare(

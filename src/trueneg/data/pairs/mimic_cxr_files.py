@@ -119,7 +119,7 @@ def read_test_labels(path: str | Path | None) -> pd.DataFrame:
     return _labels(_table(_tables(path), TEST_LABELS, packed=False), ORIGIN_OF_TEST_LABELS)
 
 
-def missing_parts(settings: Mapping[str, Any]) -> list[str]:
+def missing_files(settings: Mapping[str, Any]) -> list[str]:
     """What is not there of what :func:`trueneg.data.pairs.mimic_cxr.prepare_mimic_cxr_pairs` needs, a line each.
 
     Args:

@@ -134,7 +134,7 @@ def to_square(box: list[float], size: tuple[int, int], resolution: int) -> list[
     return [value * resized[place % 2] / size[place % 2] - corner[place % 2] for place, value in enumerate(box)]
 
 
-def missing_parts(settings: Mapping[str, Any]) -> list[str]:
+def missing_files(settings: Mapping[str, Any]) -> list[str]:
     """What is not there of MS-CXR, a line each; nothing where the study does without.
 
     Args:

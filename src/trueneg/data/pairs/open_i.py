@@ -85,6 +85,12 @@ def read_radiographs(path: str | Path | None, archive: str | Path | None = None)
     return pd.DataFrame({"report": found["report"], "path": [root / image for image in found["image"]]})
 
 
+def missing_files(settings: Mapping[str, Any]) -> list[str]:
+    """What is missing of the folder ``path``, a line each."""
+    there = Path(settings["path"]).expanduser().is_dir()
+    return [] if there else [f"the radiographs in {settings['path']}: of Open-I, https://openi.nlm.nih.gov/faq"]
+
+
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
     """The table and the folder of images of ``path``, and the ``archive`` of the reports if one is named."""
     folder = required_path(settings["path"], "open_i", EXPECTED)

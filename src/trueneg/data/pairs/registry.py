@@ -3,6 +3,7 @@
 import importlib
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pandas as pd
@@ -11,6 +12,30 @@ from trueneg.data.pairs.pair_source import beside
 from trueneg.text import privacy
 
 TABLES = ("boxes", "splits", "ratings", "classes")  # what a source may know besides images and sentences
+
+
+def write_captions(
+    settings: Mapping[str, Any], *, sentences: str | Path, unique: str | Path, cache: str | Path, processes: int
+) -> None:
+    """Write the sentences of a source whose texts belong to images by name.
+
+    Args:
+        settings: ``source``, and what the ``write_captions`` of its module asks for.
+        sentences, unique: parquet files to write, as :func:`trueneg.text.sentences.split_reports` does.
+        cache: folder of texts that were split before.
+        processes: that split.
+
+    Raises:
+        UserError: if something of the source is missing or damaged.
+    """
+    source_module(settings["source"]).write_captions(
+        settings, sentences=sentences, unique=unique, cache=cache, processes=processes
+    )
+
+
+def source_module(name: str) -> ModuleType:
+    """What reads a source: ``prepare``, and where the source has files of the user's, ``user_files`` and ``missing``."""
+    return importlib.import_module(f"trueneg.data.pairs.{name}")
 
 
 def prepare_pairs(
@@ -28,9 +53,8 @@ def prepare_pairs(
     Raises:
         UserError: if something is missing or damaged, or the tables do not belong together.
     """
-    module = importlib.import_module(f"trueneg.data.pairs.{settings['source']}")
     Path(pairs).parent.mkdir(parents=True, exist_ok=True)
-    module.prepare(settings, text, pairs, cache=cache, threads=threads)
+    source_module(settings["source"]).prepare(settings, text, pairs, cache=cache, threads=threads)
     for table in TABLES:
         if not beside(pairs, table).exists():
             privacy.write_table(pd.DataFrame(), beside(pairs, table), restricted=False)

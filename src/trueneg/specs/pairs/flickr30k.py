@@ -1,0 +1,38 @@
+"""Flickr30k: photographs with captions."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from trueneg.specs.pairs.base import PairSettings, TextSettings
+from trueneg.specs.resources import Resources
+from trueneg.specs.settings import PathText
+
+
+class Flickr30kCaptionsSettings(TextSettings):
+    """Flickr30k's captions: each is a sentence, five are a photograph's."""
+
+    captions = True
+
+    source: Literal["flickr30k"]
+    path: PathText = Field(
+        description="folder of the photographs, their captions and Karpathy's splits, or as parquet",
+        json_schema_extra={"technical": True},
+    )
+
+
+class Flickr30kPairSettings(PairSettings):
+    """Flickr30k's photographs, with the captions of a likelihood study that reads them."""
+
+    labelled: ClassVar[bool] = False
+    RESOURCES = Resources(mem_mb=8000, runtime=240, threads=4)
+
+    source: Literal["flickr30k"]
+    split: Literal["karpathy", "reco"] = Field(
+        "karpathy",
+        description="karpathy: 29,000, 1,014 and 1,000 photographs; reco: validated on what he left out, trained on the rest",
+    )
+
+
+TEXTS = Flickr30kCaptionsSettings
+PAIRS = Flickr30kPairSettings

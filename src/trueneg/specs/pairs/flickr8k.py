@@ -1,0 +1,33 @@
+"""Flickr8k: photographs with captions."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from trueneg.specs.pairs.base import PairSettings, TextSettings
+from trueneg.specs.settings import PathText
+
+
+class Flickr8kCaptionsSettings(TextSettings):
+    """Flickr8k's captions: each is a sentence, five are a photograph's."""
+
+    captions = True
+
+    source: Literal["flickr8k"]
+    path: PathText = Field(
+        description="folder of the photographs and their captions, in the official layout or as parquet",
+        json_schema_extra={"technical": True},
+    )
+
+
+class Flickr8kPairSettings(PairSettings):
+    """Flickr8k's photographs, with the captions of a likelihood study that reads them; the official splits."""
+
+    labelled: ClassVar[bool] = False
+    rated: ClassVar[bool] = True
+
+    source: Literal["flickr8k"]
+
+
+TEXTS = Flickr8kCaptionsSettings
+PAIRS = Flickr8kPairSettings

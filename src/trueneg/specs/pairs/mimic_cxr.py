@@ -1,0 +1,40 @@
+"""MIMIC-CXR: radiographs with their reports; restricted."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from trueneg.specs.pairs.base import PairSettings, TextSettings
+from trueneg.specs.resources import Resources
+from trueneg.specs.settings import PathText, technical
+
+
+class MimicReportsSettings(TextSettings):
+    """MIMIC-CXR's reports in the official layout; restricted: no text of theirs reaches a log, a figure or the page."""
+
+    source: Literal["mimic_cxr"]
+    path: PathText = technical(None, "folder that holds files/p10/p10000032/s50414267.txt and so on")
+
+
+class MimicCxrPairSettings(PairSettings):
+    """MIMIC-CXR-JPG's frontal radiographs, with the reports of a likelihood study that reads MIMIC-CXR; the official splits."""
+
+    RESOURCES = Resources(mem_mb=16000, runtime=720, threads=8)
+
+    source: Literal["mimic_cxr"]
+    path: PathText = Field(description="folder of MIMIC-CXR-JPG, with its tables", json_schema_extra={"technical": True})
+    ms_cxr: str | None = Field(
+        None, description="folder of MS-CXR's boxes, whose patients are then all tested on; none: nothing is grounded"
+    )
+    labels: Literal["chexpert", "radiologists"] = Field(
+        "chexpert", description="labels of the test split; radiologists: of release 2.1.0, where a study has them"
+    )
+
+    @property
+    def boxed(self) -> bool:
+        """Whether boxes of what sentences describe are known: where MS-CXR's folder is given."""
+        return self.ms_cxr is not None
+
+
+TEXTS = MimicReportsSettings
+PAIRS = MimicCxrPairSettings

@@ -1,0 +1,31 @@
+"""Open-I: radiographs with their reports."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from trueneg.specs.pairs.base import PairSettings, SplitPairSettings, TextSettings
+from trueneg.specs.settings import PathText, technical
+
+
+class OpenIReportsSettings(TextSettings):
+    """The 3,955 reports of Open-I; classes from their expert MeSH codes."""
+
+    classes_known = True
+
+    source: Literal["open_i"]
+    path: PathText | None = technical(None, "NLMCXR_reports.tgz, or its folder; none: inside the installed torchxrayvision")
+
+
+class OpenIPairSettings(SplitPairSettings):
+    """Open-I's frontal radiographs, with the reports of a likelihood study that reads Open-I."""
+
+    truth_known: ClassVar[bool] = True
+    TEXT_TABLES = (*PairSettings.TEXT_TABLES, "assigned")
+
+    source: Literal["open_i"]
+    path: PathText = Field(description="folder of the radiographs, with its images.csv", json_schema_extra={"technical": True})
+
+
+TEXTS = OpenIReportsSettings
+PAIRS = OpenIPairSettings

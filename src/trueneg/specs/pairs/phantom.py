@@ -1,0 +1,38 @@
+"""The phantom: synthetic reports, and synthetic radiographs of them."""
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from trueneg.specs.pairs.base import PairSettings, SplitPairSettings, TextSettings
+from trueneg.specs.settings import Count, Positive, Real, Sweepable
+
+Correlation = Annotated[Real, Field(ge=-1, le=1)]
+
+
+class PhantomReportsSettings(TextSettings):
+    """Synthetic reports whose latent classes are known."""
+
+    classes_known = True
+
+    source: Literal["phantom"]
+    reports: Count = Field(1500, description="how many to draw")
+    exponent: Positive = Field(1.0, description="of Zipf's law over the fine classes")
+    correlation: Sweepable[Correlation] = Field(
+        0.0, description="of a class's wording entropy and length with its log probability; 0: independent"
+    )
+
+
+class PhantomPairSettings(SplitPairSettings):
+    """Synthetic radiographs of a likelihood study's synthetic reports."""
+
+    truth_known: ClassVar[bool] = True
+    boxed: ClassVar[bool] = True
+    TEXT_TABLES = (*PairSettings.TEXT_TABLES, "assigned", "reports", "classes")
+
+    source: Literal["phantom"]
+    contrast: Sweepable[Positive] = Field(1.0, description="factor of the findings' visibility")
+
+
+TEXTS = PhantomReportsSettings
+PAIRS = PhantomPairSettings

@@ -1,0 +1,24 @@
+"""Own reports without images."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from trueneg.specs.pairs.base import TextSettings
+from trueneg.specs.settings import Boolean, PathText, technical
+
+
+class ReportTableSettings(TextSettings):
+    """Own reports: a CSV or parquet file with a row a report."""
+
+    source: Literal["table"]
+    path: PathText = technical(None, "the file")
+    id_column: str = Field("report", description="column of the reports' names")
+    text_column: str = Field("text", description="column of the reports' texts")
+    patient_column: str | None = Field(None, description="column of the patients; none: every report is a patient of its own")
+    restricted: Boolean = Field(
+        False, description="true: no text reaches a log, a figure or the page, and files are their owner's alone"
+    )
+
+
+TEXTS = ReportTableSettings
