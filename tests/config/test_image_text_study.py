@@ -40,8 +40,8 @@ def test_the_settings_of_a_run_are_those_that_training_reads():
         (
             "dataset.source",
             "mimic",
-            "world.dataset.source is 'mimic', expected one of 'phantom', 'open_i', 'mimic_cxr', 'flickr8k', 'flickr30k', "
-            "'image_table'.",
+            "world.dataset.source is 'mimic', expected one of 'flickr30k', 'flickr8k', 'image_table', 'mimic_cxr', 'open_i', "
+            "'phantom'.",
         ),
         ("objectives.CL.name", "clip2", "world.objectives.CL.name is 'clip2', expected one of 'cl', 'dcl', 'hcl'"),
         ("objectives.DCL-LM.class_probability", "model", "world.objectives.DCL-LM.class_probability"),
