@@ -83,10 +83,10 @@ class Estimator:
         return (log_mass - math.log(negatives.shape[-1])).exp()
 
 
-def log_count(negatives: Tensor, valid: Tensor | None) -> float | Tensor:
-    """log N of each anchor, shape (A,), or one number where all columns are negatives."""
+def log_count(negatives: Tensor, valid: Tensor | None) -> Tensor:
+    """log N of each anchor, shape (A,): of its valid columns, or of all."""
     if valid is None:
-        return math.log(negatives.shape[-1])
+        return negatives.new_full(negatives.shape[:1], math.log(negatives.shape[-1]))
     return valid.sum(-1).to(negatives.dtype).log()
 
 

@@ -144,7 +144,7 @@ class CrossModalLoss(nn.Module):
 
     def _of_matrix(self, logits: Tensor, floor: float | Tensor, batch: Batch, keep_negatives: bool) -> ContrastiveTerms:
         """From the (B, B) logits of all texts with all images."""
-        rows = {"text": (logits, None), "image": (logits.mT, None)}
+        rows = {"text": (logits, None), "image": (logits.mT.contiguous(), None)}
         return self._terms(logits.diagonal(), rows, floor, batch, keep_negatives)
 
     def _terms(

@@ -87,7 +87,7 @@ def contrastive_terms(
 
     def mass(positive, anchors, own, class_probability, floor, keys) -> tuple[Tensor, Tensor]:
         nonlocal kept
-        logits = anchors.clone(memory_format=torch.contiguous_format) if keys is None else anchors @ keys.mT
+        logits = anchors if keys is None else anchors @ keys.mT
         known = {}
         if estimator.needs_labels:
             known["same_class"] = (labels[own[:, :1]] == labels).repeat(1, views)
@@ -98,7 +98,8 @@ def contrastive_terms(
             known = {name: _without_own(value, own, samples) for name, value in known.items()}
         else:
             known["valid"] = torch.ones_like(logits, dtype=torch.bool).scatter_(1, own, False)
-            negatives = logits.scatter_(1, own, -math.inf)
+            fill = logits.scatter if keys is None else logits.scatter_  # in place where the logits are not the caller's
+            negatives = fill(1, own, -math.inf)
         return estimator.mass(positive, negatives, class_probability, floor, **known)
 
     rows, shared = {"positive": positive, "anchors": anchors, "own": own}, {"floor": floor, "keys": keys}
