@@ -91,15 +91,14 @@ def by_chunks(
 
 
 class _ByChunks(torch.autograd.Function):
-    # torch's checkpoint would compute gradients under the autocast of whoever calls backward, and keep small tensors between
-    # large ones, which fragments the heap: the peak at B = 16,384 would be higher.
+    # torch's checkpoint would compute gradients under the autocast of whoever calls backward.
 
     @staticmethod
     def forward(ctx, of_chunk: Callable[[list[Tensor]], tuple[Tensor, ...]], chunk_size: int, rows: int, *tensors: Tensor):
         ctx.save_for_backward(*tensors)
         ctx.of_chunk, ctx.chunk_size, ctx.rows = of_chunk, chunk_size, rows
         ctx.random_state, ctx.device_states = torch.get_rng_state(), get_device_states(*tensors)
-        results = []
+        results: list[Tensor] = []
         for start in range(0, len(tensors[0]), chunk_size):
             with torch.enable_grad():  # records nothing, unless there is a tensor that was not given
                 values = of_chunk(_chunk([tensor.detach() for tensor in tensors], start, chunk_size, rows))
@@ -108,10 +107,12 @@ class _ByChunks(torch.autograd.Function):
                     "A loss by chunks met a tensor of the estimator's own that requires a gradient, which would be lost: "
                     "give it to each call (class_probability), or set chunk_size to None."
                 )
-            results.append(values)
-        results = tuple(map(torch.cat, zip(*results, strict=True)))
+            if not results:  # allocated at once: small tensors kept between large ones fragment the heap
+                results = [value.new_empty(len(tensors[0])) for value in values]
+            for result, value in zip(results, values, strict=True):
+                result[start : start + chunk_size] = value
         ctx.mark_non_differentiable(*results[1:])
-        return results
+        return tuple(results)
 
     @staticmethod
     @once_differentiable
