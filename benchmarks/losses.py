@@ -1,4 +1,4 @@
-"""Time and memory of the losses beside their peers: lightly's NTXentLoss and OpenCLIP's ClipLoss.
+"""Time and memory of the losses beside their peers: lightly's NTXentLoss, OpenCLIP's ClipLoss, and plain PyTorch.
 
     pip install lightly open_clip_torch
     python benchmarks/losses.py --threads 2 --table benchmarks/losses.md
@@ -8,6 +8,7 @@ the machine does then falls on all alike. Peak memory is the largest resident si
 """
 
 import argparse
+import math
 import platform
 import statistics
 import subprocess
@@ -19,6 +20,7 @@ from pathlib import Path
 import torch
 from lightly.loss import NTXentLoss
 from open_clip import ClipLoss
+from torch.nn import functional
 
 from trueneg.losses import (
     Bayesian,
@@ -30,7 +32,7 @@ from trueneg.losses import (
     Uncorrected,
 )
 
-BATCHES = (64, 512, 4096)
+BATCHES, SMALL_BATCHES = (64, 512, 4096), (64, 128)
 ESTIMATORS = {
     "CL": Uncorrected(),
     "DCL": Debiased(0.1),
@@ -53,6 +55,40 @@ print(kibibytes / 2**20, seconds)
 """
 
 
+def plain_cl(z1, z2, temperature=0.5):
+    """What somebody writes who knows the equation, as :func:`plain_dcl` and :func:`plain_hcl`."""
+    z = functional.normalize(torch.cat((z1, z2)), dim=1)
+    logits = (z @ z.T / temperature).fill_diagonal_(-math.inf)
+    return functional.cross_entropy(logits, torch.arange(len(z)).roll(len(z1)))
+
+
+def plain_dcl(z1, z2, temperature=0.5, eta=0.1):
+    z, count = functional.normalize(torch.cat((z1, z2)), dim=1), 2 * len(z1) - 2
+    logits = z @ z.T / temperature
+    positive = torch.cat((logits.diagonal(len(z1)), logits.diagonal(-len(z1))))
+    own = torch.eye(len(z1), dtype=torch.bool).repeat(2, 2)
+    log_sum = logits.masked_fill(own, -math.inf).logsumexp(1)
+    largest = torch.maximum(log_sum, positive).detach()
+    mass = ((log_sum - largest).exp() - count * eta * (positive - largest).exp()) / (1 - eta)
+    mass = torch.maximum(mass, count * (-1 / temperature - largest).exp())
+    return functional.softplus(mass.log() + largest - positive).mean()
+
+
+def plain_hcl(z1, z2, temperature=0.5, eta=0.1, beta=1.0):
+    z, count = functional.normalize(torch.cat((z1, z2)), dim=1), 2 * len(z1) - 2
+    logits = z @ z.T / temperature
+    positive = torch.cat((logits.diagonal(len(z1)), logits.diagonal(-len(z1))))
+    negatives = logits.masked_fill(torch.eye(len(z1), dtype=torch.bool).repeat(2, 2), -math.inf)
+    log_sum = ((1 + beta) * negatives).logsumexp(1) - (beta * negatives).logsumexp(1) + math.log(count)
+    largest = torch.maximum(log_sum, positive).detach()
+    mass = ((log_sum - largest).exp() - count * eta * (positive - largest).exp()) / (1 - eta)
+    mass = torch.maximum(mass, count * (-1 / temperature - largest).exp())
+    return functional.softplus(mass.log() + largest - positive).mean()
+
+
+PLAIN = {"CL": plain_cl, "DCL": plain_dcl, "HCL": plain_hcl}
+
+
 def two_view(batch):
     """lightly's call at t = 0.5, embeddings of 128 numbers."""
     z1, z2 = torch.randn(2, batch, 128).unbind()
@@ -61,7 +97,7 @@ def two_view(batch):
     losses = {name: ContrastiveLoss(estimator, 0.5) for name, estimator in ESTIMATORS.items()}
     calls = {"lightly NTXentLoss": peer} | losses
     if batch == max(BATCHES):
-        calls["CL by blocks of 1024"] = ContrastiveLoss(Uncorrected(), 0.5, chunk_size=1024)
+        calls["CL in chunks of 1024"] = ContrastiveLoss(Uncorrected(), 0.5, chunk_size=1024)
     return {name: lambda loss=loss: loss(z1, z2) for name, loss in calls.items()}, inputs
 
 
@@ -75,6 +111,18 @@ def cross_modal(batch):
     timed = {name: lambda loss=loss: loss(image, text, scale) for name, loss in calls.items()}
     reco = RelaxedContrastiveLoss()
     return timed | {"ReCo": lambda: reco(image, text)}, inputs
+
+
+def beside_plain(batch):
+    """Each loss after its plain implementation, which it equals."""
+    z1, z2 = torch.randn(2, batch, 128).unbind()
+    inputs, calls = [z1.requires_grad_(), z2.requires_grad_()], {}
+    for name, plain in PLAIN.items():
+        loss = ContrastiveLoss(ESTIMATORS[name], 0.5)
+        torch.testing.assert_close(loss(z1, z2), plain(z1, z2))
+        calls[f"plain {name}"] = lambda plain=plain: plain(z1, z2)
+        calls[name] = lambda loss=loss: loss(z1, z2)
+    return calls, inputs
 
 
 def medians(calls, inputs, seconds):
@@ -108,9 +156,22 @@ def table(title, make, seconds):
     return [*lines, ""]
 
 
+def plain_table(seconds):
+    columns = {batch: medians(*beside_plain(batch), seconds) for batch in SMALL_BATCHES}
+    lines = ["## Two views beside a plain implementation of the same loss", ""]
+    lines += ["| | " + " | ".join(f"B = {batch:,}" for batch in SMALL_BATCHES) + " |", "|---|" + "---|" * len(SMALL_BATCHES)]
+    for name in PLAIN:
+        cells = [
+            f"{times[name]:.2f} ms, plain {times[f'plain {name}']:.2f} ms ({times[name] / times[f'plain {name}']:.2f}×)"
+            for times in columns.values()
+        ]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return [*lines, ""]
+
+
 def peaks(threads, batch=16_384):
     lines = [
-        f"## Peak memory, two views, DCL, B = {batch:,}, D = 128, by blocks",
+        f"## Peak memory, two views, DCL, B = {batch:,}, D = 128, in chunks",
         "",
         "| chunk_size | peak of the process, torch included | seconds |",
         "|---|---|---|",
@@ -143,6 +204,7 @@ def main():
         f"* Machine: {platform.machine()} CPU, {arguments.threads} thread(s), {torch.backends.cpu.get_cpu_capability()}",
         "",
         *table("Two views, t = 0.5, D = 128", two_view, arguments.seconds),
+        *plain_table(arguments.seconds),
         *table("Two modalities, logit scale 14, D = 512", cross_modal, arguments.seconds),
         *peaks(arguments.threads),
     ]

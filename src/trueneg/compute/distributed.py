@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
-from trueneg.losses.gathering import gathered
+from trueneg.losses.execution import gathered
 
 
 @dataclass(frozen=True)

@@ -39,9 +39,11 @@ class Estimator:
     needs_labels: ClassVar[bool] = False
     needs_similarity: ClassVar[bool] = False
 
-    def __call__(self, positive, negatives, class_probability=None, floor=None, **known: Tensor) -> Tensor:
-        """The log of the true-negative mass, shape (A,); arguments as for :meth:`mass`."""
-        return self.mass(positive, negatives, class_probability, floor, **known).log
+    def __call__(self, positive, negatives, class_probability=None, floor=None, *, valid=None, **known: Tensor) -> Tensor:
+        """The log of the true-negative mass, shape (A,); arguments as for :meth:`mass`, with any numbers where not ``valid``."""
+        if valid is not None:
+            negatives = negatives.masked_fill(~valid, -math.inf)
+        return self.mass(positive, negatives, class_probability, floor, valid=valid, **known).log
 
     def mass(
         self,
@@ -52,13 +54,14 @@ class Estimator:
         *,
         same_class: Tensor | None = None,
         similarity: Tensor | None = None,
+        valid: Tensor | None = None,
     ) -> NegativeMass:
         """The log of the true-negative mass, and where it is a bound.
 
         Args:
             positive: (A,) or (A, M) logits; the first column is the anchor's own positive, the others are
                 further draws from its class.
-            negatives: (A, N) logits.
+            negatives: (A, N) logits; −∞ in columns that are not ``valid``.
             class_probability: η, a number or one per anchor, shape (A,); overrides the estimator's own.
                 Estimators without an η take no notice of it.
             floor: the log of the lower bound of g, a number or a tensor that broadcasts to (A,);
@@ -66,6 +69,7 @@ class Estimator:
             same_class: (A, N) bool, whether a negative shares the anchor's class, where ``needs_labels``.
             similarity: (A, N), how alike a negative and the anchor's positive are known to be, where
                 ``needs_similarity``.
+            valid: (A, N) bool, which columns are an anchor's negatives; N counts these. None: all.
         """
         raise NotImplementedError
 
@@ -77,6 +81,18 @@ class Estimator:
         """
         log_mass = self.mass(positive, negatives, class_probability, **known).log
         return (log_mass - math.log(negatives.shape[-1])).exp()
+
+
+def log_count(negatives: Tensor, valid: Tensor | None) -> Tensor:
+    """log N of each anchor, shape (A,): of its valid columns, or of all."""
+    if valid is None:
+        return negatives.new_full(negatives.shape[:1], math.log(negatives.shape[-1]))
+    return valid.sum(-1).to(negatives.dtype).log()
+
+
+def debiased_mean(mean: Tensor, positive: Tensor, eta: float | Tensor) -> Tensor:
+    """(mean − η · mean of e^p) / (1 − η), without a bound, so that it may be negative; (A,) each."""
+    return (mean - eta * positive.reshape(len(positive), -1).exp().mean(-1)) / (1 - eta)
 
 
 def checked_class_probability(value: float | Tensor | None) -> float | Tensor | None:

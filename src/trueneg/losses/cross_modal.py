@@ -7,22 +7,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from trueneg.losses.base import Estimator
-from trueneg.losses.blocks import checked_chunk_size
 from trueneg.losses.estimators import Uncorrected
-from trueneg.losses.gathering import gathered
-from trueneg.losses.pairs import negatives_of_pairs
-from trueneg.losses.terms import (
-    Batch,
-    ContrastiveTerms,
-    Logits,
-    contrastive_terms,
-    outside_autocast,
-    single_precision,
-    terms_of_negatives,
-)
+from trueneg.losses.execution import checked_chunk_size, gathered, outside_autocast, single_precision
+from trueneg.losses.terms import Batch, ContrastiveTerms, contrastive_terms, joined
 
 DIRECTIONS = {"text": ("text",), "image": ("image",), "both": ("text", "image")}
-COLUMNS = {"text": (False,), "image": (True,), "both": (False, True)}  # whether anchors are a matrix's columns
 
 
 class CrossModalLoss(nn.Module):
@@ -74,7 +63,7 @@ class CrossModalLoss(nn.Module):
 
     def forward(self, similarity, logit_scale, class_probability=None, negative_similarity=None, labels=None) -> Tensor:
         """The scalar loss; arguments as for :meth:`terms`."""
-        return self.terms(similarity, logit_scale, class_probability, negative_similarity, labels).loss
+        return self.terms(similarity, logit_scale, class_probability, negative_similarity, labels, keep_negatives=False).loss
 
     def terms(
         self,
@@ -83,6 +72,8 @@ class CrossModalLoss(nn.Module):
         class_probability: float | Tensor | None = None,
         negative_similarity: Tensor | None = None,
         labels: Tensor | None = None,
+        *,
+        keep_negatives: bool = True,
     ) -> ContrastiveTerms:
         """The loss and what it was computed from; anchors are ordered texts, then images.
 
@@ -93,6 +84,7 @@ class CrossModalLoss(nn.Module):
             negative_similarity: (B, B) how alike pairs i and j are known to be (symmetric), for estimators
                 that need it.
             labels: (B,) class of each pair, for estimators that need labels.
+            keep_negatives: False: leave ``negatives`` out, which saves a copy.
 
         Raises:
             ValueError: if shapes do not fit, or something is missing that the estimator needs.
@@ -102,9 +94,9 @@ class CrossModalLoss(nn.Module):
         if self.gather_distributed:
             raise ValueError("similarity holds one process's samples; gather_distributed needs of_features.")
         with outside_autocast(similarity.device):
-            scale, floor = self._scale_and_floor(logit_scale)
-            batch = Batch(class_probability, labels, negative_similarity)
-            return self._of_matrix(single_precision(similarity)[0] * scale, floor, batch)
+            logits, floor = self._scaled(single_precision(similarity)[0], logit_scale)
+            batch = Batch(len(similarity), class_probability, labels, negative_similarity)
+            return self._of_matrix(logits, floor, batch, keep_negatives)
 
     def of_features(
         self,
@@ -114,6 +106,8 @@ class CrossModalLoss(nn.Module):
         class_probability: float | Tensor | None = None,
         negative_similarity: Tensor | None = None,
         labels: Tensor | None = None,
+        *,
+        keep_negatives: bool = True,
     ) -> ContrastiveTerms:
         """As :meth:`terms`, from features whose inner product is the similarity.
 
@@ -125,6 +119,7 @@ class CrossModalLoss(nn.Module):
             negative_similarity: as for :meth:`terms`; on several processes (B, G), its columns the samples of
                 all of them.
             labels: as for :meth:`terms`.
+            keep_negatives: as for :meth:`terms`.
 
         Raises:
             ValueError: if shapes do not fit, or something is missing that the estimator needs.
@@ -136,39 +131,46 @@ class CrossModalLoss(nn.Module):
             )
         with outside_autocast(text_features.device):
             text, image = single_precision(text_features, image_features)
-            scale, floor = self._scale_and_floor(logit_scale)
-            batch = Batch(class_probability, labels, negative_similarity, self.gather_distributed)
+            text, floor = self._scaled(text, logit_scale)
+            batch = Batch(len(text), class_probability, labels, negative_similarity, self.gather_distributed)
             if self.chunk_size is None and not self.gather_distributed:
-                # One product for both directions; the scale multiplies what is smaller, features or logits.
-                small = text.shape[0] < text.shape[1]
-                matrix = (text @ image.mT) * scale if small else (text * scale) @ image.mT
-                return self._of_matrix(matrix, floor, batch)
-            text = text * scale
+                return self._of_matrix(text @ image.mT, floor, batch, keep_negatives)  # one product for both directions
             pair = torch.stack((text, image))
             everyone, rank = gathered(pair) if self.gather_distributed else (pair[None], 0)
-            sides = [("text", "image").index(name) for name in DIRECTIONS[self.directions]]
-            anchors = torch.stack([pair[side] for side in sides])
-            keys = torch.stack([everyone[:, 1 - side].flatten(0, 1) for side in sides])
-            logits = Logits(anchors, keys, first=rank * len(text))
-            positive = (text * image).sum(-1).expand(len(sides), -1)[..., None]
-            return contrastive_terms(self.estimator, positive, logits, floor, batch, self.chunk_size)
+            batch = batch._replace(processes=len(everyone), first=rank * len(text))
+            keys = everyone.transpose(0, 1).flatten(1, 2)
+            features = {"text": (text, keys[1]), "image": (image, keys[0])}
+            return self._terms(torch.linalg.vecdot(text, image), features, floor, batch, keep_negatives)
 
-    def _of_matrix(self, matrix: Tensor, floor: float | Tensor, batch: Batch) -> ContrastiveTerms:
+    def _of_matrix(self, logits: Tensor, floor: float | Tensor, batch: Batch, keep_negatives: bool) -> ContrastiveTerms:
         """From the (B, B) logits of all texts with all images."""
-        names = DIRECTIONS[self.directions]
-        if self.chunk_size is None:
-            negatives, positive = negatives_of_pairs(matrix, COLUMNS[self.directions])
-            return terms_of_negatives(self.estimator, positive, negatives, floor, batch, len(names))
-        anchors = torch.stack([matrix if name == "text" else matrix.mT.contiguous() for name in names])
-        positive = matrix.diagonal().expand(len(names), -1)[..., None]
-        return contrastive_terms(self.estimator, positive, Logits(anchors), floor, batch, self.chunk_size)
+        rows = {"text": (logits, None), "image": (logits.mT.contiguous(), None)}
+        return self._terms(logits.diagonal(), rows, floor, batch, keep_negatives)
 
-    def _scale_and_floor(self, logit_scale: float | Tensor) -> tuple[float | Tensor, float | Tensor]:
-        """The scale without dimensions, and log of the lower bound of g."""
+    def _terms(
+        self,
+        positive: Tensor,
+        anchors: dict[str, tuple[Tensor, Tensor | None]],
+        floor: float | Tensor,
+        batch: Batch,
+        keep_negatives: bool,
+    ) -> ContrastiveTerms:
+        """From each direction's anchors and keys, and the positives, which both directions share."""
+        return joined(
+            [
+                contrastive_terms(
+                    self.estimator, positive, *anchors[direction], floor, batch, self.chunk_size, keep_negatives=keep_negatives
+                )
+                for direction in DIRECTIONS[self.directions]
+            ]
+        )
+
+    def _scaled(self, values: Tensor, logit_scale: float | Tensor) -> tuple[Tensor, float | Tensor]:
+        """The values times the logit scale, and the log of the lower bound of g."""
         if not isinstance(logit_scale, Tensor):
-            return logit_scale, -logit_scale
-        scale = logit_scale.reshape(()) if logit_scale.dim() else logit_scale
-        return scale, -scale if self.bound_gradient else -scale.detach()
+            return values * logit_scale, -logit_scale
+        scale = logit_scale.reshape(())
+        return values * scale, -scale if self.bound_gradient else -scale.detach()
 
 
 class LogitScale(nn.Module):
@@ -242,4 +244,4 @@ class SymmetricInfoNCE(nn.Module):
         """The scalar loss of (B, D) embeddings of the two modalities, normalised here."""
         with outside_autocast(u.device):
             u, v = (functional.normalize(each, dim=-1) for each in single_precision(u, v))
-        return self.loss.of_features(u, v, self.logit_scale()).loss
+        return self.loss.of_features(u, v, self.logit_scale(), keep_negatives=False).loss

@@ -1,12 +1,10 @@
 """ReCo: negatives need only be orthogonal, so there is no denominator to correct."""
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from trueneg.losses.blocks import by_blocks, checked_chunk_size
-from trueneg.losses.gathering import gathered
-from trueneg.losses.pairs import negatives_of_pairs, without_own
-from trueneg.losses.terms import outside_autocast, single_precision
+from trueneg.losses.execution import by_chunks, checked_chunk_size, gathered, outside_autocast, single_precision
 
 
 class RelaxedContrastiveLoss(nn.Module):
@@ -67,21 +65,17 @@ class RelaxedContrastiveLoss(nn.Module):
             raise ValueError(f"u and v have the shapes {tuple(u.shape)} and {tuple(v.shape)}, expected both (B, D).")
         with outside_autocast(u.device):
             u, v = (functional.normalize(each, dim=-1, eps=1e-7) for each in single_precision(u, v))
-            if self.chunk_size is None and not self.gather_distributed:
-                negatives, positive = negatives_of_pairs(u @ v.mT, (False,))
-                return self._sum(1 - positive, self._of_negatives(negatives))
             everyone, rank = gathered(v) if self.gather_distributed else (v[None], 0)
-            processes, first = everyone.shape[0], rank * u.shape[0]
+            keys, processes = everyone.flatten(0, 1), len(everyone)
 
-            def of_rows(start: int, cosine: Tensor) -> tuple[Tensor]:
-                return (self._of_negatives(without_own(cosine, first + start)[0]),)
+            column = torch.arange(len(keys), device=u.device)
 
-            rows = by_blocks(of_rows, self.chunk_size or u.shape[0], u[None], everyone.flatten(0, 1)[None])
-            return processes * self._sum(1 - (u * v).sum(-1), *rows)
+            def of_rows(u: Tensor, own: Tensor, keys: Tensor) -> tuple[Tensor]:
+                others = (u @ keys.mT).masked_fill(own[:, None] == column, 0)
+                return ((others.clamp(min=0) if self.relaxed else others).square().sum(-1),)
 
-    def _of_negatives(self, cosine: Tensor) -> Tensor:
-        """(c, N) → (c,)."""
-        return (cosine.clamp(min=0) if self.relaxed else cosine).square().sum(-1)
-
-    def _sum(self, distance: Tensor, of_negatives: Tensor) -> Tensor:
-        return distance.square().sum() + self.negative_weight * of_negatives.sum()
+            (of_negatives,) = by_chunks(
+                of_rows, self.chunk_size, {"u": u, "own": column[rank * len(u) :][: len(u)]}, {"keys": keys}
+            )
+            distance = 1 - (u * v).sum(-1)
+            return processes * (distance.square().sum() + self.negative_weight * of_negatives.sum())

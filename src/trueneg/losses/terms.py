@@ -1,16 +1,14 @@
 """From logits to a contrastive loss: what the two-view and the cross-modal loss have in common."""
 
-from contextlib import AbstractContextManager, nullcontext
+import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from trueneg.losses.base import Estimator, NegativeMass
-from trueneg.losses.blocks import by_blocks, product
-from trueneg.losses.gathering import gathered
-from trueneg.losses.pairs import without_own
+from trueneg.losses.base import Estimator
+from trueneg.losses.execution import by_chunks, gathered
 
 
 class ContrastiveTerms(NamedTuple):
@@ -19,7 +17,7 @@ class ContrastiveTerms(NamedTuple):
     Attributes:
         loss: scalar, the mean over the anchors.
         positive: (A, M) logits; the first column is the anchor's own positive.
-        negatives: (A, N) logits; None where the loss is computed by blocks, which keeps none of them.
+        negatives: (A, N) logits; None where they are not kept: in chunks, or if the call says so.
         log_negative_mass: (A,) the estimator's log(N·g).
         at_bound: (A,) bool: log(N·g) is its lower bound, so the anchor's negatives get no gradient.
     """
@@ -35,144 +33,102 @@ class Batch(NamedTuple):
     """What is known about the B samples of a batch beside their embeddings; G samples on all processes.
 
     Attributes:
+        count: B.
         class_probability: η, a number or (B,); None: the estimator's own.
         labels: (B,) class of each sample, or None.
         negative_similarity: (B, G) known similarity of samples, or None.
         gather_distributed: whether other processes' samples are negatives too.
+        processes: how many share the G samples.
+        first: the place of this process's first sample among them.
     """
 
+    count: int
     class_probability: float | Tensor | None = None
     labels: Tensor | None = None
     negative_similarity: Tensor | None = None
     gather_distributed: bool = False
-
-
-class Logits(NamedTuple):
-    """The logits of S·B anchors with K kinds of all G samples, as factors or multiplied out.
-
-    Attributes:
-        anchors: (S, B, D); or the logits themselves, (S, B, K·G), where there are no keys.
-        keys: (S, K·G, D) that the anchors' inner products are with, or None.
-        kinds: K.
-        first: the place of our first sample among the G.
-    """
-
-    anchors: Tensor
-    keys: Tensor | None = None
-    kinds: int = 1
+    processes: int = 1
     first: int = 0
 
 
 def contrastive_terms(
     estimator: Estimator,
     positive: Tensor,
-    logits: Logits,
+    anchors: Tensor,
+    keys: Tensor | None,
     floor: float | Tensor,
     batch: Batch,
     chunk_size: int | None = None,
+    keep_negatives: bool = True,
 ) -> ContrastiveTerms:
-    """The loss of S·B anchors: S kinds (views, or modalities) of B samples each.
+    """The loss of A anchors, which are all B samples, once or once per view.
 
     Args:
         estimator: of the true-negative mass.
-        positive: (S, B, M) logits.
-        logits: of the anchors with all samples, their own among them.
+        positive: (A,) or (A, M) logits.
+        anchors: (A, D), whose inner products with the keys are the logits; without keys the logits themselves, (A, K).
+        keys: (K, D) of all G samples, once or once per view; or None.
         floor: log of the lower bound of g.
         batch: what else is known.
-        chunk_size: how many anchors are computed at a time; None: all. A block's logits are computed again in
-            the backward pass, so that no more than one block is held.
+        chunk_size: how many anchors are computed at a time; None: all.
+        keep_negatives: whether the (A, N) logits of the negatives are wanted, which costs a copy; never in chunks.
 
     Raises:
         ValueError: if shapes do not fit, or something is missing that the estimator needs.
     """
-    sides, count = positive.shape[:2]
-    anchors, keys, kinds, first = logits
-    if chunk_size is None or chunk_size >= sides * count:
-        negatives = without_own(product(anchors, keys), first, kinds).flatten(0, 1)
-        return terms_of_negatives(estimator, positive.flatten(0, 1), negatives, floor, batch, sides, kinds, first)
-    everyone = _checked(estimator, batch, count, (anchors if keys is None else keys).shape[-2] // kinds)
-    # What is a tensor goes with its anchor into a block; a number holds for all.
-    given = {"class_probability": batch.class_probability, "floor": floor}
-    tensors = {name: value.expand(sides, count) for name, value in given.items() if isinstance(value, Tensor)}
+    samples, columns = batch.processes * batch.count, anchors.shape[1] if keys is None else len(keys)
+    labels, eta, views = _checked(estimator, batch, samples), batch.class_probability, columns // samples
+    per_anchor = isinstance(eta, Tensor) and eta.dim() > 0
+    keep_negatives &= chunk_size is None or chunk_size >= len(anchors)
+    # (A, V): the columns of each anchor's own sample; the first is the sample's place among all.
+    own = torch.arange(columns, device=anchors.device).view(views, samples)[:, batch.first : batch.first + batch.count]
+    own = torch.cat([own.mT] * (len(anchors) // batch.count))
+    kept = None
 
-    def mass(start: int, block: Tensor, positive: Tensor, *values: Tensor) -> NegativeMass:
-        negatives = without_own(block, first + start, kinds).flatten(0, 1)
-        known = given | {name: value.flatten() for name, value in zip(tensors, values, strict=True)}
-        known |= _known(estimator, batch, everyone, slice(start, start + block.shape[1]), sides, kinds, first + start)
-        return estimator.mass(positive.flatten(0, 1), negatives, **known)
+    def mass(positive, anchors, own, class_probability, floor, keys) -> tuple[Tensor, Tensor]:
+        nonlocal kept
+        logits = anchors if keys is None else anchors @ keys.mT
+        known = {}
+        if estimator.needs_labels:
+            known["same_class"] = (labels[own[:, :1]] == labels).repeat(1, views)
+        if estimator.needs_similarity:
+            known["similarity"] = batch.negative_similarity[own[:, 0] - batch.first].repeat(1, views)
+        if keep_negatives:
+            kept = negatives = _without_own(logits, own, samples)
+            known = {name: _without_own(value, own, samples) for name, value in known.items()}
+        else:
+            known["valid"] = torch.ones_like(logits, dtype=torch.bool).scatter_(1, own, False)
+            fill = logits.scatter if keys is None else logits.scatter_  # in place where the logits are not the caller's
+            negatives = fill(1, own, -math.inf)
+        return estimator.mass(positive, negatives, class_probability, floor, **known)
 
-    size = max(1, chunk_size // sides)
-    blocks = NegativeMass(*by_blocks(mass, size, anchors, keys, positive, *tensors.values()))
-    return _terms(positive.flatten(0, 1), None, blocks)
-
-
-def terms_of_negatives(
-    estimator: Estimator,
-    positive: Tensor,
-    negatives: Tensor,
-    floor: float | Tensor,
-    batch: Batch,
-    sides: int,
-    kinds: int = 1,
-    first: int = 0,
-) -> ContrastiveTerms:
-    """The loss of S·B anchors that are all there.
-
-    Args:
-        estimator: as for :func:`contrastive_terms`.
-        positive: (S·B, M) logits, or (S·B,).
-        negatives: (S·B, N) logits.
-        floor: as for :func:`contrastive_terms`.
-        batch: as for :func:`contrastive_terms`.
-        sides: S.
-        kinds: K, of which the N negatives are.
-        first: the place of our first sample among those of all processes.
-    """
-    count = positive.shape[0] // sides
-    eta, everyone = batch.class_probability, _checked(estimator, batch, count, negatives.shape[-1] // kinds + 1)
-    if isinstance(eta, Tensor) and eta.dim() > 0:
-        eta = eta.repeat(sides)
-    known = _known(estimator, batch, everyone, slice(count), sides, kinds, first)
-    return _terms(positive, negatives, estimator.mass(positive, negatives, eta, floor, **known))
+    rows, shared = {"positive": positive, "anchors": anchors, "own": own}, {"floor": floor, "keys": keys}
+    (rows if per_anchor else shared)["class_probability"] = eta.repeat(len(anchors) // batch.count) if per_anchor else eta
+    log_mass, at_bound = by_chunks(mass, chunk_size, rows, shared)
+    loss = functional.softplus(log_mass - (positive if positive.dim() == 1 else positive[:, 0])).mean()
+    return ContrastiveTerms(loss, positive.view(len(anchors), -1), kept, log_mass, at_bound)
 
 
-def _terms(positive: Tensor, negatives: Tensor | None, mass: NegativeMass) -> ContrastiveTerms:
-    if positive.dim() == 1:
-        own, positive = positive, positive[:, None]
-    else:
-        own = positive[:, 0]
-    loss = functional.softplus(mass.log - own).mean()
-    return ContrastiveTerms(loss, positive, negatives, mass.log, mass.at_bound)
+def _without_own(rows: Tensor, own: Tensor, samples: int) -> Tensor:
+    """Drop each row's ``own`` columns, one per view: (A, V·G) -> (A, V·(G − 1)), the others in their order."""
+    views = rows.view(len(rows), -1, samples)
+    before = torch.arange(samples - 1, device=rows.device) < own[:, :1, None]
+    return torch.where(before, views[..., :-1], views[..., 1:]).flatten(1)
 
 
-def _known(
-    estimator: Estimator, batch: Batch, everyone: Tensor | None, rows: slice, sides: int, kinds: int, first: int
-) -> dict[str, Tensor]:
-    """What the estimator needs to know of the negatives of some samples, the first of which is ``first`` of all."""
-    known = {}
-    if estimator.needs_labels:
-        known["same_class"] = batch.labels[rows, None] == everyone
-    if estimator.needs_similarity:
-        known["similarity"] = batch.negative_similarity[rows]
-    return {name: without_own(value[None], first)[0].repeat(sides, kinds) for name, value in known.items()}
+def joined(parts: list[ContrastiveTerms]) -> ContrastiveTerms:
+    """The terms of several equally large groups of anchors as those of all."""
+    if len(parts) == 1:
+        return parts[0]
+    losses, *others = zip(*parts, strict=True)
+    return ContrastiveTerms(torch.stack(losses).mean(), *(None if each[0] is None else torch.cat(each) for each in others))
 
 
-def outside_autocast(device: torch.device) -> AbstractContextManager:
-    """Where nothing is computed in half precision; entering torch's own region costs as much as several operations."""
-    return torch.autocast(device.type, enabled=False) if torch.is_autocast_enabled(device.type) else nullcontext()
-
-
-def single_precision(*tensors: Tensor) -> list[Tensor]:
-    """The tensors in one floating type: float32, or float64 where one is; autocast's halves lose too much."""
-    dtype = torch.float64 if any(tensor.dtype == torch.float64 for tensor in tensors) else torch.float32
-    return [tensor.to(dtype) for tensor in tensors]
-
-
-def _checked(estimator: Estimator, batch: Batch, count: int, samples: int) -> Tensor | None:
-    """The labels of the samples of all processes, if the estimator needs labels; the shapes of all that is given."""
+def _checked(estimator: Estimator, batch: Batch, samples: int) -> Tensor | None:
+    """The labels of all samples, if the estimator needs labels; checks the shapes of everything that is given."""
     if samples < 2:
         raise ValueError("There is one sample in the batch, expected at least 2: it has no negatives.")
-    name, eta = type(estimator).__name__, batch.class_probability
+    name, eta, count = type(estimator).__name__, batch.class_probability, batch.count
     if isinstance(eta, Tensor) and eta.dim() > 0 and eta.shape != (count,):
         raise ValueError(f"class_probability has the shape {tuple(eta.shape)}, expected one value per sample: ({count},).")
     if estimator.needs_similarity and (batch.negative_similarity is None or batch.negative_similarity.shape != (count, samples)):

@@ -6,9 +6,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from trueneg.losses.base import Estimator, NegativeMass, checked_class_probability, given_class_probability, unbounded
-from trueneg.losses.ranking import ascending, of_last_among_equals
-from trueneg.losses.sums import log_weighted_sum
+from trueneg.losses.base import (
+    Estimator,
+    NegativeMass,
+    checked_class_probability,
+    given_class_probability,
+    log_count,
+    unbounded,
+)
 
 FORMS = ("paper", "released", "consistent")
 
@@ -60,33 +65,40 @@ class Bayesian(Estimator):
         self.class_probability = checked_class_probability(self.class_probability)
         self._check()
 
-    def mass(self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None) -> NegativeMass:
+    def mass(
+        self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None, valid=None
+    ) -> NegativeMass:
         self._check()
         eta = given_class_probability(class_probability, self.class_probability, negatives)
         if isinstance(eta, Tensor) and eta.dim() == 1:
             eta = eta[:, None]
-        log_weight = self._log_weight(negatives, eta)
+        log_weight = self._log_weight(negatives, eta, valid)
         if self.form == "released":
-            return unbounded(log_weighted_sum(negatives + log_weight))
-        return unbounded(log_weighted_sum(negatives, self.beta, log_weight))
+            return unbounded((negatives + log_weight).logsumexp(-1))
+        if self.beta > 0:
+            log_weight = log_weight + self.beta * negatives
+        return unbounded((log_weight + negatives).logsumexp(-1) - log_weight.logsumexp(-1) + log_count(negatives, valid))
 
     @torch.no_grad()
-    def _log_weight(self, negatives: Tensor, eta: float | Tensor) -> Tensor:
-        """(A, N) log p(TN | u), or log ω of the released form."""
-        ordered, columns = ascending(negatives)
-        # Without ties the k-th smallest of N values has the distribution k/N, in every row.
-        count = negatives.shape[-1]
-        distribution = torch.arange(1, count + 1, dtype=negatives.dtype, device=negatives.device)[None] / count
+    def _log_weight(self, negatives: Tensor, eta: float | Tensor, valid: Tensor | None = None) -> Tensor:
+        """(A, N) log p(TN | u), or log ω of the released form; −∞ in columns that are not valid."""
+        # The share of negatives at most as large, ties counted. What is not valid is −∞, and comes first.
+        ordered, columns = negatives.sort(-1)
+        place = torch.empty_like(columns).scatter_(-1, columns, torch.searchsorted(ordered, ordered, right=True))
+        if valid is None:
+            valid = torch.ones_like(negatives, dtype=torch.bool)
+        count = valid.sum(-1, keepdim=True)
+        distribution = (place - (negatives.shape[-1] - count)).to(negatives.dtype) / count
         if self.form != "paper":
             distribution = recovered_distribution(distribution, self.alpha, eta)
         if self.form == "released":
             weight = released_weight(distribution, self.alpha, self.beta, eta)
         else:
             weight = true_negative_probability(distribution, self.alpha, eta)
-        log_weight = of_last_among_equals(weight.log().expand_as(ordered), ordered)
-        if self.alpha == 1:  # the last place weighs nothing; where all share it, they weigh the same
-            log_weight = log_weight.masked_fill(log_weight.isneginf().all(-1, keepdim=True), 0)
-        return torch.empty_like(ordered).scatter_(-1, columns, log_weight)
+        log_weight = weight.log().masked_fill(~valid, -math.inf)
+        # At α = 1 the last place weighs nothing; where all share it, they weigh the same.
+        equal = log_weight.isneginf().all(-1, keepdim=True)
+        return torch.where(equal & valid, 0, log_weight)
 
     def _check(self) -> None:
         if self.form not in FORMS:

@@ -3,11 +3,18 @@
 import math
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
-from trueneg.losses.base import Estimator, NegativeMass, checked_class_probability, given_class_probability
-from trueneg.losses.mass import debias, debiased_mean
-from trueneg.losses.sums import log_weighted_sum
+from trueneg.losses.base import (
+    Estimator,
+    NegativeMass,
+    checked_class_probability,
+    debiased_mean,
+    given_class_probability,
+    log_count,
+    unbounded,
+)
 
 
 @dataclass
@@ -43,10 +50,27 @@ class HardNegative(Estimator):
             raise ValueError(f"beta is {self.beta}, expected a finite number of at least 0.")
         self.class_probability = checked_class_probability(self.class_probability)
 
-    def mass(self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None) -> NegativeMass:
+    def mass(
+        self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None, valid=None
+    ) -> NegativeMass:
         eta = given_class_probability(class_probability, self.class_probability, negatives)
-        return debias(log_weighted_sum(negatives, self.beta), positive, negatives.shape[-1], eta, floor, self.smooth_bound)
+        log_n, log_sum = log_count(negatives, valid), negatives.logsumexp(-1)
+        if self.beta > 0:  # weights e^(βu), divided by their mean
+            hardness = self.beta * negatives
+            log_sum = (hardness + negatives).logsumexp(-1) - hardness.logsumexp(-1) + log_n
+        log_positive = positive if positive.dim() == 1 else positive.logsumexp(-1) - math.log(positive.shape[-1])
+        # What the subtraction leaves of the sum, below 0 where it takes too much. The clamp keeps 0 times infinity out.
+        share = (1 - eta * (log_n + log_positive - log_sum).clamp(max=80).exp()) / (1 - eta)
+        if floor is None or (isinstance(eta, float) and eta == 0):
+            return unbounded(log_sum + share.log())
+        bound = floor + log_n
+        least = (bound - log_sum).exp()  # a share of the sum too
+        at_bound = (share <= (0 if self.smooth_bound else least)) & (eta > 0)
+        share = share + least if self.smooth_bound else share
+        estimate = log_sum + share.masked_fill(at_bound, 1).log()  # the gradient of log 0 is NaN, even where it is not used
+        return NegativeMass(torch.where(at_bound, bound, estimate), at_bound)
 
     def mean(self, positive, negatives, class_probability=None, **known: Tensor) -> Tensor:
         eta = given_class_probability(class_probability, self.class_probability, negatives)
-        return debiased_mean(log_weighted_sum(negatives, self.beta), positive, negatives.shape[-1], eta)
+        weight = (self.beta * negatives).softmax(-1)
+        return debiased_mean((weight * negatives.exp()).sum(-1), positive, eta)

@@ -1,10 +1,10 @@
 """The mass over the negatives that are known to be true."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 from trueneg.losses.base import Estimator, NegativeMass, required, unbounded
-from trueneg.losses.sums import masked_logsumexp
 
 
 @dataclass
@@ -24,5 +24,8 @@ class Oracle(Estimator):
 
     needs_labels: ClassVar[bool] = True
 
-    def mass(self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None) -> NegativeMass:
-        return unbounded(masked_logsumexp(negatives, required(self, same_class, "same_class", negatives)))
+    def mass(
+        self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None, valid=None
+    ) -> NegativeMass:
+        same_class = required(self, same_class, "same_class", negatives)
+        return unbounded(negatives.masked_fill(same_class, -math.inf).logsumexp(-1))

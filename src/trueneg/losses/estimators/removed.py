@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from trueneg.losses.base import Estimator, NegativeMass, required, unbounded
-from trueneg.losses.sums import masked_logsumexp
 
 
 @dataclass
@@ -37,6 +36,8 @@ class Removed(Estimator):
         if not math.isfinite(self.threshold):
             raise ValueError(f"threshold is {self.threshold}, expected a finite number.")
 
-    def mass(self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None) -> NegativeMass:
+    def mass(
+        self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None, valid=None
+    ) -> NegativeMass:
         similarity = required(self, similarity, "similarity", negatives)
-        return unbounded(masked_logsumexp(negatives, similarity > self.threshold))
+        return unbounded(negatives.masked_fill(similarity > self.threshold, -math.inf).logsumexp(-1))

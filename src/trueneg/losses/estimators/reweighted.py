@@ -6,8 +6,7 @@ from typing import ClassVar
 
 import torch
 
-from trueneg.losses.base import Estimator, NegativeMass, required, unbounded
-from trueneg.losses.sums import masked_logsumexp
+from trueneg.losses.base import Estimator, NegativeMass, log_count, required, unbounded
 
 
 @dataclass
@@ -38,12 +37,13 @@ class Reweighted(Estimator):
         if not 0 < self.exponent < math.inf:
             raise ValueError(f"exponent is {self.exponent}, expected a positive number.")
 
-    def mass(self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None) -> NegativeMass:
+    def mass(
+        self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None, valid=None
+    ) -> NegativeMass:
         similarity = required(self, similarity, "similarity", negatives).to(negatives.dtype)
-        weight = 1 - similarity.clamp(0, 1)  # rounding can make a cosine exceed 1
-        weight = weight**self.exponent
-        weightless = weight == 0
-        log_weight = weight.masked_fill(weightless, 1).log()
-        total = weight.sum(-1)
-        log_mean = torch.where(total > 0, total, 1).log() - math.log(negatives.shape[-1])
-        return unbounded(masked_logsumexp(negatives + log_weight, weightless) - log_mean)
+        weight = (1 - similarity.clamp(0, 1)) ** self.exponent  # rounding can make a cosine exceed 1
+        if valid is not None:
+            weight = weight.masked_fill(~valid, 0)
+        share = weight / weight.sum(-1, keepdim=True).clamp(min=torch.finfo(weight.dtype).tiny)
+        weighted = (negatives + share.log()).masked_fill(share == 0, -math.inf)  # so that it gets a gradient of 0, not NaN
+        return unbounded(weighted.logsumexp(-1) + log_count(negatives, valid))

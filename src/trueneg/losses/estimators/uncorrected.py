@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from trueneg.losses.base import Estimator, NegativeMass, unbounded
-from trueneg.losses.sums import log_weighted_sum
 
 
 @dataclass
@@ -18,5 +17,7 @@ class Uncorrected(Estimator):
         [62.0, 62.0]
     """
 
-    def mass(self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None) -> NegativeMass:
-        return unbounded(log_weighted_sum(negatives))
+    def mass(
+        self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None, valid=None
+    ) -> NegativeMass:
+        return unbounded(negatives.logsumexp(-1))
