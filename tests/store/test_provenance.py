@@ -168,7 +168,9 @@ def test_editing_an_estimator_makes_its_own_runs_stale_and_no_others(copied_pack
     assert changed == {name for name in before if any(f" {word} " in f" {name} " for word in own)}
 
 
-@pytest.mark.parametrize("file", ["training/simclr.py", "models/image_encoders.py", "losses/contrastive.py", "losses/base.py"])
+@pytest.mark.parametrize(
+    "file", ["training/simclr.py", "training/loop.py", "models/image_encoders.py", "losses/contrastive.py", "losses/base.py"]
+)
 def test_editing_what_all_objectives_share_makes_all_runs_of_images_stale(copied_package, file):
     before = all_fingerprints()
     append(copied_package / file, "EDITED = 1")

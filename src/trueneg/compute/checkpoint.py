@@ -13,7 +13,7 @@ import platform
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -22,13 +22,26 @@ from torch import Tensor
 
 from trueneg.io.files import written_whole
 from trueneg.store.run_store import RunStore
-from trueneg.training.simclr import SimCLR
 
 log = logging.getLogger(__name__)
 
 HEARTBEAT = 10.0  # seconds between two notes of the progress: what an attempt's time is short of when it is killed
 SHARE = 0.01  # of the time, at most, goes into the checkpoints at ends of epochs
 FIRST_COST = 0.1  # seconds that the first checkpoint is expected to take; with SHARE: a run of less than 10 s writes none
+
+
+class Resumable(Protocol):
+    """A training with finished epochs, updates done in the unfinished one, and a state to continue from."""
+
+    epoch: int
+    epochs: int
+    update: int
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Tensors on the CPU, and plain values."""
+
+    def load_state(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
+        """Continue from :meth:`state`."""
 
 
 class Checkpoint:
@@ -93,7 +106,7 @@ class Checkpoint:
             "attempts": attempts,
         }
 
-    def restore(self, training: SimCLR) -> list[dict[str, Any]]:
+    def restore(self, training: Resumable) -> list[dict[str, Any]]:
         """Bring a fresh run to where the checkpoint stands, if there is one that fits.
 
         Returns:
@@ -118,7 +131,7 @@ class Checkpoint:
             log.warning("%s: the run starts afresh", self._path.parent)
         return None
 
-    def after_update(self, training: SimCLR, rows: list[dict[str, Any]]) -> None:
+    def after_update(self, training: Resumable, rows: list[dict[str, Any]]) -> None:
         """Save if the time has come."""
         now = time.monotonic()
         if now - self._saved >= self._interval:
@@ -126,12 +139,12 @@ class Checkpoint:
         elif now - self._noted >= HEARTBEAT:
             self._note(training)
 
-    def after_epoch(self, training: SimCLR, rows: list[dict[str, Any]]) -> None:
+    def after_epoch(self, training: Resumable, rows: list[dict[str, Any]]) -> None:
         """Save if that is cheap beside the time since the last one."""
         if time.monotonic() - self._saved >= min(self._interval, self._cost / SHARE):
             self._save(training, rows)
 
-    def _save(self, training: SimCLR, rows: list[dict[str, Any]]) -> None:
+    def _save(self, training: Resumable, rows: list[dict[str, Any]]) -> None:
         began = time.monotonic()
         tensors, position = training.state()
         values = json.dumps({"digest": self._digest, "position": position, "rows": rows})
@@ -144,7 +157,7 @@ class Checkpoint:
         self._saved = time.monotonic()
         self._cost = self._saved - began
 
-    def _note(self, training: SimCLR | None = None) -> None:
+    def _note(self, training: Resumable | None = None) -> None:
         if training is not None:
             self._position = {"epoch": training.epoch, "epochs": training.epochs}
         progress = self._about | self._position | {"spent": self.attempts}
