@@ -539,7 +539,6 @@ def test_the_learning_rate_warms_up_and_falls_and_a_fixed_scale_stays(started):
             r"objective reco: works on one embedding an image, but similarity\.aggregation is 'lse\+nl'",
         ),
         ({"name": "dcl", "directions": "text", "class_probability": "length"}, {}, "is 'length', which source textures does not"),
-        ({"name": "oracle", "directions": "text", "beta": 1.0}, {}, "objective oracle: has no setting beta"),
     ],
 )
 def test_what_does_not_go_together_is_refused(started, objective, sections, message):

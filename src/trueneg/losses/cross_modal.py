@@ -83,6 +83,8 @@ class CrossModalLoss(nn.Module):
         class_probability: float | Tensor | None = None,
         negative_similarity: Tensor | None = None,
         labels: Tensor | None = None,
+        *,
+        same_class: Tensor | None = None,
     ) -> ContrastiveTerms:
         """The loss and what it was computed from; anchors are ordered texts, then images.
 
@@ -93,6 +95,8 @@ class CrossModalLoss(nn.Module):
             negative_similarity: (B, B) how alike pairs i and j are known to be (symmetric), for estimators
                 that need it.
             labels: (B,) class of each pair, for estimators that need labels.
+            same_class: (B, B) bool, in place of labels where the classes of texts and images differ: whether image j
+                is of the class of text i. Its transpose serves images as anchors.
 
         Raises:
             ValueError: if shapes do not fit, or something is missing that the estimator needs.
@@ -103,7 +107,9 @@ class CrossModalLoss(nn.Module):
             raise ValueError("similarity holds one process's samples; gather_distributed needs of_features.")
         with outside_autocast(similarity.device):
             scale, floor = self._scale_and_floor(logit_scale)
-            batch = Batch(class_probability, labels, negative_similarity)
+            if same_class is not None:
+                same_class = torch.stack([same_class.mT if turned else same_class for turned in COLUMNS[self.directions]])
+            batch = Batch(class_probability, labels, negative_similarity, same_class=same_class)
             return self._of_matrix(single_precision(similarity)[0] * scale, floor, batch)
 
     def of_features(

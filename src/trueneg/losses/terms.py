@@ -39,12 +39,14 @@ class Batch(NamedTuple):
         labels: (B,) class of each sample, or None.
         negative_similarity: (B, G) known similarity of samples, or None.
         gather_distributed: whether other processes' samples are negatives too.
+        same_class: (S, B, G) bool, of each kind of anchors, in place of the labels; or None.
     """
 
     class_probability: float | Tensor | None = None
     labels: Tensor | None = None
     negative_similarity: Tensor | None = None
     gather_distributed: bool = False
+    same_class: Tensor | None = None
 
 
 class Logits(NamedTuple):
@@ -151,10 +153,11 @@ def _known(
     """What the estimator needs to know of the negatives of some samples, the first of which is ``first`` of all."""
     known = {}
     if estimator.needs_labels:
-        known["same_class"] = batch.labels[rows, None] == everyone
+        by_labels = batch.same_class is None
+        known["same_class"] = (batch.labels[rows, None] == everyone)[None] if by_labels else batch.same_class[:, rows]
     if estimator.needs_similarity:
-        known["similarity"] = batch.negative_similarity[rows]
-    return {name: without_own(value[None], first)[0].repeat(sides, kinds) for name, value in known.items()}
+        known["similarity"] = batch.negative_similarity[None, rows]
+    return {name: without_own(value, first).expand(sides, -1, -1).flatten(0, 1).repeat(1, kinds) for name, value in known.items()}
 
 
 def outside_autocast(device: torch.device) -> AbstractContextManager:
@@ -178,6 +181,10 @@ def _checked(estimator: Estimator, batch: Batch, count: int, samples: int) -> Te
     if estimator.needs_similarity and (batch.negative_similarity is None or batch.negative_similarity.shape != (count, samples)):
         raise ValueError(f"{name} needs negative_similarity of our samples with all: a tensor of shape ({count}, {samples}).")
     if not estimator.needs_labels:
+        return None
+    if batch.same_class is not None:
+        if batch.same_class.shape[1:] != (count, samples):
+            raise ValueError(f"same_class has the shape {tuple(batch.same_class.shape[1:])}, expected ({count}, {samples}).")
         return None
     if batch.labels is None or batch.labels.shape != (count,):
         raise ValueError(f"{name} needs labels, one per sample: a tensor of shape ({count},).")

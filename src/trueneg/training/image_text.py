@@ -58,6 +58,7 @@ class ImageText(Training):
     """
 
     SAMPLES, PER_PICK = "pairs", 1
+    STATE = (*Training.STATE, "waited")
 
     def __init__(
         self,
@@ -130,12 +131,6 @@ class ImageText(Training):
         """The logit scale, and the share of the seconds in which no image was there to go on with; 0 where all are resident."""
         waiting, self.waited = self.waited / seconds, 0.0
         return {"logit_scale": self.model.logit_scale().item(), "waiting": waiting}
-
-    def own_state(self) -> dict[str, float]:
-        return {"waited": self.waited}
-
-    def load_own_state(self, values: Mapping[str, float]) -> None:
-        self.waited = values["waited"]
 
     def remedy(self) -> str:
         return "raise training.warmup_updates"

@@ -38,6 +38,7 @@ class Training(ABC):
     Attributes:
         SAMPLES: what rows and records count, such as ``views``.
         PER_PICK: how many of them one sample of a batch gives.
+        STATE: attributes with plain values that a run continues from; subclasses add their own.
         network: everything that is trained.
         optimizer: of the network's parameters.
         monitors: running means that an epoch's row is read from.
@@ -51,6 +52,7 @@ class Training(ABC):
 
     SAMPLES: ClassVar[str]
     PER_PICK: ClassVar[int]
+    STATE: ClassVar[tuple[str, ...]] = ("epoch", "update", "seconds")
     network: nn.Module
     optimizer: torch.optim.Optimizer
     monitors: RunningMeans
@@ -96,14 +98,6 @@ class Training(ABC):
     @abstractmethod
     def weights(self) -> dict[str, Tensor]:
         """What the file of a finished run holds, on the CPU."""
-
-    @abstractmethod
-    def own_state(self) -> dict[str, Any]:
-        """Plain values that the step continues from."""
-
-    @abstractmethod
-    def load_own_state(self, values: Mapping[str, Any]) -> None:
-        """Continue from :meth:`own_state`."""
 
     def train_epoch(self, after_update: Callable[[], None] | None = None) -> dict[str, float]:
         """Train one epoch, or the rest of an interrupted one (the last may be cut short by ``updates``).
@@ -152,8 +146,7 @@ class Training(ABC):
         tensors = named_tensors(
             network=self.network.state_dict(), optimizer=moments_of(self.optimizer), monitors=self.monitors.state_dict()
         )
-        position = {"epoch": self.epoch, "update": self.update, "seconds": self.seconds}
-        values = position | {"learning_rate": self.optimizer.param_groups[0]["lr"], "own": self.own_state()}
+        values = {name: getattr(self, name) for name in self.STATE} | {"learning_rate": self.optimizer.param_groups[0]["lr"]}
         return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}, values
 
     def load_state(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
@@ -162,8 +155,8 @@ class Training(ABC):
         self.network.load_state_dict(network)
         self.monitors.load_state_dict(monitors)
         load_moments(self.optimizer, moments, values["learning_rate"])
-        self.load_own_state(values["own"])
-        self.epoch, self.update, self.seconds = values["epoch"], values["update"], values["seconds"]
+        for name in self.STATE:
+            setattr(self, name, values[name])
 
     def generator(self, purpose: str) -> torch.Generator:
         """A generator for one purpose in this epoch."""

@@ -43,6 +43,7 @@ class SimCLR(Training):
     """
 
     SAMPLES, PER_PICK = "views", 2
+    STATE = (*Training.STATE, "scheduled")
 
     def __init__(
         self,
@@ -63,7 +64,8 @@ class SimCLR(Training):
         self.augmentation = build_augmentation(settings["augmentation"], *channel_statistics(source)).to(device)
         self.class_probability = self._class_probability(objective, labels, subset)
         self.schedules = {name: value for name, value in objective.items() if isinstance(value, Mapping)}
-        self.loss = build(objective | dict.fromkeys(self.schedules, FIRST_VALUE), temperature=self.temperature)
+        self.scheduled = dict.fromkeys(self.schedules, FIRST_VALUE)  # what the scheduled parameters are in this epoch
+        self.loss = build(objective | self.scheduled, temperature=self.temperature)
         held_out = subset.validation[:MEASURED_IMAGES]
         self.held_out = torch.from_numpy(source.images[held_out]), torch.from_numpy(source.labels[held_out])
         with torch.random.fork_rng(devices=[]):
@@ -89,6 +91,8 @@ class SimCLR(Training):
         """Which images, and of both views the draws of the augmentation."""
         if self.update == 0:
             self._follow_schedules()
+        for name, value in self.scheduled.items():
+            setattr(self.loss.estimator, name, value)
         order = torch.randperm(len(self.images), generator=self.generator("batches")).to(self.device)
         drawn, size = count * self.batch_size, self.images.shape[-2:]
         views = [self.augmentation.draw(drawn, size, self.generator(f"augmentation {view}")).to(self.device) for view in (1, 2)]
@@ -107,15 +111,7 @@ class SimCLR(Training):
         return terms, labels
 
     def measured(self, seconds: float) -> dict[str, float]:
-        return self.own_state()
-
-    def own_state(self) -> dict[str, float]:
-        """The estimator's scheduled parameters."""
-        return {name: getattr(self.loss.estimator, name) for name in self.schedules}
-
-    def load_own_state(self, values: Mapping[str, float]) -> None:
-        for name, value in values.items():
-            setattr(self.loss.estimator, name, value)
+        return self.scheduled
 
     def remedy(self) -> str:
         return f"raise the temperature, which is {self.temperature:g}"
@@ -136,13 +132,14 @@ class SimCLR(Training):
         return None
 
     def _follow_schedules(self) -> None:
-        """Give the estimator the values that its scheduled parameters have in this epoch."""
+        """Find the values that the scheduled parameters have in this epoch."""
         progress, before = self.epoch / self.epochs, (self.epoch - 1) / self.epochs
         for name, setting in self.schedules.items():
             if setting["schedule"] != "adjusted":
-                setattr(self.loss.estimator, name, scheduled_value(setting, progress))
+                self.scheduled = self.scheduled | {name: scheduled_value(setting, progress)}
             elif self.epoch == 0 or interval_of(setting, before) < interval_of(setting, progress):
-                setattr(self.loss.estimator, name, self.processes.same(self._measured_location(setting["by"])))
+                location = self.processes.same(self._measured_location(setting["by"]))
+                self.scheduled = self.scheduled | {name: location}
 
     @torch.no_grad()
     def _measured_location(self, by: str) -> float:
