@@ -16,7 +16,7 @@ from trueneg.config import runs
 from trueneg.config.likelihood_study import LanguageModelSettings
 from trueneg.config.reading import load_configuration
 from trueneg.errors import UserError
-from trueneg.losses import RelaxedContrastiveLoss, Removed, Uncorrected
+from trueneg.losses import Oracle, RelaxedContrastiveLoss, Uncorrected
 from trueneg.losses.registry import ESTIMATORS
 from trueneg.specs.settings import is_technical, models_within
 from trueneg.store import identity

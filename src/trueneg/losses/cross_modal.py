@@ -72,9 +72,11 @@ class CrossModalLoss(nn.Module):
         self.chunk_size = checked_chunk_size(chunk_size)
         self.gather_distributed = gather_distributed
 
-    def forward(self, similarity, logit_scale, class_probability=None, negative_similarity=None, labels=None) -> Tensor:
+    def forward(
+        self, similarity, logit_scale, class_probability=None, negative_similarity=None, labels=None, *, same_class=None
+    ) -> Tensor:
         """The scalar loss; arguments as for :meth:`terms`."""
-        return self.terms(similarity, logit_scale, class_probability, negative_similarity, labels).loss
+        return self.terms(similarity, logit_scale, class_probability, negative_similarity, labels, same_class=same_class).loss
 
     def terms(
         self,
