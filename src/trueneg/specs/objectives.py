@@ -67,8 +67,8 @@ def _schedule_or_number(given: Any) -> str:
     return "schedule" if isinstance(given, (dict, Settings)) else "number"
 
 
-# A number, or a mapping that says how it changes over the run.
 Location = Annotated[Real, Field(ge=0.5, le=1)]
+# A number, or a mapping that says how it changes over the run.
 ScheduledConcentration = Annotated[
     Annotated[NonNegative, Tag("number")] | Annotated[Annotated[WarmStart | Linear, Discriminator("schedule")], Tag("schedule")],
     Discriminator(_schedule_or_number),
