@@ -159,8 +159,8 @@ def test_settings_that_contradict_each_other_are_told(path, value, sentence):
         (
             "reports.source",
             "openi",
-            "reports.source is 'openi', expected one of 'flickr30k', 'flickr8k', 'image_table', 'mimic_cxr', 'open_i', 'phantom', "
-            "'table'.",
+            "reports.source is 'openi', expected one of 'flickr30k', 'flickr8k', 'image_table', 'mimic_cxr', 'open_i', "
+            "'phantom', 'table'.",
         ),
         ("reports", {"reports": 10}, "reports.source is missing."),
         ("reports.correlation", [0, 2], "reports.correlation.1 is 2, expected a number of at most 1."),

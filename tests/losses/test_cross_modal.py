@@ -14,6 +14,7 @@ from trueneg.losses import (
     Debiased,
     HardNegative,
     LogitScale,
+    Oracle,
     Removed,
     Resampled,
     SymmetricInfoNCE,
@@ -36,6 +37,22 @@ def draw(seed, count, dimensions=6, dtype=torch.float64):
         "class_probability": 0.5 * torch.rand(count, generator=generator, dtype=dtype),
     }
     return text, image, known
+
+
+@pytest.mark.parametrize("directions", SIDES)
+def test_texts_and_images_may_be_of_different_classes(directions):
+    draws = torch.Generator().manual_seed(0)
+    similarity, same = torch.rand(6, 6, generator=draws, dtype=torch.float64), torch.rand(6, 6, generator=draws) < 0.4
+    losses = []
+    for side in SIDES[directions]:
+        for anchor in range(6):
+            others = [(anchor, other) if side == "text" else (other, anchor) for other in range(6) if other != anchor]
+            mass = sum(math.exp(5 * similarity[pair]) for pair in others if not same[pair])
+            losses.append(math.log1p(mass / math.exp(5 * similarity[anchor, anchor])))
+    loss = CrossModalLoss(Oracle(), directions)
+    assert loss(similarity, 5.0, same_class=same).item() == pytest.approx(sum(losses) / len(losses), rel=1e-12)
+    with pytest.raises(ValueError, match=r"same_class has the shape \(5, 6\), expected \(6, 6\)"):
+        CrossModalLoss(Oracle(), "text")(similarity, 5.0, same_class=same[:5])
 
 
 @pytest.mark.parametrize("estimator", EXACT, ids=name)

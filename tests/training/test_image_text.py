@@ -312,7 +312,7 @@ def test_chunks_with_batch_norm_and_dropout_have_the_gradient_of_one_graph_throu
     reference.network.train()
     with torch.random.fork_rng(devices=[]):
         embedded = [torch.cat(part) for part in zip(*(reference._embed(*each) for each in enumerate(chunks)), strict=True)]
-        whole = reference.data.epoch("image", reference._generator("pairs")).part(slice(reference.batch_size))
+        whole = reference.data.epoch("image", reference.generator("pairs")).part(slice(reference.batch_size))
         reference._terms(whole, *embedded).loss.backward()
     for (key, expected), found in zip(reference.network.named_parameters(), training.network.parameters(), strict=True):
         assert (found.grad is None) == (expected.grad is None), key
@@ -539,7 +539,6 @@ def test_the_learning_rate_warms_up_and_falls_and_a_fixed_scale_stays(started):
             r"objective reco: works on one embedding an image, but similarity\.aggregation is 'lse\+nl'",
         ),
         ({"name": "dcl", "directions": "text", "class_probability": "length"}, {}, "is 'length', which source textures does not"),
-        ({"name": "oracle", "directions": "text", "beta": 1.0}, {}, "objective oracle: has no setting beta"),
     ],
 )
 def test_what_does_not_go_together_is_refused(started, objective, sections, message):

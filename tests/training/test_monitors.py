@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from trueneg.losses import build
-from trueneg.training.monitors import Monitors
+from trueneg.training.monitors import ViewMonitors
 
 RARE = torch.tensor([False, False, True])
 
@@ -44,7 +44,7 @@ def test_monitors_equal_loops_over_anchors(temperature, eta):
     first = torch.randn(7, 5, generator=draw)
     second = first + 0.7 * torch.randn(7, 5, generator=draw)
     terms = build({"name": "dcl", "class_probability": eta}, temperature=temperature).terms(first, second, labels=labels)
-    monitors = Monitors(RARE, torch.device("cpu"))
+    monitors = ViewMonitors(RARE, torch.device("cpu"))
     monitors.add(terms, labels)
     row = monitors.read()
     anchors = list(by_the_book(first, second, labels, temperature, terms.log_negative_mass))
@@ -64,7 +64,7 @@ def test_monitors_equal_loops_over_anchors(temperature, eta):
 
 def test_reading_begins_anew_and_averages_over_steps():
     labels = torch.tensor([0, 1, 2, 0])
-    monitors = Monitors(RARE, torch.device("cpu"))
+    monitors = ViewMonitors(RARE, torch.device("cpu"))
     loss = build({"name": "cl"}, temperature=0.5)
     values = []
     for seed in range(3):
@@ -79,6 +79,6 @@ def test_reading_begins_anew_and_averages_over_steps():
 def test_a_low_temperature_does_not_overflow():
     first, second = torch.randn(2, 8, 6, generator=torch.Generator().manual_seed(0))
     labels = torch.tensor([0, 1, 2, 0, 1, 2, 0, 1])
-    monitors = Monitors(RARE, torch.device("cpu"))
+    monitors = ViewMonitors(RARE, torch.device("cpu"))
     monitors.add(build({"name": "cl"}, temperature=0.01).terms(first, second), labels)
     assert all(math.isfinite(value) for value in monitors.read().values())

@@ -170,7 +170,7 @@ def test_one_compiled_update_has_the_gradients_of_a_plain_one(source):
         order = torch.arange(64)
         parameters = [training.augmentation.draw(64, (8, 8), torch.Generator().manual_seed(view)) for view in (1, 2)]
         training.network.train()
-        training._step(order, parameters)
+        training.backward(order, parameters)
         gradients.append([parameter.grad for parameter in training.network.parameters()])
     for plain, compiled in zip(*gradients, strict=True):
         torch.testing.assert_close(plain, compiled, atol=1e-5, rtol=1e-3)

@@ -31,14 +31,14 @@ FIRST_COST = 0.1  # seconds that the first checkpoint is expected to take; with 
 
 
 class Resumable(Protocol):
-    """A training that can be interrupted: the engine's."""
+    """A training with finished epochs, updates done in the unfinished one, and a state to continue from."""
 
     epoch: int
     epochs: int
     update: int
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Where it stands: tensors and plain values."""
+        """Tensors on the CPU, and plain values."""
 
     def load_state(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
         """Continue from :meth:`state`."""

@@ -85,7 +85,7 @@ class Processes:
         """Bring the other processes' runs to where the first one's stands.
 
         Args:
-            training: with ``state`` and ``load_state``, as :class:`~trueneg.training.simclr.SimCLR`.
+            training: with ``state`` and ``load_state``, as :class:`~trueneg.compute.checkpoint.Resumable`.
         """
         if self.count == 1:
             return

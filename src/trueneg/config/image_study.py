@@ -4,19 +4,18 @@ A list where one value is expected is a sweep: lists under ``dataset`` make seve
 ``projection``, ``augmentation``, ``training`` or an objective make several variants of each objective.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, model_validator
 
 from trueneg.config.trained_study import (
     EvaluationResources,
-    ObjectiveSettings,
     PrimaryContrast,
     PublishedTable,
     TrainedStudy,
     TrainingResources,
-    word_true,
 )
+from trueneg.specs.objectives import OF_TWO_VIEWS, union_of
 from trueneg.specs.settings import (
     AtLeastTwo,
     Boolean,
@@ -28,15 +27,11 @@ from trueneg.specs.settings import (
     OpenFraction,
     PathText,
     Positive,
-    Probability,
-    Real,
     Settings,
     Sweepable,
     technical,
 )
 from trueneg.specs.sources import IMAGE_SOURCES
-
-ClassProbability = Annotated[Probability | Literal["low", "high", "true"], BeforeValidator(word_true)]
 
 
 class DatasetSettings(Settings):
@@ -122,133 +117,6 @@ class TrainingSettings(TrainingResources):
         False, "torch.compile augmentation and network, once for all runs of a job: pays on a GPU; needs a C++ compiler"
     )
 
-    @model_validator(mode="after")
-    def _one_length(self):
-        if (self.epochs is None) == (self.updates is None):
-            raise ValueError(" needs either epochs or updates, one of the two")
-        return self
-
-
-class WarmStart(Settings):
-    """One value, then another from some point of the run on: BCL's warm-start is 0.5, and 0.7 for the last quarter."""
-
-    schedule: Literal["warm-start"]
-    before: NonNegative = Field(0.5, description="value at first")
-    after: NonNegative = Field(0.7, description="value from there on")
-    at: OpenFraction = Field(0.75, description="share of the run after which the value changes")
-
-
-class Linear(Settings):
-    """From one value to another in equal steps: BCL's β goes from 2 to 0, a step every 20 of 400 epochs."""
-
-    schedule: Literal["linear"]
-    start: NonNegative = Field(description="value at the start")
-    end: NonNegative = Field(description="value that the last step would reach")
-    every: Fraction = Field(0.05, description="share of the run that a step lasts")
-
-
-class Adjusted(Settings):
-    """Measured as the encoder improves: BCL's timely-adjust sets α to the macro-AUC (its Eq. 15) every 20 of 400 epochs."""
-
-    schedule: Literal["adjusted"]
-    by: Literal["labels", "views"] = Field(
-        "labels", description="labels: those of the validation split; views: none, an image's other view stands for its class"
-    )
-    every: Fraction = Field(0.05, description="share of the run between two measurements")
-
-
-def _schedule_or_number(given: Any) -> str:
-    return "schedule" if isinstance(given, (dict, Settings)) else "number"
-
-
-# A number, or a mapping that says how it changes over the run.
-Concentration = Annotated[
-    Annotated[NonNegative, Tag("number")] | Annotated[Annotated[WarmStart | Linear, Discriminator("schedule")], Tag("schedule")],
-    Discriminator(_schedule_or_number),
-]
-Location = Annotated[
-    Annotated[Real, Field(ge=0.5, le=1), Tag("number")]
-    | Annotated[Annotated[WarmStart | Linear | Adjusted, Discriminator("schedule")], Tag("schedule")],
-    Discriminator(_schedule_or_number),
-]
-
-
-def _reached(value: float | WarmStart | Linear) -> tuple[float, ...]:
-    """The ends of what a value or its schedule reaches."""
-    if isinstance(value, WarmStart):
-        return value.before, value.after
-    return (value.start, value.end) if isinstance(value, Linear) else (value,)
-
-
-class TwoViewObjective(ObjectiveSettings):
-    """What every objective can say."""
-
-    temperature: Sweepable[Positive] | None = Field(None, description="in place of training.temperature")
-
-
-class ContrastiveSettings(TwoViewObjective):
-    """CL: InfoNCE / SimCLR, no correction."""
-
-    MODULES = ("trueneg.losses.estimators.uncorrected",)
-
-    name: Literal["cl"]
-
-
-class DebiasedSettings(TwoViewObjective):
-    """DCL: the expected share of false negatives is subtracted."""
-
-    MODULES = ("trueneg.losses.estimators.debiased",)
-
-    name: Literal["dcl"]
-    class_probability: Sweepable[ClassProbability] = Field(
-        description="η: a number; low and high: that of the rare and of the common classes; true: of each image's own class"
-    )
-
-
-class HardNegativeSettings(TwoViewObjective):
-    """HCL: as DCL, with near negatives weighing more; at class_probability 0 hardness without debiasing."""
-
-    MODULES = ("trueneg.losses.estimators.hard_negative",)
-
-    name: Literal["hcl"]
-    class_probability: Sweepable[ClassProbability] = Field(description="η, as for dcl")
-    beta: Sweepable[Concentration] = Field(1.0, description="β ≥ 0, how much more near negatives weigh; may be scheduled")
-
-
-class BayesianSettings(TwoViewObjective):
-    """BCL: negatives weigh as much as they are likely to be true, and hard."""
-
-    MODULES = ("trueneg.losses.estimators.bayesian",)
-
-    name: Literal["bcl"]
-    class_probability: Sweepable[ClassProbability] = Field(description="η (τ⁺ there), as for dcl")
-    alpha: Sweepable[Location] = Field(
-        0.7, description="α, how often a true negative is farther than a false one; may be scheduled or measured"
-    )
-    beta: Sweepable[Concentration] = Field(1.0, description="β ≥ 0, concentration on near negatives; may be scheduled")
-    form: Sweepable[Literal["paper", "released", "consistent"]] = Field("paper", description="which weights: see docs/losses.md")
-
-    @model_validator(mode="after")
-    def _released_form_mixes(self):
-        released = "released" in (self.form if isinstance(self.form, list) else [self.form])
-        betas = self.beta if isinstance(self.beta, list) else [self.beta]
-        if released and not all(0.5 <= value <= 1 for beta in betas for value in _reached(beta)):
-            raise ValueError(".beta leaves the range from 0.5 to 1; with form: released it mixes two densities")
-        return self
-
-
-class OracleSettings(TwoViewObjective):
-    """The mass over the known true negatives: uses labels, never a method, shows what could be gained."""
-
-    MODULES = ("trueneg.losses.estimators.oracle",)
-
-    name: Literal["oracle"]
-
-
-AnyObjective = Annotated[
-    ContrastiveSettings | DebiasedSettings | HardNegativeSettings | BayesianSettings | OracleSettings,
-    Discriminator("name"),
-]
 
 LabelPool = Literal["imbalanced", "all"]
 
@@ -324,7 +192,7 @@ class ImageStudy(TrainedStudy):
     conditions: list[Literal["batch_size", "temperature", "learning_rate", "epochs", "updates"]] = Field(
         [], description="swept settings of `training` to compare within, as within data sets; others are chosen on validation"
     )
-    objectives: dict[Name, AnyObjective] = Field(min_length=2)
+    objectives: dict[Name, union_of(*OF_TWO_VIEWS)] = Field(min_length=2)
     evaluation: EvaluationSettings = Field(default_factory=EvaluationSettings)
     primary: ImageContrast
     figures: FigureSettings = Field(default_factory=FigureSettings)

@@ -7,19 +7,17 @@ objective.
 
 import itertools
 import re
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, model_validator
+from pydantic import Discriminator, Field, model_validator
 
 from trueneg.config.trained_study import (
     EvaluationResources,
-    ObjectiveSettings,
     PrimaryContrast,
     TrainedStudy,
     TrainingResources,
-    word_true,
 )
+from trueneg.specs.objectives import OF_PAIRS, Released, union_of
 from trueneg.specs.pairs import AnyPairs
 from trueneg.specs.settings import (
     AtLeastTwo,
@@ -29,10 +27,8 @@ from trueneg.specs.settings import (
     Fraction,
     Name,
     NonNegative,
-    OpenFraction,
     PathText,
     Positive,
-    Probability,
     Real,
     Settings,
     Sweepable,
@@ -47,8 +43,6 @@ CHANCE = {"AUC": 0.5, "CNR": 0.0}
 CHEXPERT_8X200 = 1 / 8  # precision, of any list length: as many images of each of eight labels
 RECALL = re.compile("^(text to image|image to text) R@[0-9]+$")
 Share = Annotated[Real, Field(ge=0, lt=1)]
-NamedProbability = Literal["language model", "permuted", "constant mean", "length", "true"]
-AnyProbability = Annotated[Probability | NamedProbability, BeforeValidator(word_true)]
 
 
 class SmallEncoderSettings(Settings):
@@ -201,176 +195,10 @@ class ImageTextTrainingSettings(TrainingResources):
     warmup_updates: CountFromZero = Field(0, description="updates of a linearly rising rate")
     schedule: Sweepable[Literal["constant", "cosine"]] = Field("cosine", description="of the rate, after the warm-up")
 
-    @model_validator(mode="after")
-    def _one_length(self):
-        if (self.epochs is None) == (self.updates is None):
-            raise ValueError(" needs either epochs or updates, one of the two")
-        return self
 
-
-class PairObjectiveSettings(ObjectiveSettings):
-    """What every objective can say."""
-
-    logit_scale: Sweepable[Positive] | None = Field(None, description="in place of similarity.logit_scale")
-
-
-class DirectedSettings(PairObjectiveSettings):
-    """An objective whose anchors may be texts or images."""
-
-    directions: Sweepable[Literal["text", "image", "both"]] = Field(
-        "text", description="text: texts are the anchors, images the negatives; image: the reverse; both: the mean of the two"
-    )
-
-
-class ContrastivePairs(DirectedSettings):
-    """CL: InfoNCE, no correction."""
-
-    MODULES = ("trueneg.losses.estimators.uncorrected",)
-
-    name: Literal["cl"]
-    switched_off_by: Sweepable[AnyProbability] | None = Field(
-        None, description="control: anchors that DCL with this η would have at its bound get no gradient; nothing is subtracted"
-    )
-
-    @classmethod
-    def modules(cls, values: Mapping[str, Any]) -> tuple[str, ...]:
-        return cls.MODULES if values.get("switched_off_by") is None else (*cls.MODULES, *DebiasedPairs.MODULES)
-
-
-class DebiasedPairs(DirectedSettings):
-    """DCL: the expected share of false negatives is subtracted."""
-
-    MODULES = ("trueneg.losses.estimators.debiased",)
-
-    name: Literal["dcl"]
-    class_probability: Sweepable[AnyProbability] = Field(
-        description="η: a number; language model: from the sentence's likelihood; permuted, constant mean, length: its controls; "
-        "true: the known one"
-    )
-    bound_gradient: Boolean = Field(False, description="let the bound carry gradient to the logit scale")
-    smooth_bound: Boolean = Field(False, description="experimental: add bound and estimate in place of taking the larger")
-
-
-class HardNegativePairs(DirectedSettings):
-    """HCL: as DCL, with near negatives weighing more."""
-
-    MODULES = ("trueneg.losses.estimators.hard_negative",)
-
-    name: Literal["hcl"]
-    class_probability: Sweepable[AnyProbability] = Field(description="η, as for dcl")
-    beta: Sweepable[NonNegative] = Field(1.0, description="β, how much more near negatives weigh")
-    bound_gradient: Boolean = Field(False, description="as for dcl")
-
-
-class BayesianPairs(DirectedSettings):
-    """BCL: negatives weigh as much as they are likely to be true, and hard."""
-
-    MODULES = ("trueneg.losses.estimators.bayesian",)
-
-    name: Literal["bcl"]
-    class_probability: Sweepable[AnyProbability] = Field(description="η (τ⁺ there), as for dcl")
-    alpha: Sweepable[Annotated[Real, Field(ge=0.5, le=1)]] = Field(
-        0.7, description="α, how often a true negative is farther than a false one"
-    )
-    beta: Sweepable[NonNegative] = Field(1.0, description="β, concentration on near negatives")
-    form: Sweepable[Literal["paper", "released", "consistent"]] = Field("consistent", description="see docs/losses.md")
-
-
-class RelaxedPairs(PairObjectiveSettings):
-    """ReCo: non-negative similarity is punished, negative one is not."""
-
-    MODULES = ("trueneg.losses.relaxed",)
-
-    name: Literal["reco"]
-    negative_weight: Sweepable[NonNegative] = Field(0.6, description="λ, weight of the negatives")
-
-
-class OrthogonalPairs(PairObjectiveSettings):
-    """OC: as ReCo, with every similarity drawn to zero."""
-
-    MODULES = ("trueneg.losses.relaxed",)
-
-    name: Literal["oc"]
-    negative_weight: Sweepable[NonNegative] = Field(0.6, description="λ, weight of the negatives")
-
-
-class OraclePairs(DirectedSettings):
-    """Images that a sentence is true of are no negatives: uses the truth, never a method, shows what could be gained."""
-
-    MODULES = ("trueneg.losses.estimators.removed",)
-
-    name: Literal["oracle"]
-
-
-class KnownSimilarity(DirectedSettings):
-    """An objective that is told how alike two pairs are."""
-
-    by: Sweepable[Literal["text", "labels"]] = Field(
-        "text",
-        description="text: cosine of the sentences under the text encoder at first; labels: 1 where a positive label is shared",
-    )
-
-
-class RemovedPairs(KnownSimilarity):
-    """Negatives that are too alike are left out."""
-
-    MODULES = ("trueneg.losses.estimators.removed",)
-
-    name: Literal["remove"]
-    threshold: Sweepable[Real] = Field(0.5, description="θ, the largest similarity that stays")
-
-
-class ReweightedPairs(KnownSimilarity):
-    """The more alike a negative, the less it weighs."""
-
-    MODULES = ("trueneg.losses.estimators.reweighted",)
-
-    name: Literal["reweight"]
-    exponent: Sweepable[Positive] = Field(1.0, description="of 1 − similarity")
-
-
-class ResampledPairs(KnownSimilarity):
-    """Negatives are drawn again, the less alike the likelier."""
-
-    MODULES = ("trueneg.losses.estimators.resampled",)
-
-    name: Literal["resample"]
-    size: Sweepable[Count] = Field(32, description="negatives drawn for an anchor")
-
-
-class SymmetricPairs(PairObjectiveSettings):
-    """InfoNCE in both directions (CLIP)."""
-
-    MODULES = ("trueneg.losses.estimators.uncorrected",)
-
-    name: Literal["clip"]
-
-
-class BiovilPairs(PairObjectiveSettings):
-    """InfoNCE in both directions and masked words (BioViL)."""
-
-    MODULES = ("trueneg.losses.estimators.uncorrected",)
-
-    name: Literal["biovil"]
-    masked_words_weight: Sweepable[Positive] = Field(0.1, description="weight of the masked words' cross-entropy")
-    mask_share: OpenFraction = Field(0.15, description="share of a sentence's tokens that are masked")
-
-
-class SameSentencePairs(DirectedSettings):
-    """Images whose report holds the identical sentence are further positives, or no negatives."""
-
-    MODULES = ("trueneg.losses.estimators.removed",)
-
-    name: Literal["same_sentence"]
-    mode: Sweepable[Literal["left out", "positives"]] = Field("left out", description="of the negatives; or positives besides")
-
-
-class ReleasedPairs(ObjectiveSettings):
+class ReleasedObjective(Released):
     """No training: released networks are measured as they are, with their own projections."""
 
-    MODULES = ()
-
-    name: Literal["released"]
     encoder: EncoderSettings | None = Field(None, description="in place of the study's `encoder`")
     text_encoder: AnyTextEncoder | None = Field(None, description="in place of the study's `text_encoder`")
 
@@ -385,25 +213,6 @@ class ReleasedPairs(ObjectiveSettings):
             "training": at_defaults(given["training"]),
             "objective": at_defaults(self),
         }
-
-
-AnyPairObjective = Annotated[
-    ContrastivePairs
-    | DebiasedPairs
-    | HardNegativePairs
-    | BayesianPairs
-    | RelaxedPairs
-    | OrthogonalPairs
-    | OraclePairs
-    | RemovedPairs
-    | ReweightedPairs
-    | ResampledPairs
-    | SymmetricPairs
-    | BiovilPairs
-    | SameSentencePairs
-    | ReleasedPairs,
-    Discriminator("name"),
-]
 
 
 class PromptSettings(Settings):
@@ -587,7 +396,7 @@ class ImageTextStudy(TrainedStudy):
     conditions: list[Literal["batch_size", "learning_rate", "epochs", "updates", "unit"]] = Field(
         [], description="swept settings of `training` to compare within, as within data sets; others are chosen on validation"
     )
-    objectives: dict[Name, AnyPairObjective] = Field(min_length=2)
+    objectives: dict[Name, union_of(*OF_PAIRS, ReleasedObjective)] = Field(min_length=2)
     evaluation: ImageTextEvaluationSettings = Field(default_factory=ImageTextEvaluationSettings)
     primary: ImageTextContrast
     contrasts: list[Contrast] = Field([], description="further comparisons, named beforehand; a table of their own")
@@ -613,7 +422,7 @@ class ImageTextStudy(TrainedStudy):
 
     def sections_of(self, objective: Settings) -> dict[str, Settings]:
         sections = super().sections_of(objective)
-        return objective.sections(sections) if isinstance(objective, ReleasedPairs) else sections
+        return objective.sections(sections) if isinstance(objective, ReleasedObjective) else sections
 
 
 def _values(given: Any) -> list[Any]:

@@ -1,31 +1,10 @@
 """What studies that train have in common: the one question, seeds, sweeps, resources, printed tables to stand beside."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from trueneg.specs.settings import Count, CountFromZero, Integer, Positive, Real, Seed, Settings, Study, technical
-
-
-def word_true(given: Any) -> Any:
-    """YAML reads the word true as a boolean; where a class probability stands it means each sample's own class."""
-    return "true" if given is True else given
-
-
-class ObjectiveSettings(Settings):
-    """What every objective can state; its modules are what the code fingerprint of its runs covers besides the training.
-
-    Attributes:
-        MODULES: dotted names of the modules that implement the objective.
-    """
-
-    MODULES: ClassVar[tuple[str, ...]]
-
-    @classmethod
-    def modules(cls, values: Mapping[str, Any]) -> tuple[str, ...]:
-        """The modules that implement the objective with such settings."""
-        return cls.MODULES
 
 
 class TrainingResources(Settings):
@@ -44,6 +23,12 @@ class TrainingResources(Settings):
     gpu: CountFromZero = technical(1, "Snakemake resource `gpu` of a training job, for each of its `devices`")
     mem_mb: Count = technical(4000, "memory of a training job, in MB; raised with each attempt")
     runtime: Count = technical(60, "minutes that a training job may take on a cluster")
+
+    @model_validator(mode="after")
+    def _one_length(self):
+        if (self.epochs is None) == (self.updates is None):
+            raise ValueError(" needs either epochs or updates, one of the two")
+        return self
 
     @model_validator(mode="after")
     def _devices_share_batches(self):

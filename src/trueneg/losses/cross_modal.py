@@ -61,9 +61,12 @@ class CrossModalLoss(nn.Module):
         self.chunk_size = checked_chunk_size(chunk_size)
         self.gather_distributed = gather_distributed
 
-    def forward(self, similarity, logit_scale, class_probability=None, negative_similarity=None, labels=None) -> Tensor:
+    def forward(
+        self, similarity, logit_scale, class_probability=None, negative_similarity=None, labels=None, *, same_class=None
+    ) -> Tensor:
         """The scalar loss; arguments as for :meth:`terms`."""
-        return self.terms(similarity, logit_scale, class_probability, negative_similarity, labels, keep_negatives=False).loss
+        known = {"same_class": same_class, "keep_negatives": False}
+        return self.terms(similarity, logit_scale, class_probability, negative_similarity, labels, **known).loss
 
     def terms(
         self,
@@ -73,6 +76,7 @@ class CrossModalLoss(nn.Module):
         negative_similarity: Tensor | None = None,
         labels: Tensor | None = None,
         *,
+        same_class: Tensor | None = None,
         keep_negatives: bool = True,
     ) -> ContrastiveTerms:
         """The loss and what it was computed from; anchors are ordered texts, then images.
@@ -84,6 +88,8 @@ class CrossModalLoss(nn.Module):
             negative_similarity: (B, B) how alike pairs i and j are known to be (symmetric), for estimators
                 that need it.
             labels: (B,) class of each pair, for estimators that need labels.
+            same_class: (B, B) bool, in place of labels where the classes of texts and images differ: whether image j
+                is of the class of text i. Its transpose serves images as anchors.
             keep_negatives: False: leave ``negatives`` out, which saves a copy.
 
         Raises:
@@ -95,7 +101,7 @@ class CrossModalLoss(nn.Module):
             raise ValueError("similarity holds one process's samples; gather_distributed needs of_features.")
         with outside_autocast(similarity.device):
             logits, floor = self._scaled(single_precision(similarity)[0], logit_scale)
-            batch = Batch(len(similarity), class_probability, labels, negative_similarity)
+            batch = Batch(len(similarity), class_probability, labels, negative_similarity, same_class=same_class)
             return self._of_matrix(logits, floor, batch, keep_negatives)
 
     def of_features(
@@ -156,14 +162,13 @@ class CrossModalLoss(nn.Module):
         keep_negatives: bool,
     ) -> ContrastiveTerms:
         """From each direction's anchors and keys, and the positives, which both directions share."""
-        return joined(
-            [
-                contrastive_terms(
-                    self.estimator, positive, *anchors[direction], floor, batch, self.chunk_size, keep_negatives=keep_negatives
-                )
-                for direction in DIRECTIONS[self.directions]
-            ]
-        )
+        found = []
+        for direction in DIRECTIONS[self.directions]:
+            if batch.same_class is not None and direction == "image":
+                batch = batch._replace(same_class=batch.same_class.mT)
+            keep = {"keep_negatives": keep_negatives}
+            found.append(contrastive_terms(self.estimator, positive, *anchors[direction], floor, batch, self.chunk_size, **keep))
+        return joined(found)
 
     def _scaled(self, values: Tensor, logit_scale: float | Tensor) -> tuple[Tensor, float | Tensor]:
         """The values times the logit scale, and the log of the lower bound of g."""

@@ -40,6 +40,7 @@ class Batch(NamedTuple):
         gather_distributed: whether other processes' samples are negatives too.
         processes: how many share the G samples.
         first: the place of this process's first sample among them.
+        same_class: (B, G) bool, whether sample j is of the class of anchor i, in place of the labels; or None.
     """
 
     count: int
@@ -47,6 +48,7 @@ class Batch(NamedTuple):
     labels: Tensor | None = None
     negative_similarity: Tensor | None = None
     gather_distributed: bool = False
+    same_class: Tensor | None = None
     processes: int = 1
     first: int = 0
 
@@ -90,7 +92,9 @@ def contrastive_terms(
         logits = anchors if keys is None else anchors @ keys.mT
         known = {}
         if estimator.needs_labels:
-            known["same_class"] = (labels[own[:, :1]] == labels).repeat(1, views)
+            by_labels = batch.same_class is None
+            same = labels[own[:, :1]] == labels if by_labels else batch.same_class[own[:, 0] - batch.first]
+            known["same_class"] = same.repeat(1, views)
         if estimator.needs_similarity:
             known["similarity"] = batch.negative_similarity[own[:, 0] - batch.first].repeat(1, views)
         if keep_negatives:
@@ -134,6 +138,10 @@ def _checked(estimator: Estimator, batch: Batch, samples: int) -> Tensor | None:
     if estimator.needs_similarity and (batch.negative_similarity is None or batch.negative_similarity.shape != (count, samples)):
         raise ValueError(f"{name} needs negative_similarity of our samples with all: a tensor of shape ({count}, {samples}).")
     if not estimator.needs_labels:
+        return None
+    if batch.same_class is not None:
+        if batch.same_class.shape != (count, samples):
+            raise ValueError(f"same_class has the shape {tuple(batch.same_class.shape)}, expected ({count}, {samples}).")
         return None
     if batch.labels is None or batch.labels.shape != (count,):
         raise ValueError(f"{name} needs labels, one per sample: a tensor of shape ({count},).")

@@ -13,8 +13,9 @@ from pydantic import BaseModel
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.runs import Run, RunSettings, training_kind
-from trueneg.config.trained_study import ObjectiveSettings, TrainedStudy
+from trueneg.config.trained_study import TrainedStudy
 from trueneg.errors import UserError
+from trueneg.specs.objectives import Objective
 from trueneg.specs.settings import is_technical, models_within
 
 # By the kind of training that a run's settings name.
@@ -113,7 +114,7 @@ def model_of(settings: RunSettings, section: str) -> type[BaseModel] | None:
 def objective_modules(settings: RunSettings) -> tuple[str, ...]:
     """The modules that implement the objective of a run; empty for an objective that no longer exists."""
     model = model_of(settings, "objective")
-    return model.modules(settings["objective"]) if model is not None and issubclass(model, ObjectiveSettings) else ()
+    return model.modules(settings["objective"]) if model is not None and issubclass(model, Objective) else ()
 
 
 def frozen_values(settings: RunSettings, section: str) -> Mapping[str, Any]:

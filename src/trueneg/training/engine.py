@@ -28,11 +28,10 @@ from trueneg.io.files import file_checksum, written_whole
 from trueneg.store import provenance
 from trueneg.store.identity import refuse_other_settings, run_id
 from trueneg.store.run_store import RunStore
-from trueneg.training.image_text import ImageText
 from trueneg.training.image_text_networks import RELEASED, ReleasedNetworks
-from trueneg.training.kinds import TRAININGS, Training
+from trueneg.training.kinds import KINDS, Kind
+from trueneg.training.loop import Training
 from trueneg.training.progress import Progress, progress_bar
-from trueneg.training.simclr import SimCLR
 from trueneg.training.together import train_together
 
 log = logging.getLogger(__name__)
@@ -89,7 +88,7 @@ def read_block(
 ) -> "Block":
     """What a job trains; arguments as for :func:`train_runs`."""
     runs = [Run(**run) for run in runs]
-    kind = TRAININGS[training_kind(runs[0].settings)]
+    kind = KINDS[training_kind(runs[0].settings)]
     data, by_seed = kind.read_source(source), kind.read_subsets(subsets)
     identifiers = [run_id(run, kind.data_checksum(data, run.settings)) for run in runs]
     return Block(runs, identifiers, kind, data, by_seed, subsets, RunStore(store), retrain_stale)
@@ -112,7 +111,7 @@ class Block:
 
     runs: Sequence[Run]
     identifiers: Sequence[str]
-    kind: Training
+    kind: Kind
     source: ImageSource | PairSource
     subsets: Mapping[int, Subset | PairSubset]
     subsets_path: str
@@ -135,7 +134,7 @@ class Block:
         torch.set_num_threads(first.settings["training"]["threads"])
         if processes.rank == 0:
             log.info("%s, %s: %d runs on %s", first.dataset, first.objective, len(self.runs), device or "no device, all finished")
-        with progress_bar(f"{first.dataset} {first.objective}", len(self.runs), self.kind.samples) as bar:
+        with progress_bar(f"{first.dataset} {first.objective}", len(self.runs), self.kind.training.SAMPLES) as bar:
             for run, identifier in zip(self.runs, self.identifiers, strict=True):
                 with _memory_told(run):
                     if processes.rank == 0:
@@ -169,7 +168,7 @@ class Block:
             device=device_name(device),
             devices=processes.count,
         )
-        asked = run.settings["training"]
+        kind, asked = self.kind.training, run.settings["training"]
         with checkpoint:
             training = self._start(run, device, processes)
             rows = checkpoint.restore(training)
@@ -203,7 +202,7 @@ class Block:
             "device": device_name(device),
             "devices": processes.count,
             "threads": torch.get_num_threads(),
-            self.kind.samples: self.kind.per_pick * training.updates * training.batch_size,
+            kind.SAMPLES: kind.PER_PICK * training.updates * training.batch_size,
             **checkpoint.spent(),
             "finished": time.strftime("%Y-%m-%d %H:%M:%S %z"),
         }
@@ -211,8 +210,9 @@ class Block:
             path.write_text(json.dumps(record, indent=2) + "\n")
             flush(path)
 
-    def _start(self, run: Run, device: torch.device, processes: Processes) -> SimCLR | ImageText | ReleasedNetworks:
-        return self.kind.start(run.settings, run.seed, self.source, self._subset_of(run), device, processes)
+    def _start(self, run: Run, device: torch.device, processes: Processes) -> Training | ReleasedNetworks:
+        start = ReleasedNetworks if run.settings["objective"]["name"] == RELEASED else self.kind.training
+        return start(run.settings, run.seed, self.source, self._subset_of(run), device, processes)
 
     def _subset_of(self, run: Run) -> Subset | PairSubset:
         subset = self.subsets.get(run.seed)
@@ -233,7 +233,7 @@ class Block:
             temporary.write_text(json.dumps(content, indent=2) + "\n")
 
 
-def _follow(training: SimCLR | ImageText, processes: Processes) -> None:
+def _follow(training: Training, processes: Processes) -> None:
     """Train beside the first process, which keeps the records."""
     processes.share_state(training)
     while training.epoch < training.epochs:

@@ -1,4 +1,4 @@
-"""Objectives of image–text training: from the similarities of a batch, and what is known of its pairs, to a loss."""
+"""Objectives of image–text training: the library's losses, with what is known of the pairs of a batch."""
 
 import hashlib
 from collections.abc import Mapping
@@ -10,14 +10,14 @@ from torch.nn import functional
 
 from trueneg.data.pairs.pair_source import PROBABILITY_COLUMNS, PairSource
 from trueneg.errors import UserError
-from trueneg.losses import ContrastiveTerms, CrossModalLoss, Debiased, Estimator, Removed, Uncorrected, build
+from trueneg.losses import ContrastiveTerms, CrossModalLoss, Debiased, build
+from trueneg.losses.cross_modal import DIRECTIONS
 from trueneg.training.pair_data import PairData, Pairs
 
-DIRECTIONS = {"text": ("text",), "image": ("image",), "both": ("text", "image")}
 ON_EMBEDDINGS = ("reco", "oc")
 SYMMETRIC = ("clip", "biovil")
-WITH_SIMILARITY = ("remove", "resample", "reweight")
-LEFT_OUT, POSITIVES = "left out", "positives"
+# What the library calls an objective whose own name says which pairs, directions or further terms it has.
+IN_LIBRARY = {"clip": "cl", "biovil": "cl", "same_sentence": "oracle"}
 
 
 class ObjectiveTerms(NamedTuple):
@@ -56,8 +56,9 @@ class ImageTextObjective:
                        anchor's positives, each against the negatives that remain
     =================  ==========================================================================================
 
-    ``oracle`` leaves out the images of which the anchor's sentence is true (:mod:`trueneg.data.pairs.statements`). ``clip`` and
-    ``biovil`` are InfoNCE in both directions; the masked words of ``biovil`` are the training's affair.
+    ``oracle`` leaves out the images of which the anchor's sentence is true (:mod:`trueneg.data.pairs.statements`); it and
+    ``same_sentence`` are the library's :class:`~trueneg.losses.Oracle` with what is known of the pairs. ``clip`` and ``biovil``
+    are InfoNCE in both directions; the masked words of ``biovil`` are the training's affair.
 
     Args:
         settings: of the objective, ``name`` among them.
@@ -81,33 +82,27 @@ class ImageTextObjective:
         self._data, self._source, self._text_features = data, source, text_features
         values = dict(settings)
         self.name = values.pop("name")
-        self._directions = DIRECTIONS["both" if self.name in SYMMETRIC else values.pop("directions", "text")]
-        self._by, self._mode = values.pop("by", None), values.pop("mode", LEFT_OUT)
+        self._by, self._all_positives = values.pop("by", None), values.pop("mode", None) == "positives"
+        self._refuse(aggregation)
+        directions = "both" if self.name in SYMMETRIC else values.pop("directions", "text")
         bound_gradient = values.pop("bound_gradient", False)
-        self._switch, number = self._probability(values.pop("switched_off_by", None), "switched_off_by")
-        switch = None if self._switch is None and number is None else Debiased(number)
-        if "class_probability" in values:
-            self._eta, values["class_probability"] = self._probability(values["class_probability"], "class_probability")
-        else:
-            self._eta = None
-        self._refuse(values, aggregation)
-        self._embedding_loss = build({"name": self.name, **values}) if self.name in ON_EMBEDDINGS else None
-        self._loss = (
-            None
-            if self.name in ON_EMBEDDINGS
-            else CrossModalLoss(self._estimator(values), directions="text", bound_gradient=bound_gradient)
+        self._eta, self._switch = (
+            self._probability(values.pop(key, None), key) for key in ("class_probability", "switched_off_by")
         )
-        self._switch_loss = None if switch is None else CrossModalLoss(switch, directions="text")
+        self._loss = build({"name": IN_LIBRARY.get(self.name, self.name), **values}, directions=directions)
+        if not self.on_embeddings:
+            self._loss = CrossModalLoss(self._loss.estimator, directions, bound_gradient=bound_gradient)
+        self._debiased = CrossModalLoss(Debiased(), directions)
 
     @property
     def on_embeddings(self) -> bool:
         """Whether :meth:`of_embeddings` is meant, in place of :meth:`of_similarities`."""
-        return self._embedding_loss is not None
+        return self.name in ON_EMBEDDINGS
 
     @staticmethod
     def needs_text_features(settings: Mapping[str, Any]) -> bool:
         """Whether an objective wants the sentences under the text encoder at initialisation."""
-        return settings["name"] in WITH_SIMILARITY and settings["by"] == "text"
+        return settings.get("by") == "text"
 
     def of_similarities(self, similarity: Tensor, scale: Tensor, pairs: Pairs) -> ObjectiveTerms:
         """The loss of a batch.
@@ -117,71 +112,59 @@ class ImageTextObjective:
             scale: the present logit scale.
             pairs: what is known of the batch's sentences and images.
         """
-        relation, losses, bounds = self._relation(pairs), [], []
-        for direction in self._directions:
-            turned = direction == "image"
-            matrix = similarity.mT if turned else similarity
-            known = relation if relation is None or not turned else relation.mT
-            eta = None if self._eta is None else self._eta[pairs.sentences]
-            terms = self._loss.terms(matrix, scale, eta, known)
-            if self._switch_loss is not None:
-                terms = self._switched(terms, matrix, scale, pairs)
-            elif self.name == "same_sentence" and self._mode == POSITIVES:
-                terms = _of_all_positives(terms, matrix * scale, known > 0)
-            losses.append(terms.loss)
-            bounds.append(terms.at_bound)
-        return ObjectiveTerms(torch.stack(losses).mean(), torch.stack(bounds).float().mean(0))
+        estimator = self._loss.estimator
+        same = self._same_class(pairs) if estimator.needs_labels else None
+        alike = self._alike(pairs) if estimator.needs_similarity else None
+        terms = self._loss.terms(similarity, scale, _of_batch(self._eta, pairs), alike, same_class=same)
+        if self._switch is not None:
+            with torch.no_grad():
+                off = self._debiased.terms(similarity, scale, _of_batch(self._switch, pairs)).at_bound
+            own = functional.softplus(terms.log_negative_mass - terms.positive[:, 0])
+            # Divided by all anchors: what is switched off must not make the others' steps larger.
+            terms = terms._replace(loss=own.masked_fill(off, 0).mean(), at_bound=off)
+        elif self._all_positives:
+            positives = same | torch.eye(len(same), dtype=torch.bool, device=same.device)
+            ways = DIRECTIONS[self._loss.directions]
+            by_anchor = [
+                torch.cat([each if way == "text" else each.mT for way in ways]) for each in (similarity * scale, positives)
+            ]
+            terms = _of_all_positives(terms, *by_anchor)
+        return ObjectiveTerms(terms.loss, terms.at_bound.view(-1, len(similarity)).float().mean(0))
 
     def of_embeddings(self, texts: Tensor, images: Tensor) -> ObjectiveTerms:
         """The loss of (B, D) embeddings: ReCo and the orthogonality constraint, which know no bound."""
-        return ObjectiveTerms(self._embedding_loss(texts, images), texts.new_zeros(len(texts)))
+        return ObjectiveTerms(self._loss(texts, images), texts.new_zeros(len(texts)))
 
-    def _switched(self, terms: ContrastiveTerms, matrix: Tensor, scale: Tensor, pairs: Pairs) -> ContrastiveTerms:
-        with torch.no_grad():
-            eta = None if self._switch is None else self._switch[pairs.sentences]
-            off = self._switch_loss.terms(matrix, scale, eta).at_bound
-        own = functional.softplus(terms.log_negative_mass - terms.positive[:, 0])
-        # Divided by all anchors: what is switched off must not make the others' steps larger.
-        return terms._replace(loss=own.masked_fill(off, 0).mean(), at_bound=off)
-
-    def _relation(self, pairs: Pairs) -> Tensor | None:
-        """(B, B): what the estimator must know of text i and image j; not symmetric for ``oracle`` and ``same_sentence``."""
+    def _same_class(self, pairs: Pairs) -> Tensor:
+        """(B, B) bool: whether image j's report holds sentence i (``same_sentence``), or i is true of it (``oracle``)."""
         data = self._data
-        if self.name == "oracle":
-            classes = data.class_of[pairs.sentences]
-            true = data.shown[pairs.images][:, classes.clamp(min=0)].T
-            return (true & (classes >= 0)[:, None]).float()
         if self.name == "same_sentence":
-            texts = data.text_of[pairs.sentences]
-            return (data.said[pairs.images][None] == texts[:, None, None]).any(2).float()
-        if self.name not in WITH_SIMILARITY:
-            return None
+            return (data.said[pairs.images] == data.text_of[pairs.sentences][:, None, None]).any(2)
+        classes = data.class_of[pairs.sentences]
+        return data.shown[pairs.images][:, classes.clamp(min=0)].T & (classes >= 0)[:, None]
+
+    def _alike(self, pairs: Pairs) -> Tensor:
+        """(B, B): how alike two pairs are known to be."""
         if self._by == "labels":
-            positive = (data.labels[pairs.images] == 1).float()
+            positive = (self._data.labels[pairs.images] == 1).float()
             return ((positive @ positive.T) > 0).float()
-        features = self._text_features[data.text_of[pairs.sentences]]
+        features = self._text_features[self._data.text_of[pairs.sentences]]
         return features @ features.T
 
-    def _estimator(self, values: dict[str, Any]) -> Estimator:
-        if self.name in SYMMETRIC:
-            return Uncorrected()
-        if self.name in ("oracle", "same_sentence"):
-            return Removed(0.5)  # of the relation of 0 and 1
-        return build({"name": self.name, **values}, directions="text").estimator
-
-    def _probability(self, given: float | str | None, key: str) -> tuple[Tensor | None, float | None]:
+    def _probability(self, given: float | str | None, key: str) -> Tensor | float | None:
         """η of every training sentence where a name is given, else the number."""
-        if given is None or not isinstance(given, str):
-            return None, given
+        if not isinstance(given, str):
+            return given
         known = self._source.class_probabilities
         if given not in known:
             raise UserError(
                 f"objective {self.name}: {key} is {given!r}, which source {self._source.name} does not hold; expected a number, "
                 f"or one of those that it holds: {', '.join(known) or 'none'} (of {', '.join(PROBABILITY_COLUMNS)})."
             )
-        return self._data.class_probability(given), None
+        return self._data.class_probability(given)
 
-    def _refuse(self, values: Mapping[str, Any], aggregation: str) -> None:
+    def _refuse(self, aggregation: str) -> None:
+        """Refuse an objective that the similarity does not go with, or that must know what the source does not."""
         if self.name in (*ON_EMBEDDINGS, "biovil") and aggregation != "global":
             raise UserError(
                 f"objective {self.name}: works on one embedding an image, but similarity.aggregation is {aggregation!r}; "
@@ -192,21 +175,22 @@ class ImageTextObjective:
                 f"objective oracle: source {self._source.name} does not tell which sentences are true of which images; leave the "
                 "objective out."
             )
-        if self.name in WITH_SIMILARITY and self._by == "labels" and not self._data.labels.shape[1]:
+        if self._by == "labels" and not self._data.labels.shape[1]:
             raise UserError(f"objective {self.name}: by is 'labels', but source {self._source.name} has none; take 'text'.")
-        if self.name in ("oracle", "same_sentence", *SYMMETRIC) and values:
-            raise UserError(f"objective {self.name}: has no setting {', '.join(sorted(values))}.")
 
 
-def _of_all_positives(terms: ContrastiveTerms, logits: Tensor, same: Tensor) -> ContrastiveTerms:
+def _of_batch(eta: Tensor | float | None, pairs: Pairs) -> Tensor | float | None:
+    return eta[pairs.sentences] if isinstance(eta, Tensor) else eta
+
+
+def _of_all_positives(terms: ContrastiveTerms, logits: Tensor, positives: Tensor) -> ContrastiveTerms:
     r"""The mean over each anchor's positives of :math:`-\log e^p / (e^p + N g)`, N·g over what is no positive.
 
     Args:
         terms: of the loss that leaves the further positives out of the negatives.
-        logits: (B, B), anchors by candidates.
-        same: (B, B) bool, which candidates are positives besides an anchor's own.
+        logits: (A, B), anchors by candidates.
+        positives: (A, B) bool, an anchor's own positive among them.
     """
-    positives = same | torch.eye(len(same), dtype=torch.bool, device=same.device)
     each = functional.softplus(terms.log_negative_mass[:, None] - logits.float()).masked_fill(~positives, 0)
     return terms._replace(loss=(each.sum(1) / positives.sum(1)).mean())
 

@@ -1,16 +1,69 @@
-"""What an objective does to its anchors, by class group: measured with labels, never used by the loss."""
+"""What an objective does to its anchors, by how frequent their class is: measured with labels, never used by the loss."""
+
+from abc import ABC, abstractmethod
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from trueneg.losses.contrastive import ContrastiveTerms
 
-GROUPS = ("common", "rare")
+GROUPS = ("common", "rare", "unknown")
 _ONE, _BOUND, _HAS_SAME, _RATIO, _ESTIMATE, _HAS_TRUE, _TRUE = range(7)
 
 
-class Monitors:
-    """Running means over an epoch, on the device; reading them is the epoch's one synchronisation.
+class RunningMeans(ABC):
+    """Means over an epoch, on the device: of values of each anchor by group, and of scalars of each step.
+
+    Args:
+        groups: G, how many groups of anchors.
+        values: V, how many values an anchor has.
+        scalars: S, how many values a step has.
+        device: where the training runs.
+    """
+
+    def __init__(self, groups: int, values: int, scalars: int, device: torch.device):
+        self._totals = {
+            "sums": torch.zeros(groups, values, dtype=torch.float64, device=device),
+            "scalars": torch.zeros(scalars, dtype=torch.float64, device=device),
+            "steps": torch.zeros((), dtype=torch.int64),
+        }
+
+    @abstractmethod
+    def add(self, *step: Any) -> None:
+        """Add a step."""
+
+    @abstractmethod
+    def means(self, sums: Tensor, scalars: list[float]) -> dict[str, float]:
+        """A row of what was summed up: (G, V) sums by group, and the means of the steps' scalars."""
+
+    def read(self) -> dict[str, float]:
+        """The means since the last reading, the epoch's one synchronisation; NaN where a group had no anchor."""
+        sums, scalars, steps = (total.cpu() for total in self._totals.values())
+        row = self.means(sums, (scalars / steps.clamp(min=1)).tolist())
+        for total in self._totals.values():
+            total.zero_()
+        return row
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The unfinished sums."""
+        return {name: total.clone() for name, total in self._totals.items()}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Continue from :meth:`state_dict`."""
+        for name, total in self._totals.items():
+            total.copy_(state[name])
+
+    def _add(self, members: Tensor, values: list[Tensor], scalars: list[Tensor]) -> None:
+        """Add a step of A anchors: (G, A) bool, V tensors (A,), and S scalars."""
+        # By a product, not by scattered additions, whose order on a GPU is not fixed.
+        self._totals["sums"] += members.double() @ torch.stack([value.double() for value in values], dim=1)
+        self._totals["scalars"] += torch.stack([value.double() for value in scalars])
+        self._totals["steps"] += 1
+
+
+class ViewMonitors(RunningMeans):
+    """Monitors of two views.
 
     For every anchor with positive logit p and negatives' logits u:
 
@@ -26,10 +79,8 @@ class Monitors:
     """
 
     def __init__(self, rare: Tensor, device: torch.device):
+        super().__init__(2, 7, 1, device)
         self._rare = rare.to(device)
-        self._sums = torch.zeros(len(GROUPS), 7, dtype=torch.float64, device=device)
-        self._loss = torch.zeros((), dtype=torch.float64, device=device)
-        self._steps = 0
 
     @torch.no_grad()
     def add(self, terms: ContrastiveTerms, labels: Tensor) -> None:
@@ -45,46 +96,58 @@ class Monitors:
         same_count = same.sum(1)
         true_count = mass.shape[1] - same_count
         same_mass = (mass * same).sum(1)
-        values = torch.stack(
-            [
-                torch.ones_like(positive),
-                terms.at_bound.double(),
-                (same_count > 0).double(),
-                same_mass / same_count.clamp(min=1) / positive.exp(),
-                terms.log_negative_mass.double().exp() / mass.shape[1],
-                (true_count > 0).double(),
-                (mass.sum(1) - same_mass) / true_count.clamp(min=1),
-            ],
-            dim=1,
-        )
+        values = [
+            torch.ones_like(positive),
+            terms.at_bound,
+            same_count > 0,
+            same_mass / same_count.clamp(min=1) / positive.exp(),
+            terms.log_negative_mass.double().exp() / mass.shape[1],
+            true_count > 0,
+            (mass.sum(1) - same_mass) / true_count.clamp(min=1),
+        ]
         rare = self._rare[labels].repeat(2)
-        self._sums += torch.stack([~rare, rare]).double() @ values
-        self._loss += terms.loss.double()
-        self._steps += 1
+        self._add(torch.stack([~rare, rare]), values, [terms.loss])
 
-    def read(self) -> dict[str, float]:
-        """The means since the last reading, by monitor and group (NaN where a group had no anchor); begins anew."""
-        sums, loss = self._sums.cpu(), float(self._loss) / max(self._steps, 1)
-        row = {"loss": loss}
-        for group, total in zip(GROUPS, sums, strict=True):
+    def means(self, sums: Tensor, scalars: list[float]) -> dict[str, float]:
+        row = {"loss": scalars[0]}
+        for group, total in zip(GROUPS, sums, strict=False):
             row[f"share at bound {group}"] = _mean(total, _BOUND, _ONE)
             row[f"same-class to positive ratio {group}"] = _mean(total, _RATIO, _HAS_SAME)
             row[f"estimated mean {group}"] = _mean(total, _ESTIMATE, _ONE)
             row[f"true mean {group}"] = _mean(total, _TRUE, _HAS_TRUE)
-        self._sums.zero_()
-        self._loss.zero_()
-        self._steps = 0
         return row
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """The unfinished sums, for a checkpoint within an epoch."""
-        return {"sums": self._sums.clone(), "loss": self._loss.clone(), "steps": torch.tensor(self._steps)}
 
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Continue from :meth:`state_dict`."""
-        self._sums.copy_(state["sums"])
-        self._loss.copy_(state["loss"])
-        self._steps = int(state["steps"])
+class PairMonitors(RunningMeans):
+    """Monitors of pairs of an image and a sentence.
+
+    Args:
+        groups: (S,) of each training sentence: 0 of a common class, 1 of a rare one, 2 of an unknown one.
+    """
+
+    def __init__(self, groups: Tensor):
+        super().__init__(len(GROUPS), 2, 3, groups.device)
+        self._groups = groups
+
+    @torch.no_grad()
+    def add(self, loss: Tensor, masked_loss: Tensor, at_bound: Tensor, positive: Tensor, sentences: Tensor) -> None:
+        """Add a step.
+
+        Args:
+            loss: of the contrastive objective, a scalar.
+            masked_loss: of masked words, a scalar.
+            at_bound: (B,) share of a pair's anchors whose estimate is at its lower bound.
+            positive: (B,) similarity of the pairs.
+            sentences: (B,) of the batch.
+        """
+        members = self._groups[sentences] == torch.arange(len(GROUPS), device=self._groups.device)[:, None]
+        self._add(members, [torch.ones_like(at_bound), at_bound], [loss, masked_loss, positive.double().mean()])
+
+    def means(self, sums: Tensor, scalars: list[float]) -> dict[str, float]:
+        loss, masked, positive = scalars
+        row = {"loss": loss + masked, "contrastive loss": loss, "masked word loss": masked, "similarity of pairs": positive}
+        row["share at bound"] = _mean(sums.sum(0), _BOUND, _ONE)
+        return row | {f"share at bound {group}": _mean(own, _BOUND, _ONE) for group, own in zip(GROUPS, sums, strict=True)}
 
 
 def _same_class(labels: Tensor) -> Tensor:

@@ -1,9 +1,7 @@
 """SimCLR with any of the objectives: two augmented views of an image are positives of each other (Chen et al., 2020)."""
 
 import functools
-import math
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,27 +10,25 @@ from torch import Tensor, nn
 
 from trueneg.class_probability import from_class_frequency
 from trueneg.compute.distributed import ALONE, Processes, synchronise_norms
-from trueneg.compute.parts import by_part, load_moments, moments_of, named_tensors
+from trueneg.compute.parts import named_tensors
 from trueneg.data.images.image_source import ImageSource
 from trueneg.data.images.subsets import Subset
 from trueneg.errors import UserError
-from trueneg.losses import build
+from trueneg.losses import ContrastiveTerms, build
 from trueneg.models.image_encoders import build_encoder
 from trueneg.models.projection import ProjectionHead
 from trueneg.randomness import seed_for
 from trueneg.training.augment import build_augmentation
-from trueneg.training.monitors import Monitors
-from trueneg.training.schedules import interval_of, learning_rate_factor, macro_auc, scheduled_value
+from trueneg.training.loop import Training
+from trueneg.training.monitors import ViewMonitors
+from trueneg.training.schedules import interval_of, macro_auc, scheduled_value
 
 FIRST_VALUE = 0.5  # of scheduled parameters, until the first epoch sets them
 MEASURED_IMAGES = 1000  # held-out images that a measured parameter is measured on
 
 
-class SimCLR:
-    """One run: its networks, its optimiser, its data on the device, and where it stands.
-
-    Every draw of an epoch (order of the batches, augmentations) comes from a generator keyed by seed, purpose and epoch, so
-    all objectives of a seed see the same views of the same images, and a run continues from any update without generator states.
+class SimCLR(Training):
+    """Training on two views of each image.
 
     Args:
         settings: resolved settings by section: encoder, projection, augmentation, training, objective.
@@ -46,6 +42,9 @@ class SimCLR:
         UserError: if there are fewer images than a batch holds.
     """
 
+    SAMPLES, PER_PICK = "views", 2
+    STATE = (*Training.STATE, "scheduled")
+
     def __init__(
         self,
         settings: Mapping[str, Mapping[str, Any]],
@@ -55,115 +54,92 @@ class SimCLR:
         device: torch.device,
         processes: Processes = ALONE,
     ):
+        count = len(subset.train)
+        super().__init__(settings, seed, device, processes, count, f"the subset of seed {seed} holds {count} images")
         training, objective = settings["training"], dict(settings["objective"])
-        self.seed, self.device, self.training, self.processes = seed, device, training, processes
-        self.name, self.temperature = objective["name"], objective.pop("temperature", None) or training["temperature"]
+        self.temperature = objective.pop("temperature", None) or training["temperature"]
         labels = source.labels[subset.train]
-        self.batch_size = training["batch_size"]
-        self.updates_per_epoch = len(subset.train) // self.batch_size
-        if self.updates_per_epoch == 0:
-            raise UserError(
-                f"training.batch_size is {self.batch_size}, but the subset of seed {seed} holds {len(subset.train)} images; "
-                "lower it, or raise dataset.fraction or dataset.images_per_class."
-            )
-        self.updates = training["updates"] or training["epochs"] * self.updates_per_epoch
-        self.epochs = math.ceil(self.updates / self.updates_per_epoch)
-        self.epoch = self.update = 0  # finished epochs, and updates done in the one that is not
-        self.seconds = 0.0  # that the updates of the unfinished epoch took
-
         self.images = torch.from_numpy(source.images[subset.train]).to(device)
         self.labels = torch.from_numpy(labels).to(device)
         self.augmentation = build_augmentation(settings["augmentation"], *channel_statistics(source)).to(device)
         self.class_probability = self._class_probability(objective, labels, subset)
         self.schedules = {name: value for name, value in objective.items() if isinstance(value, Mapping)}
-        self.loss = build(objective | dict.fromkeys(self.schedules, FIRST_VALUE), temperature=self.temperature)
+        self.scheduled = dict.fromkeys(self.schedules, FIRST_VALUE)  # what the scheduled parameters are in this epoch
+        self.loss = build(objective | self.scheduled, temperature=self.temperature)
         held_out = subset.validation[:MEASURED_IMAGES]
         self.held_out = torch.from_numpy(source.images[held_out]), torch.from_numpy(source.labels[held_out])
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed_for(seed, "weights"))
             encoder = build_encoder(**settings["encoder"], in_channels=source.images.shape[1])
+            projection = settings["projection"]
             head = ProjectionHead(
-                encoder.dimensions,
-                settings["projection"]["hidden"],
-                settings["projection"]["dimensions"],
-                batch_norm=settings["projection"]["batch_norm"],
+                encoder.dimensions, projection["hidden"], projection["dimensions"], batch_norm=projection["batch_norm"]
             )
         self.encoder = encoder.to(device, memory_format=torch.channels_last)
         self.network = nn.Sequential(self.encoder, head.to(device))
         if processes.count > 1:
             synchronise_norms(self.network)
         self.optimizer = torch.optim.Adam(
-            self.network.parameters(),
-            lr=training["learning_rate"],
-            weight_decay=training["weight_decay"],
-            fused=True,
+            self.network.parameters(), lr=training["learning_rate"], weight_decay=training["weight_decay"], fused=True
         )
         rare = torch.zeros(len(source.class_names), dtype=torch.bool)
         rare[list(subset.rare_classes)] = True
-        self.monitors = Monitors(rare, device)
+        self.monitors = ViewMonitors(rare, device)
         self.embed = compiled_embedding() if training["compile"] else embed_views
+
+    def batches(self, count: int) -> Generator[tuple[Tensor, list[Any]], None, None]:
+        """Which images, and of both views the draws of the augmentation."""
+        if self.update == 0:
+            self._follow_schedules()
+        for name, value in self.scheduled.items():
+            setattr(self.loss.estimator, name, value)
+        order = torch.randperm(len(self.images), generator=self.generator("batches")).to(self.device)
+        drawn, size = count * self.batch_size, self.images.shape[-2:]
+        views = [self.augmentation.draw(drawn, size, self.generator(f"augmentation {view}")).to(self.device) for view in (1, 2)]
+        for update in range(self.update, count):
+            batch = slice(update * self.batch_size, (update + 1) * self.batch_size)
+            yield order[batch], [view[batch] for view in views]
+
+    def backward(self, chosen: Tensor, parameters: list[Any]) -> tuple[ContrastiveTerms, Tensor]:
+        own, drawn = self.processes.part(chosen), [self.processes.part(view) for view in parameters]
+        views = self.embed(self.network, self.augmentation, self.images[own], drawn).chunk(2)
+        first, second = (self.processes.whole(view) for view in views)
+        probability = None if self.class_probability is None else self.class_probability[chosen]
+        labels = self.labels[chosen]
+        terms = self.loss.terms(first, second, class_probability=probability, labels=labels)
+        terms.loss.backward()
+        return terms, labels
+
+    def measured(self, seconds: float) -> dict[str, float]:
+        return self.scheduled
+
+    def remedy(self) -> str:
+        return f"raise the temperature, which is {self.temperature:g}"
+
+    def weights(self) -> dict[str, Tensor]:
+        """The trained parameters and buffers, as ``encoder.…`` and ``projection.…``, on the CPU."""
+        tensors = named_tensors(encoder=self.encoder.state_dict(), projection=self.network[1].state_dict())
+        return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
 
     def _class_probability(self, objective: dict[str, Any], labels: np.ndarray, subset: Subset) -> Tensor | None:
         """η of each training image where it differs between them; words for a common η become its number in `objective`."""
         given = objective.get("class_probability")
-        if given == "low":
-            objective["class_probability"] = subset.eta_low
-        elif given == "high":
-            objective["class_probability"] = subset.eta_high
-        elif given == "true":
+        if given == "true":
             objective["class_probability"] = None  # each batch brings its own
             return torch.as_tensor(from_class_frequency(labels), dtype=torch.float32).to(self.device)
+        if given in ("low", "high"):
+            objective["class_probability"] = subset.eta_low if given == "low" else subset.eta_high
         return None
 
-    def train_epoch(self, after_update: Callable[[], None] | None = None) -> dict[str, float]:
-        """Train one epoch, or the rest of an interrupted one (the last may be cut short by ``updates``).
-
-        Args:
-            after_update: called after every update, when :meth:`state` may be taken.
-
-        Returns:
-            Loss and monitors, learning rate, seconds and views per second.
-
-        Raises:
-            UserError: if the loss stops being a number.
-        """
-        began = time.perf_counter() - self.seconds
-        if self.update == 0:
-            self._follow_schedules()
-        self.network.train()
-        count = min(self.updates_per_epoch, self.updates - self.epoch * self.updates_per_epoch)
-        order = torch.randperm(len(self.images), generator=self._generator("batches")).to(self.device)
-        drawn, size = count * self.batch_size, self.images.shape[-2:]
-        views = [self.augmentation.draw(drawn, size, self._generator(f"augmentation {view}")).to(self.device) for view in (1, 2)]
-        for update in range(self.update, count):
-            batch = slice(update * self.batch_size, (update + 1) * self.batch_size)
-            self._set_learning_rate((self.epoch * self.updates_per_epoch + update) / self.updates)
-            self._step(order[batch], [view[batch] for view in views])
-            self.update, self.seconds = update + 1, time.perf_counter() - began
-            if after_update is not None:
-                after_update()
-        row = self.monitors.read()
-        self.epoch, self.update, self.seconds = self.epoch + 1, 0, 0.0
-        if not math.isfinite(row["loss"]):
-            raise UserError(self._diverged(row["loss"], count))
-        seconds = time.perf_counter() - began
-        scheduled = {name: getattr(self.loss.estimator, name) for name in self.schedules}
-        return {
-            **row,
-            **scheduled,
-            "learning_rate": self.optimizer.param_groups[0]["lr"],
-            "seconds": seconds,
-            "views_per_second": 2 * count * self.batch_size / seconds,
-        }
-
     def _follow_schedules(self) -> None:
-        """Give the estimator the values that its scheduled parameters have in this epoch."""
+        """Find the values that the scheduled parameters have in this epoch."""
         progress, before = self.epoch / self.epochs, (self.epoch - 1) / self.epochs
         for name, setting in self.schedules.items():
             if setting["schedule"] != "adjusted":
-                setattr(self.loss.estimator, name, scheduled_value(setting, progress))
+                self.scheduled = self.scheduled | {name: scheduled_value(setting, progress)}
             elif self.epoch == 0 or interval_of(setting, before) < interval_of(setting, progress):
-                setattr(self.loss.estimator, name, self.processes.same(self._measured_location(setting["by"])))
+                location = self.processes.same(self._measured_location(setting["by"]))
+                self.scheduled = self.scheduled | {name: location}
 
     @torch.no_grad()
     def _measured_location(self, by: str) -> float:
@@ -172,76 +148,14 @@ class SimCLR:
         if by == "labels":
             views = self.augmentation.normalise(images)
         else:
-            draws, size = self._generator("schedule"), images.shape[-2:]
+            draws, size = self.generator("schedule"), images.shape[-2:]
             drawn = [self.augmentation.draw(len(images), size, draws).to(self.device) for _ in range(2)]
             views = torch.cat([self.augmentation(images, parameters) for parameters in drawn])
             groups = torch.arange(len(images), device=self.device).repeat(2)
         self.network.eval()
         embeddings = self.network(views.contiguous(memory_format=torch.channels_last))
+        self.network.train()
         return min(max(macro_auc(embeddings, groups), 0.5), 0.99)
-
-    def weights(self) -> dict[str, Tensor]:
-        """The trained parameters and buffers, as ``encoder.…`` and ``projection.…``, on the CPU."""
-        parts = {"encoder": self.encoder, "projection": self.network[1]}
-        return {
-            f"{part}.{name}": value.detach().cpu().contiguous()
-            for part, module in parts.items()
-            for name, value in module.state_dict().items()
-        }
-
-    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Where the run stands: tensors (on the CPU, contiguous) and plain values; between two updates or two epochs."""
-        tensors = named_tensors(
-            network=self.network.state_dict(), optimizer=moments_of(self.optimizer), monitors=self.monitors.state_dict()
-        )
-        values = {
-            "epoch": self.epoch,
-            "update": self.update,
-            "seconds": self.seconds,
-            "learning_rate": self.optimizer.param_groups[0]["lr"],
-            "scheduled": {name: getattr(self.loss.estimator, name) for name in self.schedules},
-        }
-        return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}, values
-
-    def load_state(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
-        """Continue from :meth:`state`, in a run that was made with the same arguments."""
-        network, moments, monitors = by_part(tensors, "network", "optimizer", "monitors")
-        self.network.load_state_dict(network)
-        self.monitors.load_state_dict(monitors)
-        load_moments(self.optimizer, moments, values["learning_rate"])
-        for name, value in values["scheduled"].items():
-            setattr(self.loss.estimator, name, value)
-        self.epoch, self.update, self.seconds = values["epoch"], values["update"], values["seconds"]
-
-    def _step(self, chosen: Tensor, parameters: list[Any]) -> None:
-        own, drawn = self.processes.part(chosen), [self.processes.part(view) for view in parameters]
-        views = self.embed(self.network, self.augmentation, self.images[own], drawn).chunk(2)
-        first, second = (self.processes.whole(view) for view in views)
-        probability = None if self.class_probability is None else self.class_probability[chosen]
-        labels = self.labels[chosen]
-        terms = self.loss.terms(first, second, class_probability=probability, labels=labels)
-        self.optimizer.zero_grad(set_to_none=True)
-        terms.loss.backward()
-        self.processes.average_gradients(self.network.parameters())
-        self.optimizer.step()
-        self.monitors.add(terms, labels)
-
-    def _generator(self, purpose: str) -> torch.Generator:
-        return torch.Generator().manual_seed(seed_for(self.seed, f"{purpose}/{self.epoch}"))
-
-    def _set_learning_rate(self, progress: float) -> None:
-        rate = self.training["learning_rate"] * learning_rate_factor(self.training["schedule"], progress)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-
-    def _diverged(self, loss: float, count: int) -> str:
-        first = (self.epoch - 1) * self.updates_per_epoch
-        return (
-            f"The loss became {loss} in epoch {self.epoch} of {self.epochs} (updates {first + 1} to {first + count} of "
-            f"{self.updates}, objective {self.name}, seed {self.seed}). The likely cause is a step too "
-            f"large for the temperature: training.learning_rate is {self.training['learning_rate']:g} and the temperature "
-            f"{self.temperature:g}; lower the one or raise the other."
-        )
 
 
 def embed_views(network: nn.Module, augmentation: nn.Module, images: Tensor, parameters: Sequence[Any]) -> Tensor:

@@ -1,0 +1,171 @@
+"""The one training loop; what a batch is, and what its loss, is up to a step: two views, or pairs of image and text."""
+
+import contextlib
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from trueneg.compute.distributed import Processes
+from trueneg.compute.parts import by_part, load_moments, moments_of, named_tensors
+from trueneg.errors import UserError
+from trueneg.randomness import seed_for
+from trueneg.training.monitors import RunningMeans
+from trueneg.training.schedules import learning_rate_factor
+
+
+class Training(ABC):
+    """One run: trained epoch by epoch, with a state to save between any two updates.
+
+    Every draw of an epoch comes from a generator keyed by seed, purpose and epoch, so all objectives of a seed see the same
+    samples, and a run continues from any update without generator states.
+
+    A subclass is a step: its ``__init__`` makes the networks, the optimiser and the monitors, :meth:`batches` cuts an epoch into
+    batches, and :meth:`backward` computes the gradients of one.
+
+    Args:
+        settings: resolved settings by section, ``training`` and ``objective`` among them.
+        seed: the study's seed.
+        device: where to compute.
+        processes: that share the run, each with a device.
+        available: how many samples an epoch can pick from.
+        where: what they are, for the message if they are too few.
+
+    Attributes:
+        SAMPLES: what rows and records count, such as ``views``.
+        PER_PICK: how many of them one sample of a batch gives.
+        STATE: attributes with plain values that a run continues from; subclasses add their own.
+        network: everything that is trained.
+        optimizer: of the network's parameters.
+        monitors: running means that an epoch's row is read from.
+        epoch: finished epochs.
+        update: updates done in the epoch that is not finished.
+        seconds: that these updates took.
+
+    Raises:
+        UserError: if there are fewer samples than a batch holds, or no update after the warm-up.
+    """
+
+    SAMPLES: ClassVar[str]
+    PER_PICK: ClassVar[int]
+    STATE: ClassVar[tuple[str, ...]] = ("epoch", "update", "seconds")
+    network: nn.Module
+    optimizer: torch.optim.Optimizer
+    monitors: RunningMeans
+
+    def __init__(
+        self,
+        settings: Mapping[str, Mapping[str, Any]],
+        seed: int,
+        device: torch.device,
+        processes: Processes,
+        available: int,
+        where: str,
+    ):
+        self.training, self.seed, self.device, self.processes = settings["training"], seed, device, processes
+        self.name, self.batch_size = settings["objective"]["name"], self.training["batch_size"]
+        self.updates_per_epoch = available // self.batch_size
+        if self.updates_per_epoch == 0:
+            raise UserError(f"training.batch_size is {self.batch_size}, but {where}; lower it, or take more images.")
+        self.updates = self.training["updates"] or self.training["epochs"] * self.updates_per_epoch
+        self.epochs = math.ceil(self.updates / self.updates_per_epoch)
+        self.warmup = self.training.get("warmup_updates", 0)
+        if self.warmup >= self.updates:
+            raise UserError(f"training.warmup_updates is {self.warmup}, but the run has {self.updates} updates; lower it.")
+        self.epoch = self.update = 0
+        self.seconds = 0.0
+
+    @abstractmethod
+    def batches(self, count: int) -> Generator[tuple[Any, ...], None, None]:
+        """The batches of this epoch's first ``count`` updates that are not done yet, each as arguments of :meth:`backward`."""
+
+    @abstractmethod
+    def backward(self, *batch: Any) -> tuple[Any, ...]:
+        """Add the gradients of a batch; returns the arguments of ``monitors.add``."""
+
+    @abstractmethod
+    def measured(self, seconds: float) -> dict[str, float]:
+        """What the row of an epoch of ``seconds`` says besides the monitors."""
+
+    @abstractmethod
+    def remedy(self) -> str:
+        """What to do against divergence besides a lower learning rate."""
+
+    @abstractmethod
+    def weights(self) -> dict[str, Tensor]:
+        """What the file of a finished run holds, on the CPU."""
+
+    def train_epoch(self, after_update: Callable[[], None] | None = None) -> dict[str, float]:
+        """Train one epoch, or the rest of an interrupted one (the last may be cut short by ``updates``).
+
+        Args:
+            after_update: called after every update, when :meth:`state` may be taken.
+
+        Returns:
+            Loss and monitors, learning rate, seconds and samples per second.
+
+        Raises:
+            UserError: if the loss becomes NaN or infinite.
+        """
+        began = time.perf_counter() - self.seconds
+        self.network.train()
+        first = self.epoch * self.updates_per_epoch
+        count = min(self.updates_per_epoch, self.updates - first)
+        with contextlib.closing(self.batches(count)) as batches:
+            for update, batch in zip(range(self.update, count), batches, strict=True):
+                self._set_learning_rate(first + update)
+                self.optimizer.zero_grad(set_to_none=True)
+                monitored = self.backward(*batch)
+                self.processes.average_gradients(self.network.parameters())
+                self.optimizer.step()
+                self.monitors.add(*monitored)
+                self.update, self.seconds = update + 1, time.perf_counter() - began
+                if after_update is not None:
+                    after_update()
+        row, seconds = self.monitors.read(), time.perf_counter() - began
+        row |= self.measured(seconds)
+        self.epoch, self.update, self.seconds = self.epoch + 1, 0, 0.0
+        if not math.isfinite(row["loss"]):
+            raise UserError(
+                f"The loss became {row['loss']} in epoch {self.epoch} of {self.epochs} (updates {first + 1} to {first + count} "
+                f"of {self.updates}, objective {self.name}, seed {self.seed}). The likely cause is too large a step: "
+                f"training.learning_rate is {self.training['learning_rate']:g}; lower it, or {self.remedy()}."
+            )
+        return row | {
+            "learning_rate": self.optimizer.param_groups[0]["lr"],
+            "seconds": seconds,
+            f"{self.SAMPLES}_per_second": self.PER_PICK * count * self.batch_size / seconds,
+        }
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Where the run stands: tensors (on the CPU, contiguous) and plain values; between two updates or two epochs."""
+        tensors = named_tensors(
+            network=self.network.state_dict(), optimizer=moments_of(self.optimizer), monitors=self.monitors.state_dict()
+        )
+        values = {name: getattr(self, name) for name in self.STATE} | {"learning_rate": self.optimizer.param_groups[0]["lr"]}
+        return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}, values
+
+    def load_state(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
+        """Continue from :meth:`state`, in a run that was made with the same arguments."""
+        network, moments, monitors = by_part(tensors, "network", "optimizer", "monitors")
+        self.network.load_state_dict(network)
+        self.monitors.load_state_dict(monitors)
+        load_moments(self.optimizer, moments, values["learning_rate"])
+        for name in self.STATE:
+            setattr(self, name, values[name])
+
+    def generator(self, purpose: str) -> torch.Generator:
+        """A generator for one purpose in this epoch."""
+        return torch.Generator().manual_seed(seed_for(self.seed, f"{purpose}/{self.epoch}"))
+
+    def _set_learning_rate(self, done: int) -> None:
+        if done < self.warmup:
+            factor = (done + 1) / self.warmup
+        else:
+            factor = learning_rate_factor(self.training["schedule"], (done - self.warmup) / (self.updates - self.warmup))
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.training["learning_rate"] * factor
