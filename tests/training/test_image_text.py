@@ -269,7 +269,7 @@ def test_gradients_by_chunks_are_those_of_the_whole_batch(started, name, similar
         for key, value in gradients[0].items():
             assert (value is None) == (other[key] is None), key
             if value is not None:
-                torch.testing.assert_close(other[key], value, atol=1e-5 * largest, rtol=1e-4, msg=key)
+                torch.testing.assert_close(other[key], value, atol=2e-5 * largest, rtol=1e-4, msg=key)
 
 
 def without_batch_norm(model):
