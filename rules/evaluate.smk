@@ -1,5 +1,5 @@
-# Needs the manifests (and the runs that they list).  Makes rows: one number each, by study, data set, objective, seed, split, task, setting
-# and metric; and the artefacts that figures need beyond rows: training curves, records of the runs, t-SNE coordinates, comparisons.
+# Needs the manifests (and the runs that they list).  Makes rows (one number each, with the columns of trueneg.store.rows), and the
+# artefacts that figures need beyond rows: training curves, records of the runs, t-SNE coordinates, comparisons.
 
 
 rule evaluate:
@@ -24,6 +24,7 @@ rule evaluate:
         mem_mb=plan.growing("evaluation/mem_mb"),
         runtime=plan.growing("evaluation/runtime"),
     params:
+        names=plan.row_names,
         settings=plan.setting("evaluation"),
         device=plan.setting("training/device"),
         store="results/runs",

@@ -238,6 +238,7 @@ rule evaluate_image_text:
         mem_mb=plan.growing("evaluation/mem_mb"),
         runtime=plan.growing("evaluation/runtime"),
     params:
+        names=plan.row_names,
         settings=plan.setting("evaluation"),
         device=plan.setting("training/device"),
         store="results/runs",
@@ -341,6 +342,7 @@ rule human_ratings:
         mem_mb=plan.growing("evaluation/mem_mb"),
         runtime=plan.growing("evaluation/runtime"),
     params:
+        names=plan.row_names,
         settings=plan.setting("evaluation"),
         device=plan.setting("training/device"),
         store="results/runs",

@@ -262,6 +262,10 @@ class Plan:
         """The runs of a block, every setting resolved."""
         return self._expanded[wildcards.study].runs(wildcards.dataset, wildcards.objective, wildcards.block)
 
+    def row_names(self, wildcards: Any) -> dict[str, str]:
+        """What the rows of a data set and an objective are named by."""
+        return self._expanded[wildcards.study].row_names[wildcards.dataset, wildcards.objective]
+
     def of_devices(self, key: str) -> Callable[[Any], int]:
         """A resource of a training job: what ``training`` sets for each of the devices that it wants."""
 
@@ -417,8 +421,8 @@ class Plan:
         for name, study in self.image_text.items():
             dataset, variants = study.primary.dataset or next(iter(runs.datasets(study))), runs.candidates(study)
             named = [getattr(study.primary, role) for role in ROLES]
-            labels = [variants.get(asked, [asked])[0] for asked in named if asked is not None]
-            found += [f"results/{name}/artefacts/retrieval/{dataset}/{label}.parquet" for label in dict.fromkeys(labels)]
+            labels = [next(iter(variants[asked])) for asked in named if asked is not None]
+            found += [f"results/{name}/artefacts/retrieval/{dataset}/{label}.parquet" for label in labels]
         return found
 
 
