@@ -12,9 +12,9 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.config.test_config import REFUSED, changed
 from tests.data.test_parquet import encoded, random_images, write
 from tests.studies import tiny_study
-from tests.config.test_config import REFUSED, changed
 from trueneg.cli.main import main
 from trueneg.cli.origin_text import origin_text
 

@@ -268,10 +268,11 @@ def test_precision_is_that_of_single_label_images_and_positive_prompts(rows, net
     near = (torch.stack(pooled) @ torch.stack(pooled).T).numpy()
     near[patients[kept][:, None] == patients[kept]] = -2
     hits = own[near.argmax(1)] == own
-    assert value(rows, "precision", "Prec@1", "image to image") == pytest.approx(
+    assert value(rows, "precision", "Prec", direction="image to image", k=1) == pytest.approx(
         np.mean([hits[own == label].mean() for label in np.unique(own)])
     )
-    both = [value(rows, "precision", f"Prec@{k}", f"{query} to image") for k in (1, 3) for query in ("image", "text")]
+    ways = [{"direction": f"{query} to image", "k": k} for k in (1, 3) for query in ("image", "text")]
+    both = [value(rows, "precision", "Prec", **way) for way in ways]
     assert value(rows, "precision", "Prec") == pytest.approx(np.mean(both))
 
 
@@ -284,9 +285,9 @@ def test_classifiers_trained_on_augmented_images_are_measured_on_both_splits(row
     for fraction, scores in found.items():
         for split, part, own in zip(("validation", "test"), parts, scores, strict=True):
             areas = [roc_auc_score(source.labels[part, place], own[:, place]) for place in range(len(TEXTURES))]
-            for name, area in [*zip(TEXTURES, areas, strict=True), ("", np.mean(areas))]:
-                setting, metric = f"fraction={fraction:g}", f"AUC {name}".strip()
-                assert value(rows, OPTIONAL[section], metric, setting, split) == pytest.approx(area)
+            for name, area in [*zip(TEXTURES, areas, strict=True), (None, np.mean(areas))]:
+                of = {"fraction": fraction, "group": name}
+                assert value(rows, OPTIONAL[section], "AUC", split=split, **of) == pytest.approx(area)
 
 
 def test_features_are_those_before_the_projection_and_the_probe_learns_from_them(rows, networks, source, subset):

@@ -149,7 +149,7 @@ def _named(path: Path, line: int | None) -> set[str] | None:
         return {run["id"] for run in listed} or None
     if line is None:
         return None
-    table = pd.read_csv(path, keep_default_na=False)
+    table = pd.read_csv(path, dtype=str, keep_default_na=False)
     if not 2 <= line <= len(table) + 1:
         raise UserError(f"{path}:{line}: there is no such line; the table's lines are 2 to {len(table) + 1}, below its head.")
     row = table.iloc[line - 2]

@@ -112,7 +112,7 @@ def calibrated(bins: pd.DataFrame) -> pd.DataFrame:
 
 
 def _read(paths: Sequence[str | Path]) -> pd.DataFrame:
-    tables = [read_rows(path) for path in paths]
+    tables = [read_rows(path, IDENTITY) for path in paths]
     # Tables without rows (of objectives that state no probability) know no types.
     return pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
 
