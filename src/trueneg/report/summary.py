@@ -41,8 +41,11 @@ def summarise_study(name: str, settings: Mapping[str, Any], inputs: Any, outputs
     rows = pd.concat(map(load_rows, inputs.rows), ignore_index=True)
     curves = pd.concat(map(read_rows, inputs.curves), ignore_index=True)
     records = [record for path in inputs.runs for record in read_json(path, [RUN])]
-    selection = _selection(study, rows)
-    comparison = {"name": name, "selection": selection.to_dict("records"), **_comparison(study, rows, selection)}
+    try:
+        selection = _selection(study, rows)
+        comparison = {"name": name, "selection": selection.to_dict("records"), **_comparison(study, rows, selection)}
+    except ValueError as error:
+        raise UserError(f"primary: {error}") from error
     tables = {
         outputs.rows: rows,
         outputs.curves: curves,
@@ -135,18 +138,15 @@ def _comparison(study: TrainedStudy, rows: pd.DataFrame, selection: pd.DataFrame
     primary, measured, gates = study.primary, study.primary.measurement, []
     dataset, rows = primary.dataset or next(iter(study_runs.datasets(study))), selected(rows, selection)
     variants = selection.set_index(["dataset", "objective"])["variant"]
-    try:
-        for label in study_runs.datasets(study):
-            of_dataset = rows[rows["dataset"] == label]
-            found = gate(of_dataset, primary.baseline, primary.oracle, _chance(study, of_dataset), measured)
-            names = (name and variant_name(name, variants[label, name]) for name in (primary.baseline, primary.oracle))
-            gates.append(found.assign(verdict=verdict(found.iloc[0], measured.metric, *names)))
-        gates = pd.concat(gates, ignore_index=True)
-        contrast = primary_contrast(
-            rows, primary.treatment, primary.baseline, measured, dataset, expected=primary.published, gate=gates
-        )
-    except ValueError as error:
-        raise UserError(f"primary: {error}") from error
+    for label in study_runs.datasets(study):
+        of_dataset = rows[rows["dataset"] == label]
+        found = gate(of_dataset, primary.baseline, primary.oracle, _chance(study, of_dataset), measured)
+        names = (name and variant_name(name, variants[label, name]) for name in (primary.baseline, primary.oracle))
+        gates.append(found.assign(verdict=verdict(found.iloc[0], measured.metric, *names)))
+    gates = pd.concat(gates, ignore_index=True)
+    contrast = primary_contrast(
+        rows, primary.treatment, primary.baseline, measured, dataset, expected=primary.published, gate=gates
+    )
     names = (variant_name(name, variants[dataset, name]) for name in (primary.treatment, primary.baseline))
     contrast["answer"] = answer(contrast, *names, primary.published)
     return {
