@@ -41,7 +41,7 @@ def study(jobs: int) -> dict:
         "training": {"epochs": 1, "batch_size": 64, "device": "cpu", "gpu": 0, "seeds_per_job": 1},
         "objectives": OBJECTIVES,
         "seeds": max(1, jobs // JOBS_A_SEED),
-        "primary": {"task": "knn", "setting": "labels=all", "treatment": "DCL-true", "baseline": "CL", "oracle": "Oracle"},
+        "primary": {"task": "knn", "labels": "all", "treatment": "DCL-true", "baseline": "CL", "oracle": "Oracle"},
     }
 
 

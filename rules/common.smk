@@ -166,6 +166,11 @@ def resolved_runs(wildcards):
     )
 
 
+def row_names(wildcards):
+    """What the rows of a data set and an objective are named by."""
+    return TRAINED[wildcards.study].row_names[wildcards.dataset, wildcards.objective]
+
+
 def longest_first(wildcards):
     cost = TRAINED[wildcards.study].cost(
         wildcards.dataset, wildcards.objective, wildcards.block
@@ -439,16 +444,10 @@ def retrieval_examples():
     for name, study in IMAGE_TEXT.items():
         primary, variants = study.primary, runs.candidates(study)
         data = primary.dataset or next(iter(TRAINED[name].datasets))
-        asked = [
-            one
-            for one in (primary.baseline, primary.treatment, primary.oracle)
-            if one is not None
-        ]
-        labels = dict.fromkeys(variants.get(one, [one])[0] for one in asked)
-        found += [
-            f"results/{name}/artefacts/retrieval/{data}/{label}.parquet"
-            for label in labels
-        ]
+        asked = dict.fromkeys((primary.baseline, primary.treatment, primary.oracle))
+        labels = [next(iter(variants[one])) for one in asked if one is not None]
+        pattern = f"results/{name}/artefacts/retrieval/{data}/{{label}}.parquet"
+        found += expand(pattern, label=labels)
     return found
 
 

@@ -1,5 +1,5 @@
-# Needs the manifests (and the runs that they list).  Makes rows: one number each, by study, data set, objective, seed, split, task, setting
-# and metric; and the artefacts that figures need beyond rows: training curves, records of the runs, t-SNE coordinates, comparisons.
+# Needs the manifests (and the runs that they list).  Makes rows (one number each, with the columns of trueneg.store.rows), and the
+# artefacts that figures need beyond rows: training curves, records of the runs, t-SNE coordinates, comparisons.
 
 
 rule evaluate:
@@ -24,6 +24,7 @@ rule evaluate:
         mem_mb=growing("{study}/evaluation/mem_mb"),
         runtime=growing("{study}/evaluation/runtime"),
     params:
+        names=row_names,
         settings=setting("{study}/evaluation"),
         device=setting("{study}/training/device"),
         store="results/runs",
@@ -118,6 +119,7 @@ rule evaluate_image_text:
         mem_mb=growing("{study}/evaluation/mem_mb"),
         runtime=growing("{study}/evaluation/runtime"),
     params:
+        names=row_names,
         settings=setting("{study}/evaluation"),
         device=setting("{study}/training/device"),
         store="results/runs",
@@ -225,6 +227,7 @@ rule human_ratings:
         mem_mb=growing("{study}/evaluation/mem_mb"),
         runtime=growing("{study}/evaluation/runtime"),
     params:
+        names=row_names,
         settings=setting("{study}/evaluation"),
         device=setting("{study}/training/device"),
         store="results/runs",

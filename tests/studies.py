@@ -27,7 +27,7 @@ def tiny_study(**changes: Any) -> dict[str, Any]:
         "evaluation": {"linear_probe": {"epochs": 2, "label_fractions": [0.5, 1.0]}, "gpu": 0},
         "primary": {
             "task": "knn",
-            "setting": "labels=all",
+            "labels": "all",
             "treatment": "DCL-true",
             "baseline": "CL",
             "oracle": "Oracle",

@@ -14,6 +14,7 @@ from trueneg.report import figures
 from trueneg.report.drawing import save
 from trueneg.report.image_text_study import table
 from trueneg.report.page import PageFigure, PageTable, StudyPage, render_page
+from trueneg.stats.measurement import Measurement
 
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 800}
 VIEWS = ("page:overview", "phantom", "theory", "page:runs", "page:compare")
@@ -37,7 +38,7 @@ def small_page(folder, title="A small phantom", **changes):
     add_examples(folder)
     add_theory(folder)
     artefacts = folder / "phantom" / "artefacts"
-    drawn = figures.accuracy_by_condition(synthetic.rows(seeds=3), synthetic.FRACTIONS, task="knn", setting="labels=all")
+    drawn = figures.accuracy_by_condition(synthetic.rows(seeds=3), synthetic.FRACTIONS, Measurement("knn", "accuracy", "all"))
     png, pdf, _ = save(drawn, folder / "phantom" / "figures" / "by fraction", "Accuracy")
     phantom = StudyPage(
         "phantom",
@@ -346,7 +347,7 @@ def test_a_study_is_compared_with_that_of_another_page(visit, results, elsewhere
     values = []
     for folder in (results, elsewhere):
         rows = pd.read_parquet(folder / "phantom" / "artefacts" / "rows.parquet")
-        own = rows[(rows["split"] == "test") & (rows["task"] == "zero-shot") & (rows["metric"] == "AUC")]
+        own = Measurement("zero-shot", "AUC").rows_of(rows[rows["split"] == "test"])
         values.append(own[own["objective"] == "DCL-LM"]["value"])
     welch = stats.ttest_ind(values[1], values[0], equal_var=False)
     difference = values[1].mean() - values[0].mean()

@@ -69,7 +69,11 @@ REFUSED = {
     "primary.baseline": UNKNOWN_NAMES,
     "primary.oracle": UNKNOWN_NAMES | st.just("CL"),
     "primary.task": UNKNOWN_NAMES,
-    "primary.setting": UNKNOWN_NAMES,
+    "primary.labels": UNKNOWN_NAMES,
+    "primary.fraction": WORDS | st.floats(0.1, 1),  # the task has none
+    "primary.k": WORDS | st.integers(1),
+    "primary.direction": WORDS,
+    "primary.metric": UNKNOWN_NAMES,
     "primary.dataset": WORDS.map(lambda word: "no-" + word),
     "figures": NOT_MAPPINGS,
 }

@@ -50,8 +50,9 @@ def test_the_settings_of_a_run_are_those_that_training_reads():
         ("training.epochs", None, "world.training needs either epochs or updates"),
         ("primary.oracle", "CL", "world.primary.oracle is 'CL', expected an objective whose name is oracle."),
         ("primary.oracle", None, "world.primary.oracle is missing, expected an objective whose name is oracle: phantom knows"),
-        ("primary.task", "linear probe", "world.primary.setting is '', expected one of: fraction=1."),
-        ("primary.metric", "R@10", "world.primary.metric is 'R@10', expected one whose level of chance is known: AUC, CNR"),
+        ("primary.task", "linear probe", "world.primary.fraction is missing, expected one of: 1."),
+        ("primary.labels", "truth", "world.primary.labels is 'truth', expected one of: nothing."),
+        ("primary.metric", "R", "world.primary.metric is 'R', expected one whose level of chance is known: AUC,"),
         ("conditions", ["batch_size"], "world.conditions names batch_size, but training.batch_size is 16, expected a list"),
         ("figures.overlays.objectives", ["DCL"], "world.figures.overlays.objectives holds 'DCL', expected some of"),
         ("dataset.resolution", 16, "world.dataset.resolution is 16, expected a number of at least 32."),
@@ -91,7 +92,7 @@ def test_sweeps_make_variants_and_conditions_make_data_sets():
     primary = tiny_world()["primary"] | {"dataset": "batch_size=16"}
     study = study_of(objectives=objectives, training=training, conditions=["batch_size"], primary=primary)
     assert list(datasets(study)) == ["batch_size=16", "batch_size=32"]
-    assert candidates(study)["DCL"] == ["DCL,class_probability=0.05", "DCL,class_probability=0.1"]
+    assert list(candidates(study)["DCL"]) == ["DCL,class_probability=0.05", "DCL,class_probability=0.1"]
     assert negative_counts(study) == {"batch_size=16": 15, "batch_size=32": 31}
     assert len({pairs_key(settings.model_dump(mode="json")) for settings in datasets(study).values()}) == 1
 
@@ -126,7 +127,7 @@ def test_released_weights_stand_beside_the_trained_and_nothing_of_a_training_tel
         encoder={"name": "resnet18"},
         figures={},
     )
-    assert candidates(other)["CLIP"] == ["CLIP"]
+    assert list(candidates(other)["CLIP"]) == ["CLIP"]
     assert len(candidates(other)["CL"]) == 4
     again = [run for run in all_runs("other", other) if run.objective == "CLIP"]
     assert {run.dataset for run in again} == {"batch_size=16", "batch_size=32"}
@@ -224,7 +225,7 @@ CAPTIONS = {
     "reports": {"source": "flickr8k", "path": "data/flickr8k"},
     "language_models": {"BERT": {}},
 }
-BY_RECALL = {"task": "retrieval sentence", "setting": "relevant=report", "metric": "text to image R@10"}
+BY_RECALL = {"task": "retrieval sentence", "labels": "report", "metric": "R", "direction": "text to image", "k": 10}
 
 
 @pytest.mark.parametrize(

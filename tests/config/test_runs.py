@@ -40,7 +40,17 @@ def test_lists_are_sweeps_and_labels_tell_what_was_swept():
         "resolution=16,fraction=0.5",
     ]
     assert list(runs.objectives(study)) == ["CL", "DCL-true", "Oracle", "DCL,class_probability=0.05", "DCL,class_probability=0.1"]
-    assert runs.candidates(study)["DCL"] == ["DCL,class_probability=0.05", "DCL,class_probability=0.1"]
+    assert runs.candidates(study)["DCL"] == {
+        "DCL,class_probability=0.05": '{"class_probability":0.05}',
+        "DCL,class_probability=0.1": '{"class_probability":0.1}',
+    }
+    assert runs.row_names("tiny", study)["resolution=8,fraction=0.5", "DCL,class_probability=0.1"] == {
+        "study": "tiny",
+        "dataset": "resolution=8,fraction=0.5",
+        "condition": '{"fraction":0.5,"resolution":8}',
+        "objective": "DCL",
+        "variant": '{"class_probability":0.1}',
+    }
     assert len(runs.all_runs("tiny", study)) == 4 * 5 * 2
     assert len(set(identifiers(study))) == 4 * 5 * 2
 
@@ -164,7 +174,7 @@ def with_batch_sizes(*sizes, **changes):
 def test_a_condition_stands_beside_others_as_a_data_set_does_and_is_not_selected_from():
     study = with_batch_sizes(32, 64, learning_rate=[0.001, 0.01])
     assert list(runs.datasets(study)) == ["batch_size=32", "batch_size=64"]
-    assert runs.candidates(study)["CL"] == ["CL,learning_rate=0.001", "CL,learning_rate=0.01"]
+    assert list(runs.candidates(study)["CL"]) == ["CL,learning_rate=0.001", "CL,learning_rate=0.01"]
     assert runs.negative_counts(study) == {"batch_size=32": 62, "batch_size=64": 126}
     used = {(run.dataset, run.objective): run.settings["training"] for run in runs.all_runs("tiny", study)}
     assert used["batch_size=32", "CL,learning_rate=0.01"]["batch_size"] == 32

@@ -24,7 +24,7 @@ assert doctest.testmod(trueneg.losses.estimators.trimmed) == (0, 3)
 OWN_EVALUATION = """
 import doctest, torch
 import trueneg.evaluation.protocol, trueneg.evaluation.uniformity
-from trueneg.stats.metrics import higher_is_better
+from trueneg.report.metrics import higher_is_better
 
 assert doctest.testmod(trueneg.evaluation.uniformity) == (0, 1)
 points = torch.randn(20, 3)

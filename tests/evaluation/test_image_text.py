@@ -19,8 +19,10 @@ from trueneg.errors import UserError
 from trueneg.evaluation.fine_tuning import fine_tuned_scores
 from trueneg.evaluation.image_text import image_text_rows
 from trueneg.evaluation.image_text_runs import evaluate_image_text_runs
-from trueneg.evaluation.retrieval import retrieval_both_ways
+from trueneg.evaluation.retrieval import Metric, retrieval_both_ways
 from trueneg.io.files import file_checksum
+from trueneg.stats.measurement import KEYS, Measurement
+from trueneg.store.rows import load_rows, to_table, typed
 from trueneg.store.run_store import RunStore
 from trueneg.training.image_text import ImageText
 from trueneg.training.image_text_networks import read_networks
@@ -77,9 +79,8 @@ def rows(networks, source, subset):
     return pd.DataFrame(image_text_rows(networks, source, subset, EVALUATION, device=CPU, boxes=texture_boxes(source)))
 
 
-def value(rows, task, metric, setting="", split="test"):
-    chosen = rows[(rows["split"] == split) & (rows["task"] == task) & (rows["setting"] == setting) & (rows["metric"] == metric)]
-    (found,) = chosen["value"]
+def value(rows, task, metric, labels=None, split="test", **of):
+    (found,) = Measurement(task, metric, labels, **of).rows_of(rows[rows["split"] == split])["value"]
     return found
 
 
@@ -99,10 +100,10 @@ def slow_scores(networks, source, images, texts):
 
 
 def test_rows_are_tidy_and_every_task_is_measured_on_both_splits(rows):
-    assert list(rows.columns) == ["split", "task", "setting", "metric", "value"]
-    assert not rows.duplicated(["split", "task", "setting", "metric"]).any()
+    assert list(rows.columns) == ["split", *KEYS, "value"]
+    assert not rows.duplicated(["split", *KEYS]).any()
     assert np.isfinite(rows["value"]).all()
-    tasks = {"zero-shot", "retrieval sentence", "retrieval report", "grounding", "linear probe", "chance", *OPTIONAL.values()}
+    tasks = {"zero-shot", "retrieval sentence", "retrieval report", "grounding", "linear probe", *OPTIONAL.values()}
     assert all(set(own["task"]) == tasks for _, own in rows.groupby("split"))
     assert set(rows["split"]) == {"validation", "test"}
 
@@ -113,7 +114,7 @@ def test_what_is_absent_or_none_is_not_measured_and_changes_nothing_else(rows, n
     settings = {name: section for name, section in (EVALUATION | others).items() if name != absent}
     found = pd.DataFrame(image_text_rows(networks, source, subset, settings, device=CPU, boxes=texture_boxes(source)))
     kept = rows[~rows["task"].isin(OPTIONAL.values())].reset_index(drop=True)
-    pd.testing.assert_frame_equal(found, kept)
+    pd.testing.assert_frame_equal(typed(found), typed(kept))
 
 
 def test_zero_shot_areas_are_scikit_learns_of_prompts_scored_one_by_one(rows, networks, source, subset):
@@ -122,8 +123,8 @@ def test_zero_shot_areas_are_scikit_learns_of_prompts_scored_one_by_one(rows, ne
         negative, positive = slow_scores(networks, source, subset.test, list(EVALUATION["zero_shot"]["prompts"][name].values()))
         labels = source.labels[subset.test, place]
         areas.append(roc_auc_score(labels, positive - negative))
-        assert value(rows, "zero-shot", f"AUC {name}") == pytest.approx(areas[-1])
-        assert value(rows, "zero-shot", f"ACC {name}") == pytest.approx(((positive > negative) == labels).mean())
+        assert value(rows, "zero-shot", "AUC", group=name) == pytest.approx(areas[-1])
+        assert value(rows, "zero-shot", "ACC", group=name) == pytest.approx(((positive > negative) == labels).mean())
     assert value(rows, "zero-shot", "AUC") == pytest.approx(np.mean(areas))
 
 
@@ -133,8 +134,10 @@ def test_the_chance_of_a_recall_is_that_of_random_scores(rows, source, subset):
     texts = sorted(set().union(*said[reports]))
     relevant = np.array([[text in said[report] for report in reports] for text in texts])
     scores = np.random.default_rng(0).random((400, *relevant.shape))
-    drawn = np.mean([retrieval_both_ways(one, EVALUATION["retrieval"]["ks"], relevant)["text to image R@3"] for one in scores])
-    assert value(rows, "chance", "text to image R@3", "retrieval sentence, relevant=report") == pytest.approx(drawn, abs=0.02)
+    recalls = [retrieval_both_ways(one, EVALUATION["retrieval"]["ks"], relevant) for one in scores]
+    drawn = np.mean([found[Metric("R", "text to image", 3)] for found in recalls])
+    by_chance = value(rows, "retrieval sentence", "chance", "report", direction="text to image", k=3)
+    assert by_chance == pytest.approx(drawn, abs=0.02)
 
 
 def test_retrieval_counts_every_image_whose_report_holds_the_sentence(rows, networks, source, subset):
@@ -147,10 +150,9 @@ def test_retrieval_counts_every_image_whose_report_holds_the_sentence(rows, netw
     for row, text in enumerate(texts):
         relevant = np.array([text in said[report] for report in reports])
         ranks.append(1 + (scores[row][~relevant] >= scores[row][relevant].max()).sum())
-    found = {
-        metric: value(rows, "retrieval sentence", f"text to image {metric}", "relevant=report") for metric in ("R@3", "MedR")
-    }
-    assert found["R@3"] == pytest.approx(np.mean(np.array(ranks) <= 3), abs=2 / len(texts))
+    way = {"labels": "report", "direction": "text to image"}
+    found = {metric: value(rows, "retrieval sentence", metric, k=k, **way) for metric, k in (("R", 3), ("MedR", None))}
+    assert found["R"] == pytest.approx(np.mean(np.array(ranks) <= 3), abs=2 / len(texts))
     assert found["MedR"] == pytest.approx(np.median(ranks), abs=1)
 
 
@@ -164,7 +166,7 @@ def test_retrieval_by_truth_asks_for_images_that_show_what_is_said(rows, network
     assert "It rains." not in texts
     for row, text in enumerate(texts):
         ranks.append(1 + (scores[row][~true[text]] >= scores[row][true[text]].max()).sum())
-    found = value(rows, "retrieval sentence", "text to image R@1", "relevant=truth")
+    found = value(rows, "retrieval sentence", "R", "truth", direction="text to image", k=1)
     assert found == pytest.approx(np.mean(np.array(ranks) == 1))
 
 
@@ -179,8 +181,8 @@ def test_reports_are_found_by_the_mean_over_their_sentences(rows, networks, sour
         ranks.append(1 + (scores[~relevant, column] >= scores[relevant, column].max()).sum())
     for k in (1, 3):
         expected = np.mean(np.array(ranks) <= k)
-        assert value(rows, "retrieval report", f"image to text R@{k}", "relevant=report") == pytest.approx(expected)
-    assert value(rows, "retrieval report", "image to text MedR", "relevant=report") == np.median(ranks)
+        assert value(rows, "retrieval report", "R", "report", direction="image to text", k=k) == pytest.approx(expected)
+    assert value(rows, "retrieval report", "MedR", "report", direction="image to text") == np.median(ranks)
 
 
 def test_grounding_compares_each_sentences_heatmap_with_its_own_box_in_the_crop(rows, networks, source, subset):
@@ -242,9 +244,9 @@ def test_regions_are_found_by_torchvisions_roi_align_of_each_image_alone(rows, n
     for direction, table in (("text to image", scores), ("image to text", scores.T)):
         ranks = [1 + (table[q][classes != number] > table[q][classes == number].max()).sum() for q, number in enumerate(classes)]
         for k in (1, 3):
-            found = value(rows, "region retrieval", f"{direction} R@{k}", "relevant=truth")
+            found = value(rows, "region retrieval", "R", "truth", direction=direction, k=k)
             assert found == pytest.approx(np.mean(np.array(ranks) <= k), abs=1.5 / len(classes))
-    lucky, unlucky = (value(rows, "region retrieval", "MedR", f"relevant=pair{ties}") for ties in (", ties=for", ""))
+    lucky, unlucky = (value(rows, "region retrieval", "MedR", labels) for labels in ("pair or tie", "pair"))
     assert lucky < unlucky  # equal sentences tie
 
 
@@ -257,7 +259,7 @@ def test_precision_is_that_of_single_label_images_and_positive_prompts(rows, net
     texts = [pair["positive"] for pair in EVALUATION["zero_shot"]["prompts"].values()]
     scores = slow_scores(networks, source, subset.test[kept], texts)
     shares = [(own[scores[label].argsort()[-3:]] == label).mean() for label in np.unique(own)]
-    assert value(rows, "precision", "Prec@3", "text to image") == pytest.approx(np.mean(shares))
+    assert value(rows, "precision", "Prec", direction="text to image", k=3) == pytest.approx(np.mean(shares))
     pooled = []
     for image in subset.test[kept]:
         with torch.no_grad():
@@ -266,10 +268,11 @@ def test_precision_is_that_of_single_label_images_and_positive_prompts(rows, net
     near = (torch.stack(pooled) @ torch.stack(pooled).T).numpy()
     near[patients[kept][:, None] == patients[kept]] = -2
     hits = own[near.argmax(1)] == own
-    assert value(rows, "precision", "Prec@1", "image to image") == pytest.approx(
+    assert value(rows, "precision", "Prec", direction="image to image", k=1) == pytest.approx(
         np.mean([hits[own == label].mean() for label in np.unique(own)])
     )
-    both = [value(rows, "precision", f"Prec@{k}", f"{query} to image") for k in (1, 3) for query in ("image", "text")]
+    ways = [{"direction": f"{query} to image", "k": k} for k in (1, 3) for query in ("image", "text")]
+    both = [value(rows, "precision", "Prec", **way) for way in ways]
     assert value(rows, "precision", "Prec") == pytest.approx(np.mean(both))
 
 
@@ -282,9 +285,9 @@ def test_classifiers_trained_on_augmented_images_are_measured_on_both_splits(row
     for fraction, scores in found.items():
         for split, part, own in zip(("validation", "test"), parts, scores, strict=True):
             areas = [roc_auc_score(source.labels[part, place], own[:, place]) for place in range(len(TEXTURES))]
-            for name, area in [*zip(TEXTURES, areas, strict=True), ("", np.mean(areas))]:
-                setting, metric = f"fraction={fraction:g}", f"AUC {name}".strip()
-                assert value(rows, OPTIONAL[section], metric, setting, split) == pytest.approx(area)
+            for name, area in [*zip(TEXTURES, areas, strict=True), (None, np.mean(areas))]:
+                of = {"fraction": fraction, "group": name}
+                assert value(rows, OPTIONAL[section], "AUC", split=split, **of) == pytest.approx(area)
 
 
 def test_features_are_those_before_the_projection_and_the_probe_learns_from_them(rows, networks, source, subset):
@@ -308,7 +311,7 @@ def test_features_are_those_before_the_projection_and_the_probe_learns_from_them
         epochs=30,
     )[1.0]
     for name in TEXTURES:
-        assert value(rows, "linear probe", f"AUC {name}", "fraction=1") == pytest.approx(expected[name], abs=0.02)
+        assert value(rows, "linear probe", "AUC", fraction=1.0, group=name) == pytest.approx(expected[name], abs=0.02)
 
 
 def test_a_label_that_a_split_lacks_is_left_out_and_the_log_says_so(networks, source, subset, caplog):
@@ -319,10 +322,10 @@ def test_a_label_that_a_split_lacks_is_left_out_and_the_log_says_so(networks, so
         image_text_rows(networks, other, dataclasses.replace(subset, source_checksum=other.checksum), EVALUATION, device=CPU)
     )
     test = found[found["split"] == "test"]
-    assert f"AUC {TEXTURES[0]}" not in set(test["metric"])
-    assert f"AUC {TEXTURES[1]}" in set(test["metric"])
+    assert TEXTURES[0] not in set(test.loc[test["metric"] == "AUC", "group"])
+    assert TEXTURES[1] in set(test.loc[test["metric"] == "AUC", "group"])
     assert {"grounding", "region retrieval"}.isdisjoint(test["task"])
-    assert f"AUC {TEXTURES[0]}" in set(found["metric"][(found["split"] == "validation") & (found["task"] == "fine-tuning")])
+    assert TEXTURES[0] in set(found["group"][(found["split"] == "validation") & (found["task"] == "fine-tuning")])
     assert f"for want of positive or negative images among {len(subset.test)}: {TEXTURES[0]}" in caplog.text
 
 
@@ -342,6 +345,7 @@ def test_a_manifests_runs_are_measured_into_one_table(rows, model, source, subse
     (store.folder("abc") / RunStore.RECORD).write_text(json.dumps({"settings": RUN, "study": "other"}))
     pd.DataFrame({"epoch": [1, 2], "loss": [3.0, 2.0]}).to_parquet(store.folder("abc") / RunStore.CURVES)
     names = {"study": "tiny", "dataset": "textures", "objective": "CL"}
+    named = {**names, "condition": "{}", "variant": "{}"}
     listed = {**names, "runs": [{"seed": 0, "id": "abc", "checksum": file_checksum(model)}]}
     (tmp_path / "manifest.json").write_text(json.dumps(listed))
     write_pairs(source, tmp_path / "pairs.npz")
@@ -351,6 +355,7 @@ def test_a_manifests_runs_are_measured_into_one_table(rows, model, source, subse
         source=tmp_path / "pairs.npz",
         subsets=tmp_path / "subsets.parquet",
         manifest=tmp_path / "manifest.json",
+        names=named,
         store=store.path,
         settings=EVALUATION,
         device="cpu",
@@ -359,9 +364,9 @@ def test_a_manifests_runs_are_measured_into_one_table(rows, model, source, subse
         runs=tmp_path / "runs.json",
         boxes=tmp_path / "boxes.parquet",
     )
-    written = pd.read_parquet(tmp_path / "rows.parquet")
-    assert list(written.columns) == ["study", "dataset", "objective", "seed", "split", "task", "setting", "metric", "value"]
-    pd.testing.assert_frame_equal(written[rows.columns], rows)
+    written = load_rows(tmp_path / "rows.parquet")
+    assert set(written["run"]) == {"abc"}
+    pd.testing.assert_frame_equal(written, to_table(rows.assign(**named, seed=0, run="abc")))
     curves = pd.read_parquet(tmp_path / "curves.parquet")
     assert curves[["study", "objective", "seed", "epoch", "loss"]].values.tolist() == [
         ["tiny", "CL", 0, 1, 3.0],

@@ -92,7 +92,8 @@ def world(tmp_path_factory):
         manifest = {"study": "s", "dataset": "d", "objective": objective, "runs": listed}
         (folder / f"{objective}.json").write_text(json.dumps(manifest))
         outputs = {"areas": folder / f"{objective}.parquet", "bins": folder / f"{objective}-bins.parquet"}
-        rate_runs(**shared, manifest=folder / f"{objective}.json", **outputs)
+        names = {"study": "s", "dataset": "d", "condition": "{}", "objective": objective, "variant": "{}"}
+        rate_runs(**shared, manifest=folder / f"{objective}.json", names=names, **outputs)
     outputs = {name: folder / f"{name}-block.parquet" for name in ("areas", "eta", "correlations")}
     rate_references(**shared, manifest=folder / "CL.json", **outputs)
     gathered = {name: folder / f"{name}.parquet" for name in ("summary", "rows", "calibration", "eta", "correlations")}
@@ -159,7 +160,8 @@ def test_the_summary_is_the_mean_over_seeds_and_anchors(world):
     pooled = own.groupby("anchor")[["area", "comparisons"]].mean()
     assert row["weighted AUC"] == pytest.approx(np.average(pooled["area"], weights=pooled["comparisons"]))
     rows = tables["rows"]
-    of_seed = rows[(rows["objective"] == "BCL") & (rows["setting"] == "anchors=text, rated above=2.5")]
+    assert set(rows["run"]) == {"CL0", "CL1", "BCL0", "BCL1"}
+    of_seed = rows[(rows["objective"] == "BCL") & (rows["direction"] == "text to image") & (rows["labels"] == "rated above 2.5")]
     np.testing.assert_allclose(of_seed["value"], own.groupby("seed")["area"].mean())
     assert set(paired_differences(rows, "CL")["objective"]) == {"BCL"}
 

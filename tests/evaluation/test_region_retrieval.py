@@ -15,6 +15,7 @@ from trueneg.evaluation import region_retrieval as module
 from trueneg.evaluation.boxed_phrases import CORNERS, boxed_phrases
 from trueneg.evaluation.grounding import ResizeAndCrop
 from trueneg.evaluation.region_retrieval import phrase_region_scores, region_retrieval
+from trueneg.evaluation.retrieval import Metric
 
 SOURCE = texture_source(patients=30)
 CROP = 24
@@ -149,30 +150,30 @@ def test_retrieval_is_that_of_sorted_lists_by_pair_sentence_and_class(count, see
     phrases = pd.DataFrame({"phrase": range(count), "sentence": sentences.astype(str), "class": classes})
     found = region_retrieval(scores, pd.concat([phrases, phrases]).sort_values("phrase"), ks=(1, 2))  # two boxes each
     relevances = {
-        "relevant=pair": (lambda a, b: a == b, True),
-        "relevant=pair, ties=for": (lambda a, b: a == b, False),
-        "relevant=sentence": (lambda a, b: sentences[a] == sentences[b], True),
-        "relevant=truth": (lambda a, b: classes[a] == classes[b], True),
+        "pair": (lambda a, b: a == b, True),
+        "pair or tie": (lambda a, b: a == b, False),
+        "sentence": (lambda a, b: sentences[a] == sentences[b], True),
+        "truth": (lambda a, b: classes[a] == classes[b], True),
     }
     assert list(found) == list(relevances)
-    for setting, (same, unlucky) in relevances.items():
+    for labels, (same, unlucky) in relevances.items():
         expected = {}
         for direction, table in (("text to image", scores), ("image to text", scores.T)):
             ranks = [sorted_rank(table[q].tolist(), [same(q, c) for c in range(count)], unlucky) for q in range(count)]
-            expected |= {f"{direction} R@{k}": np.mean([rank <= k for rank in ranks]) for k in (1, 2)}
-            expected[f"{direction} MedR"] = np.median(ranks)
-        expected["Recall"] = np.mean([value for name, value in expected.items() if "R@" in name])
-        expected["MedR"] = np.mean([value for name, value in expected.items() if "MedR" in name])
-        assert found[setting] == pytest.approx(expected)
+            expected |= {Metric("R", direction, k): np.mean([rank <= k for rank in ranks]) for k in (1, 2)}
+            expected[Metric("MedR", direction)] = np.median(ranks)
+        for name in ("R", "MedR"):
+            expected[Metric(name)] = np.mean([value for one, value in expected.items() if one.metric == name])
+        assert found[labels] == pytest.approx(expected)
 
 
 def test_unknown_classes_have_no_truth_but_findings():
     phrases = pd.DataFrame({"phrase": [0, 1, 2], "sentence": list("abc"), "class": -1, "finding": ["edema", "mass", "edema"]})
     scores = np.array([[0.0, 0.5, 1.0], [0.0, 1.0, 0.5], [0.5, 1.0, 0.0]])
     found = region_retrieval(scores, phrases, ks=(1,))
-    assert "relevant=truth" not in found
-    assert found["relevant=pair"]["text to image R@1"] == pytest.approx(1 / 3)
-    assert found["relevant=finding"]["text to image R@1"] == pytest.approx(2 / 3)
+    assert "truth" not in found
+    assert found["pair"][Metric("R", "text to image", 1)] == pytest.approx(1 / 3)
+    assert found["finding"][Metric("R", "text to image", 1)] == pytest.approx(2 / 3)
 
 
 def own_boxes(rows):

@@ -11,7 +11,15 @@ from hypothesis.extra.numpy import arrays
 from sklearn.metrics import top_k_accuracy_score
 
 from trueneg.evaluation import retrieval
-from trueneg.evaluation.retrieval import median_rank, precision_at_k, precisions_at_k, ranks, recall_at_k, retrieval_both_ways
+from trueneg.evaluation.retrieval import (
+    Metric,
+    median_rank,
+    precision_at_k,
+    precisions_at_k,
+    ranks,
+    recall_at_k,
+    retrieval_both_ways,
+)
 
 # Few distinct values, so that ties are the rule.
 TIED = st.sampled_from([-1.0, 0.0, 0.25, 0.5])
@@ -119,10 +127,10 @@ def test_five_captions_an_image_are_found_as_soon_as_one_is():
 def test_both_ways_are_the_two_directions_and_their_means(scores, ties):
     metrics = retrieval_both_ways(scores, ks=(1, 2), ties=ties)
     there, back = (recall_at_k(own, (1, 2), ties=ties) for own in (scores, scores.T))
-    assert [metrics[f"text to image R@{k}"] for k in (1, 2)] == [there[1], there[2]]
-    assert [metrics[f"image to text R@{k}"] for k in (1, 2)] == [back[1], back[2]]
-    assert metrics["Recall"] == pytest.approx((there[1] + there[2] + back[1] + back[2]) / 4)
-    assert metrics["MedR"] == (median_rank(scores, ties=ties) + median_rank(scores.T, ties=ties)) / 2
+    assert [metrics[Metric("R", "text to image", k)] for k in (1, 2)] == [there[1], there[2]]
+    assert [metrics[Metric("R", "image to text", k)] for k in (1, 2)] == [back[1], back[2]]
+    assert metrics[Metric("R")] == pytest.approx((there[1] + there[2] + back[1] + back[2]) / 4)
+    assert metrics[Metric("MedR")] == (median_rank(scores, ties=ties) + median_rank(scores.T, ties=ties)) / 2
     assert len(metrics) == 8
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import yaml
 
 from tests.miniature.fixtures import write_fixtures, write_models
@@ -25,6 +24,7 @@ from trueneg.config.runs import corpora
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.errors import UserError
 from trueneg.report.catalogue import figures_of, tables_of
+from trueneg.store.rows import load_rows
 
 SHARED = ("sources", "pairs", "benchmarks")  # folders of results that belong to no section
 LOG_LINES = 30
@@ -135,11 +135,9 @@ class Group:
 def _uncompared(study: TrainedStudy, artefacts: Path) -> list[str]:
     """Whether the primary contrast was measured on the test split, and has a difference."""
     primary = study.primary
-    rows = pd.read_parquet(artefacts / "rows.parquet")
-    measured = rows["task"].eq(primary.task) & rows["metric"].eq(primary.metric) & rows["setting"].eq(primary.setting)
-    found = []
-    if not (measured & rows["split"].eq("test")).any():
-        found += [f"no row of {primary.task}, {primary.setting}, {primary.metric} on the test split"]
+    rows, found = load_rows(artefacts / "rows.parquet"), []
+    if primary.measurement.rows_of(rows[rows["split"] == "test"]).empty:
+        found += [f"no row of {primary.measurement} on the test split"]
     difference = json.loads((artefacts / "comparison.json").read_text())["primary"]["difference"]
     if difference is None or not math.isfinite(difference):
         found += [f"the primary contrast's difference is {difference}"]

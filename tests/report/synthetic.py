@@ -1,7 +1,12 @@
 """Rows, curves and coordinates as a small study would leave them, with effects that are known."""
 
+import hashlib
+
 import numpy as np
 import pandas as pd
+
+from trueneg.stats.measurement import Measurement
+from trueneg.store.rows import to_table
 
 FRACTIONS = {"fraction=0.05": 0.05, "fraction=0.1": 0.1, "fraction=0.25": 0.25, "fraction=0.5": 0.5}
 GAINS = {"CL": 0.0, "DCL-low": 0.002, "DCL-high": -0.012, "DCL-true": -0.016, "Oracle": 0.024}
@@ -19,23 +24,19 @@ def rows(fractions=FRACTIONS, gains=GAINS, seeds=8, spread=0.008):
                 shared = generator.normal(0, 0.012)
                 for objective, gain in gains.items():
                     own = gain * (1.2 - fraction) + generator.normal(0, spread)
-                    for task, setting, label_fraction in _settings():
-                        level = 0.74 + 0.18 * fraction**0.4 + 0.05 * np.log10(label_fraction) + shared
-                        for metric, lift, part in (
-                            ("accuracy", 0, 1.0),
-                            ("accuracy rare", -0.06, 1.6),
-                            ("accuracy common", 0.06, 0.4),
-                        ):
+                    run = {"dataset": dataset, "objective": objective, "seed": seed, "run": run_id(dataset, objective, seed)}
+                    for task, label_fraction in (*(("linear probe", one) for one in LABEL_FRACTIONS), ("knn", None)):
+                        level = 0.74 + 0.18 * fraction**0.4 + 0.05 * np.log10(label_fraction or 1.0) + shared
+                        for group, lift, part in ((None, 0, 1.0), ("rare", -0.06, 1.6), ("common", 0.06, 0.4)):
                             value = level + lift + part * own + generator.normal(0, spread / 3)
-                            found.append((dataset, objective, seed, split, task, setting, metric, np.clip(value, 0, 1)))
-    columns = ["dataset", "objective", "seed", "split", "task", "setting", "metric", "value"]
-    return pd.DataFrame(found, columns=columns).assign(study="small")
+                            measured = Measurement(task, "accuracy", "all", label_fraction, group=group)
+                            found.append({**run, "split": split, **measured._asdict(), "value": np.clip(value, 0, 1)})
+    return to_table(pd.DataFrame(found).assign(study="small", condition="{}", variant="{}"))
 
 
-def _settings():
-    for fraction in LABEL_FRACTIONS:
-        yield "linear probe", f"labels=all, fraction={fraction:g}", fraction
-    yield "knn", "labels=all", 1.0
+def run_id(dataset, objective, seed):
+    """The id of a run, as the store would name it."""
+    return hashlib.sha256(f"{dataset} {objective} {seed}".encode()).hexdigest()[:12]
 
 
 def curves(datasets=("fraction=0.1", "fraction=0.5"), gains=GAINS, seeds=8, epochs=60):
@@ -51,7 +52,10 @@ def curves(datasets=("fraction=0.1", "fraction=0.5"), gains=GAINS, seeds=8, epoc
                     "study": "small",
                     "dataset": dataset,
                     "objective": objective,
+                    "condition": "{}",
+                    "variant": "{}",
                     "seed": seed,
+                    "run": run_id(dataset, objective, seed),
                     "epoch": epoch,
                     "loss": 4.2 + 0.9 * np.exp(-epoch / 9) - 0.12 * place + noise,
                     "same-class to positive ratio common": 1 - 0.25 * (1 - np.exp(-epoch / 15)) + noise / 3,

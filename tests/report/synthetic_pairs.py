@@ -1,5 +1,6 @@
 """An image–text study's artefacts as it would leave them, with effects that are known."""
 
+import itertools
 import json
 
 import numpy as np
@@ -8,7 +9,11 @@ import yaml
 
 from trueneg.config import runs
 from trueneg.config.image_text_study import ImageTextStudy
-from trueneg.stats.comparison import gate, primary_contrast, select
+from trueneg.report.answers import answer, verdict
+from trueneg.report.labels import variant_name
+from trueneg.stats.comparison import gate, primary_contrast, select, selected
+from trueneg.stats.measurement import Measurement
+from trueneg.store.rows import to_table, typed
 
 CLASSES = ("cardiomegaly", "edema", "effusion", "pneumonia", "pneumothorax")
 GAINS = {"CL": 0.0, "DCL": 0.01, "DCL-LM": 0.03, "DCL-true": 0.035, "ReCo": -0.01, "same": 0.02, "Oracle": 0.06}
@@ -20,10 +25,11 @@ PUBLISHED = [
     {"paper": "sample-specific-debiasing", "table": "Table 5", "task": "retrieval", "setting": "image-to-text", "metric": "R@10"}
     | {
         "methods": METHODS,
-        "measured": {"task": "retrieval sentence", "setting": "relevant=report", "metric": "image to text R@10"},
+        "measured": {"task": "retrieval sentence", "labels": "report", "metric": "R", "direction": "image to text", "k": 10},
     },
 ]
-PRIMARY = {"task": "zero-shot", "setting": "", "metric": "AUC"}
+PRIMARY = {"task": "zero-shot", "metric": "AUC"}
+MEASURED = Measurement(**PRIMARY)
 
 
 def settings(**changes):
@@ -61,59 +67,81 @@ def study(**changes):
 
 
 def measurements():
-    """(task, setting, metric, level, how much an objective's gain moves it)."""
-    for number, name in enumerate(("", *CLASSES)):
-        yield "zero-shot", "", f"AUC {name}".strip(), 0.72 + 0.03 * number, 1.0
-        yield "zero-shot", "", f"ACC {name}".strip(), 0.62 + 0.03 * number, 0.8
-        yield "zero-shot", "", f"AUC positive prompt {name}".strip(), 0.70 + 0.03 * number, 0.9
-        for fraction in (0.01, 0.1, 1):
-            yield "linear probe", f"fraction={fraction:g}", f"AUC {name}".strip(), 0.8 + 0.05 * fraction + 0.01 * number, 0.4
-    for task, setting, lift in (
-        ("retrieval sentence", "relevant=report", 0.0),
-        ("retrieval sentence", "relevant=truth", 0.1),
-        ("retrieval report", "relevant=report", 0.05),
+    """(Measurement, level, how much an objective's gain moves it)."""
+    for number, name in enumerate((None, *CLASSES)):
+        yield Measurement("zero-shot", "AUC", group=name), 0.72 + 0.03 * number, 1.0
+        yield Measurement("zero-shot", "ACC", group=name), 0.62 + 0.03 * number, 0.8
+        yield Measurement("zero-shot", "AUC positive prompt", group=name), 0.70 + 0.03 * number, 0.9
+        for fraction in (0.01, 0.1, 1.0):
+            measured = Measurement("linear probe", "AUC", fraction=fraction, group=name)
+            yield measured, 0.8 + 0.05 * fraction + 0.01 * number, 0.4
+    for task, labels, lift in (
+        ("retrieval sentence", "report", 0.0),
+        ("retrieval sentence", "truth", 0.1),
+        ("retrieval report", "report", 0.05),
     ):
+        of = Measurement(task, "R", labels)
         for way, more in (("text to image", 0.0), ("image to text", 0.02)):
             for k in (1, 5, 10):
-                yield task, setting, f"{way} R@{k}", 0.03 + 0.02 * k + lift + more, 0.8
-            yield task, setting, f"{way} MedR", 60 - 100 * lift - 50 * more, -200.0
-        yield task, setting, "Recall", 0.13 + lift, 0.8
-        yield task, setting, "MedR", 60 - 100 * lift, -200.0
-    for number, name in enumerate(("", "macro", *CLASSES)):
-        yield "grounding", "", f"CNR {name}".strip(), 0.9 + 0.05 * number, 3.0
-        yield "grounding", "", f"CNR signed {name}".strip(), 0.7 + 0.05 * number, 3.0
-        yield "grounding", "", f"mIoU {name}".strip(), 0.17, 0.5
-    yield "grounding", "", "phrases", 212, 0.0
+                yield of._replace(direction=way, k=k), 0.03 + 0.02 * k + lift + more, 0.8
+            yield of._replace(metric="MedR", direction=way), 60 - 100 * lift - 50 * more, -200.0
+        yield of, 0.13 + lift, 0.8
+        yield of._replace(metric="MedR"), 60 - 100 * lift, -200.0
+    for number, name in enumerate((None, "macro", *CLASSES)):
+        yield Measurement("grounding", "CNR", group=name), 0.9 + 0.05 * number, 3.0
+        yield Measurement("grounding", "CNR signed", group=name), 0.7 + 0.05 * number, 3.0
+        yield Measurement("grounding", "mIoU", group=name), 0.17, 0.5
+    yield Measurement("grounding", "phrases"), 212, 0.0
+
+
+def variants(of):
+    """Objective and variant of every label of a study."""
+    return {label: (name, variant) for name, found in runs.candidates(of).items() for label, variant in found.items()}
+
+
+def run_ids(of, datasets):
+    """Ids of runs by data set, label and seed, numbered in the order of the study's expansion."""
+    places = itertools.product(datasets, runs.objectives(of), of.seed_list)
+    return {place: f"{number:012x}" for number, place in enumerate(places)}
+
+
+def values_of(rows, label, measured, dataset="phantom"):
+    """On the test split, by seed; label: the variant's whole name."""
+    chosen = measured.rows_of(rows[(rows["split"] == "test") & (rows["dataset"] == dataset)])
+    labels = [variant_name(*names) for names in zip(chosen["objective"], chosen["variant"], strict=True)]
+    return chosen[np.array(labels) == label].sort_values("seed")["value"].to_numpy()
 
 
 def rows(of, datasets=("phantom",), spread=0.008, gains=GAINS):
     """Rows of every variant of a study; a constant η first helps classification, and always harms retrieval."""
-    generator, found = np.random.default_rng(0), []
+    generator, found, ids = np.random.default_rng(0), [], run_ids(of, datasets)
     for dataset in datasets:
         for seed in of.seed_list:
             shared = generator.normal(0, 0.02)
-            for label in runs.objectives(of):
-                gain = gains[label.split(",")[0]] + generator.normal(0, spread)
-                eta = float(label.partition("class_probability=")[2] or 0)
-                for task, setting, metric, level, factor in measurements():
-                    own = gain + (0.3 * eta if task == "zero-shot" else -0.2 * eta)
+            for label, (objective, variant) in variants(of).items():
+                gain = gains[objective] + generator.normal(0, spread)
+                eta = json.loads(variant).get("class_probability", 0)
+                run = {"dataset": dataset, "objective": objective, "variant": variant, "seed": seed}
+                run["run"] = ids[dataset, label, seed]
+                for measured, level, factor in measurements():
+                    own = gain + (0.3 * eta if measured.task == "zero-shot" else -0.2 * eta)
                     for split in ("validation", "test"):
                         value = level + factor * (own + shared + generator.normal(0, spread / 3))
-                        found.append((dataset, label, seed, split, task, setting, metric, value))
-    columns = ["dataset", "objective", "seed", "split", "task", "setting", "metric", "value"]
-    return pd.DataFrame(found, columns=columns).assign(study="small")
+                        found.append({**run, "split": split, **measured._asdict(), "value": value})
+    return to_table(pd.DataFrame(found).assign(study="small", condition="{}"))
 
 
 def curves(of, datasets=("phantom",), epochs=20):
     """Training curves; only DCL has anchors at the bound."""
-    generator, epoch, tables = np.random.default_rng(1), np.arange(1, epochs + 1), []
+    generator, epoch, tables, ids = np.random.default_rng(1), np.arange(1, epochs + 1), [], run_ids(of, datasets)
     for dataset in datasets:
-        for place, label in enumerate(runs.objectives(of)):
+        for place, (label, (objective, variant)) in enumerate(variants(of).items()):
             for seed in of.seed_list:
                 noise = generator.normal(0, 0.02)
                 rise = 1 - np.exp(-epoch / 8)
                 bound = (0.1 + 0.02 * place) * rise * (1 + noise) if label.startswith("DCL") else np.nan
-                table = {"study": "small", "dataset": dataset, "objective": label, "seed": seed, "epoch": epoch}
+                table = {"study": "small", "dataset": dataset, "condition": "{}", "objective": objective, "variant": variant}
+                table |= {"seed": seed, "run": ids[dataset, label, seed], "epoch": epoch}
                 table |= {"loss": 4.1 - 1.5 * rise + noise, "similarity of pairs": (0.3 + 0.05 * place) * rise + noise}
                 table |= {"share at bound": bound, "share at bound common": 1.3 * bound, "share at bound rare": 0.5 * bound}
                 tables.append(pd.DataFrame(table))
@@ -167,13 +195,15 @@ def write(folder, given, datasets=("phantom",), **options):
     """Everything that the report reads, under ``folder`` (the study's artefacts); returns the rows."""
     of = ImageTextStudy.model_validate(given)
     measured = rows(of, datasets, **options)
-    selection = select(measured, runs.candidates(of), **PRIMARY)
-    chosen = selection.set_index(["dataset", "objective"])["chosen"]
-    gates = gate(measured, chosen[datasets[0], "CL"], chosen[datasets[0], "Oracle"], 0.5, **PRIMARY)
-    treatment, baseline = (chosen[datasets[0], name] for name in ("DCL-LM", "CL"))
-    answer = primary_contrast(measured, treatment, baseline, dataset=datasets[0], expected=0.07, gate=gates, **PRIMARY)
+    candidates = {name: list(found.values()) for name, found in runs.candidates(of).items()}
+    selection = select(measured, candidates, MEASURED)
+    chosen = selected(measured, selection)
+    gates = gate(chosen, "CL", "Oracle", 0.5, MEASURED)
+    gates["verdict"] = [verdict(row, "AUC", "CL", "Oracle") for _, row in gates.iterrows()]
+    found = primary_contrast(chosen, "DCL-LM", "CL", MEASURED, datasets[0], expected=0.07, gate=gates)
+    found["answer"] = answer(found, "DCL-LM", "CL", 0.07)
     comparison = {"name": "small", "selection": selection.to_dict("records"), "seeds": len(of.seed_list)}
-    comparison |= {"gate": json.loads(gates.to_json(orient="records")), "primary": json.loads(answer.to_json())}
+    comparison |= {"gate": json.loads(gates.to_json(orient="records")), "primary": json.loads(found.to_json())}
     folder.mkdir(parents=True)
     (folder / "comparison.json").write_text(json.dumps(comparison))
     (folder / "study.yaml").write_text(yaml.safe_dump(given, sort_keys=False))
@@ -193,7 +223,7 @@ def write(folder, given, datasets=("phantom",), **options):
 
 def published():
     """Printed numbers beside the zero-shot AUC and a recall, in the order of PUBLISHED."""
-    table = pd.DataFrame({"dataset": "phantom", "objective": ["CL", "DCL-LM"], **PRIMARY, "value": [0.788, 0.862]})
-    other = {"task": "retrieval sentence", "setting": "relevant=report", "metric": "image to text R@10", "value": [0.09, 0.1]}
-    table = pd.concat([table, table.assign(**other)])
+    table = pd.DataFrame({"dataset": "phantom", "objective": ["CL", "DCL-LM"], **MEASURED._asdict(), "value": [0.788, 0.862]})
+    other = Measurement("retrieval sentence", "R", "report", direction="image to text", k=10)._asdict() | {"value": [0.09, 0.1]}
+    table = typed(pd.concat([typed(table), typed(table.assign(**other))]))
     return table.assign(standard_error=[0.006, np.nan, np.nan, np.nan]).reset_index(drop=True)

@@ -18,7 +18,9 @@ from trueneg.report import build, catalogue, figures, image_study
 from trueneg.report import curves as curve_figures
 from trueneg.report.drawing import alternative_text, footnote
 from trueneg.report.gathered import Gathered
+from trueneg.stats.measurement import Measurement
 
+KNN = Measurement("knn", "accuracy", "all")
 FILES = [ROOT / "config/config.yaml", *sorted((ROOT / "config/studies").glob("*.yaml"))]
 SIZES = {"batch_size=32": 62, "batch_size=64": 126}  # negatives of an anchor: 2B − 2
 BASE = tiny_study()
@@ -42,7 +44,7 @@ def gathered_of(dataset):
     study = ImageStudy.model_validate(tiny_study(**SWEPT[dataset], primary=BASE["primary"] | {"dataset": dataset}))
     rows = synthetic.rows(SIZES if dataset in SIZES else synthetic.FRACTIONS, seeds=3)
     probe = rows[rows["task"] == "linear probe"]
-    scarce = probe.assign(setting=probe["setting"].str.replace("all", "imbalanced"), value=probe["value"] - 0.1)
+    scarce = probe.assign(labels="imbalanced", value=probe["value"] - 0.1)
     rows, curves = pd.concat([rows, scarce], ignore_index=True), synthetic.curves([dataset], seeds=3, epochs=12)
     return Gathered(study, rows, rows, curves, {"selection": [], "gate": []}, pd.DataFrame())
 
@@ -51,7 +53,7 @@ def expected_of(gathered, dataset, coordinates):
     """What draws each figure that an image study can have."""
     rows, curves = gathered.rows, gathered.curves
     found = {
-        "class_groups": partial(figures.class_accuracy, rows, dataset, "CL", "knn", "labels=all"),
+        "class_groups": partial(figures.class_accuracy, rows, dataset, "CL", KNN),
         "embedding": partial(figures.embedding, coordinates, dataset, ["CL", "DCL-true"]),
         "training_loss": partial(curve_figures.training_curves, curves),
         "share_at_bound": partial(curve_figures.share_at_bound, curves),
@@ -62,18 +64,17 @@ def expected_of(gathered, dataset, coordinates):
         ("", figures.accuracy_by_condition, figures.accuracy_by_label_fraction),
         (
             "_differences",
-            partial(figures.accuracy_by_condition_paired, baseline="CL"),
-            partial(figures.accuracy_by_label_fraction_paired, baseline="CL"),
+            partial(figures.accuracy_by_condition, baseline="CL"),
+            partial(figures.accuracy_by_label_fraction, baseline="CL"),
         ),
     )
-    knn = {"task": "knn", "setting": "labels=all"}
     for end, by_place, by_share in twins:
-        found[f"primary_by_fraction{end}"] = partial(by_place, rows, synthetic.FRACTIONS, **knn)
-        found[f"primary_by_negatives{end}"] = partial(by_place, rows, SIZES, **knn, axis=figures.NEGATIVES_AXIS)
+        found[f"primary_by_fraction{end}"] = partial(by_place, rows, synthetic.FRACTIONS, measured=KNN)
+        found[f"primary_by_negatives{end}"] = partial(by_place, rows, SIZES, measured=KNN, axis=figures.NEGATIVES_AXIS)
         for pool in get_args(LabelPool):
-            probe = {"task": "linear probe", "setting": f"labels={pool}, fraction=1"}
-            found[f"probe_by_fraction_{pool}_labels{end}"] = partial(by_place, rows, synthetic.FRACTIONS, **probe)
-            found[f"probe_by_label_fraction_{pool}_labels{end}"] = partial(by_share, rows, dataset, labels=pool)
+            probe = Measurement("linear probe", "accuracy", pool, 1.0)
+            found[f"probe_by_fraction_{pool}_labels{end}"] = partial(by_place, rows, synthetic.FRACTIONS, measured=probe)
+            found[f"probe_by_label_fraction_{pool}_labels{end}"] = partial(by_share, rows, dataset, measured=probe)
     return found
 
 

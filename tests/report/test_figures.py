@@ -10,8 +10,10 @@ from trueneg.report import curves as curve_figures
 from trueneg.report import figures
 from trueneg.report.drawing import add_legend, alternative_text, footnote, legend_handle, line_styles, panels, save
 from trueneg.stats.comparison import means, paired_differences
+from trueneg.stats.measurement import Measurement
 
-PROBE = {"task": "linear probe", "setting": "labels=all, fraction=1"}
+PROBE = Measurement("linear probe", "accuracy", "all", 1.0)
+KNN = Measurement("knn", "accuracy", "all")
 ROWS = synthetic.rows(seeds=5)
 CURVES = synthetic.curves(seeds=3, epochs=12)
 
@@ -34,13 +36,10 @@ def of(table, **wanted):
 
 @pytest.mark.parametrize("baseline", [None, "CL"])
 def test_accuracy_by_condition_draws_the_comparison(baseline):
-    measured = {**PROBE, "metric": "accuracy rare", "split": "test"}
-    if baseline:
-        figure = figures.accuracy_by_condition_paired(ROWS, synthetic.FRACTIONS, baseline, **measured)
-        table, column = paired_differences(of(ROWS, **measured), baseline), "difference"
-    else:
-        figure = figures.accuracy_by_condition(ROWS, synthetic.FRACTIONS, **measured)
-        table, column = means(of(ROWS, **measured)), "mean"
+    measured = PROBE._replace(group="rare")
+    chosen = measured.rows_of(of(ROWS, split="test"))
+    figure = figures.accuracy_by_condition(ROWS, synthetic.FRACTIONS, measured, baseline)
+    table, column = (paired_differences(chosen, baseline), "difference") if baseline else (means(chosen), "mean")
     shown = drawn(figure)
     assert set(shown) == set(synthetic.GAINS) - {baseline}
     for objective, (x, y, low, high) in shown.items():
@@ -53,13 +52,10 @@ def test_accuracy_by_condition_draws_the_comparison(baseline):
 
 @pytest.mark.parametrize("baseline", [None, "CL"])
 def test_accuracy_by_label_fraction_draws_the_comparison(baseline):
-    chosen = of(ROWS, dataset="fraction=0.5", task="linear probe", metric="accuracy", split="test")
-    if baseline:
-        figure = figures.accuracy_by_label_fraction_paired(ROWS, "fraction=0.5", baseline)
-        table, column = paired_differences(chosen, baseline), "difference"
-    else:
-        figure = figures.accuracy_by_label_fraction(ROWS, "fraction=0.5")
-        table, column = means(chosen), "mean"
+    chosen = of(ROWS, dataset="fraction=0.5", task="linear probe", split="test")
+    chosen = chosen[chosen["group"].isna()]
+    figure = figures.accuracy_by_label_fraction(ROWS, "fraction=0.5", PROBE, baseline)
+    table, column = (paired_differences(chosen, baseline), "difference") if baseline else (means(chosen), "mean")
     for objective, (x, y, low, _) in drawn(figure).items():
         expected = of(table, objective=objective)
         np.testing.assert_allclose(x, synthetic.LABEL_FRACTIONS)
@@ -69,8 +65,8 @@ def test_accuracy_by_label_fraction_draws_the_comparison(baseline):
 
 def test_all_points_lie_inside_the_axes():
     for figure in (
-        figures.accuracy_by_condition(ROWS, synthetic.FRACTIONS, **PROBE),
-        figures.accuracy_by_label_fraction_paired(ROWS, "fraction=0.5", "CL"),
+        figures.accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE),
+        figures.accuracy_by_label_fraction(ROWS, "fraction=0.5", PROBE, "CL"),
     ):
         figure.draw_without_rendering()
         plot = figure.axes[0]
@@ -80,45 +76,44 @@ def test_all_points_lie_inside_the_axes():
 
 
 def test_one_seed_draws_points_without_bars():
-    shown = drawn(figures.accuracy_by_condition(of(ROWS, seed=0), synthetic.FRACTIONS, **PROBE))
+    shown = drawn(figures.accuracy_by_condition(of(ROWS, seed=0), synthetic.FRACTIONS, PROBE))
     assert np.isfinite(shown["CL"][1]).all()
     assert not np.isfinite(shown["CL"][2]).any()
 
 
 def test_class_accuracy_draws_a_dot_an_objective_and_group():
-    figure = figures.class_accuracy(ROWS, "fraction=0.1", "CL", task="knn", setting="labels=all")
+    figure = figures.class_accuracy(ROWS, "fraction=0.1", "CL", KNN)
     chosen = of(ROWS, dataset="fraction=0.1", task="knn", split="test")
     table = paired_differences(chosen, "CL")
     labels = [text.get_text() for text in figure.axes[0].get_yticklabels()]
-    metrics = {"accuracy": "accuracy", "accuracy on rare classes": "accuracy rare"}
-    metrics["accuracy on common classes"] = "accuracy common"
-    assert {container.get_label() for container in figure.axes[0].containers} == set(metrics)
+    groups = {"accuracy": None, "accuracy on rare classes": "rare", "accuracy on common classes": "common"}
+    assert {container.get_label() for container in figure.axes[0].containers} == set(groups)
     for container in figure.axes[0].containers:
-        expected = of(table, metric=metrics[container.get_label()]).set_index("objective").loc[labels]
+        expected = KNN._replace(group=groups[container.get_label()]).rows_of(table).set_index("objective").loc[labels]
         np.testing.assert_allclose(container.lines[0].get_xdata(orig=False), 100 * expected["difference"])
     assert labels == ["DCL-low", "DCL-high", "DCL-true", "Oracle"]
 
 
 def test_class_accuracy_without_rare_classes_draws_all_classes_alone():
-    rows = of(ROWS, metric="accuracy")
-    figure = figures.class_accuracy(rows, "fraction=0.1", "CL", task="knn", setting="labels=all")
+    rows = ROWS[ROWS["group"].isna()]
+    figure = figures.class_accuracy(rows, "fraction=0.1", "CL", KNN)
     assert len(figure.axes[0].containers) == 1
 
 
 def test_footnotes_tell_seeds_interval_and_note():
     note = "From the small default."
-    text = footnote(figures.accuracy_by_condition_paired(ROWS, synthetic.FRACTIONS, "CL", **PROBE, note=note))
+    text = footnote(figures.accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE, "CL", note=note))
     assert "95 % paired t intervals over seeds (5 seeds)" in text
     assert text.endswith(note)
     assert "(3 seeds)" in footnote(curve_figures.training_curves(CURVES))
     fewer = ROWS.drop(index=of(ROWS, objective="CL", seed=0).index)
-    assert "(4 to 5 seeds)" in footnote(figures.accuracy_by_condition(fewer, synthetic.FRACTIONS, **PROBE))
+    assert "(4 to 5 seeds)" in footnote(figures.accuracy_by_condition(fewer, synthetic.FRACTIONS, PROBE))
 
 
 def test_the_alternative_text_holds_the_values():
     rows = of(ROWS, dataset="fraction=0.5")
-    figure = figures.accuracy_by_condition(rows, {"fraction=0.5": 0.5}, **PROBE)
-    expected = of(means(of(rows, **PROBE, metric="accuracy", split="test")), objective="Oracle")["mean"].iloc[0]
+    figure = figures.accuracy_by_condition(rows, {"fraction=0.5": 0.5}, PROBE)
+    expected = of(means(PROBE.rows_of(of(rows, split="test"))), objective="Oracle")["mean"].iloc[0]
     assert f"Oracle: {100 * expected:.1f} %" in alternative_text(figure)
 
 
@@ -129,8 +124,8 @@ def test_objectives_can_be_told_apart_without_colour():
 
 
 def test_an_objective_looks_the_same_in_every_figure():
-    alone = figures.accuracy_by_condition(ROWS, synthetic.FRACTIONS, **PROBE)
-    twin = figures.accuracy_by_condition_paired(ROWS, synthetic.FRACTIONS, "CL", **PROBE)
+    alone = figures.accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE)
+    twin = figures.accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE, "CL")
     colours = [
         {container.get_label(): container.lines[0].get_color() for container in figure.axes[0].containers}
         for figure in (alone, twin)
@@ -206,14 +201,14 @@ def test_a_study_without_bound_still_has_its_figures(without, tmp_path):
 
 
 def test_what_is_not_there_is_refused_in_words():
-    with pytest.raises(ValueError, match=r"nothing to draw for setting labels=none; found .*labels=all"):
-        figures.accuracy_by_condition(ROWS, synthetic.FRACTIONS, task="knn", setting="labels=none")
+    with pytest.raises(ValueError, match=r"nothing to draw for kNN, labels=none.*; found .*labels=all"):
+        figures.accuracy_by_condition(ROWS, synthetic.FRACTIONS, KNN._replace(labels="none"))
 
 
 def test_saved_files_are_the_same_bytes_each_time(tmp_path):
     files = []
     for folder in ("first", "second"):
-        figure = figures.accuracy_by_condition(ROWS, synthetic.FRACTIONS, **PROBE)
+        figure = figures.accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE)
         files.append(save(figure, tmp_path / folder / "figure", "Accuracy, η = 0.1"))
     assert [path.suffix for path in files[0]] == [".png", ".pdf", ".svg"]
     for first, second in zip(*files, strict=True):

@@ -6,12 +6,12 @@ import pytest
 import synthetic_pairs
 from scipy import stats
 
-from trueneg.config import runs
 from trueneg.evaluation.human_ratings import mean_area, rank_correlation
 from trueneg.evaluation.rating_summary import AnchorAreas, calibrated, seed_rows, summarised
 from trueneg.report import build, catalogue, image_text_study
 from trueneg.report.drawing import alternative_text, footnote
 from trueneg.report.image_text import ratings, ratings_table
+from trueneg.stats.comparison import selected
 
 GIVEN = synthetic_pairs.settings(
     dataset={"source": "flickr8k", "text": "captions"},
@@ -24,13 +24,16 @@ SCORES = {name: 0.7 + 0.02 * place for place, name in enumerate(ratings.REFERENC
 def ranked(of):
     """A row an anchor of a seed: objectives and references, of known levels."""
     generator, parts = np.random.default_rng(0), []
-    for label in (*runs.objectives(of), *SCORES):
-        level = SCORES.get(label) or LEVELS[label.split(",")[0]]
+    variants = synthetic_pairs.variants(of)
+    for label in (*variants, *SCORES):
+        objective, variant = variants.get(label, ("", ""))
+        level = SCORES.get(label) or LEVELS[objective]
         for seed in of.seed_list:
             for anchors, count in (("text", 40), ("image", 50)):
                 for threshold in (2.5, 2.0, 3.0):
                     area = np.clip(level + 0.02 * (threshold - 2.5) + generator.normal(0, 0.1, count), 0, 1)
-                    table = {"objective": "" if label in SCORES else label, "seed": seed, "anchors": anchors}
+                    table = {"condition": "{}", "objective": objective, "variant": variant, "run": f"{label}-{seed}"}
+                    table |= {"seed": seed, "anchors": anchors}
                     table |= {"score": label if label in SCORES else "similarity", "threshold": threshold}
                     table |= {"anchor": [f"{anchors}{n:02}" for n in range(count)], "area": area, "comparisons": 1 + seed % 2}
                     parts.append(pd.DataFrame({"study": "small", "dataset": "flickr8k", **table}))
@@ -39,11 +42,12 @@ def ranked(of):
 
 def bins(of):
     parts = []
-    for label in runs.objectives(of):
-        if label.split(",")[0] in ("BCL", "DCL-LM"):
+    for objective, variant in synthetic_pairs.variants(of).values():
+        if objective in ("BCL", "DCL-LM"):
             for seed in of.seed_list:
                 implied = np.linspace(0.02, 0.2, 10)
-                table = {"dataset": "flickr8k", "objective": label, "seed": seed, "anchors": "text", "bin": range(10)}
+                table = {"dataset": "flickr8k", "objective": objective, "variant": variant, "seed": seed}
+                table |= {"anchors": "text", "bin": range(10)}
                 table |= {"pairs": 100, "implied": implied, "rated": 0.5 * implied + 0.05 + 0.001 * seed}
                 parts.append(pd.DataFrame({"study": "small", **table}))
     return pd.concat(parts, ignore_index=True)
@@ -91,13 +95,17 @@ def drawn(folder, name):
 
 def own(everything, key, anchors="text", threshold=2.5):
     """Areas of one objective's variant, or of a reference: a row an anchor, a column a seed."""
-    column = "score" if key in SCORES else "objective"
-    chosen = everything[(everything[column] == key) & (everything["anchors"] == anchors) & (everything["threshold"] == threshold)]
+    if key in SCORES:
+        everything = everything[everything["score"] == key]
+    else:
+        everything = everything[(everything["objective"] == key[0]) & (everything["variant"] == key[1])]
+    chosen = everything[(everything["anchors"] == anchors) & (everything["threshold"] == threshold)]
     return chosen.pivot(index="anchor", columns="seed", values="area")
 
 
 def variant(folder, objective):
-    return image_text_study.read(folder).chosen(objective)
+    """An objective with the variant that was selected."""
+    return objective, image_text_study.read(folder).chosen(objective)
 
 
 @pytest.mark.parametrize(("panel", "anchors"), [(0, "text"), (1, "image")])
@@ -179,11 +187,10 @@ def test_the_table_has_intervals_over_anchors_and_paired_differences_over_seeds(
 def test_where_the_gate_failed_nothing_is_marked(study):
     folder, _ = study
     parts = [pd.read_parquet(folder / "human_ratings" / f"{name}.parquet") for name in ("summary", "rows", "calibration")]
-    summary, rows, calibration = parts
-    given = summary[summary["objective"] == ""], summary[summary["objective"] != ""], rows, calibration
-    baseline = variant(folder, "CL")
-    marked = ratings_table.human_ratings_table(*given, baseline)
-    failed = ratings_table.human_ratings_table(*given, baseline, failed=["flickr8k"])
+    selection = image_text_study.read(folder).selection
+    given = parts[0][parts[0]["objective"] == ""], *(selected(part, selection) for part in parts)
+    marked = ratings_table.human_ratings_table(*given, "CL")
+    failed = ratings_table.human_ratings_table(*given, "CL", failed=["flickr8k"])
     starred = [
         sum("*" in cell.text for group in one.groups for _, line in group.lines for cell in line) for one in (marked, failed)
     ]

@@ -1,9 +1,9 @@
 """Figures of image–text studies show the comparison's numbers; read from the artists, and saved as they are for a study."""
 
+import json
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 import synthetic_pairs
 from matplotlib.patches import Rectangle, StepPatch
@@ -18,7 +18,11 @@ from trueneg.report.image_text.overlays import grounding_overlays
 from trueneg.report.image_text.positives import positive_similarity
 from trueneg.report.image_text.similarities import similarity_histograms
 from trueneg.report.image_text.sweeps import places_of
+from trueneg.report.labels import variant_name
+from trueneg.stats.measurement import Measurement
+from trueneg.store.rows import load_rows
 
+AUC = Measurement("zero-shot", "AUC")
 SWEPT = {
     "conditions": ["batch_size"],
     "training": {"epochs": 2, "batch_size": [32, 64, 96]},
@@ -56,11 +60,9 @@ def drawn(folder, name):
     return image_text_study.draw(name, folder, artefacts(folder, name))
 
 
-def values_of(folder, objective, metric, task="zero-shot", setting="", dataset="phantom"):
-    """On the test split, by seed; objective: the variant's whole name."""
-    rows = pd.read_parquet(folder / "rows.parquet")
-    wanted = {"dataset": dataset, "objective": objective, "split": "test", "task": task, "setting": setting, "metric": metric}
-    return rows[(rows[list(wanted)] == pd.Series(wanted)).all(axis=1)].sort_values("seed")["value"].to_numpy()
+def values_of(folder, label, measured=AUC, dataset="phantom"):
+    """On the test split, by seed; label: the variant's whole name."""
+    return synthetic_pairs.values_of(load_rows(folder / "rows.parquet"), label, measured, dataset)
 
 
 def curve(plot):
@@ -78,19 +80,19 @@ def test_the_tradeoff_draws_every_constant_and_lines_across(small):
     np.testing.assert_allclose(x, [0, *synthetic_pairs.CONSTANTS])
     names = ["CL", *(f"DCL,class_probability={value:g}" for value in synthetic_pairs.CONSTANTS)]
     for place, name in enumerate(names):
-        values = values_of(small, name, "AUC")
+        values = values_of(small, name)
         half = stats.t.ppf(0.975, 5) * stats.sem(values)
         np.testing.assert_allclose([y[place], low[place], high[place]], values.mean() + np.array([0, -half, half]))
     lines = {line.get_label(): line.get_ydata() for line in figure.axes[2].lines if not line.get_label().startswith("_")}
     assert lines.keys() == {"CL", "DCL-LM", "DCL-true", "Oracle"}
-    np.testing.assert_allclose(lines["Oracle"], values_of(small, "Oracle", "CNR", "grounding").mean())
+    np.testing.assert_allclose(lines["Oracle"], values_of(small, "Oracle", Measurement("grounding", "CNR")).mean())
 
 
 def test_bands_across_are_the_intervals(small):
     plot = drawn(small, "tradeoff").axes[0]
     expected = []
     for name in ("CL", "DCL-LM", "DCL-true", "Oracle"):
-        values = values_of(small, name, "AUC")
+        values = values_of(small, name)
         expected.append(stats.t.interval(0.95, 5, values.mean(), stats.sem(values)))
     bands = [band.get_paths()[0].get_extents() for band in plot.collections[:4]]
     np.testing.assert_allclose([[band.y0, band.y1] for band in bands], expected)
@@ -103,7 +105,7 @@ def test_the_tradeoffs_twin_draws_paired_differences(small):
 
     def recall(name):
         ways = [
-            values_of(small, name, f"{way} R@10", "retrieval sentence", "relevant=truth")
+            values_of(small, name, Measurement("retrieval sentence", "R", "truth", direction=way, k=10))
             for way in ("text to image", "image to text")
         ]
         return np.mean(ways, axis=0)
@@ -136,8 +138,8 @@ def test_batch_sizes_are_conditions_side_by_side(swept, name):
     chosen = image_text_study.read(swept).comparison["selection"]
     expected = []
     for dataset in CONDITIONS:
-        names = {entry["objective"]: entry["chosen"] for entry in chosen if entry["dataset"] == dataset}
-        own, baseline = (values_of(swept, names[objective], "AUC", dataset=dataset).mean() for objective in ("Oracle", "CL"))
+        names = {one["objective"]: variant_name(one["objective"], one["variant"]) for one in chosen if one["dataset"] == dataset}
+        own, baseline = (values_of(swept, names[objective], dataset=dataset).mean() for objective in ("Oracle", "CL"))
         expected.append(own - baseline if name.endswith("differences") else own)
     np.testing.assert_allclose(y, expected)
     assert figure.axes[0].get_xlabel() == "Batch size"
@@ -150,7 +152,7 @@ def test_sizes_of_the_embedding_are_compared_within_each(swept, name):
     x, y = lines["same"].get_data(orig=False)
     np.testing.assert_allclose(x, [64, 256])
     of = {
-        (objective, size): values_of(swept, f"{objective},dimensions={size}", "AUC", dataset="batch_size=64").mean()
+        (objective, size): values_of(swept, f"{objective},dimensions={size}", dataset="batch_size=64").mean()
         for objective in ("same", "CL")
         for size in (64, 256)
     }
@@ -164,18 +166,17 @@ def test_the_strength_of_reco_is_drawn_beside_the_baseline(swept):
     x, y, *_ = curve(figure.axes[0])
     np.testing.assert_allclose(x, [0.1, 0.3, 0.6])
     chosen = image_text_study.read(swept).chosen("ReCo")
-    size = chosen.split(",")[1]
-    assert size.startswith("dimensions=")
-    expected = [values_of(swept, f"ReCo,{size},negative_weight={weight}", "AUC", dataset="batch_size=64").mean() for weight in x]
+    size = f"dimensions={json.loads(chosen)['dimensions']}"
+    expected = [values_of(swept, f"ReCo,{size},negative_weight={weight}", dataset="batch_size=64").mean() for weight in x]
     np.testing.assert_allclose(y, expected)
     assert "class_probability, dimensions" in footnote(figure)
     assert "CL" in [line.get_label() for line in figure.axes[0].lines]
 
 
 def test_variants_of_a_sweep_differ_in_its_number_alone():
-    labels = ["d,a=1,eta=0.2", "d,a=1,eta=0.1", "d,a=2,eta=0.1", "d,a=1,eta=language model"]
-    expected = {"d,a=1,eta=0.1": 0.1, "d,a=1,eta=0.2": 0.2}
-    assert list(places_of(labels, labels[3], "eta").items()) == list(expected.items())
+    variants = ['{"a":1,"eta":0.2}', '{"a":1,"eta":0.1}', '{"a":2,"eta":0.1}', '{"a":1,"eta":"language model"}']
+    expected = {variants[1]: 0.1, variants[0]: 0.2}
+    assert list(places_of(variants, variants[3], "eta").items()) == list(expected.items())
 
 
 def test_histograms_are_densities_of_each_relation_on_one_axis():
@@ -260,7 +261,7 @@ def test_the_interval_of_a_rank_correlation_covers_it_as_often_as_it_says():
 def test_the_similarity_of_pairs_is_drawn_by_epoch():
     of = synthetic_pairs.study(seeds=3)
     curves = synthetic_pairs.curves(of, epochs=6)
-    curves = curves[~curves["objective"].str.startswith("DCL,")]
+    curves = curves[curves["objective"] != "DCL"]
     plot = positive_similarity(curves).axes[0]
     assert [line.get_label() for line in plot.lines] == [name for name in of.objectives if name != "DCL"]
     expected = curves[curves["objective"] == "same"].groupby("epoch")["similarity of pairs"].mean()

@@ -11,10 +11,15 @@ import synthetic_pairs
 from scipy import stats
 
 from trueneg.report.image_text import tables
-from trueneg.report.image_text.retrieval import lengths, sentence_setting, with_means
+from trueneg.report.image_text.retrieval import lengths, sentence_labels, with_means
 from trueneg.report.image_text_study import PHANTOM, RECO_TABLE_1, TABLES, table
-from trueneg.report.tables import compare_each, difference_table, published_table, side_by_side
-from trueneg.stats.comparison import gate, holm
+from trueneg.report.tables import compare, difference_table, published_table, side_by_side
+from trueneg.stats.comparison import gate, holm, selected
+from trueneg.stats.measurement import KEYS, Measurement, by_measurement
+from trueneg.store.rows import load_rows, to_table
+
+AUC, CNR = Measurement("zero-shot", "AUC"), Measurement("grounding", "CNR")
+PROBE = Measurement("linear probe", "AUC", fraction=1.0)
 
 
 @pytest.fixture(scope="module")
@@ -26,16 +31,19 @@ def study(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def rows(study):
-    """The test split's rows, with DCL's variant that the validation split selects under its own name."""
-    measured = pd.read_parquet(study / "rows.parquet")
-    auc = measured[(measured["task"] == "zero-shot") & (measured["metric"] == "AUC") & (measured["split"] == "validation")]
-    best = auc[auc["objective"].str.startswith("DCL,")].groupby("objective")["value"].mean().idxmax()
-    return measured[measured["split"] == "test"].replace({"objective": {best: "DCL"}})
+    """The test split's rows, of DCL those of the variant that the validation split selects."""
+    measured = load_rows(study / "rows.parquet")
+    auc = AUC.rows_of(measured[(measured["split"] == "validation") & (measured["objective"] == "DCL")])
+    best = auc.groupby("variant")["value"].mean().idxmax()
+    chosen = (measured["objective"] != "DCL") | (measured["variant"] == best)
+    return measured[(measured["split"] == "test") & chosen].assign(variant="{}")
 
 
-def values_of(rows, objective, task, metric, setting=""):
-    wanted = {"objective": objective, "task": task, "setting": setting, "metric": metric}
-    return rows[(rows[list(wanted)] == pd.Series(wanted)).all(axis=1)].sort_values("seed")["value"].to_numpy()
+values_of = synthetic_pairs.values_of
+
+
+def recall(task, labels, direction, k):
+    return Measurement(task, "R", labels, direction=direction, k=k)
 
 
 def numbers(text):
@@ -45,20 +53,15 @@ def numbers(text):
 def test_every_task_stands_beside_the_others_with_its_paired_difference(study, rows):
     shown = table("tasks", study)
     both = [
-        values_of(rows, name, "retrieval sentence", f"{way} R@10", "relevant=truth")
+        values_of(rows, name, recall("retrieval sentence", "truth", way, 10))
         for name in ("DCL-LM", "CL")
         for way in ("text to image", "image to text")
     ]
     expected = [
-        (values_of(rows, "DCL-LM", "zero-shot", "AUC"), values_of(rows, "CL", "zero-shot", "AUC"), 1, 0.00051),
+        (values_of(rows, "DCL-LM", AUC), values_of(rows, "CL", AUC), 1, 0.00051),
         ((both[0] + both[1]) / 2, (both[2] + both[3]) / 2, 100, 0.051),
-        (values_of(rows, "DCL-LM", "grounding", "CNR"), values_of(rows, "CL", "grounding", "CNR"), 1, 0.00051),
-        (
-            values_of(rows, "DCL-LM", "linear probe", "AUC", "fraction=1"),
-            values_of(rows, "CL", "linear probe", "AUC", "fraction=1"),
-            1,
-            0.00051,
-        ),
+        (values_of(rows, "DCL-LM", CNR), values_of(rows, "CL", CNR), 1, 0.00051),
+        (values_of(rows, "DCL-LM", PROBE), values_of(rows, "CL", PROBE), 1, 0.00051),
     ]
     (group,) = shown.groups
     cells = dict(group.lines)["DCL-LM"]
@@ -88,18 +91,18 @@ def test_every_table_says_that_it_is_the_phantoms_and_adjusts_within_its_columns
     shown = table(name, study)
     assert PHANTOM in shown.notes
     assert any("paired within seeds" in note for note in shown.notes)
-    for _, column in shown.values.groupby(["dataset", "task", "setting", "metric"]):
+    for column in by_measurement(shown.values).values():
         compared = column[column["objective"] != "CL"]
         np.testing.assert_allclose(compared["p Holm"], holm(compared["p"]))
     assert {len(cells) for group in shown.groups for _, cells in group.lines} == {len(shown.columns)}
 
 
 def test_classification_and_grounding_are_listed_by_class(study, rows):
-    for name, task, metric in (("zero_shot", "zero-shot", "AUC"), ("grounding", "grounding", "CNR")):
+    for name, measured in (("zero_shot", AUC), ("grounding", CNR)):
         groups = {group.title.split("; ")[1]: dict(group.lines) for group in table(name, study).groups}
         assert groups.keys() >= set(synthetic_pairs.CLASSES)
         for finding in synthetic_pairs.CLASSES:
-            own = values_of(rows, "Oracle", task, f"{metric} {finding}")
+            own = values_of(rows, "Oracle", measured._replace(group=finding))
             assert numbers(groups[finding]["Oracle"][0].text)[0] == pytest.approx(own.mean(), abs=0.00051)
     assert "mean of the findings' means" in groups
 
@@ -108,7 +111,7 @@ def test_retrieval_has_both_directions_and_their_mean(study, rows):
     groups = {group.title: dict(group.lines) for group in table("retrieval", study).groups}
     start = "phantom; retrieval report, relevant: its own report's images; "
     of_way = {
-        way: [values_of(rows, "ReCo", "retrieval report", f"{way} R@{k}", "relevant=report") for k in (1, 5, 10)]
+        way: [values_of(rows, "ReCo", recall("retrieval report", "report", way, k)) for k in (1, 5, 10)]
         for way in ("text to image", "image to text")
     }
     for way, recalls in of_way.items():
@@ -124,7 +127,7 @@ def test_linear_evaluation_rises_along_the_shares_of_labels(study, rows):
     shown = table("linear_evaluation", study)
     assert [title for title, _ in shown.columns[::2]] == ["1 % of the labels", "10 % of the labels", "100 % of the labels"]
     groups = {group.title: dict(group.lines) for group in shown.groups}
-    own = values_of(rows, "CL", "linear probe", "AUC edema", "fraction=0.1")
+    own = values_of(rows, "CL", PROBE._replace(fraction=0.1, group="edema"))
     assert numbers(groups["phantom; linear probe; edema"]["CL"][2].text)[0] == pytest.approx(own.mean(), abs=0.00051)
 
 
@@ -137,7 +140,7 @@ def test_differences_hold_every_measurement_each_in_its_own_unit(study, rows):
     assert len(titles) == len(set(titles))
     assert not any("(" in name for _, name in shown.columns)
     assert PHANTOM in shown.notes
-    difference = values_of(rows, "same", "zero-shot", "AUC") - values_of(rows, "CL", "zero-shot", "AUC")
+    difference = values_of(rows, "same", AUC) - values_of(rows, "CL", AUC)
     cells = dict(shown.groups[0].lines)["same"]
     assert numbers(cells[3].text)[0] == pytest.approx(2.8 * difference.std(ddof=1) / 6**0.5, abs=0.00051)
 
@@ -152,7 +155,7 @@ def test_published_numbers_stand_beside_ours_in_their_own_units(study, rows):
     )
     assert second.endswith("R@10 from image to text (%)")
     assert groups[first]["CL"][1].text == "0.788 (s.e. 0.006)"
-    own = values_of(rows, "DCL-LM", "retrieval sentence", "image to text R@10", "relevant=report")
+    own = values_of(rows, "DCL-LM", recall("retrieval sentence", "report", "image to text", 10))
     ours, printed, difference = groups[second]["DCL-LM"]
     assert numbers(ours.text)[0] == pytest.approx(100 * own.mean(), abs=0.051)
     assert printed.text == "10.0"
@@ -183,25 +186,28 @@ def test_what_is_said_of_recos_table_follows_from_its_printed_standard_errors():
     assert min(holm(p)) > 0.05
 
 
-def some(metric, values):
+def some(metric, values, task="t", **of):
     """Tidy rows from {objective: values by seed}."""
-    constant = {"study": "s", "dataset": "d", "split": "test", "task": "t", "setting": "", "metric": metric}
-    return pd.DataFrame(
-        [{**constant, "objective": o, "seed": s, "value": v} for o, of_seeds in values.items() for s, v in enumerate(of_seeds)]
+    constant = {"study": "s", "dataset": "d", "condition": "{}", "variant": "{}", "split": "test", "task": task, "metric": metric}
+    return to_table(
+        {**constant, **of, "objective": o, "seed": s, "run": f"{o}-{s}", "value": v}
+        for o, of_seeds in values.items()
+        for s, v in enumerate(of_seeds)
     )
 
 
 HIGH, LOW = [90.0, 91.0, 92.0, 90.0, 91.0, 92.0], [10.0, 11.0, 12.0, 11.0, 10.0, 12.0]
 
 
-@pytest.mark.parametrize(("metric", "best"), [("CNR", "a"), ("MedR", "b"), ("text to image MedR", "b")])
+@pytest.mark.parametrize(("metric", "best"), [("CNR", "a"), ("MedR", "b")])
 def test_of_ranks_the_smaller_is_bold(metric, best):
     rows = some(metric, {"CL": [50.0, 51.0, 52.0, 50.0, 51.0, 52.0], "a": HIGH, "b": LOW})
-    values = compare_each(rows, "CL", [("t", "", metric)])
-    shown = side_by_side(values, [], {"": [("t", "", metric)]}, "CL")
+    measured = Measurement("t", metric)
+    values = compare(rows, "CL", [measured])
+    shown = side_by_side(values, [], {"": [measured]}, "CL")
     assert [name for name, cells in shown.groups[0].lines if cells[0].bold] == [best]
-    failed = gate(rows.replace({"a": "Oracle"}), "CL", "Oracle", 1000.0, "t", "", metric)
-    shown = side_by_side(values, [], {"": [("t", "", metric)]}, "CL", gate=failed)
+    failed = gate(rows.replace({"a": "Oracle"}), "CL", "Oracle", 1000.0, measured)
+    shown = side_by_side(values, [], {"": [measured]}, "CL", gate=failed.assign(verdict="uninformative"))
     assert not any(cell.bold or "*" in cell.text for _, cells in shown.groups[0].lines for cell in cells)
     assert "uninformative at this size" in shown.groups[0].title
     assert "uninformative" in shown.notes[-1]
@@ -210,21 +216,21 @@ def test_of_ranks_the_smaller_is_bold(metric, best):
 def test_a_measurement_that_one_data_set_lacks_leaves_its_place_empty():
     both = pd.concat([some("AUC", {"CL": [0.5, 0.6], "a": [0.7, 0.7]}), some("CNR", {"CL": [1.0, 1.1], "a": [1.2, 1.4]})])
     rows = pd.concat([both, both[both["metric"] == "AUC"].assign(dataset="other")], ignore_index=True)
-    keys = [("t", "", "AUC"), ("t", "", "CNR")]
-    shown = side_by_side(compare_each(rows, "CL", keys), [], {"": keys}, "CL")
+    keys = [Measurement("t", "AUC"), Measurement("t", "CNR")]
+    shown = side_by_side(compare(rows, "CL", keys), [], {"": keys}, "CL")
     assert [group.title for group in shown.groups] == ["d", "other"]
     assert [cell.text for cell in dict(shown.groups[1].lines)["a"]][2:] == ["–", ""]
-    with pytest.raises(ValueError, match="rows hold no t, mIoU, test"):
-        compare_each(rows, "CL", [("t", "", "mIoU")])
+    with pytest.raises(ValueError, match="rows hold no t, mean IoU, test"):
+        compare(rows, "CL", [Measurement("t", "mIoU")])
 
 
 def test_one_unit_stands_in_the_head_and_several_in_the_groups():
     rows = pd.concat([some("AUC", {"CL": [0.5, 0.6], "a": [0.7, 0.7]}), some("MedR", {"CL": [9.0, 8.0], "a": [7.0, 4.0]})])
-    one = difference_table(compare_each(rows, "CL", [("t", "", "MedR")]), "CL")
+    one = difference_table(compare(rows, "CL", [Measurement("t", "MedR")]), "CL")
     assert one.columns[1] == ("", "− CL (ranks)")
-    two = difference_table(compare_each(rows, "CL", [("t", "", "AUC"), ("t", "", "MedR")]), "CL")
+    two = difference_table(compare(rows, "CL", [Measurement("t", "AUC"), Measurement("t", "MedR")]), "CL")
     assert [group.title for group in two.groups] == ["d; t; AUC", "d; t; median rank (ranks)"]
-    printed = rows[rows["seed"] == 0].drop(columns=["split", "seed", "study"])
+    printed = rows[rows["seed"] == 0][["dataset", "objective", *KEYS, "value"]]
     assert [group.title for group in published_table(rows, printed).groups] == ["d; t", "d; t"]
     twice = pd.concat([printed.assign(**{"printed as": source}) for source in ("one paper", "another")])
     titles = [group.title for group in published_table(rows, twice).groups]
@@ -234,11 +240,11 @@ def test_one_unit_stands_in_the_head_and_several_in_the_groups():
 
 def test_precision_of_both_directions_and_their_mean():
     frames = []
-    for setting, level in (("image to image", 0.4), ("text to image", 0.6)):
+    for direction, level in (("image to image", 0.4), ("text to image", 0.6)):
         for k in (5, 10):
             values = {"CL": [level - k / 100, level], "a": [level, level + 0.1]}
-            frames.append(some(f"Prec@{k}", values).assign(task="precision", setting=setting))
-    frames.append(some("Prec", {"CL": [0.425, 0.5], "a": [0.5, 0.6]}).assign(task="precision"))
+            frames.append(some("Prec", values, "precision", direction=direction, k=k))
+    frames.append(some("Prec", {"CL": [0.425, 0.5], "a": [0.5, 0.6]}, "precision"))
     rows = with_means(pd.concat(frames, ignore_index=True))
     oracle, passed = "a", pd.DataFrame({"dataset": ["d"], "passed": [True], "verdict": [""]})
     shown = tables.layout_table("precision", tables.Comparison(rows, "CL", oracle, passed))
@@ -250,10 +256,10 @@ def test_precision_of_both_directions_and_their_mean():
 
 
 def test_what_is_relevant_to_a_sentence_is_the_truth_where_it_is_known():
-    rows = some("text to image R@5", {"CL": [0.1]}).assign(task="retrieval sentence", setting="relevant=report")
-    assert sentence_setting(rows) == "relevant=report"
-    assert sentence_setting(pd.concat([rows, rows.assign(setting="relevant=truth")])) == "relevant=truth"
-    assert sentence_setting(rows.assign(task="zero-shot")) is None
+    rows = some("R", {"CL": [0.1]}, "retrieval sentence", labels="report", direction="text to image", k=5)
+    assert sentence_labels(rows) == "report"
+    assert sentence_labels(pd.concat([rows, rows.assign(labels="truth")])) == "truth"
+    assert sentence_labels(rows.assign(task="zero-shot")) is None
     assert lengths(rows) == [5]
 
 
@@ -271,16 +277,13 @@ def test_named_contrasts_are_paired_and_corrected_for_each_other(tmp_path):
     given = synthetic_pairs.settings(contrasts=[{"treatment": one, "baseline": other} for one, other in named])
     measured = synthetic_pairs.write(folder, given)
     chosen = json.loads((folder / "comparison.json").read_text())["selection"]
-    variant = {entry["objective"]: entry["chosen"] for entry in chosen}
-    auc = measured[(measured["split"] == "test") & (measured["task"] == "zero-shot") & (measured["metric"] == "AUC")]
+    auc = AUC.rows_of(selected(measured[measured["split"] == "test"], pd.DataFrame(chosen)))
     shown = table("contrasts", folder)
     (group,) = shown.groups
     assert [name for name, _ in group.lines] == ["DCL-LM − DCL", "Oracle − DCL-LM", "same − CL"]
     tests = []
     for (treatment, baseline), (_, cells) in zip(named, group.lines, strict=True):
-        own, other = (
-            auc[auc["objective"] == variant[name]].sort_values("seed")["value"].to_numpy() for name in (treatment, baseline)
-        )
+        own, other = (auc[auc["objective"] == name].sort_values("seed")["value"].to_numpy() for name in (treatment, baseline))
         test = stats.ttest_rel(own, other)
         low, high = test.confidence_interval()
         np.testing.assert_allclose(numbers(cells[0].text), [(own - other).mean(), low, high], atol=0.00051)

@@ -14,6 +14,7 @@ from trueneg.report import figures
 from trueneg.report.drawing import alternative_text, save
 from trueneg.report.formats import Cell, Group, Table
 from trueneg.report.page import StudyPage, render_page
+from trueneg.stats.measurement import Measurement
 
 VOID = {"meta", "img", "link", "br", "hr", "input"}
 
@@ -45,7 +46,7 @@ class Reader(HTMLParser):
 @pytest.fixture(scope="module")
 def figure(tmp_path_factory):
     rows = synthetic.rows(seeds=3)
-    drawn = figures.accuracy_by_condition(rows, synthetic.FRACTIONS, task="knn", setting="labels=all")
+    drawn = figures.accuracy_by_condition(rows, synthetic.FRACTIONS, Measurement("knn", "accuracy", "all"))
     png, pdf, _ = save(drawn, tmp_path_factory.mktemp("results") / "small" / "figures" / "by fraction", "Accuracy")
     return drawn, png, pdf
 

@@ -9,17 +9,24 @@ import pytest
 import yaml
 from scipy import stats
 from tests.browser.pages import STALE, add_examples, add_study, add_theory
+from tests.report.synthetic_pairs import PUBLISHED
 
+from trueneg.report import image_text_study
 from trueneg.report.formats import Cell, Group, Table
+from trueneg.report.labels import variant_name
 from trueneg.report.page import StudyPage, render_page
 from trueneg.report.page.artefacts import Artefacts
-from trueneg.report.page.contrasts import baseline_of, compared_values, glance, measurements, t_quantiles
+from trueneg.report.page.contrasts import compared_values, glance, measurements, t_quantiles
 from trueneg.report.page.curves import curves_of
 from trueneg.report.page.inline import json_text
 from trueneg.report.page.marks import marks_of
 from trueneg.report.page.origins import Origins, files_of
 from trueneg.report.page.run_list import other_runs, runs_of
-from trueneg.report.tables import compare_each
+from trueneg.report.tables import compare
+from trueneg.stats.measurement import Measurement
+from trueneg.store.rows import load_rows
+
+AUC = Measurement("zero-shot", "AUC")
 
 
 @pytest.fixture(scope="module")
@@ -65,23 +72,22 @@ def test_every_run_is_listed_with_what_made_it(artefacts):
     assert listed["environments"][table["environment"][0]]["fingerprint"] == STALE
     for row, record in zip(table.itertuples(), artefacts.records, strict=True):
         assert listed["settings"][row.settings] == record["settings"]
-    rows = pd.read_parquet(artefacts.folder / "rows.parquet")
-    own = rows[(rows["split"] == "test") & (rows["task"] == "zero-shot") & (rows["metric"] == "AUC") & (rows["seed"] == 2)]
-    expected = own.set_index("objective")["value"]
-    for row in table[table["seed"] == 2].itertuples():
-        assert row.value == pytest.approx(expected[row.objective], rel=1e-4)
+    rows = load_rows(artefacts.folder / "rows.parquet")
+    expected = AUC.rows_of(rows[rows["split"] == "test"]).set_index("run")["value"]
+    for row in table.itertuples():
+        assert row.value == pytest.approx(expected[row.run], rel=1e-4)
 
 
 def test_long_curves_keep_their_first_and_last_epoch_and_true_values(artefacts, monkeypatch):
     monkeypatch.setattr("trueneg.report.page.curves.MOST_POINTS", 7)
     monkeypatch.setattr("trueneg.report.page.curves.FEWEST_POINTS", 7)
     held = curves_of(artefacts)
-    curves = artefacts.curves.set_index(["objective", "seed", "epoch"])
+    curves = artefacts.curves.set_index(["run", "epoch"])
     for record, run in zip(artefacts.records, held["runs"], strict=True):
         epochs = held["epochs"][run[0]]
         assert (epochs[0], epochs[-1], len(epochs)) == (1, 20, 7)
         for monitor, values in zip(held["monitors"], run[1:], strict=True):
-            true = curves.loc[[(record["objective"], record["seed"], epoch) for epoch in epochs], monitor]
+            true = curves.loc[[(record["id"], epoch) for epoch in epochs], monitor]
             if values is None:
                 assert true.isna().all()
             else:
@@ -89,45 +95,49 @@ def test_long_curves_keep_their_first_and_last_epoch_and_true_values(artefacts, 
     assert all(run[1:][held["monitors"].index("share at bound")] is None for run in held["runs"][:1])  # CL has no bound
 
 
-@pytest.mark.parametrize(
-    ("title", "line", "column", "expected"),
-    [
-        ("phantom; zero-shot", "CL", "AUC", ("phantom", ["CL"])),
-        ("phantom (uninformative at this size)", "DCL-LM", "− CL (points)", ("phantom", ["DCL-LM", "CL"])),
-        ("phantom", "DCL-LM − ReCo", "AUC", ("phantom", ["DCL-LM", "ReCo"])),
-        ("all data", "Oracle", "AUC", ("phantom", ["Oracle"])),
-    ],
-)
-def test_a_cell_leads_to_the_runs_behind_it(artefacts, title, line, column, expected):
-    origins = Origins(artefacts, "CL")
-    ((places,),) = origins.of_table(
-        Table(pd.DataFrame(), [("", column), ("", "note")], [Group(title, [(line, [Cell("0.81"), Cell("–")])])])
-    )
+def runs_at(artefacts, origin):
+    """Objective and seed of the runs that an origin names."""
+    return [(artefacts.records[place]["objective"], artefacts.records[place]["seed"]) for place in origin["runs"]]
+
+
+def test_a_cell_leads_to_the_runs_that_it_was_made_from(artefacts):
+    origins, ids = Origins(artefacts), [record["id"] for record in artefacts.records]
+    cells = [Cell("0.81", runs=f"{ids[7]} {ids[2]}"), Cell("–", runs=ids[0]), Cell("0.80", printed="a paper"), Cell("3 seeds")]
+    ((places,),) = origins.of_table(Table(pd.DataFrame(), [("", "")] * 4, [Group("any title", [("any name", cells)])]))
     assert places[1] is None
-    found = origins.listed[places[0]]
-    assert (found["dataset"], found["objectives"]) == expected
+    assert [origins.listed[place] for place in (places[0], *places[2:])] == [
+        {"runs": [2, 7]},
+        {"printed": "a paper"},
+        {"runs": list(range(len(ids)))},  # of the whole study
+    ]
 
 
-def test_a_swept_objective_leads_to_the_runs_that_were_selected(artefacts):
-    origins = Origins(artefacts, "CL")
-    found = origins.listed[origins.of_runs("phantom", ["DCL"])]
-    assert found["objectives"] == [artefacts.selection["phantom", "DCL"]]
-    assert found["objectives"][0].startswith("DCL,class_probability=")
-
-
-def test_a_printed_number_leads_to_what_printed_it(artefacts):
-    origins = Origins(artefacts, "CL")
-    group = Group("phantom; a-paper, Table 1: AUC; ours: zero-shot", [("CL", [Cell("0.80"), Cell("0.79")])])
-    ((places,),) = origins.of_table(Table(pd.DataFrame(), [("", "ours"), ("", "published")], [group]))
-    assert origins.listed[places[1]] == {"printed": "a-paper, Table 1: AUC"}
-    assert origins.listed[places[0]]["objectives"] == ["CL"]
+@pytest.mark.parametrize("name", ["tasks", "contrasts", "published", "differences"])
+def test_every_number_of_a_table_leads_to_the_runs_of_its_objectives(name, tmp_path):
+    named = [{"treatment": "DCL", "baseline": "ReCo"}]
+    add_study(tmp_path, contrasts=named, published=PUBLISHED)
+    artefacts = Artefacts.read(tmp_path / "phantom" / "artefacts")
+    shown = image_text_study.table(name, artefacts.folder)
+    origins = Origins(artefacts)
+    best = next(one["variant"] for one in artefacts.comparison["selection"] if one["objective"] == "DCL")
+    labels = {"DCL": variant_name("DCL", best)}
+    for group, places in zip(shown.groups, origins.of_table(shown), strict=True):
+        for (line, cells), of_line in zip(group.lines, places, strict=True):
+            for cell, place, (_, column) in zip(cells, of_line, shown.columns, strict=True):
+                if place is None or "printed" in origins.listed[place]:
+                    assert place is None or column.startswith("published")
+                    continue
+                differing = name in ("contrasts", "differences") or "− CL" in column
+                objectives = ["DCL", "ReCo"] if name == "contrasts" else [line, *(["CL"] if differing else [])]
+                expected = {(labels.get(one, one), seed) for one in objectives for seed in range(6)}
+                assert set(runs_at(artefacts, origins.listed[place])) == expected, (line, column, cell)
 
 
 def test_the_differences_at_a_glance_are_the_primary_measurements(artefacts):
-    rows = pd.read_parquet(artefacts.folder / "rows.parquet")
+    rows = load_rows(artefacts.folder / "rows.parquet")
     chosen = rows["objective"].isin(("CL", "DCL-LM", "Oracle"))
-    values = compare_each(rows[chosen], "CL", [("zero-shot", "", "AUC"), ("grounding", "", "CNR")])
-    origins = Origins(artefacts, "CL")
+    values = compare(rows[chosen], "CL", [AUC, Measurement("grounding", "CNR")])
+    origins = Origins(artefacts)
     (group,) = glance(compared_values([values, pd.DataFrame({"value": [1.0]}), values]), artefacts, origins)
     assert [(line["objective"], line["role"]) for line in group["lines"]] == [("DCL-LM", "primary"), ("Oracle", "oracle")]
     line = group["lines"][0]
@@ -139,22 +149,16 @@ def test_the_differences_at_a_glance_are_the_primary_measurements(artefacts):
     for place, key in (("left", "low"), ("centre", "difference"), ("right", "high")):
         expected = np.interp(primary[key], ends, [first, last])
         assert line[place] == pytest.approx(expected, abs=0.06)
-    assert origins.listed[line["origin"]] == {"dataset": "phantom", "objectives": ["DCL-LM", "CL"]}
-    assert baseline_of(values) == "CL"
+    expected = {(objective, seed) for objective in ("DCL-LM", "CL") for seed in range(6)}
+    assert set(runs_at(artefacts, origins.listed[line["origin"]])) == expected
 
 
 def test_measurements_carry_the_means_and_halves_of_intervals(artefacts):
-    rows = pd.read_parquet(artefacts.folder / "rows.parquet")
-    values = compare_each(
-        rows[rows["objective"].isin(("CL", "DCL-LM"))], "CL", [("retrieval sentence", "relevant=truth", "Recall")]
-    )
-    held = measurements(values, "CL")
-    assert held["metrics"]["Recall"] == {"scale": 100.0, "unit": "points"}
+    rows, recall = load_rows(artefacts.folder / "rows.parquet"), Measurement("retrieval sentence", "R", "truth")
+    held = measurements(compare(rows[rows["objective"].isin(("CL", "DCL-LM"))], "CL", [recall]), "CL")
+    assert held["metrics"]["R"] == {"scale": 100.0, "unit": "points"}
     for row in held["rows"]:
-        found = rows[
-            (rows["objective"] == row[3]) & (rows["task"] == "retrieval sentence") & (rows["setting"] == "relevant=truth")
-        ]
-        found = found[(found["metric"] == "Recall") & (found["split"] == "test")]["value"]
+        found = recall.rows_of(rows[(rows["objective"] == row[3]) & (rows["split"] == "test")])["value"]
         assert row[6:] == pytest.approx([6, found.mean(), stats.t.ppf(0.975, 5) * found.std() / 6**0.5], rel=1e-5)
         assert row[4].startswith(f"{100 * found.mean():.1f} ± ")
 

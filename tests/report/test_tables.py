@@ -10,39 +10,43 @@ import synthetic
 from scipy import stats
 
 from trueneg.report.formats import Cell, Group, Table, from_frame, save, to_latex, to_markdown
-from trueneg.report.tables import accuracy_table, compare, difference_table, published_table
+from trueneg.report.tables import GROUPS, accuracy_table, compare, difference_table, published_table
 from trueneg.stats.comparison import gate, holm
+from trueneg.stats.measurement import Measurement, by_measurement
+from trueneg.store.rows import to_table, typed
 
-KNN = ("knn", "labels=all")
-MEASURED = {"task": "knn", "setting": "labels=all", "metric": "accuracy"}
+KNN = Measurement("knn", "accuracy", "all")
+PROBE = Measurement("linear probe", "accuracy", "all", 1.0)
 ROWS = synthetic.rows(fractions={"fraction=0.1": 0.1, "fraction=0.5": 0.5}, seeds=6)
-VALUES = compare(ROWS, "CL", [("linear probe", "labels=all, fraction=1"), KNN])
+VALUES = compare(ROWS, "CL", [one._replace(group=group) for one in (PROBE, KNN) for group in GROUPS])
 
 
-def column(rows, dataset, metric, objective):
-    chosen = rows[(rows["dataset"] == dataset) & (rows["task"] == "knn") & (rows["metric"] == metric)]
+def column(rows, dataset, group, objective):
+    chosen = KNN._replace(group=group).rows_of(rows[rows["dataset"] == dataset])
     chosen = chosen[(chosen["split"] == "test") & (chosen["objective"] == objective)]
     return chosen.sort_values("seed")["value"].to_numpy()
 
 
 def rows_of(values):
     """Tidy rows from {objective: [value of seed 0, 1, …]}."""
-    constant = {"study": "s", "dataset": "d", "split": "test", **MEASURED}
-    return pd.DataFrame(
-        [{**constant, "objective": o, "seed": s, "value": v} for o, of_seeds in values.items() for s, v in enumerate(of_seeds)]
+    constant = {"study": "s", "dataset": "d", "split": "test", "variant": "{}", **KNN._asdict()}
+    return to_table(
+        {**constant, "objective": o, "seed": s, "run": f"{o}-{s}", "value": v}
+        for o, of_seeds in values.items()
+        for s, v in enumerate(of_seeds)
     )
 
 
 def bold_of(values, **arguments):
     """Which objectives are bold in a table of these accuracies."""
-    table = accuracy_table(compare(rows_of(values), "CL", [KNN], metrics=["accuracy"]), "CL", **arguments)
+    table = accuracy_table(compare(rows_of(values), "CL", [KNN]), "CL", **arguments)
     return [name for group in table.groups for name, cells in group.lines if cells[0].bold]
 
 
 def test_cells_hold_mean_and_paired_difference():
     table = accuracy_table(VALUES, "CL", oracle="Oracle")
     group = next(group for group in table.groups if group.title == "fraction=0.1; kNN, labels=all")
-    cl, dcl = (column(ROWS, "fraction=0.1", "accuracy rare", name) for name in ("CL", "DCL-true"))
+    cl, dcl = (column(ROWS, "fraction=0.1", "rare", name) for name in ("CL", "DCL-true"))
     half = stats.t.ppf(0.975, 5) * stats.sem(dcl)
     mean, difference = dict(group.lines)["DCL-true"][2:4]
     assert table.columns[2:4] == [("rare classes", "accuracy (%)"), ("rare classes", "− CL (points)")]
@@ -51,14 +55,17 @@ def test_cells_hold_mean_and_paired_difference():
     numbers = [float(text) for text in re.findall(r"[+-]?\d+\.\d+", difference.text.replace("−", "-"))]
     np.testing.assert_allclose(numbers, [100 * (dcl - cl).mean(), 100 * low, 100 * high], atol=0.051)
     assert dict(group.lines)["CL"][3].text == ""
+    own, baseline = ([synthetic.run_id("fraction=0.1", name, seed) for seed in range(6)] for name in ("DCL-true", "CL"))
+    assert mean.runs.split() == own
+    assert difference.runs.split() == own + baseline
 
 
 def test_p_values_are_adjusted_over_the_objectives_of_one_column():
     chosen = VALUES[(VALUES["dataset"] == "fraction=0.5") & (VALUES["task"] == "knn")]
-    for metric, group in chosen.groupby("metric"):
-        cl = column(ROWS, "fraction=0.5", metric, "CL")
+    for (_, measured), group in by_measurement(chosen).items():
+        cl = column(ROWS, "fraction=0.5", measured.group, "CL")
         others = [name for name in synthetic.GAINS if name != "CL"]
-        p = [stats.ttest_rel(column(ROWS, "fraction=0.5", metric, name), cl).pvalue for name in others]
+        p = [stats.ttest_rel(column(ROWS, "fraction=0.5", measured.group, name), cl).pvalue for name in others]
         np.testing.assert_allclose(group.set_index("objective").loc[others, "p Holm"], holm(p))
 
 
@@ -68,7 +75,7 @@ def test_a_star_needs_an_adjusted_p_below_5_percent():
         for dataset, group in zip(("fraction=0.1", "fraction=0.5"), accuracy_table(VALUES, "CL").groups[1::2], strict=True)
         for objective, cells in group.lines
     }
-    chosen = VALUES[(VALUES["task"] == "knn") & (VALUES["metric"] == "accuracy")]
+    chosen = KNN.rows_of(VALUES)
     adjusted = chosen.set_index(["dataset", "objective"])["p Holm"]
     assert adjusted.lt(0.05).any()
     for place, text in texts.items():
@@ -97,18 +104,17 @@ def test_the_oracle_is_no_method_and_takes_no_bold():
 
 def test_where_the_gate_failed_nothing_is_marked():
     values = {"CL": LOW, "a": FAR, "Oracle": LOW}
-    failed = gate(rows_of(values), "CL", "Oracle", 0.1, **MEASURED)
+    failed = gate(rows_of(values), "CL", "Oracle", 0.1, KNN).assign(verdict="no gain")
     assert bold_of(values, oracle="Oracle", gate=failed) == []
-    table = accuracy_table(compare(rows_of(values), "CL", [KNN], metrics=["accuracy"]), "CL", oracle="Oracle", gate=failed)
+    table = accuracy_table(compare(rows_of(values), "CL", [KNN]), "CL", oracle="Oracle", gate=failed)
     assert "uninformative at this size" in table.groups[0].title
-    assert "uninformative at this size" in table.notes[-1]
     assert not any("*" in cell.text for _, cells in table.groups[0].lines for cell in cells)
 
 
 def test_the_table_of_differences_tells_what_could_have_been_seen():
     table = difference_table(VALUES, "CL")
     group = next(group for group in table.groups if group.title == "fraction=0.1; kNN, labels=all; accuracy")
-    difference = column(ROWS, "fraction=0.1", "accuracy", "Oracle") - column(ROWS, "fraction=0.1", "accuracy", "CL")
+    difference = column(ROWS, "fraction=0.1", None, "Oracle") - column(ROWS, "fraction=0.1", None, "CL")
     cells = [cell.text for cell in dict(group.lines)["Oracle"]]
     assert cells[0] == "6"
     assert float(cells[2]) == pytest.approx(100 * difference.std(ddof=1), abs=0.051)
@@ -118,8 +124,8 @@ def test_the_table_of_differences_tells_what_could_have_been_seen():
 
 
 def test_what_is_not_there_is_refused_in_words():
-    with pytest.raises(ValueError, match=r"rows hold no knn, labels=none, accuracy"):
-        compare(ROWS, "CL", [("knn", "labels=none")])
+    with pytest.raises(ValueError, match=r"rows hold no kNN, labels=none, accuracy"):
+        compare(ROWS, "CL", [KNN._replace(labels="none")])
 
 
 def test_the_csv_holds_the_unrounded_numbers(tmp_path):
@@ -175,10 +181,13 @@ def test_any_frame_can_be_shown():
 def test_the_published_table_subtracts_the_printed_number_and_keeps_our_interval():
     rows = rows_of({"CL": [0.80, 0.82, 0.84], "DCL": [0.85, 0.85, 0.88]})
     printed = pd.DataFrame({"dataset": ["d"], "objective": ["CL"], "value": [0.90]})
-    table = published_table(rows, printed.assign(**MEASURED))
+    table = published_table(rows, typed(printed.assign(**KNN._asdict())))
     half = 100 * stats.t.ppf(0.975, 2) * stats.sem([0.80, 0.82, 0.84])
     (group,) = table.groups
     ((name, cells),) = group.lines  # what is not printed has no line
     assert name == "CL"
-    assert cells[:2] == [Cell(f"82.0 ± {half:.1f}"), Cell("90.0")]
+    assert [cell.text for cell in cells[:2]] == [f"82.0 ± {half:.1f}", "90.0"]
+    assert cells[0].runs == cells[2].runs == "CL-0 CL-1 CL-2"
+    assert cells[1].printed
+    assert not cells[1].runs
     assert cells[2].text == f"−8.0 [−{8 + half:.1f}, −{8 - half:.1f}]"

@@ -1,6 +1,7 @@
 """Comparisons over seeds, against scipy, enumeration and numbers worked out by hand."""
 
 import itertools
+import re
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from trueneg.report.answers import answer, verdict
 from trueneg.stats.comparison import (
     gate,
     holm,
@@ -18,18 +20,21 @@ from trueneg.stats.comparison import (
     paired_differences,
     primary_contrast,
     select,
+    selected,
     signed_rank_p,
 )
+from trueneg.stats.measurement import Measurement
+from trueneg.store.rows import to_table, typed
 
-MEASUREMENT = {"task": "knn", "setting": "labels=all", "metric": "accuracy"}
+MEASURED = Measurement("knn", "accuracy", "all")
 
 
 def rows_of(values, dataset="digits", split="test", **changed):
     """Tidy rows from {objective: [value of seed 0, 1, …]}; None: that seed is missing."""
-    constant = {"study": "small", "dataset": dataset, "split": split, **MEASUREMENT, **changed}
-    return pd.DataFrame(
+    constant = {"study": "small", "dataset": dataset, "split": split, "variant": "{}", **MEASURED._asdict(), **changed}
+    return to_table(
         [
-            {**constant, "objective": objective, "seed": seed, "value": value}
+            {**constant, "objective": objective, "seed": seed, "run": f"{objective}-{seed}", "value": value}
             for objective, of_seeds in values.items()
             for seed, value in enumerate(of_seeds)
             if value is not None
@@ -69,10 +74,11 @@ def test_measurements_are_never_mixed():
         rows_of({"cl": [0.1, 0.2], "dcl": [0.2, 0.3]}),
         rows_of({"cl": [0.5, 0.6], "dcl": [0.4, 0.5]}),
     )
-    for column in ("study", "dataset", "split", "task", "setting", "metric"):
-        found = paired_differences(pd.concat([first, second.assign(**{column: "other"})]), "cl")
+    for column in ("study", "dataset", "split", "task", "metric", "labels", "fraction", "direction", "k", "group"):
+        other = typed(second.assign(**{column: 5 if column in ("fraction", "k") else "other"}))
+        found = paired_differences(pd.concat([first, other]), "cl")
         assert found["difference"].round(9).tolist() == [0.1, -0.1]
-        assert found[column].nunique() == 2
+        assert found[column].nunique(dropna=False) == 2
 
 
 @pytest.mark.parametrize("values", [{"cl": [0.5], "dcl": [0.6]}, {"cl": [0.5, None], "dcl": [None, 0.6]}])
@@ -141,23 +147,41 @@ def test_holm_does_not_count_what_was_not_tested():
 
 
 def test_selection_reads_validation_alone_and_takes_the_first_of_equal_ones():
-    validation = rows_of({"a,x=1": [0.5, 0.7], "a,x=2": [0.7, 0.5], "a,x=3": [0.1, 0.2], "b": [0.3, 0.3]}, split="validation")
-    test = rows_of({"a,x=1": [0.1, 0.1], "a,x=2": [0.2, 0.2], "a,x=3": [0.9, 0.9], "b": [0.3, 0.3]})
-    candidates = {"a": ["a,x=1", "a,x=2", "a,x=3"], "b": ["b"]}
-    found = select(pd.concat([test, validation]), candidates, **MEASUREMENT).set_index("objective")
-    assert found["chosen"].to_dict() == {"a": "a,x=1", "b": "b"}
+    validation = variants_of({1: [0.5, 0.7], 2: [0.7, 0.5], 3: [0.1, 0.2]}, split="validation")
+    test = variants_of({1: [0.1, 0.1], 2: [0.2, 0.2], 3: [0.9, 0.9]})
+    candidates = {"a": ['{"x":1}', '{"x":2}', '{"x":3}'], "b": ["{}"]}
+    both = pd.concat([test, validation])
+    found = select(both, candidates, MEASURED)
+    assert selected(both, found).groupby("objective")["variant"].unique().map(list).to_dict() == {"a": ['{"x":1}'], "b": ["{}"]}
+    found = found.set_index("objective")
+    assert found["variant"].to_dict() == {"a": '{"x":1}', "b": "{}"}
     assert found["candidates"].to_dict() == {"a": 3, "b": 1}
     assert found.loc["a", "validation mean"] == pytest.approx(0.6)
-    lowest = select(validation, candidates, **MEASUREMENT, higher_is_better=False).set_index("objective")
-    assert lowest.loc["a", "chosen"] == "a,x=3"
+    lowest = select(validation, candidates, MEASURED, higher_is_better=False).set_index("objective")
+    assert lowest.loc["a", "variant"] == '{"x":3}'
     with pytest.raises(ValueError, match="validation"):
-        select(test, candidates, **MEASUREMENT)
+        select(test, candidates, MEASURED)
+    with pytest.raises(ValueError, match=re.escape('{"x":4}')):
+        select(validation, candidates | {"a": ['{"x":4}']}, MEASURED)
+
+
+def variants_of(values, split="test"):
+    """Rows of variants of a by the swept x, and of b."""
+    parts = [rows_of({"a": own}, split=split, variant=f'{{"x":{x}}}') for x, own in values.items()]
+    return pd.concat([*parts, rows_of({"b": [0.3, 0.3]}, split=split)])
 
 
 def test_selection_compares_variants_on_the_same_seeds():
-    rows = rows_of({"x": [0.5, 0.5, 0.99], "y": [0.6, 0.6, None]}, split="validation")
-    found = select(rows, {"base": ["x", "y"]}, **MEASUREMENT).iloc[0]
-    assert (found["chosen"], found["seeds"]) == ("y", 2)
+    rows = variants_of({1: [0.5, 0.5, 0.99], 2: [0.6, 0.6, None]}, split="validation")
+    found = select(rows, {"a": ['{"x":1}', '{"x":2}']}, MEASURED).iloc[0]
+    assert (found["variant"], found["seeds"]) == ('{"x":2}', 2)
+
+
+def test_numbers_name_the_runs_that_they_were_made_from():
+    rows = rows_of({"cl": [0.5, 0.6, None], "dcl": [0.6, 0.7, 0.8]})
+    assert means(rows).set_index("objective")["runs"].to_dict() == {"cl": "cl-0 cl-1", "dcl": "dcl-0 dcl-1 dcl-2"}
+    found = paired_differences(rows, "cl").iloc[0]
+    assert (found["runs"], found["baseline runs"]) == ("dcl-0 dcl-1 dcl-2", "cl-0 cl-1")
 
 
 NEAR = {"cl": [0.80, 0.82, 0.78], "oracle": [0.83, 0.86, 0.81]}
@@ -183,9 +207,9 @@ NEAR = {"cl": [0.80, 0.82, 0.78], "oracle": [0.83, 0.86, 0.81]}
     ],
 )
 def test_gate_asks_for_more_than_chance_and_an_oracle_that_gains(values, chance, passed, says):
-    found = gate(rows_of(values), "cl", "oracle", chance, **MEASUREMENT)
+    found = gate(rows_of(values), "cl", "oracle", chance, MEASURED)
     assert found["passed"].tolist() == [passed]
-    assert pd.Series(found["verdict"]).str.contains(says).all(), found["verdict"][0]
+    assert re.search(says, verdict(found.iloc[0], "accuracy", "cl", "oracle"))
 
 
 @pytest.mark.parametrize(
@@ -197,21 +221,21 @@ def test_gate_asks_for_more_than_chance_and_an_oracle_that_gains(values, chance,
     ],
 )
 def test_without_an_oracle_the_gate_asks_for_more_than_chance_alone(values, chance, passed, says):
-    found = gate(rows_of({"cl": values}), "cl", None, chance, **MEASUREMENT)
+    found = gate(rows_of({"cl": values}), "cl", None, chance, MEASURED)
     assert found["passed"].tolist() == [passed]
     assert found["difference"].isna().all()
-    assert pd.Series(found["verdict"]).str.contains(says).all(), found["verdict"][0]
+    assert re.search(says, verdict(found.iloc[0], "accuracy", "cl", None))
 
 
 def test_gate_turns_round_where_lower_is_better():
     rows = rows_of({"cl": [0.3, 0.32, 0.28], "oracle": [0.2, 0.23, 0.19]})
-    assert gate(rows, "cl", "oracle", 0.9, **MEASUREMENT, higher_is_better=False)["passed"].all()
-    assert not gate(rows, "cl", "oracle", 0.9, **MEASUREMENT)["passed"].any()
+    assert gate(rows, "cl", "oracle", 0.9, MEASURED, higher_is_better=False)["passed"].all()
+    assert not gate(rows, "cl", "oracle", 0.9, MEASURED)["passed"].any()
 
 
 def test_gate_judges_each_data_set_by_itself():
     rows = pd.concat([rows_of(NEAR, "r=0.1"), rows_of({**NEAR, "oracle": [0.7, 0.9, 0.8]}, "r=0.5")])
-    assert gate(rows, "cl", "oracle", 0.1, **MEASUREMENT).set_index("dataset")["passed"].to_dict() == {
+    assert gate(rows, "cl", "oracle", 0.1, MEASURED).set_index("dataset")["passed"].to_dict() == {
         "r=0.1": True,
         "r=0.5": False,
     }
@@ -231,17 +255,17 @@ def test_gate_judges_each_data_set_by_itself():
 def test_primary_contrast_answers_in_a_sentence(gains, expected, conclusion, says):
     cl = [0.8 + seed / 50 for seed in range(len(gains))]
     rows = rows_of({"cl": cl, "dcl": [a + b for a, b in zip(cl, gains, strict=True)]})
-    found = primary_contrast(rows, "dcl", "cl", dataset="digits", expected=expected, **MEASUREMENT)
+    found = primary_contrast(rows, "dcl", "cl", MEASURED, "digits", expected=expected)
     assert found["conclusion"] == conclusion
-    assert says in found["answer"]
+    assert says in answer(found, "dcl", "cl", expected)
 
 
 def test_a_failed_gate_leaves_no_ranking():
     rows = rows_of({"cl": [0.8, 0.81, 0.82], "dcl": [0.85, 0.86, 0.88], "oracle": [0.8, 0.8, 0.83]})
-    failed = gate(rows, "cl", "oracle", 0.1, **MEASUREMENT)
-    found = primary_contrast(rows, "dcl", "cl", dataset="digits", gate=failed, **MEASUREMENT)
+    failed = gate(rows, "cl", "oracle", 0.1, MEASURED)
+    found = primary_contrast(rows, "dcl", "cl", MEASURED, "digits", gate=failed)
     assert found["conclusion"] == "uninformative"
-    assert "better" not in found["answer"]
+    assert "better" not in answer(found, "dcl", "cl")
 
 
 @pytest.mark.parametrize(
@@ -259,8 +283,8 @@ def test_broken_rows_are_refused_in_words(broken, says):
 
 
 def test_a_measurement_that_is_not_there_is_named_with_what_is():
-    with pytest.raises(ValueError, match="no setting 'labels=some'; found labels=all"):
-        gate(rows_of(NEAR), "cl", "oracle", 0.1, task="knn", setting="labels=some", metric="accuracy")
+    with pytest.raises(ValueError, match="no labels 'some'; found all"):
+        gate(rows_of(NEAR), "cl", "oracle", 0.1, MEASURED._replace(labels="some"))
 
 
 def test_comparing_and_reporting_need_no_torch():

@@ -130,6 +130,7 @@ def test_its_rows_are_measured_like_those_of_any_run_and_its_curve_is_no_line(jo
         source=job["source"],
         subsets=job["subsets"],
         manifest=job["manifest"],
+        names={"study": "tiny", "dataset": "textures", "condition": "{}", "objective": "CLIP", "variant": "{}"},
         store=job["store"],
         settings=EVALUATION,
         device="cpu",

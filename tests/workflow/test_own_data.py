@@ -45,7 +45,7 @@ def test_a_folder_and_a_table_become_a_study_that_notices_an_edited_image(projec
     assert len(source.images) == IMAGES
     assert source.label_names == ("mass", "fracture")
     rows = pd.read_parquet(results / "my_study/artefacts/rows.parquet")
-    assert {"retrieval sentence", "linear probe", "chance"} <= set(rows["task"])
+    assert {"retrieval sentence", "linear probe"} <= set(rows["task"])
     assert np.isfinite(rows["value"]).all()
     assert "<b>mass</b>" not in (results / "index.html").read_text()
     assert (results / "my_study/tables/tasks.csv").is_file()

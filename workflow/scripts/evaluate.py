@@ -8,6 +8,7 @@ with job(snakemake.log[0]):
         source=snakemake.input.source,
         subsets=snakemake.input.subsets,
         manifest=snakemake.input.manifest,
+        names=snakemake.params.names,
         store=snakemake.params.store,
         settings=snakemake.params.settings,
         device=snakemake.params.device,

@@ -10,6 +10,7 @@ with job(snakemake.log[0]):
         benchmark=snakemake.input.get("benchmark") or None,
         subsets=snakemake.input.subsets,
         manifest=snakemake.input.manifest,
+        names=snakemake.params.names,
         store=snakemake.params.store,
         settings=snakemake.params.settings,
         device=snakemake.params.device,

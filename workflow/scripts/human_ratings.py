@@ -9,6 +9,7 @@ with job(snakemake.log[0]):
         ratings=snakemake.input.ratings,
         subsets=snakemake.input.subsets,
         manifest=snakemake.input.manifest,
+        names=snakemake.params.names,
         store=snakemake.params.store,
         settings=snakemake.params.settings,
         device=snakemake.params.device,

@@ -123,39 +123,37 @@ def _of_run(identifier: str, store: RunStore) -> dict[str, Any]:
     return _with_totals(found)
 
 
-def _chosen(records: Sequence[Mapping[str, Any]], path: Path, parts: Sequence[str], line: int | None) -> list[Mapping[str, Any]]:
+def _chosen(listed: Sequence[Mapping[str, Any]], path: Path, parts: Sequence[str], line: int | None) -> list[Mapping[str, Any]]:
     """The runs behind a file, or behind a line of a table."""
-    if line is not None:
-        table = pd.read_csv(path)
-        if not 2 <= line <= len(table) + 1:
-            raise UserError(f"{path}:{line}: there is no such line; the table's lines are 2 to {len(table) + 1}, below its head.")
-        row = table.iloc[line - 2]
-        known = {key: row[key] for key in ("dataset", "objective", "seed") if key in table}
-        return [record for record in records if all(record[key] == value for key, value in known.items())]
+    named = _named(path, line)
+    if named is not None:
+        return [record for record in listed if record["id"] in named]
     stages = parts[1:] if parts[0] == "artefacts" else parts
     if len(stages) < 3:  # figures and tables need all runs
-        return list(records)
-    # Rows, curves, manifests and embeddings are named by data set and objective, and a block of seeds.
-    dataset, objective = stages[1], stages[2].removesuffix(".parquet")
-    seeds = _seeds(Path(stages[3]).stem) if len(stages) > 3 else None
+        return list(listed)
+    # What does not name its runs lies in folders of the data set and the objective.
+    place = {"dataset": stages[1], "objective": stages[2].removesuffix(".parquet")}
     if stages[0] in PICTURES:
-        seeds = [next(iter(records))["seed"]]
-    return [
-        record
-        for record in records
-        if record["dataset"] == dataset and record["objective"] == objective and (seeds is None or record["seed"] in seeds)
-    ]
+        place["seed"] = listed[0]["seed"]
+    return [record for record in listed if all(record[key] == value for key, value in place.items())]
 
 
-def _seeds(block: str) -> list[int]:
-    """The seeds that a block's name tells.
-
-    Example:
-        >>> _seeds("seed0-3"), _seeds("seed4+9"), _seeds("seed5")
-        ([0, 1, 2, 3], [4, 9], [5])
-    """
-    first, _, last = block.removeprefix("seed").partition("-")
-    return list(range(int(first), int(last) + 1)) if last else [int(seed) for seed in first.split("+")]
+def _named(path: Path, line: int | None) -> set[str] | None:
+    """The ids of runs that a file, or a line of a table, names; None if it names none."""
+    if path.suffix == ".parquet":
+        table = records.read_rows(path)
+        return set(table["run"]) if "run" in table else None
+    if path.suffix == ".json":
+        content = records.read_json(path)
+        listed = content.get("runs", []) if isinstance(content, Mapping) else content
+        return {run["id"] for run in listed} or None
+    if line is None:
+        return None
+    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    if not 2 <= line <= len(table) + 1:
+        raise UserError(f"{path}:{line}: there is no such line; the table's lines are 2 to {len(table) + 1}, below its head.")
+    row = table.iloc[line - 2]
+    return {run for column in ("runs", "baseline runs") if column in table for run in row[column].split()} or None
 
 
 def _outdated(path: Path, parts: Sequence[str], results: Path) -> list[str]:

@@ -18,6 +18,7 @@ class Expansion:
     Attributes:
         datasets: resolved settings of each data set, as plain values, by label.
         objectives: labels of the objectives.
+        row_names: what rows are named by, by the labels of data set and objective.
         blocks: seeds of each block, by its name.
         sources: each data set's decoded images, or images with their sentences, by label.
     """
@@ -26,6 +27,7 @@ class Expansion:
         self._name, self._study = name, study
         self.datasets = {label: settings.model_dump(mode="json") for label, settings in runs.datasets(study).items()}
         self.objectives = list(runs.objectives(study))
+        self.row_names = runs.row_names(name, study)
         self.blocks = runs.blocks(study)
         images = isinstance(study, ImageStudy)
         self.sources = {

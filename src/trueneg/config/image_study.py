@@ -153,8 +153,8 @@ class ImageContrast(PrimaryContrast):
     """The one comparison that the study is for, named before it runs; everything else is exploratory."""
 
     task: Literal["linear probe", "knn", "mean classifier"] = Field("linear probe", description="evaluation")
-    setting: str = Field("labels=all, fraction=1", description="setting of the evaluation")
-    metric: str = Field("accuracy", description="accuracy, accuracy rare, accuracy common, or accuracy <class name>")
+    metric: Literal["accuracy"] = Field("accuracy", description="the share of images that are recognised")
+    labels: Literal["all", "imbalanced"] = Field("all", description="training images that lend their labels")
 
 
 class EmbeddingFigure(Settings):

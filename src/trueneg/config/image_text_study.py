@@ -6,13 +6,13 @@ objective.
 """
 
 import itertools
-import re
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, model_validator
 
 from trueneg.config.trained_study import (
     EvaluationResources,
+    MeasurementSettings,
     PrimaryContrast,
     TrainedStudy,
     TrainingResources,
@@ -37,11 +37,9 @@ from trueneg.specs.settings import (
 )
 
 CLIP_STRIDE = 32  # pixels of an image to a cell of CLIP's grid
-# What a metric, by its first word, is without learning; the gate needs it. That of a recall is measured, as it follows from how
-# many items there are.
-CHANCE = {"AUC": 0.5, "CNR": 0.0}
+# What a metric is without learning; the gate needs it. That of a recall is measured, as it follows from how many items there are.
+CHANCE = {"AUC": 0.5, "AUC positive prompt": 0.5, "CNR": 0.0, "CNR signed": 0.0}
 CHEXPERT_8X200 = 1 / 8  # precision, of any list length: as many images of each of eight labels
-RECALL = re.compile("^(text to image|image to text) R@[0-9]+$")
 Share = Annotated[Real, Field(ge=0, lt=1)]
 
 
@@ -300,7 +298,7 @@ class ImageTextEvaluationSettings(EvaluationResources):
     augmented_linear_probe: AugmentedProbeSettings | None = Field(None, description="measured where given")
 
 
-class ImageTextMeasurement(Settings):
+class ImageTextMeasurement(MeasurementSettings):
     """One of the evaluation's measurements, as the rows name it."""
 
     task: Literal[
@@ -315,8 +313,7 @@ class ImageTextMeasurement(Settings):
         "fine-tuning",
         "augmented linear probe",
     ] = Field("zero-shot", description="evaluation")
-    setting: str = Field("", description="setting of the evaluation, as the rows name it; none for zero-shot and grounding")
-    metric: str = Field("AUC", description="such as AUC, AUC <label>, ACC, text to image R@10, CNR, mIoU")
+    metric: str = Field("AUC", description="such as AUC, ACC, R, MedR, Prec, CNR, mIoU")
 
 
 class ImageTextContrast(PrimaryContrast, ImageTextMeasurement):
@@ -330,12 +327,12 @@ class ImageTextContrast(PrimaryContrast, ImageTextMeasurement):
 
     @model_validator(mode="after")
     def _known_chance(self):
-        of_labels = self.task == "chexpert 8x200" and self.metric.startswith("Prec")
-        if self.metric.split(" ")[0] not in CHANCE and RECALL.search(self.metric) is None and not of_labels:
-            known = ", ".join(CHANCE)
+        of_recall = self.metric == "R" and self.k is not None and self.direction is not None
+        of_labels = self.task == "chexpert 8x200" and self.metric == "Prec"
+        if self.metric not in CHANCE and not of_recall and not of_labels:
             raise ValueError(
-                f".metric is {self.metric!r}, expected one whose level of chance is known: {known}, or of a class, or in a "
-                "direction, as text to image R@10"
+                f".metric is {self.metric!r}, expected one whose level of chance is known: {', '.join(CHANCE)}, or R with a "
+                "direction and a k"
             )
         return self
 

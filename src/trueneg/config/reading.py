@@ -12,8 +12,8 @@ from trueneg.config.configuration import GLOBAL_KEYS, KINDS, Configuration
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
-from trueneg.config.runs import corpora, datasets, evaluation_settings, objectives, swept, written
-from trueneg.config.trained_study import TrainedStudy
+from trueneg.config.runs import corpora, datasets, measurable, objectives, swept, written
+from trueneg.config.trained_study import MeasurementSettings, TrainedStudy
 from trueneg.errors import UserError
 from trueneg.legible import one_line
 from trueneg.specs.settings import models_within
@@ -227,27 +227,37 @@ def contradictions(study: TrainedStudy) -> list[str]:
         found += _repeated(section, model)
     for name, objective in study.objectives.items():
         found += _repeated(f"objectives.{name}", objective)
-    data, variants, primary = datasets(study), objectives(study), study.primary
+    data, primary = datasets(study), study.primary
     for key, value in (("treatment", primary.treatment), ("baseline", primary.baseline), ("oracle", primary.oracle)):
-        if value is not None and value not in variants and value not in study.objectives:
-            found.append(f"primary.{key} is {value!r}, expected one of the objectives: {', '.join(variants)}.")
-    oracle = study.objectives.get((primary.oracle or "").split(",")[0])
+        if value is not None and value not in study.objectives:
+            found.append(f"primary.{key} is {value!r}, expected one of the objectives: {', '.join(study.objectives)}.")
+    oracle = study.objectives.get(primary.oracle)
     if oracle is not None and oracle.name != "oracle":
         found.append(f"primary.oracle is {primary.oracle!r}, expected an objective whose name is oracle.")
     if primary.treatment == primary.baseline:
         found.append(f"primary.treatment and primary.baseline are both {primary.baseline!r}, expected two objectives.")
     found += _unknown_dataset("primary.dataset", primary.dataset, data)
-    measured = evaluation_settings(study)
-    if primary.task not in measured:
-        found.append(f"primary.task is {primary.task!r}, which evaluation does not measure; it measures {', '.join(measured)}.")
-    elif primary.setting not in measured[primary.task]:
-        expected = "; ".join(setting or "nothing" for setting in measured[primary.task])
-        found.append(f"primary.setting is {primary.setting!r}, expected one of: {expected}.")
+    found += _not_measured("primary", primary, study)
     for field in study.conditions:
         if field not in swept(study.training):
             value = getattr(study.training, field)
             found.append(f"conditions names {field}, but training.{field} is {_shown(value)}, expected a list of values.")
     return found + (_of_images if isinstance(study, ImageStudy) else _of_pairs)(study)
+
+
+def _not_measured(key: str, given: MeasurementSettings, study: TrainedStudy) -> list[str]:
+    """Keys of a measurement that the study's evaluation does not have."""
+    measured = measurable(study)
+    if given.task not in measured:
+        return [f"{key}.task is {given.task!r}, which evaluation does not measure; it measures {', '.join(measured)}."]
+    found = []
+    for name in ("labels", "fraction", "direction", "k"):
+        value, known = getattr(given, name), measured[given.task].get(name, [None])
+        if value not in known:
+            stated = f"is {value!r}" if value is not None else "is missing"
+            expected = ", ".join("nothing" if one is None else written(one) for one in known)
+            found.append(f"{key}.{name} {stated}, expected one of: {expected}.")
+    return found
 
 
 def _of_images(study: ImageStudy) -> list[str]:
@@ -290,6 +300,7 @@ def _of_pairs(study: ImageTextStudy) -> list[str]:
             found += _unknown_objectives(f"figures.{name}", wanted.objectives, study)
     for number, printed in enumerate(study.published):
         known = ", ".join(study.objectives)
+        found += _not_measured(f"published.{number}.measured", printed.measured, study)
         strangers = [label for label in printed.methods if label not in study.objectives]
         found += [f"published.{number}.methods holds {label!r}, expected some of the objectives: {known}." for label in strangers]
     return found

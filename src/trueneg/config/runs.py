@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
 
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextEvaluationSettings, ImageTextStudy
@@ -52,10 +53,24 @@ def swept(section: BaseModel) -> dict[str, list[Any]]:
     }
 
 
+def canonical(swept: Mapping[str, Any]) -> str:
+    """Swept values as canonical JSON: what the columns ``condition`` and ``variant`` of rows hold.
+
+    Example:
+        >>> canonical({"temperature": 0.1, "class_probability": "low"})
+        '{"class_probability":"low","temperature":0.1}'
+    """
+    return json.dumps(to_jsonable_python(swept), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _label(swept: Mapping[str, Any]) -> str:
+    return ",".join(f"{field}={written(value)}" for field, value in swept.items())
+
+
 def _variants(
     sections: Mapping[str, BaseModel], counts: Callable[[str, str], bool]
-) -> Iterator[tuple[str, dict[str, BaseModel]]]:
-    """Every combination of the sections' sweeps that count, with the label ``field=value,…`` of what was swept.
+) -> Iterator[tuple[dict[str, Any], dict[str, BaseModel]]]:
+    """Every combination of the sections' sweeps that count: the swept values by field, and the resolved sections.
 
     Args:
         sections: models by name.
@@ -71,8 +86,8 @@ def _variants(
         chosen: dict[str, dict[str, Any]] = {}
         for (name, field, _), value in zip(axes, combination, strict=True):
             chosen.setdefault(name, {})[field] = value
-        label = ",".join(f"{field}={written(value)}" for (_, field, _), value in zip(axes, combination, strict=True))
-        yield label, {name: section.model_copy(update=chosen.get(name, {})) for name, section in sections.items()}
+        values = {field: value for (_, field, _), value in zip(axes, combination, strict=True)}
+        yield values, {name: section.model_copy(update=chosen.get(name, {})) for name, section in sections.items()}
 
 
 def written(value: Any) -> str:
@@ -85,20 +100,25 @@ def _is_condition(study: TrainedStudy) -> Callable[[str, str], bool]:
     return lambda section, field: section == "dataset" or (section == "training" and field in study.conditions)
 
 
-def _conditions(study: TrainedStudy) -> dict[str, dict[str, BaseModel]]:
+def _conditions(study: TrainedStudy) -> dict[str, tuple[dict[str, Any], dict[str, BaseModel]]]:
     sections = {"dataset": study.dataset, "training": study.training}
-    return {label or study.dataset.source: resolved for label, resolved in _variants(sections, _is_condition(study))}
+    return {_label(found[0]) or study.dataset.source: found for found in _variants(sections, _is_condition(study))}
+
+
+def conditions(study: TrainedStudy) -> dict[str, dict[str, Any]]:
+    """Label of each data set or condition, with the swept values that make it."""
+    return {label: values for label, (values, _) in _conditions(study).items()}
 
 
 def datasets(study: TrainedStudy) -> dict[str, BaseModel]:
     """Label of each data set of a study, or of each condition on it, with the resolved settings of the data."""
-    return {label: resolved["dataset"] for label, resolved in _conditions(study).items()}
+    return {label: resolved["dataset"] for label, (_, resolved) in _conditions(study).items()}
 
 
 def corpora(study: LikelihoodStudy) -> dict[str, BaseModel]:
     """Label of each corpus of a likelihood study, with the resolved settings of its reports."""
     variants = _variants({"reports": study.reports}, lambda section, field: True)
-    return {label or study.reports.source: sections["reports"] for label, sections in variants}
+    return {_label(values) or study.reports.source: sections["reports"] for values, sections in variants}
 
 
 def negative_counts(study: TrainedStudy) -> dict[str, int]:
@@ -106,31 +126,47 @@ def negative_counts(study: TrainedStudy) -> dict[str, int]:
     if "batch_size" not in study.conditions:
         return {}
     views = 2 if isinstance(study, ImageStudy) else 1
-    return {label: views * (resolved["training"].batch_size - 1) for label, resolved in _conditions(study).items()}
+    return {label: views * (resolved["training"].batch_size - 1) for label, (_, resolved) in _conditions(study).items()}
+
+
+def _labelled(study: TrainedStudy) -> Iterator[tuple[str, str, dict[str, Any], dict[str, BaseModel]]]:
+    """Each variant of each objective: the objective, the variant's label, what was swept, the resolved sections."""
+    is_condition = _is_condition(study)
+    for name, objective in study.objectives.items():
+        for values, resolved in _variants(study.sections_of(objective), lambda *field: not is_condition(*field)):
+            yield name, ",".join(filter(None, (name, _label(values)))), values, resolved
 
 
 def objectives(study: TrainedStudy) -> dict[str, dict[str, BaseModel]]:
-    """Label of each objective of a study, with the resolved settings of the objective and of the training.
+    """Label of each objective's variant, with the resolved settings of the objective and of the training.
 
     Sweeps that are conditions stay as they are: :func:`runs_of` resolves them.
     """
-    is_condition, found = _is_condition(study), {}
+    return {label: resolved for _, label, _, resolved in _labelled(study)}
 
-    def is_candidate(section: str, field: str) -> bool:
-        return not is_condition(section, field)
 
-    for name, objective in study.objectives.items():
-        for label, resolved in _variants(study.sections_of(objective), is_candidate):
-            found[f"{name},{label}" if label else name] = resolved
+def candidates(study: TrainedStudy) -> dict[str, dict[str, str]]:
+    """The variants of each objective that a sweep made, by label: what selection on the validation split chooses from."""
+    found: dict[str, dict[str, str]] = {}
+    for name, label, values, _ in _labelled(study):
+        found.setdefault(name, {})[label] = canonical(values)
     return found
 
 
-def candidates(study: TrainedStudy) -> dict[str, list[str]]:
-    """The variants of each objective that a sweep made: what selection on the validation split chooses from."""
-    found: dict[str, list[str]] = {}
-    for label in objectives(study):
-        found.setdefault(label.split(",")[0], []).append(label)
-    return found
+def row_names(name: str, study: TrainedStudy) -> dict[tuple[str, str], dict[str, str]]:
+    """By the labels of a data set and of an objective's variant: what the rows of their runs are named by."""
+    return {
+        (dataset, label): {
+            "study": name,
+            "dataset": dataset,
+            "condition": canonical(condition),
+            "objective": objective,
+            "variant": variant,
+        }
+        for dataset, condition in conditions(study).items()
+        for objective, variants in candidates(study).items()
+        for label, variant in variants.items()
+    }
 
 
 def blocks(study: TrainedStudy) -> dict[str, list[int]]:
@@ -154,10 +190,10 @@ def runs_of(name: str, study: TrainedStudy, dataset: str, objective: str, seeds:
         objective: a label from :func:`objectives`.
         seeds: whose runs.
     """
-    condition, sections = _conditions(study)[dataset], objectives(study)[objective]
+    condition, sections = _conditions(study)[dataset][1], objectives(study)[objective]
     # An objective that trains nothing has no sweep there.
-    conditions = [field for field in study.conditions if field in swept(sections["training"])]
-    chosen = {field: getattr(condition["training"], field) for field in conditions}
+    fields = [field for field in study.conditions if field in swept(sections["training"])]
+    chosen = {field: getattr(condition["training"], field) for field in fields}
     sections |= {"dataset": condition["dataset"], "training": sections["training"].model_copy(update=chosen)}
     settings = {section: model.model_dump(mode="json") for section, model in sections.items()}
     return [Run(name, dataset, objective, seed, settings) for seed in seeds]
@@ -173,44 +209,40 @@ def all_runs(name: str, study: TrainedStudy) -> list[Run]:
     ]
 
 
-def evaluation_settings(study: TrainedStudy) -> dict[str, list[str]]:
-    """The settings of each task that the study's evaluation measures, as its rows name them."""
+def measurable(study: TrainedStudy) -> dict[str, dict[str, list[Any]]]:
+    """The tasks that the study's evaluation measures, with the values of each key column that applies to them."""
     if isinstance(study, ImageTextStudy):
         return _pair_measurements(study.evaluation)
     probe, knn = study.evaluation.linear_probe, study.evaluation.knn
     return {
-        "linear probe": [
-            probe_setting(pool, fraction) for pool in probe.label_pools for fraction in sorted(probe.label_fractions)
-        ],
-        "knn": [f"labels={pool}" for pool in knn.label_pools],
-        "mean classifier": [f"labels={pool}" for pool in knn.label_pools],
+        "linear probe": {"labels": probe.label_pools, "fraction": sorted(probe.label_fractions)},
+        "knn": {"labels": knn.label_pools},
+        "mean classifier": {"labels": knn.label_pools},
     }
 
 
-def _pair_measurements(evaluation: ImageTextEvaluationSettings) -> dict[str, list[str]]:
+def _pair_measurements(evaluation: ImageTextEvaluationSettings) -> dict[str, dict[str, list[Any]]]:
+    def retrieval(asked: Any, relevant: Sequence[str] = ()) -> dict[str, list[Any]]:
+        ways = ["text to image", "image to text"] if relevant else ["image to image", "text to image"]
+        return ({"labels": list(relevant)} if relevant else {}) | {"direction": [*ways, None], "k": [*asked.ks, None]}
+
     found = {
-        "zero-shot": [""],
-        "retrieval sentence": ["relevant=report", "relevant=truth"],
-        "retrieval report": ["relevant=report"],
-        "grounding": [""],
+        "zero-shot": {},
+        "retrieval sentence": retrieval(evaluation.retrieval, ["report", "truth"]),
+        "retrieval report": retrieval(evaluation.retrieval, ["report"]),
+        "grounding": {},
     }
     if evaluation.region_retrieval is not None:
-        found["region retrieval"] = [f"relevant={relevant}" for relevant in ("pair", "pair, ties=for", "sentence", "truth")]
+        found["region retrieval"] = retrieval(evaluation.region_retrieval, ["pair", "pair or tie", "sentence", "truth"])
     if evaluation.precision is not None:
-        found["precision"] = ["image to image", "text to image", ""]
+        found["precision"] = retrieval(evaluation.precision)
     if evaluation.chexpert_8x200 is not None:
-        found["chexpert 8x200"] = ["image to image", "text to image", ""]
-    trained = ("linear probe", "fine-tuning", "augmented linear probe")
-    for task in trained:
+        found["chexpert 8x200"] = retrieval(evaluation.chexpert_8x200)
+    for task in ("linear probe", "fine-tuning", "augmented linear probe"):
         settings = getattr(evaluation, task.replace(" ", "_").replace("-", "_"))
         if settings is not None:
-            found[task] = [f"fraction={fraction:g}" for fraction in settings.fractions]
+            found[task] = {"fraction": settings.fractions}
     return found
-
-
-def probe_setting(pool: str, fraction: float) -> str:
-    """How rows name a linear probe: which training images lend their labels, and the share of them."""
-    return f"labels={pool}, fraction={fraction:g}"
 
 
 def source_key(settings: Mapping[str, Any]) -> str:

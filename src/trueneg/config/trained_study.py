@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from trueneg.specs.settings import Count, CountFromZero, Integer, Positive, Real, Seed, Settings, Study, technical
+from trueneg.stats.measurement import KEYS, Measurement
 
 
 class TrainingResources(Settings):
@@ -55,7 +56,25 @@ class EvaluationResources(Settings):
     gpu: CountFromZero = technical(1, "Snakemake resource `gpu` of an evaluation job")
 
 
-class PrimaryContrast(Settings):
+class MeasurementSettings(Settings):
+    """A measurement of the study's evaluation, by the key columns of its rows."""
+
+    labels: str | None = Field(
+        None,
+        description="training images that lend their labels: all, imbalanced; of a retrieval, what is relevant: report, truth, …",
+    )
+    fraction: Annotated[Real, Field(gt=0, le=1)] | None = Field(None, description="share of the labels, of a classifier")
+    direction: str | None = Field(None, description="of a retrieval, such as text to image; none: the mean of both")
+    k: Count | None = Field(None, description="length of the list, of R and Prec; none: the mean over all")
+    group: str | None = Field(None, description="a class, rare or common; none: all classes")
+
+    @property
+    def measurement(self) -> Measurement:
+        """As rows have it."""
+        return Measurement(**{key: getattr(self, key) for key in KEYS})
+
+
+class PrimaryContrast(MeasurementSettings):
     """The one comparison that the study is for, named before it runs; everything else is exploratory."""
 
     dataset: str | None = Field(None, description="label of the data set, such as fraction=0.1; none: the only one")

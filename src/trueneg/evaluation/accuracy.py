@@ -7,14 +7,13 @@ import numpy as np
 
 def accuracies(
     predictions: np.ndarray, labels: np.ndarray, class_names: Sequence[str], rare_classes: Collection[int]
-) -> dict[str, float]:
+) -> dict[str | None, float]:
     """Every accuracy of one classifier on one split.
 
-    ``"accuracy"`` is the share of correct predictions. ``"accuracy rare"`` and ``"accuracy common"`` are
-    means of the per-class accuracies of their group, so that they do not depend on the class frequencies of
-    the split (on a balanced test split the two kinds of mean agree). ``"accuracy <class name>"`` is the share
-    of that class's images that were recognised. Classes without an image in ``labels`` have no accuracy and
-    do not count in their group; a group without images has no entry.
+    Over all images it is the share of correct predictions. Of ``"rare"`` and ``"common"`` classes it is the mean of the
+    per-class accuracies of the group, so that it does not depend on the class frequencies of the split (on a balanced test
+    split the two kinds of mean agree). Of a class it is the share of its images that were recognised. Classes without an image
+    in ``labels`` have no accuracy and do not count in their group; a group without images has no entry.
 
     Args:
         predictions: integers, shape (n,).
@@ -23,15 +22,15 @@ def accuracies(
         rare_classes: the rare ones, as integers; all others are common.
 
     Returns:
-        Metric name → value in [0, 1], in the order: overall, groups, classes.
+        Group → value in [0, 1], in the order: all images (None), ``"rare"``, ``"common"``, classes.
 
     Raises:
         ValueError: if shapes do not agree, there are no labels, a label or rare class is no class, or two
-            metrics would have the same name.
+            groups would have the same name.
 
     Example:
         >>> accuracies(np.array([0, 1]), np.array([0, 0]), ["cat", "dog"], rare_classes=[1])
-        {'accuracy': 0.5, 'accuracy common': 0.5, 'accuracy cat': 0.5}
+        {None: 0.5, 'common': 0.5, 'cat': 0.5}
     """
     predictions, labels = np.asarray(predictions), np.asarray(labels)
     if predictions.shape != labels.shape or labels.ndim != 1 or not len(labels):
@@ -50,7 +49,7 @@ def accuracies(
         "common": [value for label, value in by_class.items() if label not in rare_classes],
     }
     return {
-        "accuracy": float((predictions == labels).mean()),
-        **{f"accuracy {group}": float(np.mean(values)) for group, values in groups.items() if values},
-        **{f"accuracy {class_names[label]}": value for label, value in by_class.items()},
+        None: float((predictions == labels).mean()),
+        **{group: float(np.mean(values)) for group, values in groups.items() if values},
+        **{class_names[label]: value for label, value in by_class.items()},
     }

@@ -33,8 +33,8 @@ def chexpert_8x200_rows(
         ks: list lengths.
 
     Returns:
-        Rows: split (``test``), task, setting (``image to image``, ``text to image``, and nothing for both), metric (``Prec@5``,
-        …, alone or with a label; ``Prec``, ReCo's average), value.
+        Rows: split (``test``), task, metric (``Prec``), direction (``image to image``, ``text to image``; of ReCo's average none,
+        nor a k), k, group (the label), value.
 
     Raises:
         UserError: if the networks take colours.
@@ -65,11 +65,13 @@ def chexpert_8x200_rows(
         {
             "split": "test",
             "task": TASK,
-            "setting": setting,
-            "metric": metric if label == "mean" else f"{metric} {label}",
+            "metric": "Prec",
+            "direction": direction,
+            "k": k,
+            "group": None if label == "mean" else label,
             "value": float(value),
         }
-        for setting, metrics in measured.items()
-        for metric, by_label in metrics.items()
+        for direction, by_length in measured.items()
+        for k, by_label in by_length.items()
         for label, value in by_label.items()
     ]

@@ -18,8 +18,9 @@ from trueneg.evaluation.multilabel_probe import linear_evaluation
 from trueneg.evaluation.pair_features import EmbeddedImages, embed_images, embed_texts, similarities
 from trueneg.evaluation.precision_at_k import retrieval_precisions
 from trueneg.evaluation.region_retrieval import phrase_region_scores, region_retrieval
-from trueneg.evaluation.retrieval import chance_recall_both_ways, retrieval_both_ways
+from trueneg.evaluation.retrieval import Metric, chance_recall_both_ways, retrieval_both_ways
 from trueneg.evaluation.zero_shot import PROMPTS, PromptPair, areas_by_class, zero_shot_metrics
+from trueneg.stats.measurement import Measurement
 from trueneg.training.image_text_networks import Networks
 
 log = logging.getLogger(__name__)
@@ -53,8 +54,8 @@ def image_text_rows(
             pixels of the source's images.
 
     Returns:
-        Rows: split, task, setting, metric, value; of task ``chance``: what a recall would be without learning. The name of a
-        class follows the metric's; without one it is the mean.
+        Rows: split, the key columns that apply (:class:`~trueneg.stats.measurement.Measurement`), value; of the metric
+        ``chance``: what a recall would be without learning. Without a group it is the mean of the classes.
 
     Raises:
         UserError: if the subset leaks, or a label has no prompts.
@@ -105,7 +106,7 @@ def _zero_shot(
     scores = similarities(networks, [text for name in names for text in prompts[name]], images, device)
     columns = [source.label_names.index(name) for name in names]
     for metric, by_class in zero_shot_metrics(scores[::2].T, scores[1::2].T, labels[:, columns], names).items():
-        yield from _by_class("zero-shot", "", metric, by_class)
+        yield from _by_class(Measurement("zero-shot", metric), by_class)
 
 
 def _retrieval(
@@ -120,27 +121,32 @@ def _retrieval(
     relevant = np.zeros(scores.shape, dtype=bool)
     for image, report in enumerate(reports):
         relevant[list(said[report]), image] = True
-    yield from _retrieval_rows("retrieval sentence", "relevant=report", scores, relevant, settings["ks"])
+    yield from _retrieval_rows("retrieval sentence", "report", scores, relevant, settings["ks"])
     classes = table["class"].to_numpy()[np.unique(numbers, return_index=True)[1]]
     if source.shown.shape[1]:
         true = np.where(classes[:, None] >= 0, source.shown[images.indices][:, classes].T, False)
         # What says nothing of any image here is no query, nor an image of which nothing is said.
         chosen = np.ix_(true.any(1), true.any(0))
-        yield from _retrieval_rows("retrieval sentence", "relevant=truth", scores[chosen], true[chosen], settings["ks"])
+        yield from _retrieval_rows("retrieval sentence", "truth", scores[chosen], true[chosen], settings["ks"])
     different = list(dict.fromkeys(said[report] for report in reports))
     of_reports = np.stack([scores[list(own)].mean(0) for own in different])
     equal = np.array([[own == said[report] for report in reports] for own in different])
-    yield from _retrieval_rows("retrieval report", "relevant=report", of_reports, equal, settings["ks"])
+    yield from _retrieval_rows("retrieval report", "report", of_reports, equal, settings["ks"])
 
 
 def _retrieval_rows(
-    task: str, setting: str, scores: np.ndarray, relevant: np.ndarray, ks: Sequence[int]
+    task: str, labels: str, scores: np.ndarray, relevant: np.ndarray, ks: Sequence[int]
 ) -> Iterator[dict[str, Any]]:
-    """The measurements, and under the task ``chance`` what each recall would be without learning."""
+    """The measurements, and as the metric ``chance`` what each recall would be without learning."""
     if scores.size:
-        yield from (_row(task, setting, metric, value) for metric, value in retrieval_both_ways(scores, ks, relevant).items())
+        yield from _both_ways(task, labels, retrieval_both_ways(scores, ks, relevant))
         by_chance = chance_recall_both_ways(relevant, ks)
-        yield from (_row("chance", f"{task}, {setting}", metric, value) for metric, value in by_chance.items())
+        yield from _both_ways(task, labels, {one._replace(metric="chance"): value for one, value in by_chance.items()})
+
+
+def _both_ways(task: str, labels: str, values: Mapping[Metric, float]) -> Iterator[dict[str, Any]]:
+    for one, value in values.items():
+        yield _row(Measurement(task, one.metric, labels, direction=one.direction, k=one.k), value)
 
 
 def _boxes(
@@ -159,11 +165,11 @@ def _boxes(
     embedded = embed_texts(networks, phrases["sentence"].unique().tolist(), device)
     grounded = phrase_grounding(networks.model, images, embedded, phrases, size, **settings["grounding"])
     for metric, by_finding in grounded.items():
-        yield from _by_class("grounding", "", metric, by_finding)
+        yield from _by_class(Measurement("grounding", metric), by_finding)
     if settings.get("region_retrieval") is not None:
         scores = phrase_region_scores(embedded, images.embeddings.regions, phrases, size)
-        for setting, metrics in region_retrieval(scores, phrases, settings["region_retrieval"]["ks"]).items():
-            yield from (_row("region retrieval", setting, metric, value) for metric, value in metrics.items())
+        for labels, values in region_retrieval(scores, phrases, settings["region_retrieval"]["ks"]).items():
+            yield from _both_ways("region retrieval", labels, values)
 
 
 def _precision(
@@ -178,9 +184,9 @@ def _precision(
     texts = similarities(networks, [prompts[names[label]].positive for label in labels], images, device)
     given = source.labels[chosen], source.patients[chosen], settings["precision"]["ks"], names
     measured = retrieval_precisions(images.embeddings.pooled, texts, labels, *given)
-    for setting, metrics in measured.items():
-        for metric, by_label in metrics.items():
-            yield from _by_class("precision", setting, metric, by_label)
+    for direction, by_length in measured.items():
+        for k, by_label in by_length.items():
+            yield from _by_class(Measurement("precision", "Prec", direction=direction, k=k), by_label)
 
 
 def _linear(
@@ -195,7 +201,7 @@ def _linear(
     sets = training.features, known[:, columns], images.features, wanted[:, columns]
     areas = linear_evaluation(*sets, names, seed=seed, **settings)
     for fraction, by_class in areas.items():
-        yield from _by_class("linear probe", f"fraction={fraction:g}", "AUC", by_class)
+        yield from _by_class(Measurement("linear probe", "AUC", fraction=fraction), by_class)
 
 
 def _fine_tuning(
@@ -224,7 +230,7 @@ def _fine_tuning(
             areas = areas_by_class(by_part[place][:, chosen], labels[:, chosen], names)
             if names:
                 areas["mean"] = float(np.mean(list(areas.values())))
-            yield from ({"split": split, **row} for row in _by_class(task, f"fraction={fraction:g}", "AUC", areas))
+            yield from ({"split": split, **row} for row in _by_class(Measurement(task, "AUC", fraction=fraction), areas))
 
 
 def _measurable(labels: np.ndarray, names: Sequence[str]) -> list[str]:
@@ -236,10 +242,10 @@ def _measurable(labels: np.ndarray, names: Sequence[str]) -> list[str]:
     return [name for name, measurable in zip(names, both, strict=True) if measurable]
 
 
-def _by_class(task: str, setting: str, metric: str, values: Mapping[Any, float]) -> Iterator[dict[str, Any]]:
+def _by_class(measured: Measurement, values: Mapping[Any, float]) -> Iterator[dict[str, Any]]:
     for name, value in values.items():
-        yield _row(task, setting, metric if name == "mean" else f"{metric} {name}", value)
+        yield _row(measured if name == "mean" else measured._replace(group=name), value)
 
 
-def _row(task: str, setting: str, metric: str, value: float) -> dict[str, Any]:
-    return {"task": task, "setting": setting, "metric": metric, "value": float(value)}
+def _row(measured: Measurement, value: float) -> dict[str, Any]:
+    return {**measured._asdict(), "value": float(value)}

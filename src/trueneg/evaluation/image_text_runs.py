@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import torch
 
 from trueneg.compute.devices import leased_device
@@ -14,9 +13,9 @@ from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.pair_splits import read_pair_subsets
 from trueneg.evaluation.chexpert_8x200 import chexpert_8x200_rows
 from trueneg.evaluation.image_text import image_text_rows
-from trueneg.evaluation.training_records import gather_training, manifest_names
-from trueneg.io.files import written_whole
+from trueneg.evaluation.training_records import gather_training
 from trueneg.store.records import read_rows
+from trueneg.store.rows import save_rows
 from trueneg.store.run_store import RunStore, read_manifest
 from trueneg.training.image_text_networks import read_networks
 
@@ -28,6 +27,7 @@ def evaluate_image_text_runs(
     source: str | Path,
     subsets: str | Path,
     manifest: str | Path,
+    names: Mapping[str, str],
     store: str | Path,
     settings: Mapping[str, Any],
     device: str,
@@ -43,11 +43,12 @@ def evaluate_image_text_runs(
         source: images and sentences (npz, with its parquet file beside it).
         subsets: the seeds' subsets (parquet).
         manifest: which runs (JSON).
+        names: what their rows are named by (:data:`trueneg.store.rows.NAMES`).
         store: the run store's folder.
         settings: as for :func:`~trueneg.evaluation.image_text.image_text_rows`, and ``threads``.
         device: as ``training.device``.
-        rows: parquet file to write: study, dataset, objective, seed, split, task, setting, metric, value.
-        curves: parquet file to write: the training curves, with study, dataset, objective and seed.
+        rows: parquet file to write (:data:`trueneg.store.rows.COLUMNS`).
+        curves: parquet file to write: the training curves, with these names, seed and run.
         runs: JSON file to write: the records of the runs.
         boxes: parquet file of boxes, for grounding; without rows nothing is grounded.
         benchmark: CheXpert 8×200 (npz, with its parquet file beside it); None: it is not measured.
@@ -56,7 +57,7 @@ def evaluate_image_text_runs(
         UserError: if a run, the source or the subsets are missing or do not belong together.
     """
     torch.set_num_threads(settings["threads"])
-    kept, names = RunStore(store), manifest_names(manifest)
+    kept = RunStore(store)
     pairs, listed, by_seed = read_pairs(source), read_manifest(manifest, kept), read_pair_subsets(subsets)
     known = read_rows(boxes)
     table = None if known.empty else known
@@ -68,8 +69,7 @@ def evaluate_image_text_runs(
             found = image_text_rows(networks, pairs, by_seed[run["seed"]], settings, device=leased, boxes=table)
             if to_find is not None:
                 found += chexpert_8x200_rows(networks, to_find, device=leased, ks=settings["chexpert_8x200"]["ks"])
-            measured += [{**names, "seed": run["seed"], **row} for row in found]
+            measured += [{**names, "seed": run["seed"], "run": run["id"], **row} for row in found]
             log.info("seed %d: %d measurements", run["seed"], len(found))
-    with written_whole(rows) as path:
-        pd.DataFrame(measured).to_parquet(path, index=False)
-    gather_training(listed, kept, manifest, curves, runs)
+    save_rows(measured, rows)
+    gather_training(listed, kept, manifest, names, curves, runs)

@@ -15,6 +15,9 @@ from trueneg.evaluation.zero_shot import known_labels
 log = logging.getLogger(__name__)
 
 
+Precisions = dict[str | None, dict[int | None, dict[str, float]]]  # direction → k → label → precision
+
+
 class Gallery(NamedTuple):
     """Images to be found, each of exactly one label.
 
@@ -61,7 +64,7 @@ def single_label_gallery(labels, patients) -> Gallery:
 
 def label_precisions(
     scores, query_labels, gallery: Gallery, ks: Sequence[int], names: Sequence[str], *, query_patients=None
-) -> dict[str, dict[str, float]]:
+) -> dict[int, dict[str, float]]:
     """The share of images with the query's label among the first k: a mean over the queries of each label, then over labels.
 
     With equally many queries of each label this is Prec@k of ConVIRT and ReCo (section 4.1), the mean over queries; with
@@ -77,7 +80,7 @@ def label_precisions(
         query_patients: (Q,) for image queries: a patient's own images are no candidates (8×200 leaves some in). None: texts.
 
     Returns:
-        ``"Prec@5"``, … → label → precision; the label ``"mean"`` is the mean over labels.
+        k → label → precision; the label ``"mean"`` is the mean over labels.
 
     Raises:
         ValueError: if shapes do not fit, or as :func:`trueneg.evaluation.retrieval.precisions_at_k`.
@@ -85,7 +88,7 @@ def label_precisions(
     Example:
         >>> gallery = Gallery(np.arange(4), np.array([0, 0, 1, 1]), np.array(["a", "b", "c", "d"]))
         >>> scores = np.array([[0.9, 0.8, 0.1, 0.2], [0.7, 0.1, 0.8, 0.2]])
-        >>> label_precisions(scores, [0, 1], gallery, ks=(1, 2), names=["edema", "effusion"])["Prec@2"]
+        >>> label_precisions(scores, [0, 1], gallery, ks=(1, 2), names=["edema", "effusion"])[2]
         {'edema': 1.0, 'effusion': 0.5, 'mean': 0.75}
     """
     scores, query_labels = as_array(scores).astype(np.float64), as_array(query_labels)
@@ -106,13 +109,13 @@ def label_precisions(
     found = {}
     for k, values in zip(possible, precisions.T, strict=True):
         by_label = {names[label]: float(values[query_labels == label].mean()) for label in np.unique(query_labels)}
-        found[f"Prec@{k}"] = {**by_label, "mean": float(np.mean(list(by_label.values())))}
+        found[k] = {**by_label, "mean": float(np.mean(list(by_label.values())))}
     return found
 
 
 def retrieval_precisions(
     embeddings: Tensor, text_scores, text_labels: Sequence[int], labels, patients, ks: Sequence[int], names: Sequence[str]
-) -> dict[str, dict[str, dict[str, float]]]:
+) -> Precisions:
     """Prec@k from image to image and from text to image, and ReCo's average of both (Table 1).
 
     Images are compared by the cosine of their embeddings in the space that they share with texts; the papers do not say
@@ -128,8 +131,8 @@ def retrieval_precisions(
         names: of the K labels.
 
     Returns:
-        ``"image to image"``, ``"text to image"`` → ``"Prec@5"``, … → label → precision; and ``""`` → ``"Prec"`` → ``"mean"``:
-        the mean over list lengths and the two, if both could be measured at the same ones.
+        ``"image to image"``, ``"text to image"`` → k → label → precision; and None → None → ``"mean"``: the mean over list
+        lengths and the two, if both could be measured at the same ones.
 
     Raises:
         ValueError: as :func:`single_label_gallery` and :func:`label_precisions`.
@@ -146,22 +149,22 @@ def retrieval_precisions(
     return with_average(found)
 
 
-def with_average(found: dict[str, dict[str, dict[str, float]]]) -> dict[str, dict[str, dict[str, float]]]:
+def with_average(found: dict[str, dict[int, dict[str, float]]]) -> Precisions:
     """Precisions of several kinds of query, and ReCo's average (Table 1): over list lengths and kinds, if these fit.
 
     Args:
-        found: kind of query → ``"Prec@5"``, … → label → precision, with the label ``"mean"``.
+        found: direction → k → label → precision, with the label ``"mean"``.
 
     Returns:
-        The same with ``""`` → ``"Prec"`` → ``"mean"``, if every kind could be measured at the same list lengths.
+        The same with None → None → ``"mean"``, if every kind could be measured at the same list lengths.
 
     Example:
-        >>> found = {"image to image": {"Prec@5": {"mean": 0.5}}, "text to image": {"Prec@5": {"mean": 1.0}}}
-        >>> with_average(found)[""]
-        {'Prec': {'mean': 0.75}}
+        >>> found = {"image to image": {5: {"mean": 0.5}}, "text to image": {5: {"mean": 1.0}}}
+        >>> with_average(found)[None]
+        {None: {'mean': 0.75}}
     """
     lengths = [metrics.keys() for metrics in found.values()]
     if not lengths[0] or any(other != lengths[0] for other in lengths):
         return found
     means = [by_label["mean"] for metrics in found.values() for by_label in metrics.values()]
-    return {**found, "": {"Prec": {"mean": float(np.mean(means))}}}
+    return {**found, None: {None: {"mean": float(np.mean(means))}}}

@@ -1,5 +1,6 @@
 """The image protocol: every measurement of a block of runs, as tidy rows."""
 
+import itertools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,6 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from trueneg.compute.devices import leased_device
-from trueneg.config.runs import probe_setting
 from trueneg.data.images.image_source import ImageSource, read_source
 from trueneg.data.images.subsets import Subset, read_subsets
 from trueneg.evaluation.accuracy import accuracies
@@ -25,6 +25,8 @@ from trueneg.evaluation.training_records import gather_training, manifest_names
 from trueneg.io.files import written_whole
 from trueneg.models.image_encoders import build_encoder
 from trueneg.randomness import seed_for
+from trueneg.stats.measurement import Measurement
+from trueneg.store.rows import save_rows
 from trueneg.store.run_store import RunStore, read_manifest
 from trueneg.training.augment import build_augmentation
 from trueneg.training.simclr import channel_statistics
@@ -37,6 +39,7 @@ SPLITS = ("validation", "test")
 class EncodedRun(NamedTuple):
     """A run's features of every image that its evaluation needs."""
 
+    id: str
     subset: Subset
     features: Tensor  # (n, D), a row an image of the source; rows of images outside all splits are zero
     labels: Tensor  # (n,)
@@ -56,6 +59,7 @@ def evaluate_runs(
     source: str | Path,
     subsets: str | Path,
     manifest: str | Path,
+    names: Mapping[str, str],
     store: str | Path,
     settings: Mapping[str, Any],
     device: str,
@@ -69,11 +73,12 @@ def evaluate_runs(
         source: decoded images (npz).
         subsets: the seeds' subsets (parquet).
         manifest: which runs (JSON).
+        names: what their rows are named by (:data:`trueneg.store.rows.NAMES`).
         store: the run store's folder.
         settings: resolved evaluation settings.
         device: as ``training.device``.
-        rows: parquet file to write: study, dataset, objective, seed, split, task, setting, metric, value.
-        curves: parquet file to write: the training curves, with study, dataset, objective and seed.
+        rows: parquet file to write (:data:`trueneg.store.rows.COLUMNS`).
+        curves: parquet file to write: the training curves, with these names, seed and run.
         runs: JSON file to write: the records of the runs.
 
     Raises:
@@ -81,13 +86,11 @@ def evaluate_runs(
     """
     torch.set_num_threads(settings["threads"])
     images, listed = read_source(source), read_manifest(manifest, RunStore(store))
-    names = manifest_names(manifest)
     with leased_device(device) as leased:
         encoded = list(_encoded(listed, images, read_subsets(subsets), RunStore(store), leased))
         measured = [{**names, **row} for row in _measure(encoded, images, settings)]
-    with written_whole(rows) as path:
-        pd.DataFrame(measured).to_parquet(path, index=False)
-    gather_training(listed, RunStore(store), manifest, curves, runs)
+    save_rows(measured, rows)
+    gather_training(listed, RunStore(store), manifest, names, curves, runs)
 
 
 def _encoded(
@@ -108,7 +111,7 @@ def _encoded(
         features = torch.zeros(len(pixels), encoder.dimensions, device=device)
         features[needed.to(device)] = extract_features(encoder, augmentation.normalise, pixels[needed])
         log.info("seed %d: features of %d images", run["seed"], len(needed))
-        yield EncodedRun(subset, features, labels)
+        yield EncodedRun(run["id"], subset, features, labels)
 
 
 def _encoder_weights(path: Path) -> dict[str, Tensor]:
@@ -120,8 +123,8 @@ def _measure(runs: Sequence[EncodedRun], images: ImageSource, settings: Mapping[
     """Every measurement of every run: linear probes of all seeds at once, then neighbours and means seed by seed."""
     classes = len(images.class_names)
     for run in runs:
-        for split in SPLITS:
-            yield _row(run, split, "chance", "", "accuracy", 1 / classes)
+        for task, split in itertools.product(("linear probe", "knn", "mean classifier"), SPLITS):
+            yield _row(run, split, Measurement(task, "chance"), 1 / classes)
     probe = settings["linear_probe"]
     for pool in probe["label_pools"]:
         for fraction in sorted(probe["label_fractions"]):
@@ -140,8 +143,9 @@ def _measure(runs: Sequence[EncodedRun], images: ImageSource, settings: Mapping[
                 # Splits are stratified, so all seeds hold equally many images.
                 predicted = probes.predict([run.of(getattr(run.subset, split))[0] for run in runs])
                 for run, predictions in zip(runs, predicted, strict=True):
-                    yield from _accuracy_rows(run, images, split, "linear probe", probe_setting(pool, fraction), predictions)
-            log.info("linear probes, %s", probe_setting(pool, fraction))
+                    measured = Measurement("linear probe", "accuracy", pool, fraction)
+                    yield from _accuracy_rows(run, images, split, measured, predictions)
+            log.info("linear probes, %s labels, fraction %g", pool, fraction)
     neighbours = settings["knn"]
     for run in runs:
         for pool in neighbours["label_pools"]:
@@ -150,10 +154,10 @@ def _measure(runs: Sequence[EncodedRun], images: ImageSource, settings: Mapping[
             for split in SPLITS:
                 queries, _ = run.of(getattr(run.subset, split))
                 vote = weighted_knn(bank, labels, queries, k=k, temperature=neighbours["temperature"], classes=classes)
-                yield from _accuracy_rows(run, images, split, "knn", f"labels={pool}", vote)
-                yield _row(run, split, "knn", f"labels={pool}", "neighbours", k)
+                yield from _accuracy_rows(run, images, split, Measurement("knn", "accuracy", pool), vote)
+                yield _row(run, split, Measurement("knn", "neighbours", pool), k)
                 means = mean_classifier(bank, labels, queries, classes=classes)
-                yield from _accuracy_rows(run, images, split, "mean classifier", f"labels={pool}", means)
+                yield from _accuracy_rows(run, images, split, Measurement("mean classifier", "accuracy", pool), means)
 
 
 def _labelled(run: EncodedRun, pool: str, fraction: float) -> np.ndarray:
@@ -163,23 +167,16 @@ def _labelled(run: EncodedRun, pool: str, fraction: float) -> np.ndarray:
 
 
 def _accuracy_rows(
-    run: EncodedRun, images: ImageSource, split: str, task: str, setting: str, predictions: Tensor
+    run: EncodedRun, images: ImageSource, split: str, measured: Measurement, predictions: Tensor
 ) -> Iterator[dict[str, Any]]:
     labels = images.labels[getattr(run.subset, split)]
     found = accuracies(predictions.cpu().numpy(), labels, images.class_names, run.subset.rare_classes)
-    for metric, value in found.items():
-        yield _row(run, split, task, setting, metric, value)
+    for group, value in found.items():
+        yield _row(run, split, measured._replace(group=group), value)
 
 
-def _row(run: EncodedRun, split: str, task: str, setting: str, metric: str, value: float) -> dict[str, Any]:
-    return {
-        "seed": run.subset.seed,
-        "split": split,
-        "task": task,
-        "setting": setting,
-        "metric": metric,
-        "value": float(value),
-    }
+def _row(run: EncodedRun, split: str, measured: Measurement, value: float) -> dict[str, Any]:
+    return {"seed": run.subset.seed, "run": run.id, "split": split, **measured._asdict(), "value": float(value)}
 
 
 def embed_run(

@@ -27,6 +27,7 @@ from trueneg.evaluation.rated_pairs import RatedPairs, area_rows, rated_pairs
 from trueneg.evaluation.training_records import manifest_names
 from trueneg.io.files import written_whole
 from trueneg.store.records import read_rows
+from trueneg.store.rows import IDENTITY
 from trueneg.store.run_store import RunStore, read_manifest
 from trueneg.training.image_text import ImageText
 from trueneg.training.image_text_networks import read_networks
@@ -45,6 +46,7 @@ def rate_runs(
     ratings: str | Path,
     subsets: str | Path,
     manifest: str | Path,
+    names: Mapping[str, str],
     store: str | Path,
     settings: Mapping[str, Any],
     device: str,
@@ -58,19 +60,20 @@ def rate_runs(
         ratings: parquet file of the experts' ratings.
         subsets: the seeds' subsets (parquet).
         manifest: which runs (JSON).
+        names: what their rows are named by (:data:`trueneg.store.rows.NAMES`).
         store: the run store's folder.
         settings: of the evaluation: ``threads``.
         device: as ``training.device``.
-        areas: parquet file to write: study, dataset, objective, seed and the columns of
+        areas: parquet file to write: these names, seed, run and the columns of
             :func:`trueneg.evaluation.rated_pairs.area_rows` for the networks' similarity.
-        bins: parquet file to write: study, dataset, objective, seed, ``anchors`` (text, image) and the columns of
+        bins: parquet file to write: these names, seed, run, ``anchors`` (text, image) and the columns of
             :func:`trueneg.evaluation.human_ratings.calibration`; empty where the objective states no probability.
 
     Raises:
         UserError: if a run, the source or the subsets are missing or do not belong together, or too little is rated.
     """
     torch.set_num_threads(settings["threads"])
-    kept, names = RunStore(store), manifest_names(manifest)
+    kept = RunStore(store)
     pairs, table, by_seed = read_pairs(source), read_rows(ratings), read_pair_subsets(subsets)
     ranked, binned = [], []
     with leased_device(device) as leased:
@@ -83,7 +86,7 @@ def rate_runs(
             regions = made_with["similarity"]["aggregation"] != "global"
             images = embed_images(networks, pairs, rated.positions, leased, regions=regions)
             scores = similarities(networks, rated.texts, images, leased)
-            labels = {**names, "seed": run["seed"]}
+            labels = {**names, "seed": run["seed"], "run": run["id"]}
             ranked.append(area_rows({SIMILARITY: scores[rated.text, rated.image]}, rated).assign(**labels))
             binned.append(calibration_rows(made_with["objective"], scores, rated).assign(**labels))
             log.info("seed %d: %s rated pairs", run["seed"], f"{len(rated.image):,}")
@@ -117,12 +120,12 @@ def rate_references(
         UserError: as for :func:`rate_runs`.
     """
     torch.set_num_threads(settings["threads"])
-    kept, names = RunStore(store), manifest_names(manifest) | {"objective": ""}
+    kept, names = RunStore(store), manifest_names(manifest) | {"condition": "", "objective": "", "variant": ""}
     pairs, table, by_seed = read_pairs(source), read_rows(ratings), read_pair_subsets(subsets)
     ranked, of_captions, correlated = [], [], []
     with leased_device(device) as leased:
         for run in read_manifest(manifest, kept):
-            subset, labels = by_seed[run["seed"]], {**names, "seed": run["seed"]}
+            subset, labels = by_seed[run["seed"]], {**names, "seed": run["seed"], "run": ""}
             rated = rated_pairs(pairs, table, subset.test)
             # What a training begins with: the very encoder whose cosine remove, reweight and resample go by.
             networks = ImageText(kept.record(run["id"])["settings"], run["seed"], pairs, subset, leased).networks
@@ -237,7 +240,7 @@ def training_captions(source: PairSource, subset: PairSubset) -> list[str]:
 
 
 def _write(parts: list[pd.DataFrame], path: str | Path) -> None:
-    labels = ["study", "dataset", "objective", "seed"]
+    labels = IDENTITY
     table = pd.concat(parts, ignore_index=True)
     with written_whole(path) as temporary:
         table[[*labels, *(name for name in table.columns if name not in labels)]].to_parquet(temporary, index=False)

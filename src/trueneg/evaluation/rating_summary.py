@@ -9,8 +9,11 @@ import pandas as pd
 from trueneg.evaluation.human_ratings import AnchorAreas, calibration_error, mean_area
 from trueneg.io.files import written_whole
 from trueneg.store.records import read_rows
+from trueneg.store.rows import IDENTITY, to_table
 
-PLACE = ["study", "dataset", "objective"]
+PLACE = ["study", "dataset", "objective", "variant"]
+DIRECTIONS = {"text": "text to image", "image": "image to text"}  # by the kind of anchors
+RATED_ABOVE = "rated above {:g}"  # what counts as relevant in rows
 MEASURED = [*PLACE, "score", "anchors", "threshold"]
 TASK, METRIC = "human ratings", "AUC"
 
@@ -62,7 +65,8 @@ def summarised(ranked: pd.DataFrame) -> pd.DataFrame:
             :func:`trueneg.evaluation.rated_pairs.area_rows`.
 
     Returns:
-        A row a (study, dataset, objective, score, anchors, threshold): ``seeds``, ``count`` (anchors), ``AUC``, ``low``,
+        One row per (study, dataset, objective, variant, score, anchors, threshold): ``direction`` and ``labels``, by which
+        :func:`seed_rows` name the last two; ``seeds``, ``count`` (anchors), ``AUC``, ``low``,
         ``high``, and ``weighted AUC``, ``weighted low``, ``weighted high``, in which all comparisons count the same.
     """
     found = []
@@ -70,6 +74,7 @@ def summarised(ranked: pd.DataFrame) -> pd.DataFrame:
         each = own.groupby("anchor")[["area", "comparisons"]].mean()
         areas = AnchorAreas(each.index.to_numpy(), each["area"].to_numpy(), each["comparisons"].to_numpy())
         row = dict(zip(MEASURED, place, strict=True)) | {"seeds": own["seed"].nunique(), "count": len(each)}
+        row |= {"direction": DIRECTIONS[row["anchors"]], "labels": RATED_ABOVE.format(row["threshold"])}  # as of seed_rows
         for prefix, weighted in (("", False), ("weighted ", True)):
             # One anchor, which only a strict threshold on few images leaves, tells nothing of others.
             ends = mean_area(areas, seed=0, weighted=weighted)[:3] if len(each) > 1 else (areas.areas[0], np.nan, np.nan)
@@ -84,20 +89,9 @@ def seed_rows(ranked: pd.DataFrame) -> pd.DataFrame:
     Args:
         ranked: as for :func:`summarised`.
     """
-    each = ranked.groupby([*PLACE, "seed", "anchors", "threshold"], sort=False)["area"].mean().rename("value").reset_index()
-    setting = [setting_of(*one) for one in zip(each["anchors"], each["threshold"], strict=True)]
-    each = each.assign(split="test", task=TASK, setting=setting, metric=METRIC)
-    return each[[*PLACE, "seed", "split", "task", "setting", "metric", "value"]]
-
-
-def setting_of(anchors: str, threshold: float) -> str:
-    """How rows name a measurement.
-
-    Example:
-        >>> setting_of("text", 2.5)
-        'anchors=text, rated above=2.5'
-    """
-    return f"anchors={anchors}, rated above={threshold:g}"
+    each = ranked.groupby([*IDENTITY, "anchors", "threshold"], sort=False)["area"].mean().rename("value").reset_index()
+    labels, direction = each["threshold"].map(RATED_ABOVE.format), each["anchors"].map(DIRECTIONS)
+    return to_table(each.assign(split="test", task=TASK, metric=METRIC, labels=labels, direction=direction))
 
 
 def calibrated(bins: pd.DataFrame) -> pd.DataFrame:
@@ -118,7 +112,7 @@ def calibrated(bins: pd.DataFrame) -> pd.DataFrame:
 
 
 def _read(paths: Sequence[str | Path]) -> pd.DataFrame:
-    tables = [read_rows(path) for path in paths]
+    tables = [read_rows(path, IDENTITY) for path in paths]
     # Tables without rows (of objectives that state no probability) know no types.
     return pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from trueneg.evaluation.boxed_phrases import CORNERS
-from trueneg.evaluation.retrieval import as_array, retrieval_both_ways
+from trueneg.evaluation.retrieval import Metric, as_array, retrieval_both_ways
 from trueneg.models.region_similarity import box_features
 
 IMAGES_AT_ONCE = 256  # memory, not the result
@@ -65,18 +65,18 @@ def phrase_region_scores(texts: Tensor, regions: Tensor, phrases: pd.DataFrame, 
     return scores[np.ix_(text_of, pd.Index(different).get_indexer(said["region"]))]
 
 
-def region_retrieval(scores, phrases: pd.DataFrame, ks: Sequence[int] = (10, 50, 100)) -> dict[str, dict[str, float]]:
+def region_retrieval(scores, phrases: pd.DataFrame, ks: Sequence[int] = (10, 50, 100)) -> dict[str, dict[Metric, float]]:
     """Recall and median rank between phrases and regions, both directions and their means, by what counts as found.
 
     ========================  =====================================================================================
-    setting                   relevant to a phrase is
+    labels                    relevant to a phrase is
     ========================  =====================================================================================
-    relevant=pair             its own region alone, as in Sample-Specific Debiasing (2023), Tables 1 and 5: an equal
+    pair                      its own region alone, as in Sample-Specific Debiasing (2023), Tables 1 and 5: an equal
                               sentence of another image is an error, and an exact tie, which counts against the method
-    relevant=pair, ties=for   likewise, but ties count in its favour
-    relevant=sentence         the region of every phrase with the same sentence
-    relevant=truth            every region that shows what the phrase says: of the same latent class
-    relevant=finding          every region that was boxed for the same finding
+    pair or tie               likewise, but ties count in its favour
+    sentence                  the region of every phrase with the same sentence
+    truth                     every region that shows what the phrase says: of the same latent class
+    finding                   every region that was boxed for the same finding
     ========================  =====================================================================================
 
     Args:
@@ -85,8 +85,8 @@ def region_retrieval(scores, phrases: pd.DataFrame, ks: Sequence[int] = (10, 50,
         ks: list lengths.
 
     Returns:
-        Setting → metric → value, the metrics of :func:`trueneg.evaluation.retrieval.retrieval_both_ways`; ``relevant=truth``
-        only where every phrase's class is known, and ``relevant=finding`` only where not.
+        Labels → metric → value, the metrics of :func:`trueneg.evaluation.retrieval.retrieval_both_ways`; ``truth`` only where
+        every phrase's class is known, and ``finding`` only where not.
 
     Raises:
         ValueError: if there is not a row and a column for each phrase, and as :func:`retrieval_both_ways`.
@@ -94,21 +94,21 @@ def region_retrieval(scores, phrases: pd.DataFrame, ks: Sequence[int] = (10, 50,
     Example:
         >>> phrases = pd.DataFrame({"phrase": [0, 1], "sentence": ["Edema.", "Edema."], "class": [3, 3]})
         >>> found = region_retrieval(np.array([[0.5, 0.5], [0.5, 0.5]]), phrases, ks=(1,))
-        >>> {setting: metrics["Recall"] for setting, metrics in found.items()}
-        {'relevant=pair': 0.0, 'relevant=pair, ties=for': 1.0, 'relevant=sentence': 1.0, 'relevant=truth': 1.0}
+        >>> {labels: metrics[Metric("R")] for labels, metrics in found.items()}
+        {'pair': 0.0, 'pair or tie': 1.0, 'sentence': 1.0, 'truth': 1.0}
     """
     said, scores = phrases.drop_duplicates("phrase"), as_array(scores)
     if scores.shape != (len(said), len(said)):
         raise ValueError(f"scores have the shape {scores.shape}, expected a row and a column for each of {len(said)} phrases")
     sentences, classes = pd.factorize(said["sentence"])[0], said["class"].to_numpy()
     found = {
-        "relevant=pair": retrieval_both_ways(scores, ks),
-        "relevant=pair, ties=for": retrieval_both_ways(scores, ks, ties="for"),
-        "relevant=sentence": retrieval_both_ways(scores, ks, sentences[:, None] == sentences),
+        "pair": retrieval_both_ways(scores, ks),
+        "pair or tie": retrieval_both_ways(scores, ks, ties="for"),
+        "sentence": retrieval_both_ways(scores, ks, sentences[:, None] == sentences),
     }
     if (classes >= 0).all():
-        found["relevant=truth"] = retrieval_both_ways(scores, ks, classes[:, None] == classes)
+        found["truth"] = retrieval_both_ways(scores, ks, classes[:, None] == classes)
     else:
         findings = pd.factorize(said["finding"])[0]
-        found["relevant=finding"] = retrieval_both_ways(scores, ks, findings[:, None] == findings)
+        found["finding"] = retrieval_both_ways(scores, ks, findings[:, None] == findings)
     return found

@@ -1,7 +1,7 @@
 """Retrieval: ranks that account for ties, and the recall, median rank and precision made of them."""
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -108,11 +108,21 @@ def median_rank(scores, relevant=None, *, ties: Ties = "against") -> float:
     return float(np.median(ranks(scores, relevant, ties=ties)))
 
 
-def retrieval_both_ways(scores, ks: Sequence[int] = (10, 50, 100), relevant=None, *, ties: Ties = "against") -> dict[str, float]:
+class Metric(NamedTuple):
+    """R or MedR, from texts to images or back; without direction and k the mean over them."""
+
+    metric: str
+    direction: str | None = None
+    k: int | None = None
+
+
+def retrieval_both_ways(
+    scores, ks: Sequence[int] = (10, 50, 100), relevant=None, *, ties: Ties = "against"
+) -> dict[Metric, float]:
     """Recall and median rank from text to image and from image to text, and their means.
 
-    Sample-Specific Debiasing (2023), Tables 1 and 5: ``"Recall"`` is the mean over all k and both directions,
-    ``"MedR"`` that of the two median ranks.
+    Sample-Specific Debiasing (2023), Tables 1 and 5: its Recall is the mean over all k and both directions, its MedR that of
+    the two median ranks.
 
     Args:
         scores: (texts, images), or (sentences, boxes), higher is nearer; array or tensor.
@@ -121,15 +131,15 @@ def retrieval_both_ways(scores, ks: Sequence[int] = (10, 50, 100), relevant=None
         ties: as for :func:`ranks`.
 
     Returns:
-        ``"text to image R@10"``, …, ``"text to image MedR"``, the same from image to text, ``"Recall"``, ``"MedR"``.
+        R at each k and MedR from text to image, the same from image to text, and the means of all R and of both MedR.
 
     Raises:
         ValueError: as :func:`recall_at_k`, or without ``relevant`` if the scores are not square.
 
     Example:
         >>> metrics = retrieval_both_ways(np.array([[0.9, 0.1], [0.8, 0.7]]), ks=(1,))
-        >>> metrics["text to image R@1"], metrics["image to text R@1"], metrics["Recall"], metrics["MedR"]
-        (0.5, 1.0, 0.75, 1.25)
+        >>> metrics[Metric("R", "text to image", 1)], metrics[Metric("R", "image to text", 1)], metrics[Metric("R")]
+        (0.5, 1.0, 0.75)
     """
     _refuse_lengths(ks)
     scores, relevant = _scores_and_relevance(scores, relevant)
@@ -141,14 +151,14 @@ def retrieval_both_ways(scores, ks: Sequence[int] = (10, 50, 100), relevant=None
         ("image to text", scores.T, None if relevant is None else relevant.T),
     ):
         found = ranks(own, sought, ties=ties)
-        metrics |= {f"{direction} R@{k}": float((found <= k).mean()) for k in ks}
-        metrics[f"{direction} MedR"] = float(np.median(found))
-    for mean, part in (("Recall", " R@"), ("MedR", " MedR")):
-        metrics[mean] = float(np.mean([value for name, value in metrics.items() if part in name]))
+        metrics |= {Metric("R", direction, k): float((found <= k).mean()) for k in ks}
+        metrics[Metric("MedR", direction)] = float(np.median(found))
+    for name in ("R", "MedR"):
+        metrics[Metric(name)] = float(np.mean([value for one, value in metrics.items() if one.metric == name]))
     return metrics
 
 
-def chance_recall_both_ways(relevant, ks: Sequence[int]) -> dict[str, float]:
+def chance_recall_both_ways(relevant, ks: Sequence[int]) -> dict[Metric, float]:
     r"""What :func:`retrieval_both_ways` gives of each recall, on average, where all orders of the candidates are as likely.
 
     .. math:: 1 - \prod_{i=0}^{k-1} \frac{C - m - i}{C - i}
@@ -160,14 +170,15 @@ def chance_recall_both_ways(relevant, ks: Sequence[int]) -> dict[str, float]:
         ks: list lengths.
 
     Returns:
-        ``"text to image R@10"``, …, and the same from image to text.
+        R at each k from text to image, and from image to text.
 
     Raises:
         ValueError: if a k is not positive, or a query has no relevant candidate.
 
     Example:
-        >>> chance_recall_both_ways(np.array([[True, False], [True, False], [False, True]]), ks=(1,))
-        {'text to image R@1': 0.5, 'image to text R@1': 0.5}
+        >>> by_chance = chance_recall_both_ways(np.array([[True, False], [True, False], [False, True]]), ks=(1,))
+        >>> by_chance[Metric("R", "text to image", 1)]
+        0.5
     """
     _refuse_lengths(ks)
     relevant, found = as_array(relevant), {}
@@ -177,7 +188,7 @@ def chance_recall_both_ways(relevant, ks: Sequence[int]) -> dict[str, float]:
             raise ValueError(f"query {int(own.argmin())} has no relevant candidate; leave such queries out")
         for k in ks:
             missed = np.prod([np.maximum(candidates - own - i, 0) / (candidates - i) for i in range(min(k, candidates))], axis=0)
-            found[f"{direction} R@{k}"] = float(1 - missed.mean())
+            found[Metric("R", direction, k)] = float(1 - missed.mean())
     return found
 
 

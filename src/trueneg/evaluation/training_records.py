@@ -12,7 +12,14 @@ from trueneg.store import provenance, records
 from trueneg.store.run_store import RunStore
 
 
-def gather_training(listed: Sequence[Mapping[str, Any]], store: RunStore, manifest: str | Path, curves: Path, runs: Path) -> None:
+def gather_training(
+    listed: Sequence[Mapping[str, Any]],
+    store: RunStore,
+    manifest: str | Path,
+    names: Mapping[str, str],
+    curves: str | Path,
+    runs: str | Path,
+) -> None:
     """Write the training curves and the records of runs, each with what has just evaluated it.
 
     A run may have been trained for another study, under other names: here it goes by this study's.
@@ -21,18 +28,18 @@ def gather_training(listed: Sequence[Mapping[str, Any]], store: RunStore, manife
         listed: the manifest's runs.
         store: that holds them.
         manifest: JSON file with study, dataset and objective.
-        curves: parquet file to write: the curves, with study, dataset, objective and seed.
+        names: what rows are named by (:data:`trueneg.store.rows.NAMES`).
+        curves: parquet file to write: the curves, with these names, seed and run.
         runs: JSON file to write: the records.
     """
-    names = manifest_names(manifest)
     trained, commit = [], provenance.commit()
     for run in listed:
         curve = records.read_rows(store.folder(run["id"]) / RunStore.CURVES, remedy="Remove its folder to have the run trained.")
-        labels = {**names, "seed": run["seed"]}
+        labels = {**names, "seed": run["seed"], "run": run["id"]}
         trained.append(curve.assign(**labels)[[*labels, *curve.columns]])
     with written_whole(curves) as path:
         pd.concat(trained).to_parquet(path, index=False)
-    made = [{**store.record(run["id"]), **names} for run in listed]
+    made = [{**store.record(run["id"]), **manifest_names(manifest)} for run in listed]
     for record in made:
         record["evaluated"] = {
             "fingerprint": provenance.evaluation_fingerprint(record["settings"]),

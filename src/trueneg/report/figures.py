@@ -31,12 +31,12 @@ from trueneg.report.labels import (
     PAIRED_INTERVAL,
     axis_label,
     difference_label,
-    measurement,
-    read_setting,
+    measurement_name,
     seed_count,
 )
+from trueneg.report.metrics import evaluation_name, group_name, metric_name, scale, unit, written
 from trueneg.stats.comparison import means, paired_differences
-from trueneg.stats.metrics import group_name, metric_name, scale, unit, written
+from trueneg.stats.measurement import Measurement, measurements
 
 
 class ConditionAxis(NamedTuple):
@@ -56,23 +56,21 @@ NEGATIVES_AXIS = ConditionAxis("Number of negatives N of an anchor", logarithmic
 def accuracy_by_condition(
     rows: pd.DataFrame,
     places: Mapping[str, float],
-    task: str,
-    setting: str,
-    metric: str = "accuracy",
+    measured: Measurement,
+    baseline: str | None = None,
     split: str = "test",
     axis: ConditionAxis = FRACTION_AXIS,
     note: str = "",
 ) -> Figure:
-    """Accuracy against what differs between data sets, one line an objective.
+    """Accuracy against what differs between data sets, one line per objective.
 
     With the imbalance r it is sample-specific debiasing's Fig. 2, left; with N it is BCL's Table 1.
 
     Args:
         rows: tidy rows.
         places: where each data set's label stands on the axis, such as its r; others are left out.
-        task: which evaluation.
-        setting: which of its settings.
-        metric: which metric.
+        measured: which measurement.
+        baseline: where one is given, differences to it within each seed are drawn, and it is the zero line.
         split: which split.
         axis: what the places are.
         note: printed in the footnote.
@@ -80,103 +78,38 @@ def accuracy_by_condition(
     Raises:
         ValueError: if there are no such rows.
     """
-    chosen = _rows(rows, dataset=list(places), task=[task], setting=[setting], metric=[metric], split=[split])
-    found = means(chosen).assign(x=lambda table: table["dataset"].map(places))
-    return _lines(found, rows, axis, measurement(task, setting, split), note)
-
-
-@matplotlib.rc_context(STYLE)
-def accuracy_by_condition_paired(
-    rows: pd.DataFrame,
-    places: Mapping[str, float],
-    baseline: str,
-    task: str,
-    setting: str,
-    metric: str = "accuracy",
-    split: str = "test",
-    axis: ConditionAxis = FRACTION_AXIS,
-    note: str = "",
-) -> Figure:
-    """The twin of :func:`accuracy_by_condition`: differences to the baseline within each seed.
-
-    Args:
-        rows: tidy rows.
-        places: where each data set's label stands on the axis, such as its r; others are left out.
-        baseline: the objective that is subtracted, drawn as the zero line.
-        task: which evaluation.
-        setting: which of its settings.
-        metric: which metric.
-        split: which split.
-        axis: what the places are.
-        note: printed in the footnote.
-
-    Raises:
-        ValueError: if there are no such rows.
-    """
-    chosen = _rows(rows, dataset=list(places), task=[task], setting=[setting], metric=[metric], split=[split])
-    found = paired_differences(chosen, baseline).assign(x=lambda table: table["dataset"].map(places))
-    return _lines(found, rows, axis, measurement(task, setting, split), note, baseline)
+    chosen = _measured(_rows(rows, dataset=list(places), split=[split]), measured)
+    found = _compared(chosen, baseline).assign(x=lambda table: table["dataset"].map(places))
+    return _lines(found, rows, axis, measurement_name(measured, split), note, baseline)
 
 
 @matplotlib.rc_context(STYLE)
 def accuracy_by_label_fraction(
     rows: pd.DataFrame,
     dataset: str,
-    labels: str = "all",
-    metric: str = "accuracy",
-    task: str = "linear probe",
+    measured: Measurement,
+    baseline: str | None = None,
     split: str = "test",
     note: str = "",
 ) -> Figure:
-    """Accuracy against the share of labels, one line an objective (the same figure, right).
+    """Accuracy against the share of labels, one line per objective (the same figure, right).
 
     Args:
-        rows: tidy rows; their settings read ``labels=<pool>, fraction=<share>``.
+        rows: tidy rows.
         dataset: which data set.
-        labels: which pool of labelled images.
-        metric: which metric.
-        task: which evaluation.
+        measured: which measurement, at any fraction.
+        baseline: as for :func:`accuracy_by_condition`.
         split: which split.
         note: printed in the footnote.
 
     Raises:
         ValueError: if there are no such rows.
     """
-    found = means(_label_rows(rows, dataset, labels, metric, task, split)).assign(x=_label_fractions)
-    what = measurement(task, f"labels={labels}", split, dataset)
-    return _lines(found, rows, LABELS_AXIS, what, note)
-
-
-@matplotlib.rc_context(STYLE)
-def accuracy_by_label_fraction_paired(
-    rows: pd.DataFrame,
-    dataset: str,
-    baseline: str,
-    labels: str = "all",
-    metric: str = "accuracy",
-    task: str = "linear probe",
-    split: str = "test",
-    note: str = "",
-) -> Figure:
-    """The twin of :func:`accuracy_by_label_fraction`: differences to the baseline within each seed.
-
-    Args:
-        rows: tidy rows; their settings read ``labels=<pool>, fraction=<share>``.
-        dataset: which data set.
-        baseline: the objective that is subtracted, drawn as the zero line.
-        labels: which pool of labelled images.
-        metric: which metric.
-        task: which evaluation.
-        split: which split.
-        note: printed in the footnote.
-
-    Raises:
-        ValueError: if there are no such rows.
-    """
-    chosen = _label_rows(rows, dataset, labels, metric, task, split)
-    found = paired_differences(chosen, baseline).assign(x=_label_fractions)
-    what = measurement(task, f"labels={labels}", split, dataset)
-    return _lines(found, rows, LABELS_AXIS, what, note, baseline)
+    chosen, measured = _rows(rows, dataset=[dataset], split=[split]), measured._replace(fraction=None)
+    chosen = chosen[chosen["fraction"].notna()]
+    chosen = chosen.loc[_measured(chosen.assign(fraction=np.nan), measured).index]
+    found = _compared(chosen, baseline).assign(x=lambda table: table["fraction"])
+    return _lines(found, rows, LABELS_AXIS, measurement_name(measured, split, dataset), note, baseline)
 
 
 @matplotlib.rc_context(STYLE)
@@ -184,9 +117,8 @@ def class_accuracy(
     rows: pd.DataFrame,
     dataset: str,
     baseline: str,
-    task: str,
-    setting: str,
-    metrics: Sequence[str] = ("accuracy", "accuracy common", "accuracy rare"),
+    measured: Measurement,
+    groups: Sequence[str | None] = (None, "common", "rare"),
     split: str = "test",
     note: str = "",
 ) -> Figure:
@@ -196,45 +128,44 @@ def class_accuracy(
         rows: tidy rows.
         dataset: which data set.
         baseline: the objective that is subtracted.
-        task: which evaluation.
-        setting: which of its settings.
-        metrics: one kind of dot each.
+        measured: which accuracy, of any group.
+        groups: one kind of dot each.
         split: which split.
         note: printed in the footnote.
 
     Raises:
         ValueError: if there are no such rows.
     """
-    chosen = _rows(rows, dataset=[dataset], task=[task], setting=[setting], metric=list(metrics), split=[split])
-    found = paired_differences(chosen, baseline)
-    metrics = [name for name in metrics if name in set(found["metric"])]  # without rare classes there is one
+    chosen = _rows(rows, dataset=[dataset], split=[split])
+    found = paired_differences(_measured(chosen, *(measured._replace(group=group) for group in groups)), baseline)
+    wanted = measurements(found)  # without rare classes there is one
     objectives = list(dict.fromkeys(found["objective"]))
-    styles = line_styles(metrics)
+    metric, styles = measured.metric, line_styles(wanted)
     figure, axes = panels(height=1.7 + 0.62 * len(objectives))
     plot = axes[0, 0]
     plot.axvline(0, color="0.1", linewidth=1)
-    offsets = np.linspace(-0.22, 0.22, len(metrics)) if len(metrics) > 1 else [0.0]
-    for metric, offset in zip(metrics, offsets, strict=True):
-        of_metric = found[found["metric"] == metric].set_index("objective").reindex(objectives)
+    offsets = np.linspace(-0.22, 0.22, len(wanted)) if len(wanted) > 1 else [0.0]
+    for one, offset in zip(wanted, offsets, strict=True):
+        of_group = one.rows_of(found).set_index("objective").reindex(objectives)
         plot.errorbar(
-            of_metric["difference"] * scale(metric),
+            of_group["difference"] * scale(metric),
             np.arange(len(objectives)) + offset,
-            xerr=_error(of_metric, metric),
-            color=styles[metric].color,
-            marker=styles[metric].marker,
+            xerr=_error(of_group, metric),
+            color=styles[one].color,
+            marker=styles[one].marker,
             linestyle="none",
-            label=metric_name(metric),
+            label=metric_name(one),
         )
     plot.set_yticks(range(len(objectives)), objectives)
     plot.set_ylim(len(objectives) - 0.5, -0.5)
     plot.grid(axis="y", visible=False)
     plot.tick_params(axis="y", length=0)
-    plot.set_xlabel(f"Accuracy minus that of {baseline} ({unit(metrics[0], difference=True)}); right of the line: better")
-    add_legend(figure, [legend_handle(styles[name], line=False) for name in metrics], list(map(group_name, metrics)))
-    what = measurement(task, setting, split, dataset)
+    plot.set_xlabel(f"Accuracy minus that of {baseline} ({unit(metric, difference=True)}); right of the line: better")
+    add_legend(figure, [legend_handle(styles[one], line=False) for one in wanted], list(map(group_name, wanted)))
+    what = measurement_name(measured, split, dataset)
     about = f"{what}. Bars: {PAIRED_INTERVAL} ({seed_count(found['seeds'])})."
     values = "; ".join(
-        f"{row['objective']} {metric_name(row['metric'])} {_value(row, 'difference')}" for _, row in found.iterrows()
+        f"{row['objective']} {metric_name(Measurement.of(row))} {_value(row, 'difference')}" for _, row in found.iterrows()
     )
     return finish(figure, [about, note], f"Differences to {baseline} with intervals, {what}: {values}.")
 
@@ -313,21 +244,24 @@ def _rows(table: pd.DataFrame, **wanted: Sequence) -> pd.DataFrame:
     return table
 
 
-def _label_rows(rows: pd.DataFrame, dataset: str, labels: str, metric: str, task: str, split: str) -> pd.DataFrame:
-    chosen = _rows(rows, dataset=[dataset], task=[task], metric=[metric], split=[split])
-    settings = [text for text in chosen["setting"].unique() if read_setting(text).get("labels") == labels]
-    return _rows(chosen, setting=[text for text in settings if "fraction" in read_setting(text)])
+def _measured(table: pd.DataFrame, *wanted: Measurement) -> pd.DataFrame:
+    """The rows of some measurements, at least one of which must be there."""
+    found = pd.concat([one.rows_of(table) for one in wanted])
+    if found.empty:
+        known = "; ".join(f"{evaluation_name(one)}, {metric_name(one)}" for one in measurements(table)) or "none"
+        raise ValueError(f"There is nothing to draw for {evaluation_name(wanted[0])}, {metric_name(wanted[0])}; found {known}.")
+    return found
 
 
-def _label_fractions(table: pd.DataFrame) -> pd.Series:
-    return table["setting"].map(lambda setting: float(read_setting(setting)["fraction"]))
+def _compared(rows: pd.DataFrame, baseline: str | None) -> pd.DataFrame:
+    return means(rows) if baseline is None else paired_differences(rows, baseline)
 
 
 def _lines(
     found: pd.DataFrame, rows: pd.DataFrame, axis: ConditionAxis, what: str, note: str, baseline: str | None = None
 ) -> Figure:
     """Mean (or, with a baseline, mean difference) against the column ``x``, with intervals."""
-    column, metric = ("difference" if baseline else "mean"), found["metric"].iloc[0]
+    column, measured = ("difference" if baseline else "mean"), Measurement.of(found.iloc[0])
     styles = line_styles(rows["objective"])
     objectives = [name for name in styles if name in set(found["objective"])]
     figure, axes = panels()
@@ -335,14 +269,15 @@ def _lines(
     for place, name in enumerate(objectives):
         line = found[found["objective"] == name].sort_values("x")
         shift = 3.2 * (place - (len(objectives) - 1) / 2)
-        _points(plot, line, column, metric, styles[name], name, shift)
+        _points(plot, line, column, measured.metric, styles[name], name, shift)
     handles, names = [legend_handle(styles[name]) for name in objectives], list(objectives)
     if baseline:
         zero = plot.axhline(0, color=styles[baseline].color, linewidth=1)
         handles, names = [zero, *handles], [f"{baseline} (zero line)", *names]
     add_legend(figure, handles, names)
     _place_ticks(plot, sorted(found["x"].unique()), axis)
-    plot.set_ylabel(difference_label(metric, baseline) if baseline else axis_label(metric))
+    label = difference_label(measured, baseline) if baseline else axis_label(measured)
+    plot.set_ylabel(label)
     interval = PAIRED_INTERVAL if baseline else INTERVAL
     about = f"{what}. Bars: {interval} ({seed_count(found['seeds'])})."
     values = "; ".join(
@@ -352,7 +287,6 @@ def _lines(
         )
         for name in objectives
     )
-    label = difference_label(metric, baseline) if baseline else axis_label(metric)
     return finish(figure, [about, note], f"{' '.join(label.split())} against {axis.label}. {values}.")
 
 

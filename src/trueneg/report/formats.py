@@ -27,10 +27,17 @@ LATEX = {
 
 @dataclass(frozen=True)
 class Cell:
-    """What stands at one place of a table."""
+    """What stands at one place of a table, and what it was made from.
+
+    Attributes:
+        runs: ids of the runs, separated by spaces; empty: of the whole study.
+        printed: where the number is printed, if it was not measured here.
+    """
 
     text: str
     bold: bool = False
+    runs: str = ""
+    printed: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,7 +79,7 @@ def from_frame(frame: pd.DataFrame) -> Table:
 
     Example:
         >>> from_frame(pd.DataFrame({"objective": ["CL"], "seeds": [8], "mean": [0.91842]})).groups[0].lines
-        [('CL', [Cell(text='8', bold=False), Cell(text='0.9184', bold=False)])]
+        [('CL', [Cell(text='8', bold=False, runs='', printed=''), Cell(text='0.9184', bold=False, runs='', printed='')])]
     """
     first, *others = map(str, frame.columns)
     texts = [[_plain(value) for value in row] for row in frame.itertuples(index=False)]

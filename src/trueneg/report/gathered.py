@@ -14,9 +14,13 @@ from trueneg.config import runs
 from trueneg.report import catalogue
 from trueneg.report.drawing import Drawing
 from trueneg.report.formats import Table
+from trueneg.report.labels import variant_name
 from trueneg.report.page import PageFigure, PageTable, StudyPage
 from trueneg.specs.settings import Study
+from trueneg.stats.comparison import selected
+from trueneg.stats.measurement import Measurement
 from trueneg.store import provenance, records
+from trueneg.store.rows import IDENTITY, load_rows
 from trueneg.store.user_files import DataChanges
 
 MOST_SELECTIONS = 4  # that a figure's footnote names one by one; the page lists all
@@ -30,8 +34,8 @@ class Gathered(Generic[AnyStudy]):
 
     Attributes:
         study: the resolved study.
-        rows: tidy rows; a swept objective stands for the variant that the validation split selected, under its own name.
-        variants: tidy rows of every variant, under the variants' names.
+        rows: tidy rows of the variants that the validation split selected.
+        variants: tidy rows of every variant.
         curves: training curves, of the selected variants.
         comparison: gate, primary contrast and selection.
         published: printed numbers, each with the data set and the objective that it stands beside.
@@ -48,12 +52,12 @@ class Gathered(Generic[AnyStudy]):
     def read(cls, folder: Path, model: type[AnyStudy]) -> "Gathered[AnyStudy]":
         """From ``results/<study>/artefacts``, with the study's model."""
         comparison = records.read_json(folder / "comparison.json", records.COMPARISON)
-        rows = records.read_rows(folder / "rows.parquet")
+        rows, selection = load_rows(folder / "rows.parquet"), pd.DataFrame(comparison["selection"])
         return cls(
             records.read_study(folder / "study.yaml", model),
-            selected(rows, comparison["selection"]),
+            selected(rows, selection),
             rows,
-            selected(records.read_rows(folder / "curves.parquet"), comparison["selection"]),
+            selected(records.read_rows(folder / "curves.parquet", IDENTITY), selection),
             comparison,
             records.read_rows(folder / "published.parquet"),
         )
@@ -65,13 +69,18 @@ class Gathered(Generic[AnyStudy]):
 
     @property
     def baseline(self) -> str:
-        """The objective that is subtracted, under the name that it has in :attr:`rows`."""
-        return base_name(self.study.primary.baseline)
+        """The objective that is subtracted."""
+        return self.study.primary.baseline
 
     @property
-    def measurement(self) -> dict[str, str]:
-        """Task and setting of the primary contrast."""
-        return {"task": self.study.primary.task, "setting": self.study.primary.setting}
+    def primary(self) -> Measurement:
+        """What the primary contrast measures."""
+        return self.study.primary.measurement
+
+    @property
+    def selection(self) -> pd.DataFrame:
+        """The variant that stands for each objective on each data set."""
+        return pd.DataFrame(self.comparison["selection"])
 
     @property
     def gate(self) -> pd.DataFrame:
@@ -83,7 +92,8 @@ class Gathered(Generic[AnyStudy]):
         """What is printed under every figure: what a sweep selected, and the study's own note."""
         swept = [entry for entry in self.comparison["selection"] if entry["candidates"] > 1]
         sentences = [
-            f"{entry['dataset']}: {entry['chosen']} of {entry['candidates']} variants, selected on the validation split."
+            f"{entry['dataset']}: {variant_name(entry['objective'], entry['variant'])} of {entry['candidates']} variants, "
+            "selected on the validation split."
             for entry in swept
         ]
         if len(swept) > MOST_SELECTIONS:
@@ -93,21 +103,7 @@ class Gathered(Generic[AnyStudy]):
 
     def chosen(self, objective: str) -> str:
         """The variant that stands for an objective on the primary contrast's data set."""
-        return next(
-            entry["chosen"]
-            for entry in self.comparison["selection"]
-            if (entry["dataset"], entry["objective"]) == (self.dataset, objective)
-        )
-
-
-def base_name(objective: str) -> str:
-    """An objective's name without what a sweep settled.
-
-    Example:
-        >>> base_name("dcl,class_probability=0.1")
-        'dcl'
-    """
-    return objective.split(",")[0]
+        return self.selection.set_index(["dataset", "objective"]).loc[(self.dataset, objective), "variant"]
 
 
 def twins(name: str, draw: Callable[..., Any], title: str, caption: str) -> dict[str, Drawing]:
@@ -139,7 +135,8 @@ def page_of(
     """
     study, comparison = gathered.study, gathered.comparison
     records = json.loads((folder / "runs.json").read_text())
-    selection = pd.DataFrame(comparison["selection"])
+    selection = gathered.selection[gathered.selection["candidates"] > 1]
+    chosen = [variant_name(*names) for names in zip(selection["objective"], selection["variant"], strict=True)]
     figures = folder.parent / "figures"
     drawn = [name for name in catalogue.figures_of(study) if (figures / f"{name}.png").is_file()]
     return StudyPage(
@@ -153,20 +150,8 @@ def page_of(
         figures=[PageFigure(*heading(name), figures / f"{name}.png", figures / f"{name}.pdf") for name in drawn],
         tables=[PageTable(*heading(name), table(name)) for name in catalogue.tables_of(study)],
         config=(folder / "study.yaml").read_text(),
-        selection=selection[selection["candidates"] > 1] if (selection["candidates"] > 1).any() else None,
+        selection=selection.drop(columns="variant").assign(chosen=chosen) if len(selection) else None,
     )
-
-
-def selected(table: pd.DataFrame, selection: list[Mapping[str, Any]]) -> pd.DataFrame:
-    """Rows of the selected variants only, under the objective's own name.
-
-    Args:
-        table: with ``dataset`` and ``objective``, a variant's name.
-        selection: of a comparison.
-    """
-    names = pd.DataFrame(selection)[["dataset", "objective", "chosen"]]
-    table = table.merge(names, left_on=["dataset", "objective"], right_on=["dataset", "chosen"], suffixes=(" given", ""))
-    return table.drop(columns=["objective given", "chosen"])
 
 
 def _warnings(gathered: Gathered, records: list[Mapping[str, Any]], data: DataChanges) -> list[str]:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -13,8 +12,9 @@ from trueneg.config.image_study import ImageStudy
 from trueneg.report import catalogue, figures, formats, tables
 from trueneg.report import curves as curve_figures
 from trueneg.report.drawing import Drawing
-from trueneg.report.gathered import Gathered, base_name, page_of, twins
+from trueneg.report.gathered import Gathered, page_of, twins
 from trueneg.report.page import StudyPage
+from trueneg.stats.measurement import Measurement
 from trueneg.store.records import read_rows
 
 # Title of each table, and a sentence on what to see in it.
@@ -52,12 +52,11 @@ def heading(name: str) -> tuple[str, str]:
 
 
 def _primary_by_fraction(gathered: Gathered, _: list[str], paired: bool) -> Figure:
-    return _by_condition(gathered, _fractions(gathered), _primary(gathered), paired)
+    return _by_condition(gathered, _fractions(gathered), gathered.primary, paired)
 
 
 def _primary_by_negatives(gathered: Gathered, _: list[str], paired: bool) -> Figure:
-    measured = _primary(gathered) | {"axis": figures.NEGATIVES_AXIS}
-    return _by_condition(gathered, runs.negative_counts(gathered.study), measured, paired)
+    return _by_condition(gathered, runs.negative_counts(gathered.study), gathered.primary, paired, figures.NEGATIVES_AXIS)
 
 
 def _probe_by_fraction(gathered: Gathered, _: list[str], paired: bool, pool: str) -> Figure:
@@ -68,27 +67,25 @@ def _fractions(gathered: Gathered) -> dict[str, float]:
     return {label: settings.fraction for label, settings in runs.datasets(gathered.study).items()}
 
 
-def _primary(gathered: Gathered) -> dict[str, str]:
-    return gathered.measurement | {"metric": gathered.study.primary.metric}
-
-
-def _by_condition(gathered: Gathered, places: Mapping[str, float], measured: Mapping[str, Any], paired: bool) -> Figure:
-    if paired:
-        return figures.accuracy_by_condition_paired(gathered.rows, places, gathered.baseline, **measured, note=gathered.note)
-    return figures.accuracy_by_condition(gathered.rows, places, **measured, note=gathered.note)
+def _by_condition(
+    gathered: Gathered,
+    places: Mapping[str, float],
+    measured: Measurement,
+    paired: bool,
+    axis: figures.ConditionAxis = figures.FRACTION_AXIS,
+) -> Figure:
+    baseline = gathered.baseline if paired else None
+    return figures.accuracy_by_condition(gathered.rows, places, measured, baseline, axis=axis, note=gathered.note)
 
 
 def _probe_by_label_fraction(gathered: Gathered, _: list[str], paired: bool, pool: str) -> Figure:
     dataset = gathered.study.figures.label_fractions.dataset or gathered.dataset
-    if paired:
-        return figures.accuracy_by_label_fraction_paired(
-            gathered.rows, dataset, gathered.baseline, labels=pool, note=gathered.note
-        )
-    return figures.accuracy_by_label_fraction(gathered.rows, dataset, labels=pool, note=gathered.note)
+    measured, baseline = Measurement("linear probe", "accuracy", pool), gathered.baseline if paired else None
+    return figures.accuracy_by_label_fraction(gathered.rows, dataset, measured, baseline, note=gathered.note)
 
 
 def _class_groups(gathered: Gathered, _: list[str]) -> Figure:
-    return figures.class_accuracy(gathered.rows, gathered.dataset, gathered.baseline, **gathered.measurement, note=gathered.note)
+    return figures.class_accuracy(gathered.rows, gathered.dataset, gathered.baseline, gathered.primary, note=gathered.note)
 
 
 def _embedding(gathered: Gathered, artefacts: list[str]) -> Figure:
@@ -194,21 +191,19 @@ def table_of(name: str, gathered: Gathered) -> formats.Table:
     study = gathered.study
     probes = [_full_probe(gathered, pool) for pool in study.evaluation.linear_probe.label_pools]
     others = [
-        {"task": task, "setting": f"labels={pool}"}
-        for task in ("knn", "mean classifier")
-        for pool in study.evaluation.knn.label_pools
+        Measurement(task, "accuracy", pool) for task in ("knn", "mean classifier") for pool in study.evaluation.knn.label_pools
     ]
     # The primary measurement leads; everything after it is exploratory.
-    ordered = [gathered.measurement, *(each for each in (*probes, *others) if each != gathered.measurement)]
+    ordered = dict.fromkeys([gathered.primary._replace(group=None), *probes, *others])
     if name == "published":
-        printed = gathered.published.assign(**gathered.measurement, metric="accuracy")
-        return tables.published_table(gathered.rows, printed)
-    groups = tables.METRICS if study.dataset.rare_classes else ("accuracy",)
-    values = tables.compare(gathered.rows, gathered.baseline, [(each["task"], each["setting"]) for each in ordered], groups)
+        return tables.published_table(gathered.rows, gathered.published)
+    groups = tables.GROUPS if study.dataset.rare_classes else (None,)
+    measured = [each._replace(group=group) for each in ordered for group in groups]
+    values = tables.compare(gathered.rows, gathered.baseline, measured)
     if name == "differences":
         return tables.difference_table(values, gathered.baseline)
     if name == "accuracy":
-        return tables.accuracy_table(values, gathered.baseline, base_name(study.primary.oracle), gathered.gate)
+        return tables.accuracy_table(values, gathered.baseline, study.primary.oracle, gathered.gate)
     raise KeyError(f"There is no table {name!r}.")
 
 
@@ -223,7 +218,7 @@ def read(folder: Path) -> Gathered[ImageStudy]:
     return Gathered.read(folder, ImageStudy)
 
 
-def _full_probe(gathered: Gathered, pool: str) -> dict[str, str]:
+def _full_probe(gathered: Gathered, pool: str) -> Measurement:
     """The linear probe on all labels of a pool."""
     largest = max(gathered.study.evaluation.linear_probe.label_fractions)
-    return {"task": "linear probe", "setting": runs.probe_setting(pool, largest)}
+    return Measurement("linear probe", "accuracy", pool, largest)

@@ -1,6 +1,7 @@
 """From an image–text study's gathered tables to its figures, its tables and the page: what each name in the catalogue draws."""
 
-from collections.abc import Callable, Iterable
+import json
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -12,7 +13,7 @@ from trueneg.report import catalogue, figures
 from trueneg.report import curves as curve_figures
 from trueneg.report.drawing import Drawing
 from trueneg.report.formats import Table
-from trueneg.report.gathered import Gathered, base_name, page_of, selected, twins
+from trueneg.report.gathered import Gathered, page_of, twins
 from trueneg.report.image_text import tables
 from trueneg.report.image_text.class_probabilities import eta_by_class
 from trueneg.report.image_text.overlays import grounding_overlays
@@ -21,10 +22,11 @@ from trueneg.report.image_text.ratings import eta_by_anchor, human_ratings
 from trueneg.report.image_text.ratings_table import human_ratings_table
 from trueneg.report.image_text.retrieval import with_means
 from trueneg.report.image_text.similarities import similarity_histograms
-from trueneg.report.image_text.sweeps import Measurement, Sweep, places_of, read_variant, sweep_figure
-from trueneg.report.labels import read_setting
+from trueneg.report.image_text.sweeps import Sweep, places_of, sweep_figure
 from trueneg.report.page import StudyPage
 from trueneg.report.tables import published_table
+from trueneg.stats.comparison import selected
+from trueneg.stats.measurement import Measurement
 from trueneg.store.records import read_rows
 
 # Said under every figure and table of a study on synthetic data.
@@ -115,11 +117,10 @@ def table_of(name: str, gathered: Gathered[ImageTextStudy], folder: Path) -> Tab
     Raises:
         KeyError: if there is no table of that name.
     """
-    named, notes = gathered.study.primary.oracle, _notes(gathered)
-    oracle = None if named is None else base_name(named)
+    notes = _notes(gathered)
     # The validation split may hold classes that the test split of no seed can measure.
     rows = gathered.rows[gathered.rows["split"] == "test"]
-    comparison = tables.Comparison(with_means(rows), gathered.baseline, oracle, gathered.gate, notes)
+    comparison = tables.Comparison(with_means(rows), gathered.baseline, gathered.study.primary.oracle, gathered.gate, notes)
     if name == "published":
         named = {(entry.paper, entry.table) for entry in gathered.study.published}
         said = [RECO_TABLE_1] if ("relaxing-contrastiveness", "Table 1") in named else []
@@ -129,8 +130,7 @@ def table_of(name: str, gathered: Gathered[ImageTextStudy], folder: Path) -> Tab
     if name == "differences":
         return tables.differences(comparison)
     if name == "contrasts":
-        named = [(base_name(each.treatment), base_name(each.baseline)) for each in gathered.study.contrasts]
-        return tables.contrasts(comparison, named)
+        return tables.contrasts(comparison, [(each.treatment, each.baseline) for each in gathered.study.contrasts])
     if name in tables.LAYOUTS:
         beside = [tables.at_bound(gathered.curves)] if name == "tasks" else []
         return tables.layout_table(name, comparison, beside)
@@ -171,7 +171,7 @@ def _note(gathered: Gathered[ImageTextStudy], along: str = "") -> str:
     """
     own = gathered.note
     if along:
-        others = {field for entry in gathered.comparison["selection"] for field in read_variant(entry["chosen"])} - {along}
+        others = {field for variant in gathered.selection["variant"] for field in json.loads(variant)} - {along}
         chosen = f"Selected on the validation split: {', '.join(sorted(others))}." if others else ""
         own = f"{chosen} {gathered.study.note}".strip()
     return " ".join(filter(None, [own, *_notes(gathered)]))
@@ -186,14 +186,10 @@ def _of_dataset(gathered: Gathered[ImageTextStudy], rows: pd.DataFrame) -> pd.Da
     return with_means(rows[rows["dataset"] == gathered.dataset])
 
 
-def _primary(gathered: Gathered[ImageTextStudy]) -> dict[str, str]:
-    return gathered.measurement | {"metric": gathered.study.primary.metric}
-
-
 def _references(gathered: Gathered[ImageTextStudy], without: str) -> list[str]:
     """Objectives that are lines across: baseline, treatment, oracle, and DCL with the language model's or the true η."""
     primary = gathered.study.primary
-    named = {base_name(name) for name in (primary.baseline, primary.treatment, primary.oracle) if name is not None}
+    named = {primary.baseline, primary.treatment, primary.oracle}
     return [
         name
         for name, objective in gathered.study.objectives.items()
@@ -207,17 +203,17 @@ def _sweep(
     objective: str,
     field: str,
     label: str,
-    measurements: Iterable[tuple[str, str, str]],
+    measured: Sequence[Measurement],
     paired: bool,
     from_baseline: bool = False,
 ) -> Figure:
     candidates = runs.candidates(gathered.study)[objective]
-    places = places_of(candidates, gathered.chosen(objective), field)
+    places = places_of(candidates.values(), gathered.chosen(objective), field)
     return sweep_figure(
         _of_dataset(gathered, gathered.rows),
         _of_dataset(gathered, gathered.variants),
         Sweep(objective, places, label, from_baseline),
-        [Measurement(*each) for each in measurements],
+        measured,
         _references(gathered, objective),
         gathered.baseline,
         paired,
@@ -227,14 +223,14 @@ def _sweep(
 
 def _tradeoff(gathered: Gathered[ImageTextStudy], _: list[str], paired: bool) -> Figure:
     objective = catalogue.constant_sweep(gathered.study)
-    measurements = tables.main_measurements(_of_dataset(gathered, gathered.rows))
-    return _sweep(gathered, objective, "class_probability", "Constant η", measurements, paired, from_baseline=True)
+    measured = tables.main_measurements(_of_dataset(gathered, gathered.rows))
+    return _sweep(gathered, objective, "class_probability", "Constant η", measured, paired, from_baseline=True)
 
 
 def _strength(gathered: Gathered[ImageTextStudy], _: list[str], paired: bool) -> Figure:
     objective = catalogue.strength_sweep(gathered.study)
     label = f"λ of {objective}, weight of the negatives"
-    return _sweep(gathered, objective, "negative_weight", label, [tuple(_primary(gathered).values())], paired)
+    return _sweep(gathered, objective, "negative_weight", label, [gathered.primary], paired)
 
 
 def _by_condition(
@@ -245,16 +241,14 @@ def _by_condition(
     paired: bool,
     note: str,
 ) -> Figure:
-    measured = _primary(gathered) | {"axis": axis, "note": note}
-    if paired:
-        return figures.accuracy_by_condition_paired(with_means(rows), places, gathered.baseline, **measured)
-    return figures.accuracy_by_condition(with_means(rows), places, **measured)
+    baseline = gathered.baseline if paired else None
+    return figures.accuracy_by_condition(with_means(rows), places, gathered.primary, baseline, axis=axis, note=note)
 
 
 def _batch_size(gathered: Gathered[ImageTextStudy], _: list[str], paired: bool) -> Figure:
-    others = read_setting(gathered.dataset) | {"batch_size": ""}
-    settings = {label: read_setting(label) for label in runs.datasets(gathered.study)}
-    places = {label: float(own["batch_size"]) for label, own in settings.items() if own | {"batch_size": ""} == others}
+    conditions = runs.conditions(gathered.study)
+    others = conditions[gathered.dataset] | {"batch_size": None}
+    places = {label: own["batch_size"] for label, own in conditions.items() if own | {"batch_size": None} == others}
     return _by_condition(gathered, gathered.rows, places, BATCH_AXIS, paired, _note(gathered))
 
 
@@ -262,12 +256,12 @@ def _dimensions(gathered: Gathered[ImageTextStudy], _: list[str], paired: bool) 
     """Every objective has each size among its variants: sizes take the place of data sets."""
     of_dataset = gathered.variants[gathered.variants["dataset"] == gathered.dataset]
     parts, sizes = [], {}
-    for objective, labels in runs.candidates(gathered.study).items():
-        for variant, size in places_of(labels, gathered.chosen(objective), "dimensions").items():
+    for objective, variants in runs.candidates(gathered.study).items():
+        for variant, size in places_of(variants.values(), gathered.chosen(objective), "dimensions").items():
             label = f"dimensions={size:g}"
             sizes[label] = size
-            own = of_dataset[of_dataset["objective"] == variant]
-            parts.append(own.assign(objective=objective, dataset=label))
+            own = of_dataset[(of_dataset["objective"] == objective) & (of_dataset["variant"] == variant)]
+            parts.append(own.assign(dataset=label))
     rows, note = pd.concat(parts, ignore_index=True), _note(gathered, along="dimensions")
     return _by_condition(gathered, rows, sizes, DIMENSIONS_AXIS, paired, note)
 
@@ -291,7 +285,7 @@ def _eta(gathered: Gathered[ImageTextStudy], artefacts: list[str]) -> Figure:
 def _ratings(gathered: Gathered[ImageTextStudy], paths: Iterable[str | Path]) -> list[pd.DataFrame]:
     """The ratings' tables, those of objectives for the selected variants; of the summary first what needs no objective."""
     summary, *others = map(read_rows, paths)
-    chosen = [selected(table, gathered.comparison["selection"]) for table in (summary, *others)]
+    chosen = [selected(table, gathered.selection) for table in (summary, *others)]
     return [summary[summary["objective"] == ""], *chosen]
 
 

@@ -1,39 +1,44 @@
 """How figures and tables call things; objectives and data sets keep the names of the configuration."""
 
-import re
+import json
 from collections.abc import Iterable
 
-from trueneg.stats.metrics import metric_name, task_name, unit
+from trueneg.config.runs import written
+from trueneg.report.metrics import evaluation_name, metric_name, unit
+from trueneg.stats.measurement import Measurement
 
 INTERVAL = "95\u00a0% t intervals over seeds"
 PAIRED_INTERVAL = "95\u00a0% paired t intervals over seeds"
 
 
-def axis_label(metric: str) -> str:
+def axis_label(of: Measurement) -> str:
     """The metric with its unit, for the axis that shows its values."""
-    return with_unit(capitalised(metric_name(metric)), unit(metric))
+    return with_unit(capitalised(metric_name(of)), unit(of.metric))
 
 
-def difference_label(metric: str, baseline: str) -> str:
+def difference_label(of: Measurement, baseline: str) -> str:
     """The difference of a metric to the baseline with its unit, for the axis that shows it."""
-    return with_unit(f"{capitalised(metric_name(metric))}\nminus that of {baseline}", unit(metric, difference=True))
+    return with_unit(f"{capitalised(metric_name(of))}\nminus that of {baseline}", unit(of.metric, difference=True))
 
 
-def measurement(task: str, setting: str, split: str, dataset: str = "") -> str:
-    """Which evaluation a figure or table shows.
-
-    Args:
-        task: as in the rows.
-        setting: as in the rows; may be empty.
-        split: such as ``"test"``.
-        dataset: its label; empty: none is named.
+def measurement_name(of: Measurement, split: str, dataset: str = "") -> str:
+    """Which evaluation a figure or table shows; a data set only where one is given.
 
     Example:
-        >>> measurement("knn", "labels=all", "test", "fraction=0.1")
+        >>> measurement_name(Measurement("knn", "accuracy", "all"), "test", "fraction=0.1")
         'Test split: kNN, labels=all; fraction=0.1'
     """
-    what = ", ".join(part for part in (task_name(task), setting) if part)
-    return f"{capitalised(split)} split: {what}" + (f"; {dataset}" if dataset else "")
+    return f"{capitalised(split)} split: {evaluation_name(of)}" + (f"; {dataset}" if dataset else "")
+
+
+def variant_name(objective: str, variant: str) -> str:
+    """An objective with what was swept.
+
+    Example:
+        >>> variant_name("DCL", '{"class_probability":0.1}'), variant_name("CL", "{}")
+        ('DCL,class_probability=0.1', 'CL')
+    """
+    return ",".join([objective, *(f"{key}={written(value)}" for key, value in json.loads(variant).items())])
 
 
 def capitalised(text: str) -> str:
@@ -54,16 +59,6 @@ def seed_count(counts: Iterable[int]) -> str:
     if len(found) > 1:
         return f"{found[0]} to {found[-1]} seeds"
     return f"{found[0]} seed" if found == [1] else f"{found[0]} seeds"
-
-
-def read_setting(setting: str) -> dict[str, str]:
-    """The parts of a setting.
-
-    Example:
-        >>> read_setting("labels=all, fraction=0.1")
-        {'labels': 'all', 'fraction': '0.1'}
-    """
-    return dict(re.findall(r"(\w+)=([^,]+)", setting))
 
 
 def with_unit(text: str, of: str) -> str:

@@ -15,8 +15,12 @@ from trueneg.config.image_text_study import CHANCE, CHEXPERT_8X200, ImageTextStu
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.errors import UserError
 from trueneg.io.files import written_whole
-from trueneg.stats.comparison import gate, primary_contrast, select
+from trueneg.report.answers import answer, verdict
+from trueneg.report.labels import variant_name
+from trueneg.stats.comparison import gate, primary_contrast, select, selected
+from trueneg.stats.measurement import KEYS, Measurement
 from trueneg.store.records import RUN, read_json, read_rows
+from trueneg.store.rows import load_rows, typed
 
 
 def summarise_study(name: str, settings: Mapping[str, Any], inputs: Any, outputs: Any) -> None:
@@ -34,11 +38,14 @@ def summarise_study(name: str, settings: Mapping[str, Any], inputs: Any, outputs
         UserError: if the rows do not hold what the primary contrast needs.
     """
     study = KINDS[settings.get("kind", "images")].model_validate(settings)
-    rows = pd.concat(map(read_rows, inputs.rows), ignore_index=True)
+    rows = pd.concat(map(load_rows, inputs.rows), ignore_index=True)
     curves = pd.concat(map(read_rows, inputs.curves), ignore_index=True)
     records = [record for path in inputs.runs for record in read_json(path, [RUN])]
-    selection = _selection(study, rows)
-    comparison = {"name": name, "selection": selection.to_dict("records"), **_comparison(study, rows, selection)}
+    try:
+        selection = _selection(study, rows)
+        comparison = {"name": name, "selection": selection.to_dict("records"), **_comparison(study, rows, selection)}
+    except ValueError as error:
+        raise UserError(f"primary: {error}") from error
     tables = {
         outputs.rows: rows,
         outputs.curves: curves,
@@ -71,28 +78,27 @@ def write_settings(settings: Mapping[str, Any], path: str | Path) -> None:
 def _published(study: TrainedStudy, path: str | Path) -> pd.DataFrame:
     """The printed numbers beside ours, in the units of our rows; empty where the study names none.
 
-    Columns: dataset, objective, value; of image–text studies also task, setting and metric of our measurement, and the printed
-    standard error.
+    Columns: dataset, objective, the key columns of our measurement, value; of image–text studies also the printed standard error.
     """
-    return _published_accuracies(study, path) if isinstance(study, ImageStudy) else _published_measurements(study, path)
+    find = _published_accuracies if isinstance(study, ImageStudy) else _published_measurements
+    return typed(pd.DataFrame(find(study, path), columns=["dataset", "objective", *KEYS, "value", "standard_error"]))
 
 
-def _published_accuracies(study: ImageStudy, path: str | Path) -> pd.DataFrame:
-    wanted = study.published
+def _published_accuracies(study: ImageStudy, path: str | Path) -> list[dict[str, Any]]:
+    wanted, measured = study.published, study.primary.measurement._replace(group=None)
     if wanted is None:
-        return pd.DataFrame({"dataset": [], "objective": [], "value": []})
+        return []
     chosen = _printed(path, wanted.paper, wanted.table, wanted.task, "accuracy_percent")
     rows = []
     for dataset, setting in wanted.settings.items():
         for objective, method in wanted.methods.items():
             printed = _entry(chosen, path, wanted, setting, method)
-            rows.append({"dataset": dataset, "objective": objective, "value": printed["value"] / 100})
-    return pd.DataFrame(rows)
+            rows.append({"dataset": dataset, "objective": objective, **measured._asdict(), "value": printed["value"] / 100})
+    return rows
 
 
-def _published_measurements(study: ImageTextStudy, path: str | Path) -> pd.DataFrame:
+def _published_measurements(study: ImageTextStudy, path: str | Path) -> list[dict[str, Any]]:
     label = study.primary.dataset or next(iter(study_runs.datasets(study)))
-    columns = ["dataset", "objective", "task", "setting", "metric", "value", "standard_error"]
     rows = []
     for wanted in study.published:
         chosen = _printed(path, wanted.paper, wanted.table, wanted.task, wanted.metric)
@@ -100,8 +106,8 @@ def _published_measurements(study: ImageTextStudy, path: str | Path) -> pd.DataF
         for objective, method in wanted.methods.items():
             printed = _entry(chosen, path, wanted, wanted.setting, method)
             values = {key: printed[key] / share for key in ("value", "standard_error")}
-            rows.append({"dataset": label, "objective": objective, **wanted.measured.model_dump(), **values})
-    return pd.DataFrame(rows, columns=columns)
+            rows.append({"dataset": label, "objective": objective, **wanted.measured.measurement._asdict(), **values})
+    return rows
 
 
 def _printed(path: str | Path, paper: str, table: str, task: str, metric: str) -> pd.DataFrame:
@@ -123,57 +129,40 @@ def _entry(chosen: pd.DataFrame, path: str | Path, wanted: Any, setting: str, me
 
 def _selection(study: TrainedStudy, rows: pd.DataFrame) -> pd.DataFrame:
     """The variant of each objective that the validation split chose, in every data set."""
-    primary = study.primary
-    return select(rows, study_runs.candidates(study), primary.task, primary.setting, primary.metric)
+    candidates = {objective: list(variants.values()) for objective, variants in study_runs.candidates(study).items()}
+    return select(rows, candidates, study.primary.measurement)
 
 
 def _comparison(study: TrainedStudy, rows: pd.DataFrame, selection: pd.DataFrame) -> dict[str, Any]:
     """Gate and primary contrast on the test split; a swept objective stands for its selected variant."""
-    primary = study.primary
-    dataset = primary.dataset or next(iter(study_runs.datasets(study)))
-    chosen = selection.set_index(["dataset", "objective"])["chosen"]
-    measured = {"task": primary.task, "setting": primary.setting, "metric": primary.metric}
-    gates = []
-    try:
-        for label in study_runs.datasets(study):
-            names = {role: chosen.get((label, wanted), wanted) for role, wanted in _roles(study).items()}
-            of_dataset = rows[rows["dataset"] == label]
-            gates.append(gate(of_dataset, names["baseline"], names.get("oracle"), _chance(study, of_dataset), **measured))
-        gates = pd.concat(gates, ignore_index=True)
-        names = {role: chosen.get((dataset, wanted), wanted) for role, wanted in _roles(study).items()}
-        answer = primary_contrast(
-            rows,
-            names["treatment"],
-            names["baseline"],
-            dataset=dataset,
-            expected=primary.published,
-            gate=gates,
-            **measured,
-        )
-    except ValueError as error:
-        raise UserError(f"primary: {error}") from error
+    primary, measured, gates = study.primary, study.primary.measurement, []
+    dataset, rows = primary.dataset or next(iter(study_runs.datasets(study))), selected(rows, selection)
+    variants = selection.set_index(["dataset", "objective"])["variant"]
+    for label in study_runs.datasets(study):
+        of_dataset = rows[rows["dataset"] == label]
+        found = gate(of_dataset, primary.baseline, primary.oracle, _chance(study, of_dataset), measured)
+        names = (name and variant_name(name, variants[label, name]) for name in (primary.baseline, primary.oracle))
+        gates.append(found.assign(verdict=verdict(found.iloc[0], measured.metric, *names)))
+    gates = pd.concat(gates, ignore_index=True)
+    contrast = primary_contrast(
+        rows, primary.treatment, primary.baseline, measured, dataset, expected=primary.published, gate=gates
+    )
+    names = (variant_name(name, variants[dataset, name]) for name in (primary.treatment, primary.baseline))
+    contrast["answer"] = answer(contrast, *names, primary.published)
     return {
         "seeds": len(study.seed_list),
         "gate": json.loads(gates.to_json(orient="records")),
-        "primary": json.loads(answer.to_json()),
+        "primary": json.loads(contrast.to_json()),
     }
 
 
 def _chance(study: TrainedStudy, rows: pd.DataFrame) -> float:
     """What the primary measurement would be without learning."""
-    primary, rows = study.primary, rows[rows["task"] == "chance"]
-    if isinstance(study, ImageTextStudy):
-        if primary.metric.split(" ")[0] in CHANCE:
-            return CHANCE[primary.metric.split(" ")[0]]
-        if primary.task == "chexpert 8x200":
-            return CHEXPERT_8X200
-        measured = rows["setting"].eq(f"{primary.task}, {primary.setting}") & rows["metric"].eq(primary.metric)
-        # Splits that seeds draw differ a little in how many items they hold.
-        return float(rows.loc[measured & rows["split"].eq("test"), "value"].mean())
-    return float(rows["value"].iloc[0])
-
-
-def _roles(study: TrainedStudy) -> dict[str, str]:
-    """The objectives of the primary contrast by role; without an oracle where the study names none."""
-    given = {role: getattr(study.primary, role) for role in ("treatment", "baseline", "oracle")}
-    return {role: name for role, name in given.items() if name is not None}
+    measured = study.primary.measurement
+    if isinstance(study, ImageTextStudy) and measured.metric in CHANCE:
+        return CHANCE[measured.metric]
+    if measured.task == "chexpert 8x200":
+        return CHEXPERT_8X200
+    chance = Measurement(measured.task, "chance") if isinstance(study, ImageStudy) else measured._replace(metric="chance")
+    # Splits that seeds draw differ a little in how many items they hold.
+    return float(chance.rows_of(rows[rows["split"] == "test"])["value"].mean())

@@ -7,66 +7,44 @@ import pandas as pd
 
 from trueneg.report.formats import Cell, Group, Table
 from trueneg.report.labels import seed_count, with_unit
+from trueneg.report.metrics import evaluation_name, group_name, higher_is_better, metric_name, unit, written
 from trueneg.stats.comparison import KEYS, holm, means, paired_differences
-from trueneg.stats.metrics import group_name, higher_is_better, metric_name, task_name, unit, written
+from trueneg.stats.measurement import KEYS as MEASURED
+from trueneg.stats.measurement import Measurement, by_measurement, measurements
 
-METRICS = ("accuracy", "accuracy rare", "accuracy common")
+GROUPS = (None, "rare", "common")  # of classes, in tables of accuracies
 SIGNIFICANT = 0.05
 
 
-def compare(
-    rows: pd.DataFrame,
-    baseline: str,
-    measurements: Sequence[tuple[str, str]],
-    metrics: Sequence[str] = METRICS,
-    split: str = "test",
-) -> pd.DataFrame:
-    """The numbers of both tables: means, paired differences, p values adjusted over a column's objectives.
+def compare(rows: pd.DataFrame, baseline: str, measured: Sequence[Measurement], split: str = "test") -> pd.DataFrame:
+    """The numbers of all tables: means, paired differences, p values adjusted over the objectives of a measurement.
 
     Args:
-        rows: tidy rows.
+        rows: tidy rows, one variant per objective.
         baseline: the objective that is subtracted.
-        measurements: pairs of task and setting.
-        metrics: which metrics.
+        measured: which measurements; a data set that lacks one is left out of it.
         split: which split.
 
     Returns:
-        One row a (study, dataset, task, setting, metric, objective), in the order of `measurements` and
-        `metrics`, with ``seeds``, ``mean``, ``low``, ``high`` and, but for the baseline, ``difference``,
-        ``difference low``, ``difference high``, ``standard deviation``, ``smallest detectable``, ``p``, ``p
-        Holm``, ``p signed-rank``.
-
-    Raises:
-        ValueError: if there are no such rows.
-    """
-    return compare_each(rows, baseline, [(*measured, metric) for measured in measurements for metric in metrics], split)
-
-
-def compare_each(
-    rows: pd.DataFrame, baseline: str, measurements: Sequence[tuple[str, str, str]], split: str = "test"
-) -> pd.DataFrame:
-    """As :func:`compare`, for tasks that have metrics of their own.
-
-    Args:
-        rows: tidy rows.
-        baseline: the objective that is subtracted.
-        measurements: task, setting and metric of each; a data set that lacks one is left out of it.
-        split: which split.
+        One row per (study, dataset, measurement, objective), data sets first, measurements in the given order within them, with
+        ``seeds``, ``mean``, ``low``, ``high``, ``runs`` and, except for the baseline, ``difference``, ``difference low``,
+        ``difference high``, ``standard deviation``, ``smallest detectable``, ``p``, ``p Holm``, ``p signed-rank``, ``baseline
+        runs``.
 
     Raises:
         ValueError: if no data set has one of them.
     """
-    of_split = dict(iter(rows[rows["split"] == split].groupby(["task", "setting", "metric"], sort=False)))
-    for measurement in measurements:
-        if measurement not in of_split:
-            raise ValueError(f"rows hold no {', '.join(filter(None, (*measurement, split)))}; the table needs it.")
-    chosen = pd.concat([of_split[measurement] for measurement in measurements], ignore_index=True)
-    # Data sets first, measurements in the given order within them.
-    places = {dataset: place for place, dataset in enumerate(dict.fromkeys(rows["dataset"]))}
-    chosen = chosen.sort_values("dataset", key=lambda column: column.map(places), kind="stable")
+    held = by_measurement(rows[rows["split"] == split])
+    chosen = []
+    for dataset in dict.fromkeys(rows["dataset"]):
+        chosen += [held[dataset, one] for one in measured if (dataset, one) in held]
+    for one in measured:
+        if not any((dataset, one) in held for dataset in rows["dataset"].unique()):
+            raise ValueError(f"rows hold no {evaluation_name(one)}, {metric_name(one)}, {split}; the table needs it.")
+    chosen = pd.concat(chosen, ignore_index=True)
     differences = paired_differences(chosen, baseline)
-    differences["p Holm"] = differences.groupby(KEYS, sort=False)["p"].transform(holm)
-    differences = differences.drop(columns=["mean", "baseline mean", "baseline"]).rename(
+    differences["p Holm"] = differences.groupby(KEYS, sort=False, dropna=False)["p"].transform(holm)
+    differences = differences.drop(columns=["mean", "baseline mean", "baseline", "runs"]).rename(
         columns={"seeds": "pairs", "low": "difference low", "high": "difference high"}
     )
     level = means(chosen).drop(columns="standard deviation")
@@ -82,17 +60,17 @@ class Head(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """A column that is no comparison: a title, its name, and a text for each (data set, objective)."""
+    """A column that is no comparison: a title, its name, and a cell for each (data set, objective)."""
 
     title: str
     name: str
-    texts: Mapping[tuple[str, str], str]
+    cells: Mapping[tuple[str, str], Cell]
 
 
 def side_by_side(
     values: pd.DataFrame,
     heads: Sequence[Head],
-    layout: Mapping[str, Sequence[tuple[str, str, str]]],
+    layout: Mapping[str, Sequence[Measurement]],
     baseline: str,
     oracle: str | None = None,
     gate: pd.DataFrame | None = None,
@@ -106,9 +84,9 @@ def side_by_side(
     failed nothing is marked.
 
     Args:
-        values: from :func:`compare` or :func:`compare_each`.
-        heads: one a measurement of a group.
-        layout: title of each group (the data set's name goes before it), with its task, setting and metric under each head.
+        values: from :func:`compare`.
+        heads: one per measurement of a group.
+        layout: title of each group (the data set's name goes before it), with its measurement under each head.
         baseline: the objective that was subtracted.
         oracle: the objective that uses labels.
         gate: from :func:`trueneg.stats.comparison.gate`.
@@ -116,11 +94,11 @@ def side_by_side(
         notes: sentences under the table, after those that every such table has.
     """
     failed = {} if gate is None else gate[~gate["passed"].astype(bool)].set_index("dataset")["verdict"].to_dict()
-    measured = dict(iter(values.groupby(["dataset", "task", "setting", "metric"], sort=False)))
+    measured = by_measurement(values)
     groups = []
     for dataset in dict.fromkeys(values["dataset"]):
-        for title, keys in layout.items():
-            columns = [measured.get((dataset, *key)) for key in keys]
+        for title, of_group in layout.items():
+            columns = [measured.get((dataset, one)) for one in of_group]
             present = [column for column in columns if column is not None]
             if not present:
                 continue
@@ -131,7 +109,7 @@ def side_by_side(
                     line.extend(cells.get(name, (Cell("–"), Cell(""))))
             for extra in beside:
                 for name, line in lines.items():
-                    line.append(Cell(extra.texts.get((dataset, name), "–")))
+                    line.append(extra.cells.get((dataset, name), Cell("–")))
             remark = " (uninformative at this size)" if dataset in failed else ""
             groups.append(Group("; ".join(filter(None, (dataset, title))) + remark, list(lines.items())))
     names = []
@@ -161,10 +139,10 @@ def accuracy_table(values: pd.DataFrame, baseline: str, oracle: str | None = Non
         oracle: the objective that uses labels.
         gate: from :func:`trueneg.stats.comparison.gate`.
     """
-    metrics = list(dict.fromkeys(values["metric"]))
-    evaluations = dict.fromkeys(zip(values["task"], values["setting"], strict=True))
-    layout = {_evaluation(*each): [(*each, metric) for metric in metrics] for each in evaluations}
-    heads = [Head(group_name(metric), "accuracy", metric) for metric in metrics]
+    layout: dict[str, list[Measurement]] = {}
+    for one in measurements(values):
+        layout.setdefault(evaluation_name(one), []).append(one)
+    heads = [Head(group_name(one), "accuracy", one.metric) for one in next(iter(layout.values()))]
     return side_by_side(values, heads, layout, baseline, oracle, gate)
 
 
@@ -173,27 +151,30 @@ def published_table(rows: pd.DataFrame, printed: pd.DataFrame, split: str = "tes
 
     Args:
         rows: tidy rows.
-        printed: ``dataset``, ``objective``, ``task``, ``setting`` and ``metric`` as in the rows, ``value`` in the metric's own
-            unit; perhaps ``standard_error``, and ``printed as``, which then names the group too.
+        printed: ``dataset``, ``objective`` and the key columns as in the rows, ``value`` in the metric's own unit; perhaps
+            ``standard_error``, and ``printed as``, which then names the group too.
         split: which split.
         notes: sentences under the table.
     """
-    keys = ["dataset", "task", "setting", "metric"]
-    ours = means(rows[rows["split"] == split])
-    values = ours.merge(printed.rename(columns={"value": "published"}), on=[*keys, "objective"], how="inner")
+    keys = ["dataset", *MEASURED]
+    values = means(rows[rows["split"] == split]).merge(
+        printed.rename(columns={"value": "published"}), on=[*keys, "objective"], how="inner"
+    )
     for end in ("mean", "low", "high"):
         values[f"{end} − published"] = values[end] - values["published"]
     one_unit = len({unit(metric) for metric in values["metric"]}) == 1
     named = ["printed as"] if "printed as" in values else []
     groups = []
-    for (dataset, task, setting, metric, *sources), group in values.groupby([*keys, *named], sort=False):
-        lines = []
+    for _, group in values.groupby([*keys, *named], sort=False, dropna=False):
+        first, lines = group.iloc[0], []
+        measured, sources, metric = Measurement.of(first), [first[name] for name in named], first["metric"]
         for _, row in group.iterrows():
             difference, low, high = (written(row[f"{end} − published"], metric, signed=True) for end in ("mean", "low", "high"))
-            cells = [Cell(_mean(row)), Cell(_printed(row)), Cell(f"{difference} [{low}, {high}]")]
-            lines.append((row["objective"], cells))
-        ours_is = f"ours: {_evaluation(task, setting)}, {metric_name(metric)}" if sources else _evaluation(task, setting)
-        title = "; ".join([dataset, *sources, ours_is])
+            place = sources[0] if sources else "the table that the study's settings name"
+            ours, theirs = Cell(_mean(row), runs=row["runs"]), Cell(_printed(row), printed=place)
+            lines.append((row["objective"], [ours, theirs, Cell(f"{difference} [{low}, {high}]", runs=row["runs"])]))
+        what = evaluation_name(measured)
+        title = "; ".join([first["dataset"], *sources, f"ours: {what}, {metric_name(measured)}" if sources else what])
         groups.append(Group(title if one_unit else with_unit(title, unit(metric)), lines))
     names = ("ours", "published", "ours − published")
     units = [unit(values["metric"].iloc[0], difference=name == names[-1]) if one_unit else "" for name in names]
@@ -210,29 +191,26 @@ def difference_table(values: pd.DataFrame, baseline: str, notes: Sequence[str] =
     """Every comparison with its spread, its tests, and the smallest difference that its seeds could see.
 
     Args:
-        values: from :func:`compare` or :func:`compare_each`.
+        values: from :func:`compare`.
         baseline: the objective that was subtracted.
         notes: sentences under the table, after those that every such table has.
     """
     compared = values[values["objective"] != baseline]
     one_unit = len({unit(metric, difference=True) for metric in values["metric"]}) == 1
     groups = []
-    for (dataset, task, setting, metric), group in compared.groupby(["dataset", "task", "setting", "metric"], sort=False):
-        lines = [
-            (
-                row["objective"],
-                [
-                    Cell(str(row["pairs"])),
-                    Cell(difference_text(row, baseline, starred=False)),
-                    Cell(written(row["standard deviation"], metric)),
-                    Cell(written(row["smallest detectable"], metric)),
-                    *(Cell(_p(row[column])) for column in ("p", "p Holm", "p signed-rank")),
-                ],
-            )
-            for _, row in group.iterrows()
-        ]
-        what = f"{dataset}; {_evaluation(task, setting)}; {metric_name(metric)}"
-        groups.append(Group(what if one_unit else with_unit(what, unit(metric, difference=True)), lines))
+    for (dataset, measured), group in by_measurement(compared).items():
+        lines = []
+        for _, row in group.iterrows():
+            texts = [
+                str(row["pairs"]),
+                difference_text(row, baseline, starred=False),
+                written(row["standard deviation"], measured.metric),
+                written(row["smallest detectable"], measured.metric),
+                *(p_text(row[column]) for column in ("p", "p Holm", "p signed-rank")),
+            ]
+            lines.append((row["objective"], [Cell(text, runs=runs_of_difference(row)) for text in texts]))
+        what = f"{dataset}; {evaluation_name(measured)}; {metric_name(measured)}"
+        groups.append(Group(what if one_unit else with_unit(what, unit(measured.metric, difference=True)), lines))
     points = unit(values["metric"].iloc[0], difference=True) if one_unit else ""
     amounts = (f"− {baseline}", "standard deviation", "smallest detectable")
     names = ["pairs", *(with_unit(name, points) for name in amounts), "p", "p, Holm", "p, signed-rank"]
@@ -249,7 +227,10 @@ def _cells(column: pd.DataFrame, baseline: str, oracle: str | None, marked: bool
     """Mean and difference of every objective in one column of the table."""
     best = _clearly_best(column, baseline, oracle) if marked else None
     return {
-        row["objective"]: (Cell(_mean(row), bold=row["objective"] == best), Cell(difference_text(row, baseline, starred=marked)))
+        row["objective"]: (
+            Cell(_mean(row), bold=row["objective"] == best, runs=row["runs"]),
+            Cell(difference_text(row, baseline, starred=marked), runs=runs_of_difference(row)),
+        )
         for _, row in column.iterrows()
     }
 
@@ -269,16 +250,12 @@ def _clearly_best(column: pd.DataFrame, baseline: str, oracle: str | None) -> st
     return best if outside and (tested < SIGNIFICANT).all() else None
 
 
-def _evaluation(task: str, setting: str) -> str:
-    return ", ".join(filter(None, (task_name(task), setting)))
-
-
 def _mean(row: pd.Series) -> str:
     return f"{written(row['mean'], row['metric'])} ± {written(row['high'] - row['mean'], row['metric'])}"
 
 
 def difference_text(row: pd.Series, baseline: str, starred: bool) -> str:
-    """A line of :func:`compare_each` as its difference with the interval; nothing for the baseline itself.
+    """A line of :func:`compare` as its difference with the interval; nothing for the baseline itself.
 
     Args:
         row: the line.
@@ -293,7 +270,13 @@ def difference_text(row: pd.Series, baseline: str, starred: bool) -> str:
     return f"{written(row['difference'], metric, signed=True)}{star} [{low}, {high}]"
 
 
-def _p(value: float) -> str:
+def runs_of_difference(row: pd.Series) -> str:
+    """The runs behind a line's difference: the objective's and the baseline's."""
+    return row["runs"] if pd.isna(row["baseline runs"]) else f"{row['runs']} {row['baseline runs']}"
+
+
+def p_text(value: float) -> str:
+    """A p value as text."""
     if pd.isna(value):
         return "–"
     return "< 0.001" if value < 0.001 else f"{value:.3f}"

@@ -1,9 +1,8 @@
-"""Tell an effect from noise: paired differences over seeds, selection on validation data, and the gate.
+"""Paired differences over seeds, selection on the validation split, and the gate.
 
-All objectives of one seed share subset, split, initial weights, batch order and augmentation draws, so they
-are compared by their differences within a seed. Everything here reads tidy rows, one measured number each,
-with the columns ``study``, ``dataset``, ``objective``, ``seed``, ``split``, ``task``, ``setting``, ``metric``
-and ``value``, and the intervals are over seeds, not over test images.
+All objectives of one seed share subset, split, initial weights, batch order and augmentation draws, so they are compared by
+their differences within a seed. Everything here reads tidy rows, one measured number each, with the columns :data:`COLUMNS`;
+the intervals are over seeds, not over test images.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,11 +11,12 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from trueneg.stats.metrics import metric_name, task_name, unit, written
+from trueneg.stats.measurement import KEYS as MEASURED
+from trueneg.stats.measurement import Measurement
 
 # What must be equal for two rows to be comparable.
-KEYS = ["study", "dataset", "split", "task", "setting", "metric"]
-COLUMNS = [*KEYS, "objective", "seed", "value"]
+KEYS = ["study", "dataset", "split", *MEASURED]
+COLUMNS = [*KEYS, "objective", "variant", "seed", "run", "value"]
 
 # Standard errors that a difference must measure for 80 % power in a two-sided test at 5 %: z(0.975) + z(0.8).
 DETECTABLE = 2.8
@@ -26,30 +26,24 @@ def means(rows: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
     """Mean over seeds with its t interval, for every objective and measurement.
 
     Args:
-        rows: tidy rows.
+        rows: tidy rows, one variant per objective.
         confidence: of the interval, in (0, 1).
 
     Returns:
-        One row a (study, dataset, split, task, setting, metric, objective) in order of appearance, with
-        ``seeds`` (their number), ``mean``, ``low``, ``high`` and ``standard deviation``; from one seed the
-        last three are NaN.
+        One row per :data:`KEYS` and objective in order of appearance, with ``seeds`` (their number), ``mean``, ``low``, ``high``,
+        ``standard deviation`` and ``runs`` (ids of the runs, separated by spaces); from one seed, interval and spread are NaN.
 
     Raises:
         ValueError: if columns are missing, a value is not finite, or a measurement appears twice.
-
-    Example:
-        >>> row = dict(study="s", dataset="d", split="test", task="knn", setting="-", metric="accuracy")
-        >>> of_seeds = enumerate([0.90, 0.92])
-        >>> rows = pd.DataFrame([{**row, "objective": "cl", "seed": s, "value": v} for s, v in of_seeds])
-        >>> means(rows)[["objective", "seeds", "mean"]].round(3).to_dict("records")
-        [{'objective': 'cl', 'seeds': 2, 'mean': 0.91}]
     """
-    values = _checked(rows, confidence).groupby([*KEYS, "objective"], sort=False, observed=True)["value"]
-    found = values.agg(seeds="count", mean="mean", deviation="std").reset_index()
+    values = _checked(rows, confidence).groupby([*KEYS, "objective"], sort=False, observed=True, dropna=False)
+    found = values.agg(
+        seeds=("value", "count"), mean=("value", "mean"), deviation=("value", "std"), runs=("run", " ".join)
+    ).reset_index()
     half = half_interval(found["deviation"], found["seeds"], confidence)
     found = found.assign(low=found["mean"] - half, high=found["mean"] + half)
     found = found.rename(columns={"deviation": "standard deviation"})
-    return found[[*KEYS, "objective", "seeds", "mean", "low", "high", "standard deviation"]]
+    return found[[*KEYS, "objective", "seeds", "mean", "low", "high", "standard deviation", "runs"]]
 
 
 def paired_differences(
@@ -67,40 +61,31 @@ def paired_differences(
     the normal approximation, which flatters fewer than about ten seeds.
 
     Args:
-        rows: tidy rows.
+        rows: tidy rows, one variant per objective.
         baseline: the objective that is subtracted.
         objectives: which objectives to compare; all others by default, in order of appearance.
         confidence: of the interval, in (0, 1).
 
     Returns:
-        One row a (study, dataset, split, task, setting, metric, objective) with ``baseline``, ``seeds`` (how
-        many both have; only these count), ``mean``, ``baseline mean``, ``difference``, ``low``, ``high``,
-        ``standard deviation`` (of the differences), ``smallest detectable``, ``p`` (paired t test, two-sided)
-        and ``p signed-rank`` (exact). From fewer than two seeds, interval, spread and ``p`` are NaN.
+        One row per :data:`KEYS` and objective with ``baseline``, ``seeds`` (how many both have; only these count), ``mean``,
+        ``baseline mean``, ``difference``, ``low``, ``high``, ``standard deviation`` (of the differences), ``smallest
+        detectable``, ``p`` (paired t test, two-sided), ``p signed-rank`` (exact), ``runs`` and ``baseline runs`` (ids, separated
+        by spaces). From fewer than two seeds, interval, spread and ``p`` are NaN.
 
     Raises:
         ValueError: if an objective has no rows, columns are missing, a value is not finite, or a measurement
             appears twice.
-
-    Example:
-        >>> row = dict(study="s", dataset="d", split="test", task="knn", setting="-", metric="accuracy")
-        >>> values = {("cl", 0): 0.90, ("cl", 1): 0.94, ("dcl", 0): 0.91, ("dcl", 1): 0.96}
-        >>> rows = pd.DataFrame(
-        ...     [{**row, "objective": o, "seed": s, "value": value} for (o, s), value in values.items()]
-        ... )
-        >>> paired_differences(rows, "cl")[["objective", "seeds", "difference"]].round(3).to_dict("records")
-        [{'objective': 'dcl', 'seeds': 2, 'difference': 0.015}]
     """
     rows = _checked(rows, confidence)
     known = list(dict.fromkeys(rows["objective"]))
     compared = [name for name in known if name != baseline] if objectives is None else list(objectives)
     _require(known, [baseline, *compared])
     pairs = pd.concat([rows[rows["objective"] == name] for name in compared]) if compared else rows.iloc[:0]
-    of_baseline = rows.loc[rows["objective"] == baseline, [*KEYS, "seed", "value"]]
+    of_baseline = rows.loc[rows["objective"] == baseline, [*KEYS, "seed", "run", "value"]]
     pairs = pairs.merge(of_baseline, how="left", on=[*KEYS, "seed"], suffixes=("", " of baseline"))
     pairs["value"] = pairs["value"].where(pairs["value of baseline"].notna())
     pairs["difference"] = pairs["value"] - pairs["value of baseline"]
-    groups = pairs.groupby([*KEYS, "objective"], sort=False, observed=True)
+    groups = pairs.groupby([*KEYS, "objective"], sort=False, observed=True, dropna=False)
     found = groups.agg(
         seeds=("difference", "count"),
         mean=("value", "mean"),
@@ -108,6 +93,8 @@ def paired_differences(
         difference=("difference", "mean"),
         deviation=("difference", "std"),
         signed_rank=("difference", signed_rank_p),
+        runs=("run", " ".join),
+        baseline_runs=("run of baseline", lambda runs: " ".join(runs.dropna())),
     ).reset_index()
     half = half_interval(found["deviation"], found["seeds"], confidence)
     found = found.assign(
@@ -119,6 +106,7 @@ def paired_differences(
     ).rename(
         columns={
             "baseline_mean": "baseline mean",
+            "baseline_runs": "baseline runs",
             "deviation": "standard deviation",
             "smallest": "smallest detectable",
             "signed_rank": "p signed-rank",
@@ -134,7 +122,7 @@ def paired_differences(
         "standard deviation",
         "smallest detectable",
     ]
-    return found[[*KEYS, "objective", "baseline", *measured, "p", "p signed-rank"]]
+    return found[[*KEYS, "objective", "baseline", *measured, "p", "p signed-rank", "runs", "baseline runs"]]
 
 
 def half_interval(deviation: pd.Series, seeds: pd.Series, confidence: float = 0.95) -> pd.Series:
@@ -211,37 +199,30 @@ def holm(p: Sequence[float]) -> np.ndarray:
 
 
 def select(
-    rows: pd.DataFrame,
-    candidates: Mapping[str, Sequence[str]],
-    task: str,
-    setting: str,
-    metric: str,
-    higher_is_better: bool = True,
+    rows: pd.DataFrame, candidates: Mapping[str, Sequence[str]], measured: Measurement, higher_is_better: bool = True
 ) -> pd.DataFrame:
     """Choose the best variant of each objective by its mean on the validation split; no other split is read.
 
     Args:
         rows: tidy rows; only those whose split is ``"validation"`` are read.
         candidates: for each objective the variants to choose from; of equal ones the first is taken.
-        task: which evaluation decides.
-        setting: which of its settings decides.
-        metric: which metric decides.
+        measured: which measurement decides.
         higher_is_better: whether the largest mean is the best.
 
     Returns:
-        One row a (study, dataset, objective) with ``chosen`` (the variant), ``candidates`` (how many were
+        One row per (study, dataset, objective) with ``variant`` (the chosen one), ``candidates`` (how many were
         tried), ``seeds`` (those that all variants have; the means are over these) and ``validation mean`` (of
         the chosen).
 
     Raises:
         ValueError: if there are no validation rows of that measurement, or the variants share no seed.
     """
-    rows = _checked(_measurement(rows, split="validation", task=task, setting=setting, metric=metric))
+    rows = _checked(_chosen(rows, measured, split="validation"), names=("objective", "variant"))
     found = []
     for (study, dataset), group in rows.groupby(["study", "dataset"], sort=False, observed=True):
-        table = group.pivot(index="seed", columns="objective", values="value")
         for objective, variants in candidates.items():
-            _require(list(table.columns), variants, where=f" of {dataset} on the validation split")
+            table = group[group["objective"] == objective].pivot(index="seed", columns="variant", values="value")
+            _require(list(table.columns), variants, f"variant of {objective}", f" of {dataset} on the validation split")
             complete = table[list(variants)].dropna()
             if complete.empty:
                 raise ValueError(
@@ -249,19 +230,29 @@ def select(
                     "expected at least one. Finish their runs."
                 )
             mean = complete.mean() if higher_is_better else -complete.mean()
-            chosen = mean.idxmax()  # the first of equal ones
+            best = mean.idxmax()  # the first of equal ones
             found.append(
                 {
                     "study": study,
                     "dataset": dataset,
                     "objective": objective,
-                    "chosen": chosen,
+                    "variant": best,
                     "candidates": len(variants),
                     "seeds": len(complete),
-                    "validation mean": complete[chosen].mean(),
+                    "validation mean": complete[best].mean(),
                 }
             )
     return pd.DataFrame(found)
+
+
+def selected(table: pd.DataFrame, selection: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the selected variants only.
+
+    Args:
+        table: with ``dataset``, ``objective`` and ``variant``.
+        selection: of :func:`select`.
+    """
+    return table.merge(selection[["dataset", "objective", "variant"]], on=["dataset", "objective", "variant"])
 
 
 def gate(
@@ -269,9 +260,7 @@ def gate(
     baseline: str,
     oracle: str | None,
     chance: float,
-    task: str,
-    setting: str,
-    metric: str,
+    measured: Measurement,
     split: str = "test",
     higher_is_better: bool = True,
     confidence: float = 0.95,
@@ -279,56 +268,50 @@ def gate(
     """Whether a study can tell anything: is the baseline above chance, and the label oracle above it?
 
     Args:
-        rows: tidy rows.
+        rows: tidy rows, one variant per objective.
         baseline: the uncorrected objective.
         oracle: the objective that knows the labels; None: there is none, and only chance is asked about.
         chance: what guessing reaches, in the metric's own unit (accuracy: 1 / classes).
-        task: which evaluation decides.
-        setting: which of its settings decides.
-        metric: which metric decides.
+        measured: which measurement decides.
         split: which split decides.
         higher_is_better: whether larger values are better.
         confidence: of both intervals.
 
     Returns:
-        One row a (study, dataset) with ``seeds``, ``baseline mean``, ``baseline low``, ``baseline high``,
-        ``chance``, ``difference`` (oracle − baseline; NaN without oracle, as ``low`` and ``high`` are), ``low``, ``high``,
-        ``passed`` and ``verdict``, a sentence.
+        One row per (study, dataset) with ``seeds``, ``baseline mean``, ``baseline low``, ``baseline high``, ``chance``,
+        ``difference`` (oracle − baseline; NaN without oracle, as ``low`` and ``high`` are), ``low``, ``high``, ``above chance``,
+        ``oracle wins`` (true without oracle) and ``passed``.
 
     Raises:
         ValueError: if a data set has no rows of the baseline or the oracle in that measurement.
     """
-    rows = _measurement(rows, split=split, task=task, setting=setting, metric=metric)
+    rows = _chosen(rows, measured, split=split)
     for dataset, group in rows.groupby("dataset", sort=False, observed=True):
-        _require(list(group["objective"].unique()), [baseline, *([] if oracle is None else [oracle])], where=f" of {dataset}")
+        needed = [baseline, *([] if oracle is None else [oracle])]
+        _require(list(group["objective"].unique()), needed, "objective", f" of {dataset}")
     level = means(rows[rows["objective"] == baseline], confidence)
     level = level.rename(columns={"mean": "baseline mean", "low": "baseline low", "high": "baseline high"})
     columns = ["study", "dataset", "baseline mean", "baseline low", "baseline high"]
     if oracle is None:
-        unknown = {"baseline": baseline, "difference": np.nan, "low": np.nan, "high": np.nan}
-        found = level.assign(**unknown, chance=chance)
+        found = level.assign(difference=np.nan, low=np.nan, high=np.nan)
     else:
         gain = paired_differences(rows, baseline, [oracle], confidence).drop(columns=["baseline mean"])
-        found = level[columns].merge(gain, on=["study", "dataset"]).assign(chance=chance)
+        found = level[columns].merge(gain, on=["study", "dataset"])
     sign = 1 if higher_is_better else -1
     worst = found["baseline low" if higher_is_better else "baseline high"]
     least = found["low" if higher_is_better else "high"]
-    above_chance, oracle_wins = sign * (worst - chance) > 0, (sign * least > 0) | (oracle is None)
-    found["passed"] = above_chance & oracle_wins
-    found["verdict"] = [
-        _verdict(row, oracle, confidence, *reasons)
-        for row, *reasons in zip(found.to_dict("records"), above_chance, oracle_wins, strict=True)
-    ]
-    return found[[*columns[:2], "seeds", *columns[2:], "chance", "difference", "low", "high", "passed", "verdict"]]
+    found = found.assign(chance=chance)
+    found["above chance"], found["oracle wins"] = sign * (worst - chance) > 0, (sign * least > 0) | (oracle is None)
+    found["passed"] = found["above chance"] & found["oracle wins"]
+    numbers = ["chance", "difference", "low", "high", "above chance", "oracle wins", "passed"]
+    return found[[*columns[:2], "seeds", *columns[2:], *numbers]]
 
 
 def primary_contrast(
     rows: pd.DataFrame,
     treatment: str,
     baseline: str,
-    task: str,
-    setting: str,
-    metric: str,
+    measured: Measurement,
     dataset: str,
     split: str = "test",
     expected: float | None = None,
@@ -336,15 +319,13 @@ def primary_contrast(
     higher_is_better: bool = True,
     confidence: float = 0.95,
 ) -> pd.Series:
-    """The one comparison that a study was made for, with its answer in a sentence.
+    """The one comparison that a study was made for.
 
     Args:
-        rows: tidy rows.
+        rows: tidy rows, one variant per objective.
         treatment: the objective whose gain is asked for.
         baseline: the objective that it is compared with.
-        task: which evaluation.
-        setting: which of its settings.
-        metric: which metric.
+        measured: which measurement.
         dataset: which data set.
         split: which split.
         expected: a published or expected difference, in the metric's own unit: an interval that includes zero
@@ -355,51 +336,49 @@ def primary_contrast(
 
     Returns:
         The row of :func:`paired_differences` with ``conclusion`` ("better", "worse", "no difference seen",
-        "cannot tell" or "uninformative") and ``answer``, a sentence.
+        "cannot tell" or "uninformative").
 
     Raises:
         ValueError: if an objective has no rows in that measurement.
     """
-    rows = _measurement(rows, split=split, dataset=dataset, task=task, setting=setting, metric=metric)
-    compared = paired_differences(rows, baseline, [treatment], confidence)
+    compared = paired_differences(_chosen(rows, measured, split=split, dataset=dataset), baseline, [treatment], confidence)
     if len(compared) != 1:
         raise ValueError(f"rows hold {len(compared)} studies, expected one: {', '.join(compared['study'])}.")
     row = compared.iloc[0].copy()
     gate_failed = gate is not None and not gate.set_index("dataset")["passed"].get(dataset, True)
     row["conclusion"] = _conclusion(row, expected, gate_failed, higher_is_better)
-    row["answer"] = _answer(row, expected, confidence)
     return row
 
 
-def _checked(rows: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
+def _checked(rows: pd.DataFrame, confidence: float = 0.95, names: Sequence[str] = ("objective",)) -> pd.DataFrame:
     if not 0 < confidence < 1:
         raise ValueError(f"confidence is {confidence}, expected a number between 0 and 1.")
     missing = [column for column in COLUMNS if column not in rows.columns]
     if missing:
         raise ValueError(f"rows lack the columns {', '.join(missing)}; expected {', '.join(COLUMNS)}.")
     rows = rows[COLUMNS].reset_index(drop=True)
-    identity = [*KEYS, "objective", "seed"]
+    identity = [*KEYS, *names, "seed"]
     for broken, what in (
         (~np.isfinite(rows["value"].to_numpy(dtype=float)), "a value that is not finite"),
         (rows.duplicated(identity).to_numpy(), "the same measurement twice"),
     ):
         if broken.any():
-            first = ", ".join(str(value) for value in rows.loc[broken.argmax(), identity])
+            first = ", ".join(str(value) for value in rows.loc[broken.argmax(), identity].dropna())
             raise ValueError(f"rows hold {what}, {broken.sum()} in all, first for {first}; expected one finite value.")
     return rows
 
 
-def _require(known: Sequence[str], names: Sequence[str], where: str = "") -> None:
+def _require(known: Sequence[str], names: Sequence[str], what: str = "objective", where: str = "") -> None:
     absent = [name for name in names if name not in known]
     if absent:
-        raise ValueError(f"rows{where} hold no objective {', '.join(absent)}; found {', '.join(known) or 'none'}.")
+        raise ValueError(f"rows{where} hold no {what} {', '.join(absent)}; found {', '.join(known) or 'none'}.")
 
 
-def _measurement(rows: pd.DataFrame, **wanted: str) -> pd.DataFrame:
-    """The rows with these values in these columns."""
+def _chosen(rows: pd.DataFrame, measured: Measurement, **wanted: str) -> pd.DataFrame:
+    """The rows of one measurement with these values in these columns."""
     kept = rows
-    for column, value in wanted.items():
-        of_value = kept[kept[column] == value]
+    for column, value in {**wanted, **measured._asdict()}.items():
+        of_value = kept[kept[column].isna() if value is None else kept[column].eq(value).fillna(False)]
         if of_value.empty:
             found = "; ".join(sorted(map(str, kept[column].unique()))) or "none"
             raise ValueError(f"rows hold no {column} {value!r}; found {found}.")
@@ -416,43 +395,6 @@ def _paired_t(difference: pd.Series, deviation: pd.Series, seeds: pd.Series) -> 
     return np.where(seeds > 1, p, np.nan)
 
 
-def _interval(low: float, high: float, metric: str, signed: bool = True) -> str:
-    return f"[{written(low, metric, signed)}, {written(high, metric, signed)}]"
-
-
-def _seeds(count: int) -> str:
-    return f"{count} seed" + ("" if count == 1 else "s")
-
-
-def _amount(value: float, metric: str, signed: bool = False) -> str:
-    return f"{written(value, metric, signed)} {unit(metric, difference=True)}".rstrip()
-
-
-def _verdict(row: Mapping, oracle: str | None, confidence: float, above_chance: bool, oracle_wins: bool) -> str:
-    metric, baseline, level = row["metric"], row["baseline"], f"{confidence:.0%}".replace("%", " %")
-    percent = f" {unit(metric)}".rstrip()
-    reached = f"{baseline} reaches {written(row['baseline mean'], metric)}{percent}"
-    within = _interval(row["baseline low"], row["baseline high"], metric, signed=False)
-    guess = f"{written(row['chance'], metric)}{percent}"
-    gain = f"{_amount(row['difference'], metric, signed=True)} {_interval(row['low'], row['high'], metric)}"
-    counted = f"{level} intervals, {_seeds(row['seeds'])}"
-    if above_chance and oracle is None:
-        unknown = "what is true of other images is not known here, so how much could be gained is not measured"
-        return f"above chance: {reached} {within}, chance is {guess}; {unknown} ({counted})"
-    if above_chance and oracle_wins:
-        return f"informative: {reached} {within}, chance is {guess}, and {oracle} gains {gain} ({counted})"
-    failed = "uninformative at this size"
-    if row["seeds"] < 2:
-        shared = baseline if oracle is None else f"{baseline} and {oracle} share"
-        return f"{failed}: {shared}{' has' if oracle is None else ''} {_seeds(row['seeds'])}, at least 2 are needed"
-    reasons = []
-    if not above_chance:
-        reasons.append(f"{reached} {within}, not clearly better than chance ({guess})")
-    if not oracle_wins:
-        reasons.append(f"{oracle} − {baseline} is {gain}, not clearly a gain")
-    return f"{failed}: {' and '.join(reasons)} ({counted})"
-
-
 def _conclusion(row: pd.Series, expected: float | None, gate_failed: bool, higher_is_better: bool) -> str:
     if gate_failed:
         return "uninformative"
@@ -460,29 +402,3 @@ def _conclusion(row: pd.Series, expected: float | None, gate_failed: bool, highe
         return "better" if (row["low"] > 0) == higher_is_better else "worse"
     could_miss = expected is not None and row["smallest detectable"] > abs(expected)
     return "cannot tell" if row["seeds"] < 2 or could_miss else "no difference seen"
-
-
-def _answer(row: pd.Series, expected: float | None, confidence: float) -> str:
-    metric, treatment, baseline = row["metric"], row["objective"], row["baseline"]
-    level = f"{confidence:.0%}".replace("%", " %")
-    what = f"{metric_name(metric)}, {task_name(row['task'])}, {row['setting']}; {row['dataset']}"
-    if row["seeds"] < 2:
-        return (
-            f"Cannot tell whether {treatment} differs from {baseline}: they share {_seeds(row['seeds'])}, "
-            f"at least 2 are needed ({what})."
-        )
-    numbers = (
-        f"{_amount(row['difference'], metric, signed=True)}, {level} paired interval "
-        f"{_interval(row['low'], row['high'], metric)}, {_seeds(row['seeds'])}"
-    )
-    power = f"these seeds could have seen {_amount(row['smallest detectable'], metric)} or more"
-    match row["conclusion"]:
-        case "uninformative":
-            return f"Uninformative at this size, no ranking of {treatment} and {baseline} ({what}: {numbers})."
-        case "better" | "worse":
-            return f"{treatment} is {row['conclusion']} than {baseline}: {numbers} ({what})."
-        case "cannot tell":
-            power += f", the expected difference is {_amount(abs(expected), metric)}"
-            return f"Cannot tell whether {treatment} differs from {baseline}: {numbers}; {power} ({what})."
-        case _:
-            return f"No difference seen between {treatment} and {baseline}: {numbers}; {power} ({what})."

@@ -6,12 +6,11 @@ from typing import Any
 
 import pandas as pd
 
+from trueneg.stats.measurement import Measurement
 from trueneg.store import provenance, records
+from trueneg.store.rows import load_rows
 from trueneg.store.run_store import RunStore
 from trueneg.store.user_files import DataChanges
-
-PRIMARY = ("task", "setting", "metric")
-ROWS = ("dataset", "objective", "seed", "split", *PRIMARY, "value")
 
 
 def studies_of(results: Path) -> list[str]:
@@ -87,19 +86,13 @@ def _evaluated(results: Path, studies: Iterable[str]) -> tuple[dict[str, dict[st
     evaluated: dict[str, dict[str, Any]] = {}
     for name in studies:
         folder = results / name / "artefacts"
-        primary = records.read_settings(folder / "study.yaml", {"primary": dict.fromkeys(PRIMARY, str)})["primary"]
-        rows = records.read_rows(folder / "rows.parquet", ROWS)
-        chosen = rows[
-            (rows["split"] == "test")
-            & (rows["task"] == primary["task"])
-            & (rows["setting"] == primary["setting"])
-            & (rows["metric"] == primary["metric"])
-        ]
-        values = chosen.set_index(["dataset", "objective", "seed"])["value"].to_dict()
+        comparison = records.read_json(folder / "comparison.json", records.COMPARISON)
+        measured, rows = Measurement.of(comparison["primary"]), load_rows(folder / "rows.parquet")
+        values = measured.rows_of(rows[rows["split"] == "test"]).set_index("run")["value"].to_dict()
         for record in records.read_json(folder / "runs.json", [records.RUN]):
-            value = values.get((record["dataset"], record["objective"], record["seed"]))
+            value = values.get(record["id"])
             if value is not None:
-                found.setdefault(record["id"], {})[f"{name}: {primary['task']} {primary['metric']}"] = round(value, 4)
+                found.setdefault(record["id"], {})[f"{name}: {measured.task} {measured.metric}"] = round(value, 4)
             if "evaluated" in record and (record["id"] not in evaluated or provenance.evaluated_by_other_code(record)):
                 evaluated[record["id"]] = {"evaluated": record["evaluated"]}
     return found, evaluated

@@ -58,8 +58,9 @@ MANIFEST: Shape = {"study": str, "dataset": str, "objective": str, "runs": [{"se
 LANGUAGE_MODELS: Shape = {"folds": COUNT, "models": [{"fold": COUNT, "folder": str, "checksum": (str, NoneType)}]}
 COMPARISON: Shape = {
     "gate": [{"dataset": str, "verdict": str}],
-    "selection": [{"dataset": str, "objective": str, "chosen": str, "candidates": COUNT}],
-    "primary": {"answer": str},
+    "selection": [{"dataset": str, "objective": str, "variant": str, "candidates": COUNT}],
+    "primary": {"answer": str, "task": str, "metric": str, **dict.fromkeys(("labels", "direction", "group"), (str, NoneType))}
+    | dict.fromkeys(("fraction", "k"), (NUMBER, NoneType)),
     "seeds": COUNT,
 }
 STUDY: Shape = {"title": str}

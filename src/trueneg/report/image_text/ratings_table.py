@@ -6,8 +6,9 @@ import pandas as pd
 
 from trueneg.report.formats import Cell, Group, Table
 from trueneg.report.image_text.ratings import EXPERT, REFERENCES, SELECTION, SIDES, THRESHOLD, interval
-from trueneg.report.tables import compare_each, difference_text
-from trueneg.stats.metrics import written
+from trueneg.report.metrics import written
+from trueneg.report.tables import compare, difference_text, runs_of_difference
+from trueneg.stats.measurement import measurements
 
 METRIC = "AUC"
 EXPERT_LINE = f"{EXPERT} against the other two"
@@ -49,8 +50,7 @@ def human_ratings_table(
         notes: sentences under the table.
     """
     summary = pd.concat([references, networks], ignore_index=True)
-    keys = list(dict.fromkeys(zip(rows["task"], rows["setting"], rows["metric"], strict=True)))
-    compared = compare_each(rows, baseline, keys)
+    compared = compare(rows, baseline, measurements(rows))
     errors = calibration[calibration["anchors"] == "text"].groupby(["dataset", "objective"])["error"].first()
     groups = []
     for dataset, own in summary.groupby("dataset", sort=False):
@@ -86,9 +86,9 @@ def human_ratings_table(
         *notes,
     ]
     values = summary.merge(
-        compared.assign(score="similarity", **_read_settings(compared)),
+        compared.assign(score="similarity"),
         how="left",
-        on=["study", "dataset", "objective", "score", "anchors", "threshold"],
+        on=["study", "dataset", "objective", "score", "direction", "labels"],
         suffixes=("", " over seeds"),
     )
     return Table(values, [*columns, ("stated probability", "calibration error")], groups, sentences, corner="ranked by")
@@ -99,13 +99,11 @@ def _side(one: pd.DataFrame, differences: pd.DataFrame, side: str, baseline: str
     if THRESHOLD not in own.index:
         return [Cell("–")] * 6
     row = own.loc[THRESHOLD]
-    pair = differences[_read_settings(differences)["anchors"].eq(side) & _read_settings(differences)["threshold"].eq(THRESHOLD)]
-    difference = difference_text(pair.iloc[0], baseline, starred=marked) if len(pair) else ""
+    pair = differences[(differences["direction"] == row["direction"]) & (differences["labels"] == row["labels"])]
+    difference, runs, pairs = "", "", ""
+    if len(pair):
+        difference, runs = difference_text(pair.iloc[0], baseline, starred=marked), pair.iloc[0]["runs"]
+        pairs = runs_of_difference(pair.iloc[0])
     others = [written(own["AUC"].get(threshold, float("nan")), METRIC) for threshold in (2.0, 3.0)]
     texts = [f"{row['count']:.0f}", interval(row), difference, interval(row, "weighted "), *others]
-    return [Cell(text) for text in texts]
-
-
-def _read_settings(rows: pd.DataFrame) -> dict[str, pd.Series]:
-    found = rows["setting"].str.extract(r"anchors=(?P<anchors>\w+), rated above=(?P<threshold>[\d.]+)")
-    return {"anchors": found["anchors"], "threshold": found["threshold"].astype(float)}
+    return [Cell(text, runs=pairs if place == 2 else runs) for place, text in enumerate(texts)]

@@ -1,5 +1,6 @@
 """What an objective's swept number does, beside the objectives that do not have it: the trade-off of η, ReCo's λ."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -11,16 +12,9 @@ from matplotlib.figure import Figure
 
 from trueneg.report.drawing import STYLE, LineStyle, add_legend, finish, legend_handle, line_styles, panels
 from trueneg.report.labels import INTERVAL, PAIRED_INTERVAL, axis_label, difference_label, seed_count
+from trueneg.report.metrics import evaluation_name, metric_name, scale, written
 from trueneg.stats.comparison import means, paired_differences
-from trueneg.stats.metrics import scale, task_name, written
-
-
-class Measurement(NamedTuple):
-    """What one panel shows."""
-
-    task: str
-    setting: str
-    metric: str
+from trueneg.stats.measurement import Measurement
 
 
 class Sweep(NamedTuple):
@@ -28,7 +22,7 @@ class Sweep(NamedTuple):
 
     Attributes:
         objective: its name.
-        places: variant → the swept number.
+        places: variant, as rows have it → the swept number.
         label: of the axis.
         from_baseline: whether the baseline is the curve's point at 0.
     """
@@ -39,39 +33,27 @@ class Sweep(NamedTuple):
     from_baseline: bool = False
 
 
-def read_variant(label: str) -> dict[str, str]:
-    """The settings in a variant's label.
-
-    Example:
-        >>> read_variant("dcl,temperature=0.1,class_probability=0.05")
-        {'temperature': '0.1', 'class_probability': '0.05'}
-    """
-    return dict(part.split("=", 1) for part in label.split(",")[1:])
-
-
 def places_of(variants: Iterable[str], chosen: str, field: str) -> dict[str, float]:
     """The variants of one objective that differ from the chosen one in nothing but a number.
 
     Args:
-        variants: labels of the objective's variants.
-        chosen: the label that the validation split selected, or any that fixes the other settings.
+        variants: of the objective, as rows have them.
+        chosen: the variant that the validation split selected, or any that fixes the other settings.
         field: which setting; a variant whose value is no number is left out.
 
     Returns:
-        Label → number, ascending.
+        Variant → number, ascending.
 
     Example:
-        >>> variants = ["dcl,temperature=0.1,eta=0.1", "dcl,temperature=0.1,eta=0.02", "dcl,temperature=0.5,eta=0.1"]
+        >>> variants = ['{"eta":0.1,"temperature":0.1}', '{"eta":0.02,"temperature":0.1}', '{"eta":0.1,"temperature":0.5}']
         >>> places_of(variants, chosen=variants[0], field="eta")
-        {'dcl,temperature=0.1,eta=0.02': 0.02, 'dcl,temperature=0.1,eta=0.1': 0.1}
+        {'{"eta":0.02,"temperature":0.1}': 0.02, '{"eta":0.1,"temperature":0.1}': 0.1}
     """
-    fixed = read_variant(chosen) | {field: ""}
-    found = {
-        label: _number(read_variant(label)[field])
-        for label in variants
-        if field in read_variant(label) and read_variant(label) | {field: ""} == fixed
-    }
-    return dict(sorted(((label, number) for label, number in found.items() if number is not None), key=lambda pair: pair[1]))
+    fixed = json.loads(chosen) | {field: None}
+    swept = {variant: json.loads(variant) for variant in variants}
+    found = {variant: own[field] for variant, own in swept.items() if field in own and own | {field: None} == fixed}
+    numbers = [(variant, float(value)) for variant, value in found.items() if isinstance(value, int | float)]
+    return dict(sorted(numbers, key=lambda pair: pair[1]))
 
 
 @matplotlib.rc_context(STYLE)
@@ -92,7 +74,7 @@ def sweep_figure(
 
     Args:
         rows: tidy rows of one data set, with all objectives of the study.
-        variants: tidy rows of the same data set, with the swept objective's variants under their own names.
+        variants: tidy rows of the same data set, with the swept objective's variants.
         sweep: what is drawn as a curve.
         measurements: a panel each.
         references: objectives drawn as lines across, in this order.
@@ -109,7 +91,7 @@ def sweep_figure(
     figure, axes = panels(1, len(measurements), width=max(5.4, 3.3 * len(measurements)), height=4.1)
     texts, counts = [], []
     for plot, measurement in zip(axes[0], measurements, strict=True):
-        found = _measured(rows, variants, sweep, measurement, across, baseline, paired, split)
+        found = _found(rows, variants, sweep, measurement, across, baseline, paired, split)
         curve = found.assign(x=found["objective"].map(sweep.places)).dropna(subset="x")
         if sweep.from_baseline and not paired and 0 not in sweep.places.values():
             at_zero = found[found["objective"] == baseline].assign(x=0.0)
@@ -117,12 +99,12 @@ def sweep_figure(
         _panel(plot, curve.sort_values("x"), found.set_index("objective").reindex(across), sweep, styles, measurement.metric)
         if paired:
             plot.axhline(0, color=styles[baseline].color, linewidth=1)
-        metric = measurement.metric
-        plot.set_ylabel(difference_label(metric, baseline) if paired else axis_label(metric))
-        plot.set_title(", ".join(filter(None, (task_name(measurement.task), measurement.setting))), fontsize=9.5)
+        plot.set_ylabel(difference_label(measurement, baseline) if paired else axis_label(measurement))
+        plot.set_title(evaluation_name(measurement), fontsize=9.5)
         plot.set_xlabel(sweep.label)
         counts += list(found["seeds"])
-        texts.append(f"{measurement.task}, {metric}: {_described(curve, found, across, sweep, metric, paired)}")
+        described = _described(curve, found, across, sweep, measurement.metric, paired)
+        texts.append(f"{measurement.task}, {metric_name(measurement)}: {described}")
     handles = [legend_handle(styles[name]) for name in (sweep.objective, *across)]
     names = [sweep.objective, *across]
     if paired:
@@ -136,7 +118,7 @@ def sweep_figure(
     return finish(figure, [about, start, note], f"{kind} against {sweep.label}. {' '.join(texts)}")
 
 
-def _measured(
+def _found(
     rows: pd.DataFrame,
     variants: pd.DataFrame,
     sweep: Sweep,
@@ -147,13 +129,13 @@ def _measured(
     split: str,
 ) -> pd.DataFrame:
     """Mean (or difference) and interval of each place of the curve and each line across, in the column ``shown``."""
-    of_curve = variants[variants["objective"].isin(sweep.places)]
-    others = rows[rows["objective"].isin({*across, baseline} - set(sweep.places))]
-    chosen = pd.concat([of_curve, others], ignore_index=True)
-    wanted = {**measurement._asdict(), "split": split}
-    chosen = chosen[(chosen[list(wanted)] == pd.Series(wanted)).all(axis=1)]
+    of_curve = variants[(variants["objective"] == sweep.objective) & variants["variant"].isin(sweep.places)]
+    others = rows[rows["objective"].isin({*across, baseline} - {sweep.objective})]
+    # Each variant is an objective of its own here.
+    chosen = pd.concat([of_curve.assign(objective=of_curve["variant"]), others], ignore_index=True)
+    chosen = measurement.rows_of(chosen[chosen["split"] == split])
     if chosen.empty:
-        raise ValueError(f"There is nothing to draw for {', '.join(filter(None, wanted.values()))}.")
+        raise ValueError(f"There is nothing to draw for {evaluation_name(measurement)}, {metric_name(measurement)}, {split}.")
     if paired:
         return paired_differences(chosen, baseline).assign(shown=lambda table: table["difference"])
     return means(chosen).assign(shown=lambda table: table["mean"])
@@ -196,10 +178,3 @@ def _described(curve: pd.DataFrame, found: pd.DataFrame, across: Sequence[str], 
     points = ", ".join(f"{text(row)} at {row['x']:g}" for _, row in curve.sort_values("x").iterrows())
     lines = "; ".join(f"{row['objective']} {text(row)}" for _, row in found.iterrows() if row["objective"] in across)
     return f"{sweep.objective} {points}; {lines}."
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None

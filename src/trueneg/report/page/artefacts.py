@@ -66,8 +66,3 @@ class Artefacts:
         """Whether the settings say that text and images must not be shown; the files of examples say it for themselves."""
         sections = (self.settings.get("dataset") or {}, self.settings.get("reports") or {})
         return any(part.get("restricted") or part.get("source") in RESTRICTED_SOURCES for part in sections)
-
-    @property
-    def selection(self) -> dict[tuple[str, str], str]:
-        """The variant that stands for each (data set, objective)."""
-        return {(one["dataset"], one["objective"]): one["chosen"] for one in self.comparison.get("selection", ())}

@@ -9,13 +9,14 @@ from matplotlib.ticker import MaxNLocator
 from scipy import stats
 
 from trueneg.report.labels import with_unit
+from trueneg.report.metrics import evaluation_name, metric_name, scale, unit, written
 from trueneg.report.page.artefacts import Artefacts
 from trueneg.report.page.origins import Origins
-from trueneg.report.tables import difference_text
-from trueneg.stats.metrics import metric_name, scale, task_name, unit, written
+from trueneg.report.tables import difference_text, p_text, runs_of_difference
+from trueneg.stats.measurement import KEYS, Measurement
 
-KEYS = ["dataset", "task", "setting", "metric"]
-COMPARED = {"seeds", "mean", "low", "high", "difference", "difference low", "difference high", "p Holm"}
+NAMES = ["dataset", *KEYS, "objective"]
+COMPARED = {"seeds", "mean", "low", "high", "difference", "difference low", "difference high", "p Holm", "runs", "baseline runs"}
 DEGREES_AT_MOST = 200
 WIDTH, MARGIN = 260, 18  # of an interval's drawing, in pixels
 
@@ -29,17 +30,11 @@ def compared_values(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
     parts = [
         values
         for values in tables
-        if {*COMPARED, *KEYS, "objective"} <= set(values) and "baseline" not in values and values["metric"].notna().all()
+        if {*COMPARED, *NAMES} <= set(values) and "baseline" not in values and values["metric"].notna().all()
     ]
     if not parts:
-        return pd.DataFrame(columns=[*KEYS, "objective", *sorted(COMPARED)])
-    return pd.concat(parts, ignore_index=True).drop_duplicates([*KEYS, "objective"], ignore_index=True)
-
-
-def baseline_of(values: pd.DataFrame) -> str:
-    """The objective that was subtracted: the one without differences; empty if there is none."""
-    levels = values.loc[values["difference"].isna() & values["mean"].notna(), "objective"]
-    return "" if levels.empty else str(levels.iloc[0])
+        return pd.DataFrame(columns=[*NAMES, *sorted(COMPARED)])
+    return pd.concat(parts, ignore_index=True).drop_duplicates(NAMES, ignore_index=True)
 
 
 def glance(values: pd.DataFrame, artefacts: Artefacts, origins: Origins) -> list[dict[str, Any]]:
@@ -58,9 +53,7 @@ def glance(values: pd.DataFrame, artefacts: Artefacts, origins: Origins) -> list
     primary = artefacts.comparison.get("primary", {})
     if not primary:
         return []
-    chosen = values[
-        (values[["task", "setting", "metric"]] == [primary[key] for key in ("task", "setting", "metric")]).all(axis=1)
-    ]
+    chosen = Measurement.of(primary).rows_of(values)
     chosen = chosen[chosen["difference"].notna() & chosen["difference low"].notna()]
     gates = {one["dataset"]: one for one in artefacts.comparison.get("gate", ())}
     # The primary data set leads.
@@ -69,8 +62,9 @@ def glance(values: pd.DataFrame, artefacts: Artefacts, origins: Origins) -> list
 
 
 def _group(dataset: str, lines: pd.DataFrame, artefacts: Artefacts, gate: Mapping[str, Any], origins: Origins) -> dict[str, Any]:
-    primary, metric = artefacts.comparison["primary"], lines["metric"].iloc[0]
-    baseline = primary["baseline"].split(",")[0]
+    primary = artefacts.comparison["primary"]
+    measured, baseline = Measurement.of(primary), primary["baseline"]
+    metric = measured.metric
     low, high = min(0.0, lines["difference low"].min()), max(0.0, lines["difference high"].max())
     ticks = MaxNLocator(4).tick_values(low * scale(metric), high * scale(metric))
     span = ticks[-1] - ticks[0]
@@ -78,27 +72,26 @@ def _group(dataset: str, lines: pd.DataFrame, artefacts: Artefacts, gate: Mappin
     def place(value: float) -> float:
         return round(MARGIN + (WIDTH - 2 * MARGIN) * (value * scale(metric) - ticks[0]) / span, 1)
 
-    oracle = (artefacts.settings["primary"].get("oracle") or "").split(",")[0]
-    roles = {primary["objective"].split(",")[0]: "primary", oracle: "oracle"}
+    roles = {primary["objective"]: "primary", artefacts.settings["primary"].get("oracle"): "oracle"}
     return {
         "title": dataset,
         "verdict": gate.get("verdict", ""),
         "passed": bool(gate.get("passed", True)),
         "head": with_unit(f"− {baseline}", unit(metric, difference=True)),
-        "measure": f"{metric_name(metric)}, {', '.join(filter(None, (task_name(primary['task']), primary['setting'])))}",
+        "measure": f"{metric_name(measured)}, {evaluation_name(measured)}",
         "ticks": [(place(tick / scale(metric)), f"{tick:+.6g}".replace("-", "−").replace("+0", "0")) for tick in ticks],
         "zero": place(0.0),
         "lines": [
             {
                 "objective": row["objective"],
-                "role": roles.get(row["objective"], "") if row["objective"] != oracle else "oracle",
+                "role": roles.get(row["objective"], ""),
                 "text": difference_text(row, baseline, starred=bool(gate.get("passed", True))),
                 "pairs": int(row["seeds"]),
-                "p": "–" if pd.isna(row["p Holm"]) else "< 0.001" if row["p Holm"] < 0.001 else f"{row['p Holm']:.3f}",
+                "p": p_text(row["p Holm"]),
                 "left": place(row["difference low"]),
                 "right": place(row["difference high"]),
                 "centre": place(row["difference"]),
-                "origin": origins.of_runs(dataset, [row["objective"], baseline]),
+                "origin": origins.of_runs(runs_of_difference(row)),
             }
             for _, row in lines.iterrows()
         ],
@@ -114,8 +107,8 @@ def measurements(values: pd.DataFrame, baseline: str) -> dict[str, Any]:
     """
     rows = []
     for _, row in values.iterrows():
-        metric, half = row["metric"], row["high"] - row["mean"]
-        what = ", ".join(filter(None, (task_name(row["task"]), row["setting"], metric_name(metric))))
+        measured, metric, half = Measurement.of(row), row["metric"], row["high"] - row["mean"]
+        what = f"{evaluation_name(measured)}, {metric_name(measured)}"
         mean = f"{written(row['mean'], metric)} ± {written(half, metric)}"
         difference = "" if pd.isna(row["difference"]) else difference_text(row, baseline, starred=False)
         numbers = [int(row["seeds"]), *(None if pd.isna(value) else float(f"{value:.7g}") for value in (row["mean"], half))]

@@ -6,7 +6,6 @@ import numpy as np
 
 from trueneg.report.page.artefacts import Artefacts
 
-NAMES = ("study", "dataset", "objective", "seed", "epoch")
 NUMBERS_AT_MOST = 600_000  # of a study: about 4 MB of text
 FEWEST_POINTS, MOST_POINTS = 20, 200  # of a curve
 
@@ -23,14 +22,14 @@ def curves_of(artefacts: Artefacts) -> dict[str, Any]:
         ``monitors`` (names), ``epochs`` (lists of epochs that runs share) and ``runs``: for each record None, or a place in
         ``epochs`` followed by a list of values for each monitor (None where the run does not have it), four digits each.
     """
-    curves, keys = artefacts.curves, [(one["dataset"], one["objective"], one["seed"]) for one in artefacts.records]
+    curves, keys = artefacts.curves, [one["id"] for one in artefacts.records]
     if curves.empty or not keys:
         return {"monitors": [], "epochs": [], "runs": []}
-    numbers = curves.select_dtypes("number").drop(columns=list(NAMES), errors="ignore")
+    numbers = curves.select_dtypes("number").drop(columns=["seed", "epoch"])
     monitors = [name for name in numbers if numbers[name].notna().any()]
     points = int(np.clip(NUMBERS_AT_MOST // (len(keys) * max(1, len(monitors))), FEWEST_POINTS, MOST_POINTS))
     ordered = curves.sort_values("epoch", kind="stable", ignore_index=True)
-    of_run = ordered.groupby(["dataset", "objective", "seed"], sort=False).indices
+    of_run = ordered.groupby("run", sort=False).indices
     epoch, measured = ordered["epoch"].to_numpy(), ordered[monitors].to_numpy(float)
     places: dict[tuple[int, ...], int] = {}
     found: list[list[Any] | None] = []

@@ -3,41 +3,33 @@
 import json
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from trueneg.io.files import file_checksum
-from trueneg.report.formats import Table
+from trueneg.report.formats import Cell, Table
 from trueneg.report.page.artefacts import Artefacts
 from trueneg.store import provenance
-
-MINUS = "− "  # begins the head of a column of differences; stands between the two objectives of a contrast
 
 
 class Origins:
     """The origins of a study's numbers; a cell holds the place of its own.
 
-    An origin names a data set and objectives, whose runs the page then lists; a printed number's says where it is printed. Where
-    a study has no runs, all its numbers come from its files.
+    An origin is ``runs`` (places in the study's list of runs), ``printed`` (where a printed number stands) or ``files`` (a study
+    without runs has its numbers from its files).
 
     Args:
         artefacts: of the study.
-        baseline: the objective that is subtracted in tables of differences.
 
     Attributes:
         listed: plain values, in the order of their places.
     """
 
-    def __init__(self, artefacts: Artefacts, baseline: str = ""):
+    def __init__(self, artefacts: Artefacts):
         self.listed: list[dict[str, Any]] = []
-        self._baseline = baseline
-        self._selection = artefacts.selection
-        runs = {(record["dataset"], record["objective"]) for record in artefacts.records}
-        self._runs = runs
+        self._runs = {record["id"]: place for place, record in enumerate(artefacts.records)}
         self._known = bool(artefacts.settings)
-        # The longest first: one data set's name may begin another's.
-        self._datasets = sorted({dataset for dataset, _ in runs}, key=len, reverse=True)
 
     def place(self, **origin: Any) -> int:
         """The place of an origin."""
@@ -45,49 +37,24 @@ class Origins:
             self.listed.append(origin)
         return self.listed.index(origin)
 
-    def of_runs(self, dataset: str | None, objectives: Iterable[str]) -> int:
-        """The runs of some objectives on a data set (None: on all); a swept one stands for its selected variant."""
-        labels = [self._selection.get((dataset, name), name) for name in objectives]
-        known = [label for label in dict.fromkeys(labels) if dataset is None or (dataset, label) in self._runs]
-        return self.place(dataset=dataset, objectives=known)
+    def of_runs(self, runs: str = "") -> int:
+        """The runs with these ids, separated by spaces; all of the study without any; its files where it has no runs."""
+        if not self._runs:
+            return self.place(files=True)
+        return self.place(runs=self.places(runs) or list(self._runs.values()))
 
-    def of_study(self) -> int:
-        """All runs of the study; where it has none, its files."""
-        return self.of_runs(None, []) if self._runs else self.place(files=True)
+    def places(self, runs: str) -> list[int]:
+        """Where the runs with these ids, separated by spaces, stand in the study's list."""
+        return sorted({self._runs[one] for one in runs.split() if one in self._runs})
 
     def of_table(self, table: Table) -> list[list[list[int | None]]]:
         """For each group, line and cell of a table its origin's place; None where it holds no number, or nothing is known."""
-        return [
-            [
-                [self._of_cell(group.title, name, column, cell.text) for column, cell in self._cells(table, cells)]
-                for name, cells in group.lines
-            ]
-            for group in table.groups
-        ]
+        return [[[self._of_cell(cell) for cell in cells] for _, cells in group.lines] for group in table.groups]
 
-    @staticmethod
-    def _cells(table: Table, cells: Sequence[Any]) -> Iterable[tuple[str, Any]]:
-        return zip((name for _, name in table.columns), cells, strict=True)
-
-    def _of_cell(self, title: str, line: str, column: str, text: str) -> int | None:
-        if not self._known or not re.search(r"\d", text):
+    def _of_cell(self, cell: Cell) -> int | None:
+        if not self._known or not re.search(r"\d", cell.text):
             return None
-        if not self._runs:
-            return self.place(files=True)
-        dataset = self._dataset(title)
-        if column.split(" (")[0] == "published":
-            return self.place(printed=title.split("; ")[1] if "; " in title else "the table that the study's settings name")
-        objectives = line.split(f" {MINUS}")
-        if column.startswith(MINUS) and self._baseline:
-            objectives.append(self._baseline)
-        return self.of_runs(dataset, objectives)
-
-    def _dataset(self, title: str) -> str | None:
-        """The data set that a group's title begins with; the only one, where it names none."""
-        for dataset in self._datasets:
-            if title == dataset or title.startswith((f"{dataset}; ", f"{dataset} (")):
-                return dataset
-        return self._datasets[0] if len(self._datasets) == 1 else None
+        return self.place(printed=cell.printed) if cell.printed and self._runs else self.of_runs(cell.runs)
 
 
 def files_of(artefacts: Artefacts) -> dict[str, Any] | None:

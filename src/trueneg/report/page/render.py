@@ -14,7 +14,7 @@ from trueneg.report.formats import Table, from_frame
 from trueneg.report.page import inline
 from trueneg.report.page.artefacts import Artefacts
 from trueneg.report.page.content import PageFigure, StudyPage
-from trueneg.report.page.contrasts import baseline_of, compared_values, glance, measurements, ordered, t_quantiles
+from trueneg.report.page.contrasts import compared_values, glance, measurements, ordered, t_quantiles
 from trueneg.report.page.curves import curves_of
 from trueneg.report.page.examples import examples_of
 from trueneg.report.page.marks import marks_of
@@ -24,7 +24,7 @@ from trueneg.report.page.run_list import other_runs, runs_of
 HERE = Path(__file__).parent
 STYLES = ("base.css", "study.css", "tools.css")
 SCRIPTS = ("dom.js", "data.js", "origins.js", "runs.js", "chart.js", "curves.js", "compare.js", "examples.js", "views.js")
-FORMAT = 1  # of the data inside the page; another page's is refused if it differs
+FORMAT = 2  # of the data inside the page; another page's is refused if it differs
 LARGEST_DRAWING = 400_000  # bytes of an SVG; a larger one takes long to draw, and stands as PNG
 
 
@@ -78,8 +78,7 @@ def _entry(study: StudyPage, folder: Path) -> dict[str, Any]:
     artefacts = Artefacts.read(folder / study.name / "artefacts")
     tables = [(title, caption, _table(content)) for title, caption, content in study.tables]
     values = compared_values(table.values for _, _, table in tables)
-    baseline = baseline_of(values)
-    origins = Origins(artefacts, baseline)
+    origins, primary = Origins(artefacts), artefacts.comparison.get("primary", {})
     runs, examples = runs_of(artefacts), examples_of(artefacts)
     differences = glance(values, artefacts, origins)
     entry = {
@@ -101,7 +100,7 @@ def _entry(study: StudyPage, folder: Path) -> dict[str, Any]:
         "selection": None if study.selection is None else from_frame(study.selection),
         "runs": runs,
         "runs_count": len(runs["rows"]),
-        "whole": origins.of_study() if artefacts.settings else None,
+        "whole": origins.of_runs() if artefacts.settings else None,
         "restricted": examples["restricted"],
         "shows_examples": bool(examples["retrieval"] or examples["grounding"]),
     }
@@ -113,8 +112,8 @@ def _entry(study: StudyPage, folder: Path) -> dict[str, Any]:
         "answer": study.answer,
         "marks": entry["marks"],
         "settings": artefacts.settings,
-        "primary": artefacts.comparison.get("primary", {}),
-        "measurements": measurements(values, baseline),
+        "primary": {"runs": origins.places(f"{primary.get('runs', '')} {primary.get('baseline runs', '')}")},
+        "measurements": measurements(values, primary.get("baseline", "")),
         "runs": runs,
         "curves": curves_of(artefacts),
         "origins": origins.listed,

@@ -7,9 +7,11 @@ from typing import Any
 import pandas as pd
 
 from trueneg.report.labels import with_unit
+from trueneg.report.metrics import metric_name, scale, task_name, unit
 from trueneg.report.page.artefacts import Artefacts
-from trueneg.stats.metrics import metric_name, scale, task_name, unit
+from trueneg.stats.measurement import Measurement
 from trueneg.store import history, provenance
+from trueneg.store.rows import load_rows
 
 COLUMNS = (
     *("run", "dataset", "objective", "seed", "state", "value", "seconds", "gpu_seconds", "images", "epochs", "finished", "data"),
@@ -46,14 +48,13 @@ def runs_of(artefacts: Artefacts) -> dict[str, Any]:
     values = _primary_values(artefacts, primary)
     rows = []
     for record in artefacts.records:
-        key = (record["dataset"], record["objective"], record["seed"])
         training = record["settings"]["training"]
         rows.append(
             [
                 record["id"],
-                *key,
+                *(record[key] for key in ("dataset", "objective", "seed")),
                 artefacts.data_changes.state(record, provenance.code_state(record)),
-                values.get(key),
+                values.get(record["id"]),
                 round(record["seconds"], 1),
                 _rounded(record.get("gpu_seconds")),
                 record["images"],
@@ -64,9 +65,10 @@ def runs_of(artefacts: Artefacts) -> dict[str, Any]:
                 environments.place(_environment(record)),
             ]
         )
-    measure = (
-        with_unit(f"{task_name(primary['task'])}, {metric_name(primary['metric'])}", unit(primary["metric"])) if primary else ""
-    )
+    measure = ""
+    if primary:
+        measured = Measurement.of(primary)
+        measure = with_unit(f"{task_name(measured.task)}, {metric_name(measured)}", unit(measured.metric))
     return {
         "columns": list(COLUMNS),
         "rows": rows,
@@ -99,16 +101,15 @@ def _environment(record: Mapping[str, Any]) -> dict[str, Any]:
     return {key: record[key] for key in keys if key in record} | {"source": record["source"]["name"]}
 
 
-def _primary_values(artefacts: Artefacts, primary: Mapping[str, Any]) -> dict[tuple[str, str, int], float]:
-    """What each (data set, objective, seed) reached in the primary measurement, as it is shown."""
+def _primary_values(artefacts: Artefacts, primary: Mapping[str, Any]) -> dict[str, float]:
+    """What each run reached in the primary measurement, as it is shown."""
     path = artefacts.folder / "rows.parquet"
     if not primary or not path.is_file():
         return {}
-    measured = {"split": primary["split"], **{key: primary[key] for key in ("task", "setting", "metric")}}
-    rows = pd.read_parquet(path, filters=[(column, "==", value) for column, value in measured.items()])
+    rows = load_rows(path)
+    rows = Measurement.of(primary).rows_of(rows[rows["split"] == primary["split"]])
     shown = rows["value"] * scale(primary["metric"])
-    keys = zip(rows["dataset"], rows["objective"], rows["seed"], strict=True)
-    return {key: float(f"{value:.5g}") for key, value in zip(keys, shown, strict=True)}
+    return {run: float(f"{value:.5g}") for run, value in zip(rows["run"], shown, strict=True)}
 
 
 def _rounded(seconds: float | None) -> float | None:

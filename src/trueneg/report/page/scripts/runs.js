@@ -52,9 +52,7 @@ function startRuns() {
 // The two sides of the first study's primary contrast.
 function usualRuns() {
   for (const name of studyNames()) {
-    const { primary, runs } = study(name);
-    const sides = [primary.objective, primary.baseline];
-    const found = runs.list.filter((run) => run.dataset === primary.dataset && sides.includes(run.objective));
+    const found = runsBehind(name, study(name).primary);
     if (found.length) return found;
   }
   return [];

@@ -1,0 +1,134 @@
+"""Display names of measurements, and how their values are written, in sentences, tables and figures."""
+
+import math
+from typing import NamedTuple
+
+from trueneg.stats.measurement import Measurement
+
+
+class _Measure(NamedTuple):
+    """How one kind of metric is shown."""
+
+    name: str
+    scale: float = 1.0
+    unit: str = ""
+    unit_of_differences: str = ""
+    decimals: int = 1
+    higher_is_better: bool = True
+
+
+def _percent(name: str) -> _Measure:
+    return _Measure(name, 100.0, "%", "points")
+
+
+_MEASURES = {
+    "accuracy": _percent("accuracy"),
+    "ACC": _percent("accuracy"),
+    "AUC": _Measure("AUC", decimals=3),
+    "AUC positive prompt": _Measure("AUC of the positive prompt alone", decimals=3),
+    "CNR": _Measure("CNR", decimals=3),
+    "CNR signed": _Measure("CNR with its sign", decimals=3),
+    "mIoU": _Measure("mean IoU", decimals=3),
+    "R": _percent("mean recall"),
+    "Prec": _percent("mean precision"),
+    "MedR": _Measure("median rank", unit_of_differences="ranks", higher_is_better=False),
+}
+
+
+def written(value: float, metric: str, signed: bool = False) -> str:
+    """A value as text without its unit: shares times 100, with one decimal (two where one would read as zero); AUC, CNR and IoU
+    with three.
+
+    Args:
+        value: in the metric's own unit; NaN becomes a dash.
+        metric: tells the scale.
+        signed: with a plus sign where positive, for differences.
+
+    Example:
+        >>> written(0.9184, "accuracy"), written(-0.0191, "accuracy", signed=True)
+        ('91.8', '−1.9')
+        >>> written(0.8617, "AUC"), written(0.104, "R"), written(115, "MedR")
+        ('0.862', '10.4', '115.0')
+    """
+    if math.isnan(value):
+        return "–"
+    scaled, decimals = value * scale(metric), _measure(metric).decimals
+    smallest = 10.0**-decimals
+    if 0.05 * smallest <= abs(scaled) < 0.95 * smallest:
+        decimals += 1
+    text = f"{abs(scaled):.{decimals}f}"
+    zero = float(text) == 0
+    sign = "" if zero else "−" if scaled < 0 else "+" if signed else ""
+    return sign + text
+
+
+def scale(metric: str) -> float:
+    """By what a metric's values are multiplied to be shown: accuracies and recalls are shown in percent."""
+    return _measure(metric).scale
+
+
+def unit(metric: str, difference: bool = False) -> str:
+    """The unit in which :func:`written` shows a metric, such as "%", or "points" for a difference of accuracies; may be empty."""
+    measure = _measure(metric)
+    return measure.unit_of_differences if difference else measure.unit
+
+
+def higher_is_better(metric: str) -> bool:
+    """Whether a larger value is the better one: so it is, but for ranks.
+
+    Example:
+        >>> higher_is_better("AUC"), higher_is_better("MedR")
+        (True, False)
+    """
+    return _measure(metric).higher_is_better
+
+
+def group_name(of: Measurement) -> str:
+    """The classes that a measurement is of; the metric itself where it is no accuracy and names no class.
+
+    Example:
+        >>> rare = Measurement("knn", "accuracy", group="rare")
+        >>> group_name(rare), group_name(rare._replace(group=None)), group_name(Measurement("zero-shot", "AUC", group="edema"))
+        ('rare classes', 'all classes', 'edema')
+    """
+    if of.metric != "accuracy":
+        return of.metric if of.group is None else {"macro": "the mean of findings"}.get(of.group, of.group)
+    return {None: "all classes", "rare": "rare classes", "common": "common classes"}.get(of.group, of.group)
+
+
+def metric_name(of: Measurement) -> str:
+    """What is measured, and on which classes.
+
+    Example:
+        >>> metric_name(Measurement("knn", "accuracy", group="rare")), metric_name(Measurement("zero-shot", "AUC", group="edema"))
+        ('accuracy on rare classes', 'AUC on edema')
+        >>> metric_name(Measurement("retrieval sentence", "R", "report", direction="text to image", k=10))
+        'R@10 from text to image'
+    """
+    name = _measure(of.metric).name if of.k is None else f"{of.metric}@{of.k}"
+    way = f" from {of.direction}" if of.direction and of.metric != "Prec" else ""
+    return name + (f" on {group_name(of)}" if of.group else "") + way
+
+
+def task_name(task: str) -> str:
+    """Display name of an evaluation."""
+    return "kNN" if task == "knn" else task
+
+
+def evaluation_name(of: Measurement) -> str:
+    """The evaluation with its settings.
+
+    Example:
+        >>> evaluation_name(Measurement("knn", "accuracy", "all")), evaluation_name(Measurement("zero-shot", "AUC"))
+        ('kNN, labels=all', 'zero-shot')
+        >>> evaluation_name(Measurement("linear probe", "accuracy", "all", 0.1, group="rare"))
+        'linear probe, labels=all, fraction=0.1'
+    """
+    named = "relevant" if of.metric in ("R", "MedR") else "labels"
+    parts = [task_name(of.task), of.labels and f"{named}={of.labels}", of.fraction and f"fraction={of.fraction:g}"]
+    return ", ".join(filter(None, [*parts, of.direction if of.metric == "Prec" else None]))
+
+
+def _measure(metric: str) -> _Measure:
+    """How a metric is shown; one without an entry as a plain number."""
+    return _MEASURES.get(metric, _Measure(metric))

@@ -1,0 +1,54 @@
+"""What a row measures: the columns that name it, together one key."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+
+class Measurement(NamedTuple):
+    """The key columns of a row; None where a column does not apply.
+
+    Attributes:
+        task: the evaluation, such as ``"knn"``.
+        metric: its plain name, such as ``"accuracy"`` or ``"R"``.
+        labels: which training images lend their labels; of a retrieval, what counts as relevant.
+        fraction: share of these labels, in (0, 1].
+        direction: from what to what is retrieved, such as ``"text to image"``.
+        k: length of the list.
+        group: a class, or a group of classes such as ``"rare"``.
+    """
+
+    task: str
+    metric: str
+    labels: str | None = None
+    fraction: float | None = None
+    direction: str | None = None
+    k: int | None = None
+    group: str | None = None
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> "Measurement":
+        """From a row, in which a column that does not apply holds None or NaN."""
+        found = {key: None if pd.isna(row[key]) else row[key] for key in KEYS}
+        return cls(**found | {"k": None if found["k"] is None else int(found["k"])})
+
+    def rows_of(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The rows of this measurement; none if there are none."""
+        for column, value in zip(KEYS, self, strict=True):
+            table = table[table[column].isna() if value is None else table[column].eq(value).fillna(False)]
+        return table
+
+
+KEYS = list(Measurement._fields)
+
+
+def measurements(table: pd.DataFrame) -> list[Measurement]:
+    """Those that a table holds, in order of appearance."""
+    return [Measurement.of(row) for row in table[KEYS].drop_duplicates().to_dict("records")]
+
+
+def by_measurement(table: pd.DataFrame) -> dict[tuple[str, Measurement], pd.DataFrame]:
+    """The rows of each data set and measurement, in order of appearance."""
+    groups = table.groupby(["dataset", *KEYS], sort=False, dropna=False)
+    return {(dataset, Measurement.of(dict(zip(KEYS, keys, strict=True)))): group for (dataset, *keys), group in groups}

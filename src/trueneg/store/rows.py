@@ -1,0 +1,42 @@
+"""The one schema of rows: every measured number of every study, with what it measures and the run that gave it."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from trueneg.io.files import written_whole
+from trueneg.stats.measurement import KEYS
+from trueneg.store import records
+
+# Of a run; condition and variant hold what was swept in the data set and in the objective, as canonical JSON.
+NAMES = ["study", "dataset", "condition", "objective", "variant"]
+IDENTITY = [*NAMES, "seed", "run"]
+COLUMNS = [*IDENTITY, "split", *KEYS, "value"]
+TYPES = dict.fromkeys(COLUMNS, "str") | {"seed": "int64", "fraction": "float64", "k": "Int64", "value": "float64"}
+
+
+def to_table(rows: Iterable[Mapping[str, Any]] | pd.DataFrame) -> pd.DataFrame:
+    """Rows with all :data:`COLUMNS` in their types; what a row does not state is null."""
+    return typed(pd.DataFrame(rows).reindex(columns=COLUMNS))
+
+
+def typed(table: pd.DataFrame) -> pd.DataFrame:
+    """A table whose columns of :data:`COLUMNS` have their types, also where all values are null."""
+    return table.astype({column: kind for column, kind in TYPES.items() if column in table})
+
+
+def save_rows(rows: Iterable[Mapping[str, Any]], path: str | Path) -> None:
+    """Write rows as a parquet file."""
+    with written_whole(path) as temporary:
+        to_table(rows).to_parquet(temporary, index=False)
+
+
+def load_rows(path: str | Path) -> pd.DataFrame:
+    """Read rows.
+
+    Raises:
+        UserError: if the file is missing, damaged, or was written with other columns.
+    """
+    return records.read_rows(path, COLUMNS, "Remove it to let Snakemake make it again.").pipe(typed)

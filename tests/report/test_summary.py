@@ -1,0 +1,91 @@
+"""A study's blocks become its comparison: selection, gate, chance, printed numbers and the answer."""
+
+import json
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+import synthetic
+import synthetic_pairs
+from tests.projects import ROOT
+from tests.studies import tiny_study
+
+from trueneg.errors import UserError
+from trueneg.report.labels import variant_name
+from trueneg.report.summary import summarise_study
+from trueneg.stats.measurement import Measurement
+from trueneg.store.rows import load_rows, to_table
+
+OUTPUTS = {"rows": "rows.parquet", "curves": "curves.parquet", "runs": "runs.json", "selection": "selection.parquet"}
+OUTPUTS |= {"published": "published.parquet", "comparison": "comparison.json", "study": "study.yaml"}
+
+
+def summarised(folder, settings, rows, curves):
+    """The comparison and the printed numbers of a study whose rows lie in two blocks."""
+    folder.mkdir()
+    first = rows["seed"] < rows["seed"].max()
+    for name, part in (("first", rows[first]), ("second", rows[~first])):
+        part.to_parquet(folder / f"{name}.parquet")
+    curves.to_parquet(folder / "block-curves.parquet")
+    (folder / "block.json").write_text("[]")
+    blocks = [folder / f"{name}.parquet" for name in ("first", "second")]
+    inputs = SimpleNamespace(rows=blocks, curves=[folder / "block-curves.parquet"], runs=[folder / "block.json"])
+    inputs.published = ROOT / "config/published.csv"
+    outputs = SimpleNamespace(**{key: folder / name for key, name in OUTPUTS.items()})
+    summarise_study("small", settings, inputs, outputs)
+    assert len(load_rows(outputs.rows)) == len(rows)
+    return json.loads(outputs.comparison.read_text()), pd.read_parquet(outputs.published)
+
+
+def test_pairs_are_compared_by_the_variants_that_the_validation_split_selects(tmp_path):
+    settings = synthetic_pairs.settings(published=[])
+    rows = synthetic_pairs.write(tmp_path / "expected", settings)
+    comparison, published = summarised(
+        tmp_path / "found", settings, rows, pd.read_parquet(tmp_path / "expected" / "curves.parquet")
+    )
+    expected = json.loads((tmp_path / "expected" / "comparison.json").read_text())
+    for key in ("selection", "primary", "gate", "seeds"):
+        assert comparison[key] == expected[key]
+    assert published.empty
+
+
+def test_a_recall_is_compared_with_the_chance_that_was_measured_and_a_sweep_answers_with_its_variant(tmp_path):
+    recall = {"task": "retrieval sentence", "labels": "truth", "metric": "R", "direction": "text to image", "k": 10}
+    primary = synthetic_pairs.settings()["primary"] | recall | {"treatment": "DCL"}
+    entry = {"paper": "relaxing-contrastiveness", "table": "Table 3", "task": "Flickr30K retrieval", "setting": "image retrieval"}
+    entry |= {"metric": "R@10", "methods": {"CL": "InfoNCE"}, "percent": True, "measured": recall}
+    settings = synthetic_pairs.settings(primary=primary, published=[entry])
+    settings["evaluation"] = {"retrieval": {"ks": [1, 5, 10]}}
+    rows = synthetic_pairs.rows(synthetic_pairs.study(**settings))
+    chance = rows[(rows["metric"] == "R") & (rows["k"] == 10)].assign(metric="chance", value=0.07)
+    curves = synthetic_pairs.curves(synthetic_pairs.study(**settings), epochs=2)
+    comparison, published = summarised(tmp_path / "found", settings, pd.concat([rows, chance]), curves)
+    assert [gate["chance"] for gate in comparison["gate"]] == [pytest.approx(0.07)]
+    chosen = next(one["variant"] for one in comparison["selection"] if one["objective"] == "DCL")
+    assert variant_name("DCL", chosen) in comparison["primary"]["answer"]
+    assert Measurement.of(comparison["primary"]) == Measurement.of(published.iloc[0]) == Measurement(**recall)
+    assert 0 < published["value"].item() < 1
+
+
+def test_images_are_compared_with_one_over_their_classes(tmp_path):
+    settings = tiny_study(objectives={name: {"name": "cl"} for name in synthetic.GAINS} | {"Oracle": {"name": "oracle"}}, seeds=4)
+    rows = synthetic.rows({"digits": 0.5}, seeds=4)
+    chance = rows[(rows["task"] == "knn") & rows["group"].isna()].assign(metric="chance", labels=None, value=0.1)
+    both = to_table(pd.concat([rows, to_table(chance)]))
+    comparison, published = summarised(tmp_path / "found", settings, both, synthetic.curves(("digits",), seeds=4))
+    (gate,) = comparison["gate"]
+    assert gate["chance"] == pytest.approx(0.1)
+    assert gate["above chance"]
+    assert comparison["primary"]["runs"].split() == [synthetic.run_id("digits", "DCL-true", seed) for seed in range(4)]
+    assert published.empty
+    primary = settings["primary"] | {"task": "linear probe", "fraction": 0.3}
+    with pytest.raises(UserError, match="fraction"):
+        summarised(tmp_path / "other", settings | {"primary": primary}, both, synthetic.curves(("digits",), seeds=4))
+
+
+def test_rows_of_another_version_are_refused_with_the_remedy(tmp_path):
+    path = tmp_path / "rows.parquet"
+    pd.DataFrame({"task": ["knn"], "setting": ["labels=all"], "value": [0.5]}).to_parquet(path)
+    with pytest.raises(UserError, match="Snakemake") as refused:
+        load_rows(path)
+    assert all(part in str(refused.value) for part in (str(path), "fraction", "run"))
