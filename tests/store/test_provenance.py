@@ -137,7 +137,7 @@ def append(path: Path, line: str) -> None:
             id="an estimator",
         ),
         pytest.param(["report/figures.py", "report/new_figure.py", "report/catalogue.py"], id="a figure"),
-        pytest.param(["data/images/new_source.py", "data/images/catalogue.py", "config/image_text_study.py"], id="a source"),
+        pytest.param(["data/images/new_source.py", "specs/sources.py", "config/image_text_study.py"], id="a source"),
     ],
 )
 def test_adding_something_makes_no_run_stale(copied_package, files):
