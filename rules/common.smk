@@ -86,9 +86,12 @@ def growing(place):
 
 def of_devices(key):
     """What a training asks for: what is set for each of its devices."""
-    return lambda wildcards: setting("{study}/training/" + key)(wildcards) * setting(
-        "{study}/training/devices"
-    )(wildcards)
+
+    def asked(wildcards):
+        training = config[wildcards.study]["training"]
+        return training[key] * training["devices"]
+
+    return asked
 
 
 def code(roots):
@@ -201,7 +204,7 @@ def source(wildcards):
 def beside_source(table):
     """A table beside a source of images with sentences; nothing beside one of images."""
     return lambda wildcards: (
-        source(wildcards).removesuffix(".npz") + f"-{table}.parquet"
+        f"{source(wildcards).removesuffix('.npz')}-{table}.parquet"
         if wildcards.study in IMAGE_TEXT
         else []
     )
@@ -252,9 +255,12 @@ def pair_files(wildcards):
 
 def of_pair_source(key):
     """What preparing images with sentences asks for, which differs by source."""
-    return lambda wildcards: config["resources"][
-        PAIR_SOURCES[wildcards.pairs]["source"] + "_pairs"
-    ][key]
+
+    def asked(wildcards):
+        name = f"{PAIR_SOURCES[wildcards.pairs]['source']}_pairs"
+        return config["resources"][name][key]
+
+    return asked
 
 
 def growing_with_pair_source(key):

@@ -13,6 +13,7 @@ from trueneg.report.formats import to_latex, to_markdown
 from trueneg.report.theory.lines import STYLES
 from trueneg.specs import experiments as catalogue
 from trueneg.specs.experiments import DRAWN, ESTIMATORS, TRUE
+from trueneg.theory.experiments import run
 
 SMALL = {
     "anchors": 40,
@@ -42,7 +43,7 @@ SMALL = {
 @pytest.fixture(scope="module")
 def frames():
     used = {*catalogue.FIGURES.values(), *catalogue.TABLES.values()} - {"protocol_numbers"}
-    return {name: catalogue.run(name, SMALL) for name in used}
+    return {name: run(name, SMALL) for name in used}
 
 
 def drawn(frames, name):

@@ -162,7 +162,7 @@ def _outdated(path: Path, parts: Sequence[str], results: Path) -> list[str]:
     if parts[1:2] and parts[1] in DRAWN:
         roots, name = provenance.REPORT, "report"
     elif parts[1:3] == ("artefacts", "simulation"):
-        roots, name = provenance.SIMULATION, "simulation"
+        roots, name = provenance.SIMULATION, "theory"
     found = []
     if roots is not None and path.is_file() and provenance.recorded_code(path) != provenance.fingerprint(roots):
         found.append(f"{path} was made with another version of trueneg.{name}; run Snakemake to remake it")

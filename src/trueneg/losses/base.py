@@ -91,7 +91,13 @@ def log_count(negatives: Tensor, valid: Tensor | None) -> Tensor:
 
 
 def debiased_mean(mean: Tensor, positive: Tensor, eta: float | Tensor) -> Tensor:
-    """(mean − η · mean of e^p) / (1 − η), without a bound, so that it may be negative; (A,) each."""
+    """(mean − η · mean of e^p) / (1 − η), without a bound, so that it may be negative.
+
+    Args:
+        mean: (A,) of e^u over the negatives.
+        positive: (A,) or (A, M) logits p.
+        eta: η, a number or (A,).
+    """
     return (mean - eta * positive.reshape(len(positive), -1).exp().mean(-1)) / (1 - eta)
 
 

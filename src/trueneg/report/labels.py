@@ -22,7 +22,12 @@ def difference_label(of: Measurement, baseline: str) -> str:
 
 
 def measurement_name(of: Measurement, split: str, dataset: str = "") -> str:
-    """Which evaluation a figure or table shows; a data set only where one is given.
+    """Which evaluation a figure or table shows.
+
+    Args:
+        of: what is measured.
+        split: such as ``"test"``.
+        dataset: its label; empty: none is named.
 
     Example:
         >>> measurement_name(Measurement("knn", "accuracy", "all"), "test", "fraction=0.1")

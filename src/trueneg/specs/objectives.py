@@ -201,25 +201,34 @@ class Oracle(Objective):
 
 
 class UncorrectedPairs(Uncorrected):
+    """CL on pairs, with a control that switches anchors off."""
+
     switched_off_by: Sweepable[SentenceProbability] | None = Field(
         None, description="control: anchors that DCL with this η would have at its bound get no gradient; nothing is subtracted"
     )
 
     @classmethod
     def modules(cls, values: Mapping[str, Any]) -> tuple[str, ...]:
+        """As for every objective, and DCL's where the control needs it."""
         return cls.MODULES if values.get("switched_off_by") is None else (*cls.MODULES, *Debiased.MODULES)
 
 
 class DebiasedPairs(Debiased):
+    """DCL on pairs, whose bound may carry gradient to the logit scale."""
+
     bound_gradient: Boolean = Field(False, description="let the bound carry gradient to the logit scale")
     smooth_bound: Boolean = Field(False, description="experimental: add bound and estimate in place of taking the larger")
 
 
 class HardNegativePairs(HardNegative):
+    """HCL on pairs, whose bound may carry gradient to the logit scale."""
+
     bound_gradient: Boolean = Field(False, description="let the bound carry gradient to the logit scale")
 
 
 class BayesianPairs(Bayesian):
+    """BCL on pairs, whose default is the consistent form."""
+
     form: Sweepable[Literal["paper", "released", "consistent"]] = Field(
         "consistent", description="which weights: see docs/losses.md"
     )
