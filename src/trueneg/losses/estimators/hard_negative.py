@@ -13,6 +13,7 @@ from trueneg.losses.base import (
     debiased_mean,
     given_class_probability,
     log_count,
+    log_sum_exp,
     unbounded,
 )
 
@@ -54,10 +55,10 @@ class HardNegative(Estimator):
         self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None, valid=None
     ) -> NegativeMass:
         eta = given_class_probability(class_probability, self.class_probability, negatives)
-        log_n, log_sum = log_count(negatives, valid), negatives.logsumexp(-1)
-        if self.beta > 0:  # weights e^(βu), divided by their mean
-            hardness = self.beta * negatives
-            log_sum = (hardness + negatives).logsumexp(-1) - hardness.logsumexp(-1) + log_n
+        log_n, largest = log_count(negatives, valid), negatives.detach().amax(-1, keepdim=True)
+        weight = (self.beta * negatives).softmax(-1)  # w / N; at β = 0 not used, where a column of −∞ makes it NaN
+        log_mean = torch.linalg.vecdot(weight, (negatives - largest).exp()).log() + largest[:, 0]
+        log_sum = log_n + log_mean if self.beta > 0 else log_sum_exp(negatives)
         log_positive = positive if positive.dim() == 1 else positive.logsumexp(-1) - math.log(positive.shape[-1])
         # What the subtraction leaves of the sum, below 0 where it takes too much. The clamp keeps 0 times infinity out.
         share = (1 - eta * (log_n + log_positive - log_sum).clamp(max=80).exp()) / (1 - eta)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from trueneg.losses.base import Estimator, NegativeMass, unbounded
+from trueneg.losses.base import Estimator, NegativeMass, log_sum_exp, unbounded
 
 
 @dataclass
@@ -20,4 +20,4 @@ class Uncorrected(Estimator):
     def mass(
         self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None, valid=None
     ) -> NegativeMass:
-        return unbounded(negatives.logsumexp(-1))
+        return unbounded(log_sum_exp(negatives))
