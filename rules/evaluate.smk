@@ -3,9 +3,11 @@
 
 
 rule evaluate:
-    """Linear probes, nearest neighbours and mean classifier on the frozen encoders of a block."""
+    """Measure the networks of a block: probes and neighbours of images; retrieval, grounding and more of images with sentences."""
     input:
         source=source,
+        boxes=beside_source("boxes"),
+        benchmark=chexpert_of_study,
         subsets="results/{study}/subsets/{dataset}/{block}.parquet",
         manifest="results/{study}/manifests/{dataset}/{objective}/{block}.json",
     output:
@@ -16,8 +18,6 @@ rule evaluate:
         "results/{study}/logs/evaluate/{dataset}/{objective}/{block}.log",
     benchmark:
         "results/{study}/timings/evaluate/{dataset}/{objective}/{block}.jsonl"
-    wildcard_constraints:
-        study=any_of(IMAGES),
     threads: setting("{study}/evaluation/threads")
     resources:
         gpu=setting("{study}/evaluation/gpu"),
@@ -93,38 +93,6 @@ rule compare:
         study=setting("{study}"),
     script:
         "../workflow/scripts/compare.py"
-
-
-rule evaluate_image_text:
-    """Zero-shot classification, grounding, retrieval and linear evaluation of the networks of a block."""
-    input:
-        source=source,
-        boxes=beside_source("boxes"),
-        benchmark=chexpert_of_study,
-        subsets="results/{study}/subsets/{dataset}/{block}.parquet",
-        manifest="results/{study}/manifests/{dataset}/{objective}/{block}.json",
-    output:
-        rows="results/{study}/rows/{dataset}/{objective}/{block}.parquet",
-        curves="results/{study}/artefacts/curves/{dataset}/{objective}/{block}.parquet",
-        runs="results/{study}/artefacts/runs/{dataset}/{objective}/{block}.json",
-    log:
-        "results/{study}/logs/evaluate/{dataset}/{objective}/{block}.log",
-    benchmark:
-        "results/{study}/timings/evaluate/{dataset}/{objective}/{block}.jsonl"
-    wildcard_constraints:
-        study=any_of(IMAGE_TEXT),
-    threads: setting("{study}/evaluation/threads")
-    resources:
-        gpu=setting("{study}/evaluation/gpu"),
-        mem_mb=growing("{study}/evaluation/mem_mb"),
-        runtime=growing("{study}/evaluation/runtime"),
-    params:
-        names=row_names,
-        settings=setting("{study}/evaluation"),
-        device=setting("{study}/training/device"),
-        store="results/runs",
-    script:
-        "../workflow/scripts/evaluate_image_text.py"
 
 
 rule pair_pictures:

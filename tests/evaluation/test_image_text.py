@@ -16,9 +16,9 @@ from tests.textures import FINDINGS, LSE_NL, SIZE, TEXTURES, settings_of, textur
 from trueneg.data.pairs.pair_source import write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
 from trueneg.errors import UserError
+from trueneg.evaluation.evaluate import evaluate_runs
 from trueneg.evaluation.fine_tuning import fine_tuned_scores
 from trueneg.evaluation.image_text import image_text_rows
-from trueneg.evaluation.image_text_runs import evaluate_image_text_runs
 from trueneg.evaluation.retrieval import Metric, retrieval_both_ways
 from trueneg.io.files import file_checksum
 from trueneg.stats.measurement import KEYS, Measurement
@@ -351,7 +351,7 @@ def test_a_manifests_runs_are_measured_into_one_table(rows, model, source, subse
     write_pairs(source, tmp_path / "pairs.npz")
     write_pair_subsets([subset], tmp_path / "subsets.parquet")
     texture_boxes(source).to_parquet(tmp_path / "boxes.parquet")
-    evaluate_image_text_runs(
+    evaluate_runs(
         source=tmp_path / "pairs.npz",
         subsets=tmp_path / "subsets.parquet",
         manifest=tmp_path / "manifest.json",

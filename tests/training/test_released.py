@@ -15,7 +15,7 @@ from trueneg.config.runs import Run
 from trueneg.data.pairs.pair_source import write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
 from trueneg.errors import UserError
-from trueneg.evaluation.image_text_runs import evaluate_image_text_runs
+from trueneg.evaluation.evaluate import evaluate_runs
 from trueneg.report.curves import training_curves
 from trueneg.store.run_store import RunStore, read_manifest
 from trueneg.training import engine
@@ -126,7 +126,7 @@ def test_the_record_says_that_nothing_was_trained_and_the_curves_have_a_row_with
 
 def test_its_rows_are_measured_like_those_of_any_run_and_its_curve_is_no_line(job, finished, source, tmp_path):
     texture_boxes(source).to_parquet(tmp_path / "boxes.parquet")
-    evaluate_image_text_runs(
+    evaluate_runs(
         source=job["source"],
         subsets=job["subsets"],
         manifest=job["manifest"],

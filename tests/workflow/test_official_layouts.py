@@ -80,7 +80,7 @@ def test_an_edited_list_of_8x200_is_read_again(mimic, monkeypatch, capsys):
     planned = set(mimic.planned(target))
     assert main(["check", "study.yaml"]) == 0
     queries.write_text(before)
-    assert {"chexpert_8x200", "evaluate_image_text"} <= planned
+    assert {"chexpert_8x200", "evaluate"} <= planned
     assert not {"reports", "pairs", "train"} & planned
     assert f"data changed: {queries}" in capsys.readouterr().out
     assert mimic.planned(target) == {}

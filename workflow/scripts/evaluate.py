@@ -1,11 +1,13 @@
 """Measure the encoders of a block of runs."""
 
 from trueneg.compute.jobs import job
-from trueneg.evaluation.protocol import evaluate_runs
+from trueneg.evaluation.evaluate import evaluate_runs
 
 with job(snakemake.log[0]):
     evaluate_runs(
         source=snakemake.input.source,
+        boxes=snakemake.input.get("boxes") or None,
+        benchmark=snakemake.input.get("benchmark") or None,
         subsets=snakemake.input.subsets,
         manifest=snakemake.input.manifest,
         names=snakemake.params.names,

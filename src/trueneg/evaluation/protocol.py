@@ -21,12 +21,11 @@ from trueneg.evaluation.features import extract_features
 from trueneg.evaluation.linear_probe import label_subset, train_linear_probes
 from trueneg.evaluation.mean_classifier import mean_classifier
 from trueneg.evaluation.nearest_neighbours import effective_k, weighted_knn
-from trueneg.evaluation.training_records import gather_training, manifest_names
+from trueneg.evaluation.training_records import manifest_names
 from trueneg.io.files import written_whole
 from trueneg.models.image_encoders import build_encoder
 from trueneg.randomness import seed_for
 from trueneg.stats.measurement import Measurement
-from trueneg.store.rows import save_rows
 from trueneg.store.run_store import RunStore, read_manifest
 from trueneg.training.augment import build_augmentation
 from trueneg.training.simclr import channel_statistics
@@ -54,43 +53,25 @@ class EncodedRun(NamedTuple):
         return self.subset.train if name == "imbalanced" else self.subset.pool
 
 
-def evaluate_runs(
-    *,
-    source: str | Path,
-    subsets: str | Path,
-    manifest: str | Path,
-    names: Mapping[str, str],
-    store: str | Path,
+def image_rows(
+    listed: Sequence[Mapping[str, Any]],
+    store: RunStore,
+    data: Mapping[str, str | Path | None],
     settings: Mapping[str, Any],
-    device: str,
-    rows: str | Path,
-    curves: str | Path,
-    runs: str | Path,
-) -> None:
-    """Measure the encoders that a manifest lists, and gather their training curves and records.
+    device: torch.device,
+) -> Iterator[dict[str, Any]]:
+    """Rows of the encoders of some runs.
 
     Args:
-        source: decoded images (npz).
-        subsets: the seeds' subsets (parquet).
-        manifest: which runs (JSON).
-        names: what their rows are named by (:data:`trueneg.store.rows.NAMES`).
-        store: the run store's folder.
+        listed: the manifest's runs.
+        store: that holds them.
+        data: ``source`` (decoded images, npz) and ``subsets`` (parquet).
         settings: resolved evaluation settings.
-        device: as ``training.device``.
-        rows: parquet file to write (:data:`trueneg.store.rows.COLUMNS`).
-        curves: parquet file to write: the training curves, with these names, seed and run.
-        runs: JSON file to write: the records of the runs.
-
-    Raises:
-        UserError: if a run, the images or the subsets are missing or do not belong together.
+        device: where to compute.
     """
-    torch.set_num_threads(settings["threads"])
-    images, listed = read_source(source), read_manifest(manifest, RunStore(store))
-    with leased_device(device) as leased:
-        encoded = list(_encoded(listed, images, read_subsets(subsets), RunStore(store), leased))
-        measured = [{**names, **row} for row in _measure(encoded, images, settings)]
-    save_rows(measured, rows)
-    gather_training(listed, RunStore(store), manifest, names, curves, runs)
+    images = read_source(data["source"])
+    encoded = list(_encoded(listed, images, read_subsets(data["subsets"]), store, device))
+    return _measure(encoded, images, settings)
 
 
 def _encoded(
