@@ -16,7 +16,8 @@ with job(sys.argv[1]):
     print("at work", flush=True)
     match sys.argv[2]:
         case "SIGSEGV": ctypes.string_at(0)
-        case "waits": time.sleep(600)
+        case "waits":
+            for _ in range(6000): time.sleep(0.1)  # a signal just before a long sleep would be noticed after it
         case "exits": sys.exit(3)
         case name if name != "ends": os.kill(os.getpid(), signal.Signals[name])
 print("after")

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
 
 from trueneg.compute.memory import lacks_memory
 from trueneg.errors import UserError
@@ -69,10 +68,10 @@ def _wait_for_end(process: int) -> None:
 
 def _supervise(log_file: str | Path) -> None:
     """Fork. The child returns and does the work; the parent waits, reports a death by signal, and exits with its status."""
-    supervisor, forwarded = os.getpid(), {signal.SIGTERM, signal.SIGINT}
+    supervisor, awaited = os.getpid(), {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD}
     sys.stdout.flush()
     sys.stderr.flush()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, forwarded)  # until the parent can forward them
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, awaited)  # the parent takes them one by one, so that none is lost
     child = os.fork()
     if child == 0:
         os.setpgid(0, 0)  # a terminal's Ctrl-C reaches it and its own processes once, through the parent
@@ -80,16 +79,16 @@ def _supervise(log_file: str | Path) -> None:
         _end_with(supervisor, "the job's supervisor")
         return
 
-    def forward(number: int, _: FrameType | None) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child, number)
-
     with contextlib.suppress(PermissionError, ProcessLookupError):  # the child has done it, or has ended
         os.setpgid(child, child)
-    for number in forwarded:
-        signal.signal(number, forward)
-    signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    ended = 0
+    while not ended:
+        number = signal.sigwait(awaited)
+        if number != signal.SIGCHLD:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child, number)
+        ended, status = os.waitpid(child, os.WNOHANG)
+    code = os.waitstatus_to_exitcode(status)
     if code < 0:
         name = signal.Signals(-code).name if -code in list(signal.Signals) else f"signal {-code}"
         sentence = f"This job was ended by {name}{_CAUSES.get(-code, '')}."
