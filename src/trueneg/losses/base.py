@@ -86,7 +86,7 @@ class Estimator:
 def log_sum_exp(logits: Tensor) -> Tensor:
     """``logits.logsumexp(-1)`` with fewer passes over the logits, in 60 % of the time on a CPU; each row needs a finite one."""
     largest = logits.detach().amax(-1, keepdim=True)
-    return (logits - largest).exp().sum(-1).log() + largest[:, 0]
+    return (logits - largest).exp_().sum(-1).log() + largest[:, 0]
 
 
 def log_count(negatives: Tensor, valid: Tensor | None) -> Tensor:

@@ -57,7 +57,7 @@ class HardNegative(Estimator):
         eta = given_class_probability(class_probability, self.class_probability, negatives)
         log_n, largest = log_count(negatives, valid), negatives.detach().amax(-1, keepdim=True)
         weight = (self.beta * negatives).softmax(-1)  # w / N; at β = 0 not used, where a column of −∞ makes it NaN
-        log_mean = torch.linalg.vecdot(weight, (negatives - largest).exp()).log() + largest[:, 0]
+        log_mean = torch.linalg.vecdot(weight, (negatives - largest).exp_()).log() + largest[:, 0]
         log_sum = log_n + log_mean if self.beta > 0 else log_sum_exp(negatives)
         log_positive = positive if positive.dim() == 1 else positive.logsumexp(-1) - math.log(positive.shape[-1])
         # What the subtraction leaves of the sum, below 0 where it takes too much. The clamp keeps 0 times infinity out.
