@@ -10,6 +10,7 @@ SCRIPT = """
 import ctypes, logging, os, signal, sys, time
 from trueneg.compute.jobs import job
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
 print("before", end=" ")  # still in the buffer when the job starts
 with job(sys.argv[1]):
     logging.getLogger("trueneg.work").info("epoch 7")
