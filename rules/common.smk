@@ -81,7 +81,11 @@ def setting(place):
 def growing(place):
     """Memory or time of a job: what is set, twice as much for the second attempt, and so on."""
     first = setting(place)
-    return lambda wildcards, attempt: first(wildcards) * attempt
+
+    def of_attempt(wildcards, attempt):
+        return first(wildcards) * attempt
+
+    return of_attempt
 
 
 def of_devices(key):
@@ -96,7 +100,11 @@ def of_devices(key):
 
 def code(roots):
     """The fingerprint of the code below these modules, when a job is planned: if it is edited, the job runs again."""
-    return lambda wildcards: provenance.fingerprint(roots)
+
+    def fingerprint(wildcards):
+        return provenance.fingerprint(roots)
+
+    return fingerprint
 
 
 LOOKED_AT = {}
@@ -119,7 +127,11 @@ def each_block(pattern):
 
 def blocks_of_study(pattern):
     """The pattern for every data set, objective and block of the study."""
-    return lambda wildcards: TRAINED[wildcards.study].paths(pattern)
+
+    def paths(wildcards):
+        return TRAINED[wildcards.study].paths(pattern)
+
+    return paths
 
 
 def seeds_of_study(pattern):

@@ -81,7 +81,7 @@ class PrimaryContrast(MeasurementSettings):
     treatment: str = Field(description="objective whose gain is asked for")
     baseline: str = Field(description="objective that it is compared with, in every table")
     oracle: str = Field(description="objective of the gate: unless it beats the baseline, the study is uninformative")
-    published: Real | None = Field(None, description="the published difference, to say what the study could have seen")
+    published: Real | None = Field(None, description="the published difference, to compare with the minimum detectable one")
 
 
 class PublishedTable(Settings):

@@ -62,7 +62,7 @@ def answer(row: Mapping[str, Any], treatment: str, baseline: str, expected: floa
         f"{_amount(row['difference'], metric, signed=True)}, {LEVEL} paired interval "
         f"{_interval(row['low'], row['high'], metric)}, {_seeds(row['seeds'])}"
     )
-    power = f"these seeds could have seen {_amount(row['smallest detectable'], metric)} or more"
+    power = f"the minimum detectable difference is {_amount(row['smallest detectable'], metric)}"
     match row["conclusion"]:
         case "uninformative":
             return f"Uninformative at this size, no ranking of {treatment} and {baseline} ({what}: {numbers})."

@@ -250,7 +250,7 @@ class Orthogonal(Relaxed):
 
 
 class KnownSimilarity(Directed):
-    """An objective that is told how alike two pairs are."""
+    """An objective that uses a known similarity of pairs."""
 
     by: Sweepable[Literal["text", "labels"]] = Field(
         "text",
