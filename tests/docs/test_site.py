@@ -42,7 +42,7 @@ def equations():
 def test_every_equation_can_be_drawn():
     mathml = hook("equations", "latex2mathml", "pymdownx").mathml
     found = equations()
-    assert len(found) > 60
+    assert any(r"\logsumexp" in equation or r"\sum" in equation for equation in found)
     for equation in found:
         text = equation.replace("\\\\", "\\")  # some docstrings are not raw
         assert mathml(text, block=True).count("<math") == 1
@@ -94,7 +94,7 @@ def test_the_site_is_built_without_a_warning_and_loads_nothing_from_other_hosts(
     assert done.returncode == 0, done.stdout + done.stderr
     assert "WARNING" not in done.stdout + done.stderr
     pages = {path.relative_to(tmp_path).as_posix(): path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.html")}
-    assert len(pages) > 200
+    assert {"index.html", "losses.html", "reference/library/losses/base.html", "reference/rules.html"} <= set(pages)
     assert not {name: LOADED.findall(text) for name, text in pages.items() if LOADED.search(text)}
     assert not [path for path in tmp_path.rglob("*.css") if FETCHED.search(path.read_text(encoding="utf-8"))]
     assert "<math" in pages["estimators.html"]
