@@ -35,11 +35,13 @@ class Estimator:
         name: what a configuration and :func:`trueneg.losses.build` call it.
         needs_labels: whether ``same_class`` must be given.
         needs_similarity: whether ``similarity`` must be given.
+        needs_valid: whether ``valid`` must be given where not all columns are negatives; False: their logits of −∞ suffice.
     """
 
     name: ClassVar[str]
     needs_labels: ClassVar[bool] = False
     needs_similarity: ClassVar[bool] = False
+    needs_valid: ClassVar[bool] = True
 
     def __call__(
         self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None, valid=None

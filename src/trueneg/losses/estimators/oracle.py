@@ -24,6 +24,7 @@ class Oracle(Estimator):
 
     name: ClassVar[str] = "oracle"
     needs_labels: ClassVar[bool] = True
+    needs_valid: ClassVar[bool] = False
 
     def mass(self, positive, negatives, class_probability=None, floor=None, *, same_class=None, **_) -> NegativeMass:
         same_class = required(self, same_class, "same_class", negatives)

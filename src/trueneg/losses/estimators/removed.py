@@ -31,6 +31,7 @@ class Removed(Estimator):
 
     name: ClassVar[str] = "remove"
     needs_similarity: ClassVar[bool] = True
+    needs_valid: ClassVar[bool] = False
     threshold: float = 0.5
 
     def __post_init__(self):
