@@ -197,7 +197,7 @@ def fingerprint_if_retraining(wildcards):
     """Known to a training job only when stale runs are to be trained anew: otherwise it would run again after each edit."""
     if config["retrain_stale"]:
         return provenance.training_fingerprint(
-            TRAINED[wildcards.study].settings(wildcards.dataset, wildcards.objective)
+            TRAINED[wildcards.study].settings[wildcards.dataset, wildcards.objective]
         )
 
 

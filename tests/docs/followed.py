@@ -9,18 +9,18 @@ from tests.docs.pages import ROOT, blocks
 from tests.projects import Project
 
 
-def write_files(page: str, project: Project) -> None:
-    """Write the files that a page shows, and apply its differences."""
-    for block in blocks(ROOT / page):
+def write_files(page: str, project: Project, section: str = "") -> None:
+    """Write the files that a page, or one of its sections, shows, and apply its differences."""
+    for block in blocks(ROOT / page, section):
         if block.language == "diff":
             _run(["git", "apply", "-"], project.path, input=block.text)
         elif block.title:
             _write(project.path / block.title, block.text)
 
 
-def follow(page: str, project: Project) -> None:
-    """Do all that a page tells, in its order."""
-    for block in blocks(ROOT / page):
+def follow(page: str, project: Project, section: str = "") -> None:
+    """Do all that a page, or one of its sections, tells, in its order."""
+    for block in blocks(ROOT / page, section):
         if block.language == "diff":
             _run(["git", "apply", "-"], project.path, input=block.text)
         elif block.title:

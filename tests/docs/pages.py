@@ -51,10 +51,12 @@ def name_of(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
-def blocks(page: Path) -> Iterator[Block]:
-    """The fenced blocks of a page, in their order."""
+def blocks(page: Path, section: str = "") -> Iterator[Block]:
+    """The fenced blocks of a page, or of the section with this heading of the second level, in their order."""
     text = page.read_text(encoding="utf-8")
-    for found in FENCE.finditer(text):
+    start = text.index(f"\n## {section}\n") if section else 0
+    end = text.find("\n## ", start + 1) if section else -1
+    for found in FENCE.finditer(text, start, len(text) if end < 0 else end):
         line = text.count("\n", 0, found.start()) + 1
         yield Block(name_of(page), line, found["language"], found["options"].strip(), found["text"])
 

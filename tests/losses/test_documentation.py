@@ -11,8 +11,9 @@ import torch
 
 import trueneg.losses
 
-MODULES = ["trueneg.class_probability"] + [
-    f"trueneg.losses.{module.name}" for module in pkgutil.iter_modules(trueneg.losses.__path__)
+MODULES = [
+    "trueneg.class_probability",
+    *(module.name for module in pkgutil.walk_packages(trueneg.losses.__path__, "trueneg.losses.")),
 ]
 
 

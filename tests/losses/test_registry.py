@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import trueneg.losses
 from trueneg.losses import (
     Bayesian,
     ContrastiveLoss,
@@ -25,6 +26,7 @@ from trueneg.losses.build import parameters
 from trueneg.losses.registry import ESTIMATORS, WHOLE_LOSSES
 
 NAMES = [*ESTIMATORS, *WHOLE_LOSSES]
+SHIPPED = [name for name in NAMES if name in WHOLE_LOSSES or ESTIMATORS[name] in vars(trueneg.losses).values()]
 PAGE = Path(__file__).parents[2] / "docs/losses.md"
 
 
@@ -80,7 +82,7 @@ def test_a_value_out_of_range_is_refused():
         build({"name": "dcl", "class_probability": 1})
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SHIPPED)
 def test_the_page_lists_every_name_with_its_parameters_and_defaults(name):
     row = next(line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith(f"| `{name}` |"))
     listed = dict(re.findall(r"`(\w+)=([^`]+)`", row))

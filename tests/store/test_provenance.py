@@ -132,9 +132,9 @@ def append(path: Path, line: str) -> None:
 @pytest.mark.parametrize(
     "files",
     [
+        pytest.param(["losses/estimators/trimmed.py", "specs/objectives/trimmed.py"], id="an estimator"),
         pytest.param(
-            ["losses/estimators/trimmed.py", "losses/estimators/__init__.py", "losses/registry.py", "specs/objectives.py"],
-            id="an estimator",
+            ["losses/estimators/__init__.py", "losses/registry.py", "specs/objectives/__init__.py"], id="lists of estimators"
         ),
         pytest.param(["report/figures.py", "report/new_figure.py", "report/catalogue.py"], id="a figure"),
         pytest.param(["data/images/new_source.py", "specs/sources.py", "config/image_text_study.py"], id="a source"),

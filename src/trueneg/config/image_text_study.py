@@ -17,7 +17,8 @@ from trueneg.config.trained_study import (
     TrainedStudy,
     TrainingResources,
 )
-from trueneg.specs.objectives import OF_PAIRS, Released, union_of
+from trueneg.specs.objectives import OF_PAIRS, union_of
+from trueneg.specs.objectives.released import Released
 from trueneg.specs.pairs import AnyPairs
 from trueneg.specs.settings import (
     AtLeastTwo,

@@ -29,21 +29,28 @@ def unbounded(log_mass: Tensor) -> NegativeMass:
 
 
 class Estimator:
-    """The true-negative mass of each anchor; subclasses say how.
+    """The true-negative mass of each anchor; subclasses say how, in :meth:`mass`.
 
     Attributes:
+        name: what a configuration and :func:`trueneg.losses.build` call it.
         needs_labels: whether ``same_class`` must be given.
         needs_similarity: whether ``similarity`` must be given.
+        needs_valid: whether ``valid`` must be given where not all columns are negatives; False: their logits of −∞ suffice.
     """
 
+    name: ClassVar[str]
     needs_labels: ClassVar[bool] = False
     needs_similarity: ClassVar[bool] = False
+    needs_valid: ClassVar[bool] = True
 
-    def __call__(self, positive, negatives, class_probability=None, floor=None, *, valid=None, **known: Tensor) -> Tensor:
+    def __call__(
+        self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None, valid=None
+    ) -> Tensor:
         """The log of the true-negative mass, shape (A,); arguments as for :meth:`mass`, with any numbers where not ``valid``."""
         if valid is not None:
             negatives = negatives.masked_fill(~valid, -math.inf)
-        return self.mass(positive, negatives, class_probability, floor, valid=valid, **known).log
+        known = {"same_class": same_class, "similarity": similarity, "valid": valid}
+        return self.mass(positive, negatives, class_probability, floor, **known).log
 
     def mass(
         self,
@@ -56,16 +63,14 @@ class Estimator:
         similarity: Tensor | None = None,
         valid: Tensor | None = None,
     ) -> NegativeMass:
-        """The log of the true-negative mass, and where it is a bound.
+        """The log of the true-negative mass, and where it is a bound. Subclasses ignore what they do not name.
 
         Args:
             positive: (A,) or (A, M) logits; the first column is the anchor's own positive, the others are
                 further draws from its class.
             negatives: (A, N) logits; −∞ in columns that are not ``valid``.
             class_probability: η, a number or one per anchor, shape (A,); overrides the estimator's own.
-                Estimators without an η take no notice of it.
-            floor: the log of the lower bound of g, a number or a tensor that broadcasts to (A,);
-                None: no bound. Estimators without a bound take no notice of it.
+            floor: the log of the lower bound of g, a number or a tensor that broadcasts to (A,); None: no bound.
             same_class: (A, N) bool, whether a negative shares the anchor's class, where ``needs_labels``.
             similarity: (A, N), how alike a negative and the anchor's positive are known to be, where
                 ``needs_similarity``.

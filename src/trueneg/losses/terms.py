@@ -101,7 +101,8 @@ def contrastive_terms(
             kept = negatives = _without_own(logits, own, samples)
             known = {name: _without_own(value, own, samples) for name, value in known.items()}
         else:
-            known["valid"] = torch.ones_like(logits, dtype=torch.bool).scatter_(1, own, False)
+            if estimator.needs_valid:
+                known["valid"] = torch.ones_like(logits, dtype=torch.bool).scatter_(1, own, False)
             fill = logits.scatter if keys is None else logits.scatter_  # in place where the logits are not the caller's
             negatives = fill(1, own, -math.inf)
         return estimator.mass(positive, negatives, class_probability, floor, **known)

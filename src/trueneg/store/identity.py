@@ -15,7 +15,7 @@ from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.runs import Run, RunSettings, training_kind
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.errors import UserError
-from trueneg.specs.objectives import Objective
+from trueneg.specs.objectives.base import Objective
 from trueneg.specs.settings import is_technical, models_within
 
 # By the kind of training that a run's settings name.

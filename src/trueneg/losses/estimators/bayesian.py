@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -56,6 +57,7 @@ class Bayesian(Estimator):
         True
     """
 
+    name: ClassVar[str] = "bcl"
     alpha: float = 0.7
     beta: float = 1.0
     class_probability: float | Tensor | None = None
@@ -65,9 +67,7 @@ class Bayesian(Estimator):
         self.class_probability = checked_class_probability(self.class_probability)
         self._check()
 
-    def mass(
-        self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None, valid=None
-    ) -> NegativeMass:
+    def mass(self, positive, negatives, class_probability=None, floor=None, *, valid=None, **_) -> NegativeMass:
         self._check()
         eta = given_class_probability(class_probability, self.class_probability, negatives)
         if isinstance(eta, Tensor) and eta.dim() == 1:

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -47,15 +48,14 @@ class Debiased(Estimator):
         62.0
     """
 
+    name: ClassVar[str] = "dcl"
     class_probability: float | Tensor | None = None
     smooth_bound: bool = False
 
     def __post_init__(self):
         self.class_probability = checked_class_probability(self.class_probability)
 
-    def mass(
-        self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None, valid=None
-    ) -> NegativeMass:
+    def mass(self, positive, negatives, class_probability=None, floor=None, *, valid=None, **_) -> NegativeMass:
         eta = given_class_probability(class_probability, self.class_probability, negatives)
         log_n, log_sum = log_count(negatives, valid), log_sum_exp(negatives)
         log_positive = positive if positive.dim() == 1 else positive.logsumexp(-1) - math.log(positive.shape[-1])

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -42,6 +43,7 @@ class HardNegative(Estimator):
         [4.0]
     """
 
+    name: ClassVar[str] = "hcl"
     beta: float = 1.0
     class_probability: float | Tensor | None = None
     smooth_bound: bool = False
@@ -51,9 +53,7 @@ class HardNegative(Estimator):
             raise ValueError(f"beta is {self.beta}, expected a finite number of at least 0.")
         self.class_probability = checked_class_probability(self.class_probability)
 
-    def mass(
-        self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None, valid=None
-    ) -> NegativeMass:
+    def mass(self, positive, negatives, class_probability=None, floor=None, *, valid=None, **_) -> NegativeMass:
         eta = given_class_probability(class_probability, self.class_probability, negatives)
         log_n, largest = log_count(negatives, valid), negatives.detach().amax(-1, keepdim=True)
         weight = (self.beta * negatives).softmax(-1)  # w / N; at β = 0 not used, where a column of −∞ makes it NaN

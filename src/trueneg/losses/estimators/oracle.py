@@ -22,10 +22,10 @@ class Oracle(Estimator):
         [2.0]
     """
 
+    name: ClassVar[str] = "oracle"
     needs_labels: ClassVar[bool] = True
+    needs_valid: ClassVar[bool] = False
 
-    def mass(
-        self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None, valid=None
-    ) -> NegativeMass:
+    def mass(self, positive, negatives, class_probability=None, floor=None, *, same_class=None, **_) -> NegativeMass:
         same_class = required(self, same_class, "same_class", negatives)
         return unbounded(negatives.masked_fill(same_class, -math.inf).logsumexp(-1))

@@ -29,15 +29,15 @@ class Removed(Estimator):
         [2.0]
     """
 
+    name: ClassVar[str] = "remove"
     needs_similarity: ClassVar[bool] = True
+    needs_valid: ClassVar[bool] = False
     threshold: float = 0.5
 
     def __post_init__(self):
         if not math.isfinite(self.threshold):
             raise ValueError(f"threshold is {self.threshold}, expected a finite number.")
 
-    def mass(
-        self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None, valid=None
-    ) -> NegativeMass:
+    def mass(self, positive, negatives, class_probability=None, floor=None, *, similarity=None, **_) -> NegativeMass:
         similarity = required(self, similarity, "similarity", negatives)
         return unbounded(negatives.masked_fill(similarity > self.threshold, -math.inf).logsumexp(-1))

@@ -31,6 +31,7 @@ class Resampled(Estimator):
         [8.0]
     """
 
+    name: ClassVar[str] = "resample"
     needs_similarity: ClassVar[bool] = True
     size: int = 32
 
@@ -38,9 +39,7 @@ class Resampled(Estimator):
         if not (isinstance(self.size, int) and self.size > 0):
             raise ValueError(f"size is {self.size}, expected a positive integer.")
 
-    def mass(
-        self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None, valid=None
-    ) -> NegativeMass:
+    def mass(self, positive, negatives, class_probability=None, floor=None, *, similarity=None, valid=None, **_) -> NegativeMass:
         similarity = required(self, similarity, "similarity", negatives).to(negatives.dtype)
         weight = 1 - similarity.clamp(0, 1)  # rounding can make a cosine exceed 1
         if valid is not None:

@@ -30,6 +30,7 @@ class Reweighted(Estimator):
         [7.0]
     """
 
+    name: ClassVar[str] = "reweight"
     needs_similarity: ClassVar[bool] = True
     exponent: float = 1.0
 
@@ -37,9 +38,7 @@ class Reweighted(Estimator):
         if not 0 < self.exponent < math.inf:
             raise ValueError(f"exponent is {self.exponent}, expected a positive number.")
 
-    def mass(
-        self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None, valid=None
-    ) -> NegativeMass:
+    def mass(self, positive, negatives, class_probability=None, floor=None, *, similarity=None, valid=None, **_) -> NegativeMass:
         similarity = required(self, similarity, "similarity", negatives).to(negatives.dtype)
         weight = (1 - similarity.clamp(0, 1)) ** self.exponent  # rounding can make a cosine exceed 1
         if valid is not None:

@@ -1,6 +1,7 @@
 """Every negative counts as a true one."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from trueneg.losses.base import Estimator, NegativeMass, log_sum_exp, unbounded
 
@@ -17,7 +18,8 @@ class Uncorrected(Estimator):
         [62.0, 62.0]
     """
 
-    def mass(
-        self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None, valid=None
-    ) -> NegativeMass:
+    name: ClassVar[str] = "cl"
+    needs_valid: ClassVar[bool] = False
+
+    def mass(self, positive, negatives, class_probability=None, floor=None, **_) -> NegativeMass:
         return unbounded(log_sum_exp(negatives))

@@ -1,0 +1,19 @@
+"""BioViL's InfoNCE with masked words."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from trueneg.specs.objectives.clip import Clip
+from trueneg.specs.settings import OpenFraction, Positive, Sweepable
+
+
+class Biovil(Clip):
+    """InfoNCE in both directions and masked words (BioViL)."""
+
+    name: Literal["biovil"]
+    masked_words_weight: Sweepable[Positive] = Field(0.1, description="weight of the masked words' cross-entropy")
+    mask_share: OpenFraction = Field(0.15, description="share of a sentence's tokens that are masked")
+
+
+PAIRS = Biovil

@@ -1,0 +1,28 @@
+"""HCL: as DCL, with more weight on near negatives."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from trueneg.specs.objectives.base import Objective
+from trueneg.specs.settings import Boolean, NonNegative, Probability, Sweepable
+
+
+class HardNegative(Objective):
+    """HCL: as DCL, with near negatives weighing more; at class_probability 0 hardness without debiasing."""
+
+    MODULES = ("trueneg.losses.estimators.hard_negative",)
+
+    name: Literal["hcl"]
+    class_probability: Sweepable[Probability]
+    beta: Sweepable[NonNegative] = Field(1.0, description="β ≥ 0, how much more near negatives weigh")
+
+
+class HardNegativePairs(HardNegative):
+    """HCL on pairs, whose bound may carry gradient to the logit scale."""
+
+    bound_gradient: Boolean = Field(False, description="let the bound carry gradient to the logit scale")
+
+
+TWO_VIEWS = HardNegative
+PAIRS = HardNegativePairs

@@ -1,0 +1,16 @@
+"""The mass over the known true negatives."""
+
+from typing import Literal
+
+from trueneg.specs.objectives.base import Objective
+
+
+class Oracle(Objective):
+    """The mass over the known true negatives: uses labels or the truth, never a method, shows what could be gained."""
+
+    MODULES = ("trueneg.losses.estimators.oracle",)
+
+    name: Literal["oracle"]
+
+
+TWO_VIEWS = PAIRS = Oracle

@@ -1,0 +1,20 @@
+"""The more alike a negative, the less it weighs."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from trueneg.specs.objectives.base import KnownSimilarity
+from trueneg.specs.settings import Positive, Sweepable
+
+
+class Reweighted(KnownSimilarity):
+    """The more alike a negative, the less it weighs."""
+
+    MODULES = ("trueneg.losses.estimators.reweighted",)
+
+    name: Literal["reweight"]
+    exponent: Sweepable[Positive] = Field(1.0, description="of 1 − similarity")
+
+
+PAIRS = Reweighted

@@ -1,0 +1,35 @@
+"""CL: no correction."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+
+from trueneg.specs.objectives.base import Objective, SentenceProbability
+from trueneg.specs.objectives.debiased import Debiased
+from trueneg.specs.settings import Sweepable
+
+
+class Uncorrected(Objective):
+    """CL: InfoNCE / SimCLR, no correction."""
+
+    MODULES = ("trueneg.losses.estimators.uncorrected",)
+
+    name: Literal["cl"]
+
+
+class UncorrectedPairs(Uncorrected):
+    """CL on pairs, with a control that switches anchors off."""
+
+    switched_off_by: Sweepable[SentenceProbability] | None = Field(
+        None, description="control: anchors that DCL with this η would have at its bound get no gradient; nothing is subtracted"
+    )
+
+    @classmethod
+    def modules(cls, values: Mapping[str, Any]) -> tuple[str, ...]:
+        """As for every objective, and DCL's where the control needs it."""
+        return cls.MODULES if values.get("switched_off_by") is None else (*cls.MODULES, *Debiased.MODULES)
+
+
+TWO_VIEWS = Uncorrected
+PAIRS = UncorrectedPairs

@@ -1,0 +1,85 @@
+"""docs/extend.md: each section works as it stands there, touches no existing file and makes no finished run stale."""
+
+import json
+import sys
+
+import pandas as pd
+import pytest
+
+from tests.docs.followed import follow, run_in, write_files
+from tests.docs.pages import ROOT, blocks
+from tests.projects import new_project
+
+PAGE = "docs/extend.md"
+FINGERPRINTS = """
+import json
+from trueneg.store.identity import STUDIES
+from trueneg.specs.settings import models_within
+from trueneg.store.provenance import evaluation_fingerprint, training_fingerprint
+
+found = {}
+for kind, study in STUDIES.items():
+    for objective in models_within(study.model_fields["objectives"].annotation):
+        settings = {"training": {"kind": kind}, "objective": {"name": objective.model_fields["name"].annotation.__args__[0]}}
+        found[f"{kind} {settings['objective']['name']}"] = training_fingerprint(settings), evaluation_fingerprint(settings)
+print(json.dumps(found))
+"""
+ESTIMATOR = """
+import doctest, torch
+import trueneg.losses.estimators.trimmed
+from trueneg.losses import build
+from trueneg.config.reading import read_configuration
+
+trimmed = trueneg.losses.estimators.trimmed.Trimmed(0.2)
+for directions in (None, "both"):
+    loss = build({{"name": "trim", "share": 0.2}}, directions=directions)
+    assert loss.estimator == trimmed
+assert loss(torch.eye(8), 5.0).isfinite()
+study = read_configuration(["trim.yaml"]).studies["trim"]
+assert study.objectives["Trimmed"].share == [0.05, 0.1, 0.2]
+assert doctest.testmod(trueneg.losses.estimators.trimmed) == (0, 3)
+{examples}
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    return new_project(tmp_path / "project")
+
+
+def fingerprints(project):
+    """Of training and evaluation, by kind of study and objective."""
+    return json.loads(run_in(project, [sys.executable, "-c", FINGERPRINTS]))
+
+
+def titles(section):
+    return [block.title for block in blocks(ROOT / PAGE, section) if block.title]
+
+
+def test_the_estimator_is_known_to_library_and_configuration(project):
+    write_files(PAGE, project, "An estimator")
+    shown = [block for block in blocks(ROOT / PAGE, "An estimator") if block.language == "python" and not block.title]
+    run_in(project, [sys.executable, "-c", ESTIMATOR.format(examples="\n".join(block.text for block in shown))])
+    said = run_in(project, [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/losses/test_trimmed.py"])
+    assert "7 passed" in said
+
+
+def test_a_new_estimator_is_new_files_alone_and_concerns_its_own_runs_alone(project):
+    before = fingerprints(project)
+    assert not [title for title in titles("An estimator") if (ROOT / title).exists()]
+    write_files(PAGE, project, "An estimator")
+    after = fingerprints(project)
+    assert set(after) - set(before) == {"images trim", "image-text trim"}
+    assert {name: after[name] for name in before} == before
+    estimator = project.path / "src/trueneg/losses/estimators/trimmed.py"
+    estimator.write_text(estimator.read_text() + "\nEDITED = 1\n")
+    edited = fingerprints(project)
+    assert {name for name in edited if edited[name] != after[name]} == {"images trim", "image-text trim"}
+
+
+@pytest.mark.long
+def test_the_estimator_becomes_a_study(project):
+    follow(PAGE, project, "An estimator")
+    rows = pd.read_parquet(project.path / "results/trim/artefacts/rows.parquet")
+    assert {"CL", "Oracle"} < set(rows["objective"])
+    assert (project.path / "results/trim/tables/accuracy.tex").is_file()
