@@ -16,7 +16,8 @@ from trueneg.config.runs import corpora, datasets, measurable, objectives, swept
 from trueneg.config.trained_study import MeasurementSettings, TrainedStudy
 from trueneg.errors import UserError
 from trueneg.legible import one_line
-from trueneg.specs.settings import models_within
+from trueneg.specs import tasks
+from trueneg.specs.settings import models_within, values_of
 
 # Folders beside the studies' under results/.
 RESERVED_NAMES = ("runs", "sources", "pairs", "benchmarks", "language_models", "logs", "timings")
@@ -276,7 +277,7 @@ def _of_images(study: ImageStudy) -> list[str]:
         known = ", ".join(study.objectives)
         strangers = [label for label in study.published.methods if label not in study.objectives]
         found += [f"published.methods holds {label!r}, expected some of the objectives: {known}." for label in strangers]
-    needs_rare = any(value != 1 for value in _as_list(study.dataset.fraction))
+    needs_rare = any(value != 1 for value in values_of(study.dataset.fraction))
     if needs_rare and not study.dataset.rare_classes:
         found.append("dataset.fraction is below 1, but dataset.rare_classes is empty: name the classes to thin out.")
     return found
@@ -288,7 +289,7 @@ def _of_pairs(study: ImageTextStudy) -> list[str]:
         needing = {"figures.overlays": study.figures.overlays, "evaluation.region_retrieval": study.evaluation.region_retrieval}
         lacking = f"needs boxes, which {study.dataset.source} has not; leave it out."
         found += [f"{key} {lacking}" for key, given in needing.items() if given]
-        if study.primary.task in ("grounding", "region retrieval"):
+        if study.primary.task in _needing("boxes"):
             found.append(f"primary.task is {study.primary.task!r}, which needs boxes, and {study.dataset.source} has none.")
     for number, contrast in enumerate(study.contrasts):
         strangers = [name for name in (contrast.treatment, contrast.baseline) if name not in study.objectives]
@@ -313,14 +314,19 @@ def _without_truth(study: ImageTextStudy) -> list[str]:
         if objective.name == "oracle" and not data.truth_known:
             unknown = f"what is true of {data.source}'s images is not known"
             found.append(f"objectives.{name} is an oracle, but {unknown}; leave it out.")
-        if "labels" in _as_list(getattr(objective, "by", "text")) and not data.labelled:
+        if "labels" in values_of(getattr(objective, "by", "text")) and not data.labelled:
             found.append(f"objectives.{name}.by is 'labels', but {data.source} has none; take text, or leave it out.")
     if study.primary.oracle is None and data.truth_known:
         found.append(f"primary.oracle is missing, expected an objective whose name is oracle: {data.source} knows the truth.")
     task = study.primary.task
-    if task in ("zero-shot", "linear probe", "fine-tuning", "augmented linear probe", "precision") and not data.labelled:
+    if task in _needing("labels") and not data.labelled:
         found.append(f"primary.task is {task!r}, which needs labels, and {data.source} has none; take a retrieval.")
     return found
+
+
+def _needing(what: str) -> list[str]:
+    """The tasks of image–text studies whose data must have labels, or boxes."""
+    return [row for task in tasks.PAIRS.values() if what == task.NEEDS for row in task.ROWS]
 
 
 def _unknown_objectives(key: str, given: Sequence[str], study: TrainedStudy) -> list[str]:
@@ -338,10 +344,6 @@ def _repeated(section: str, model: BaseModel) -> list[str]:
         for field, values in swept(model).items()
         if len(set(map(written, values))) != len(values)
     ]
-
-
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 def _unknown_dataset(key: str, label: str | None, known: Mapping[str, Any], default: str | None = None) -> list[str]:
