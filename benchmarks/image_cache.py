@@ -26,10 +26,10 @@ import numpy as np
 import torch
 
 from trueneg.config import image_text_study as sections
-from trueneg.specs import encoders, objectives
 from trueneg.data.pairs.pair_source import PairSource, join_sentences, read_pairs, write_pairs
 from trueneg.data.pairs.pair_splits import PairSubset, split_pairs
 from trueneg.data.phantom.reports import phantom_reports
+from trueneg.specs import encoders, objectives
 from trueneg.training import image_loading
 from trueneg.training.image_text import ImageText
 

@@ -9,7 +9,7 @@ from tests.text.models import bert, tokenizer
 
 NAMED_MODEL = "path/or/name-on-the-hub"
 # Their examples belong to files that the page has its reader write; test_own_code.py follows these pages.
-FOLLOWED = {"docs/own-loss.md", "docs/own-evaluation.md"}
+FOLLOWED = {"docs/own-loss.md", "docs/extend.md"}
 BLOCKS = [
     block
     for page in PAGES

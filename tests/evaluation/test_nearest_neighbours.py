@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
 
-from trueneg.evaluation.nearest_neighbours import effective_k, weighted_knn
+from trueneg.evaluation.images.knn import effective_k, weighted_knn
 
 
 def votes_by_the_book(bank, labels, query, k, temperature, classes):

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from sklearn.metrics import precision_score
 
-from trueneg.evaluation import precision_at_k as module
-from trueneg.evaluation.precision_at_k import Gallery, label_precisions, retrieval_precisions, single_label_gallery
+from trueneg.evaluation.pairs import precision as module
+from trueneg.evaluation.pairs.precision import Gallery, label_precisions, retrieval_precisions, single_label_gallery
 
 NAMES = ("edema", "effusion", "pneumonia")
 

@@ -22,7 +22,7 @@ from trueneg.evaluation.human_ratings import (
     rates_by_anchor,
 )
 from trueneg.evaluation.implied_scores import captions_similarity, false_negative_probability, text_features, word_features
-from trueneg.evaluation.pair_features import embed_images, similarities
+from trueneg.evaluation.pairs import encoded
 from trueneg.evaluation.rated_pairs import RatedPairs, area_rows, rated_pairs
 from trueneg.evaluation.training_records import manifest_names
 from trueneg.io.files import written_whole
@@ -30,7 +30,6 @@ from trueneg.store.records import read_rows
 from trueneg.store.rows import IDENTITY
 from trueneg.store.run_store import RunStore, read_manifest
 from trueneg.training.image_text import ImageText
-from trueneg.training.image_text_networks import read_networks
 from trueneg.training.image_text_objectives import DIRECTIONS
 
 log = logging.getLogger(__name__)
@@ -73,23 +72,16 @@ def rate_runs(
         UserError: if a run, the source or the subsets are missing or do not belong together, or too little is rated.
     """
     torch.set_num_threads(settings["threads"])
-    kept = RunStore(store)
-    pairs, table, by_seed = read_pairs(source), read_rows(ratings), read_pair_subsets(subsets)
-    ranked, binned = [], []
+    kept, table = RunStore(store), read_rows(ratings)
+    listed, ranked, binned = read_manifest(manifest, kept), [], []
     with leased_device(device) as leased:
-        for run in read_manifest(manifest, kept):
-            made_with = kept.record(run["id"])["settings"]
-            networks = read_networks(run["model"], made_with)
-            networks.model.to(leased)
-            networks.augmentation.to(leased)
-            rated = rated_pairs(pairs, table, by_seed[run["seed"]].test)
-            regions = made_with["similarity"]["aggregation"] != "global"
-            images = embed_images(networks, pairs, rated.positions, leased, regions=regions)
-            scores = similarities(networks, rated.texts, images, leased)
-            labels = {**names, "seed": run["seed"], "run": run["id"]}
+        for (run,) in encoded(listed, kept, {"source": source, "subsets": subsets}, leased):
+            rated = rated_pairs(run.source, table, run.subset.test)
+            scores = run.similarities(rated.texts, "test")
+            labels = {**names, "seed": run.subset.seed, "run": run.id}
             ranked.append(area_rows({SIMILARITY: scores[rated.text, rated.image]}, rated).assign(**labels))
-            binned.append(calibration_rows(made_with["objective"], scores, rated).assign(**labels))
-            log.info("seed %d: %s rated pairs", run["seed"], f"{len(rated.image):,}")
+            binned.append(calibration_rows(kept.record(run.id)["settings"]["objective"], scores, rated).assign(**labels))
+            log.info("seed %d: %s rated pairs", run.subset.seed, f"{len(rated.image):,}")
     _write(ranked, areas)
     _write(binned, bins)
 

@@ -1,21 +1,44 @@
 """Prec@k by label: from an image to other images, and from a sentence to images, as on CheXpert 8×200."""
 
 import logging
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from trueneg.evaluation.pairs import EmbeddedRun, Measured, each_split, of_classes
+from trueneg.evaluation.pairs.zero_shot import prompts_of
 from trueneg.evaluation.retrieval import as_array, precisions_at_k
-from trueneg.evaluation.zero_shot import known_labels
+from trueneg.evaluation.roc import known_labels
+from trueneg.stats.measurement import Measurement
 
 log = logging.getLogger(__name__)
 
 
 Precisions = dict[str | None, dict[int | None, dict[str, float]]]  # direction → k → label → precision
+
+
+def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+    """Precisions among images of one label; the texts are the positive prompts."""
+    for run, split in each_split(runs):
+        names, images = run.source.label_names, run.images(split)
+        prompts = prompts_of(run.source, settings)
+        labels = [label for label, name in enumerate(names) if name in prompts]
+        if labels:
+            texts = run.similarities([prompts[names[label]].positive for label in labels], split)
+            given = run.labels(split), run.source.patients[images.indices], settings["precision"]["ks"], names
+            found = retrieval_precisions(images.embeddings.pooled, texts, labels, *given)
+            yield from of_lengths(run, split, Measurement("precision", "Prec"), found)
+
+
+def of_lengths(run: EmbeddedRun, split: str, measured: Measurement, found: Precisions) -> Iterator[Measured]:
+    """Precisions by direction, length of the list and label."""
+    for direction, by_length in found.items():
+        for k, by_label in by_length.items():
+            yield from of_classes(run, split, measured._replace(direction=direction, k=k), by_label)
 
 
 class Gallery(NamedTuple):

@@ -1,8 +1,28 @@
 """Classification by a weighted vote of the nearest neighbours: nothing is trained."""
 
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from trueneg.evaluation.images import SPLITS, EncodedRun, Measured, chance, of_groups
+from trueneg.stats.measurement import Measurement
+
+
+def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+    """Accuracies of the vote, and how many neighbours vote."""
+    own = settings["knn"]
+    yield from chance(runs, "knn")
+    for run, pool in itertools.product(runs, own["label_pools"]):
+        bank, labels = run.of(run.pool(pool))
+        k = effective_k(own["neighbours"], labels)
+        for split in SPLITS:
+            vote = weighted_knn(bank, labels, run.of_split(split), k=k, temperature=own["temperature"], classes=run.classes)
+            yield from of_groups(run, split, Measurement("knn", "accuracy", pool), vote)
+            yield run, split, Measurement("knn", "neighbours", pool), k
 
 
 def effective_k(k: int, bank_labels: Tensor) -> int:

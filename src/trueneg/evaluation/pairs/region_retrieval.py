@@ -1,6 +1,7 @@
 """Retrieval between phrases and the regions that readers boxed for them: RoIAlign of the region grid, both directions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -8,11 +9,22 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from trueneg.evaluation.boxed_phrases import CORNERS
+from trueneg.evaluation.pairs import EmbeddedRun, Measured
+from trueneg.evaluation.pairs.grounding import CORNERS, with_boxes
+from trueneg.evaluation.pairs.retrieval import both_ways
 from trueneg.evaluation.retrieval import Metric, as_array, retrieval_both_ways
 from trueneg.models.region_similarity import box_features
+from trueneg.stats.measurement import Measurement
 
 IMAGES_AT_ONCE = 256  # memory, not the result
+
+
+def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+    """Recalls and median ranks, by what counts as relevant."""
+    for run, split, phrases, texts, crop in with_boxes(runs):
+        scores = phrase_region_scores(texts, run.images(split).embeddings.regions, phrases, crop)
+        for labels, values in region_retrieval(scores, phrases, settings["region_retrieval"]["ks"]).items():
+            yield from both_ways(run, split, Measurement("region retrieval", "", labels), values)
 
 
 def phrase_region_scores(texts: Tensor, regions: Tensor, phrases: pd.DataFrame, crop: tuple[int, int]) -> np.ndarray:
@@ -27,7 +39,7 @@ def phrase_region_scores(texts: Tensor, regions: Tensor, phrases: pd.DataFrame, 
     Args:
         texts: (U, D), an embedding for each different sentence, in the order in which they first occur in ``phrases``.
         regions: (n, D, h, w) region embeddings of the images.
-        phrases: as :func:`trueneg.evaluation.boxed_phrases.boxed_phrases` gives them, at least one.
+        phrases: as :func:`trueneg.evaluation.pairs.grounding.boxed_phrases` gives them, at least one.
         crop: (height, width) of the crop.
 
     Returns:
