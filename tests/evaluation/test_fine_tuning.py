@@ -173,22 +173,6 @@ def test_every_part_is_scored_by_its_central_crops_in_evaluation_mode(networks):
     np.testing.assert_allclose(found[2], found[0][::-1], atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"epochs": 0}, "epochs is 0, expected a positive number"),
-        ({"batch_size": 0}, "batch_size is 0"),
-        ({"learning_rate": float("nan")}, "learning_rate is nan"),
-        ({"fractions": [0.0]}, "fraction is 0"),
-        ({"labels": LABELS[1:]}, "a row a training image"),
-        ({"labels": LABELS + 1}, "a label is 2"),
-    ],
-)
-def test_wrong_arguments_are_refused_in_words(networks, change, message):
-    with pytest.raises(ValueError, match=message):
-        scores(networks, **change)
-
-
 def test_a_step_too_large_is_told_with_its_remedy(networks):
     with pytest.raises(UserError, match=r"with 1 of the labels diverged \(seed 0\).*learning_rate is 1e\+30; lower it"):
         scores(networks, learning_rate=1e30)

@@ -105,9 +105,3 @@ def test_another_seed_draws_other_labels_and_each_sample_as_often():
         drawn[label_subset(labels, 0.3, seed)] += 1
     # Binomial(2000, 0.3): a standard deviation of 20; the largest of 40 deviations stays within five.
     assert np.abs(drawn - 600).max() < 100
-
-
-@pytest.mark.parametrize("fraction", [0, -0.1, 1.01, float("nan")])
-def test_a_fraction_outside_its_range_is_refused(fraction):
-    with pytest.raises(ValueError, match="expected more than 0 and at most 1"):
-        label_subset(np.zeros(3, int), fraction, seed=0)

@@ -182,20 +182,6 @@ def test_every_sample_is_drawn_as_often():
     assert np.abs(drawn - 600).max() < 100
 
 
-@pytest.mark.parametrize(
-    ("labels", "fraction", "message"),
-    [
-        (np.zeros((3, 2)), 0, "fraction is 0"),
-        (np.zeros((3, 2)), 1.1, "fraction is 1.1"),
-        (np.zeros(3), 0.5, r"labels have the shape \(3,\)"),
-        (np.full((3, 2), 2), 0.5, "a label is 2"),
-    ],
-)
-def test_wrong_subsets_are_refused_in_words(labels, fraction, message):
-    with pytest.raises(ValueError, match=message):
-        multilabel_subset(labels, fraction, seed=0)
-
-
 def test_examples():
     failed, attempted = doctest.testmod(multilabel_probe)
     assert attempted

@@ -140,20 +140,6 @@ def test_without_an_image_of_one_label_nothing_is_measured():
     assert found == {"image to image": {}, "text to image": {}}
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: single_label_gallery(np.zeros((2, 3)), ["a"]), r"labels \(2, 3\) and patients \(1,\)"),
-        (lambda: single_label_gallery(np.full((1, 1), 2), ["a"]), "a label is 2"),
-        (lambda: label_precisions(np.zeros((2, 2)), [0], gallery_of([0, 1]), (1,), NAMES), r"expected \(1, 2\): queries"),
-        (lambda: label_precisions(np.zeros((1, 2)), [0], gallery_of([0, 1]), (0,), NAMES), r"ks are \[0\]"),
-    ],
-)
-def test_wrong_arguments_are_refused_in_words(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
-
-
 def test_examples():
     failed, attempted = doctest.testmod(module)
     assert attempted

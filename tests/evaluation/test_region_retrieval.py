@@ -223,14 +223,6 @@ def test_boxes_of_another_source_are_refused(change):
         boxed_phrases(SOURCE, np.array([0]), boxes, WINDOW)
 
 
-def test_wrong_arguments_are_refused_in_words():
-    phrases = boxed_phrases(SOURCE, np.arange(4), texture_boxes(SOURCE), WINDOW)
-    with pytest.raises(ValueError, match="1 texts for"):
-        phrase_region_scores(torch.zeros(1, 4), torch.zeros(4, 4, 3, 3), phrases, (CROP, CROP))
-    with pytest.raises(ValueError, match="expected a row and a column for each of"):
-        region_retrieval(np.zeros((1, 2)), phrases)
-
-
 def test_examples():
     failed, attempted = doctest.testmod(module)
     assert attempted

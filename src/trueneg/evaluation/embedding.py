@@ -82,19 +82,15 @@ def tsne(features: np.ndarray, seed: int, perplexity: float = 30, jobs: int = 1)
         float64, shape (n, 2).
 
     Raises:
-        ValueError: if the features are not finite, of another shape, or the perplexity is below 1.
+        ValueError: if the features are not finite.
 
     Example:
         >>> tsne(np.eye(8), seed=0).shape
         (8, 2)
     """
     features = np.asarray(features, dtype=np.float64)
-    if features.ndim != 2 or len(features) < 4 or features.shape[1] < 2:
-        raise ValueError(f"features have shape {features.shape}, expected (n, D) with n of at least 4 and D of at least 2")
     if not np.isfinite(features).all():
         raise ValueError("some features are not finite; the encoder's training has diverged")
-    if not perplexity >= 1:
-        raise ValueError(f"perplexity is {perplexity}, expected at least 1")
     # Every evaluation job imports this module, and openTSNE takes 1.5 s of CPU time to import.
     from openTSNE import TSNE
 

@@ -128,15 +128,9 @@ def fine_tuned_scores(
         Fraction → for each part, float32 logits (images, K): what the area under the ROC curve ranks by.
 
     Raises:
-        ValueError: if a number that must be positive is not, shapes do not fit, or as :func:`multilabel_subset`.
         UserError: if the training diverges.
     """
-    for name, value in (("epochs", epochs), ("batch_size", batch_size), ("learning_rate", learning_rate)):
-        if not value > 0:
-            raise ValueError(f"{name} is {value}, expected a positive number")
     targets = known_labels(labels)
-    if targets.ndim != 2 or len(targets) != len(indices):
-        raise ValueError(f"labels have the shape {targets.shape}, expected ({len(indices)}, labels): a row a training image")
     scores = {}
     for fraction in fractions:
         kept = multilabel_subset(targets, fraction, seed)

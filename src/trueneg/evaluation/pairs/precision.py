@@ -66,9 +66,6 @@ def single_label_gallery(labels, patients) -> Gallery:
         labels: (n, K) of 1, 0, −1 (uncertain) and NaN (missing).
         patients: (n,).
 
-    Raises:
-        ValueError: if a label is none, or there is not one patient an image.
-
     Example:
         >>> labels = np.array([[1, 0], [1, 0], [1, 1], [0, 1], [0, 1], [np.nan, 1]])
         >>> gallery = single_label_gallery(labels, ["a", "b", "c", "d", "d", "e"])
@@ -76,8 +73,6 @@ def single_label_gallery(labels, patients) -> Gallery:
         ([0, 1], [0, 0])
     """
     labels, patients = known_labels(labels), as_array(patients)
-    if labels.ndim != 2 or patients.shape != labels.shape[:1]:
-        raise ValueError(f"labels {labels.shape} and patients {patients.shape}, expected (n, K) and (n,)")
     one = np.flatnonzero((labels.sum(1) == 1) if labels.shape[1] else np.zeros(len(labels), bool))  # NaN is no 1
     own = labels[one].argmax(1) if len(one) else np.zeros(0, np.int64)
     owners = [len(np.unique(patients[one][own == label])) for label in range(labels.shape[1])]
@@ -105,9 +100,6 @@ def label_precisions(
     Returns:
         k → label → precision; the label ``"mean"`` is the mean over labels.
 
-    Raises:
-        ValueError: if shapes do not fit, or as :func:`trueneg.evaluation.retrieval.precisions_at_k`.
-
     Example:
         >>> gallery = Gallery(np.arange(4), np.array([0, 0, 1, 1]), np.array(["a", "b", "c", "d"]))
         >>> scores = np.array([[0.9, 0.8, 0.1, 0.2], [0.7, 0.1, 0.8, 0.2]])
@@ -115,9 +107,6 @@ def label_precisions(
         {'edema': 1.0, 'effusion': 0.5, 'mean': 0.75}
     """
     scores, query_labels = as_array(scores).astype(np.float64), as_array(query_labels)
-    if scores.shape != (len(query_labels), len(gallery.images)):
-        expected = f"({len(query_labels)}, {len(gallery.images)})"
-        raise ValueError(f"scores have the shape {scores.shape}, expected {expected}: queries and images")
     longest = scores.shape[1]
     if query_patients is not None:
         own = as_array(query_patients)[:, None] == gallery.patients
@@ -157,8 +146,6 @@ def retrieval_precisions(
         ``"image to image"``, ``"text to image"`` → k → label → precision; and None → None → ``"mean"``: the mean over list
         lengths and the two, if both could be measured at the same ones.
 
-    Raises:
-        ValueError: as :func:`single_label_gallery` and :func:`label_precisions`.
     """
     gallery, text_labels = single_label_gallery(labels, patients), np.asarray(text_labels, np.int64)
     units = functional.normalize(embeddings[torch.as_tensor(gallery.images, device=embeddings.device)].float(), dim=1)

@@ -45,9 +45,6 @@ def phrase_region_scores(texts: Tensor, regions: Tensor, phrases: pd.DataFrame, 
     Returns:
         (P, P): phrases × regions of phrases; float32, or float64 if the embeddings are.
 
-    Raises:
-        ValueError: if there is not a text for each different sentence.
-
     Example:
         >>> regions = torch.tensor([[[[1.0, 0.0]], [[0.0, 1.0]]]])  # two cells: the first axis, the second axis
         >>> phrases = pd.DataFrame({"phrase": [0, 1], "image": 0, "index": [0, 1], "sentence": ["Left.", "Right."]})
@@ -58,8 +55,6 @@ def phrase_region_scores(texts: Tensor, regions: Tensor, phrases: pd.DataFrame, 
     """
     said = phrases.drop_duplicates("phrase")
     text_of, different = pd.factorize(said["sentence"])
-    if len(texts) != len(different):
-        raise ValueError(f"{len(texts)} texts for {len(different)} different sentences, expected one each")
     boxes = phrases.drop_duplicates(["region", *CORNERS]).sort_values("image", kind="stable")
     images, counts = np.unique(boxes["image"], return_counts=True)
     corners = np.split(boxes[CORNERS].to_numpy(np.float64, copy=True), np.cumsum(counts)[:-1])
@@ -100,9 +95,6 @@ def region_retrieval(scores, phrases: pd.DataFrame, ks: Sequence[int] = (10, 50,
         Labels → metric → value, the metrics of :func:`trueneg.evaluation.retrieval.retrieval_both_ways`; ``truth`` only where
         every phrase's class is known, and ``finding`` only where not.
 
-    Raises:
-        ValueError: if there is not a row and a column for each phrase, and as :func:`retrieval_both_ways`.
-
     Example:
         >>> phrases = pd.DataFrame({"phrase": [0, 1], "sentence": ["Edema.", "Edema."], "class": [3, 3]})
         >>> found = region_retrieval(np.array([[0.5, 0.5], [0.5, 0.5]]), phrases, ks=(1,))
@@ -110,8 +102,6 @@ def region_retrieval(scores, phrases: pd.DataFrame, ks: Sequence[int] = (10, 50,
         {'pair': 0.0, 'pair or tie': 1.0, 'sentence': 1.0, 'truth': 1.0}
     """
     said, scores = phrases.drop_duplicates("phrase"), as_array(scores)
-    if scores.shape != (len(said), len(said)):
-        raise ValueError(f"scores have the shape {scores.shape}, expected a row and a column for each of {len(said)} phrases")
     sentences, classes = pd.factorize(said["sentence"])[0], said["class"].to_numpy()
     found = {
         "pair": retrieval_both_ways(scores, ks),
