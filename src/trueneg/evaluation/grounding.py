@@ -84,36 +84,16 @@ def intersection_over_union(heatmap, mask, thresholds: Sequence[float] = THRESHO
     return float(np.mean(overlaps))
 
 
-def mean_by_category(values, categories: Sequence[Hashable] | None = None) -> dict[Hashable, float]:
-    """Means of a measurement over boxes: over all boxes, over categories, and of each category.
-
-    Args:
-        values: (n,), one a box.
-        categories: (n,), the finding of each box. None: only the mean over all boxes is given.
-
-    Returns:
-        ``"micro"``: the mean over boxes; ``"macro"``: the mean of the categories' means; and each category's mean.
-
-    Raises:
-        ValueError: if there are no values, or not one category a value, or one is called micro or macro.
+def mean_by_category(values, categories: Sequence[Hashable]) -> dict[Hashable, float]:
+    """Means of a measurement over boxes (``"micro"``), over the categories' means (``"macro"``), and of each category.
 
     Example:
         >>> mean_by_category([1.0, 2.0, 6.0], ["edema", "edema", "effusion"])
         {'micro': 3.0, 'macro': 3.75, 'edema': 1.5, 'effusion': 6.0}
     """
-    values = as_array(values)
-    if values.ndim != 1 or not len(values):
-        raise ValueError(f"values have the shape {values.shape}, expected (n,) with n of at least 1")
-    if categories is None:
-        return {"micro": float(values.mean())}
-    names = sorted(set(categories))
-    if len(categories) != len(values) or {"micro", "macro"} & set(names):
-        raise ValueError(
-            f"{len(categories)} categories {names} for {len(values)} values, expected one a value, none 'micro' or 'macro'"
-        )
-    own = np.array([names.index(category) for category in categories])
-    means = [float(values[own == number].mean()) for number in range(len(names))]
-    return {"micro": float(values.mean()), "macro": float(np.mean(means)), **dict(zip(names, means, strict=True))}
+    values, own = as_array(values), np.asarray(categories)
+    means = {name: float(values[own == name].mean()) for name in sorted(set(categories))}
+    return {"micro": float(values.mean()), "macro": float(np.mean(list(means.values()))), **means}
 
 
 def upsample(heatmap, size: tuple[int, int], *, smoothing: float = 0.0) -> np.ndarray:
