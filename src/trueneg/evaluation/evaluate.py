@@ -11,11 +11,9 @@ import torch
 from trueneg.compute.devices import leased_device
 from trueneg.config.runs import training_kind
 from trueneg.evaluation.training_records import gather_training
+from trueneg.store.provenance import TASKS
 from trueneg.store.rows import save_rows
 from trueneg.store.run_store import RunStore, read_manifest
-
-# By the kind of training: the package that encodes runs, and whose modules are the tasks.
-PACKAGES = {"images": "trueneg.evaluation.images", "image-text": "trueneg.evaluation.pairs"}
 
 
 def evaluate_runs(
@@ -37,7 +35,7 @@ def evaluate_runs(
     torch.set_num_threads(settings["threads"])
     kept = RunStore(store)
     listed = read_manifest(manifest, kept)
-    package = PACKAGES[training_kind(kept.record(listed[0]["id"])["settings"])]
+    package = TASKS[training_kind(kept.record(listed[0]["id"])["settings"])]
     data = {"source": source, "subsets": subsets, "boxes": boxes, "benchmark": benchmark}
     with leased_device(device) as leased:
         encoded = importlib.import_module(package).encoded(listed, kept, data, leased)
