@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import torch
 from hypothesis import given, settings
 
-from trueneg.evaluation.images.mean_classifier import class_means, mean_classifier
+from trueneg.evaluation.mean_classifier import class_means, mean_classifier
 
 
 def scores_by_the_book(bank, labels, query, classes):

@@ -124,7 +124,7 @@ def _sentence(mistake: Mapping[str, Any], raw: Mapping[str, Any]) -> str:
         tag = _discriminator(context)
         found = given.get(tag) if isinstance(given, Mapping) else given
         return f"{key}.{tag} is {_shown(found)}, expected one of {context['expected_tags']}."
-    expected = EXPECTED.get(kind) or re.sub(r"^\w+ should (be|have) ", "", mistake["msg"])
+    expected = EXPECTED.get(kind) or re.sub(r"^\w+ should (be|have) | after validation", "", mistake["msg"])
     if kind.startswith(("greater", "less")):
         expected = f"a number {expected}"
     return f"{key} is {_shown(given)}, expected {expected}."

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from trueneg.evaluation.images.mean_classifier import class_means, mean_classifier
+from trueneg.evaluation.mean_classifier import class_means, mean_classifier
 
 ANCHORS_PER_BLOCK = 1024
 

@@ -1,0 +1,56 @@
+"""The mean classifier: class means as weights, an evaluation that costs nothing beside the linear probe."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+
+def class_means(features: Tensor, labels: Tensor, classes: int) -> Tensor:
+    r"""Mean of the L2-normalised features of each class.
+
+    .. math:: \mu_c = \mathbb{E}_{x \in c}\bigl[f(x) / \|f(x)\|\bigr]
+
+    Each feature vector is divided by its own length; the means are NOT normalised again.
+
+    Args:
+        features: shape (n, D).
+        labels: int64, shape (n,), in 0 … classes − 1.
+        classes: C.
+
+    Returns:
+        Shape (C, D); NaN for a class without samples.
+
+    Example:
+        >>> class_means(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0]), classes=1)
+        tensor([[0.5000, 0.5000]])
+    """
+    memberships = functional.one_hot(labels, classes).to(features.dtype)
+    return memberships.T @ functional.normalize(features, dim=1) / memberships.sum(0).unsqueeze(1)
+
+
+def mean_classifier(bank: Tensor, bank_labels: Tensor, queries: Tensor, *, classes: int) -> Tensor:
+    r"""Classify by the inner product with each class's mean.
+
+    .. math:: \hat c(q) = \arg\max_c f(q)^\top \mu_c
+
+    The classifier of Sample-Specific Debiasing (2023), Appendix A.2, Eq. 16: the rows of W are the class
+    means and there is no bias. There f is what the loss compares, of fixed length; so features are
+    L2-normalised here, the means are not (:func:`class_means`). A class whose features point in many
+    directions has a short mean and wins less often; the nearest-centroid rule is another classifier.
+
+    Args:
+        bank: shape (n, D), features of the labelled images.
+        bank_labels: int64, shape (n,), in 0 … classes − 1.
+        queries: shape (m, D).
+        classes: C; a class without images in the bank is never the answer.
+
+    Returns:
+        int64, shape (m,).
+
+    Example:
+        >>> bank = torch.tensor([[1.0, 0.0], [0.0, 5.0]])
+        >>> mean_classifier(bank, torch.tensor([0, 1]), torch.tensor([[0.2, 0.1]]), classes=3)
+        tensor([0])
+    """
+    scores = functional.normalize(queries, dim=1) @ class_means(bank, bank_labels, classes).T
+    return scores.nan_to_num(nan=-torch.inf).argmax(1)
