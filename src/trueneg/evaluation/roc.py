@@ -65,31 +65,6 @@ def area_under_roc(scores, labels) -> float:
 
 
 def areas_by_class(scores, labels, class_names: Sequence[str]) -> dict[str, float]:
-    """The area under the ROC curve of every class.
-
-    Args:
-        scores: (n, K) numbers, a column a class.
-        labels: (n, K) of 1, 0, −1 and NaN.
-        class_names: K distinct names.
-
-    Returns:
-        Name → area, in the order of the names.
-
-    Raises:
-        ValueError: if shapes do not fit, a label is none, a score is NaN, or a class lacks positives or negatives.
-    """
-    scores, labels = as_array(scores), known_labels(labels)
-    names = len(set(class_names))
-    if scores.ndim != 2 or scores.shape != labels.shape or not scores.shape[1] == len(class_names) == names:
-        raise ValueError(
-            f"scores {scores.shape}, labels {labels.shape} and class_names {list(class_names)}, "
-            "expected (n, K), (n, K) and K distinct names"
-        )
-    for name, own in zip(class_names, labels.T, strict=True):
-        positives, negatives = np.count_nonzero(own == 1), np.count_nonzero(own == 0)
-        if not positives or not negatives:
-            raise ValueError(
-                f"class {name!r} has {positives} positive and {negatives} negative labels, expected at least one of both; "
-                "leave the class out"
-            )
-    return {name: area_under_roc(s, l) for name, s, l in zip(class_names, scores.T, labels.T, strict=True)}
+    """The area under the ROC curve of every class: of (n, K) scores and labels (1, 0, −1 and NaN), by the K names."""
+    columns = zip(class_names, as_array(scores).T, known_labels(labels).T, strict=True)
+    return {name: area_under_roc(own_scores, own_labels) for name, own_scores, own_labels in columns}

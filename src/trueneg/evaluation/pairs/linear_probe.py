@@ -84,10 +84,6 @@ def linear_evaluation(
 
     Returns:
         Fraction → class → area; the class ``"mean"`` is the mean over classes.
-
-    Raises:
-        ValueError: as :func:`train_multilabel_probes`, :func:`multilabel_subset` and
-            :func:`trueneg.evaluation.roc.areas_by_class`.
     """
     targets = torch.from_numpy(known_labels(labels)).to(features)
     subsets = [torch.from_numpy(multilabel_subset(labels, fraction, seed)).to(features.device) for fraction in fractions]

@@ -81,9 +81,6 @@ def zero_shot_metrics(negative_scores, positive_scores, labels, class_names: Seq
     Returns:
         Metric → class → value; the class ``"mean"`` is the mean over classes.
 
-    Raises:
-        ValueError: as :func:`areas_by_class`.
-
     Example:
         >>> negative, positive = np.array([[0.2], [0.3], [0.1]]), np.array([[0.1], [0.4], [0.9]])
         >>> metrics = zero_shot_metrics(negative, positive, np.array([[0], [0], [1]]), ["edema"])
@@ -91,10 +88,6 @@ def zero_shot_metrics(negative_scores, positive_scores, labels, class_names: Seq
         (1.0, 0.667)
     """
     negative_scores, positive_scores, labels = as_array(negative_scores), as_array(positive_scores), known_labels(labels)
-    if negative_scores.shape != positive_scores.shape:
-        raise ValueError(
-            f"negative_scores {negative_scores.shape} and positive_scores {positive_scores.shape}, expected the same shape"
-        )
     metrics = {
         "AUC": areas_by_class(positive_scores - negative_scores, labels, class_names),
         "AUC positive prompt": areas_by_class(positive_scores, labels, class_names),
