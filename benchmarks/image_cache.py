@@ -29,6 +29,7 @@ from trueneg.config import image_text_study as sections
 from trueneg.data.pairs.pair_source import PairSource, join_sentences, read_pairs, write_pairs
 from trueneg.data.pairs.pair_splits import PairSubset, split_pairs
 from trueneg.data.phantom.reports import phantom_reports
+from trueneg.specs import encoders, objectives
 from trueneg.training import image_loading
 from trueneg.training.image_text import ImageText
 
@@ -36,8 +37,8 @@ IMAGES, SIDE = 32_000, 224  # 70 % are for training: 1.05 GiB
 BATCH_SIZE = 64
 # The encoder's settings, and the updates of a turn.
 NETWORKS = {
-    "small (the default)": (sections.SmallEncoderSettings(name="small"), 20),
-    "ResNet-18": (sections.ResNet18Settings(name="resnet18"), 2),
+    "small (the default)": (encoders.SmallEncoderSettings(name="small"), 20),
+    "ResNet-18": (encoders.ResNet18Settings(name="resnet18"), 2),
 }
 ON_DEVICE, CACHED, NOT_CACHED = "on the device", "from the disk, cached", "from the disk, not cached"
 
@@ -74,12 +75,12 @@ def settings_of(encoder: Any, updates: int, arguments: argparse.Namespace) -> di
     """A run of the defaults with this encoder."""
     models = {
         "encoder": encoder,
-        "text_encoder": sections.SmallTextEncoderSettings(name="small"),
+        "text_encoder": encoders.SmallTextEncoderSettings(name="small"),
         "projection": sections.ImageTextProjectionSettings(),
         "similarity": sections.SimilaritySettings(),
         "augmentation": sections.RadiographAugmentationSettings(),
         "training": sections.ImageTextTrainingSettings(updates=updates, batch_size=BATCH_SIZE, threads=arguments.threads),
-        "objective": sections.ContrastivePairs(name="cl"),
+        "objective": objectives.OF_PAIRS[0](name="cl"),
     }
     return {name: model.model_dump(mode="json", exclude_none=name == "objective") for name, model in models.items()}
 

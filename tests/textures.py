@@ -5,9 +5,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 
 from trueneg.data.pairs.pair_source import PairSource, join_sentences
 from trueneg.data.pairs.statements import findings_said, statements_shown
+from trueneg.evaluation.evaluate import rows_of
+from trueneg.evaluation.pairs import EmbeddedRun
+from trueneg.specs import tasks
 
 TEXTURES = ("stripes", "columns", "chequers", "blobs")
 SIDES = ("left", "right")
@@ -139,3 +143,9 @@ def _draw(found: np.ndarray, generator: np.random.Generator) -> np.ndarray:
         half = slice(0, SIZE // 2) if side == "left" else slice(SIZE // 2, SIZE)
         image[:, half] += 0.3 * (patterns[texture] - 0.5)[:, half]
     return (255 * image.clip(0, 1)).round().astype(np.uint8)
+
+
+def measured_rows(networks, source, subset, settings, boxes=None, benchmark=None):
+    """The rows of one run; a task whose section `settings` lacks is not measured."""
+    run = EmbeddedRun("abc", networks, source, subset, torch.device("cpu"), boxes, benchmark)
+    return list(rows_of("trueneg.evaluation.pairs", [run], dict.fromkeys(tasks.PAIRS) | settings))

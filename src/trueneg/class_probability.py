@@ -72,7 +72,7 @@ def from_log_likelihood(
     if not (a > 0 and math.isfinite(a)):
         raise ValueError(f"a is {a}, expected a positive number.")
     if not (k >= 0 and math.isfinite(k)):
-        raise ValueError(f"k is {k}, expected a number of at least 0.")
+        raise ValueError(f"k is {k}, expected a number greater than or equal to 0.")
     if not 0 < maximum < 1:
         raise ValueError(f"maximum is {maximum}, expected a number between 0 and 1.")
     if tokens is not None:

@@ -61,9 +61,9 @@ REFUSED = {
     "objectives.CL.temperature": st.floats(max_value=0) | WORDS,
     "objectives.DCL-true.class_probability": st.floats(min_value=1) | st.floats(max_value=-1e-9) | WORDS.map(lambda w: "no-" + w),
     "seeds": st.integers(max_value=0) | WORDS | st.none() | st.just([]) | st.just([1, 1]) | st.just([-1]),
-    "evaluation.linear_probe.epochs": NOT_COUNTS,
-    "evaluation.linear_probe.label_fractions": st.just([]) | st.just([0]) | st.just([1.5]) | WORDS,
-    "evaluation.linear_probe.label_pools": st.just([]) | st.just(["some"]) | WORDS,
+    "evaluation.images.linear_probe.epochs": NOT_COUNTS,
+    "evaluation.images.linear_probe.label_fractions": st.just([]) | st.just([0]) | st.just([1.5]) | WORDS,
+    "evaluation.images.linear_probe.label_pools": st.just([]) | st.just(["some"]) | WORDS,
     "evaluation.knn.neighbours": NOT_COUNTS,
     "primary.treatment": UNKNOWN_NAMES | st.just("CL"),
     "primary.baseline": UNKNOWN_NAMES,
@@ -124,9 +124,9 @@ def test_all_mistakes_are_told_at_once():
     study["tiny"]["encoder"]["width"] = "wide"
     with pytest.raises(UserError) as refusal:
         load_configuration(study, "mine.yaml")
-    assert "mine.yaml: tiny.training.batch_size is 0, expected a number of at least 2." in str(refusal.value)
-    assert "mine.yaml: tiny.dataset.fraction is 2.0, expected a number of at most 1." in str(refusal.value)
-    assert "mine.yaml: tiny.encoder.width is 'wide', expected an integer." in str(refusal.value)
+    assert "mine.yaml: tiny.training.batch_size is 0, expected a number greater than or equal to 2." in str(refusal.value)
+    assert "mine.yaml: tiny.dataset.fraction is 2.0, expected a number less than or equal to 1." in str(refusal.value)
+    assert "mine.yaml: tiny.encoder.width is 'wide', expected a valid integer." in str(refusal.value)
     assert len(str(refusal.value).splitlines()) == 3
 
 
@@ -167,7 +167,7 @@ def test_settings_that_contradict_each_other_are_told(path, value, sentence):
             "'phantom', 'table'.",
         ),
         ("reports", {"reports": 10}, "reports.source is missing."),
-        ("reports.correlation", [0, 2], "reports.correlation.1 is 2, expected a number of at most 1."),
+        ("reports.correlation", [0, 2], "reports.correlation.1 is 2, expected a number less than or equal to 1."),
         ("eta.language_model", "other", "eta.language_model is 'other', expected one of BERT."),
         (
             "language_models.BERT.train",
@@ -205,7 +205,7 @@ def test_a_theory_study_has_keys_of_its_own():
     with pytest.raises(UserError) as refusal:
         load_configuration({"mine": theory}, "mine.yaml")
     assert str(refusal.value).splitlines() == [
-        "mine.yaml: mine.process.alpha is 0.3, expected a number of at least 0.5.",
+        "mine.yaml: mine.process.alpha is 0.3, expected a number greater than or equal to 0.5.",
         "mine.yaml: mine.sweeps.negativecounts is not a known key; did you mean negative_counts?",
         "mine.yaml: mine.dataset is not a known key; known here: title, question, note, kind, process, sweeps, mem_mb, runtime.",
     ]
@@ -231,7 +231,7 @@ def test_the_command_line_ends_with_a_sentence_and_exit_code_1(tmp_path, capsys)
     path = tmp_path / "mine.yaml"
     path.write_text(yaml.safe_dump(changed("training.epochs", -3)))
     assert main(["check", str(path)]) == 1
-    assert capsys.readouterr().err.strip() == f"{path}: tiny.training.epochs is -3, expected a number of at least 1."
+    assert capsys.readouterr().err.strip() == f"{path}: tiny.training.epochs is -3, expected a number greater than or equal to 1."
     assert main(["check", str(tmp_path / "none.yaml")]) == 1
     assert "cannot be read" in capsys.readouterr().err
 

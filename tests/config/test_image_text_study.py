@@ -55,7 +55,7 @@ def test_the_settings_of_a_run_are_those_that_training_reads():
         ("primary.metric", "R", "world.primary.metric is 'R', expected one whose level of chance is known: AUC,"),
         ("conditions", ["batch_size"], "world.conditions names batch_size, but training.batch_size is 16, expected a list"),
         ("figures.overlays.objectives", ["DCL"], "world.figures.overlays.objectives holds 'DCL', expected some of"),
-        ("dataset.resolution", 16, "world.dataset.resolution is 16, expected a number of at least 32."),
+        ("dataset.resolution", 16, "world.dataset.resolution is 16, expected a number greater than or equal to 32."),
     ],
 )
 def test_a_mistake_is_named_with_its_key_what_was_found_and_what_was_expected(path, value, sentence):

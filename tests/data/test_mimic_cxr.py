@@ -40,8 +40,7 @@ from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.pair_splits import SPLITS, read_pair_subsets
 from trueneg.data.phantom.radiographs import CHEX5
 from trueneg.errors import UserError
-from trueneg.evaluation.boxed_phrases import boxed_phrases
-from trueneg.evaluation.grounding import ResizeAndCrop
+from trueneg.evaluation.pairs.grounding import boxed_phrases
 from trueneg.text import privacy
 from trueneg.text.reports import prepare_reports
 from trueneg.text.sentences import split_reports
@@ -161,8 +160,7 @@ def test_without_ms_cxr_the_splits_are_the_official_ones_and_there_are_no_boxes(
     source, splits, boxes = prepare(made, tmp_path, ms_cxr=None)
     official = {f"s{one.study}": {"validate": "validation"}.get(one.split, one.split) for one in made[1]}
     assert splits.set_index("report")["split"].to_dict() == {report: official[report] for report in source.reports}
-    window = ResizeAndCrop.centred(source.size, source.size, (24, 24))
-    assert boxed_phrases(source, np.arange(len(source.images)), boxes, window).empty
+    assert boxed_phrases(source, np.arange(len(source.images)), boxes, (24, 24)).empty
 
 
 def drawn_by_hand(box, size, side):
@@ -190,8 +188,7 @@ def test_phrases_keep_their_text_and_their_boxes_move_with_the_image(made, tmp_p
         assert (row["sentence"], row["finding"], row["class"]) == (box.phrase, box.category, -1)
         by_hand = drawn_by_hand(box[3:], (box.image.width, box.image.height), SIDE)
         np.testing.assert_allclose(row[["x0", "y0", "x1", "y1"]].to_numpy(float), by_hand, rtol=1e-12)
-    window = ResizeAndCrop.centred(source.size, source.size, source.size)
-    phrases = boxed_phrases(source, np.arange(len(source.images)), boxes, window)
+    phrases = boxed_phrases(source, np.arange(len(source.images)), boxes, source.size)
     both = phrases.groupby("phrase")["sentence"].agg(["first", "count"])
     assert (both["count"] == np.where(both["first"].str.endswith("on both sides"), 2, 1)).all()
     assert set(phrases["sentence"]).isdisjoint(source.sentences["sentence"])

@@ -8,8 +8,8 @@ from tests.docs.pages import PAGES, blocks
 from tests.text.models import bert, tokenizer
 
 NAMED_MODEL = "path/or/name-on-the-hub"
-# Their examples belong to files that the page has its reader write; test_extend.py and test_own_code.py follow these pages.
-FOLLOWED = {"docs/extend.md", "docs/own-evaluation.md"}
+# Their examples belong to files that this page has its reader write; test_extend.py follows it.
+FOLLOWED = {"docs/extend.md"}
 BLOCKS = [
     block
     for page in PAGES

@@ -15,7 +15,7 @@ import torch
 from tests.textures import texture_source
 from trueneg.data.pairs.pair_splits import PairSubset, refuse_leakage, split_pairs
 from trueneg.errors import UserError
-from trueneg.evaluation.precision_at_k import label_precisions, single_label_gallery
+from trueneg.evaluation.pairs.precision import label_precisions, single_label_gallery
 from trueneg.losses import CrossModalLoss, Debiased, Uncorrected
 from trueneg.text import open_i
 

@@ -10,11 +10,11 @@ from safetensors.torch import save_file
 from torch.nn import functional
 
 from tests.data.official_layouts import EIGHT
-from tests.textures import LSE_NL, settings_of, texture_source
+from tests.textures import LSE_NL, measured_rows, settings_of, texture_source
 from trueneg.data.pairs.chexpert_8x200 import LABELS, Benchmark
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.errors import UserError
-from trueneg.evaluation.chexpert_8x200 import chexpert_8x200_rows
+from trueneg.specs.tasks.pairs.chexpert_8x200 import Chexpert8x200Settings
 from trueneg.training.image_text import ImageText
 from trueneg.training.image_text_networks import read_networks
 
@@ -43,6 +43,12 @@ def benchmark():
     return Benchmark(images, np.arange(40) >= 32, labels, LABELS, np.array([f"p{place % 7}" for place in range(40)]), texts)
 
 
+def benchmark_rows(networks, benchmark, ks=KS):
+    source = texture_source(patients=40)
+    settings = {"zero_shot": None, "chexpert_8x200": {"ks": ks}}
+    return measured_rows(networks, source, split_pairs(source, 0), settings, benchmark=benchmark)
+
+
 @torch.no_grad()
 def one_by_one(networks, benchmark):
     """Scores of image queries and of sentences with the candidates."""
@@ -61,7 +67,7 @@ def one_by_one(networks, benchmark):
 
 
 def test_precisions_are_the_shares_of_the_querys_label_among_the_first(networks, benchmark):
-    rows = chexpert_8x200_rows(networks, benchmark, device=CPU, ks=KS)
+    rows = benchmark_rows(networks, benchmark)
     assert {(row["split"], row["task"]) for row in rows} == {("test", "chexpert 8x200")}
     found = {(row["direction"], row["k"], row["group"]): row["value"] for row in rows}
     assert len(found) == len(rows)
@@ -85,7 +91,7 @@ def test_the_papers_list_lengths_are_the_default(networks, benchmark):
         labels=np.concatenate([benchmark.labels[:32]] * 2 + [benchmark.labels[32:]]),
         patients=np.array(["p"] * 72),
     )
-    rows = chexpert_8x200_rows(networks, more, device=CPU)
+    rows = benchmark_rows(networks, more, Chexpert8x200Settings(path="-", lists="-").ks)
     found = {(row["k"], row["group"]) for row in rows if row["direction"] == "text to image"}
     assert found == {(k, group) for k in (5, 10, 50) for group in (None, *EIGHT)}
 
@@ -93,4 +99,4 @@ def test_the_papers_list_lengths_are_the_default(networks, benchmark):
 def test_networks_for_colours_are_refused(networks, benchmark):
     colours = dataclasses.replace(benchmark, images=np.repeat(benchmark.images, 3, axis=1))
     with pytest.raises(UserError, match="the networks take images of 1 channels, but CheXpert 8×200 has 3"):
-        chexpert_8x200_rows(networks, colours, device=CPU)
+        benchmark_rows(networks, colours)

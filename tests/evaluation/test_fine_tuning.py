@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from tests.textures import TEXTURES, settings_of, texture_source
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.errors import UserError
-from trueneg.evaluation import fine_tuning
-from trueneg.evaluation.fine_tuning import fine_tuned_scores, known_binary_cross_entropy
-from trueneg.evaluation.multilabel_probe import multilabel_subset, probe_logits, train_multilabel_probes
-from trueneg.evaluation.zero_shot import areas_by_class
+from trueneg.evaluation.pairs import fine_tuning
+from trueneg.evaluation.pairs.fine_tuning import fine_tuned_scores, known_binary_cross_entropy
+from trueneg.evaluation.pairs.linear_probe import multilabel_subset, train_multilabel_probes
+from trueneg.evaluation.roc import areas_by_class
 from trueneg.randomness import seed_for
 from trueneg.training.image_text import ImageText
 from trueneg.training.radiograph_augmentation import RadiographAugmentation
@@ -94,7 +94,7 @@ def test_with_a_frozen_encoder_and_no_augmentation_it_is_the_linear_probe_on_fea
     heads = train_multilabel_probes(
         [features], [torch.from_numpy(labels)], generator_seeds=[seed_for(0, "fine-tuning")], **options
     )
-    np.testing.assert_allclose(found, probe_logits(heads, [held_out])[0].numpy(), rtol=0, atol=1e-4)
+    np.testing.assert_allclose(found, heads.logits([held_out])[0].numpy(), rtol=0, atol=1e-4)
 
 
 def test_a_frozen_encoder_learns_less_and_its_images_are_augmented(networks):
@@ -171,22 +171,6 @@ def test_every_part_is_scored_by_its_central_crops_in_evaluation_mode(networks):
     assert [part.shape for part in found] == [(len(part), 4) for part in parts]
     np.testing.assert_allclose(found[1][0], found[0][0], atol=1e-5)
     np.testing.assert_allclose(found[2], found[0][::-1], atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"epochs": 0}, "epochs is 0, expected a positive number"),
-        ({"batch_size": 0}, "batch_size is 0"),
-        ({"learning_rate": float("nan")}, "learning_rate is nan"),
-        ({"fractions": [0.0]}, "fraction is 0"),
-        ({"labels": LABELS[1:]}, "a row a training image"),
-        ({"labels": LABELS + 1}, "a label is 2"),
-    ],
-)
-def test_wrong_arguments_are_refused_in_words(networks, change, message):
-    with pytest.raises(ValueError, match=message):
-        scores(networks, **change)
 
 
 def test_a_step_too_large_is_told_with_its_remedy(networks):

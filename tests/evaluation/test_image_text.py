@@ -12,13 +12,12 @@ from sklearn.metrics import roc_auc_score
 from torch.nn import functional
 from torchvision.ops import roi_align
 
-from tests.textures import FINDINGS, LSE_NL, SIZE, TEXTURES, settings_of, texture_boxes, texture_source
+from tests.textures import FINDINGS, LSE_NL, SIZE, TEXTURES, measured_rows, settings_of, texture_boxes, texture_source
 from trueneg.data.pairs.pair_source import write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
 from trueneg.errors import UserError
 from trueneg.evaluation.evaluate import evaluate_runs
-from trueneg.evaluation.fine_tuning import fine_tuned_scores
-from trueneg.evaluation.image_text import image_text_rows
+from trueneg.evaluation.pairs.fine_tuning import fine_tuned_scores
 from trueneg.evaluation.retrieval import Metric, retrieval_both_ways
 from trueneg.io.files import file_checksum
 from trueneg.stats.measurement import KEYS, Measurement
@@ -28,11 +27,12 @@ from trueneg.training.image_text import ImageText
 from trueneg.training.image_text_networks import read_networks
 
 CPU = torch.device("cpu")
+PROBE = {"epochs": 30, "batch_size": 512, "learning_rate": 0.01, "weight_decay": 1e-6}
 EVALUATION = {
     "zero_shot": {"prompts": {name: {"negative": f"No {name}.", "positive": f"Seen left {name}."} for name in TEXTURES}},
     "retrieval": {"ks": [1, 3]},
     "grounding": {"smoothing": 0.0},
-    "linear_probe": {"fractions": [0.5, 1.0], "epochs": 30},
+    "linear_probe": {"fractions": [0.5, 1.0]} | PROBE,
     "region_retrieval": {"ks": [1, 3]},
     "precision": {"ks": [1, 3]},
     "fine_tuning": {"fractions": [0.5, 1.0], "epochs": 2, "batch_size": 16, "learning_rate": 1e-3, "weight_decay": 1e-6},
@@ -76,7 +76,7 @@ def networks(model):
 
 @pytest.fixture(scope="module")
 def rows(networks, source, subset):
-    return pd.DataFrame(image_text_rows(networks, source, subset, EVALUATION, device=CPU, boxes=texture_boxes(source)))
+    return pd.DataFrame(measured_rows(networks, source, subset, EVALUATION, texture_boxes(source)))
 
 
 def value(rows, task, metric, labels=None, split="test", **of):
@@ -100,7 +100,7 @@ def slow_scores(networks, source, images, texts):
 
 
 def test_rows_are_tidy_and_every_task_is_measured_on_both_splits(rows):
-    assert list(rows.columns) == ["split", *KEYS, "value"]
+    assert list(rows.columns) == ["seed", "run", "split", *KEYS, "value"]
     assert not rows.duplicated(["split", *KEYS]).any()
     assert np.isfinite(rows["value"]).all()
     tasks = {"zero-shot", "retrieval sentence", "retrieval report", "grounding", "linear probe", *OPTIONAL.values()}
@@ -112,7 +112,7 @@ def test_rows_are_tidy_and_every_task_is_measured_on_both_splits(rows):
 def test_what_is_absent_or_none_is_not_measured_and_changes_nothing_else(rows, networks, source, subset, absent):
     others = {name: None for name in OPTIONAL if name != absent}
     settings = {name: section for name, section in (EVALUATION | others).items() if name != absent}
-    found = pd.DataFrame(image_text_rows(networks, source, subset, settings, device=CPU, boxes=texture_boxes(source)))
+    found = pd.DataFrame(measured_rows(networks, source, subset, settings, texture_boxes(source)))
     kept = rows[~rows["task"].isin(OPTIONAL.values())].reset_index(drop=True)
     pd.testing.assert_frame_equal(typed(found), typed(kept))
 
@@ -215,7 +215,7 @@ def test_grounding_compares_each_sentences_heatmap_with_its_own_box_in_the_crop(
 def test_boxes_that_the_crop_cuts_away_are_left_out(networks, source, subset):
     boxes = texture_boxes(source)
     at_the_edge = boxes.assign(x0=0, x1=np.where(boxes["class"] == 0, 4, SIZE // 2))
-    found = pd.DataFrame(image_text_rows(networks, source, subset, EVALUATION, device=CPU, boxes=at_the_edge))
+    found = pd.DataFrame(measured_rows(networks, source, subset, EVALUATION, at_the_edge))
     phrases = source.sentences.merge(pd.DataFrame({"report": source.reports[subset.test]}), on="report")
     kept = ((phrases["class"] < len(FINDINGS)) & (phrases["class"] != 0)).sum()
     assert value(found, "grounding", "phrases") == kept
@@ -291,7 +291,7 @@ def test_classifiers_trained_on_augmented_images_are_measured_on_both_splits(row
 
 
 def test_features_are_those_before_the_projection_and_the_probe_learns_from_them(rows, networks, source, subset):
-    from trueneg.evaluation.multilabel_probe import linear_evaluation
+    from trueneg.evaluation.pairs.linear_probe import linear_evaluation
 
     with torch.no_grad():
         features = [
@@ -308,7 +308,7 @@ def test_features_are_those_before_the_projection_and_the_probe_learns_from_them
         TEXTURES,
         fractions=[1.0],
         seed=0,
-        epochs=30,
+        **PROBE,
     )[1.0]
     for name in TEXTURES:
         assert value(rows, "linear probe", "AUC", fraction=1.0, group=name) == pytest.approx(expected[name], abs=0.02)
@@ -318,24 +318,22 @@ def test_a_label_that_a_split_lacks_is_left_out_and_the_log_says_so(networks, so
     labels = source.labels.copy()
     labels[subset.test, 0] = 0
     other = dataclasses.replace(source, labels=labels)
-    found = pd.DataFrame(
-        image_text_rows(networks, other, dataclasses.replace(subset, source_checksum=other.checksum), EVALUATION, device=CPU)
-    )
+    found = pd.DataFrame(measured_rows(networks, other, dataclasses.replace(subset, source_checksum=other.checksum), EVALUATION))
     test = found[found["split"] == "test"]
     assert TEXTURES[0] not in set(test.loc[test["metric"] == "AUC", "group"])
     assert TEXTURES[1] in set(test.loc[test["metric"] == "AUC", "group"])
     assert {"grounding", "region retrieval"}.isdisjoint(test["task"])
     assert TEXTURES[0] in set(found["group"][(found["split"] == "validation") & (found["task"] == "fine-tuning")])
-    assert f"for want of positive or negative images among {len(subset.test)}: {TEXTURES[0]}" in caplog.text
+    assert f"positive or negative images are missing among {len(subset.test)}: {TEXTURES[0]}" in caplog.text
 
 
 def test_unknown_prompts_and_leaking_subsets_are_refused(networks, source, subset):
     prompts = EVALUATION | {"zero_shot": {"prompts": {"gallstones": {"negative": "None.", "positive": "Some."}}}}
     with pytest.raises(UserError, match="prompts names gallstones, expected labels of textures: stripes, "):
-        image_text_rows(networks, source, subset, prompts, device=CPU)
+        measured_rows(networks, source, subset, prompts)
     leaking = dataclasses.replace(subset, test=np.append(subset.test, subset.train[0]))
     with pytest.raises(UserError, match="in train and test, expected none"):
-        image_text_rows(networks, source, leaking, EVALUATION, device=CPU)
+        measured_rows(networks, source, leaking, EVALUATION)
 
 
 def test_a_manifests_runs_are_measured_into_one_table(rows, model, source, subset, tmp_path):
@@ -366,7 +364,7 @@ def test_a_manifests_runs_are_measured_into_one_table(rows, model, source, subse
     )
     written = load_rows(tmp_path / "rows.parquet")
     assert set(written["run"]) == {"abc"}
-    pd.testing.assert_frame_equal(written, to_table(rows.assign(**named, seed=0, run="abc")))
+    pd.testing.assert_frame_equal(written, to_table(rows.assign(**named)))
     curves = pd.read_parquet(tmp_path / "curves.parquet")
     assert curves[["study", "objective", "seed", "epoch", "loss"]].values.tolist() == [
         ["tiny", "CL", 0, 1, 3.0],

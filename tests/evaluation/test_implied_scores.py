@@ -87,17 +87,6 @@ def test_its_mean_is_the_class_probability():
     assert found.mean() == pytest.approx(0.1, abs=1e-3)
 
 
-def test_wrong_parameters_are_named():
-    similarities, own = np.zeros((1, 3)), np.array([[True, False, False]])
-    for wrong in ({"alpha": 0.4}, {"eta": 1.0}, {"form": "printed"}):
-        with pytest.raises(ValueError, match="expected one of paper, released, consistent"):
-            false_negative_probability(similarities, own, **({"alpha": 0.7, "eta": 0.1, "form": "paper"} | wrong))
-    with pytest.raises(ValueError, match="no negative"):
-        false_negative_probability(similarities, np.ones((1, 3), bool), alpha=0.7, eta=0.1, form="paper")
-    with pytest.raises(ValueError, match=r"expected the same \(A, N\)"):
-        false_negative_probability(similarities, own[:, :2], alpha=0.7, eta=0.1, form="paper")
-
-
 def test_text_similarity_is_a_cosine_dense_and_sparse():
     texts = ["a dog runs", "a dog sleeps", "two boats sail", "the boats"]
     features = word_features(texts, texts)

@@ -3,7 +3,6 @@
 import math
 
 import hypothesis.strategies as st
-import pytest
 import torch
 from hypothesis import given, settings
 
@@ -48,17 +47,3 @@ def test_samples_are_normalised_and_means_are_not():
 def test_a_class_without_images_is_never_the_answer():
     bank, queries = torch.tensor([[1.0, 0.0]]), torch.tensor([[-1.0, 0.0], [1.0, 1.0]])
     assert mean_classifier(bank, torch.tensor([1]), queries, classes=3).tolist() == [1, 1]
-
-
-@pytest.mark.parametrize(
-    ("bank", "labels", "message"),
-    [
-        (torch.ones(2, 3), torch.tensor([0]), r"features \(2, 3\) and labels \(1,\)"),
-        (torch.ones(0, 3), torch.tensor([], dtype=torch.int64), "n of at least 1"),
-        (torch.ones(2, 3), torch.tensor([0, 2]), "labels go from 0 to 2, expected 0 to 1"),
-        (torch.ones(2, 4), torch.tensor([0, 1]), r"bank \(2, 4\) and queries \(5, 3\)"),
-    ],
-)
-def test_wrong_arguments_are_refused_in_words(bank, labels, message):
-    with pytest.raises(ValueError, match=message):
-        mean_classifier(bank, labels, torch.ones(5, 3), classes=2)

@@ -8,11 +8,10 @@ from safetensors.torch import save_file
 from torch.nn import functional
 
 from tests.data.official_layouts import ms_cxr, write_mimic_cxr, write_mimic_reports, write_ms_cxr
-from tests.textures import settings_of
+from tests.textures import measured_rows, settings_of
 from trueneg.data.pairs.mimic_cxr import prepare
 from trueneg.data.pairs.official_splits import official_subset
 from trueneg.data.pairs.pair_source import read_pairs
-from trueneg.evaluation.image_text import image_text_rows
 from trueneg.text import privacy
 from trueneg.text.reports import prepare_reports
 from trueneg.text.sentences import split_reports
@@ -24,7 +23,7 @@ EVALUATION = {
     "zero_shot": {"prompts": None},
     "retrieval": {"ks": [1]},
     "grounding": {"smoothing": 0.0},
-    "linear_probe": {"fractions": [1.0], "epochs": 1},
+    "linear_probe": {"fractions": [1.0], "epochs": 1, "batch_size": 512, "learning_rate": 0.01, "weight_decay": 0.0},
     "region_retrieval": {"ks": [1]},
 }
 
@@ -61,7 +60,7 @@ def test_phrases_are_grounded_by_their_own_sentence_in_their_own_image(made, tmp
     training.train_epoch()
     save_file(training.weights(), tmp_path / "model.safetensors")
     networks = read_networks(tmp_path / "model.safetensors", run)
-    rows = pd.DataFrame(image_text_rows(networks, source, subset, EVALUATION, device=CPU, boxes=boxes))
+    rows = pd.DataFrame(measured_rows(networks, source, subset, EVALUATION, boxes))
     found = rows[(rows["split"] == "test") & (rows["task"] == "grounding") & rows["group"].isna()].set_index("metric")["value"]
     assert "validation" not in rows.loc[rows["task"] == "grounding", "split"].tolist()
     phrases = {(box.image.dicom, box.phrase): box.category for box in ms_cxr(radiographs)}

@@ -12,9 +12,9 @@ from hypothesis.extra.numpy import arrays
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from trueneg.evaluation import multilabel_probe
-from trueneg.evaluation.linear_probe import label_subset
-from trueneg.evaluation.multilabel_probe import linear_evaluation, multilabel_subset, probe_logits, train_multilabel_probes
+from trueneg.evaluation.images.linear_probe import label_subset
+from trueneg.evaluation.pairs import linear_probe as multilabel_probe
+from trueneg.evaluation.pairs.linear_probe import linear_evaluation, multilabel_subset, train_multilabel_probes
 from trueneg.randomness import seed_for
 
 
@@ -63,7 +63,7 @@ def test_each_head_equals_the_head_trained_alone(counts, dimensions, classes, ba
         torch.testing.assert_close(together.weights[index], alone.weight.detach().T, rtol=1e-6, atol=1e-9)
         torch.testing.assert_close(together.bias[index], alone.bias.detach(), rtol=1e-6, atol=1e-9)
         own = [features[: min(counts)] for features, _ in heads]
-        torch.testing.assert_close(probe_logits(together, own)[index], alone(own[index]).detach(), rtol=1e-6, atol=1e-8)
+        torch.testing.assert_close(together.logits(own)[index], alone(own[index]).detach(), rtol=1e-6, atol=1e-8)
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,8 @@ def test_linear_evaluation_reaches_scikit_learns_areas_with_all_labels_and_less_
     train, test = slice(0, 2000), slice(2000, None)
     results = linear_evaluation(
         torch.tensor(features[train], dtype=torch.float32), labels[train],
-        torch.tensor(features[test], dtype=torch.float32), labels[test], names, seed=0, epochs=300,
+        torch.tensor(features[test], dtype=torch.float32), labels[test], names, seed=0, epochs=300, batch_size=512,
+        learning_rate=0.01, weight_decay=1e-6,
     )  # fmt: skip
     assert list(results) == [0.01, 0.1, 1.0]
     for label, name in enumerate(names):
@@ -179,42 +180,6 @@ def test_every_sample_is_drawn_as_often():
         drawn[multilabel_subset(labels, 0.3, seed)] += 1
     # Binomial(2000, 0.3): a standard deviation of 20; the largest of 40 deviations stays within five.
     assert np.abs(drawn - 600).max() < 100
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"generator_seeds": [0]}, "2 sets of features, 2 of labels and 1 generator seeds"),
-        ({"labels": [torch.zeros(3, 2), torch.full((3, 2), 2.0)]}, "head 1: some labels are neither 0, 1 nor NaN"),
-        ({"labels": [torch.zeros(3, 2), torch.zeros(2, 2)]}, "head 1: features of shape"),
-        ({"labels": [torch.zeros(3, 2), torch.zeros(3, 1)]}, r"expected \(n, 2\) and \(n, 2\)"),
-        ({"labels": [torch.zeros(3, 2), torch.zeros(3, 2).long()]}, "head 1: features are torch.float32 and labels torch.int64"),
-        ({"features": [torch.zeros(3, 2), torch.full((3, 2), nan)]}, "head 1: .* not finite"),
-        ({"epochs": 0}, "epochs is 0"),
-        ({"learning_rate": -1.0}, "learning_rate is -1.0"),
-    ],
-)
-def test_wrong_arguments_are_refused_in_words(change, message):
-    good = {"features": [torch.zeros(3, 2)] * 2, "labels": [torch.zeros(3, 2)] * 2, "generator_seeds": [0, 1], "epochs": 1}
-    heads = train_multilabel_probes(**good)
-    with pytest.raises(ValueError, match=message):
-        train_multilabel_probes(**{**good, **change})
-    with pytest.raises(ValueError, match="1 sets of features for 2 heads"):
-        probe_logits(heads, [torch.zeros(3, 2)])
-
-
-@pytest.mark.parametrize(
-    ("labels", "fraction", "message"),
-    [
-        (np.zeros((3, 2)), 0, "fraction is 0"),
-        (np.zeros((3, 2)), 1.1, "fraction is 1.1"),
-        (np.zeros(3), 0.5, r"labels have the shape \(3,\)"),
-        (np.full((3, 2), 2), 0.5, "a label is 2"),
-    ],
-)
-def test_wrong_subsets_are_refused_in_words(labels, fraction, message):
-    with pytest.raises(ValueError, match=message):
-        multilabel_subset(labels, fraction, seed=0)
 
 
 def test_examples():

@@ -4,13 +4,12 @@ import math
 
 import hypothesis.strategies as st
 import numpy as np
-import pytest
 import torch
 from hypothesis import given, settings
 from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
 
-from trueneg.evaluation.nearest_neighbours import effective_k, weighted_knn
+from trueneg.evaluation.images.knn import effective_k, weighted_knn
 
 
 def votes_by_the_book(bank, labels, query, k, temperature, classes):
@@ -97,32 +96,3 @@ def test_no_queries_give_no_predictions():
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=60), st.integers(1, 50))
 def test_effective_k_is_at_most_the_smallest_class(labels, k):
     assert effective_k(k, torch.tensor(labels)) == min(k, *(labels.count(label) for label in labels))
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"k": 0}, "k is 0"),
-        ({"k": 4}, "k is 4, expected at least 1 and at most 3"),
-        ({"temperature": 0.0}, "temperature is 0.0"),
-        ({"classes": 1}, "bank_labels go from 0 to 1, expected 0 to 0"),
-        ({"queries": torch.ones(2, 5)}, r"queries \(2, 5\)"),
-        ({"bank_labels": torch.zeros(2, dtype=torch.int64)}, r"bank_labels \(2,\)"),
-    ],
-)
-def test_wrong_arguments_are_refused_in_words(change, message):
-    good = {
-        "bank": torch.ones(3, 2),
-        "bank_labels": torch.tensor([0, 1, 1]),
-        "queries": torch.ones(2, 2),
-        "k": 2,
-    }
-    weighted_knn(**good, classes=2)
-    with pytest.raises(ValueError, match=message):
-        weighted_knn(**{"classes": 2, **good, **change})
-
-
-@pytest.mark.parametrize(("k", "labels"), [(0, [0, 1]), (3, [])])
-def test_effective_k_needs_a_neighbour(k, labels):
-    with pytest.raises(ValueError, match="expected at least 1 of both"):
-        effective_k(k, torch.tensor(labels, dtype=torch.int64))

@@ -13,8 +13,8 @@ from trueneg.data.pairs.pair_source import write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
 from trueneg.errors import UserError
 from trueneg.evaluation.grounding import box_masks, contrast_to_noise_ratio
-from trueneg.evaluation.pair_features import embed_images, similarities
 from trueneg.evaluation.pair_pictures import OTHER, OWN, TRUE, phrase_heatmaps, picture_run, similarities_by_truth
+from trueneg.evaluation.pairs import EmbeddedRun
 from trueneg.io.files import file_checksum
 from trueneg.store.run_store import RunStore
 from trueneg.training.image_text import ImageText
@@ -33,16 +33,16 @@ def training():
 
 
 @pytest.fixture(scope="module")
-def images(training):
-    return embed_images(training.networks, SOURCE, SUBSET.test, CPU, regions=True)
+def run(training):
+    return EmbeddedRun("abc", training.networks, SOURCE, SUBSET, CPU, texture_boxes(SOURCE))
 
 
-def test_every_sentence_and_image_is_one_of_three_relations(training, images):
-    found = similarities_by_truth(training.networks, SOURCE, images, 0, CPU)
+def test_every_sentence_and_image_is_one_of_three_relations(run):
+    found = similarities_by_truth(run)
     reports = SOURCE.reports[SUBSET.test]
     here = SOURCE.sentences[SOURCE.sentences["report"].isin(reports)]
     texts = sorted(here["sentence"].unique())
-    scores = similarities(training.networks, texts, images, CPU)
+    scores = run.similarities(texts, "test")
     expected = {OWN: [], TRUE: [], OTHER: []}
     for place, text in enumerate(texts):
         own = here[here["sentence"] == text]
@@ -59,8 +59,8 @@ def test_every_sentence_and_image_is_one_of_three_relations(training, images):
         np.testing.assert_allclose(np.sort(own), np.sort(values), atol=1e-6)
 
 
-def test_heatmaps_lie_over_the_pixels_that_the_network_saw(training, images):
-    table = phrase_heatmaps(training.networks, SOURCE, images, texture_boxes(SOURCE), 3, {"smoothing": 0.0}, CPU)
+def test_heatmaps_lie_over_the_pixels_that_the_network_saw(run):
+    table = phrase_heatmaps(run, 3, smoothing=0.0)
     assert len(table) == 3
     assert table["finding"].nunique() == 3  # of different findings first
     for row in table.itertuples():

@@ -9,28 +9,25 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from tests.textures import FINDINGS, SIZE, texture_boxes, texture_source
+from tests.textures import FINDINGS, texture_boxes, texture_source
 from trueneg.errors import UserError
-from trueneg.evaluation import region_retrieval as module
-from trueneg.evaluation.boxed_phrases import CORNERS, boxed_phrases
-from trueneg.evaluation.grounding import ResizeAndCrop
-from trueneg.evaluation.region_retrieval import phrase_region_scores, region_retrieval
+from trueneg.evaluation.pairs import region_retrieval as module
+from trueneg.evaluation.pairs.grounding import CORNERS, boxed_phrases
+from trueneg.evaluation.pairs.region_retrieval import phrase_region_scores, region_retrieval
 from trueneg.evaluation.retrieval import Metric
 
 SOURCE = texture_source(patients=30)
 CROP = 24
-WINDOW = ResizeAndCrop.centred((SIZE, SIZE), SIZE, (CROP, CROP))
+WINDOW = (CROP, CROP)
 
 
-@pytest.mark.parametrize("scale", [1, 0.5])
-def test_a_phrase_is_a_sentence_of_an_image_with_the_boxes_of_its_class_in_the_crop(scale):
-    window = ResizeAndCrop.centred((SIZE, SIZE), int(scale * SIZE), (int(scale * CROP),) * 2)
+def test_a_phrase_is_a_sentence_of_an_image_with_the_boxes_of_its_class_in_the_crop():
     boxes = texture_boxes(SOURCE)
     # A second box for some, of which the crop (pixels 4 to 28) holds all, a quarter, and too little.
     more = [boxes[boxes["class"] == 2].assign(x0=x0, x1=x0 + 8, y0=10, y1=12) for x0 in (10, 26, 27)]
     boxes = pd.concat([boxes, *more], ignore_index=True)
     indices = np.array([17, 3, 4, 25, 0])
-    found = boxed_phrases(SOURCE, indices, boxes, window)
+    found = boxed_phrases(SOURCE, indices, boxes, WINDOW)
     expected = []
     for place, image in enumerate(indices):
         own = SOURCE.sentences[SOURCE.sentences["report"] == SOURCE.reports[image]].sort_values("index")
@@ -40,7 +37,6 @@ def test_a_phrase_is_a_sentence_of_an_image_with_the_boxes_of_its_class_in_the_c
             half = (0, 0, 12, CROP) if sentence[4] % 2 == 0 else (12, 0, CROP, CROP)
             second = [(6, 6, 14, 8), (22, 6, 24, 8)] if sentence[4] == 2 else []
             expected += [(place, sentence.index, sentence.sentence, sentence[4], *box) for box in (half, *second)]
-    expected = [(*entry[:4], *(scale * corner for corner in entry[4:])) for entry in expected]
     columns = ["image", "index", "sentence", "class", *CORNERS]
     assert sorted(found[columns].itertuples(index=False, name=None)) == sorted(expected)
     keys = found[["image", "index"]].drop_duplicates()
@@ -225,14 +221,6 @@ def test_boxes_of_another_source_are_refused(change):
     boxes = own_boxes([(0, "A.", "x", 4, 4, 8, 8)]).assign(**change)
     with pytest.raises(UserError, match="the boxes name images that textures has not, or has of other reports; remove"):
         boxed_phrases(SOURCE, np.array([0]), boxes, WINDOW)
-
-
-def test_wrong_arguments_are_refused_in_words():
-    phrases = boxed_phrases(SOURCE, np.arange(4), texture_boxes(SOURCE), WINDOW)
-    with pytest.raises(ValueError, match="1 texts for"):
-        phrase_region_scores(torch.zeros(1, 4), torch.zeros(4, 4, 3, 3), phrases, (CROP, CROP))
-    with pytest.raises(ValueError, match="expected a row and a column for each of"):
-        region_retrieval(np.zeros((1, 2)), phrases)
 
 
 def test_examples():

@@ -12,8 +12,10 @@ from hypothesis import assume, given, settings
 from hypothesis.extra.numpy import arrays
 from sklearn.metrics import accuracy_score, roc_auc_score
 
-from trueneg.evaluation import zero_shot
-from trueneg.evaluation.zero_shot import PROMPTS, area_under_roc, areas_by_class, known_labels, prompt_ensemble, zero_shot_metrics
+from trueneg.evaluation import roc
+from trueneg.evaluation.pairs import zero_shot
+from trueneg.evaluation.pairs.zero_shot import PROMPTS, zero_shot_metrics
+from trueneg.evaluation.roc import area_under_roc, known_labels
 
 TIED = st.sampled_from([-1.0, 0.0, 0.5])
 LABEL = st.sampled_from([0.0, 1.0, -1.0, nan])
@@ -91,30 +93,12 @@ def test_uncertain_and_missing_labels_are_unknown_not_negative():
     assert area_under_roc(scores, [1, 0, 0, 0]) == pytest.approx(1 / 3)
 
 
-def test_prompts_are_averaged_before_they_are_normalised():
-    torch.manual_seed(0)
-    embeddings = torch.randn(4, 8, dtype=torch.float64) * torch.tensor([[1.0], [10.0], [0.1], [1.0]])
-    mean = embeddings.numpy().mean(0)
-    np.testing.assert_allclose(prompt_ensemble(embeddings).numpy(), mean / np.linalg.norm(mean))
-    after = (embeddings / embeddings.norm(dim=1, keepdim=True)).mean(0)
-    assert not np.allclose(prompt_ensemble(embeddings), after / after.norm())
-
-
-GOOD = np.array([[0.0], [1.0]])
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: area_under_roc([0.1, 0.2], [0, 2]), "a label is 2, expected 1, 0, -1"),
         (lambda: area_under_roc([0.1, nan], [0, 1]), "no score NaN"),
         (lambda: area_under_roc([0.1], [0, 1]), r"scores \(1,\) and labels \(2,\)"),
-        (lambda: areas_by_class(GOOD, [[1], [-1]], ["edema"]), "class 'edema' has 1 positive and 0 negative labels"),
-        (lambda: areas_by_class(GOOD, [[0], [1]], ["edema", "edema"]), "K distinct names"),
-        (lambda: areas_by_class(np.zeros((2, 2)), np.eye(2), ["edema", "edema"]), "K distinct names"),
-        (lambda: areas_by_class(GOOD, np.eye(2), ["edema"]), r"labels \(2, 2\)"),
-        (lambda: zero_shot_metrics(GOOD, np.zeros((3, 1)), [[0], [1]], ["edema"]), "expected the same shape"),
-        (lambda: zero_shot_metrics(GOOD, GOOD, [[0], [1]], ["mean"]), "expected none to be 'mean'"),
     ],
 )
 def test_wrong_arguments_are_refused_in_words(call, message):
@@ -123,7 +107,8 @@ def test_wrong_arguments_are_refused_in_words(call, message):
     assert re.search(r"expected|leave", str(caught.value))
 
 
-def test_examples():
-    failed, attempted = doctest.testmod(zero_shot)
+@pytest.mark.parametrize("module", [zero_shot, roc])
+def test_examples(module):
+    failed, attempted = doctest.testmod(module)
     assert attempted
     assert not failed

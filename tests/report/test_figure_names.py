@@ -11,13 +11,14 @@ import yaml
 from tests.projects import ROOT
 from tests.studies import tiny_study
 
-from trueneg.config.image_study import ImageStudy, LabelPool
+from trueneg.config.image_study import ImageStudy
 from trueneg.config.reading import read_configuration
 from trueneg.errors import UserError
 from trueneg.report import build, catalogue, figures, image_study
 from trueneg.report import curves as curve_figures
 from trueneg.report.drawing import alternative_text, footnote
 from trueneg.report.gathered import Gathered
+from trueneg.specs.tasks.images import LabelPool
 from trueneg.stats.measurement import Measurement
 
 KNN = Measurement("knn", "accuracy", "all")

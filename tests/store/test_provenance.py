@@ -147,6 +147,19 @@ def test_adding_something_makes_no_run_stale(copied_package, files):
     assert all_fingerprints() == before
 
 
+def test_adding_a_task_or_editing_what_measures_makes_rows_stale_and_no_run(copied_package):
+    before = all_fingerprints()
+    for file, kinds in {
+        "evaluation/images/new_task.py": {"images"},
+        "evaluation/pairs/retrieval.py": {"image-text"},
+        "evaluation/evaluate.py": {"images", "image-text"},
+    }.items():
+        append(copied_package / file, "NEW = 1")
+        found = all_fingerprints()
+        assert {name for name in found if found[name] != before[name]} == {f"evaluation of {kind}" for kind in kinds}
+        before = found
+
+
 @pytest.mark.parametrize(
     ("file", "own"),
     [

@@ -17,7 +17,7 @@ from trueneg.config.runs import Run
 from trueneg.data.pairs.pair_source import write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
 from trueneg.errors import UserError
-from trueneg.evaluation.zero_shot import area_under_roc
+from trueneg.evaluation.roc import area_under_roc
 from trueneg.store import provenance
 from trueneg.store.run_store import RunStore, read_manifest
 from trueneg.training import engine, radiograph_augmentation

@@ -17,6 +17,7 @@ from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
 from trueneg.errors import UserError
 from trueneg.evaluation.evaluate import evaluate_runs
 from trueneg.report.curves import training_curves
+from trueneg.specs import tasks
 from trueneg.store.run_store import RunStore, read_manifest
 from trueneg.training import engine
 from trueneg.training.image_text import ImageText
@@ -26,7 +27,7 @@ open_clip = pytest.importorskip("open_clip", reason="CLIP is the released model 
 
 CPU = torch.device("cpu")
 PROMPTS = {"negative": "No stripes.", "positive": "Note left stripes."}
-EVALUATION = {
+EVALUATION = dict.fromkeys(tasks.PAIRS) | {
     "threads": 1,
     "zero_shot": {"prompts": {"stripes": PROMPTS}},
     "retrieval": {"ks": [1, 5]},

@@ -69,7 +69,7 @@ def trueneg(project: Project, *arguments: str) -> str:
 
 
 def test_edited_evaluation_code_marks_rows_stale_and_no_run(project):
-    evaluation = project.path / "src/trueneg/evaluation/nearest_neighbours.py"
+    evaluation = project.path / "src/trueneg/evaluation/images/knn.py"
     evaluation.write_text(evaluation.read_text() + "\n\nEDITED = True\n")
     listed, checked = trueneg(project, "runs", "--csv", "-"), trueneg(project, "check", "study.yaml")
     assert (listed.count(",stale rows,"), listed.count(",stale,")) == (6, 0)
@@ -179,7 +179,7 @@ def test_a_bad_configuration_ends_in_a_sentence_before_anything_runs(project):
     project.configure(tiny=tiny_study(seeds=0))
     done = project.snakemake()
     assert done.returncode != 0
-    assert "study.yaml: tiny.seeds is 0, expected a number of at least 1." in done.stdout + done.stderr
+    assert "study.yaml: tiny.seeds is 0, expected a number greater than or equal to 1." in done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
 
 

@@ -1,7 +1,7 @@
 """t-SNE coordinates of the first seed's test images."""
 
 from trueneg.compute.jobs import job
-from trueneg.evaluation.protocol import embed_run
+from trueneg.evaluation.embedding import embed_run
 
 with job(snakemake.log[0]):
     embed_run(

@@ -6,7 +6,7 @@ A list where one value is expected is a sweep: lists under ``dataset`` make seve
 
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field, model_validator
+from pydantic import Field, model_validator
 
 from trueneg.config.trained_study import (
     EvaluationResources,
@@ -15,6 +15,8 @@ from trueneg.config.trained_study import (
     TrainedStudy,
     TrainingResources,
 )
+from trueneg.specs import tasks
+from trueneg.specs.encoders import ImageEncoder
 from trueneg.specs.objectives import OF_TWO_VIEWS, union_of
 from trueneg.specs.settings import (
     AtLeastTwo,
@@ -62,28 +64,6 @@ class DatasetSettings(Settings):
         return self
 
 
-class ResNet18Settings(Settings):
-    """ResNet-18 in its CIFAR form: 3×3 stem, no max-pooling."""
-
-    name: Literal["resnet18"]
-
-
-class ResNet50Settings(Settings):
-    """ResNet-50 in its CIFAR form: 3×3 stem, no max-pooling, bottleneck blocks."""
-
-    name: Literal["resnet50"]
-
-
-class SmallResNetSettings(Settings):
-    """Three stages of one basic block each, for digits and for CIFAR on small machines."""
-
-    name: Literal["small_resnet"]
-    width: Sweepable[Count] = Field(16, description="channels of the first stage; the others have 2 and 4 times as many")
-
-
-EncoderSettings = Annotated[ResNet18Settings | ResNet50Settings | SmallResNetSettings, Discriminator("name")]
-
-
 class ProjectionSettings(Settings):
     """Two-layer projection head, removed after training."""
 
@@ -118,41 +98,15 @@ class TrainingSettings(TrainingResources):
     )
 
 
-LabelPool = Literal["imbalanced", "all"]
-
-
-class LinearProbeSettings(Settings):
-    """A linear classifier on the frozen encoder, Adam and cross-entropy."""
-
-    epochs: Count = Field(100, description="passes over the labelled images")
-    batch_size: Count = Field(512, description="labelled images a step")
-    learning_rate: Positive = Field(1e-3, description="of Adam")
-    weight_decay: NonNegative = Field(1e-6, description="of Adam")
-    label_fractions: list[Fraction] = Field([1.0], min_length=1, description="shares of the labels to train on")
-    label_pools: list[LabelPool] = Field(
-        ["imbalanced", "all"], min_length=1, description="which training images lend their labels: the subset, or all"
-    )
-
-
-class NearestNeighbourSettings(Settings):
-    """Weighted k-nearest-neighbour vote by cosine similarity."""
-
-    neighbours: Count = Field(20, description="k; lowered to the smallest class of the pool")
-    temperature: Positive = Field(0.1, description="a neighbour's weight is exp(cosine / temperature)")
-    label_pools: list[LabelPool] = Field(["imbalanced", "all"], min_length=1, description="as for the linear probe")
-
-
-class EvaluationSettings(EvaluationResources):
-    """What is measured on the frozen encoder."""
-
-    linear_probe: LinearProbeSettings = Field(default_factory=LinearProbeSettings)
-    knn: NearestNeighbourSettings = Field(default_factory=NearestNeighbourSettings)
+EvaluationSettings = tasks.evaluation_section(
+    "EvaluationSettings", "What is measured on the frozen encoder.", EvaluationResources, tasks.IMAGES
+)
 
 
 class ImageContrast(PrimaryContrast):
     """The one comparison that the study is for, named before it runs; everything else is exploratory."""
 
-    task: Literal["linear probe", "knn", "mean classifier"] = Field("linear probe", description="evaluation")
+    task: Literal[tasks.names_in_rows(tasks.IMAGES)] = Field("linear probe", description="evaluation")
     metric: Literal["accuracy"] = Field("accuracy", description="the share of images that are recognised")
     labels: Literal["all", "imbalanced"] = Field("all", description="training images that lend their labels")
 
@@ -185,7 +139,7 @@ class ImageStudy(TrainedStudy):
 
     kind: Literal["images"] = Field("images", description="images: encoders trained on one data set, as SimCLR is")
     dataset: DatasetSettings
-    encoder: EncoderSettings
+    encoder: ImageEncoder
     projection: ProjectionSettings = Field(default_factory=ProjectionSettings)
     augmentation: AugmentationSettings
     training: TrainingSettings

@@ -5,10 +5,9 @@ A list where one value is expected is a sweep: lists under ``dataset`` make seve
 objective.
 """
 
-import itertools
-from typing import Annotated, Any, Literal
+from typing import Literal
 
-from pydantic import Discriminator, Field, model_validator
+from pydantic import Field, model_validator
 
 from trueneg.config.trained_study import (
     EvaluationResources,
@@ -17,6 +16,8 @@ from trueneg.config.trained_study import (
     TrainedStudy,
     TrainingResources,
 )
+from trueneg.specs import tasks
+from trueneg.specs.encoders import AnyTextEncoder, SpatialEncoder
 from trueneg.specs.objectives import OF_PAIRS, union_of
 from trueneg.specs.objectives.released import Released
 from trueneg.specs.pairs import AnyPairs
@@ -28,110 +29,16 @@ from trueneg.specs.settings import (
     Fraction,
     Name,
     NonNegative,
-    PathText,
     Positive,
-    Real,
     Settings,
+    Share,
     Sweepable,
     at_defaults,
     technical,
+    values_of,
 )
 
 CLIP_STRIDE = 32  # pixels of an image to a cell of CLIP's grid
-# What a metric is without learning; the gate needs it. That of a recall is measured, as it follows from how many items there are.
-CHANCE = {"AUC": 0.5, "AUC positive prompt": 0.5, "CNR": 0.0, "CNR signed": 0.0}
-CHEXPERT_8X200 = 1 / 8  # precision, of any list length: as many images of each of eight labels
-Share = Annotated[Real, Field(ge=0, lt=1)]
-
-
-class SmallEncoderSettings(Settings):
-    """Three basic blocks after a stem of stride 2, for small grey images on a CPU."""
-
-    name: Literal["small"]
-    width: Sweepable[Count] = Field(16, description="channels of the first block; the others have 2 and 4 times as many")
-
-
-class ResNet18Settings(Settings):
-    """torchvision's ResNet-18, its spatial map kept."""
-
-    name: Literal["resnet18"]
-    weights: str | None = Field(None, description="torchvision's name of trained weights, or a file; none: from scratch")
-
-
-class ResNet50Settings(Settings):
-    """torchvision's ResNet-50, its spatial map kept."""
-
-    name: Literal["resnet50"]
-    weights: str | None = Field(None, description="as for resnet18")
-
-
-class ClipEncoderSettings(Settings):
-    """The ResNet of a CLIP, by open_clip (the extra clip), its spatial map kept; it normalises images as it was trained to."""
-
-    name: Literal["clip"]
-    model: str = Field(
-        "RN50-quickgelu", description="open_clip's name of a CLIP with a ResNet, or a JSON file of its configuration"
-    )
-    weights: str | None = Field(None, description="open_clip's tag of trained weights, as openai, or a file; none: from scratch")
-
-
-EncoderSettings = Annotated[
-    SmallEncoderSettings | ResNet18Settings | ResNet50Settings | ClipEncoderSettings, Discriminator("name")
-]
-
-
-class TextEncoderSettings(Settings):
-    """What every text encoder can say."""
-
-    pooling: Sweepable[Literal["cls", "mean"]] = Field("cls", description="cls: the first token's vector; mean: of all tokens")
-    truncate: Boolean = Field(False, description="cut longer sentences, in place of refusing them")
-
-
-class SmallTextEncoderSettings(TextEncoderSettings):
-    """A BERT trained from the start, with a vocabulary from the training sentences."""
-
-    name: Literal["small"]
-    hidden: Sweepable[Count] = Field(128, description="size of a token's vector")
-    layers: Sweepable[Count] = Field(2, description="transformer layers")
-    heads: Sweepable[Count] = Field(4, description="of attention; they divide `hidden`")
-    dropout: Sweepable[Share] = Field(0.1, description="of hidden states and attention")
-    vocabulary: Sweepable[Count] = Field(2000, description="tokens, at most")
-    maximum_tokens: Count = Field(128, description="longest sentence")
-
-    @model_validator(mode="after")
-    def _heads_divide(self):
-        for hidden, heads in itertools.product(_values(self.hidden), _values(self.heads)):
-            if hidden % heads:
-                raise ValueError(f".heads is {heads}, which does not divide hidden, {hidden}")
-        return self
-
-
-class PretrainedTextEncoderSettings(TextEncoderSettings):
-    """A trained BERT: a folder written by ``save_pretrained``, or a name on the hub."""
-
-    name: Literal["pretrained"]
-    model: PathText = Field(description="folder, or name on the hub, such as emilyalsentzer/Bio_ClinicalBERT")
-    revision: str | None = Field(None, description="branch, tag or commit on the hub; a commit makes a study repeatable")
-    offline: Boolean = technical(False, "look in the local cache only, never on the network")
-    frozen_layers: Sweepable[CountFromZero] | None = Field(
-        None, description="n: the embedding layer and the first n layers stay as they are (ReCo: 6); none: all learns"
-    )
-    maximum_tokens: Count | None = Field(None, description="longest sentence; none: what the model allows")
-
-
-class ClipTextEncoderSettings(Settings):
-    """The transformer of a CLIP with its own tokenizer, by open_clip (the extra clip)."""
-
-    name: Literal["clip"]
-    model: str = Field("RN50-quickgelu", description="as for the encoder clip")
-    weights: str | None = Field(None, description="as for the encoder clip")
-    truncate: Boolean = Field(False, description="cut longer sentences, in place of refusing them")
-    maximum_tokens: Count | None = Field(None, description="longest sentence; none: what the model allows, 77")
-
-
-AnyTextEncoder = Annotated[
-    SmallTextEncoderSettings | PretrainedTextEncoderSettings | ClipTextEncoderSettings, Discriminator("name")
-]
 
 
 class ImageTextProjectionSettings(Settings):
@@ -198,7 +105,7 @@ class ImageTextTrainingSettings(TrainingResources):
 class ReleasedObjective(Released):
     """No training: released networks are measured as they are, with their own projections."""
 
-    encoder: EncoderSettings | None = Field(None, description="in place of the study's `encoder`")
+    encoder: SpatialEncoder | None = Field(None, description="in place of the study's `encoder`")
     text_encoder: AnyTextEncoder | None = Field(None, description="in place of the study's `text_encoder`")
 
     def sections(self, given: dict[str, Settings]) -> dict[str, Settings]:
@@ -214,106 +121,15 @@ class ReleasedObjective(Released):
         }
 
 
-class PromptSettings(Settings):
-    """The two sentences that an image is compared with."""
-
-    negative: str = Field(min_length=1, description="sentence of an image without the finding")
-    positive: str = Field(min_length=1, description="sentence of an image with it")
-
-
-class ZeroShotSettings(Settings):
-    """Classification by comparing an image with two sentences."""
-
-    prompts: dict[str, PromptSettings] | None = Field(None, description="by label; none: the first paper's Table 2")
-
-
-class RetrievalSettings(Settings):
-    """Images by sentences and sentences by images, reports likewise."""
-
-    ks: list[Count] = Field([1, 5, 10, 50, 100], min_length=1, description="k of R@k")
-
-
-class GroundingSettings(Settings):
-    """Where in an image a sentence is, against boxes."""
-
-    smoothing: NonNegative = Field(0.0, description="standard deviation of a Gaussian over heatmaps, in grid cells (BioViL: 1.5)")
-
-
-class RegionRetrievalSettings(Settings):
-    """Boxes by sentences and sentences by boxes, by RoIAlign."""
-
-    ks: list[Count] = Field([10, 50, 100], min_length=1, description="k of R@k")
-
-
-class PrecisionSettings(Settings):
-    """Images of the same label by an image, and by a sentence."""
-
-    ks: list[Count] = Field([5, 10, 50], min_length=1, description="k of Prec@k")
-
-
-class Chexpert8x200Settings(Settings):
-    """ConVIRT's retrieval of CheXpert's images by images and by sentences (ReCo, Table 1)."""
-
-    path: PathText = Field(description="folder of CheXpert's images", json_schema_extra={"technical": True})
-    lists: str = Field(description="clone of ConVIRT's lists", json_schema_extra={"technical": True})
-    ks: list[Count] = Field([5, 10, 50], min_length=1, description="k of Prec@k")
-
-
-class MultiLabelProbeSettings(Settings):
-    """Logistic regressions on the frozen encoder's features; unknown labels are left out."""
-
-    fractions: list[Fraction] = Field([0.01, 0.1, 1.0], min_length=1, description="shares of the labels to train on")
-    epochs: Count = Field(100, description="passes over the labelled images")
-    batch_size: Count = Field(512, description="labelled images a step")
-    learning_rate: Positive = Field(1e-3, description="of Adam")
-    weight_decay: NonNegative = Field(1e-6, description="of Adam")
-
-
-class FineTuningSettings(Settings):
-    """Encoder and a linear head trained together."""
-
-    fractions: list[Fraction] = Field([0.01, 0.1, 1.0], min_length=1, description="shares of the labels to train on")
-    epochs: Count = Field(20, description="passes over the labelled images")
-    batch_size: Count = Field(64, description="labelled images a step")
-    learning_rate: Positive = Field(1e-4, description="of Adam")
-    weight_decay: NonNegative = Field(1e-6, description="of Adam")
-
-
-class AugmentedProbeSettings(FineTuningSettings):
-    """A linear head on augmented images, the encoder frozen (ReCo, section 4.3)."""
-
-    learning_rate: Positive = Field(0.01, description="of Adam")
-
-
-class ImageTextEvaluationSettings(EvaluationResources):
-    """What is measured on the finished networks."""
-
-    zero_shot: ZeroShotSettings = Field(default_factory=ZeroShotSettings)
-    retrieval: RetrievalSettings = Field(default_factory=RetrievalSettings)
-    grounding: GroundingSettings = Field(default_factory=GroundingSettings)
-    linear_probe: MultiLabelProbeSettings = Field(default_factory=MultiLabelProbeSettings)
-    region_retrieval: RegionRetrievalSettings | None = Field(None, description="measured where given")
-    precision: PrecisionSettings | None = Field(None, description="measured where given")
-    chexpert_8x200: Chexpert8x200Settings | None = Field(None, description="measured where given")
-    fine_tuning: FineTuningSettings | None = Field(None, description="measured where given: trains the encoder several times")
-    augmented_linear_probe: AugmentedProbeSettings | None = Field(None, description="measured where given")
+ImageTextEvaluationSettings = tasks.evaluation_section(
+    "ImageTextEvaluationSettings", "What is measured on the finished networks.", EvaluationResources, tasks.PAIRS
+)
 
 
 class ImageTextMeasurement(MeasurementSettings):
     """One of the evaluation's measurements, as the rows name it."""
 
-    task: Literal[
-        "zero-shot",
-        "retrieval sentence",
-        "retrieval report",
-        "grounding",
-        "linear probe",
-        "region retrieval",
-        "precision",
-        "chexpert 8x200",
-        "fine-tuning",
-        "augmented linear probe",
-    ] = Field("zero-shot", description="evaluation")
+    task: Literal[tasks.names_in_rows(tasks.PAIRS)] = Field("zero-shot", description="evaluation")
     metric: str = Field("AUC", description="such as AUC, ACC, R, MedR, Prec, CNR, mIoU")
 
 
@@ -329,11 +145,11 @@ class ImageTextContrast(PrimaryContrast, ImageTextMeasurement):
     @model_validator(mode="after")
     def _known_chance(self):
         of_recall = self.metric == "R" and self.k is not None and self.direction is not None
-        of_labels = self.task == "chexpert 8x200" and self.metric == "Prec"
-        if self.metric not in CHANCE and not of_recall and not of_labels:
+        if (self.task, self.metric) not in tasks.CHANCE and not of_recall:
+            known = [metric for task, metric in tasks.CHANCE if task == self.task]
             raise ValueError(
-                f".metric is {self.metric!r}, expected one whose level of chance is known: {', '.join(CHANCE)}, or R with a "
-                "direction and a k"
+                f".metric is {self.metric!r}, expected one whose level of chance is known: "
+                f"{', '.join([*known, 'R with a direction and a k'])}"
             )
         return self
 
@@ -385,7 +201,7 @@ class ImageTextStudy(TrainedStudy):
 
     kind: Literal["image-text"] = Field(description="image-text: encoders of images and of sentences, trained together")
     dataset: AnyPairs
-    encoder: EncoderSettings
+    encoder: SpatialEncoder
     text_encoder: AnyTextEncoder
     projection: ImageTextProjectionSettings = Field(default_factory=ImageTextProjectionSettings)
     similarity: SimilaritySettings = Field(default_factory=SimilaritySettings)
@@ -406,11 +222,11 @@ class ImageTextStudy(TrainedStudy):
         for name, objective in self.objectives.items():
             sections = self.sections_of(objective)
             encoder, text_encoder = sections["encoder"], sections["text_encoder"]
-            if "released" in _values(sections["projection"].name):
+            if "released" in values_of(sections["projection"].name):
                 _refuse_unshared(f".objectives.{name}", encoder, text_encoder)
             if objective.name == "biovil" and text_encoder.name == "clip":
                 raise ValueError(f".objectives.{name} masks words, which needs a BERT, but text_encoder.name is 'clip'")
-            smallest = round(min(_values(sections["augmentation"].crop)) * min(_values(self.dataset.resolution)))
+            smallest = round(min(values_of(sections["augmentation"].crop)) * min(values_of(self.dataset.resolution)))
             if encoder.name == "clip" and smallest < CLIP_STRIDE:
                 raise ValueError(
                     f".objectives.{name} has the encoder clip, which needs crops of {CLIP_STRIDE} pixels, but those of "
@@ -421,11 +237,6 @@ class ImageTextStudy(TrainedStudy):
     def sections_of(self, objective: Settings) -> dict[str, Settings]:
         sections = super().sections_of(objective)
         return objective.sections(sections) if isinstance(objective, ReleasedObjective) else sections
-
-
-def _values(given: Any) -> list[Any]:
-    """The values of a sweep, or the one of none."""
-    return given if isinstance(given, list) else [given]
 
 
 def _refuse_unshared(key: str, encoder: Settings, text_encoder: Settings) -> None:

@@ -1,6 +1,6 @@
 """The typed model of a likelihood study: from reports to sentences, their likelihoods, and class probabilities."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
@@ -15,9 +15,9 @@ from trueneg.specs.settings import (
     OpenFraction,
     PathText,
     Positive,
-    Real,
     Seed,
     Settings,
+    Share,
     Study,
     technical,
 )
@@ -41,7 +41,7 @@ class LanguageModelSettings(Settings):
     batch_size: Count = Field(64, description="sentences an update")
     learning_rate: Positive = Field(2e-3, description="of AdamW; lower it where a trained model is the beginning")
     weight_decay: NonNegative = Field(0.01, description="of AdamW")
-    warmup: Annotated[Real, Field(ge=0, lt=1)] = Field(0.1, description="share of the updates in which the learning rate rises")
+    warmup: Share = Field(0.1, description="share of the updates in which the learning rate rises")
     mask_share: OpenFraction = Field(0.2, description="share of a sentence's tokens that are masked, at least one")
     vocabulary: Count = Field(2048, description="tokens of a tokenizer trained here, at most")
     hidden: Count = Field(128, description="width, from scratch")

@@ -1,7 +1,8 @@
 """From a configuration file to a checked configuration: every mistake in a sentence, all mistakes at once."""
 
 import difflib
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,16 @@ from trueneg.config.runs import corpora, datasets, measurable, objectives, swept
 from trueneg.config.trained_study import MeasurementSettings, TrainedStudy
 from trueneg.errors import UserError
 from trueneg.legible import one_line
-from trueneg.specs.settings import models_within
+from trueneg.specs import tasks
+from trueneg.specs.settings import models_within, values_of
 
+# What pydantic expects, where its own words are no help to the author of a YAML file.
+EXPECTED = {
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "a mapping"),
+    "string_type": "a text",
+    "string_pattern_mismatch": "a name of letters, digits and _ . + - that begins with a letter",
+}
+OTHER_FILE = "if it is in another file, name that file too."
 # Folders beside the studies' under results/.
 RESERVED_NAMES = ("runs", "sources", "pairs", "benchmarks", "language_models", "logs", "timings")
 
@@ -50,7 +59,7 @@ def load_configuration(raw: Mapping[str, Any], where: str) -> Configuration:
                 mistakes.append(f"{name} cannot be a study's name: results/{name} holds something else.")
             if isinstance(study, TrainedStudy):
                 mistakes += [f"{name}.{mistake}" for mistake in contradictions(study)]
-        mistakes += _unknown_beginnings(configuration) + _unknown_texts(configuration)
+        mistakes += _unknown_texts(configuration)
     if mistakes:
         raise UserError("\n".join(f"{where}: {mistake}" for mistake in dict.fromkeys(mistakes)))
     return configuration
@@ -115,28 +124,9 @@ def _sentence(mistake: Mapping[str, Any], raw: Mapping[str, Any]) -> str:
         tag = _discriminator(context)
         found = given.get(tag) if isinstance(given, Mapping) else given
         return f"{key}.{tag} is {_shown(found)}, expected one of {context['expected_tags']}."
-    expected = {
-        "greater_than": "a number above {gt}",
-        "greater_than_equal": "a number of at least {ge}",
-        "less_than": "a number below {lt}",
-        "less_than_equal": "a number of at most {le}",
-        "finite_number": "a finite number",
-        "literal_error": "{expected}",
-        "int_type": "an integer",
-        "int_from_float": "an integer",
-        "float_type": "a number",
-        "bool_type": "true or false",
-        "string_type": "a text",
-        "list_type": "a list",
-        "dict_type": "a mapping",
-        "model_type": "a mapping",
-        "model_attributes_type": "a mapping",
-        "string_too_short": "a text that is not empty",
-        "string_too_long": "at most {max_length} characters",
-        "string_pattern_mismatch": "a name of letters, digits and _ . + - that begins with a letter",
-        "too_short": "at least {min_length} of them",
-    }.get(kind)
-    expected = expected.format(**context) if expected else mistake["msg"].lower().removeprefix("input should be ")
+    expected = EXPECTED.get(kind) or re.sub(r"^\w+ should (be|have) | after validation", "", mistake["msg"])
+    if kind.startswith(("greater", "less")):
+        expected = f"a number {expected}"
     return f"{key} is {_shown(given)}, expected {expected}."
 
 
@@ -178,57 +168,44 @@ def _step(model: Any, part: str | int) -> Any:
     return found[0] if len(found) == 1 else model
 
 
-def _unknown_beginnings(configuration: Configuration) -> list[str]:
-    """Language models that begin with another study's, where there is no such study, corpus or model."""
+def _unknown_texts(configuration: Configuration) -> list[str]:
+    """Language models that begin with one that does not exist, and image–text studies without the reports that they name."""
     texts = {name: study for name, study in configuration.studies.items() if isinstance(study, LikelihoodStudy)}
-    known = {
-        f"{name}/{corpus}/{model}"
-        for name, study in texts.items()
-        for corpus in corpora(study)
-        for model in study.language_models
-    }
-    return [
-        f"{name}.language_models.{label}.start is {model.start!r}, expected one of {', '.join(sorted(known))}; "
-        "if it is in another file, name that file too."
+    known = [
+        f"{name}/{corpus}/{model}" for name, one in texts.items() for corpus in corpora(one) for model in one.language_models
+    ]
+    found = [
+        f"{name}.language_models.{label}.start is {model.start!r}, expected one of {', '.join(sorted(known))}; {OTHER_FILE}"
         for name, study in texts.items()
         for label, model in study.language_models.items()
         if model.start is not None and model.start not in known
     ]
-
-
-def _unknown_texts(configuration: Configuration) -> list[str]:
-    """Image–text studies whose reports are no corpus of a likelihood study, or not one of the source that they name."""
-    texts = {name: study for name, study in configuration.studies.items() if isinstance(study, LikelihoodStudy)}
-    found = []
     for name, study in configuration.studies.items():
-        if not isinstance(study, ImageTextStudy):
+        data = study.dataset if isinstance(study, ImageTextStudy) else None
+        if data is None:
             continue
-        data = study.dataset
         if data.text not in texts:
-            known = ", ".join(texts) or "none is given"
-            found.append(
-                f"{name}.dataset.text is {data.text!r}, expected a study of kind likelihood ({known}); if it is in another file, "
-                "name that file too."
-            )
+            studies = ", ".join(texts) or "none is given"
+            found.append(f"{name}.dataset.text is {data.text!r}, expected a study of kind likelihood ({studies}); {OTHER_FILE}")
             continue
         source = texts[data.text].reports.source
         if source != data.source:
             found.append(f"{name}.dataset.source is {data.source!r}, but the reports of {data.text} are of {source!r}.")
-        found += [f"{name}.{mistake}" for mistake in _unknown_dataset("dataset.corpus", data.corpus, corpora(texts[data.text]))]
+        found += _unknown_dataset(f"{name}.dataset.corpus", data.corpus, corpora(texts[data.text]))
     return found
 
 
 def contradictions(study: TrainedStudy) -> list[str]:
     """What is wrong with a study beyond the single values: names that point nowhere, settings that exclude each other."""
-    found = []
+    found, primary = [], study.primary
     if len(set(study.seed_list)) != len(study.seed_list):
         found.append(f"seeds is {study.seed_list}, expected every seed once.")
-    for section, model in {name: getattr(study, name) for name in ("dataset", *study.SECTIONS)}.items():
+    sections = {name: getattr(study, name) for name in ("dataset", *study.SECTIONS)}
+    sections |= {f"objectives.{name}": objective for name, objective in study.objectives.items()}
+    for section, model in sections.items():
         found += _repeated(section, model)
-    for name, objective in study.objectives.items():
-        found += _repeated(f"objectives.{name}", objective)
-    data, primary = datasets(study), study.primary
-    for key, value in (("treatment", primary.treatment), ("baseline", primary.baseline), ("oracle", primary.oracle)):
+    for key in ("treatment", "baseline", "oracle"):
+        value = getattr(primary, key)
         if value is not None and value not in study.objectives:
             found.append(f"primary.{key} is {value!r}, expected one of the objectives: {', '.join(study.objectives)}.")
     oracle = study.objectives.get(primary.oracle)
@@ -236,8 +213,7 @@ def contradictions(study: TrainedStudy) -> list[str]:
         found.append(f"primary.oracle is {primary.oracle!r}, expected an objective whose name is oracle.")
     if primary.treatment == primary.baseline:
         found.append(f"primary.treatment and primary.baseline are both {primary.baseline!r}, expected two objectives.")
-    found += _unknown_dataset("primary.dataset", primary.dataset, data)
-    found += _not_measured("primary", primary, study)
+    found += _unknown_dataset("primary.dataset", primary.dataset, datasets(study)) + _not_measured("primary", primary, study)
     for field in study.conditions:
         if field not in swept(study.training):
             value = getattr(study.training, field)
@@ -261,75 +237,58 @@ def _not_measured(key: str, given: MeasurementSettings, study: TrainedStudy) -> 
 
 
 def _of_images(study: ImageStudy) -> list[str]:
-    found = []
-    data, figures = datasets(study), study.figures
+    found, data, figures = [], datasets(study), study.figures
+    for name in ("embedding", "label_fractions"):
+        figure = getattr(figures, name)
+        if figure is not None:
+            found += _unknown_dataset(f"figures.{name}.dataset", figure.dataset or study.primary.dataset, data)
     if figures.embedding is not None:
-        found += _unknown_dataset("figures.embedding.dataset", figures.embedding.dataset, data, default=study.primary.dataset)
-        found += _unknown_objectives("figures.embedding", figures.embedding.objectives, study)
-    if figures.label_fractions is not None:
-        found += _unknown_dataset(
-            "figures.label_fractions.dataset", figures.label_fractions.dataset, data, default=study.primary.dataset
-        )
+        found += _strangers("figures.embedding.objectives", figures.embedding.objectives, objectives(study))
     if study.published is not None:
-        strangers, known = [label for label in study.published.settings if label not in data], ", ".join(data)
-        found += [f"published.settings holds {label!r}, expected some of the data sets: {known}." for label in strangers]
-        known = ", ".join(study.objectives)
-        strangers = [label for label in study.published.methods if label not in study.objectives]
-        found += [f"published.methods holds {label!r}, expected some of the objectives: {known}." for label in strangers]
-    needs_rare = any(value != 1 for value in _as_list(study.dataset.fraction))
-    if needs_rare and not study.dataset.rare_classes:
+        found += _strangers("published.settings", study.published.settings, data, "data sets")
+        found += _strangers("published.methods", study.published.methods, study.objectives)
+    if any(value != 1 for value in values_of(study.dataset.fraction)) and not study.dataset.rare_classes:
         found.append("dataset.fraction is below 1, but dataset.rare_classes is empty: name the classes to thin out.")
     return found
 
 
 def _of_pairs(study: ImageTextStudy) -> list[str]:
     found = _without_truth(study)
-    if not study.dataset.boxed:
-        needing = {"figures.overlays": study.figures.overlays, "evaluation.region_retrieval": study.evaluation.region_retrieval}
-        lacking = f"needs boxes, which {study.dataset.source} has not; leave it out."
-        found += [f"{key} {lacking}" for key, given in needing.items() if given]
-        if study.primary.task in ("grounding", "region retrieval"):
-            found.append(f"primary.task is {study.primary.task!r}, which needs boxes, and {study.dataset.source} has none.")
     for number, contrast in enumerate(study.contrasts):
-        strangers = [name for name in (contrast.treatment, contrast.baseline) if name not in study.objectives]
-        known = ", ".join(study.objectives)
-        found += [f"contrasts.{number} names {name!r}, expected some of the objectives: {known}." for name in strangers]
+        found += _strangers(f"contrasts.{number}", (contrast.treatment, contrast.baseline), study.objectives)
     for name in ("overlays", "similarities"):
-        wanted = getattr(study.figures, name)
-        if wanted is not None:
-            found += _unknown_objectives(f"figures.{name}", wanted.objectives, study)
+        figure = getattr(study.figures, name)
+        if figure is not None:
+            found += _strangers(f"figures.{name}.objectives", figure.objectives, objectives(study))
     for number, printed in enumerate(study.published):
-        known = ", ".join(study.objectives)
         found += _not_measured(f"published.{number}.measured", printed.measured, study)
-        strangers = [label for label in printed.methods if label not in study.objectives]
-        found += [f"published.{number}.methods holds {label!r}, expected some of the objectives: {known}." for label in strangers]
+        found += _strangers(f"published.{number}.methods", printed.methods, study.objectives)
     return found
 
 
 def _without_truth(study: ImageTextStudy) -> list[str]:
-    """Objectives and a primary contrast that ask for labels or a truth that the data has not."""
-    found, data = [], study.dataset
+    """What asks for boxes, labels or a truth that the data has not."""
+    found, data, primary = [], study.dataset, study.primary
+    needs = {row: task.NEEDS for task in tasks.PAIRS.values() for row in task.ROWS}[primary.task]
+    if not data.boxed:
+        needing = {"figures.overlays": study.figures.overlays, "evaluation.region_retrieval": study.evaluation.region_retrieval}
+        found += [f"{key} needs boxes, which {data.source} has not; leave it out." for key, given in needing.items() if given]
+    if (needs == "boxes" and not data.boxed) or (needs == "labels" and not data.labelled):
+        found.append(f"primary.task is {primary.task!r}, which needs {needs}, and {data.source} has none; take a retrieval.")
     for name, objective in study.objectives.items():
         if objective.name == "oracle" and not data.truth_known:
             unknown = f"what is true of {data.source}'s images is not known"
             found.append(f"objectives.{name} is an oracle, but {unknown}; leave it out.")
-        if "labels" in _as_list(getattr(objective, "by", "text")) and not data.labelled:
+        if "labels" in values_of(getattr(objective, "by", "text")) and not data.labelled:
             found.append(f"objectives.{name}.by is 'labels', but {data.source} has none; take text, or leave it out.")
-    if study.primary.oracle is None and data.truth_known:
+    if primary.oracle is None and data.truth_known:
         found.append(f"primary.oracle is missing, expected an objective whose name is oracle: {data.source} knows the truth.")
-    task = study.primary.task
-    if task in ("zero-shot", "linear probe", "fine-tuning", "augmented linear probe", "precision") and not data.labelled:
-        found.append(f"primary.task is {task!r}, which needs labels, and {data.source} has none; take a retrieval.")
     return found
 
 
-def _unknown_objectives(key: str, given: Sequence[str], study: TrainedStudy) -> list[str]:
-    variants = objectives(study)
-    return [
-        f"{key}.objectives holds {label!r}, expected some of the objectives: {', '.join(variants)}."
-        for label in given
-        if label not in variants
-    ]
+def _strangers(key: str, given: Iterable[str], known: Iterable[str], kind: str = "objectives") -> list[str]:
+    """Names under a key that are not known."""
+    return [f"{key} holds {name!r}, expected some of the {kind}: {', '.join(known)}." for name in given if name not in known]
 
 
 def _repeated(section: str, model: BaseModel) -> list[str]:
@@ -340,14 +299,7 @@ def _repeated(section: str, model: BaseModel) -> list[str]:
     ]
 
 
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
-def _unknown_dataset(key: str, label: str | None, known: Mapping[str, Any], default: str | None = None) -> list[str]:
-    label = label or default
-    if label is None and len(known) > 1:
-        return [f"{key} is missing, expected one of the data sets: {', '.join(known)}."]
-    if label is not None and label not in known:
-        return [f"{key} is {label!r}, expected one of the data sets: {', '.join(known)}."]
-    return []
+def _unknown_dataset(key: str, label: str | None, known: Mapping[str, Any]) -> list[str]:
+    if label in known or (label is None and len(known) == 1):
+        return []
+    return [f"{key} is {'missing' if label is None else repr(label)}, expected one of the data sets: {', '.join(known)}."]

@@ -11,9 +11,10 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from trueneg.config.image_study import ImageStudy
-from trueneg.config.image_text_study import ImageTextEvaluationSettings, ImageTextStudy
+from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.trained_study import TrainedStudy
+from trueneg.specs import tasks
 
 RunSettings = Mapping[str, Mapping[str, Any]]  # by section
 
@@ -211,38 +212,7 @@ def all_runs(name: str, study: TrainedStudy) -> list[Run]:
 
 def measurable(study: TrainedStudy) -> dict[str, dict[str, list[Any]]]:
     """The tasks that the study's evaluation measures, with the values of each key column that applies to them."""
-    if isinstance(study, ImageTextStudy):
-        return _pair_measurements(study.evaluation)
-    probe, knn = study.evaluation.linear_probe, study.evaluation.knn
-    return {
-        "linear probe": {"labels": probe.label_pools, "fraction": sorted(probe.label_fractions)},
-        "knn": {"labels": knn.label_pools},
-        "mean classifier": {"labels": knn.label_pools},
-    }
-
-
-def _pair_measurements(evaluation: ImageTextEvaluationSettings) -> dict[str, dict[str, list[Any]]]:
-    def retrieval(asked: Any, relevant: Sequence[str] = ()) -> dict[str, list[Any]]:
-        ways = ["text to image", "image to text"] if relevant else ["image to image", "text to image"]
-        return ({"labels": list(relevant)} if relevant else {}) | {"direction": [*ways, None], "k": [*asked.ks, None]}
-
-    found = {
-        "zero-shot": {},
-        "retrieval sentence": retrieval(evaluation.retrieval, ["report", "truth"]),
-        "retrieval report": retrieval(evaluation.retrieval, ["report"]),
-        "grounding": {},
-    }
-    if evaluation.region_retrieval is not None:
-        found["region retrieval"] = retrieval(evaluation.region_retrieval, ["pair", "pair or tie", "sentence", "truth"])
-    if evaluation.precision is not None:
-        found["precision"] = retrieval(evaluation.precision)
-    if evaluation.chexpert_8x200 is not None:
-        found["chexpert 8x200"] = retrieval(evaluation.chexpert_8x200)
-    for task in ("linear probe", "fine-tuning", "augmented linear probe"):
-        settings = getattr(evaluation, task.replace(" ", "_").replace("-", "_"))
-        if settings is not None:
-            found[task] = {"fraction": settings.fractions}
-    return found
+    return tasks.measured(study.evaluation, tasks.PAIRS if isinstance(study, ImageTextStudy) else tasks.IMAGES)
 
 
 def source_key(settings: Mapping[str, Any]) -> str:

@@ -25,21 +25,13 @@ def accuracies(
         Group → value in [0, 1], in the order: all images (None), ``"rare"``, ``"common"``, classes.
 
     Raises:
-        ValueError: if shapes do not agree, there are no labels, a label or rare class is no class, or two
-            groups would have the same name.
+        ValueError: if two groups would have the same name.
 
     Example:
         >>> accuracies(np.array([0, 1]), np.array([0, 0]), ["cat", "dog"], rare_classes=[1])
         {None: 0.5, 'common': 0.5, 'cat': 0.5}
     """
     predictions, labels = np.asarray(predictions), np.asarray(labels)
-    if predictions.shape != labels.shape or labels.ndim != 1 or not len(labels):
-        raise ValueError(
-            f"predictions have shape {predictions.shape} and labels {labels.shape}, expected both (n,) with n of at least 1"
-        )
-    strangers = sorted({*np.unique(labels).tolist(), *rare_classes} - set(range(len(class_names))))
-    if strangers:
-        raise ValueError(f"labels or rare_classes hold {strangers}, expected 0 to {len(class_names) - 1}")
     names = ["rare", "common", *class_names]
     if len(set(names)) < len(names):
         raise ValueError(f"class_names are {list(class_names)}, expected distinct names, none 'rare' or 'common'")

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 
 from trueneg.evaluation.retrieval import as_array
-from trueneg.evaluation.zero_shot import known_labels
 from trueneg.randomness import seed_for
 
 # Maps multiplicities (r, n) of n items in r draws to the statistic of each draw, (r,) or (r, K).
@@ -39,10 +38,9 @@ def cluster_bootstrap(
     statistic would vary with other test items, for the SAME trained model; how it varies with the training's seed is
     another question. For retrieval, draw the queries and keep their ranks: the candidates stay.
 
-    A draw is given as multiplicities: an item whose cluster was drawn twice counts twice. Statistics of this form
-    are :func:`mean_of`, :func:`median_of` and :func:`area_under_roc_of`; :func:`resampled` makes one of any function
-    of items. Draws depend on the seed and the number of clusters alone: two methods on the same items see the same
-    draws, so the difference of two statistics has a paired interval.
+    A draw is given as multiplicities: an item whose cluster was drawn twice counts twice; :func:`mean_of` is such a statistic.
+    Draws depend on the seed and the number of clusters alone: two methods on the same items see the same draws, so the difference
+    of two statistics has a paired interval.
 
     Args:
         statistic: maps int64 multiplicities (r, n) to values (r,) or (r, K).
@@ -107,73 +105,5 @@ def mean_of(values) -> Statistic:
         counts = multiplicities @ known.astype(np.float64)
         with np.errstate(invalid="ignore"):
             return multiplicities @ filled / counts
-
-    return statistic
-
-
-def median_of(values) -> Statistic:
-    """The median of items, such as the median rank; of an even number the mean of the middle two.
-
-    Args:
-        values: (n,).
-
-    Example:
-        >>> median_of([1.0, 5.0, 7.0])(np.array([[1, 1, 1], [1, 2, 0], [1, 1, 0]])).tolist()
-        [5.0, 5.0, 3.0]
-    """
-    values = as_array(values).astype(np.float64)
-    order = np.argsort(values, kind="stable")
-
-    def statistic(multiplicities: np.ndarray) -> np.ndarray:
-        cumulated = multiplicities[:, order].cumsum(1)
-        total = cumulated[:, -1:]
-        middle = [values[order[(cumulated > position).argmax(1)]] for position in ((total - 1) // 2, total // 2)]
-        return np.mean(middle, axis=0)
-
-    return statistic
-
-
-def area_under_roc_of(scores, labels) -> Statistic:
-    """The area under the ROC curve, ties counting one half; NaN in draws without a positive or a negative.
-
-    Args:
-        scores: (n,).
-        labels: (n,) of 1, 0, −1 and NaN; the last two do not count.
-
-    Example:
-        >>> area_under_roc_of([0.1, 0.4, 0.4], [0, 0, 1])(np.array([[1, 1, 1], [3, 1, 2]])).tolist()
-        [0.75, 0.875]
-    """
-    scores, labels = as_array(scores), known_labels(labels)
-    order = np.argsort(scores, kind="stable")
-    starts = np.flatnonzero(np.diff(scores[order], prepend=np.nan) != 0)  # of runs of equal scores
-    positive, negative = (labels[order] == 1).astype(np.int64), (labels[order] == 0).astype(np.int64)
-
-    def statistic(multiplicities: np.ndarray) -> np.ndarray:
-        ordered = multiplicities[:, order]
-        positives = np.add.reduceat(ordered * positive, starts, axis=1)
-        negatives = np.add.reduceat(ordered * negative, starts, axis=1)
-        wins = (positives * (negatives.cumsum(1) - negatives / 2)).sum(1)
-        with np.errstate(invalid="ignore"):
-            return wins / (positives.sum(1) * negatives.sum(1))
-
-    return statistic
-
-
-def resampled(function: Callable[[np.ndarray], float]) -> Statistic:
-    """A statistic from any function of the drawn items, called once a draw.
-
-    Args:
-        function: maps int64 indices of the drawn items, each as often as it was drawn, to a number or (K,) numbers.
-
-    Example:
-        >>> values = np.array([2.0, 8.0])
-        >>> resampled(lambda items: values[items].max())(np.array([[2, 0], [1, 1]])).tolist()
-        [2.0, 8.0]
-    """
-
-    def statistic(multiplicities: np.ndarray) -> np.ndarray:
-        items = np.arange(multiplicities.shape[1])
-        return np.array([function(np.repeat(items, draw)) for draw in multiplicities])
 
     return statistic

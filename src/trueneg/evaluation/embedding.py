@@ -1,8 +1,55 @@
 """Two-dimensional pictures of features."""
 
-import numpy as np
+from pathlib import Path
 
+import numpy as np
+import pandas as pd
+import torch
+
+from trueneg.compute.devices import leased_device
+from trueneg.evaluation.images import encoded
+from trueneg.evaluation.images.linear_probe import label_subset
+from trueneg.evaluation.training_records import first_run_names
+from trueneg.io.files import written_whole
 from trueneg.randomness import seed_for
+from trueneg.store.run_store import RunStore, read_manifest
+
+
+def embed_run(
+    *,
+    source: str | Path,
+    subsets: str | Path,
+    manifest: str | Path,
+    store: str | Path,
+    images: int,
+    device: str,
+    threads: int,
+    embedding: str | Path,
+) -> None:
+    """Write t-SNE coordinates of test images under the encoder of a manifest's first run.
+
+    The test images are the same for all objectives of a seed; of more than `images`, every class gives the same share.
+    """
+    torch.set_num_threads(threads)
+    kept = RunStore(store)
+    with leased_device(device) as leased:
+        data = {"source": source, "subsets": subsets}
+        ((run,),) = encoded(read_manifest(manifest, kept)[:1], kept, data, leased)
+    test, names = run.subset.test, first_run_names(manifest, run.subset.seed)
+    if len(test) > images:
+        test = test[label_subset(run.source.labels[test], images / len(test), run.subset.seed)]
+    points, labels = tsne(run.of(test)[0].cpu().numpy(), run.subset.seed, jobs=threads), run.source.labels[test]
+    table = pd.DataFrame(
+        {
+            **names,
+            "x": points[:, 0],
+            "y": points[:, 1],
+            "label": np.array(run.source.class_names)[labels],
+            "rare": np.isin(labels, list(run.subset.rare_classes)),
+        }
+    )
+    with written_whole(embedding) as path:
+        table.to_parquet(path, index=False)
 
 
 def effective_perplexity(perplexity: float, count: int) -> float:
@@ -35,19 +82,15 @@ def tsne(features: np.ndarray, seed: int, perplexity: float = 30, jobs: int = 1)
         float64, shape (n, 2).
 
     Raises:
-        ValueError: if the features are not finite, of another shape, or the perplexity is below 1.
+        ValueError: if the features are not finite.
 
     Example:
         >>> tsne(np.eye(8), seed=0).shape
         (8, 2)
     """
     features = np.asarray(features, dtype=np.float64)
-    if features.ndim != 2 or len(features) < 4 or features.shape[1] < 2:
-        raise ValueError(f"features have shape {features.shape}, expected (n, D) with n of at least 4 and D of at least 2")
     if not np.isfinite(features).all():
         raise ValueError("some features are not finite; the encoder's training has diverged")
-    if not perplexity >= 1:
-        raise ValueError(f"perplexity is {perplexity}, expected at least 1")
     # Every evaluation job imports this module, and openTSNE takes 1.5 s of CPU time to import.
     from openTSNE import TSNE
 

@@ -21,21 +21,13 @@ def extract_features(encoder: nn.Module, normalise: Callable[[Tensor], Tensor], 
         float32, shape (n, D), on the encoder's device. An ordinary tensor: classifiers can be trained on it.
 
     Raises:
-        ValueError: if the images are not uint8 of four dimensions, are none, or the batch size is not
-            positive, or a feature is not finite.
+        ValueError: if a feature is not finite.
 
     Example:
         >>> images = torch.full((3, 1, 2, 2), 255, dtype=torch.uint8)
         >>> extract_features(nn.Flatten(), lambda batch: batch / 255, images).shape
         torch.Size([3, 4])
     """
-    if images.dtype != torch.uint8 or images.dim() != 4 or not len(images):
-        raise ValueError(
-            f"images are {images.dtype} of shape {tuple(images.shape)}, "
-            "expected torch.uint8 of shape (n, C, H, W) with n of at least 1"
-        )
-    if batch_size < 1:
-        raise ValueError(f"batch_size is {batch_size}, expected at least 1")
     parameter = next(encoder.parameters(), None)
     device = images.device if parameter is None else parameter.device
     modes = [(module, module.training) for module in encoder.modules()]

@@ -1,7 +1,6 @@
 """Grounding: how well a heatmap of region-sentence scores agrees with the box that a reader drew."""
 
 from collections.abc import Hashable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -85,36 +84,16 @@ def intersection_over_union(heatmap, mask, thresholds: Sequence[float] = THRESHO
     return float(np.mean(overlaps))
 
 
-def mean_by_category(values, categories: Sequence[Hashable] | None = None) -> dict[Hashable, float]:
-    """Means of a measurement over boxes: over all boxes, over categories, and of each category.
-
-    Args:
-        values: (n,), one a box.
-        categories: (n,), the finding of each box. None: only the mean over all boxes is given.
-
-    Returns:
-        ``"micro"``: the mean over boxes; ``"macro"``: the mean of the categories' means; and each category's mean.
-
-    Raises:
-        ValueError: if there are no values, or not one category a value, or one is called micro or macro.
+def mean_by_category(values, categories: Sequence[Hashable]) -> dict[Hashable, float]:
+    """Means of a measurement over boxes (``"micro"``), over the categories' means (``"macro"``), and of each category.
 
     Example:
         >>> mean_by_category([1.0, 2.0, 6.0], ["edema", "edema", "effusion"])
         {'micro': 3.0, 'macro': 3.75, 'edema': 1.5, 'effusion': 6.0}
     """
-    values = as_array(values)
-    if values.ndim != 1 or not len(values):
-        raise ValueError(f"values have the shape {values.shape}, expected (n,) with n of at least 1")
-    if categories is None:
-        return {"micro": float(values.mean())}
-    names = sorted(set(categories))
-    if len(categories) != len(values) or {"micro", "macro"} & set(names):
-        raise ValueError(
-            f"{len(categories)} categories {names} for {len(values)} values, expected one a value, none 'micro' or 'macro'"
-        )
-    own = np.array([names.index(category) for category in categories])
-    means = [float(values[own == number].mean()) for number in range(len(names))]
-    return {"micro": float(values.mean()), "macro": float(np.mean(means)), **dict(zip(names, means, strict=True))}
+    values, own = as_array(values), np.asarray(categories)
+    means = {name: float(values[own == name].mean()) for name in sorted(set(categories))}
+    return {"micro": float(values.mean()), "macro": float(np.mean(list(means.values()))), **means}
 
 
 def upsample(heatmap, size: tuple[int, int], *, smoothing: float = 0.0) -> np.ndarray:
@@ -148,79 +127,37 @@ def upsample(heatmap, size: tuple[int, int], *, smoothing: float = 0.0) -> np.nd
     return functional.interpolate(stacked, size=size, mode="bilinear").numpy().reshape(*grid.shape[:-2], *size)
 
 
-class ResizeAndCrop(NamedTuple):
-    """Where the pixels of a model's input lie in the original image: resized first, then cropped.
-
-    Attributes:
-        resized: (height, width) after the resize.
-        scale: (vertical, horizontal) factor of the resize.
-        corner: (top, left) of the crop in the resized image.
-        crop: (height, width) of the crop, the model's input.
-    """
-
-    resized: tuple[int, int]
-    scale: tuple[float, float]
-    corner: tuple[int, int]
-    crop: tuple[int, int]
-
-    @classmethod
-    def centred(cls, image: tuple[int, int], resize: int | tuple[int, int], crop: tuple[int, int]) -> "ResizeAndCrop":
-        """A resize and the central crop of it, with the rounding of torchvision's ``Resize`` and ``CenterCrop``.
-
-        Args:
-            image: (height, width) of the original.
-            resize: the shorter side, keeping the aspect ratio; or (height, width).
-            crop: (height, width).
-
-        Raises:
-            ValueError: if the crop is larger than the resized image.
-
-        Example:
-            >>> ResizeAndCrop.centred((1024, 2048), resize=512, crop=(480, 480))
-            ResizeAndCrop(resized=(512, 1024), scale=(0.5, 0.5), corner=(16, 272), crop=(480, 480))
-        """
-        if isinstance(resize, int):
-            shorter = min(image)
-            resize = tuple(int(resize * side / shorter) for side in image)
-        if crop[0] > resize[0] or crop[1] > resize[1]:
-            raise ValueError(f"the crop is {crop}, the resized image only {tuple(resize)}")
-        scale = (resize[0] / image[0], resize[1] / image[1])
-        corner = tuple(round((whole - part) / 2) for whole, part in zip(resize, crop, strict=True))
-        return cls(tuple(resize), scale, corner, tuple(crop))
-
-    def boxes(self, boxes) -> np.ndarray:
-        """Boxes of the original image in the crop's coordinates, clipped to the crop.
-
-        Args:
-            boxes: (n, 4) corners (x0, y0, x1, y1) in pixels of the original; coordinates are of pixel edges, so the
-                whole image is (0, 0, width, height).
-
-        Returns:
-            float64, (n, 4) corners in pixels of the crop; boxes outside it have no area left.
-
-        Raises:
-            ValueError: if a box is not (x0 < x1, y0 < y1).
-
-        Example:
-            >>> ResizeAndCrop.centred((100, 100), resize=50, crop=(40, 40)).boxes([[0, 20, 60, 60]]).tolist()
-            [[0.0, 5.0, 25.0, 25.0]]
-        """
-        vertical, horizontal = self.scale
-        top, left = self.corner
-        height, width = self.crop
-        moved = _corners(boxes) * [horizontal, vertical, horizontal, vertical] - [left, top, left, top]
-        return moved.clip(0, [width, height, width, height])
+def corner_of_crop(image: tuple[int, int], crop: tuple[int, int]) -> tuple[int, int]:
+    """(top, left) of the central crop of an image, rounded as torchvision's ``CenterCrop`` does."""
+    return tuple(round((whole - part) / 2) for whole, part in zip(image, crop, strict=True))
 
 
-def corners_of(boxes) -> np.ndarray:
-    """(n, 4) corners (x0, y0, x1, y1) of boxes given as (x, y, width, height), as COCO and MS-CXR do.
+def boxes_in_crop(boxes, image: tuple[int, int], crop: tuple[int, int]) -> np.ndarray:
+    """Boxes of an image in the coordinates of its central crop, clipped to the crop.
+
+    Args:
+        boxes: (n, 4) corners (x0, y0, x1, y1) in pixels; coordinates are of pixel edges: the image is (0, 0, width, height).
+        image, crop: (height, width).
+
+    Returns:
+        float64, (n, 4); boxes outside the crop have no area left.
+
+    Raises:
+        ValueError: if a box is not (x0 < x1, y0 < y1).
 
     Example:
-        >>> corners_of([[10, 20, 30, 40]]).tolist()
-        [[10.0, 20.0, 40.0, 60.0]]
+        >>> boxes_in_crop([[0, 20, 60, 60]], image=(100, 100), crop=(80, 80)).tolist()
+        [[0.0, 10.0, 50.0, 50.0]]
     """
     boxes = as_array(boxes).astype(np.float64).reshape(-1, 4)
-    return np.concatenate([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], axis=1)
+    wrong = np.flatnonzero(~((boxes[:, 0] < boxes[:, 2]) & (boxes[:, 1] < boxes[:, 3])))
+    if len(wrong):
+        raise ValueError(
+            f"box {wrong[0]} is {boxes[wrong[0]].tolist()}, expected corners (x0, y0, x1, y1) with x0 < x1 and y0 < y1"
+        )
+    top, left = corner_of_crop(image, crop)
+    height, width = crop
+    return (boxes - [left, top, left, top]).clip(0, [width, height, width, height])
 
 
 def box_masks(boxes, size: tuple[int, int]) -> np.ndarray:
@@ -248,16 +185,6 @@ def box_masks(boxes, size: tuple[int, int]) -> np.ndarray:
     if len(empty):
         raise ValueError(f"box {empty[0]}, {boxes[empty[0]].tolist()}, holds no pixel of an image of {size}; leave it out")
     return rows[:, :, None] & columns[:, None, :]
-
-
-def _corners(boxes) -> np.ndarray:
-    boxes = as_array(boxes).astype(np.float64).reshape(-1, 4)
-    wrong = np.flatnonzero(~((boxes[:, 0] < boxes[:, 2]) & (boxes[:, 1] < boxes[:, 3])))
-    if len(wrong):
-        raise ValueError(
-            f"box {wrong[0]} is {boxes[wrong[0]].tolist()}, expected corners (x0, y0, x1, y1) with x0 < x1 and y0 < y1"
-        )
-    return boxes
 
 
 def _pixels(heatmap, mask) -> tuple[np.ndarray, np.ndarray]:

@@ -57,16 +57,11 @@ def false_negatives(ratings, threshold: float = THRESHOLD) -> np.ndarray:
     Returns:
         bool, (n,).
 
-    Raises:
-        ValueError: if the ratings have another shape or are not from 1 to 4, or the threshold is outside [1, 4).
-
     Example:
         >>> false_negatives([[2, 3, 3], [2, 2, 3]]).tolist()
         [True, False]
     """
-    ratings = _checked_ratings(ratings)
-    if not 1 <= threshold < 4:
-        raise ValueError(f"threshold is {threshold}, expected a number in [1, 4).")
+    ratings = np.asarray(ratings)
     # A sum of integers: 7.5 is above no mean of three by rounding alone.
     return ratings.sum(1) > ratings.shape[1] * threshold
 
@@ -87,15 +82,14 @@ def areas_within_anchors(scores, false, anchors) -> AnchorAreas:
     Returns:
         The anchors that have both kinds; there may be none.
 
-    Raises:
-        ValueError: if the shapes differ or a score is NaN.
-
     Example:
         >>> found = areas_within_anchors([0.1, 0.4, 0.4, 9.0], [False, True, False, True], ["a", "a", "a", "b"])
         >>> found.anchors.tolist(), found.areas.tolist(), found.comparisons.tolist()
         (['a'], [0.75], [2])
     """
-    scores, false, anchors = _checked_pairs(scores, false, anchors)
+    scores, false, anchors = np.asarray(scores, np.float64), np.asarray(false, bool), np.asarray(anchors)
+    if np.isnan(scores).any():
+        raise ValueError(f"{np.isnan(scores).sum()} of {len(scores)} scores are NaN, expected a number for every pair.")
     names, own = np.unique(anchors, return_inverse=True)
     counts, positives = np.bincount(own, minlength=len(names)), np.bincount(own, false, minlength=len(names))
     comparisons = positives * (counts - positives)
@@ -126,17 +120,12 @@ def expert_agreement(ratings, anchors, threshold: float = THRESHOLD) -> AnchorAr
     Returns:
         As :func:`areas_within_anchors`; ``comparisons`` are counted over the nine ways.
 
-    Raises:
-        ValueError: if shapes do not agree, or a rating is none.
-
     Example:
         >>> expert_agreement([[4, 4, 4], [1, 1, 1], [4, 4, 4]], ["a", "a", "b"]).areas.tolist()
         [1.0]
     """
-    ratings = _checked_ratings(ratings)
+    ratings = np.asarray(ratings)
     anchors = np.asarray(anchors)
-    if anchors.shape != (len(ratings),):
-        raise ValueError(f"anchors have the shape {anchors.shape}, expected ({len(ratings)},), one for each row of ratings.")
     others = (ratings.sum(1, keepdims=True) - ratings) > (ratings.shape[1] - 1) * threshold
     names, own = np.unique(anchors, return_inverse=True)
     found = []
@@ -165,8 +154,6 @@ def mean_area(found: AnchorAreas, *, seed: int, weighted: bool = False) -> Inter
         weighted: by an anchor's number of comparisons: the share of all comparisons within anchors; else every anchor counts
             the same.
 
-    Raises:
-        ValueError: if there are fewer than two anchors.
     """
     statistic: Statistic = mean_of(found.areas)
     if weighted:
@@ -191,16 +178,11 @@ def calibration(probabilities, false, bins: int = BINS) -> pd.DataFrame:
     Returns:
         A row a bin that holds any: ``bin``, ``pairs``, ``implied`` (mean probability), ``rated`` (share of false negatives).
 
-    Raises:
-        ValueError: if the shapes differ, or a probability is outside [0, 1].
-
     Example:
         >>> calibration([0.0, 0.0, 0.5, 0.5], [False, False, True, False], bins=2)["rated"].tolist()
         [0.0, 0.5]
     """
-    probabilities, false, _ = _checked_pairs(probabilities, false, np.zeros(np.shape(false)))
-    if not ((probabilities >= 0) & (probabilities <= 1)).all():
-        raise ValueError("probabilities are outside [0, 1]; expected implied probabilities, not scores.")
+    probabilities, false = np.asarray(probabilities, np.float64), np.asarray(false, bool)
     own = np.floor((rankdata(probabilities) - 0.5) / len(probabilities) * bins).astype(np.int64)
     table = pd.DataFrame({"bin": own, "implied": probabilities, "rated": false.astype(np.float64)})
     found = table.groupby("bin").agg(pairs=("rated", "size"), implied=("implied", "mean"), rated=("rated", "mean"))
@@ -231,7 +213,7 @@ def rates_by_anchor(ratings, anchors, threshold: float = THRESHOLD) -> pd.DataFr
     Returns:
         A row an anchor, ascending: ``anchor``, ``pairs``, ``rate`` (share of false negatives), ``mean rating``.
     """
-    ratings = _checked_ratings(ratings)
+    ratings = np.asarray(ratings)
     table = pd.DataFrame({"anchor": np.asarray(anchors), "false": false_negatives(ratings, threshold), "rating": ratings.mean(1)})
     found = table.groupby("anchor").agg(pairs=("false", "size"), rate=("false", "mean"), mean=("rating", "mean"))
     return found.rename(columns={"mean": "mean rating"}).reset_index()
@@ -248,12 +230,8 @@ def rank_correlation(first, second, *, seed: int) -> Interval:
     Returns:
         NaN where one side is constant: it has no rank to correlate.
 
-    Raises:
-        ValueError: if the shapes differ, or there are fewer than two values.
     """
     first, second = np.asarray(first, np.float64), np.asarray(second, np.float64)
-    if first.shape != second.shape or first.ndim != 1 or len(first) < 2:
-        raise ValueError(f"values have the shapes {first.shape} and {second.shape}, expected the same (n,) with n of at least 2.")
     if len(set(first)) < 2 or len(set(second)) < 2:
         nothing = np.float64("nan")
         return Interval(nothing, nothing, nothing, np.float64(1))
@@ -275,20 +253,3 @@ def _centred_ranks(multiplicities: np.ndarray, values: np.ndarray) -> np.ndarray
     ranks = np.empty(multiplicities.shape)
     ranks[:, order] = np.repeat(middle, np.diff(starts, append=len(values)), axis=1)
     return ranks - multiplicities.sum(1, keepdims=True) / 2
-
-
-def _checked_ratings(ratings) -> np.ndarray:
-    ratings = np.asarray(ratings)
-    if ratings.ndim != 2 or ratings.shape[1] != len(RATINGS) or not np.isin(ratings, (1, 2, 3, 4)).all():
-        raise ValueError(f"ratings have the shape {ratings.shape}, expected (n, {len(RATINGS)}) of integers from 1 to 4.")
-    return ratings.astype(np.int64)
-
-
-def _checked_pairs(scores, false, anchors) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    scores, false, anchors = np.asarray(scores, np.float64), np.asarray(false, bool), np.asarray(anchors)
-    if not scores.shape == false.shape == anchors.shape or scores.ndim != 1:
-        shapes = f"{scores.shape}, {false.shape} and {anchors.shape}"
-        raise ValueError(f"scores, false negatives and anchors have the shapes {shapes}, expected the same (n,).")
-    if np.isnan(scores).any():
-        raise ValueError(f"{np.isnan(scores).sum()} of {len(scores)} scores are NaN, expected a number for every pair.")
-    return scores, false, anchors

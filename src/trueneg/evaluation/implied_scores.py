@@ -20,7 +20,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from torch.nn import functional
 
 from trueneg.evaluation.human_ratings import AnchorAreas, areas_within_anchors
-from trueneg.losses.estimators.bayesian import FORMS, recovered_distribution, true_negative_probability
+from trueneg.losses.estimators.bayesian import recovered_distribution, true_negative_probability
 from trueneg.training.image_text_networks import Networks
 from trueneg.training.sentence_tokens import SentenceTokens
 
@@ -47,26 +47,14 @@ def false_negative_probability(similarities, own, *, alpha: float, eta, form: st
     Returns:
         (A, N); NaN at an anchor's own.
 
-    Raises:
-        ValueError: if the shapes differ, a parameter is out of range, or an anchor has no negative.
-
     Example:
         >>> similarities, own = np.array([[0.9, 0.1, 0.5]]), np.array([[True, False, False]])
         >>> false_negative_probability(similarities, own, alpha=0.5, eta=0.25, form="paper").tolist()
         [[nan, 0.25, 0.25]]
     """
     similarities, own = np.asarray(similarities, np.float64), np.asarray(own, bool)
-    if similarities.shape != own.shape or similarities.ndim != 2:
-        raise ValueError(f"similarities and own have the shapes {similarities.shape} and {own.shape}, expected the same (A, N).")
     eta = np.broadcast_to(np.asarray(eta, np.float64), len(similarities))
-    if form not in FORMS or not 0.5 <= alpha <= 1 or not ((eta >= 0) & (eta < 1)).all():
-        raise ValueError(
-            f"form is {form!r}, alpha {alpha} and eta from {eta.min()} to {eta.max()}; expected one of {', '.join(FORMS)}, "
-            "0.5 to 1, and 0 to below 1."
-        )
     kept = (~own).sum(1, keepdims=True)
-    if (kept == 0).any():
-        raise ValueError("an anchor has no negative: all candidates are its own.")
     # Its own rank below all negatives; equal ones share the share of negatives that are at most as near.
     rank = rankdata(np.where(own, -np.inf, similarities), method="max", axis=1) - own.sum(1, keepdims=True)
     distribution = torch.from_numpy(np.clip(rank, 0, None) / kept)

@@ -9,18 +9,16 @@ import pandas as pd
 import torch
 
 from trueneg.compute.devices import leased_device
-from trueneg.data.pairs.pair_source import PairSource, read_pairs
-from trueneg.data.pairs.pair_splits import read_pair_subsets
 from trueneg.errors import UserError
-from trueneg.evaluation.boxed_phrases import CORNERS, boxed_phrases
-from trueneg.evaluation.grounding import ResizeAndCrop, box_masks, contrast_to_noise_ratio, upsample
-from trueneg.evaluation.pair_features import EmbeddedImages, embed_images, embed_texts, similarities
-from trueneg.evaluation.training_records import manifest_names
+from trueneg.evaluation.grounding import box_masks, contrast_to_noise_ratio, corner_of_crop, upsample
+from trueneg.evaluation.pair_features import embed_texts
+from trueneg.evaluation.pairs import EmbeddedRun, first_of
+from trueneg.evaluation.pairs.grounding import CORNERS, boxed_phrases
+from trueneg.evaluation.said import said_of
+from trueneg.evaluation.training_records import first_run_names
 from trueneg.io.files import written_whole
 from trueneg.randomness import seed_for
-from trueneg.store.records import read_rows
-from trueneg.store.run_store import RunStore, read_manifest
-from trueneg.training.image_text_networks import Networks, read_networks
+from trueneg.store.run_store import RunStore
 
 OWN, TRUE, OTHER = "own pair", "true of the image", "not true of the image"
 HEATMAP_COLUMNS = ["report", "finding", "sentence", "size", "pixels", "heatmap", *CORNERS, "CNR"]
@@ -40,75 +38,36 @@ def picture_run(
     similarities: str | Path,
     overlays: str | Path,
 ) -> None:
-    """Write what figures show of the first run of a manifest, on its test images.
-
-    Args:
-        source: images and sentences (npz, with its parquet file beside it).
-        boxes: parquet file of boxes; None: no heatmaps.
-        subsets: the seeds' subsets (parquet).
-        manifest: which runs (JSON).
-        store: the run store's folder.
-        settings: of the evaluation: ``threads``, ``grounding``.
-        phrases: how many heatmaps.
-        device: as ``training.device``.
-        similarities: parquet file to write: dataset, objective, seed, relation, similarity (:func:`similarities_by_truth`).
-        overlays: parquet file to write: dataset, objective, seed, and the columns of :func:`phrase_heatmaps`.
+    """Write what figures show of the first run of a manifest, on its test images: similarities, and heatmaps of `phrases`.
 
     Raises:
-        UserError: if a run, the source or the subsets are missing or do not belong together, or the source is restricted.
+        UserError: if the source is restricted, so that no figure may show its images.
     """
     torch.set_num_threads(settings["threads"])
-    pairs, run, names = read_pairs(source), read_manifest(manifest, RunStore(store))[0], manifest_names(manifest)
-    if pairs.restricted and phrases:
-        raise UserError(f"{source}: is restricted, so no figure may show its images; leave figures.overlays out.")
-    subset, drawn = read_pair_subsets(subsets)[run["seed"]], read_rows(boxes)
-    labels = {"dataset": names["dataset"], "objective": names["objective"], "seed": run["seed"]}
+    data = {"source": source, "subsets": subsets, "boxes": boxes}
     with leased_device(device) as leased:
-        networks = read_networks(run["model"], RunStore(store).record(run["id"])["settings"])
-        networks.model.to(leased)
-        networks.augmentation.to(leased)
-        images = embed_images(networks, pairs, subset.test, leased, regions=True)
-        tables = {
-            similarities: similarities_by_truth(networks, pairs, images, run["seed"], leased),
-            overlays: pd.DataFrame(columns=HEATMAP_COLUMNS)
-            if drawn.empty
-            else phrase_heatmaps(networks, pairs, images, drawn, phrases, settings["grounding"], leased),
-        }
+        run = first_of(manifest, RunStore(store), data, leased)
+        if run.source.restricted and phrases:
+            raise UserError(f"{source}: is restricted, so no figure may show its images; leave figures.overlays out.")
+        heatmaps = phrase_heatmaps(run, phrases, settings["grounding"]["smoothing"])
+        tables = {similarities: similarities_by_truth(run), overlays: heatmaps}
+    names = first_run_names(manifest, run.subset.seed)
     for path, table in tables.items():
         with written_whole(path) as temporary:
-            table.assign(**labels)[[*labels, *table.columns]].to_parquet(temporary, index=False)
+            table.assign(**names)[[*names, *table.columns]].to_parquet(temporary, index=False)
 
 
-def similarities_by_truth(
-    networks: Networks, source: PairSource, images: EmbeddedImages, seed: int, device: torch.device
-) -> pd.DataFrame:
-    """Similarities of different sentences with images, by what the one says of the other.
+def similarities_by_truth(run: EmbeddedRun) -> pd.DataFrame:
+    """Similarities of different sentences with test images (``similarity``), by what the one says of the other (``relation``).
 
-    Args:
-        networks: in evaluation mode.
-        source: of the images.
-        images: with regions where the similarity needs them.
-        seed: of the draw, where a relation has more than can be shown.
-        device: where to compute.
-
-    Returns:
-        ``relation`` and ``similarity``. A sentence of the image's report is its own pair; of the other sentences some are
-        known to be true of the image, the false negatives. Where no class is known, all others are taken as not true.
+    A sentence of the image's report is its own pair; of the other sentences some are known to be true of the image: the false
+    negatives. Where no class is known, all others count as not true.
     """
-    reports = source.reports[images.indices]
-    table = source.sentences[source.sentences["report"].isin(reports)].drop_duplicates(["report", "sentence"])
-    numbers, texts = pd.factorize(table["sentence"], sort=True)
-    scores = similarities(networks, texts.tolist(), images, device)
-    own = np.zeros(scores.shape, dtype=bool)
-    for report, of_report in pd.Series(numbers).groupby(table["report"].to_numpy()):
-        own[np.ix_(of_report, reports == report)] = True
-    classes = table["class"].to_numpy()[np.unique(numbers, return_index=True)[1]]
-    true = np.zeros(scores.shape, dtype=bool)
-    known = classes >= 0
-    true[known] = source.shown[images.indices][:, classes[known]].T
-    generator = np.random.default_rng(seed_for(seed, "shown similarities"))
+    said = said_of(run.source, run.subset.test)
+    scores = run.similarities(said.texts, "test")
+    generator = np.random.default_rng(seed_for(run.subset.seed, "shown similarities"))
     parts = []
-    for relation, chosen in ((OWN, own), (TRUE, true & ~own), (OTHER, ~true & ~own)):
+    for relation, chosen in ((OWN, said.own), (TRUE, said.true & ~said.own), (OTHER, ~said.true & ~said.own)):
         values = scores[chosen]
         if len(values) > AT_MOST:
             values = generator.choice(values, AT_MOST, replace=False)
@@ -117,45 +76,30 @@ def similarities_by_truth(
 
 
 @torch.no_grad()
-def phrase_heatmaps(
-    networks: Networks,
-    source: PairSource,
-    images: EmbeddedImages,
-    boxes: pd.DataFrame,
-    count: int,
-    grounding: Mapping[str, Any],
-    device: torch.device,
-) -> pd.DataFrame:
-    """Heatmaps of some phrases over their images, of different findings as far as there are; the same for all networks.
-
-    Args:
-        networks: in evaluation mode.
-        source: of the images.
-        images: with regions.
-        boxes: as for :func:`trueneg.evaluation.boxed_phrases.boxed_phrases`.
-        count: how many phrases.
-        grounding: ``smoothing`` of the heatmaps.
-        device: where to compute.
+def phrase_heatmaps(run: EmbeddedRun, count: int, smoothing: float) -> pd.DataFrame:
+    """Heatmaps of some phrases over their test images, of different findings as far as possible; the same for all networks.
 
     Returns:
-        A row a phrase: ``report``, ``finding``, ``sentence``, ``size`` (side of the crop), ``pixels`` (its uint8 grey values as
+        A row per phrase: ``report``, ``finding``, ``sentence``, ``size`` (side of the crop), ``pixels`` (its uint8 grey values as
         bytes), ``heatmap`` (float32, likewise), the boxes' corners ``x0``, ``y0``, ``x1``, ``y1`` (lists), ``CNR``.
     """
-    crop = networks.augmentation.cropped(source.size)
-    window = ResizeAndCrop.centred(source.size, source.size, crop)
-    phrases = boxed_phrases(source, images.indices, boxes, window)
+    if run.boxes is None:
+        return pd.DataFrame(columns=HEATMAP_COLUMNS)
+    source, images = run.source, run.images("test")
+    crop = run.networks.augmentation.cropped(source.size)
+    phrases = boxed_phrases(source, images.indices, run.boxes, crop)
     first = phrases.drop_duplicates("phrase")
     # The first phrase of every finding, then the second of every finding, and so on.
     turns = first.assign(turn=first.groupby("finding").cumcount()).sort_values(["turn", "finding"], kind="stable")
     rows = []
     for chosen in turns.head(count).itertuples():
         own = phrases[phrases["phrase"] == chosen.phrase]
-        text = embed_texts(networks, [chosen.sentence], device)
-        heatmap = networks.model.region_scores(text, images.part([chosen.image]))[0]
-        scores = upsample(heatmap, crop, smoothing=grounding["smoothing"])
+        text = embed_texts(run.networks, [chosen.sentence], run.device)
+        heatmap = run.networks.model.region_scores(text, images.part([chosen.image]))[0]
+        scores = upsample(heatmap, crop, smoothing=smoothing)
         mask = box_masks(own[CORNERS].to_numpy(), crop).any(0)
         position = images.indices[chosen.image]
-        top, left = window.corner
+        top, left = corner_of_crop(source.size, crop)
         pixels = np.asarray(source.images[position, 0, top : top + crop[0], left : left + crop[1]])
         rows.append(
             {

@@ -1,14 +1,15 @@
 """The pairs that people rated, among a seed's test images: whose caption, whose image, and both as anchors."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from trueneg.data.pairs.pair_source import PairSource
 from trueneg.errors import UserError
-from trueneg.evaluation.human_ratings import RATINGS, SENSITIVITY, THRESHOLD, false_negatives
+from trueneg.evaluation.human_ratings import RATINGS, SENSITIVITY, THRESHOLD, AnchorAreas, false_negatives
 from trueneg.evaluation.implied_scores import drawn_areas
 
 
@@ -92,21 +93,31 @@ def rated_pairs(source: PairSource, ratings: pd.DataFrame, test: np.ndarray) -> 
 
 
 def area_rows(scores: Mapping[str, np.ndarray], pairs: RatedPairs) -> pd.DataFrame:
+    """The :func:`anchor_rows` of some scores by name; each is (n,), or (n, K) where a batch draws one of K."""
+    parts = [anchor_rows(name, pairs, partial(_drawn, values, pairs.ratings)) for name, values in scores.items()]
+    return pd.concat(parts, ignore_index=True)
+
+
+def anchor_rows(score: str, pairs: RatedPairs, areas: Callable[[np.ndarray, float], AnchorAreas]) -> pd.DataFrame:
     """Areas within anchors, of both sides, at every threshold.
 
     Args:
-        scores: by name; each (n,), or (n, K) where a batch draws one of K.
-        pairs: that they are of.
+        score: the name of what ranks.
+        pairs: rated pairs.
+        areas: from the anchor of each pair and a threshold to areas.
 
     Returns:
-        A row an anchor: ``score``, ``anchors`` (text, image), ``threshold``, ``anchor``, ``area``, ``comparisons``.
+        A row per anchor: ``score``, ``anchors`` (text, image), ``threshold``, ``anchor``, ``area``, ``comparisons``.
     """
     parts = []
-    for name, values in scores.items():
-        for kind, own in pairs.anchors.items():
-            for threshold in (THRESHOLD, *SENSITIVITY):
-                found = drawn_areas(values.reshape(len(own), -1), false_negatives(pairs.ratings, threshold), own)
-                labels = {"score": name, "anchors": kind, "threshold": threshold}
-                names = pairs.anchor_names(kind)[found.anchors]
-                parts.append(pd.DataFrame({**labels, "anchor": names, "area": found.areas, "comparisons": found.comparisons}))
+    for kind, own in pairs.anchors.items():
+        for threshold in (THRESHOLD, *SENSITIVITY):
+            found = areas(own, threshold)
+            labels = {"score": score, "anchors": kind, "threshold": threshold}
+            names = pairs.anchor_names(kind)[found.anchors]
+            parts.append(pd.DataFrame({**labels, "anchor": names, "area": found.areas, "comparisons": found.comparisons}))
     return pd.concat(parts, ignore_index=True)
+
+
+def _drawn(values: np.ndarray, ratings: np.ndarray, anchors: np.ndarray, threshold: float) -> AnchorAreas:
+    return drawn_areas(values.reshape(len(anchors), -1), false_negatives(ratings, threshold), anchors)

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,6 @@ from trueneg.compute.devices import leased_device
 from trueneg.data.pairs.pair_source import PROBABILITY_COLUMNS, PairSource, read_pairs
 from trueneg.data.pairs.pair_splits import PairSubset, read_pair_subsets
 from trueneg.evaluation.human_ratings import (
-    SENSITIVITY,
-    THRESHOLD,
     calibration,
     expert_agreement,
     false_negatives,
@@ -22,15 +21,14 @@ from trueneg.evaluation.human_ratings import (
     rates_by_anchor,
 )
 from trueneg.evaluation.implied_scores import captions_similarity, false_negative_probability, text_features, word_features
-from trueneg.evaluation.pair_features import embed_images, similarities
-from trueneg.evaluation.rated_pairs import RatedPairs, area_rows, rated_pairs
+from trueneg.evaluation.pairs import encoded
+from trueneg.evaluation.rated_pairs import RatedPairs, anchor_rows, area_rows, rated_pairs
 from trueneg.evaluation.training_records import manifest_names
 from trueneg.io.files import written_whole
 from trueneg.store.records import read_rows
 from trueneg.store.rows import IDENTITY
 from trueneg.store.run_store import RunStore, read_manifest
 from trueneg.training.image_text import ImageText
-from trueneg.training.image_text_networks import read_networks
 from trueneg.training.image_text_objectives import DIRECTIONS
 
 log = logging.getLogger(__name__)
@@ -55,41 +53,20 @@ def rate_runs(
 ) -> None:
     """Measure how the runs that a manifest lists rank false negatives, and how the probabilities that they imply are calibrated.
 
-    Args:
-        source: images and captions (npz, with its parquet file beside it).
-        ratings: parquet file of the experts' ratings.
-        subsets: the seeds' subsets (parquet).
-        manifest: which runs (JSON).
-        names: what their rows are named by (:data:`trueneg.store.rows.NAMES`).
-        store: the run store's folder.
-        settings: of the evaluation: ``threads``.
-        device: as ``training.device``.
-        areas: parquet file to write: these names, seed, run and the columns of
-            :func:`trueneg.evaluation.rated_pairs.area_rows` for the networks' similarity.
-        bins: parquet file to write: these names, seed, run, ``anchors`` (text, image) and the columns of
-            :func:`trueneg.evaluation.human_ratings.calibration`; empty where the objective states no probability.
-
     Raises:
-        UserError: if a run, the source or the subsets are missing or do not belong together, or too little is rated.
+        UserError: if too little is rated.
     """
     torch.set_num_threads(settings["threads"])
-    kept = RunStore(store)
-    pairs, table, by_seed = read_pairs(source), read_rows(ratings), read_pair_subsets(subsets)
-    ranked, binned = [], []
+    kept, table = RunStore(store), read_rows(ratings)
+    listed, ranked, binned = read_manifest(manifest, kept), [], []
     with leased_device(device) as leased:
-        for run in read_manifest(manifest, kept):
-            made_with = kept.record(run["id"])["settings"]
-            networks = read_networks(run["model"], made_with)
-            networks.model.to(leased)
-            networks.augmentation.to(leased)
-            rated = rated_pairs(pairs, table, by_seed[run["seed"]].test)
-            regions = made_with["similarity"]["aggregation"] != "global"
-            images = embed_images(networks, pairs, rated.positions, leased, regions=regions)
-            scores = similarities(networks, rated.texts, images, leased)
-            labels = {**names, "seed": run["seed"], "run": run["id"]}
+        for (run,) in encoded(listed, kept, {"source": source, "subsets": subsets}, leased):
+            rated = rated_pairs(run.source, table, run.subset.test)
+            scores = run.similarities(rated.texts, "test")
+            labels = {**names, "seed": run.subset.seed, "run": run.id}
             ranked.append(area_rows({SIMILARITY: scores[rated.text, rated.image]}, rated).assign(**labels))
-            binned.append(calibration_rows(made_with["objective"], scores, rated).assign(**labels))
-            log.info("seed %d: %s rated pairs", run["seed"], f"{len(rated.image):,}")
+            binned.append(calibration_rows(kept.record(run.id)["settings"]["objective"], scores, rated).assign(**labels))
+            log.info("seed %d: %s rated pairs", run.subset.seed, f"{len(rated.image):,}")
     _write(ranked, areas)
     _write(binned, bins)
 
@@ -109,15 +86,7 @@ def rate_references(
 ) -> None:
     """Measure what needs no finished network: the experts against each other, words, the text encoder at first, and η.
 
-    Args:
-        source, ratings, subsets, store, settings, device: as for :func:`rate_runs`.
-        manifest: of an objective that trains; its runs' settings tell the text encoder.
-        areas: parquet file to write, as of :func:`rate_runs`; ``objective`` is empty, ``score`` says what ranks.
-        eta: parquet file to write: for each seed a row a rated caption (:func:`eta_rows`).
-        correlations: parquet file to write: for each seed :func:`correlation_rows`.
-
-    Raises:
-        UserError: as for :func:`rate_runs`.
+    The manifest is of an objective that trains: its runs' settings tell the text encoder.
     """
     torch.set_num_threads(settings["threads"])
     kept, names = RunStore(store), manifest_names(manifest) | {"condition": "", "objective": "", "variant": ""}
@@ -134,7 +103,8 @@ def rate_references(
                 WORDS: word_features(rated.texts, training_captions(pairs, subset)),
                 TEXTS: text_features(networks, rated.texts, leased),
             }
-            ranked += [expert_rows(rated).assign(**labels), area_rows(text_scores(features, rated), rated).assign(**labels)]
+            experts = anchor_rows(EXPERT, rated, partial(expert_agreement, rated.ratings))
+            ranked += [experts.assign(**labels), area_rows(text_scores(features, rated), rated).assign(**labels)]
             captions = eta_rows(rated)
             of_captions.append(captions.assign(**labels))
             correlated.append(correlation_rows(captions, run["seed"]).assign(**labels))
@@ -188,18 +158,6 @@ def text_scores(features: Mapping[str, Any], rated: RatedPairs) -> dict[str, np.
         each = captions_similarity(values, rated.text, rated.own_texts[rated.image])
         found |= {f"{name}, drawn": each, f"{name}, mean": each.mean(1), f"{name}, nearest": each.max(1)}
     return found
-
-
-def expert_rows(rated: RatedPairs) -> pd.DataFrame:
-    """As :func:`trueneg.evaluation.rated_pairs.area_rows`, for one expert against the others."""
-    parts = []
-    for kind, own in rated.anchors.items():
-        for threshold in (THRESHOLD, *SENSITIVITY):
-            found = expert_agreement(rated.ratings, own, threshold)
-            labels = {"score": EXPERT, "anchors": kind, "threshold": threshold}
-            names = rated.anchor_names(kind)[found.anchors]
-            parts.append(pd.DataFrame({**labels, "anchor": names, "area": found.areas, "comparisons": found.comparisons}))
-    return pd.concat(parts, ignore_index=True)
 
 
 def eta_rows(rated: RatedPairs) -> pd.DataFrame:

@@ -10,16 +10,15 @@ import torch
 from PIL import Image
 
 from trueneg.compute.devices import leased_device
-from trueneg.data.pairs.pair_source import PairSource, read_pairs
-from trueneg.data.pairs.pair_splits import read_pair_subsets
-from trueneg.evaluation.pair_features import embed_images, similarities
+from trueneg.data.pairs.pair_source import PairSource
 from trueneg.evaluation.pair_pictures import OTHER, OWN, TRUE
+from trueneg.evaluation.pairs import first_of
 from trueneg.evaluation.retrieval import ranks
-from trueneg.evaluation.training_records import manifest_names
+from trueneg.evaluation.said import said_of
+from trueneg.evaluation.training_records import first_run_names
 from trueneg.randomness import seed_for
-from trueneg.store.run_store import RunStore, read_manifest
+from trueneg.store.run_store import RunStore
 from trueneg.text import privacy
-from trueneg.training.image_text_networks import read_networks
 
 COLUMNS = ["direction", "query", "text", "image", "rank", "score", "relation", "found", "thumbnail"]
 TEXT_TO_IMAGE, IMAGE_TO_TEXT = "text to image", "image to text"
@@ -41,57 +40,27 @@ def write_examples(
     """Write what the first run of a manifest retrieves among its test images and their sentences.
 
     Of a restricted source nothing is written but the columns, and the file says that it is restricted.
-
-    Args:
-        source: images and sentences (npz, with its parquet file beside it).
-        subsets: the seeds' subsets (parquet).
-        manifest: which runs (JSON).
-        store: the run store's folder.
-        threads: of the processor.
-        device: as ``training.device``.
-        examples: parquet file to write: dataset, objective, seed, and the columns of :func:`retrieval_examples`.
-
-    Raises:
-        UserError: if a run, the source or the subsets are missing or do not belong together.
     """
     torch.set_num_threads(threads)
-    pairs, run, names = read_pairs(source), read_manifest(manifest, RunStore(store))[0], manifest_names(manifest)
-    table = pd.DataFrame(columns=COLUMNS)
-    if not pairs.restricted:
-        test = read_pair_subsets(subsets)[run["seed"]].test
-        with leased_device(device) as leased:
-            networks = read_networks(run["model"], RunStore(store).record(run["id"])["settings"])
-            networks.model.to(leased)
-            networks.augmentation.to(leased)
+    kept = RunStore(store)
+    with leased_device(device) as leased:
+        run = first_of(manifest, kept, {"source": source, "subsets": subsets}, leased)
+        pairs, test, seed = run.source, run.subset.test, run.subset.seed
+        table = pd.DataFrame(columns=COLUMNS)
+        if not pairs.restricted:
             texts, relation = relations(pairs, test)
-            embedded = embed_images(networks, pairs, test, leased, regions=True)
-            scores = similarities(networks, texts, embedded, leased)
-        table = retrieval_examples(scores, texts, relation, pairs, test, run["seed"])
-    labels = {"dataset": names["dataset"], "objective": names["objective"], "seed": run["seed"]}
-    privacy.write_table(table.assign(**labels)[[*labels, *COLUMNS]], examples, pairs.restricted)
+            table = retrieval_examples(run.similarities(texts, "test"), texts, relation, pairs, test, seed)
+    names = first_run_names(manifest, seed)
+    privacy.write_table(table.assign(**names)[[*names, *COLUMNS]], examples, pairs.restricted)
 
 
 def relations(source: PairSource, indices: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """The different sentences of some images' reports, and how each is related to each image.
+    """The T different sentences of some images' reports, and int8 (T, n): the place of their relation in :data:`RELATIONS`.
 
-    Args:
-        source: images and sentences.
-        indices: (n,) positions of the images.
-
-    Returns:
-        T sentences, and int8 (T, n): 2 where the sentence is in the image's report, 1 where it is of another report but true of
-        the image (a false negative), 0 otherwise: places in :data:`RELATIONS`. Where no class is known, there is no 1.
+    A sentence of another report that is true of the image is a false negative; where no class is known, there is none.
     """
-    reports = source.reports[indices]
-    table = source.sentences[source.sentences["report"].isin(reports)].drop_duplicates(["report", "sentence"])
-    numbers, texts = pd.factorize(table["sentence"], sort=True)
-    relation = np.zeros((len(texts), len(indices)), dtype=np.int8)
-    classes = table["class"].to_numpy()[np.unique(numbers, return_index=True)[1]]
-    known = classes >= 0
-    relation[known] = source.shown[indices][:, classes[known]].T
-    for report, said in pd.Series(numbers).groupby(table["report"].to_numpy()):
-        relation[np.ix_(said, reports == report)] = RELATIONS.index(OWN)
-    return texts.tolist(), relation
+    said = said_of(source, indices)
+    return said.texts, np.where(said.own, RELATIONS.index(OWN), said.true).astype(np.int8)
 
 
 def retrieval_examples(

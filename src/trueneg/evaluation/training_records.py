@@ -55,3 +55,9 @@ def manifest_names(manifest: str | Path) -> dict[str, str]:
     """Study, dataset and objective of a manifest's runs."""
     content = records.read_json(manifest, records.MANIFEST)
     return {key: content[key] for key in ("study", "dataset", "objective")}
+
+
+def first_run_names(manifest: str | Path, seed: int) -> dict[str, Any]:
+    """What artefacts of a manifest's first run are named by."""
+    names = manifest_names(manifest)
+    return {"dataset": names["dataset"], "objective": names["objective"], "seed": seed}

@@ -1,38 +1,10 @@
 """Display names of measurements, and how their values are written, in sentences, tables and figures."""
 
 import math
-from typing import NamedTuple
 
+from trueneg.specs.tasks import METRICS
+from trueneg.specs.tasks.base import Metric
 from trueneg.stats.measurement import Measurement
-
-
-class _Measure(NamedTuple):
-    """How one kind of metric is shown."""
-
-    name: str
-    scale: float = 1.0
-    unit: str = ""
-    unit_of_differences: str = ""
-    decimals: int = 1
-    higher_is_better: bool = True
-
-
-def _percent(name: str) -> _Measure:
-    return _Measure(name, 100.0, "%", "points")
-
-
-_MEASURES = {
-    "accuracy": _percent("accuracy"),
-    "ACC": _percent("accuracy"),
-    "AUC": _Measure("AUC", decimals=3),
-    "AUC positive prompt": _Measure("AUC of the positive prompt alone", decimals=3),
-    "CNR": _Measure("CNR", decimals=3),
-    "CNR signed": _Measure("CNR with its sign", decimals=3),
-    "mIoU": _Measure("mean IoU", decimals=3),
-    "R": _percent("mean recall"),
-    "Prec": _percent("mean precision"),
-    "MedR": _Measure("median rank", unit_of_differences="ranks", higher_is_better=False),
-}
 
 
 def written(value: float, metric: str, signed: bool = False) -> str:
@@ -129,6 +101,6 @@ def evaluation_name(of: Measurement) -> str:
     return ", ".join(filter(None, [*parts, of.direction if of.metric == "Prec" else None]))
 
 
-def _measure(metric: str) -> _Measure:
+def _measure(metric: str) -> Metric:
     """How a metric is shown; one without an entry as a plain number."""
-    return _MEASURES.get(metric, _Measure(metric))
+    return METRICS.get(metric, Metric(metric))

@@ -11,12 +11,13 @@ import yaml
 from trueneg.config import runs as study_runs
 from trueneg.config.configuration import KINDS
 from trueneg.config.image_study import ImageStudy
-from trueneg.config.image_text_study import CHANCE, CHEXPERT_8X200, ImageTextStudy
+from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.errors import UserError
 from trueneg.io.files import written_whole
 from trueneg.report.answers import answer, verdict
 from trueneg.report.labels import variant_name
+from trueneg.specs.tasks import CHANCE
 from trueneg.stats.comparison import gate, primary_contrast, select, selected
 from trueneg.stats.measurement import KEYS, Measurement
 from trueneg.store.records import RUN, read_json, read_rows
@@ -159,10 +160,8 @@ def _comparison(study: TrainedStudy, rows: pd.DataFrame, selection: pd.DataFrame
 def _chance(study: TrainedStudy, rows: pd.DataFrame) -> float:
     """What the primary measurement would be without learning."""
     measured = study.primary.measurement
-    if isinstance(study, ImageTextStudy) and measured.metric in CHANCE:
-        return CHANCE[measured.metric]
-    if measured.task == "chexpert 8x200":
-        return CHEXPERT_8X200
+    if (measured.task, measured.metric) in CHANCE:
+        return CHANCE[measured.task, measured.metric]
     chance = Measurement(measured.task, "chance") if isinstance(study, ImageStudy) else measured._replace(metric="chance")
     # Splits that seeds draw differ a little in how many items they hold.
     return float(chance.rows_of(rows[rows["split"] == "test"])["value"].mean())

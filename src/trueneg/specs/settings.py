@@ -39,6 +39,7 @@ NonNegative = Annotated[Real, Field(ge=0)]
 Fraction = Annotated[Real, Field(gt=0, le=1)]
 OpenFraction = Annotated[Real, Field(gt=0, lt=1)]
 Probability = Annotated[Real, Field(ge=0, lt=1)]
+Share = Annotated[Real, Field(ge=0, lt=1)]  # of what may not be all
 Count = Annotated[Integer, Field(ge=1, le=10**9)]  # more is a slip, and ends in an overflow somewhere
 CountFromZero = Annotated[Integer, Field(ge=0, le=10**9)]
 AtLeastTwo = Annotated[Integer, Field(ge=2, le=10**9)]
@@ -100,6 +101,11 @@ class Study(Settings):
     title: str = Field(min_length=1, description="shown above the results")
     question: str = Field("", description="what the study asks, in a sentence")
     note: str = Field("", description="printed under every figure, such as what makes the data special")
+
+
+def values_of(given: Any) -> list[Any]:
+    """The values of a sweep, or the one value where nothing is swept."""
+    return given if isinstance(given, list) else [given]
 
 
 def models_within(annotation: Any) -> list[type[BaseModel]]:

@@ -25,7 +25,8 @@ PACKAGE = Path(__file__).resolve().parents[1]
 ESTIMATORS, REGISTRY = "trueneg.losses.estimators", "trueneg.losses.registry"
 PLANNING = ("trueneg.config", "trueneg.specs", "trueneg.store", "trueneg.stats")
 TRAINING = {"images": ("trueneg.training.simclr",), "image-text": ("trueneg.training.image_text",)}  # by kind of training
-EVALUATION = {"images": ("trueneg.evaluation.protocol",), "image-text": ("trueneg.evaluation.image_text_runs",)}
+EVALUATE = "trueneg.evaluation.evaluate"
+TASKS = {"images": "trueneg.evaluation.images", "image-text": "trueneg.evaluation.pairs"}  # packages of evaluation tasks
 LANGUAGE_MODELS = ("trueneg.text.masked_lm",)
 REPORT = ("trueneg.report.build",)
 SIMULATION = tuple(sorted({f"trueneg.theory.{module}" for module in EXPERIMENTS.values()}))
@@ -65,7 +66,9 @@ def training_fingerprint(settings: RunSettings) -> str:
 
 def evaluation_fingerprint(settings: RunSettings) -> str:
     """Hash of the code that evaluates runs with such settings; what only plans, records and compares does not count."""
-    return fingerprint(EVALUATION[training_kind(settings)], without=(*PLANNING, ESTIMATORS, REGISTRY))
+    package = TASKS[training_kind(settings)]
+    tasks = sorted(f"{package}.{path.stem}" for path in _path_of(package).parent.glob("*.py"))
+    return fingerprint((EVALUATE, *tasks), without=(*PLANNING, ESTIMATORS, REGISTRY))
 
 
 def _digest(content: object) -> str:

@@ -99,7 +99,7 @@ def image_boxes(boxes: pd.DataFrame, dicoms: np.ndarray, resolution: int) -> pd.
         resolution: side of the squares.
 
     Returns:
-        What :func:`trueneg.evaluation.boxed_phrases.boxed_phrases` takes: ``report``, ``image`` (position in the source),
+        What :func:`trueneg.evaluation.pairs.grounding.boxed_phrases` takes: ``report``, ``image`` (position in the source),
         ``sentence``, ``class`` (−1: unknown), ``finding``, and the corners, which may lie outside of the square: how much of a
         box an encoder sees is judged once, by the whole box.
     """

@@ -1,6 +1,7 @@
 """Retrieval between phrases and the regions that readers boxed for them: RoIAlign of the region grid, both directions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -8,11 +9,22 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from trueneg.evaluation.boxed_phrases import CORNERS
+from trueneg.evaluation.pairs import EmbeddedRun, Measured
+from trueneg.evaluation.pairs.grounding import CORNERS, with_boxes
+from trueneg.evaluation.pairs.retrieval import both_ways
 from trueneg.evaluation.retrieval import Metric, as_array, retrieval_both_ways
 from trueneg.models.region_similarity import box_features
+from trueneg.stats.measurement import Measurement
 
 IMAGES_AT_ONCE = 256  # memory, not the result
+
+
+def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+    """Recalls and median ranks, by what counts as relevant."""
+    for run, split, phrases, texts, crop in with_boxes(runs):
+        scores = phrase_region_scores(texts, run.images(split).embeddings.regions, phrases, crop)
+        for labels, values in region_retrieval(scores, phrases, settings["region_retrieval"]["ks"]).items():
+            yield from both_ways(run, split, Measurement("region retrieval", "", labels), values)
 
 
 def phrase_region_scores(texts: Tensor, regions: Tensor, phrases: pd.DataFrame, crop: tuple[int, int]) -> np.ndarray:
@@ -27,14 +39,11 @@ def phrase_region_scores(texts: Tensor, regions: Tensor, phrases: pd.DataFrame, 
     Args:
         texts: (U, D), an embedding for each different sentence, in the order in which they first occur in ``phrases``.
         regions: (n, D, h, w) region embeddings of the images.
-        phrases: as :func:`trueneg.evaluation.boxed_phrases.boxed_phrases` gives them, at least one.
+        phrases: as :func:`trueneg.evaluation.pairs.grounding.boxed_phrases` gives them, at least one.
         crop: (height, width) of the crop.
 
     Returns:
         (P, P): phrases × regions of phrases; float32, or float64 if the embeddings are.
-
-    Raises:
-        ValueError: if there is not a text for each different sentence.
 
     Example:
         >>> regions = torch.tensor([[[[1.0, 0.0]], [[0.0, 1.0]]]])  # two cells: the first axis, the second axis
@@ -46,8 +55,6 @@ def phrase_region_scores(texts: Tensor, regions: Tensor, phrases: pd.DataFrame, 
     """
     said = phrases.drop_duplicates("phrase")
     text_of, different = pd.factorize(said["sentence"])
-    if len(texts) != len(different):
-        raise ValueError(f"{len(texts)} texts for {len(different)} different sentences, expected one each")
     boxes = phrases.drop_duplicates(["region", *CORNERS]).sort_values("image", kind="stable")
     images, counts = np.unique(boxes["image"], return_counts=True)
     corners = np.split(boxes[CORNERS].to_numpy(np.float64, copy=True), np.cumsum(counts)[:-1])
@@ -88,9 +95,6 @@ def region_retrieval(scores, phrases: pd.DataFrame, ks: Sequence[int] = (10, 50,
         Labels → metric → value, the metrics of :func:`trueneg.evaluation.retrieval.retrieval_both_ways`; ``truth`` only where
         every phrase's class is known, and ``finding`` only where not.
 
-    Raises:
-        ValueError: if there is not a row and a column for each phrase, and as :func:`retrieval_both_ways`.
-
     Example:
         >>> phrases = pd.DataFrame({"phrase": [0, 1], "sentence": ["Edema.", "Edema."], "class": [3, 3]})
         >>> found = region_retrieval(np.array([[0.5, 0.5], [0.5, 0.5]]), phrases, ks=(1,))
@@ -98,8 +102,6 @@ def region_retrieval(scores, phrases: pd.DataFrame, ks: Sequence[int] = (10, 50,
         {'pair': 0.0, 'pair or tie': 1.0, 'sentence': 1.0, 'truth': 1.0}
     """
     said, scores = phrases.drop_duplicates("phrase"), as_array(scores)
-    if scores.shape != (len(said), len(said)):
-        raise ValueError(f"scores have the shape {scores.shape}, expected a row and a column for each of {len(said)} phrases")
     sentences, classes = pd.factorize(said["sentence"])[0], said["class"].to_numpy()
     found = {
         "pair": retrieval_both_ways(scores, ks),

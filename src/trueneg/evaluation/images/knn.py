@@ -1,8 +1,28 @@
 """Classification by a weighted vote of the nearest neighbours: nothing is trained."""
 
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from trueneg.evaluation.images import SPLITS, EncodedRun, Measured, chance, of_groups
+from trueneg.stats.measurement import Measurement
+
+
+def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+    """Accuracies of the vote, and how many neighbours vote."""
+    own = settings["knn"]
+    yield from chance(runs, "knn")
+    for run, pool in itertools.product(runs, own["label_pools"]):
+        bank, labels = run.of(run.pool(pool))
+        k = effective_k(own["neighbours"], labels)
+        for split in SPLITS:
+            vote = weighted_knn(bank, labels, run.of_split(split), k=k, temperature=own["temperature"], classes=run.classes)
+            yield from of_groups(run, split, Measurement("knn", "accuracy", pool), vote)
+            yield run, split, Measurement("knn", "neighbours", pool), k
 
 
 def effective_k(k: int, bank_labels: Tensor) -> int:
@@ -15,15 +35,10 @@ def effective_k(k: int, bank_labels: Tensor) -> int:
         k: the number wanted, at least 1.
         bank_labels: int64, shape (n,), n ≥ 1.
 
-    Raises:
-        ValueError: if k is not positive, or the bank is empty.
-
     Example:
         >>> effective_k(200, torch.tensor([0] * 500 + [1] * 14))
         14
     """
-    if k < 1 or not len(bank_labels):
-        raise ValueError(f"k is {k} and the bank has {len(bank_labels)} images, expected at least 1 of both")
     return min(k, int(bank_labels.unique(return_counts=True)[1].min()))
 
 
@@ -57,26 +72,11 @@ def weighted_knn(
     Returns:
         int64, shape (m,).
 
-    Raises:
-        ValueError: if shapes do not agree, k is not in 1 … n, the temperature is not positive, or a label is
-            no class.
-
     Example:
         >>> bank = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.1, 0.9]])
         >>> weighted_knn(bank, torch.tensor([0, 1, 1]), torch.tensor([[3.0, 0.1]]), k=3, classes=2)
         tensor([0])
     """
-    if bank.dim() != 2 or bank_labels.shape != bank.shape[:1] or queries.shape[1:] != bank.shape[1:]:
-        raise ValueError(
-            f"bank {tuple(bank.shape)}, bank_labels {tuple(bank_labels.shape)} and "
-            f"queries {tuple(queries.shape)}, expected (n, D), (n,) and (m, D)"
-        )
-    if not 1 <= k <= len(bank):
-        raise ValueError(f"k is {k}, expected at least 1 and at most {len(bank)}, the number of images in the bank")
-    if not temperature > 0:
-        raise ValueError(f"temperature is {temperature}, expected a positive number")
-    if bank_labels.min() < 0 or bank_labels.max() >= classes:
-        raise ValueError(f"bank_labels go from {bank_labels.min()} to {bank_labels.max()}, expected 0 to {classes - 1}")
     directions = functional.normalize(bank, dim=1)
     memberships = functional.one_hot(bank_labels, classes).to(bank.dtype)
     rows = max(1, block // max(len(bank), k * classes))

@@ -1,21 +1,44 @@
 """Prec@k by label: from an image to other images, and from a sentence to images, as on CheXpert 8×200."""
 
 import logging
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from trueneg.evaluation.pairs import EmbeddedRun, Measured, each_split, of_classes
+from trueneg.evaluation.pairs.zero_shot import prompts_of
 from trueneg.evaluation.retrieval import as_array, precisions_at_k
-from trueneg.evaluation.zero_shot import known_labels
+from trueneg.evaluation.roc import known_labels
+from trueneg.stats.measurement import Measurement
 
 log = logging.getLogger(__name__)
 
 
 Precisions = dict[str | None, dict[int | None, dict[str, float]]]  # direction → k → label → precision
+
+
+def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+    """Precisions among images of one label; the texts are the positive prompts."""
+    for run, split in each_split(runs):
+        names, images = run.source.label_names, run.images(split)
+        prompts = prompts_of(run.source, settings)
+        labels = [label for label, name in enumerate(names) if name in prompts]
+        if labels:
+            texts = run.similarities([prompts[names[label]].positive for label in labels], split)
+            given = run.labels(split), run.source.patients[images.indices], settings["precision"]["ks"], names
+            found = retrieval_precisions(images.embeddings.pooled, texts, labels, *given)
+            yield from of_lengths(run, split, Measurement("precision", "Prec"), found)
+
+
+def of_lengths(run: EmbeddedRun, split: str, measured: Measurement, found: Precisions) -> Iterator[Measured]:
+    """Precisions by direction, length of the list and label."""
+    for direction, by_length in found.items():
+        for k, by_label in by_length.items():
+            yield from of_classes(run, split, measured._replace(direction=direction, k=k), by_label)
 
 
 class Gallery(NamedTuple):
@@ -43,9 +66,6 @@ def single_label_gallery(labels, patients) -> Gallery:
         labels: (n, K) of 1, 0, −1 (uncertain) and NaN (missing).
         patients: (n,).
 
-    Raises:
-        ValueError: if a label is none, or there is not one patient an image.
-
     Example:
         >>> labels = np.array([[1, 0], [1, 0], [1, 1], [0, 1], [0, 1], [np.nan, 1]])
         >>> gallery = single_label_gallery(labels, ["a", "b", "c", "d", "d", "e"])
@@ -53,8 +73,6 @@ def single_label_gallery(labels, patients) -> Gallery:
         ([0, 1], [0, 0])
     """
     labels, patients = known_labels(labels), as_array(patients)
-    if labels.ndim != 2 or patients.shape != labels.shape[:1]:
-        raise ValueError(f"labels {labels.shape} and patients {patients.shape}, expected (n, K) and (n,)")
     one = np.flatnonzero((labels.sum(1) == 1) if labels.shape[1] else np.zeros(len(labels), bool))  # NaN is no 1
     own = labels[one].argmax(1) if len(one) else np.zeros(0, np.int64)
     owners = [len(np.unique(patients[one][own == label])) for label in range(labels.shape[1])]
@@ -82,9 +100,6 @@ def label_precisions(
     Returns:
         k → label → precision; the label ``"mean"`` is the mean over labels.
 
-    Raises:
-        ValueError: if shapes do not fit, or as :func:`trueneg.evaluation.retrieval.precisions_at_k`.
-
     Example:
         >>> gallery = Gallery(np.arange(4), np.array([0, 0, 1, 1]), np.array(["a", "b", "c", "d"]))
         >>> scores = np.array([[0.9, 0.8, 0.1, 0.2], [0.7, 0.1, 0.8, 0.2]])
@@ -92,9 +107,6 @@ def label_precisions(
         {'edema': 1.0, 'effusion': 0.5, 'mean': 0.75}
     """
     scores, query_labels = as_array(scores).astype(np.float64), as_array(query_labels)
-    if scores.shape != (len(query_labels), len(gallery.images)):
-        expected = f"({len(query_labels)}, {len(gallery.images)})"
-        raise ValueError(f"scores have the shape {scores.shape}, expected {expected}: queries and images")
     longest = scores.shape[1]
     if query_patients is not None:
         own = as_array(query_patients)[:, None] == gallery.patients
@@ -134,8 +146,6 @@ def retrieval_precisions(
         ``"image to image"``, ``"text to image"`` → k → label → precision; and None → None → ``"mean"``: the mean over list
         lengths and the two, if both could be measured at the same ones.
 
-    Raises:
-        ValueError: as :func:`single_label_gallery` and :func:`label_precisions`.
     """
     gallery, text_labels = single_label_gallery(labels, patients), np.asarray(text_labels, np.int64)
     units = functional.normalize(embeddings[torch.as_tensor(gallery.images, device=embeddings.device)].float(), dim=1)

@@ -3,7 +3,8 @@
 import contextlib
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,14 +13,42 @@ from torch.nn import functional
 
 from trueneg.data.pairs.pair_source import PairSource
 from trueneg.errors import UserError
-from trueneg.evaluation.multilabel_probe import multilabel_subset
-from trueneg.evaluation.zero_shot import known_labels
+from trueneg.evaluation.pairs import SPLITS, EmbeddedRun, Measured, measurable, of_classes
+from trueneg.evaluation.pairs.linear_probe import multilabel_subset
+from trueneg.evaluation.roc import areas_by_class, known_labels
 from trueneg.randomness import seed_for
+from trueneg.stats.measurement import Measurement
 from trueneg.training.image_loading import read_ahead
 from trueneg.training.image_text_networks import Networks
 from trueneg.training.radiograph_augmentation import RadiographAugmentation
 
 IMAGES_AT_ONCE = 256  # memory and speed, not the result
+
+
+def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+    """Areas under the ROC curve of classifiers whose encoders learn too."""
+    return fine_tuned(runs, "fine-tuning", settings["fine_tuning"], frozen=False)
+
+
+def fine_tuned(runs: Sequence[EmbeddedRun], task: str, settings: Mapping[str, Any], *, frozen: bool) -> Iterator[Measured]:
+    """Areas of classifiers trained once for both splits; classes that the training or a split lacks are left out there."""
+    for run in runs:
+        trained = measurable(run.labels("train"), run.source.label_names)
+        if not trained:
+            continue
+        columns, parts = run.columns(trained), [getattr(run.subset, split) for split in SPLITS]
+        known = run.labels("train")[:, columns]
+        options = {**settings, "frozen": frozen, "seed": run.subset.seed, "device": run.device}
+        scores = fine_tuned_scores(run.networks, run.source, run.subset.train, known, parts, **options)
+        for place, split in enumerate(SPLITS):
+            labels = run.labels(split)[:, columns]
+            names = measurable(labels, trained)
+            chosen = [trained.index(name) for name in names]
+            for fraction, by_part in scores.items():
+                areas = areas_by_class(by_part[place][:, chosen], labels[:, chosen], names)
+                if names:
+                    areas["mean"] = float(np.mean(list(areas.values())))
+                yield from of_classes(run, split, Measurement(task, "AUC", fraction=fraction), areas)
 
 
 class ImageClassifier(nn.Module):
@@ -86,7 +115,7 @@ def fine_tuned_scores(
         indices: (n,) the training images.
         labels: (n, K) of 1, 0, −1 (uncertain) and NaN (missing); the last two train nothing.
         parts: sets of images to be scored.
-        fractions: shares of the training images, each in (0, 1] (:func:`trueneg.evaluation.multilabel_probe.multilabel_subset`).
+        fractions: shares of the training images, each in (0, 1], as :func:`multilabel_subset` draws them.
         epochs: passes over the images that a fraction keeps.
         batch_size: largest number of images a step.
         learning_rate: of Adam.
@@ -99,15 +128,9 @@ def fine_tuned_scores(
         Fraction → for each part, float32 logits (images, K): what the area under the ROC curve ranks by.
 
     Raises:
-        ValueError: if a number that must be positive is not, shapes do not fit, or as :func:`multilabel_subset`.
         UserError: if the training diverges.
     """
-    for name, value in (("epochs", epochs), ("batch_size", batch_size), ("learning_rate", learning_rate)):
-        if not value > 0:
-            raise ValueError(f"{name} is {value}, expected a positive number")
     targets = known_labels(labels)
-    if targets.ndim != 2 or len(targets) != len(indices):
-        raise ValueError(f"labels have the shape {targets.shape}, expected ({len(indices)}, labels): a row a training image")
     scores = {}
     for fraction in fractions:
         kept = multilabel_subset(targets, fraction, seed)

@@ -1,4 +1,7 @@
-"""Sentences with the boxes that readers drew for them, and how well the model grounds them."""
+"""Grounding: sentences with the boxes that readers drew for them, and how well the model finds these boxes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -7,21 +10,42 @@ from torch import Tensor
 from trueneg.data.pairs.pair_source import PairSource
 from trueneg.errors import UserError
 from trueneg.evaluation.grounding import (
-    ResizeAndCrop,
     box_masks,
+    boxes_in_crop,
     contrast_to_noise_ratio,
     intersection_over_union,
     mean_by_category,
     upsample,
 )
-from trueneg.evaluation.pair_features import EmbeddedImages
+from trueneg.evaluation.pair_features import EmbeddedImages, embed_texts
+from trueneg.evaluation.pairs import EmbeddedRun, Measured, each_split, of_classes
 from trueneg.models.image_text import ImageTextModel
+from trueneg.stats.measurement import Measurement
 
 CORNERS = ["x0", "y0", "x1", "y1"]
 SMALLEST_BOX = 0.25  # share of a box's area that the crop must hold
 
 
-def boxed_phrases(source: PairSource, indices: np.ndarray, boxes: pd.DataFrame, window: ResizeAndCrop) -> pd.DataFrame:
+def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+    """How heatmaps agree with boxes; a row counts the phrases."""
+    for run, split, phrases, texts, crop in with_boxes(runs):
+        grounded = phrase_grounding(run.networks.model, run.images(split), texts, phrases, crop, **settings["grounding"])
+        for metric, by_finding in grounded.items():
+            yield from of_classes(run, split, Measurement("grounding", metric), by_finding)
+
+
+def with_boxes(runs: Sequence[EmbeddedRun]) -> Iterator[tuple[EmbeddedRun, str, pd.DataFrame, Tensor, tuple[int, int]]]:
+    """Run, split, the phrases that have boxes in the crop, an embedding of each different sentence, and the crop's size."""
+    for run, split in each_split(runs):
+        if run.boxes is not None:
+            crop = run.networks.augmentation.cropped(run.source.size)
+            phrases = boxed_phrases(run.source, run.images(split).indices, run.boxes, crop)
+            if len(phrases):
+                texts = embed_texts(run.networks, phrases["sentence"].unique().tolist(), run.device)
+                yield run, split, phrases, texts, crop
+
+
+def boxed_phrases(source: PairSource, indices: np.ndarray, boxes: pd.DataFrame, crop: tuple[int, int]) -> pd.DataFrame:
     """What is said of some images and boxed in them, with the boxes in the crop's pixels.
 
     ===================  ==========================================================================================
@@ -40,7 +64,7 @@ def boxed_phrases(source: PairSource, indices: np.ndarray, boxes: pd.DataFrame, 
         indices: (n,) positions of the images in the source.
         boxes: ``report``, ``class`` (−1: unknown), ``finding``, and corners ``x0``, ``y0``, ``x1``, ``y1`` in pixels of the
             source's images; perhaps ``sentence`` and ``image``, a position in the source.
-        window: what the encoder sees of an image.
+        crop: (height, width) of the central crop that the encoder sees of an image.
 
     Returns:
         A row a box, sorted: ``phrase`` (0 … P − 1), ``image`` (a place in ``indices``), ``index`` (of the sentence in its report,
@@ -55,9 +79,8 @@ def boxed_phrases(source: PairSource, indices: np.ndarray, boxes: pd.DataFrame, 
     found = _own_phrases(source, indices, boxes) if own else _said_in_reports(source, indices, boxes)
     found = found.sort_values(["image", "index"], kind="stable")
     whole = found[CORNERS].to_numpy(np.float64)
-    inside = window.boxes(whole) if len(found) else whole
-    vertical, horizontal = window.scale
-    kept = _areas(inside) >= SMALLEST_BOX * vertical * horizontal * _areas(whole)
+    inside = boxes_in_crop(whole, source.size, crop)
+    kept = _areas(inside) >= SMALLEST_BOX * _areas(whole)
     found = found.assign(**dict(zip(CORNERS, inside.T, strict=True)))[kept]
     numbers = found.groupby(["image", "index"]).ngroup()
     regions = numbers if own else found.groupby(["image", "class"]).ngroup()

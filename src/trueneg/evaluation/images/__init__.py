@@ -1,0 +1,100 @@
+"""What image encoders are measured on; each module here is a task, found by being here.
+
+A task has a function ``measure(runs, settings)``, which yields tuples of run, split, :class:`Measurement` and value. ``runs`` are
+the encoded runs of a block of seeds, ``settings`` the study's evaluation settings. The module of the same name in
+:mod:`trueneg.specs.tasks.images` declares the task's settings and how its metrics are shown.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from trueneg.data.images.image_source import ImageSource, read_source
+from trueneg.data.images.subsets import Subset, read_subsets
+from trueneg.evaluation.accuracy import accuracies
+from trueneg.evaluation.features import extract_features
+from trueneg.models.image_encoders import build_encoder
+from trueneg.stats.measurement import Measurement
+from trueneg.store.run_store import RunStore
+from trueneg.training.augment import build_augmentation
+from trueneg.training.simclr import channel_statistics
+
+log = logging.getLogger(__name__)
+
+SPLITS = ("validation", "test")
+
+
+class EncodedRun(NamedTuple):
+    """A run's features of every image that its evaluation needs."""
+
+    id: str
+    subset: Subset
+    source: ImageSource
+    features: Tensor  # (n, D), a row per image of the source; rows of images outside all splits are zero
+    labels: Tensor  # (n,)
+
+    @property
+    def classes(self) -> int:
+        """The number of classes."""
+        return len(self.source.class_names)
+
+    def of(self, indices: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Features and labels of some images."""
+        chosen = torch.from_numpy(indices).to(self.features.device)
+        return self.features[chosen], self.labels[chosen]
+
+    def of_split(self, split: str) -> Tensor:
+        """Features of the images of a split."""
+        return self.of(getattr(self.subset, split))[0]
+
+    def pool(self, name: str) -> np.ndarray:
+        """The training images that lend their labels: ``"imbalanced"`` (the run's subset) or ``"all"``."""
+        return self.subset.train if name == "imbalanced" else self.subset.pool
+
+
+Measured = tuple[EncodedRun, str, Measurement, float]
+
+
+def encoded(
+    listed: Sequence[Mapping[str, Any]], store: RunStore, data: Mapping[str, str | Path | None], device: torch.device
+) -> Iterator[list[EncodedRun]]:
+    """The runs of a manifest all at once, as some tasks train one classifier for all seeds."""
+    source, by_seed = read_source(data["source"]), read_subsets(data["subsets"])
+    yield [_encode(run, by_seed[run["seed"]], source, store.record(run["id"])["settings"], device) for run in listed]
+
+
+def _encode(
+    run: Mapping[str, Any], subset: Subset, source: ImageSource, settings: Mapping[str, Any], device: torch.device
+) -> EncodedRun:
+    pixels = torch.from_numpy(source.images)
+    encoder = build_encoder(**settings["encoder"], in_channels=pixels.shape[1])
+    weights = load_file(run["model"]).items()
+    encoder.load_state_dict({name.removeprefix("encoder."): value for name, value in weights if name.startswith("encoder.")})
+    encoder.to(device, memory_format=torch.channels_last)
+    augmentation = build_augmentation(settings["augmentation"], *channel_statistics(source)).to(device)
+    needed = torch.from_numpy(np.concatenate([subset.pool, subset.validation, subset.test]))
+    features = torch.zeros(len(pixels), encoder.dimensions, device=device)
+    features[needed.to(device)] = extract_features(encoder, augmentation.normalise, pixels[needed])
+    log.info("seed %d: features of %d images", run["seed"], len(needed))
+    return EncodedRun(run["id"], subset, source, features, torch.from_numpy(source.labels).to(device))
+
+
+def chance(runs: Sequence[EncodedRun], task: str) -> Iterator[Measured]:
+    """The accuracy of a classifier that has learned nothing."""
+    for run in runs:
+        for split in SPLITS:
+            yield run, split, Measurement(task, "chance"), 1 / run.classes
+
+
+def of_groups(run: EncodedRun, split: str, measured: Measurement, predictions: Tensor) -> Iterator[Measured]:
+    """Accuracies overall, on rare and on common classes, and on each class."""
+    labels = run.source.labels[getattr(run.subset, split)]
+    found = accuracies(predictions.cpu().numpy(), labels, run.source.class_names, run.subset.rare_classes)
+    for group, value in found.items():
+        yield run, split, measured._replace(group=group), value

@@ -1,0 +1,19 @@
+"""The mean classifier, with the labels of the nearest neighbours."""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from trueneg.evaluation.images import SPLITS, EncodedRun, Measured, chance, of_groups
+from trueneg.evaluation.mean_classifier import mean_classifier
+from trueneg.stats.measurement import Measurement
+
+
+def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+    """Accuracies with the labels of the nearest neighbours."""
+    yield from chance(runs, "mean classifier")
+    for run, pool in itertools.product(runs, settings["knn"]["label_pools"]):
+        bank, labels = run.of(run.pool(pool))
+        for split in SPLITS:
+            predictions = mean_classifier(bank, labels, run.of_split(split), classes=run.classes)
+            yield from of_groups(run, split, Measurement("mean classifier", "accuracy", pool), predictions)

@@ -1,0 +1,116 @@
+"""What image–text networks are measured on; each module here is a task, found by being here.
+
+A task has a function ``measure(runs, settings)``, which yields tuples of run, split, :class:`Measurement` and value. ``runs`` are
+embedded runs, ``settings`` the study's evaluation settings. The module of the same name in :mod:`trueneg.specs.tasks.pairs`
+declares the task's settings and how its metrics are shown.
+"""
+
+import itertools
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from trueneg.data.pairs.chexpert_8x200 import Benchmark, read_benchmark
+from trueneg.data.pairs.pair_source import PairSource, read_pairs
+from trueneg.data.pairs.pair_splits import PairSubset, read_pair_subsets, refuse_leakage
+from trueneg.evaluation.pair_features import EmbeddedImages, embed_images, similarities
+from trueneg.stats.measurement import Measurement
+from trueneg.store.records import read_rows
+from trueneg.store.run_store import RunStore, read_manifest
+from trueneg.training.image_text_networks import Networks, read_networks
+
+log = logging.getLogger(__name__)
+
+SPLITS = ("validation", "test")
+
+
+@dataclass(eq=False)
+class EmbeddedRun:
+    """A finished run's networks and what they are measured on; images are embedded when first asked for.
+
+    Attributes:
+        boxes: ``report``, ``class``, ``finding`` and corners in pixels of the source's images; without them nothing is grounded.
+        benchmark: CheXpert 8×200, if it is measured.
+    """
+
+    id: str
+    networks: Networks
+    source: PairSource
+    subset: PairSubset
+    device: torch.device
+    boxes: pd.DataFrame | None = None
+    benchmark: Benchmark | None = None
+    _images: dict[str, EmbeddedImages] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        refuse_leakage(self.source, self.subset)
+        self.networks.model.to(self.device).eval()
+        self.networks.augmentation.to(self.device)
+
+    def images(self, split: str) -> EmbeddedImages:
+        """The images of ``"train"`` or one of :data:`SPLITS`; with regions only where a held-out split needs them."""
+        if split not in self._images:
+            regions = split != "train" and (self.boxes is not None or self.networks.model.region_similarity.needs_regions)
+            indices = getattr(self.subset, split)
+            self._images[split] = embed_images(self.networks, self.source, indices, self.device, regions=regions)
+        return self._images[split]
+
+    def labels(self, split: str) -> np.ndarray:
+        """(n, K) labels of the images of a split: 1, 0, −1 (uncertain) and NaN (missing)."""
+        return self.source.labels[getattr(self.subset, split)]
+
+    def columns(self, names: Sequence[str]) -> list[int]:
+        """Where some labels stand among all."""
+        return [self.source.label_names.index(name) for name in names]
+
+    def similarities(self, texts: Sequence[str], split: str) -> np.ndarray:
+        """(T, n) of different texts with the images of a split."""
+        return similarities(self.networks, texts, self.images(split), self.device)
+
+
+Measured = tuple[EmbeddedRun, str, Measurement, float]
+
+
+def encoded(
+    listed: Sequence[Mapping[str, Any]], store: RunStore, data: Mapping[str, str | Path | None], device: torch.device
+) -> Iterator[list[EmbeddedRun]]:
+    """The runs of a manifest one by one, as their embeddings take memory."""
+    source, by_seed = read_pairs(data["source"]), read_pair_subsets(data["subsets"])
+    boxes = read_rows(data["boxes"]) if data.get("boxes") else None
+    benchmark = read_benchmark(data["benchmark"]) if data.get("benchmark") else None
+    for run in listed:
+        networks = read_networks(run["model"], store.record(run["id"])["settings"])
+        known = None if boxes is None or boxes.empty else boxes
+        yield [EmbeddedRun(run["id"], networks, source, by_seed[run["seed"]], device, known, benchmark)]
+
+
+def first_of(manifest: str | Path, store: RunStore, data: Mapping[str, str | Path | None], device: torch.device) -> EmbeddedRun:
+    """The first run of a manifest."""
+    ((run,),) = encoded(read_manifest(manifest, store)[:1], store, data, device)
+    return run
+
+
+def each_split(runs: Sequence[EmbeddedRun]) -> Iterator[tuple[EmbeddedRun, str]]:
+    """Every run with every held-out split."""
+    return itertools.product(runs, SPLITS)
+
+
+def measurable(labels: np.ndarray, names: Sequence[str]) -> list[str]:
+    """The labels with at least one positive and one negative image; the log lists the others."""
+    both = (labels == 1).any(0) & (labels == 0).any(0)
+    if not both.all():
+        lacking = ", ".join(name for name, measurable in zip(names, both, strict=True) if not measurable)
+        log.warning("not measured, as positive or negative images are missing among %d: %s", len(labels), lacking)
+    return [name for name, measurable in zip(names, both, strict=True) if measurable]
+
+
+def of_classes(run: EmbeddedRun, split: str, measured: Measurement, values: Mapping[Any, float]) -> Iterator[Measured]:
+    """The value of each class, and without a group that of ``"mean"``."""
+    for name, value in values.items():
+        yield run, split, measured if name == "mean" else measured._replace(group=name), value

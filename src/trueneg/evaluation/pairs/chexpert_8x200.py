@@ -1,0 +1,50 @@
+"""Prec@k on CheXpert 8×200: from an image to images of the same label, and from a sentence to images.
+
+The share of images with the query's label among the first k candidates, a mean over 80 image or 40 text queries: ConVIRT; ReCo,
+section 4.1, Table 1. Knowing nothing gives one in eight. Images are compared by the cosine of their embeddings in the space that
+they share with texts, texts with images as the model's aggregation has it. As in the published protocol, other images of a
+query's patient stay candidates.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from torch.nn import functional
+
+from trueneg.errors import UserError
+from trueneg.evaluation.pair_features import embed_images, similarities
+from trueneg.evaluation.pairs import EmbeddedRun, Measured
+from trueneg.evaluation.pairs.precision import Gallery, Precisions, label_precisions, of_lengths, with_average
+from trueneg.stats.measurement import Measurement
+
+
+def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+    """Precisions by direction, length of the list and label, and ReCo's average."""
+    for run in runs:
+        if run.benchmark is not None:
+            found = _precisions(run, settings["chexpert_8x200"]["ks"])
+            yield from of_lengths(run, "test", Measurement("chexpert 8x200", "Prec"), found)
+
+
+def _precisions(run: EmbeddedRun, ks: Sequence[int]) -> Precisions:
+    networks, benchmark = run.networks, run.benchmark
+    channels, found = networks.augmentation.mean.numel(), benchmark.images.shape[1]
+    if channels != found:
+        raise UserError(f"the networks take images of {channels} channels, but CheXpert 8×200 has {found}; leave it out.")
+    regions, places = networks.model.region_similarity.needs_regions, np.arange(len(benchmark.images))
+    candidates, queries = (
+        embed_images(networks, benchmark, places[chosen], run.device, regions=regions)
+        for chosen in (~benchmark.is_query, benchmark.is_query)
+    )
+    gallery = Gallery(*(values[~benchmark.is_query] for values in (places, benchmark.labels, benchmark.patients)))
+    units, wanted = (functional.normalize(images.embeddings.pooled.float(), dim=1) for images in (candidates, queries))
+    names, table = benchmark.label_names, benchmark.texts
+    scores = similarities(networks, table["sentence"].tolist(), candidates, run.device)
+    asked = table["label"].map(names.index).to_numpy(np.int64)
+    return with_average(
+        {
+            "image to image": label_precisions(wanted @ units.T, benchmark.labels[benchmark.is_query], gallery, ks, names),
+            "text to image": label_precisions(scores, asked, gallery, ks, names),
+        }
+    )

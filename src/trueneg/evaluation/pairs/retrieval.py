@@ -1,0 +1,44 @@
+"""Retrieval between images and different sentences, and between images and different reports."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from trueneg.evaluation.pairs import EmbeddedRun, Measured, each_split
+from trueneg.evaluation.retrieval import Metric, chance_recall_both_ways, retrieval_both_ways
+from trueneg.evaluation.said import said_of
+from trueneg.stats.measurement import Measurement
+
+
+def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
+    """Recalls, median ranks and recalls by chance; the score of a report is the mean of its sentences'."""
+    for run, split in each_split(runs):
+        for task, labels, scores, relevant in _asked(run, split):
+            if scores.size:
+                found = retrieval_both_ways(scores, settings["retrieval"]["ks"], relevant)
+                by_chance = chance_recall_both_ways(relevant, settings["retrieval"]["ks"])
+                found |= {one._replace(metric="chance"): value for one, value in by_chance.items()}
+                yield from both_ways(run, split, Measurement(task, "", labels), found)
+
+
+def _asked(run: EmbeddedRun, split: str) -> Iterator[tuple[str, str, np.ndarray, np.ndarray]]:
+    """Task, what is relevant, scores (texts, images), and where they are relevant."""
+    images = run.images(split)
+    said = said_of(run.source, images.indices)
+    scores = run.similarities(said.texts, split)
+    yield "retrieval sentence", "report", scores, said.own
+    if run.source.shown.shape[1]:
+        # Skip sentences that match no image, and images that no sentence matches.
+        chosen = np.ix_(said.true.any(1), said.true.any(0))
+        yield "retrieval sentence", "truth", scores[chosen], said.true[chosen]
+    own = [said.by_report[report] for report in run.source.reports[images.indices]]
+    different = list(dict.fromkeys(own))
+    of_reports = np.stack([scores[list(report)].mean(0) for report in different])
+    yield "retrieval report", "report", of_reports, np.array([[one == report for one in own] for report in different])
+
+
+def both_ways(run: EmbeddedRun, split: str, measured: Measurement, values: Mapping[Metric, float]) -> Iterator[Measured]:
+    """The values of a retrieval in both directions."""
+    for one, value in values.items():
+        yield run, split, measured._replace(**one._asdict()), value

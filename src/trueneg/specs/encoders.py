@@ -1,0 +1,120 @@
+"""Settings of the encoders of images and of sentences."""
+
+import itertools
+from typing import Annotated, Literal
+
+from pydantic import Discriminator, Field, model_validator
+
+from trueneg.specs.settings import Boolean, Count, CountFromZero, PathText, Settings, Share, Sweepable, technical, values_of
+
+
+class CifarResNet18Settings(Settings):
+    """ResNet-18 in its CIFAR form: 3×3 stem, no max-pooling."""
+
+    name: Literal["resnet18"]
+
+
+class CifarResNet50Settings(Settings):
+    """ResNet-50 in its CIFAR form: 3×3 stem, no max-pooling, bottleneck blocks."""
+
+    name: Literal["resnet50"]
+
+
+class SmallResNetSettings(Settings):
+    """Three stages of one basic block each, for digits and for CIFAR on small machines."""
+
+    name: Literal["small_resnet"]
+    width: Sweepable[Count] = Field(16, description="channels of the first stage; the others have 2 and 4 times as many")
+
+
+ImageEncoder = Annotated[CifarResNet18Settings | CifarResNet50Settings | SmallResNetSettings, Discriminator("name")]
+
+
+class SmallEncoderSettings(Settings):
+    """Three basic blocks after a stem of stride 2, for small grey images on a CPU."""
+
+    name: Literal["small"]
+    width: Sweepable[Count] = Field(16, description="channels of the first block; the others have 2 and 4 times as many")
+
+
+class ResNet18Settings(Settings):
+    """torchvision's ResNet-18, its spatial map kept."""
+
+    name: Literal["resnet18"]
+    weights: str | None = Field(None, description="torchvision's name of trained weights, or a file; none: from scratch")
+
+
+class ResNet50Settings(Settings):
+    """torchvision's ResNet-50, its spatial map kept."""
+
+    name: Literal["resnet50"]
+    weights: str | None = Field(None, description="as for resnet18")
+
+
+class ClipEncoderSettings(Settings):
+    """The ResNet of a CLIP, by open_clip (the extra clip), its spatial map kept; it normalises images as it was trained to."""
+
+    name: Literal["clip"]
+    model: str = Field(
+        "RN50-quickgelu", description="open_clip's name of a CLIP with a ResNet, or a JSON file of its configuration"
+    )
+    weights: str | None = Field(None, description="open_clip's tag of trained weights, as openai, or a file; none: from scratch")
+
+
+SpatialEncoder = Annotated[
+    SmallEncoderSettings | ResNet18Settings | ResNet50Settings | ClipEncoderSettings, Discriminator("name")
+]
+
+
+class TextEncoderSettings(Settings):
+    """What every text encoder can say."""
+
+    pooling: Sweepable[Literal["cls", "mean"]] = Field("cls", description="cls: the first token's vector; mean: of all tokens")
+    truncate: Boolean = Field(False, description="cut longer sentences, in place of refusing them")
+
+
+class SmallTextEncoderSettings(TextEncoderSettings):
+    """A BERT trained from the start, with a vocabulary from the training sentences."""
+
+    name: Literal["small"]
+    hidden: Sweepable[Count] = Field(128, description="size of a token's vector")
+    layers: Sweepable[Count] = Field(2, description="transformer layers")
+    heads: Sweepable[Count] = Field(4, description="of attention; they divide `hidden`")
+    dropout: Sweepable[Share] = Field(0.1, description="of hidden states and attention")
+    vocabulary: Sweepable[Count] = Field(2000, description="tokens, at most")
+    maximum_tokens: Count = Field(128, description="longest sentence")
+
+    @model_validator(mode="after")
+    def _heads_divide(self):
+        for hidden, heads in itertools.product(values_of(self.hidden), values_of(self.heads)):
+            if hidden % heads:
+                raise ValueError(f".heads is {heads}, which does not divide hidden, {hidden}")
+        return self
+
+
+class PretrainedTextEncoderSettings(TextEncoderSettings):
+    """A trained BERT: a folder written by ``save_pretrained``, or a name on the hub."""
+
+    name: Literal["pretrained"]
+    model: PathText = Field(description="folder, or name on the hub, such as emilyalsentzer/Bio_ClinicalBERT")
+    revision: str | None = Field(None, description="branch, tag or commit on the hub; a commit makes a study repeatable")
+    offline: Boolean = technical(False, "look in the local cache only, never on the network")
+    frozen_layers: Sweepable[CountFromZero] | None = Field(
+        None, description="n: the embedding layer and the first n layers stay as they are (ReCo: 6); none: all learns"
+    )
+    maximum_tokens: Count | None = Field(None, description="longest sentence; none: what the model allows")
+
+
+class ClipTextEncoderSettings(Settings):
+    """The transformer of a CLIP with its own tokenizer, by open_clip (the extra clip)."""
+
+    name: Literal["clip"]
+    model: str = Field("RN50-quickgelu", description="as for the encoder clip")
+    weights: str | None = Field(None, description="as for the encoder clip")
+    truncate: Boolean = Field(False, description="cut longer sentences, in place of refusing them")
+    maximum_tokens: Count | None = Field(None, description="longest sentence; none: what the model allows, 77")
+
+
+AnyTextEncoder = Annotated[
+    SmallTextEncoderSettings | PretrainedTextEncoderSettings | ClipTextEncoderSettings, Discriminator("name")
+]

@@ -1,0 +1,18 @@
+"""The linear probe on augmented images."""
+
+from pydantic import Field
+
+from trueneg.specs.settings import Positive
+from trueneg.specs.tasks.pairs import ClassifierSettings
+
+
+class AugmentedProbeSettings(ClassifierSettings):
+    """A linear head on augmented images, the encoder frozen (ReCo, section 4.3)."""
+
+    ROWS = ("augmented linear probe",)
+    OPTIONAL = "measured where given"
+
+    learning_rate: Positive = Field(0.01, description="of Adam")
+
+
+TASK = AugmentedProbeSettings

@@ -1,0 +1,19 @@
+"""The linear probe of image–text studies."""
+
+from pydantic import Field
+
+from trueneg.specs.settings import Count, Positive
+from trueneg.specs.tasks.pairs import ClassifierSettings
+
+
+class MultiLabelProbeSettings(ClassifierSettings):
+    """Logistic regressions on the frozen encoder's features; unknown labels are left out."""
+
+    ROWS = ("linear probe",)
+
+    epochs: Count = Field(100, description="passes over the labelled images")
+    batch_size: Count = Field(512, description="labelled images a step")
+    learning_rate: Positive = Field(1e-3, description="of Adam")
+
+
+TASK = MultiLabelProbeSettings
