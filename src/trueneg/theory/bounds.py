@@ -161,20 +161,17 @@ def approximation_error(
             "bound; take the uniform base and a slide of at most 0.5."
         )
     names = [(name, count) for name in contestants for count in positive_counts]
-    tally = Tally(1, setting.anchors * repetitions)
-    wanted = replace(setting, anchors=setting.anchors * repetitions, positives=max(positive_counts) + 1)
-    for scores in simulate_blocks(wanted):
+    anchors = setting.anchors * repetitions
+    tally = Tally(1, anchors)
+    for scores in simulate_blocks(replace(setting, anchors=anchors, positives=max(positive_counts) + 1)):
         differences = np.stack([_differences(scores, contestants[name].estimator, count, setting) for name, count in names])
-        valid = np.ones(differences.shape[1], dtype=bool)
-        tally.add(0, valid, signed=differences, absolute=abs(differences))
+        tally.add(0, np.ones(differences.shape[1], dtype=bool), signed=differences, absolute=abs(differences))
     rows = []
     for (name, count), signed, absolute in zip(names, tally.of("signed"), tally.of("absolute"), strict=True):
         keys = {"objective": name, "positives": count}
-        error = signed["standard error"]
-        rows.append({**keys, "quantity": "|L − L̄|", "value": abs(signed["value"]), "standard error": error})
-        error = absolute["standard error"]
-        rows.append({**keys, "quantity": "mean |Δ|", "value": absolute["value"], "standard error": error})
-    return pd.DataFrame(rows)
+        rows.append({**keys, "quantity": "|L − L̄|", **signed, "value": abs(signed["value"])})
+        rows.append({**keys, "quantity": "mean |Δ|", **absolute})
+    return pd.DataFrame(rows).drop(columns="spread")
 
 
 def _differences(scores: Scores, estimator: Estimator, positives: int, setting: Setting) -> ndarray:
