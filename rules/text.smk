@@ -14,7 +14,7 @@ rule phantom_reports:
     benchmark:
         "results/{study}/timings/reports/{corpus}.jsonl"
     wildcard_constraints:
-        study=texts_where(lambda texts: texts.source == "phantom"),
+        study=any_of(PHANTOM),
     priority: BEFORE_TRAINING
     resources:
         mem_mb=growing("resources/phantom_reports/mem_mb"),
@@ -35,9 +35,7 @@ rule reports:
     benchmark:
         "results/{study}/timings/reports/{corpus}.jsonl"
     wildcard_constraints:
-        study=texts_where(
-            lambda texts: not texts.captions and texts.source != "phantom"
-        ),
+        study=any_of(LIKELIHOOD.keys() - {*CAPTIONED, *PHANTOM}),
     priority: BEFORE_TRAINING
     resources:
         mem_mb=growing("resources/reports/mem_mb"),
@@ -61,7 +59,7 @@ rule sentences:
     benchmark:
         "results/{study}/timings/sentences/{corpus}.jsonl"
     wildcard_constraints:
-        study=texts_where(lambda texts: not texts.captions),
+        study=any_of(LIKELIHOOD.keys() - CAPTIONED),
     priority: BEFORE_TRAINING
     threads: setting("{study}/processes")
     resources:
@@ -83,7 +81,7 @@ rule captions:
     benchmark:
         "results/{study}/timings/sentences/{corpus}.jsonl"
     wildcard_constraints:
-        study=texts_where(lambda texts: texts.captions),
+        study=any_of(CAPTIONED),
     priority: BEFORE_TRAINING
     threads: setting("{study}/processes")
     resources:
@@ -109,7 +107,7 @@ rule open_i_classes:
     benchmark:
         "results/{study}/timings/classes/{corpus}.jsonl"
     wildcard_constraints:
-        study=texts_where(lambda texts: texts.source == "open_i"),
+        study=any_of(OPEN_I),
     resources:
         mem_mb=growing("resources/open_i_classes/mem_mb"),
         runtime=growing("resources/open_i_classes/runtime"),
