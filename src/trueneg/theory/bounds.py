@@ -6,7 +6,8 @@ on the stochastic process.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,30 +22,21 @@ from trueneg.theory.scores import Scores, Setting, simulate_blocks
 LARGEST = 2**60  # beyond this no number of samples is looked for
 
 
-@dataclass(frozen=True)
-class Objective:
-    """A debiased loss as Proposition 1 sees it: its estimator and the η that it takes for each class.
-
-    Args:
-        estimator: of the true-negative mass.
-        class_probability: (C,) η of each class; 0 for no correction.
-    """
+class Objective(NamedTuple):
+    """A debiased loss as Proposition 1 sees it: its estimator and the η (C,) that it takes for each class (0: no correction)."""
 
     estimator: Estimator
     class_probability: ndarray
 
 
 def objectives(rho: Sequence[float]) -> dict[str, Objective]:
-    """CL, DCL with the mean, with the largest and with the true class probability.
-
-    Args:
-        rho: (C,) the probability of each class, sum 1.
-    """
+    """CL, DCL with the mean, with the largest and with the true probability of the classes, `rho` (C,)."""
     rho = np.asarray(rho, dtype=float)
-    constants = {"DCL, mean η": rho.mean(), "DCL, largest η": rho.max()}
+    mean, largest = float(rho.mean()), float(rho.max())
     return {
         "CL": Objective(Uncorrected(), np.zeros_like(rho)),
-        **{name: Objective(Debiased(float(eta)), np.full_like(rho, eta)) for name, eta in constants.items()},
+        "DCL, mean η": Objective(Debiased(mean), np.full_like(rho, mean)),
+        "DCL, largest η": Objective(Debiased(largest), np.full_like(rho, largest)),
         "DCL, true η": Objective(Debiased(), rho),
     }
 
