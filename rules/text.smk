@@ -142,32 +142,6 @@ rule language_model:
         "../workflow/scripts/language_model.py"
 
 
-rule score_shard:
-    """Score a part of the sentences into the cache: one job a GPU."""
-    input:
-        sentences="results/{study}/text/{corpus}/sentences.parquet",
-        models=scoring_models,
-    output:
-        touch("results/{study}/text/{corpus}/likelihoods/{model}-{shard}.done"),
-    log:
-        "results/{study}/logs/score/{corpus}/{model}-{shard}.log",
-    benchmark:
-        "results/{study}/timings/score/{corpus}/{model}-{shard}.jsonl"
-    wildcard_constraints:
-        shard="[0-9]+",
-    priority: BEFORE_TRAINING
-    threads: setting("{study}/scoring/threads")
-    resources:
-        gpu=setting("{study}/scoring/gpu"),
-        mem_mb=growing("{study}/scoring/mem_mb"),
-        runtime=growing("{study}/scoring/runtime"),
-    params:
-        settings=scoring,
-        cache="results/{study}/text/cache/likelihoods",
-    script:
-        "../workflow/scripts/score_shard.py"
-
-
 rule score:
     """Pseudo-log-likelihood of every sentence; what was scored before comes from the cache."""
     input:
@@ -191,6 +165,21 @@ rule score:
         cache="results/{study}/text/cache/likelihoods",
     script:
         "../workflow/scripts/score.py"
+
+
+# A part of the sentences, into the cache: one job a GPU.
+use rule score as score_shard with:
+    input:
+        sentences="results/{study}/text/{corpus}/sentences.parquet",
+        models=scoring_models,
+    output:
+        touch("results/{study}/text/{corpus}/likelihoods/{model}-{shard}.done"),
+    log:
+        "results/{study}/logs/score/{corpus}/{model}-{shard}.log",
+    benchmark:
+        "results/{study}/timings/score/{corpus}/{model}-{shard}.jsonl"
+    wildcard_constraints:
+        shard="[0-9]+",
 
 
 rule eta:
