@@ -98,16 +98,9 @@ def generalisation_terms(setting: Setting, sweeps: SweepSettings) -> pd.DataFram
     scores = simulate_scores(one)
     log_mass = Debiased()(scores.positive[:, :-1], scores.negatives, scores.class_probability, -1.0)
     loss = functional.softplus(log_mass - scores.positive[:, -1])
-    terms = theorem_4(
-        float(loss.mean()),
-        negatives,
-        positives,
-        sweeps.dimension,
-        sweeps.training_samples,
-        largest_eta=max(rho),
-        proposition=sum(proposition_1(negatives, positives, rho, rho).values()),
-        classes=len(rho),
-    )
+    bound = sum(proposition_1(negatives, positives, rho, rho).values())
+    sizes = {"dimension": sweeps.dimension, "samples": sweeps.training_samples, "classes": len(rho)}
+    terms = theorem_4(float(loss.mean()), negatives, positives, largest_eta=max(rho), proposition=bound, **sizes)
     terms.loc[terms["term"].isin(["L(f, N, M)", "sum"]), "standard error"] = float(loss.std()) / len(loss) ** 0.5
     return terms
 

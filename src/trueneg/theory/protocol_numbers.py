@@ -17,6 +17,7 @@ from trueneg.theory.scores import Setting
 
 EARLIER_ANCHORS = 1000
 PAPER, CONSISTENT = FORM_NAMES["paper"], FORM_NAMES["consistent"]
+FIELDS = ["estimator", "quantity", "setting", "earlier low", "earlier high", "value", "standard error", "earlier error", "agrees"]
 MSE = "mean squared error"
 DEFAULT: Mapping[str, float] = {}
 LONG, EQUAL = {"negatives": 4096}, {"negatives": 4096, "positives": 4096}
@@ -95,20 +96,9 @@ def protocol_numbers(setting: Setting, sweeps: SweepSettings, repetitions: int =
         earlier = 0.0 if ordered else error * np.sqrt(anchors / EARLIER_ANCHORS)
         reach = 2 * np.hypot(error, earlier)
         margin = -reach if ordered else reach  # an order must hold in spite of the error
-        rows.append(
-            {
-                "estimator": known.estimator,
-                "quantity": known.quantity,
-                "setting": differs,
-                "earlier low": known.low,
-                "earlier high": known.high,
-                "value": value,
-                "standard error": error,
-                "earlier error": earlier,
-                "agrees": bool(known.low - margin <= value <= known.high + margin),
-            }
-        )
-    return pd.DataFrame(rows)
+        agrees = bool(known.low - margin <= value <= known.high + margin)
+        rows.append((known.estimator, known.quantity, differs, known.low, known.high, value, error, earlier, agrees))
+    return pd.DataFrame(rows, columns=FIELDS)
 
 
 def _measured(known: Known, names: list[str], tally: Tally) -> tuple[float, float]:
