@@ -51,18 +51,18 @@ IMAGES, IMAGE_TEXT, LIKELIHOOD, THEORY = (
 TRAINED = {
     name: Expansion(name, study) for name, study in (IMAGES | IMAGE_TEXT).items()
 }
+CAPTIONED = [name for name, study in LIKELIHOOD.items() if study.reports.captions]
+PHANTOM, OPEN_I = (
+    [name for name, study in LIKELIHOOD.items() if study.reports.source == source]
+    for source in ("phantom", "open_i")
+)
 RATED = [name for name, study in IMAGE_TEXT.items() if study.dataset.rated]
 LONGEST = max((expanded.longest for expanded in TRAINED.values()), default=0.0)
 
 
 def any_of(names):
     """A wildcard's constraint to some names; without any it matches nothing."""
-    return "|".join(map(re.escape, names)) or "(?!)"
-
-
-def texts_where(of_kind):
-    """The likelihood studies whose texts are of a kind."""
-    return any_of(name for name, study in LIKELIHOOD.items() if of_kind(study.reports))
+    return "|".join(map(re.escape, sorted(names))) or "(?!)"
 
 
 def setting(place):
@@ -151,9 +151,12 @@ def seeds_of_study(pattern):
 
 def first_block(pattern):
     """The pattern for the block that holds the first seed."""
-    return lambda wildcards: pattern.format(
-        **wildcards, block=next(iter(TRAINED[wildcards.study].blocks))
-    )
+
+    def path(wildcards):
+        block = next(iter(TRAINED[wildcards.study].blocks))
+        return pattern.format(**wildcards, block=block)
+
+    return path
 
 
 def first_trained(pattern):
@@ -215,11 +218,12 @@ def source(wildcards):
 
 def beside_source(table):
     """A table beside a source of images with sentences; nothing beside one of images."""
-    return lambda wildcards: (
-        f"{source(wildcards).removesuffix('.npz')}-{table}.parquet"
-        if wildcards.study in IMAGE_TEXT
-        else []
-    )
+
+    def path(wildcards):
+        beside = f"{source(wildcards).removesuffix('.npz')}-{table}.parquet"
+        return beside if wildcards.study in IMAGE_TEXT else []
+
+    return path
 
 
 IMAGE_SOURCES = {
@@ -276,7 +280,10 @@ def of_pair_source(key):
 
 
 def growing_with_pair_source(key):
-    return lambda wildcards, attempt: of_pair_source(key)(wildcards) * attempt
+    def of_attempt(wildcards, attempt):
+        return of_pair_source(key)(wildcards) * attempt
+
+    return of_attempt
 
 
 def chexpert(wildcards):

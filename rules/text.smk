@@ -14,7 +14,7 @@ rule phantom_reports:
     benchmark:
         "results/{study}/timings/reports/{corpus}.jsonl"
     wildcard_constraints:
-        study=texts_where(lambda texts: texts.source == "phantom"),
+        study=any_of(PHANTOM),
     priority: BEFORE_TRAINING
     resources:
         mem_mb=growing("resources/phantom_reports/mem_mb"),
@@ -35,9 +35,7 @@ rule reports:
     benchmark:
         "results/{study}/timings/reports/{corpus}.jsonl"
     wildcard_constraints:
-        study=texts_where(
-            lambda texts: not texts.captions and texts.source != "phantom"
-        ),
+        study=any_of(LIKELIHOOD.keys() - {*CAPTIONED, *PHANTOM}),
     priority: BEFORE_TRAINING
     resources:
         mem_mb=growing("resources/reports/mem_mb"),
@@ -61,7 +59,7 @@ rule sentences:
     benchmark:
         "results/{study}/timings/sentences/{corpus}.jsonl"
     wildcard_constraints:
-        study=texts_where(lambda texts: not texts.captions),
+        study=any_of(LIKELIHOOD.keys() - CAPTIONED),
     priority: BEFORE_TRAINING
     threads: setting("{study}/processes")
     resources:
@@ -83,7 +81,7 @@ rule captions:
     benchmark:
         "results/{study}/timings/sentences/{corpus}.jsonl"
     wildcard_constraints:
-        study=texts_where(lambda texts: texts.captions),
+        study=any_of(CAPTIONED),
     priority: BEFORE_TRAINING
     threads: setting("{study}/processes")
     resources:
@@ -109,7 +107,7 @@ rule open_i_classes:
     benchmark:
         "results/{study}/timings/classes/{corpus}.jsonl"
     wildcard_constraints:
-        study=texts_where(lambda texts: texts.source == "open_i"),
+        study=any_of(OPEN_I),
     resources:
         mem_mb=growing("resources/open_i_classes/mem_mb"),
         runtime=growing("resources/open_i_classes/runtime"),
@@ -144,32 +142,6 @@ rule language_model:
         "../workflow/scripts/language_model.py"
 
 
-rule score_shard:
-    """Score a part of the sentences into the cache: one job a GPU."""
-    input:
-        sentences="results/{study}/text/{corpus}/sentences.parquet",
-        models=scoring_models,
-    output:
-        touch("results/{study}/text/{corpus}/likelihoods/{model}-{shard}.done"),
-    log:
-        "results/{study}/logs/score/{corpus}/{model}-{shard}.log",
-    benchmark:
-        "results/{study}/timings/score/{corpus}/{model}-{shard}.jsonl"
-    wildcard_constraints:
-        shard="[0-9]+",
-    priority: BEFORE_TRAINING
-    threads: setting("{study}/scoring/threads")
-    resources:
-        gpu=setting("{study}/scoring/gpu"),
-        mem_mb=growing("{study}/scoring/mem_mb"),
-        runtime=growing("{study}/scoring/runtime"),
-    params:
-        settings=scoring,
-        cache="results/{study}/text/cache/likelihoods",
-    script:
-        "../workflow/scripts/score_shard.py"
-
-
 rule score:
     """Pseudo-log-likelihood of every sentence; what was scored before comes from the cache."""
     input:
@@ -193,6 +165,21 @@ rule score:
         cache="results/{study}/text/cache/likelihoods",
     script:
         "../workflow/scripts/score.py"
+
+
+# A part of the sentences, into the cache: one job a GPU.
+use rule score as score_shard with:
+    input:
+        sentences="results/{study}/text/{corpus}/sentences.parquet",
+        models=scoring_models,
+    output:
+        touch("results/{study}/text/{corpus}/likelihoods/{model}-{shard}.done"),
+    log:
+        "results/{study}/logs/score/{corpus}/{model}-{shard}.log",
+    benchmark:
+        "results/{study}/timings/score/{corpus}/{model}-{shard}.jsonl"
+    wildcard_constraints:
+        shard="[0-9]+",
 
 
 rule eta:

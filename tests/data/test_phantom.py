@@ -1,7 +1,5 @@
 """The phantom's radiographs: deterministic by report, boxes around what a finding changed, sides, labels, difficulty."""
 
-import shutil
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,9 +11,8 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from trueneg.data.phantom.anatomy import draw_chest, film
+from trueneg.data.phantom.anatomy import Chest, film
 from trueneg.data.phantom.classes import FINDINGS, phantom_classes
-from trueneg.data.phantom.corpus import prepare_phantom
 from trueneg.data.phantom.radiographs import (
     BOX_COLUMNS,
     CHEX5,
@@ -23,13 +20,9 @@ from trueneg.data.phantom.radiographs import (
     class_name,
     phantom_images,
     positive_classes,
-    read_phantom,
-    write_phantom,
 )
 from trueneg.data.phantom.reports import phantom_reports
 from trueneg.data.phantom.shapes import smooth_noise
-from trueneg.errors import UserError
-from trueneg.text import privacy
 
 CLASSES = phantom_classes()
 quick = settings(deadline=None, max_examples=25)
@@ -129,7 +122,7 @@ def test_every_class_is_seen_on_its_side_alone(one):
 
 def test_the_heart_leans_to_the_patients_left():
     for patient in range(10):
-        chest = draw_chest(np.random.default_rng(patient), 64)
+        chest = Chest(np.random.default_rng(patient), 64)
         lower = chest.shadow[32:]
         assert (lower * chest.across[32:]).sum() / lower.sum() > 0.005
 
@@ -158,7 +151,7 @@ def test_contrast_makes_a_finding_stronger(number, patient):
 
 @pytest.mark.parametrize("patient", range(4))
 def test_a_finer_film_shows_the_same_patient(patient):
-    coarse, fine = (draw_chest(np.random.default_rng(patient), resolution) for resolution in (112, 448))
+    coarse, fine = (Chest(np.random.default_rng(patient), resolution) for resolution in (112, 448))
     greys = [film(one.patient, one.tissue + one.bones + one.texture - one.air) for one in (coarse, fine)]
     averaged = greys[1].reshape(112, 4, 112, 4).mean((1, 3))
     assert abs(averaged - greys[0]).mean() < 1
@@ -216,80 +209,12 @@ def test_sentences_of_other_reports_are_told():
         positive_classes(["a", "c", "a"], assigned)
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("phantom")
-    text = {name: folder / f"{name}.parquet" for name in ("reports", "assigned", "classes")}
-    prepare_phantom({"reports": 150, "exponent": 1.0, "correlation": 0.0}, seed=4, **text)
-    draw(folder, 1)
-    return folder
-
-
-def draw(folder, processes, **other):
-    paths = {name: folder / f"{name}.parquet" for name in ("reports", "assigned", "boxes")} | {"images": folder / "images.npz"}
-    write_phantom({"resolution": 32, "contrast": 1.0}, seed=4, processes=processes, **(paths | other))
-
-
-def test_files_hold_what_is_drawn_in_memory(written):
-    names = privacy.read_table(written / "reports.parquet")[0]["report"].tolist()
-    findings = positive_classes(names, privacy.read_table(written / "assigned.parquet")[0])
-    expected = phantom_images(findings, 32, 4)
-    content = read_phantom(written / "images.npz")
-    assert np.array_equal(content["images"], expected.images)
-    assert content["reports"].tolist() == names
-    assert content["label_names"].tolist() == list(CHEX5)
-    assert np.array_equal(content["labels"], chexpert_labels(findings))
-    boxes, restricted = privacy.read_table(written / "boxes.parquet")
-    assert not restricted
-    pd.testing.assert_frame_equal(boxes, expected.boxes)
-    assert {path.name for path in written.iterdir()} == {
-        *("reports.parquet", "assigned.parquet", "classes.parquet", "boxes.parquet", "images.npz")
-    }
-
-
-def test_any_number_of_processes_draws_the_same(written, tmp_path):
-    draw(written, 3, images=tmp_path / "images.npz", boxes=tmp_path / "boxes.parquet")
-    for name in ("images.npz", "boxes.parquet"):
-        assert (tmp_path / name).read_bytes() == (written / name).read_bytes()
-
-
-def test_files_that_do_not_belong_together_are_told(written, tmp_path):
-    table, _ = privacy.read_table(written / "reports.parquet")
-    privacy.write_table(table.iloc[1:], tmp_path / "reports.parquet", restricted=False)
-    output = {"images": tmp_path / "made" / "images.npz", "boxes": tmp_path / "made" / "boxes.parquet"}
-    with pytest.raises(UserError, match=r"assigned.parquet: does not belong to .*reports.parquet: .*such as P000000"):
-        draw(written, 1, reports=tmp_path / "reports.parquet", **output)
-    with pytest.raises(UserError, match=r"none.parquet: is not there"):
-        draw(written, 1, reports=tmp_path / "none.parquet", **output)
-    with pytest.raises(ValueError, match="processes is 0, expected at least 1"):
-        draw(written, 0, **output)
-    assert not (tmp_path / "made").exists()
-
-
-@settings(deadline=None, max_examples=30)
-@given(st.data())
-def test_a_damaged_file_is_told(written, tmp_path_factory, data):
-    path = tmp_path_factory.mktemp("damaged") / "images.npz"
-    shutil.copy(written / "images.npz", path)
-    content = bytearray(path.read_bytes())
-    pixels = content.index(read_phantom(path)["images"][0].tobytes())
-    position = data.draw(st.integers(pixels, pixels + 150 * 32 * 32 - 1))
-    if data.draw(st.booleans()):
-        content = content[:position]
-    else:
-        content[position] ^= 1 << data.draw(st.integers(0, 7))
-    path.write_bytes(content)
-    with pytest.raises(UserError, match="Remove it to have it made again"):
-        read_phantom(path)
-
-
-def test_other_and_missing_files_are_told(written, tmp_path):
-    with np.load(written / "images.npz") as archive:
-        np.savez(tmp_path / "images.npz", **{**archive, "labels": 1 - archive["labels"]})
-    with pytest.raises(UserError, match="has checksum"):
-        read_phantom(tmp_path / "images.npz")
-    with pytest.raises(UserError, match="does not exist"):
-        read_phantom(tmp_path / "none.npz")
+def test_any_number_of_processes_draws_the_same():
+    made = phantom_reports(150, seed=4)
+    findings = positive_classes(made.reports["report"].tolist(), made.sentences)
+    alone, together = (phantom_images(findings, 32, 4, processes=processes) for processes in (1, 3))
+    assert np.array_equal(alone.images, together.images)
+    pd.testing.assert_frame_equal(alone.boxes, together.boxes)
 
 
 @pytest.mark.long

@@ -74,6 +74,13 @@ def test_more_images_than_reports_are_refused(tables, tmp_path):
         joined(tables, tmp_path, images=41)
 
 
+def test_reports_that_lack_those_of_some_sentences_are_refused(tables, tmp_path):
+    short = tmp_path / "reports.parquet"
+    privacy.write_table(pd.read_parquet(tables["reports"]).iloc[1:], short, restricted=False)
+    with pytest.raises(UserError, match=r"assigned\.parquet: does not belong to .*reports\.parquet: .*such as P000000"):
+        joined(tables | {"reports": short}, tmp_path)
+
+
 def test_sentences_that_lack_a_class_probability_are_refused(tables, tmp_path):
     short = tmp_path / "eta.parquet"
     privacy.write_table(pd.read_parquet(tables["eta"]).iloc[1:], short, restricted=False)

@@ -44,7 +44,7 @@ from trueneg.errors import UserError
 from trueneg.evaluation.training_records import manifest_names
 from trueneg.models.spatial_encoders import _state_dict
 from trueneg.store.run_store import RunStore, read_manifest
-from trueneg.text.chunks import Chunks
+from trueneg.text.chunks import append_chunk, read_chunks
 from trueneg.text.language_models import read_language_models
 from trueneg.text.privacy import read_table, write_table
 from trueneg.text.reports import prepare_reports
@@ -140,7 +140,7 @@ def targets(folder: Path) -> dict[str, Target]:
     write_table(
         pd.DataFrame({"report": list("abc"), "text": ["No effusion.", "Clear.", "Large heart."]}), folder / "text.parquet", False
     )
-    Chunks(folder / "chunks").append(pd.DataFrame({"key": [b"a" * 16, b"b" * 16], "value": [1.0, 2.0]}))
+    append_chunk(folder / "chunks", pd.DataFrame({"key": [b"a" * 16, b"b" * 16], "value": [1.0, 2.0]}), restricted=False)
     (chunk,) = (folder / "chunks").iterdir()
     (folder / "own").mkdir()
     write(folder / "own/train.parquet", map(encoded, random_images(20, (8, 8, 3))), [0, 1] * 10)
@@ -151,7 +151,7 @@ def targets(folder: Path) -> dict[str, Target]:
         "sentences beside images": Target(folder / "pairs.parquet", lambda: read_pairs(folder / "pairs.npz")),
         "splits by patient": Target(folder / "pair-subsets.parquet", lambda: read_pair_subsets(folder / "pair-subsets.parquet")),
         "table of text": Target(folder / "text.parquet", lambda: read_table(folder / "text.parquet")),
-        "part of a cache": Target(chunk, lambda: Chunks(folder / "chunks").read(["value"])),
+        "part of a cache": Target(chunk, lambda: read_chunks(folder / "chunks", ["value"])),
         "own images in parquet": Target(folder / "own/train.parquet", lambda: load_parquet(folder / "own")),
     }
     return found | _trained(folder) | _own_tables(folder) | _weights(folder) | _pictures(folder) | _archive(folder)

@@ -17,8 +17,6 @@ from trueneg.theory.experiments import run
 
 SMALL = {
     "anchors": 40,
-    "repetitions": 2,
-    "density_draws": 500,
     "alphas": [0.5, 0.9],
     "class_probabilities": [0.1, 0.3],
     "negative_counts": [16, 64],
@@ -36,14 +34,19 @@ SMALL = {
     "bound_positive_counts": [1, 4],
     "imbalances": [0.2, 1.0],
     "lemma_negative_counts": [4, 64],
-    "cosines": [0.5, 0.95, 1.0],
+}
+OWN = {
+    **{key: {"repetitions": 2} for key in ("errors_by_parameter", "errors_by_negatives", "errors_by_positives")},
+    **{key: {"repetitions": 2} for key in ("errors_by_assumed_alpha", "approximation_errors", "protocol_numbers")},
+    **{key: {"density_draws": 500} for key in ("class_conditional_densities", "observation_densities")},
+    "smooth_bound": {"cosines": [0.5, 0.95, 1.0]},
 }
 
 
 @pytest.fixture(scope="module")
 def frames():
     used = {*catalogue.FIGURES.values(), *catalogue.TABLES.values()} - {"protocol_numbers"}
-    return {name: run(name, SMALL) for name in used}
+    return {name: run(name, SMALL, **OWN.get(name, {})) for name in used}
 
 
 def drawn(frames, name):

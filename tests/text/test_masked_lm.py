@@ -11,8 +11,8 @@ from safetensors.torch import load_file
 from tests.text import corpus, models
 from trueneg.errors import UserError
 from trueneg.text import privacy, pseudo_log_likelihood
-from trueneg.text.folds import fold_of, training_parts, with_folds
-from trueneg.text.language_models import read_language_models, train_language_models, training_curves
+from trueneg.text.folds import training_parts, with_folds
+from trueneg.text.language_models import read_language_models, train_language_models
 from trueneg.text.loading import load_language_model
 from trueneg.text.masked_lm import MaskedLMTraining, new_masked_lm
 from trueneg.text.tokenizing import train_tokenizer
@@ -125,9 +125,10 @@ def test_no_patient_is_in_two_parts():
         assert not scored & (set(training["patient"]) | set(validating["patient"]))
         assert not set(training["patient"]) & set(validating["patient"])
         assert len(training) + len(validating) == (table["fold"] != fold).sum()
-    assert fold_of("p1", 3, 0) == fold_of("p1", 3, 0)
-    assert {fold_of(f"p{number}", 3, 0) for number in range(50)} == {0, 1, 2}
-    with pytest.raises(ValueError, match="some of both"):
+    alone = with_folds(table[table["patient"] == "p1"], 3, seed=0)
+    assert alone["fold"].tolist() == table.loc[table["patient"] == "p1", "fold"].tolist()
+    assert set(table["fold"]) == {0, 1, 2}
+    with pytest.raises(UserError, match="some of both"):
         training_parts(table, 0, 0.0, seed=0)
 
 
@@ -144,7 +145,7 @@ def trained(tmp_path_factory):
 
 def test_the_model_that_scores_a_report_has_not_seen_its_words(trained):
     _, manifest, table = trained
-    of_canary = fold_of(table["patient"].iloc[0], 2, 0)
+    of_canary = with_folds(table, 2, 0)["fold"].iloc[0]
     pieces = {}
     for model in read_language_models(manifest)["models"]:
         tokenizer = load_language_model(model["folder"])[1]
@@ -160,17 +161,17 @@ def test_finished_models_are_taken_as_they_are_and_load_as_they_were(trained):
     corpus.train(folder)
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert not list(folder.glob("store/*/checkpoint*"))
-    curves = training_curves(manifest)
-    assert set(curves["fold"]) == {0, 1}
-    assert (curves["pseudo-perplexity"] > 1).all()
+    assert {model["fold"] for model in read_language_models(manifest)["models"]} == {0, 1}
     for path in before:
+        curve = pd.read_parquet(path.parent / "training.parquet")["pseudo-perplexity"]
+        assert (curve > 1).all()
         model, tokenizer = load_language_model(path.parent)
         saved = load_file(path)
         assert all(torch.equal(value, model.state_dict()[name]) for name, value in saved.items())
         assert tokenizer.is_fast
         assert tokenizer.model_max_length == corpus.MODEL["longest"]
         record = json.loads((path.parent / "run.json").read_text())
-        assert record["pseudo-perplexity"] == pytest.approx(curves[curves["fold"] == record["fold"]]["pseudo-perplexity"].min())
+        assert record["pseudo-perplexity"] == pytest.approx(curve.min())
 
 
 def test_a_setting_that_shapes_the_model_makes_another_one(trained, tmp_path):
@@ -195,10 +196,6 @@ def test_a_setting_that_shapes_the_model_makes_another_one(trained, tmp_path):
 def test_what_cannot_be_trained_is_told(trained, tmp_path):
     folder, manifest, _ = trained
     arguments = {"seed": 0, "store": tmp_path / "store", "manifest": tmp_path / "m.json"}
-    with pytest.raises(UserError, match="folds is 1"):
-        train_language_models(folder / "sentences.parquet", settings=corpus.MODEL | {"folds": 1}, **arguments)
-    with pytest.raises(UserError, match="no model is named"):
-        train_language_models(folder / "sentences.parquet", settings=corpus.MODEL | {"train": False}, **arguments)
     with pytest.raises(UserError, match="language_models: vocabulary is 20, expected at least"):
         train_language_models(folder / "sentences.parquet", settings=corpus.MODEL | {"vocabulary": 20}, **arguments)
     listed = json.loads(manifest.read_text())

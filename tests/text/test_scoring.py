@@ -16,7 +16,7 @@ import pytest
 from tests.text import corpus
 from trueneg.errors import UserError
 from trueneg.text import privacy, pseudo_log_likelihood
-from trueneg.text.chunks import Chunks, text_key
+from trueneg.text.chunks import append_chunk, read_chunks, text_key
 from trueneg.text.eta import write_class_probabilities
 from trueneg.text.language_models import read_language_models
 from trueneg.text.loading import load_language_model
@@ -116,20 +116,19 @@ def test_a_damaged_chunk_is_named(folder):
     score(folder)
     chunk = next(folder.glob("scored/*/*.parquet"))
     chunk.write_bytes(chunk.read_bytes()[:100])
-    with pytest.raises(UserError, match=f"{chunk.name}: is damaged; remove it"):
+    with pytest.raises(UserError, match=f"{chunk.name}: is not a whole parquet file; remove it"):
         score(folder)
     chunk.unlink()
     assert score(folder)["log_likelihood"].notna().all()
 
 
 def test_chunks_keep_each_key_once(tmp_path):
-    chunks = Chunks(tmp_path / "chunks")
-    assert len(chunks.read(["value"])) == 0
+    folder = tmp_path / "chunks"
+    assert len(read_chunks(folder, ["value"])) == 0
     frame = pd.DataFrame({"key": [b"a" * 16, b"b" * 16], "value": [1.0, 2.0]})
-    chunks.append(frame)
-    chunks.append(frame)
-    chunks.append(frame.iloc[1:])
-    assert chunks.read(["value"])["value"].to_dict() == {b"a" * 16: 1.0, b"b" * 16: 2.0}
+    for rows in (frame, frame, frame.iloc[1:]):
+        append_chunk(folder, rows, restricted=False)
+    assert read_chunks(folder, ["value"])["value"].to_dict() == {b"a" * 16: 1.0, b"b" * 16: 2.0}
 
 
 def test_class_probabilities_and_their_controls(folder):

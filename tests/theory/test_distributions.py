@@ -71,7 +71,5 @@ def test_base_probability_solves_the_quadratic(probability, a):
 
 
 @pytest.mark.parametrize("base", BASES.values(), ids=BASES)
-def test_a_bases_own_draws_have_its_distribution(base):
-    drawn = base.draw(np.random.default_rng(0), (5000, 1))[:, 0]
-    assert kstest(drawn, base.distribution).pvalue > LEVEL
+def test_a_bases_quantile_is_the_inverse_of_its_distribution(base):
     np.testing.assert_allclose(base.distribution(base.quantile(np.array([0.1, 0.9]))), [0.1, 0.9])

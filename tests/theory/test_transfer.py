@@ -89,7 +89,7 @@ def test_the_mean_classifiers_losses_are_the_loops():
     weights = [float(rho[a] * rho[b]) for a, b in pairs]
     losses = [mean_classifier_by_loops(features, labels, 0.5, task) for task in pairs]
     expected = sum(w * loss for w, loss in zip(weights, losses, strict=True)) / sum(weights)
-    assert mean_classifier_loss(features, labels, 0.5, ways=2) == pytest.approx(expected)
+    assert mean_classifier_loss(features, labels, 0.5, pairs=True) == pytest.approx(expected)
 
 
 @given(st.integers(0, 10_000), st.integers(6, 30), st.integers(2, 4), st.sampled_from([0.2, 0.5, 1.0]))
@@ -182,8 +182,3 @@ def test_the_terms_of_theorem_4_are_those_of_its_equation():
 def test_sets_without_true_negatives_or_of_other_shapes_are_refused(features, labels, sentence):
     with pytest.raises(ValueError, match=sentence):
         lemma_2(features, labels, negatives=(1,))
-
-
-def test_other_tasks_than_pairs_are_refused():
-    with pytest.raises(ValueError, match="ways is 3, expected 2 or None"):
-        mean_classifier_loss(*labelled(), ways=3)

@@ -1,13 +1,16 @@
-"""Score the sentences of a corpus."""
+"""Score the sentences of a corpus, or one shard of them into the cache."""
 
 from trueneg.compute.jobs import job
 from trueneg.text.scoring import score_sentences
 
+shard = snakemake.wildcards.get("shard")
 with job(snakemake.log[0]):
     score_sentences(
         snakemake.input.sentences,
         models=snakemake.input.models,
         settings=snakemake.params.settings,
         cache=snakemake.params.cache,
-        likelihoods=snakemake.output.likelihoods,
+        likelihoods=snakemake.output.get("likelihoods"),
+        shard=int(shard or 0),
+        shards=1 if shard is None else snakemake.params.settings["shards"],
     )

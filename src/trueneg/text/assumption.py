@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 
 NORMAL_KINDS = ("negated", "filler")  # of the phantom
 NORMAL_CLASSES = ("normal",)  # of Open-I
+COLUMNS = ["corpus", "scorer", "class", "finding", "log_class_probability", "log_likelihood", "tokens", "count"]
 ALL, FINDINGS = "all sentences", "findings only"
 
 
@@ -61,20 +62,17 @@ def check_assumption(
     table = with_folds(table, folds, seed).merge(privacy.read_table(assigned)[0], on=["report", "index"], how="left")
     scored = {}
     for name, path in likelihoods.items():
-        found = privacy.read_table(path)[0]
-        scored[name] = table.merge(found[["report", "index", "log_likelihood", "tokens"]], on=["report", "index"], how="left")
+        found = privacy.read_table(path)[0][["report", "index", "log_likelihood", "tokens"]]
+        scored[name] = table.merge(found, on=["report", "index"], how="left")
         if scored[name]["log_likelihood"].isna().any():
             raise UserError(f"{path}: does not score all sentences of {sentences}; remove it to have it made again.")
-    for name, scorer in SIMPLE.items():
-        scored[name] = cross_fitted(table, scorer)
-    tables = [_points(frame.dropna(subset=["class"]), known, corpus, name) for name, frame in scored.items()]
-    found = pd.concat(tables, ignore_index=True)
+    scored |= {name: cross_fitted(table, scorer) for name, scorer in SIMPLE.items()}
+    found = pd.concat([_points(frame.dropna(subset=["class"]), known, corpus, name) for name, frame in scored.items()])
     totals, bins = summarise(found, seed)
     for row in totals.itertuples(index=False):
         log.info("%s, %s, %s: Spearman %.3f [%.3f, %.3f]", row.corpus, row.sentences, row.scorer, row.spearman, row.low, row.high)
-    privacy.write_table(found, points, restricted)
-    privacy.write_table(totals, summary, restricted)
-    privacy.write_table(bins, calibration, restricted)
+    for frame, path in ((found, points), (totals, summary), (bins, calibration)):
+        privacy.write_table(frame, path, restricted)
 
 
 def summarise(points: pd.DataFrame, seed: int, draws: int = 1000) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -96,31 +94,18 @@ def summarise(points: pd.DataFrame, seed: int, draws: int = 1000) -> tuple[pd.Da
             x, y, count = (chosen[column].to_numpy() for column in ("log_likelihood", "log_class_probability", "count"))
             if len(np.unique(x)) < 2:
                 continue
+            keys = {"corpus": corpus, "sentences": name, "scorer": scorer}
             groups = pd.factorize(chosen["class"])[0]
             fit = fit_log_linear(x, np.exp(y), count)
             low, high = bootstrap_spearman(x, y, count, groups, seed, draws)
             weight = np.bincount(groups, count)
             means = [np.bincount(groups, values * count) / weight for values in (x, y)]
+            of_classes = weighted_spearman(*means, np.ones(len(weight)))
             error = float(np.average(np.abs(fit.a * np.exp(fit.k * x) - np.exp(y)), weights=count))
-            rows.append(
-                {
-                    "corpus": corpus,
-                    "sentences": name,
-                    "scorer": scorer,
-                    "texts": int(count.sum()),
-                    "unique": len(chosen),
-                    "classes": int(groups.max()) + 1,
-                    "spearman": fit.spearman,
-                    "low": low,
-                    "high": high,
-                    "spearman of classes": weighted_spearman(*means, np.ones(len(weight))),
-                    "a": fit.a,
-                    "k": fit.k,
-                    "error": error,
-                }
-            )
-            table = fit.calibration.rename_axis("bin").reset_index()
-            bins.append(table.assign(corpus=corpus, sentences=name, scorer=scorer))
+            sizes = {"texts": int(count.sum()), "unique": len(chosen), "classes": len(weight)}
+            ranks = {"spearman": fit.spearman, "low": low, "high": high, "spearman of classes": of_classes}
+            rows.append({**keys, **sizes, **ranks, "a": fit.a, "k": fit.k, "error": error})
+            bins.append(fit.calibration.rename_axis("bin").reset_index().assign(**keys))
     return pd.DataFrame(rows), pd.concat(bins, ignore_index=True)
 
 
@@ -191,13 +176,9 @@ def _points(frame: pd.DataFrame, classes: pd.DataFrame, corpus: str, scorer: str
     )
     found = found.reset_index().drop(columns="sentence")
     kind = classes["kind"].isin(NORMAL_KINDS) if "kind" in classes else classes.index.isin(NORMAL_CLASSES)
-    normal = found["class"].map(dict(zip(classes.index, kind, strict=True)))
-    found["finding"] = ~normal.astype(bool)
-    found["log_likelihood"] = found["log_likelihood"].round(
-        9
-    )  # means of equal numbers differ in the last digit, and would be ranked
+    found["finding"] = ~found["class"].isin(classes.index[kind])
+    # Means of equal numbers differ in the last digit, and would be ranked.
+    found["log_likelihood"] = found["log_likelihood"].round(9)
     found["log_class_probability"] = np.log(found["class"].map(classes["probability"]))
     found["class"] = found["class"].astype(str)
-    return found.assign(corpus=corpus, scorer=scorer)[
-        ["corpus", "scorer", "class", "finding", "log_class_probability", "log_likelihood", "tokens", "count"]
-    ]
+    return found.assign(corpus=corpus, scorer=scorer)[COLUMNS]

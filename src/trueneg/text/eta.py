@@ -23,20 +23,12 @@ def write_class_probabilities(likelihoods: str | Path, *, settings: Mapping[str,
     """
     table, restricted = privacy.read_table(likelihoods)
     tokens = table["tokens"].to_numpy()
-    values = from_log_likelihood(
-        table["log_likelihood"].to_numpy(),
-        settings["a"],
-        settings["k"],
-        settings["maximum"],
-        tokens=tokens if settings["per_token"] else None,
-    )
-    found = table[["report", "index"]].assign(
-        **{
-            "eta": values,
-            "eta permuted": permuted(values, seed),
-            "eta constant": constant_of_same_mean(values),
-            "eta by length": from_length(values, tokens),
-        }
-    )
+    likelihood, per_token = table["log_likelihood"].to_numpy(), tokens if settings["per_token"] else None
+    values = from_log_likelihood(likelihood, settings["a"], settings["k"], settings["maximum"], tokens=per_token)
+    controls = {
+        "eta permuted": permuted(values, seed),
+        "eta constant": constant_of_same_mean(values),
+        "eta by length": from_length(values, tokens),
+    }
     log.info("η: mean %.4f, at least 0.01 for %.1f %% of sentences", values.mean(), 100 * (values >= 0.01).mean())
-    privacy.write_table(found, eta, restricted)
+    privacy.write_table(table[["report", "index"]].assign(eta=values, **controls), eta, restricted)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save_model
 
 from trueneg.compute.checkpoint import Checkpoint, flush
 from trueneg.compute.devices import device_name, leased_device
@@ -46,9 +46,7 @@ def train_language_models(
 
     Args:
         sentences: from :func:`trueneg.text.sentences.split_reports`.
-        settings: ``model`` (hub name or folder to begin with; None: from scratch), ``revision``, ``trust_remote_code``,
-            ``train``, ``folds``, ``validation``, and those of :class:`~trueneg.text.masked_lm.MaskedLMTraining`; ``device``,
-            ``threads``, ``checkpoint_minutes``.
+        settings: :class:`~trueneg.config.likelihood_study.LanguageModelSettings` as a mapping.
         seed: the study's seed.
         store: folder of language models, one folder each.
         manifest: JSON file to write: ``folds``, ``seed``, and for each fold the model's ``folder`` (or hub name) and
@@ -58,39 +56,26 @@ def train_language_models(
     Raises:
         UserError: if the sentences are too few, another process trains the same model, or a model cannot be loaded.
     """
-    if not settings["train"]:
-        if settings["model"] is None:
-            raise UserError("language_models: train is false and no model is named; name one, or let it train.")
+    models, folds, restricted = [], 1, False
+    if settings["train"]:
+        table, restricted = privacy.read_table(sentences)
+        folds = settings["folds"]
+        table = with_folds(table, folds, seed)
+        torch.set_num_threads(settings["threads"])
+        runs = RunStore(store)
+        with privacy.owner_only(restricted):
+            for fold in range(folds):
+                parts = training_parts(table, fold, settings["validation"], seed)
+                texts = [part["sentence"].tolist() for part in parts]
+                record = {"settings": dict(settings), "seed": seed, "fold": fold, "begin": _beginning(settings, start)}
+                folder = _trained(runs, record, *texts)
+                checksum = file_checksum(folder / RunStore.MODEL)
+                models.append({"fold": fold, "folder": str(folder), "revision": None, "checksum": checksum})
+    else:
         models = [{"fold": 0, "folder": str(settings["model"]), "revision": settings["revision"], "checksum": None}]
-        _write_manifest(manifest, models, folds=1, seed=seed, restricted=False)
-        return
-    table, restricted = privacy.read_table(sentences)
-    folds = settings["folds"]
-    if folds < 2:
-        raise UserError(f"language_models: folds is {folds}, expected at least 2: a model may not score what it has seen.")
-    table = with_folds(table, folds, seed)
-    torch.set_num_threads(settings["threads"])
-    begin = _beginning(settings, start)
-    runs = RunStore(store)
-    models = []
-    with privacy.owner_only(restricted):
-        for fold in range(folds):
-            try:
-                training, validating = training_parts(table, fold, settings["validation"], seed)
-            except ValueError as error:
-                raise UserError(f"{sentences}: {error}") from error
-            identifier = _identifier(settings, seed, fold, training, validating, begin)
-            with runs.owned(identifier, patience=PATIENCE) as folder:
-                if runs.state(identifier) == "finished":
-                    log.info("fold %d: language model %s is finished, taken as it is", fold, identifier)
-                else:
-                    remedy = f"Lower its batch_size from {settings['batch_size']} to {max(settings['batch_size'] // 2, 1)}."
-                    with leased_device(settings["device"]) as device, memory_told(f"language model, fold {fold}", remedy):
-                        _train(folder, identifier, settings, seed, fold, training, validating, begin, device)
-                runs.forget_progress(identifier)
-            model = runs.folder(identifier) / RunStore.MODEL
-            models.append({"fold": fold, "folder": str(model.parent), "revision": None, "checksum": file_checksum(model)})
-        _write_manifest(manifest, models, folds=folds, seed=seed, restricted=restricted)
+    content = {"folds": folds, "seed": seed, "restricted": restricted, "models": models}
+    with written_whole(manifest) as temporary:
+        temporary.write_text(json.dumps(content, indent=2) + "\n")
 
 
 def read_language_models(manifest: str | Path) -> dict[str, Any]:
@@ -107,41 +92,31 @@ def read_language_models(manifest: str | Path) -> dict[str, Any]:
     return listed
 
 
-def training_curves(manifest: str | Path) -> pd.DataFrame:
-    """Loss and held-out pseudo-perplexity by epoch of every fold: ``fold``, ``epoch``, ``loss``, ``pseudo-perplexity``."""
-    listed = read_language_models(manifest)["models"]
-    curves = [
-        records.read_rows(Path(model["folder"]) / RunStore.CURVES).assign(fold=model["fold"])
-        for model in listed
-        if model["checksum"] is not None
-    ]
-    return (
-        pd.concat(curves, ignore_index=True) if curves else pd.DataFrame(columns=["epoch", "loss", "pseudo-perplexity", "fold"])
-    )
+def _trained(runs: RunStore, record: dict[str, Any], training: Sequence[str], validating: Sequence[str]) -> Path:
+    """The folder of a fold's model, which is trained unless it is finished."""
+    settings, identifier = record["settings"], _identifier(record, training, validating)
+    with runs.owned(identifier, patience=PATIENCE) as folder:
+        if runs.state(identifier) == "finished":
+            log.info("fold %d: language model %s is finished and reused", record["fold"], identifier)
+        else:
+            remedy = f"Lower its batch_size from {settings['batch_size']} to {max(settings['batch_size'] // 2, 1)}."
+            with leased_device(settings["device"]) as device, memory_told(f"language model, fold {record['fold']}", remedy):
+                _train(folder, {"id": identifier, **record}, training, validating, device)
+        runs.forget_progress(identifier)
+    return folder
 
 
 def _train(
-    folder: Path,
-    identifier: str,
-    settings: Mapping[str, Any],
-    seed: int,
-    fold: int,
-    training: pd.DataFrame,
-    validating: pd.DataFrame,
-    begin: Mapping[str, Any] | None,
-    device: torch.device,
+    folder: Path, record: dict[str, Any], training: Sequence[str], validating: Sequence[str], device: torch.device
 ) -> None:
     began = time.monotonic()
+    settings, seed, fold = record["settings"], record["seed"], record["fold"]
     fingerprint = provenance.fingerprint(provenance.LANGUAGE_MODELS)
-    if begin is None:
-        model, tokenizer = new_masked_lm(training["sentence"].tolist(), settings, seed)
-    else:
-        model, tokenizer = load_language_model(**begin)
-    task = MaskedLMTraining(
-        model, tokenizer, training["sentence"].tolist(), validating["sentence"].tolist(), settings, seed, device
-    )
+    begin = record["begin"]
+    model, tokenizer = new_masked_lm(training, settings, seed) if begin is None else load_language_model(**begin)
+    task = MaskedLMTraining(model, tokenizer, training, validating, settings, seed, device)
     about = {"dataset": "sentences", "objective": "masked language model", "seed": seed, "fold": fold}
-    minutes, digest = settings["checkpoint_minutes"], f"{identifier}-{fingerprint}"
+    digest, minutes = f"{record['id']}-{fingerprint}", settings["checkpoint_minutes"]
     checkpoint = Checkpoint(folder, digest, minutes=minutes, about=about, device=device_name(device))
     rows = checkpoint.restore(task)
     if not rows:
@@ -157,18 +132,7 @@ def _train(
     finished = task.finished_model()
     finished.config.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    with written_whole(folder / RunStore.CURVES) as path:
-        pd.DataFrame(rows).to_parquet(path, index=False)
-        flush(path)
-    with written_whole(folder / RunStore.MODEL) as path:
-        save_file(_weights(finished), path, metadata={"format": "pt"})
-        flush(path)
-    record = {
-        "id": identifier,
-        "settings": dict(settings),
-        "seed": seed,
-        "fold": fold,
-        "begin": dict(begin) if begin else None,
+    record |= {
         "sentences": {"training": len(training), "validating": len(validating)},
         "pseudo-perplexity": task.best,
         "fingerprint": fingerprint,
@@ -178,20 +142,15 @@ def _train(
         "device": device_name(device),
         **checkpoint.spent(),
     }
-    with written_whole(folder / RunStore.RECORD) as path:
-        path.write_text(json.dumps(record, indent=2, default=str) + "\n")
-        flush(path)
-
-
-def _weights(model: Any) -> dict[str, torch.Tensor]:
-    """Each tensor once: what shares the memory of an earlier one is tied to it again when the model is loaded."""
-    seen: set[int] = set()
-    found = {}
-    for name, value in model.state_dict().items():
-        if value.data_ptr() not in seen:
-            seen.add(value.data_ptr())
-            found[name] = value.detach().cpu().contiguous()
-    return found
+    written = {
+        RunStore.CURVES: lambda path: pd.DataFrame(rows).to_parquet(path, index=False),
+        RunStore.MODEL: lambda path: save_model(finished, str(path), metadata={"format": "pt"}),
+        RunStore.RECORD: lambda path: path.write_text(json.dumps(record, indent=2, default=str) + "\n"),
+    }
+    for name, write in written.items():
+        with written_whole(folder / name) as path:
+            write(path)
+            flush(path)
 
 
 def _beginning(settings: Mapping[str, Any], start: str | Path | None) -> dict[str, Any] | None:
@@ -200,39 +159,21 @@ def _beginning(settings: Mapping[str, Any], start: str | Path | None) -> dict[st
         return {"name": read_language_models(start)["models"][0]["folder"]}
     if settings["model"] is None:
         return None
-    return {
-        "name": str(settings["model"]),
-        "revision": settings["revision"],
-        "trust_remote_code": settings["trust_remote_code"],
-    }
+    return {"name": str(settings["model"])} | {key: settings[key] for key in ("revision", "trust_remote_code")}
 
 
-def _identifier(
-    settings: Mapping[str, Any],
-    seed: int,
-    fold: int,
-    training: pd.DataFrame,
-    validating: pd.DataFrame,
-    begin: Mapping[str, Any] | None,
-) -> str:
+def _identifier(record: Mapping[str, Any], training: Sequence[str], validating: Sequence[str]) -> str:
     """A hash of what shapes the model: settings, seed, sentences, and the model it begins with."""
-    begun = dict(begin) if begin else {}
-    weights = Path(begun.get("name", "")) / RunStore.MODEL
-    if begun and weights.is_file():
-        begun["name"] = file_checksum(weights)
+    begin = dict(record["begin"] or {})
+    if begin and (weights := Path(begin["name"]) / RunStore.MODEL).is_file():
+        begin["name"] = file_checksum(weights)
     frozen = identity.frozen()["likelihood"]["language_models"]
     shaping = {
         name: value
-        for name, value in sorted(settings.items())
+        for name, value in sorted(record["settings"].items())
         if name not in TECHNICAL and value != frozen.get(name, identity.MISSING)
     }
-    digest = hashlib.sha256(json.dumps([shaping, seed, fold, begun], sort_keys=True, default=str).encode())
-    for part in (training, validating):
-        digest.update("\0".join(part["sentence"]).encode("utf-8", "surrogatepass") + b"\1")
+    digest = hashlib.sha256(json.dumps([shaping, record["seed"], record["fold"], begin], sort_keys=True, default=str).encode())
+    for texts in (training, validating):
+        digest.update("\0".join(texts).encode("utf-8", "surrogatepass") + b"\1")
     return "lm-" + digest.hexdigest()[:12]
-
-
-def _write_manifest(path: str | Path, models: Sequence[Mapping[str, Any]], *, folds: int, seed: int, restricted: bool) -> None:
-    content = {"folds": folds, "seed": seed, "restricted": restricted, "models": list(models)}
-    with written_whole(path) as temporary:
-        temporary.write_text(json.dumps(content, indent=2) + "\n")

@@ -1,13 +1,10 @@
-"""Language models by name on the Hugging Face hub or by folder, with the reason in a sentence where one cannot be loaded."""
+"""Language models by name on the Hugging Face hub or by folder."""
 
-import contextlib
-import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from trueneg.errors import UserError
-from trueneg.text.masked_copies import CAUSAL, VARIANTS
+from trueneg.text.masked_copies import CAUSAL, check_variant
 
 KEY = "language_models: model"
 
@@ -33,11 +30,9 @@ def load_language_model(
         UserError: if it is not there, may not be read, wants to run code, or lacks weights.
         ValueError: if there is no such variant.
     """
-    if variant not in VARIANTS:
-        raise ValueError(f"variant is {variant!r}, expected one of {', '.join(VARIANTS)}.")
+    check_variant(variant)
     name = str(name)
-    looks_local = Path(name).exists() or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name)
-    if looks_local and not (Path(name) / "config.json").is_file():
+    if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
         raise UserError(
             f"{KEY}: {name} holds no config.json; expected a folder as save_pretrained writes it, or a name on the hub."
         )
@@ -46,18 +41,25 @@ def load_language_model(
 
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
-    where = {"revision": revision}
-    with _reasons(name, revision):
+    where: dict[str, Any] = {"revision": revision}
+    try:
         config, _ = transformers.PretrainedConfig.get_config_dict(name, **where)
-        if _is_cxr_bert(config):
-            model_class, tokenizer_class = transformers.BertForMaskedLM, transformers.BertTokenizerFast
+        if config.get("model_type") == "cxr-bert" or any("CXRBert" in one for one in config.get("architectures") or []):
+            tokenizer = transformers.BertTokenizerFast.from_pretrained(name, **where)
+            model_class = transformers.BertForMaskedLM
             where["config"] = transformers.BertConfig.from_dict({**config, "model_type": "bert", "auto_map": {}})
-            tokenizer = tokenizer_class.from_pretrained(name, revision=revision)
         else:
-            model_class = transformers.AutoModelForCausalLM if variant == CAUSAL else transformers.AutoModelForMaskedLM
             where["trust_remote_code"] = trust_remote_code
             tokenizer = transformers.AutoTokenizer.from_pretrained(name, use_fast=True, **where)
+            model_class = transformers.AutoModelForCausalLM if variant == CAUSAL else transformers.AutoModelForMaskedLM
         model, report = model_class.from_pretrained(name, output_loading_info=True, **where)
+    except (OSError, ValueError, KeyError) as error:  # the hub's errors among them
+        where_from = f"{name} at revision {revision}" if revision else name
+        raise UserError(
+            f"{KEY}: {where_from} cannot be loaded: {_chain(error)} Check name and revision. Accept the terms of a gated model "
+            f"at https://huggingface.co/{name}, then run `hf auth login`. Without a network, name a folder from `hf download "
+            f"{name}`. If the model's own Python code must run, read it, then set trust_remote_code: true with a revision."
+        ) from error
     missing = sorted(report["missing_keys"])
     if missing:
         raise UserError(
@@ -67,46 +69,10 @@ def load_language_model(
     return model.eval(), tokenizer
 
 
-@contextlib.contextmanager
-def _reasons(name: str, revision: str | None) -> Iterator[None]:
-    """What the hub and its library raise, as a sentence with the remedy."""
-    from huggingface_hub import errors
-
-    try:
-        yield
-    except Exception as error:
-        causes = list(_causes(error))
-        where = f"{KEY}: {name}" + (f" at revision {revision}" if revision else "")
-        if any(isinstance(cause, errors.GatedRepoError) for cause in causes):
-            remedy = f"asks for its terms to be accepted: accept them at https://huggingface.co/{name} and run `hf auth login`."
-        elif any(isinstance(cause, errors.RepositoryNotFoundError) for cause in causes):
-            remedy = (
-                "is not on the hub, or is private: mend the name, or run `hf auth login` (or set HF_TOKEN) if you may read it."
-            )
-        elif any(isinstance(cause, errors.RevisionNotFoundError) for cause in causes):
-            remedy = "is not on the hub: there is no such revision; mend its revision."
-        elif "trust_remote_code" in str(error):
-            remedy = (
-                "wants to run Python code that comes with it: read that code, then set the language model's trust_remote_code: "
-                "true with a revision, or choose another model."
-            )
-        elif any(isinstance(c, errors.LocalEntryNotFoundError | errors.OfflineModeIsEnabled | ConnectionError) for c in causes):
-            remedy = (
-                "is not in this machine's cache and the hub cannot be reached: download it where there is a network "
-                f"(`hf download {name}`) and name the folder, or set HF_HOME to a cache that has it."
-            )
-        elif isinstance(error, OSError | ValueError | KeyError):
-            remedy = f"cannot be loaded ({type(error).__name__}: {' '.join(str(error).split())[:300]})."
-        else:
-            raise
-        raise UserError(f"{where} {remedy}") from error
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
+def _chain(error: BaseException | None) -> str:
+    """What an error says and what caused it, each once: transformers wraps the hub's reason in a general one."""
+    found = []
     while error is not None:
-        yield error
+        found.append(" ".join(str(error).split())[:300])
         error = error.__cause__ or error.__context__
-
-
-def _is_cxr_bert(config: dict[str, Any]) -> bool:
-    return config.get("model_type") == "cxr-bert" or any("CXRBert" in name for name in config.get("architectures") or [])
+    return " ".join(f"{one.rstrip('.')}." for one in dict.fromkeys(found))

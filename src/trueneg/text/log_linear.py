@@ -39,7 +39,7 @@ def fit_log_linear(
         bins: of the calibration table; fewer where likelihoods repeat.
 
     Raises:
-        ValueError: if the sizes differ, there are fewer than 2 different likelihoods, or a value is out of range.
+        ValueError: if there are fewer than 2 different likelihoods, or a value is out of range.
 
     Example:
         >>> log_p = np.array([-2.0, -4.0, -8.0])
@@ -47,24 +47,22 @@ def fit_log_linear(
         >>> round(fit.a, 6), round(fit.k, 6), round(fit.spearman, 6)
         (0.2, 0.35, 1.0)
     """
-    log_p, class_probability, weights = _checked(log_p, class_probability, weights)
-    log_rho, share = np.log(class_probability), weights / weights.sum()
-    x, y = log_p - share @ log_p, log_rho - share @ log_rho
-    k = float((share * x) @ y / ((share * x) @ x))
-    log_a = float(share @ log_rho - k * (share @ log_p))
+    weights = np.ones(len(log_p)) if weights is None else np.asarray(weights, np.float64)
+    if not (np.isfinite(log_p).all() and ((class_probability > 0) & (class_probability <= 1)).all() and (weights >= 0).all()):
+        raise ValueError("expected finite log-likelihoods, class probabilities above 0 and at most 1, weights of at least 0.")
+    if len(np.unique(log_p[weights > 0])) < 2:
+        raise ValueError("all log-likelihoods are equal, expected at least 2 different ones; there is nothing to fit.")
+    k, log_a = np.polyfit(log_p, np.log(class_probability), 1, w=np.sqrt(weights))
+    order, bin_of = np.argsort(log_p, kind="stable"), np.empty(len(log_p), np.int64)
+    share = weights[order] / weights.sum()
+    bin_of[order] = np.minimum((np.cumsum(share) - share / 2) * bins, bins - 1)
     predicted = np.exp(np.minimum(log_a + k * log_p, 0.0))
-    order = np.argsort(log_p, kind="stable")
-    middle = np.cumsum(share[order]) - share[order] / 2
-    of = np.empty(len(log_p), np.int64)
-    of[order] = np.minimum((middle * bins).astype(np.int64), bins - 1)
-    table = pd.DataFrame(
-        {"bin": of, "texts": weights, "log_likelihood": log_p, "predicted": predicted, "actual": class_probability}
-    )
-    for column in ("log_likelihood", "predicted", "actual"):
-        table[column] *= table["texts"]
-    summed = table.groupby("bin").sum()
-    calibration = summed.div(summed["texts"], axis=0).assign(texts=summed["texts"]).reset_index(drop=True)
-    return LogLinearFit(float(np.exp(log_a)), k, weighted_spearman(log_p, class_probability, weights), calibration)
+    columns = {"log_likelihood": log_p, "predicted": predicted, "actual": class_probability}
+    sums = pd.DataFrame({name: values * weights for name, values in columns.items()}).groupby(bin_of).sum()
+    texts = pd.Series(weights).groupby(bin_of).sum()
+    calibration = sums.div(texts, axis=0).assign(texts=texts).reset_index(drop=True)[["texts", *columns]]
+    spearman = weighted_spearman(log_p, class_probability, weights)
+    return LogLinearFit(float(np.exp(log_a)), float(k), spearman, calibration)
 
 
 def weighted_spearman(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
@@ -80,10 +78,9 @@ def weighted_spearman(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> floa
     """
     present = weights > 0
     share = weights[present] / weights[present].sum()
-    ranks = [_ranks(values[present], share) for values in (x, y)]
-    centred = [rank - share @ rank for rank in ranks]
-    spread = np.sqrt((share @ centred[0] ** 2) * (share @ centred[1] ** 2))
-    return float((share * centred[0]) @ centred[1] / spread) if spread > 1e-12 else float("nan")
+    covariance = np.cov([_ranks(values[present], share) for values in (x, y)], ddof=0, aweights=share)
+    spread = np.sqrt(covariance[0, 0] * covariance[1, 1])
+    return float(covariance[0, 1] / spread) if spread > 1e-12 else float("nan")
 
 
 def bootstrap_spearman(
@@ -114,15 +111,3 @@ def _ranks(values: np.ndarray, share: np.ndarray) -> np.ndarray:
     _, inverse = np.unique(values, return_inverse=True)
     of_value = np.bincount(inverse, share)
     return (np.cumsum(of_value) - of_value / 2)[inverse]
-
-
-def _checked(log_p: np.ndarray, class_probability: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, ...]:
-    log_p, class_probability = np.asarray(log_p, np.float64), np.asarray(class_probability, np.float64)
-    weights = np.ones(len(log_p)) if weights is None else np.asarray(weights, np.float64)
-    if not (log_p.shape == class_probability.shape == weights.shape) or log_p.ndim != 1:
-        raise ValueError(f"the shapes are {log_p.shape}, {class_probability.shape} and {weights.shape}, expected one (n,).")
-    if not (np.isfinite(log_p).all() and (class_probability > 0).all() and (class_probability <= 1).all()):
-        raise ValueError("expected finite log-likelihoods and class probabilities above 0 and at most 1.")
-    if not ((weights >= 0).all() and len(np.unique(log_p[weights > 0])) > 1):
-        raise ValueError("expected weights of at least 0 and at least 2 different log-likelihoods; there is nothing to fit.")
-    return log_p, class_probability, weights

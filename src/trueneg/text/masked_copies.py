@@ -5,9 +5,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
 ORIGINAL, WITHIN_WORD, CAUSAL = "original", "within_word_l2r", "causal"
 VARIANTS = (ORIGINAL, WITHIN_WORD, CAUSAL)
+
+
+def check_variant(variant: str) -> None:
+    """Raise a ValueError if there is no such variant."""
+    if variant not in VARIANTS:
+        raise ValueError(f"variant is {variant!r}, expected one of {', '.join(VARIANTS)}.")
 
 
 class Piece(NamedTuple):
@@ -43,26 +51,17 @@ class Batch(NamedTuple):
     targets: np.ndarray
     ends: np.ndarray
 
+    def masked(self) -> Tensor:
+        """(B, T) which positions of each copy are masked."""
+        positions = np.arange(self.ids.shape[1])
+        return torch.from_numpy((positions >= self.targets[:, None]) & (positions <= self.ends[:, None]))
+
 
 class Pieces:
-    """Sentences to pieces, with a tokenizer's special tokens around each.
-
-    Args:
-        tokenizer: of the transformers library; a fast one.
-        variant: one of :data:`VARIANTS`.
-        limit: the longest sequence that the model takes, special tokens included.
-
-    Raises:
-        ValueError: if the tokenizer cannot do what the variant needs.
-    """
+    """Sentences to pieces of at most `limit` tokens, with a tokenizer's special tokens around each."""
 
     def __init__(self, tokenizer: Any, variant: str, limit: int):
-        if variant not in VARIANTS:
-            raise ValueError(f"variant is {variant!r}, expected one of {', '.join(VARIANTS)}.")
-        if not getattr(tokenizer, "is_fast", False):
-            raise ValueError(
-                f"{type(tokenizer).__name__} is a slow tokenizer, which does not tell words apart; use the fast one."
-            )
+        check_variant(variant)
         self._tokenizer, self._causal, self._whole_words = tokenizer, variant == CAUSAL, variant == WITHIN_WORD
         if self._causal:
             start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.cls_token_id
@@ -75,46 +74,34 @@ class Pieces:
                     f"the tokenizer has no mask token, which variant {variant!r} needs; a causal model needs 'causal'."
                 )
             encoded = tokenizer("a", return_special_tokens_mask=True)
-            special = np.array(encoded["special_tokens_mask"], bool)
-            inside = np.flatnonzero(~special)
-            ids = encoded["input_ids"]
-            self._before, self._after = ids[: inside[0]], ids[inside[-1] + 1 :]
+            inside = np.flatnonzero(np.array(encoded["special_tokens_mask"]) == 0)
+            self._before, self._after = encoded["input_ids"][: inside[0]], encoded["input_ids"][inside[-1] + 1 :]
         self.capacity = limit - len(self._before) - len(self._after)
         self._forbidden = np.array(sorted(set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}), np.int64)
 
     def of(self, sentences: Sequence[str], rows: Sequence[int]) -> tuple[list[Piece], np.ndarray, np.ndarray]:
-        """The pieces of some sentences.
-
-        Args:
-            sentences: what to take apart.
-            rows: the number of each in errors.
-
-        Returns:
-            The pieces; (S,) tokens and (S,) windows of each sentence.
+        """The pieces of some sentences, whose numbers in errors are `rows`; (S,) tokens and (S,) windows of each sentence.
 
         Raises:
             ValueError: naming the row of a sentence that has no tokens, or holds a special token.
         """
         encoded = self._tokenizer(list(sentences), add_special_tokens=False, return_attention_mask=False, verbose=False)
-        pieces, lengths, windows = [], np.zeros(len(sentences), np.int64), np.zeros(len(sentences), np.int64)
-        for place, (ids, row) in enumerate(zip(encoded["input_ids"], rows, strict=True)):
-            ids = np.array(ids, np.int64)
-            if len(ids) == 0:
-                raise ValueError(f"the sentence in row {row:,} (the first is 0) has no tokens; leave it out.")
-            if np.isin(ids, self._forbidden).any():
-                raise ValueError(
-                    f"the sentence in row {row:,} (the first is 0) holds a special token of the model; leave that out."
-                )
+        pieces, windows = [], np.zeros(len(sentences), np.int64)
+        lengths = np.array([len(ids) for ids in encoded["input_ids"]])
+        for place, (tokens, row) in enumerate(zip(encoded["input_ids"], rows, strict=True)):
+            ids = np.array(tokens, np.int64)
+            if len(ids) == 0 or np.isin(ids, self._forbidden).any():
+                problem = "holds a special token of the model" if len(ids) else "has no tokens"
+                raise ValueError(f"the sentence in row {row:,} (the first is 0) {problem}; leave that out.")
             ends = np.arange(len(ids))
             if self._whole_words:
                 words = np.array([-1 if word is None else word for word in encoded.word_ids(place)])
                 ends = np.searchsorted(words, words, side="right") - 1
-            lengths[place] = len(ids)
             for start, stop, first, last in _windows(len(ids), self.capacity, self._causal):
-                targets = np.arange(first, last) - start + len(self._before)
-                within = np.minimum(ends[first:last], stop - 1) - start + len(self._before)
+                moved = len(self._before) - start
                 whole = np.concatenate([self._before, ids[start:stop], self._after]).astype(np.int64)
-                pieces.append(Piece(place, whole, targets, within))
+                within = np.minimum(ends[first:last], stop - 1) + moved
+                pieces.append(Piece(place, whole, np.arange(first, last) + moved, within))
                 windows[place] += 1
         return pieces, lengths, windows
 
@@ -131,23 +118,19 @@ def batches(pieces: Sequence[Piece], tokens: int, targets: int, causal: bool) ->
     by_length: dict[int, list[Piece]] = {}
     for piece in pieces:
         by_length.setdefault(len(piece.ids), []).append(piece)
-    for length in sorted(by_length, reverse=True):
-        group = by_length[length]
+    for length, group in sorted(by_length.items(), reverse=True):
         counts = np.array([len(piece.targets) for piece in group])
         of = np.repeat(np.arange(len(group)), counts)
         ids = np.stack([piece.ids for piece in group])
         sentence = np.array([piece.sentence for piece in group])
         wanted, ends = np.concatenate([piece.targets for piece in group]), np.concatenate([piece.ends for piece in group])
         if causal:
-            pieces_at_once = max(1, min(tokens // length, targets // counts.max()))
-            cuts = np.r_[0, np.cumsum(counts)][::pieces_at_once]
+            at_once = max(1, min(tokens // length, targets // counts.max()))
+            cuts = np.r_[0, np.cumsum(counts)[:-1]][::at_once]
         else:
             cuts = np.arange(0, len(of), max(1, min(tokens // length, targets)))
-        for start, stop in zip(cuts, [*cuts[1:], len(of)], strict=True):
-            if start == stop:
-                continue
-            first, last = of[start], of[stop - 1] + 1
-            chosen = slice(start, stop)
+        for start, stop in itertools.pairwise([*cuts, len(of)]):
+            chosen, first, last = slice(start, stop), of[start], of[stop - 1] + 1
             yield Batch(sentence[of[chosen]], ids[first:last], of[chosen] - first, wanted[chosen], ends[chosen])
 
 
@@ -159,8 +142,7 @@ def _windows(length: int, capacity: int, causal: bool) -> Iterator[tuple[int, in
     if length <= capacity:
         yield 0, length, 0, length
         return
-    stride = max(1, capacity // 2)
-    starts = [*range(0, length - capacity, stride), length - capacity]
+    starts = [*range(0, length - capacity, max(1, capacity // 2)), length - capacity]
     borders = [0]
     for start, following in itertools.pairwise(starts):
         borders.append(start + capacity if causal else (start + following + capacity) // 2)

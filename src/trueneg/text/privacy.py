@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -43,16 +43,19 @@ def write_table(frame: pd.DataFrame, path: str | Path, restricted: bool) -> None
     table = table.replace_schema_metadata({**(table.schema.metadata or {}), FLAG: b"yes" if restricted else b"no"})
     with owner_only(restricted), written_whole(path) as temporary:
         pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
+        with temporary.open("rb") as stream:
+            os.fsync(stream.fileno())
 
 
-def read_table(path: str | Path) -> tuple[pd.DataFrame, bool]:
-    """A table and whether it is restricted.
+def read_table(path: str | Path, columns: Sequence[str] | None = None) -> tuple[pd.DataFrame, bool]:
+    """A table, or some columns of it, and whether it is restricted.
 
     Raises:
         UserError: if the file is missing, damaged, or was not written by :func:`write_table`.
     """
     try:
-        table = pq.read_table(path, page_checksum_verification=True)
+        # A folder whose name looks like key=value would otherwise add a column.
+        table = pq.read_table(path, columns=columns, partitioning=None, page_checksum_verification=True)
         frame = table.to_pandas()
     except FileNotFoundError as error:
         raise UserError(f"{path}: is not there; run the step that makes it.") from error

@@ -13,12 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
 from trueneg.text.masked_copies import CAUSAL, ORIGINAL, Batch, Pieces, batches
-from trueneg.text.scorers import AnyModel, PlainBert, Scorer
+from trueneg.text.scorers import AnyModel, PlainBert
 
 log = logging.getLogger(__name__)
 
@@ -73,12 +74,9 @@ def pseudo_log_likelihood(
         ValueError: if there is an empty sentence, one that is no text, or one that holds a special token (its row is named), or
             the tokenizer does not fit the variant.
     """
-    unique = list(dict.fromkeys(_checked(sentences)))
-    place = {sentence: number for number, sentence in enumerate(unique)}
-    found = np.empty(len(unique))
-    numbers = np.array([place[sentence] for sentence in sentences], np.int64)
-    first_rows = np.full(len(unique), len(sentences))
-    np.minimum.at(first_rows, numbers, np.arange(len(sentences)))
+    _check(sentences)
+    numbers, unique = pd.factorize(np.array(sentences, dtype=object))
+    found, first_rows = np.empty(len(unique)), np.unique(numbers, return_index=True)[1]
     for part in score(model, tokenizer, unique, tokens_per_batch, device, variant, names=first_rows):
         found[part.rows] = part.log_likelihood
     return found[numbers]
@@ -110,62 +108,47 @@ def score(
     Raises:
         ValueError: as there.
     """
-    _checked(sentences)
-    names = np.arange(len(sentences)) if names is None else np.asarray(names)
-    device = torch.device(device) if device is not None else next(model.parameters()).device
+    _check(sentences)
     if tokens_per_batch is not None and tokens_per_batch < 1:
         raise ValueError(f"tokens_per_batch is {tokens_per_batch}, expected at least 1.")
-    tokens = tokens_per_batch or TOKENS.get(device.type, TOKENS["cpu"])
-    pieces = Pieces(tokenizer, variant, _limit(model, tokenizer))
+    names = np.arange(len(sentences)) if names is None else np.asarray(names)
+    device = torch.device(device) if device is not None else next(model.parameters()).device
+    tokens, at_once = tokens_per_batch or TOKENS.get(device.type, TOKENS["cpu"]), max(1, LOGITS // model.config.vocab_size)
+    cutter = Pieces(tokenizer, variant, _limit(model, tokenizer))
     order = sorted(range(len(sentences)), key=lambda number: -len(sentences[number]))
     training = model.training
     model.eval()
     try:
-        scorer = make_scorer(model, None if variant == CAUSAL else tokenizer.mask_token_id, device)
-        at_once = max(1, LOGITS // model.config.vocab_size)
+        plain = variant != CAUSAL and PlainBert.takes(model)
+        mask = None if variant == CAUSAL else tokenizer.mask_token_id
+        scorer = PlainBert(model, mask, device) if plain else AnyModel(model.to(device), mask)
         total, quiet = sum(map(len, sentences)), not sys.stderr.isatty()
         with tqdm(total=total, desc="likelihood", unit=" characters", unit_scale=True, leave=False, disable=quiet) as bar:
             start, size = 0, FIRST
             while start < len(order):
                 began = time.monotonic()
                 rows = np.array(order[start : start + size])
-                part = _score_part(scorer, pieces, [sentences[row] for row in rows], names[rows], tokens, at_once, variant)
-                _say_windows(part, names[rows], pieces.capacity)
+                pieces, lengths, windows = cutter.of([sentences[row] for row in rows], names[rows])
+                work = list(batches(pieces, tokens, at_once, variant == CAUSAL))
+                found = np.zeros(len(rows))
+                for batch, log_probabilities in zip(work, _side_by_side(scorer, work), strict=True):
+                    np.add.at(found, batch.sentences, log_probabilities.numpy())
+                if not np.isfinite(found).all():
+                    row = names[rows][~np.isfinite(found)][0]
+                    raise ValueError(f"the model gives row {row:,} no finite likelihood; its weights are broken.")
+                if len(long := names[rows][windows > 1]):
+                    some = ", ".join(f"{name:,}" for name in long[:10]) + (" …" if len(long) > 10 else "")
+                    message = "%d sentences have more than %d tokens and are scored by windows: rows %s"
+                    log.warning(message, len(long), cutter.capacity, some)
                 bar.update(sum(len(sentences[row]) for row in rows))
-                yield part._replace(rows=rows)
+                yield Scored(rows, found, lengths, windows)
                 start += size
                 size = int(np.clip(size * SECONDS / (time.monotonic() - began), size / 4, size * 4).clip(FIRST // 4, MOST))
     finally:
         model.train(training)
 
 
-def make_scorer(model: Any, mask: int | None, device: torch.device) -> Scorer:
-    """The fastest way for a model.
-
-    Args:
-        model: of the transformers library, in evaluation mode.
-        mask: id of the mask token; None: causal.
-        device: where to compute.
-    """
-    if mask is not None and PlainBert.takes(model):
-        return PlainBert(model, mask, device)
-    return AnyModel(model.to(device), mask)
-
-
-def _score_part(
-    scorer: Scorer, pieces: Pieces, sentences: Sequence[str], names: np.ndarray, tokens: int, targets: int, variant: str
-) -> Scored:
-    cut, lengths, windows = pieces.of(sentences, names)
-    found = np.zeros(len(sentences))
-    work = list(batches(cut, tokens, targets, variant == CAUSAL))
-    for batch, log_probabilities in zip(work, _side_by_side(scorer, work), strict=True):
-        np.add.at(found, batch.sentences, log_probabilities.numpy())
-    if not np.isfinite(found).all():
-        raise ValueError(f"the model gives row {names[~np.isfinite(found)][0]:,} no finite likelihood; its weights are broken.")
-    return Scored(np.arange(len(sentences)), found, lengths, windows)
-
-
-def _side_by_side(scorer: Scorer, work: Sequence[Batch]) -> Iterator[Tensor]:
+def _side_by_side(scorer: AnyModel | PlainBert, work: Sequence[Batch]) -> Iterator[Tensor]:
     """The log-probabilities of each batch; on several threads of a CPU each batch is one thread's.
 
     Threads that share an operation wait for each other after each, and a masked copy's operations are small.
@@ -183,13 +166,6 @@ def _side_by_side(scorer: Scorer, work: Sequence[Batch]) -> Iterator[Tensor]:
         torch.set_num_threads(threads)
 
 
-def _say_windows(part: Scored, names: np.ndarray, capacity: int) -> None:
-    long = names[part.windows > 1]
-    if len(long):
-        some = ", ".join(f"{name:,}" for name in long[:10]) + (" …" if len(long) > 10 else "")
-        log.warning("%d sentences have more than %d tokens and are scored by windows: rows %s", len(long), capacity, some)
-
-
 def _limit(model: Any, tokenizer: Any) -> int:
     """The longest sequence, special tokens included; models that number positions from the padding id have fewer."""
     limit = getattr(model.config, "max_position_embeddings", None) or getattr(model.config, "n_positions", None) or sys.maxsize
@@ -198,12 +174,10 @@ def _limit(model: Any, tokenizer: Any) -> int:
     return min(limit - (numbered + 1 if numbered is not None else 0), tokenizer.model_max_length)
 
 
-def _checked(sentences: Sequence[str]) -> Sequence[str]:
+def _check(sentences: Sequence[str]) -> None:
     if isinstance(sentences, str):
         raise ValueError("sentences is one string, expected a sequence of them.")
     for row, sentence in enumerate(sentences):
-        if not isinstance(sentence, str):
-            raise ValueError(f"the sentence in row {row:,} (the first is 0) is {type(sentence).__name__}, expected a string.")
-        if not sentence.strip():
-            raise ValueError(f"the sentence in row {row:,} (the first is 0) is empty; leave it out.")
-    return sentences
+        if not isinstance(sentence, str) or not sentence.strip():
+            found = "empty" if isinstance(sentence, str) else type(sentence).__name__
+            raise ValueError(f"the sentence in row {row:,} (the first is 0) is {found}, expected text; leave it out.")

@@ -1,7 +1,6 @@
 """Reports from their sources, as one table in which every report is accounted for."""
 
 import logging
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -33,22 +32,18 @@ def prepare_reports(settings: Mapping[str, Any], path: str | Path) -> None:
     Raises:
         UserError: if the source is missing or of another layout, two reports have one id, or none can be used.
     """
-    name = settings["source"]
-    if name not in SOURCES:
-        raise UserError(f"reports.source is {name!r}, expected one of {', '.join(SOURCES)}.")
-    reports, restricted = SOURCES[name](settings)
+    reports, restricted = SOURCES[settings["source"]](settings)
     twice = reports["report"].duplicated()
     if twice.any():
         rows = f"row {int(twice.argmax()):,} (the first is 0)"
         raise UserError(f"{settings['path']}: {int(twice.sum()):,} report ids occur twice, first in {rows}; make the ids unique.")
-    counts = reports["state"].value_counts()
-    log.info(
-        "%s: %s reports: %s", name, f"{len(reports):,}", ", ".join(f"{counts.get(s, 0):,} {s}" for s in (USED, EMPTY, UNREADABLE))
-    )
+    counts = {state: int((reports["state"] == state).sum()) for state in (USED, EMPTY, UNREADABLE)}
+    log.info("%s: %s", settings["source"], ", ".join(f"{count:,} {state}" for state, count in counts.items()))
     for (state, reason), rows in reports[reports["state"] != USED].groupby(["state", "reason"]):
         log.info("%s, %s: %d (first: report %s)", state, reason, len(rows), rows["report"].iloc[0])
-    if not counts.get(USED, 0):
-        raise UserError(f"{settings['path'] or name}: none of the {len(reports):,} reports has text that can be used.")
+    if not counts[USED]:
+        source = settings["path"] or settings["source"]
+        raise UserError(f"{source}: none of the {len(reports):,} reports has text that can be used.")
     privacy.write_table(reports, path, restricted)
 
 
@@ -82,9 +77,10 @@ def read_mimic_cxr(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, bool]:
         name, patient = file.stem, file.parent.name
         try:
             rows.append(_row(name, patient, parse_sections(file.read_text(encoding="utf-8"))))
-        except (OSError, UnicodeDecodeError) as error:
-            reason = "is not UTF-8" if isinstance(error, UnicodeDecodeError) else "cannot be opened"
-            rows.append((name, patient, UNREADABLE, reason, "", ""))
+        except UnicodeDecodeError:
+            rows.append((name, patient, UNREADABLE, "is not UTF-8", "", ""))
+        except OSError:
+            rows.append((name, patient, UNREADABLE, "cannot be opened", "", ""))
     return pd.DataFrame(rows, columns=COLUMNS), True
 
 
@@ -101,7 +97,7 @@ def read_report_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, bool]:
         if path.suffix == ".parquet":
             present = pq.read_schema(path).names
             table = pq.read_table(path, columns=[name for name in wanted if name in present]).to_pandas(ignore_metadata=True)
-        elif re.search(r"\.csv(\.gz)?$", path.name):
+        elif path.name.endswith((".csv", ".csv.gz")):
             table = pd.read_csv(path, dtype=object, keep_default_na=False)
         else:
             raise UserError(f"reports.path is {str(path)!r}, expected a .csv, .csv.gz or .parquet file.")
@@ -117,10 +113,8 @@ def read_report_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, bool]:
     patients = table["patient"].astype(str) if "patient" in table else names
     rows = []
     for name, patient, text in zip(names, patients, table["text"], strict=True):
-        if isinstance(text, str):
-            rows.append(_row(name, patient, parse_sections(text)))
-        elif pd.isna(text):
-            rows.append(_row(name, patient, {}))
+        if isinstance(text, str) or pd.isna(text):
+            rows.append(_row(name, patient, parse_sections(text) if isinstance(text, str) else {}))
         else:
             rows.append((name, patient, UNREADABLE, f"is not text but {type(text).__name__}", "", ""))
     return pd.DataFrame(rows, columns=COLUMNS), bool(settings.get("restricted"))

@@ -3,7 +3,7 @@
 import hashlib
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from trueneg.io.files import file_checksum
 from trueneg.io.shared_cache import cache_folder
 from trueneg.store.provenance import fingerprint
 from trueneg.text import privacy
-from trueneg.text.chunks import Chunks, text_key
+from trueneg.text.chunks import append_chunk, read_chunks, text_key
 from trueneg.text.folds import with_folds
 from trueneg.text.language_models import read_language_models
 from trueneg.text.loading import load_language_model
@@ -25,7 +25,6 @@ log = logging.getLogger(__name__)
 
 SCORING = ("trueneg.text.pseudo_likelihood",)  # where the code that gives the numbers begins
 SCORES = ["log_likelihood", "tokens", "windows"]
-KEPT = [*SCORES, "device"]
 
 
 def score_sentences(
@@ -59,7 +58,7 @@ def score_sentences(
     table, restricted = privacy.read_table(sentences)
     listed = read_language_models(models)
     table = with_folds(table, listed["folds"], listed["seed"])
-    keys = {sentence: text_key(sentence) for sentence in table["sentence"].unique()}
+    table["key"] = table["sentence"].map({sentence: text_key(sentence) for sentence in table["sentence"].unique()})
     torch.set_num_threads(settings["threads"])
     hidden = restricted or listed["restricted"]
     scored = cache_folder(cache, f"likelihoods/{fingerprint(SCORING)}", restricted=hidden)
@@ -67,48 +66,37 @@ def score_sentences(
     with privacy.owner_only(hidden):
         for model in listed["models"]:
             of_fold = table[table["fold"] == model["fold"]]
-            wanted = [s for s in of_fold["sentence"].unique() if int.from_bytes(keys[s][:4], "big") % shards == shard]
-            store = Chunks(_folder(scored, model, settings), hidden)
-            _score_missing(wanted, keys, store, model, settings)
+            folder = scored / f"{(model['checksum'] or _identity(model))[:16]}-{settings['variant']}"
+            known = read_chunks(folder, []).index
+            own = of_fold["key"].map(lambda key: int.from_bytes(key[:4], "big") % shards == shard)
+            missing = of_fold[own & ~of_fold["key"].isin(known)].drop_duplicates("key")
+            log.info("fold %d: %s sentences to score", model["fold"], f"{len(missing):,}")
+            if len(missing):
+                _score(missing, folder, model, settings, hidden)
             if shards == 1:
-                found = store.read(KEPT).loc[of_fold["sentence"].map(keys)].set_axis(of_fold.index)
-                parts.append(of_fold.join(found))
+                found = read_chunks(folder, [*SCORES, "device"]).loc[of_fold["key"]].set_axis(of_fold.index)
+                parts.append(of_fold.drop(columns="key").join(found))
     if shards == 1:
         privacy.write_table(pd.concat(parts).sort_index(), likelihoods, restricted)
 
 
-def _score_missing(
-    sentences: Sequence[str], keys: Mapping[str, bytes], store: Chunks, model: Mapping[str, Any], settings: Mapping[str, Any]
-) -> None:
-    known = store.read([]).index
-    missing = [sentence for sentence in sentences if keys[sentence] not in known]
-    log.info("fold %d: %s sentences to score, %s known", model["fold"], f"{len(missing):,}", f"{len(sentences) - len(missing):,}")
-    if not missing:
-        return
-    began, tokens = time.monotonic(), 0
+def _score(missing: pd.DataFrame, folder: Path, model: Mapping[str, Any], settings: Mapping[str, Any], hidden: bool) -> None:
+    began, tokens, variant = time.monotonic(), 0, settings["variant"]
+    keys = missing["key"].to_numpy()
     with leased_device(settings["device"]) as device:
-        network, tokenizer = load_language_model(
-            model["folder"],
-            variant=settings["variant"],
-            revision=model["revision"],
-            trust_remote_code=settings["trust_remote_code"],
-        )
-        network.to(device)
-        for part in score(network, tokenizer, missing, settings["tokens_per_batch"], device, settings["variant"]):
+        hub = {"revision": model["revision"], "trust_remote_code": settings["trust_remote_code"]}
+        network, tokenizer = load_language_model(model["folder"], variant=variant, **hub)
+        sentences = missing["sentence"].tolist()
+        for part in score(network.to(device), tokenizer, sentences, settings["tokens_per_batch"], device, variant):
             scores = {name: getattr(part, name) for name in SCORES}
-            store.append(pd.DataFrame({"key": [keys[missing[row]] for row in part.rows], **scores, "device": device.type}))
+            append_chunk(folder, pd.DataFrame({"key": keys[part.rows], **scores, "device": device.type}), hidden)
             tokens += int(part.tokens.sum())
     seconds = time.monotonic() - began
     log.info("fold %d: %s tokens in %.1f s, %s tokens/s", model["fold"], f"{tokens:,}", seconds, f"{tokens / seconds:,.0f}")
 
 
-def _folder(cache: str | Path, model: Mapping[str, Any], settings: Mapping[str, Any]) -> Path:
-    """Where the scores of one model and variant lie."""
-    return Path(cache) / f"{(model['checksum'] or _identity(model))[:16]}-{settings['variant']}"
-
-
 def _identity(model: Mapping[str, Any]) -> str:
     """What tells a model apart that was not trained here: its weights, or its name and revision on the hub."""
-    weights = sorted(Path(model["folder"]).glob("*.safetensors")) + sorted(Path(model["folder"]).glob("*.bin"))
+    weights = [*sorted(Path(model["folder"]).glob("*.safetensors")), *sorted(Path(model["folder"]).glob("*.bin"))]
     parts = [file_checksum(path) for path in weights] or [model["folder"], str(model["revision"])]
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()

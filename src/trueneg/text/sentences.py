@@ -1,11 +1,12 @@
 """Sentences of reports, with pySBD (Sadvilkar and Neumann, 2020), in parallel and only once a text."""
 
+import contextlib
 import functools
 import inspect
 import logging
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from tqdm import tqdm
 from trueneg.compute.processes import process_pool
 from trueneg.io.shared_cache import cache_folder
 from trueneg.text import privacy, sections
-from trueneg.text.chunks import Chunks, text_key
+from trueneg.text.chunks import append_chunk, read_chunks, text_key
 from trueneg.text.reports import USED
 from trueneg.text.sections import MARK, clean, has_words
 
@@ -60,25 +61,19 @@ def split_reports(
         sentences: parquet file to write: ``report``, ``patient``, ``index`` (from 0), ``sentence``, ``marked`` (whether it
             holds a mark of de-identification).
         unique: parquet file to write: ``sentence``, ``count``, the most frequent first.
-        cache: folder of what was split before, by content, unless a shared one is set (:mod:`trueneg.io.shared_cache`); a killed
-            job loses seconds.
-        processes: how many work at the same time.
-
-    Raises:
-        UserError: if the reports or a chunk of the cache are damaged.
+        cache: folder of what was split before, by content, unless a shared one is set (:mod:`trueneg.io.shared_cache`).
+        processes: how many work at the same time; a killed job loses seconds of theirs.
     """
     table, restricted = privacy.read_table(reports)
     used = table[table["state"] == USED].reset_index(drop=True)
-    store = Chunks(cache_folder(cache, "sentences", restricted=restricted) / _splitter_version(), restricted)
-    known = store.read(["sentences"])["sentences"]
+    store = cache_folder(cache, "sentences", restricted=restricted) / _splitter_version()
+    known = read_chunks(store, ["sentences"])["sentences"]
     keys = used["text"].map(text_key)
     missing = used["text"][~keys.isin(known.index)].drop_duplicates()
     log.info("%s texts to split, %s known", f"{len(missing):,}", f"{len(used) - len(missing):,}")
     with privacy.owner_only(restricted):
-        for chunk in _by_time(_split_all(missing.tolist(), processes)):
-            frame = pd.DataFrame(chunk, columns=["text", "sentences"])
-            store.append(pd.DataFrame({"key": frame["text"].map(text_key), "sentences": frame["sentences"]}))
-    known = store.read(["sentences"])["sentences"]
+        _split_missing(missing.tolist(), store, processes, restricted)
+    known = read_chunks(store, ["sentences"])["sentences"]
     found = used[["report", "patient"]].assign(sentence=list(known.loc[keys]))
     found["index"] = [range(len(listed)) for listed in found["sentence"]]
     found = found.explode(["sentence", "index"], ignore_index=True).dropna(subset="sentence").astype({"index": "int32"})
@@ -106,22 +101,17 @@ def _splitter_version() -> str:
     return f"pysbd-{version('pysbd')}-{text_key(source).hex()[:8]}"
 
 
-def _split_all(texts: Sequence[str], processes: int) -> Iterator[tuple[str, list[str]]]:
-    bar = functools.partial(tqdm, total=len(texts), desc="sentences", unit=" texts", disable=not sys.stderr.isatty(), leave=False)
-    if processes == 1 or len(texts) <= TEXTS_PER_TASK:
-        yield from ((text, split_sentences(text)) for text in bar(texts))
-        return
-    with process_pool(processes) as pool:
-        yield from zip(texts, bar(pool.map(split_sentences, texts, chunksize=TEXTS_PER_TASK)), strict=True)
-
-
-def _by_time(items: Iterator[Any]) -> Iterator[list[Any]]:
-    """Lists of what came within :data:`FLUSH` seconds each."""
-    chunk, began = [], time.monotonic()
-    for item in items:
-        chunk.append(item)
-        if time.monotonic() - began > FLUSH:
-            yield chunk
-            chunk, began = [], time.monotonic()
-    if chunk:
-        yield chunk
+def _split_missing(texts: Sequence[str], store: Path, processes: int, restricted: bool) -> None:
+    """Split texts into the cache, a file for what came within :data:`FLUSH` seconds."""
+    with contextlib.ExitStack() as stack:
+        split = map(split_sentences, texts)
+        if processes > 1 and len(texts) > TEXTS_PER_TASK:
+            pool = stack.enter_context(process_pool(processes))
+            split = pool.map(split_sentences, texts, chunksize=TEXTS_PER_TASK)
+        quiet = not sys.stderr.isatty()
+        chunk, began = [], time.monotonic()
+        for number, sentences in enumerate(tqdm(split, "sentences", len(texts), False, unit=" texts", disable=quiet)):
+            chunk.append({"key": text_key(texts[number]), "sentences": sentences})
+            if time.monotonic() - began > FLUSH or number == len(texts) - 1:
+                append_chunk(store, pd.DataFrame(chunk), restricted)
+                chunk, began = [], time.monotonic()

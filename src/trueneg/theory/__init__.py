@@ -1,22 +1,6 @@
-"""Theory that can be run: scores from a known process, and what each estimator makes of them.
+"""Theory that can be run: scores from a known process, and what each estimator makes of them."""
 
-Nothing heavy is imported until it is asked for: the catalogue of experiments is read where there is no torch.
-"""
+from trueneg.theory.estimate import estimate_true_negative_mean
+from trueneg.theory.scores import Scores, Setting, simulate_blocks, simulate_scores
 
-import importlib
-
-_HOMES = {
-    "Scores": "scores",
-    "Setting": "scores",
-    "estimate_true_negative_mean": "estimate",
-    "simulate_blocks": "scores",
-    "simulate_scores": "scores",
-}
-
-__all__ = list(_HOMES)
-
-
-def __getattr__(name: str):
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+__all__ = ["Scores", "Setting", "estimate_true_negative_mean", "simulate_blocks", "simulate_scores"]

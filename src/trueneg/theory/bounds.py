@@ -6,7 +6,8 @@ on the stochastic process.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,30 +22,21 @@ from trueneg.theory.scores import Scores, Setting, simulate_blocks
 LARGEST = 2**60  # beyond this no number of samples is looked for
 
 
-@dataclass(frozen=True)
-class Objective:
-    """A debiased loss as Proposition 1 sees it: its estimator and the η that it takes for each class.
-
-    Args:
-        estimator: of the true-negative mass.
-        class_probability: (C,) η of each class; 0 for no correction.
-    """
+class Objective(NamedTuple):
+    """A debiased loss as Proposition 1 sees it: its estimator and the η (C,) that it takes for each class (0: no correction)."""
 
     estimator: Estimator
     class_probability: ndarray
 
 
 def objectives(rho: Sequence[float]) -> dict[str, Objective]:
-    """CL, DCL with the mean, with the largest and with the true class probability.
-
-    Args:
-        rho: (C,) the probability of each class, sum 1.
-    """
+    """CL, DCL with the mean, with the largest and with the true probability of the classes, `rho` (C,)."""
     rho = np.asarray(rho, dtype=float)
-    constants = {"DCL, mean η": rho.mean(), "DCL, largest η": rho.max()}
+    mean, largest = float(rho.mean()), float(rho.max())
     return {
         "CL": Objective(Uncorrected(), np.zeros_like(rho)),
-        **{name: Objective(Debiased(float(eta)), np.full_like(rho, eta)) for name, eta in constants.items()},
+        "DCL, mean η": Objective(Debiased(mean), np.full_like(rho, mean)),
+        "DCL, largest η": Objective(Debiased(largest), np.full_like(rho, largest)),
         "DCL, true η": Objective(Debiased(), rho),
     }
 
@@ -161,20 +153,17 @@ def approximation_error(
             "bound; take the uniform base and a slide of at most 0.5."
         )
     names = [(name, count) for name in contestants for count in positive_counts]
-    tally = Tally(1, setting.anchors * repetitions)
-    wanted = replace(setting, anchors=setting.anchors * repetitions, positives=max(positive_counts) + 1)
-    for scores in simulate_blocks(wanted):
+    anchors = setting.anchors * repetitions
+    tally = Tally(1, anchors)
+    for scores in simulate_blocks(replace(setting, anchors=anchors, positives=max(positive_counts) + 1)):
         differences = np.stack([_differences(scores, contestants[name].estimator, count, setting) for name, count in names])
-        valid = np.ones(differences.shape[1], dtype=bool)
-        tally.add(0, valid, signed=differences, absolute=abs(differences))
+        tally.add(0, np.ones(differences.shape[1], dtype=bool), signed=differences, absolute=abs(differences))
     rows = []
     for (name, count), signed, absolute in zip(names, tally.of("signed"), tally.of("absolute"), strict=True):
         keys = {"objective": name, "positives": count}
-        error = signed["standard error"]
-        rows.append({**keys, "quantity": "|L − L̄|", "value": abs(signed["value"]), "standard error": error})
-        error = absolute["standard error"]
-        rows.append({**keys, "quantity": "mean |Δ|", "value": absolute["value"], "standard error": error})
-    return pd.DataFrame(rows)
+        rows.append({**keys, "quantity": "|L − L̄|", **signed, "value": abs(signed["value"])})
+        rows.append({**keys, "quantity": "mean |Δ|", **absolute})
+    return pd.DataFrame(rows).drop(columns="spread")
 
 
 def _differences(scores: Scores, estimator: Estimator, positives: int, setting: Setting) -> ndarray:

@@ -4,15 +4,14 @@ Every function returns a tidy frame, one row a number. ``standard error`` is 0 w
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-import torch
 from scipy.integrate import quad
 from scipy.stats import gaussian_kde
 
+from trueneg.config.theory_study import SweepSettings
 from trueneg.losses.estimators.bayesian import FORMS
 from trueneg.specs.experiments import FORM_NAMES
 from trueneg.theory.distributions import Conditional, mixing
@@ -20,31 +19,24 @@ from trueneg.theory.estimate import importance
 from trueneg.theory.scores import BASES, Setting, simulate_scores
 
 POPULATIONS = {"true negatives": 0.0, "false negatives": 1.0}
+SHOWN_ALPHAS = (0.5, 0.7, 0.9, 1.0)
+POINTS = 61  # of a density
 
 
-def class_conditional_densities(
-    setting: Setting, *, shown_alphas: Sequence[float] = (0.5, 0.7, 0.9, 1.0), density_draws: int = 20_000, points: int = 61
-) -> pd.DataFrame:
-    """Densities of true and false negatives over the normal base (BCL, Fig. 3), in closed form and drawn.
-
-    Args:
-        setting: gives the seed.
-        shown_alphas: each α.
-        density_draws: how many scores of each kind are drawn.
-        points: how many bins from −3 to 3; the closed form is taken at their centres.
+def class_conditional_densities(setting: Setting, sweeps: SweepSettings, density_draws: int = 20_000) -> pd.DataFrame:
+    """Densities of true and false negatives over the normal base (BCL, Fig. 3), in closed form and drawn, in bins from −3 to 3.
 
     Returns:
         ``population``, ``alpha``, ``score``, ``source`` ("closed form" or "drawn"), ``density``, ``standard error``.
     """
-    edges = np.linspace(-3, 3, points + 1)
+    edges = np.linspace(-3, 3, POINTS + 1)
     centres, width = (edges[1:] + edges[:-1]) / 2, edges[1] - edges[0]
     frames = []
-    for alpha in shown_alphas:
+    for alpha in SHOWN_ALPHAS:
         one = replace(setting, alpha=alpha, base="normal", slide=0.0, temperature=1.0)
-        drawn = _drawn(one, density_draws)
-        for population, share in POPULATIONS.items():
-            exact = Conditional(one.base_at(0.0), mixing(alpha, share)).density(centres)
-            frequency = np.histogram(drawn[population], edges)[0] / density_draws
+        for population, drawn in _drawn(one, density_draws).items():
+            exact = _population(one, population).density(centres)
+            frequency = np.histogram(drawn, edges)[0] / density_draws
             error = np.sqrt(frequency * (1 - frequency) / density_draws) / width
             keys = {"population": population, "alpha": alpha, "score": centres}
             frames.append(pd.DataFrame({**keys, "source": "closed form", "density": exact, "standard error": 0.0}))
@@ -53,46 +45,32 @@ def class_conditional_densities(
 
 
 def observation_densities(
-    setting: Setting,
-    *,
-    shown_alphas: Sequence[float] = (0.5, 0.7, 0.9, 1.0),
-    density_draws: int = 20_000,
-    density_temperature: float = 2.0,
-    points: int = 61,
+    setting: Setting, sweeps: SweepSettings, density_draws: int = 20_000, temperature: float = 2.0
 ) -> pd.DataFrame:
     """Densities of e^(x/t) over the uniform base of one anchor (BCL, Fig. 4): closed form and Gaussian kernel.
-
-    Args:
-        setting: gives the seed.
-        shown_alphas: each α.
-        density_draws: how many scores of each kind are drawn.
-        density_temperature: t.
-        points: at how many places.
 
     Returns:
         ``population``, ``alpha``, ``observation``, ``source`` ("closed form" or "kernel estimate"), ``density``,
         ``standard error`` (of the kernel estimate, to first order; its bias at the ends is not in it).
     """
     frames = []
-    for alpha in shown_alphas:
-        one = replace(setting, alpha=alpha, base="uniform", slide=0.0, temperature=density_temperature)
-        observation = np.exp(np.linspace(-1.15, 1.15, points) * one.half_width / density_temperature)
-        score = density_temperature * np.log(observation)
-        drawn = _drawn(one, density_draws)
-        for population, share in POPULATIONS.items():
+    for alpha in SHOWN_ALPHAS:
+        one = replace(setting, alpha=alpha, base="uniform", slide=0.0, temperature=temperature)
+        observation = np.exp(np.linspace(-1.15, 1.15, POINTS) * one.half_width / temperature)
+        score = temperature * np.log(observation)
+        for population, drawn in _drawn(one, density_draws).items():
             # The density of e^(x/t) is that of x times dx/dy = t/y.
-            exact = Conditional(one.base_at(0.0), mixing(alpha, share)).density(score) * density_temperature / observation
-            kernel = gaussian_kde(np.exp(drawn[population] / density_temperature))
+            exact = _population(one, population).density(score) * temperature / observation
+            kernel = gaussian_kde(np.exp(drawn / temperature))
             estimate = kernel(observation)
-            spread = 1 / (2 * math.sqrt(math.pi) * math.sqrt(kernel.covariance[0, 0]) * density_draws)
+            error = np.sqrt(estimate * (1 / (2 * math.sqrt(math.pi) * math.sqrt(kernel.covariance[0, 0]) * density_draws)))
             keys = {"population": population, "alpha": alpha, "observation": observation}
             frames.append(pd.DataFrame({**keys, "source": "closed form", "density": exact, "standard error": 0.0}))
-            error = np.sqrt(estimate * spread)
             frames.append(pd.DataFrame({**keys, "source": "kernel estimate", "density": estimate, "standard error": error}))
     return pd.concat(frames, ignore_index=True)
 
 
-def density_ratio(setting: Setting, *, shown_class_probabilities: Sequence[float] = (0.1, 0.3, 0.5)) -> pd.DataFrame:
+def density_ratio(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
     r"""What the biased loss's optimum says about p⁺/p⁻ (BCL, Fig. 1): a fraction with a jump.
 
     .. math:: \frac{p^+}{p^-} = \frac{\hat x\,\tau^-}{m - \hat x\,\tau^+}
@@ -100,75 +78,53 @@ def density_ratio(setting: Setting, *, shown_class_probabilities: Sequence[float
     Equation 10, with x̂ in units of m. Since p⁺/p_d is at most 1/τ⁺, x̂ never gets beyond the jump at m/τ⁺: below
     it the ratio grows with x̂.
 
-    Args:
-        setting: not looked at: nothing is drawn.
-        shown_class_probabilities: each τ⁺.
-
     Returns:
         ``class_probability``, ``similarity`` (x̂/m), ``branch`` ("attainable" or "beyond the jump"), ``ratio``,
         ``standard error`` (0).
     """
     frames = []
-    for eta in shown_class_probabilities:
-        jump = 1 / eta
+    for eta in sweeps.shown_class_probabilities:
         for branch, relative in (("attainable", np.linspace(0, 0.98, 50)), ("beyond the jump", np.linspace(1.02, 2, 50))):
-            similarity = relative * jump
+            similarity = relative * (1 / eta)
             ratio = similarity * (1 - eta) / (1 - similarity * eta)
             keys = {"class_probability": eta, "similarity": similarity, "branch": branch}
             frames.append(pd.DataFrame({**keys, "ratio": ratio, "standard error": 0.0}))
     return pd.concat(frames, ignore_index=True)
 
 
-def importance_weights(
-    setting: Setting,
-    *,
-    shown_alphas: Sequence[float] = (0.5, 0.7, 0.9, 0.99),
-    shown_betas: Sequence[float] = (0.0, 0.5, 1.0),
-    points: int = 51,
-) -> pd.DataFrame:
-    """ω against F_u, the share of negatives at most as near, for any number of negatives.
-
-    Args:
-        setting: the process, without its slide, which changes no weight.
-        shown_alphas: each α.
-        shown_betas: each β; the released form takes those from 0.5 to 1.
-        points: at how many F_u.
+def importance_weights(setting: Setting, sweeps: SweepSettings, points: int = 51) -> pd.DataFrame:
+    """ω against F_u, the share of negatives at most as near, for any number of negatives and without the slide.
 
     Returns:
-        ``form``, ``alpha``, ``beta``, ``share`` (F_u), ``weight``, ``standard error`` (0), and ``exact``: the density
-        of true negatives over that of all, which the weights at β = 0 stand for.
+        ``form``, ``alpha``, ``beta`` (of the released form from 0.5 to 1), ``share`` (F_u), ``weight``, ``standard error`` (0),
+        and ``exact``: the density of true negatives over that of all, which the weights at β = 0 stand for.
     """
     share = (np.arange(points) + 0.5) / points
     rate, eta = 1 / setting.temperature, setting.class_probability
+    base = setting.base_at(0.0)
     frames = []
-    for alpha in shown_alphas:
-        base = setting.base_at(0.0)
+    for alpha in (0.5, 0.7, 0.9, 0.99):
         population = Conditional(base, mixing(alpha, eta))
         score = population.quantile(share)
         below = base.distribution(score)
         ratio = [a + (1 - 2 * a) * below for a in (alpha, mixing(alpha, eta))]
-        exact = ratio[0] / ratio[1]
         for form in FORMS:
-            for beta in shown_betas:
+            for beta in sweeps.shown_betas:
                 if form == "released" and (beta < 0.5 or alpha == beta == 1):
                     continue
 
                 def weight(score, form=form, alpha=alpha, beta=beta, population=population):
-                    shares = torch.from_numpy(population.distribution(score))
-                    return importance(shares, torch.from_numpy(score * rate), alpha, beta, eta, form).numpy()
+                    return importance(population.distribution(score), score * rate, alpha, beta, eta, form)
 
                 norm = 1.0 if form == "released" else population.expectation(weight, beta * rate)
                 keys = {"form": FORM_NAMES[form], "alpha": alpha, "beta": beta, "share": share}
-                frames.append(pd.DataFrame({**keys, "weight": weight(score) / norm, "standard error": 0.0, "exact": exact}))
+                values = {"weight": weight(score) / norm, "standard error": 0.0, "exact": ratio[0] / ratio[1]}
+                frames.append(pd.DataFrame({**keys, **values}))
     return pd.concat(frames, ignore_index=True)
 
 
-def normalisation(setting: Setting, *, shown_alphas: Sequence[float] = (0.5, 0.7, 0.9, 1.0)) -> pd.DataFrame:
+def normalisation(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
     """Proposition 3.1: the densities of true and of false negatives integrate to 1 and are nowhere negative.
-
-    Args:
-        setting: its temperature cuts the uniform base.
-        shown_alphas: each α.
 
     Returns:
         ``base``, ``population``, ``alpha``, ``quantity`` ("integral" or "smallest density"), ``value``, ``standard error``
@@ -176,11 +132,11 @@ def normalisation(setting: Setting, *, shown_alphas: Sequence[float] = (0.5, 0.7
     """
     rows = []
     for name in BASES:
-        base = replace(setting, base=name, slide=0.0).base_at(0.0)
-        low, high = base.support(0.0)
-        for alpha in shown_alphas:
-            for population, share in POPULATIONS.items():
-                density = Conditional(base, mixing(alpha, share)).density
+        for alpha in SHOWN_ALPHAS:
+            one = replace(setting, base=name, slide=0.0, alpha=alpha)
+            low, high = one.base_at(0.0).support(0.0)
+            for population in POPULATIONS:
+                density = _population(one, population).density
                 keys = {"base": name, "population": population, "alpha": alpha}
                 integral, error = quad(density, low, high)
                 rows.append({**keys, "quantity": "integral", "value": integral, "standard error": error})
@@ -189,9 +145,12 @@ def normalisation(setting: Setting, *, shown_alphas: Sequence[float] = (0.5, 0.7
     return pd.DataFrame(rows)
 
 
+def _population(setting: Setting, name: str) -> Conditional:
+    return Conditional(setting.base_at(0.0), mixing(setting.alpha, POPULATIONS[name]))
+
+
 def _drawn(setting: Setting, count: int) -> dict[str, np.ndarray]:
     """Scores of one anchor's true and false negatives: with τ⁺ = 0 all negatives are true, positives are as false ones."""
-    one = replace(setting, class_probability=0.0, anchors=1, negatives=count, positives=count)
-    scores = simulate_scores(one)
-    logits = {"true negatives": scores.negatives, "false negatives": scores.positive}
-    return {name: values[0].numpy() * setting.temperature for name, values in logits.items()}
+    scores = simulate_scores(replace(setting, class_probability=0.0, anchors=1, negatives=count, positives=count))
+    logits = zip(POPULATIONS, (scores.negatives, scores.positive), strict=True)
+    return {name: values[0].numpy() * setting.temperature for name, values in logits}

@@ -10,41 +10,15 @@ their mixture are then one family with one number, the *mixing*:
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
 
 import numpy as np
 from numpy import ndarray
 from scipy.special import ndtr, ndtri
 
 
-class Base(Protocol):
-    """φ of each anchor; all arrays broadcast, anchors first."""
-
-    def density(self, score: ndarray) -> ndarray:
-        """φ at a score."""
-
-    def distribution(self, score: ndarray) -> ndarray:
-        """F at a score."""
-
-    def quantile(self, probability: ndarray) -> ndarray:
-        """The score at a value of F."""
-
-    def draw(self, generator: np.random.Generator, shape: tuple[int, ...]) -> ndarray:
-        """Scores from φ, by numpy's own sampler."""
-
-    def exponential_moments(self, scale: float) -> tuple[ndarray, ndarray]:
-        """The means of e^(scale·x) and of F(x)·e^(scale·x) over φ."""
-
-    def support(self, scale: float) -> tuple[float, float]:
-        """An interval outside of which neither φ nor e^(scale·x)·φ matters."""
-
-    def rows(self, anchors: ndarray) -> "Base":
-        """The base of some anchors."""
-
-
 @dataclass(frozen=True)
 class Uniform:
-    """φ = U(low, low + width), the BCL paper's choice.
+    """φ = U(low, low + width), the BCL paper's choice; all arrays broadcast, anchors first.
 
     Args:
         low: (A, 1), or a number.
@@ -54,35 +28,33 @@ class Uniform:
     low: ndarray | float
     width: float
 
-    def density(self, score):
+    def density(self, score: ndarray) -> ndarray:
+        """φ at a score."""
         return np.where((score >= self.low) & (score <= self.low + self.width), 1 / self.width, 0.0)
 
-    def distribution(self, score):
+    def distribution(self, score: ndarray) -> ndarray:
+        """F at a score."""
         return np.clip((score - self.low) / self.width, 0, 1)
 
-    def quantile(self, probability):
+    def quantile(self, probability: ndarray) -> ndarray:
+        """The score at a value of F."""
         return self.low + self.width * probability
 
-    def draw(self, generator, shape):
-        return generator.uniform(self.low, self.low + self.width, shape)
-
-    def exponential_moments(self, scale):
+    def exponential_moments(self, scale: float) -> tuple[ndarray, ndarray]:
+        """The means of e^(scale·x) and of F(x)·e^(scale·x) over φ."""
         rate = scale * self.width
         plain = np.expm1(rate) / rate
-        weighted = (np.exp(rate) - plain) / rate
         start = np.exp(scale * np.asarray(self.low))
-        return start * plain, start * weighted
+        return start * plain, start * ((np.exp(rate) - plain) / rate)
 
-    def support(self, scale):
+    def support(self, scale: float) -> tuple[float, float]:
+        """An interval outside of which neither φ nor e^(scale·x)·φ matters."""
         return float(np.min(self.low)), float(np.max(self.low)) + self.width
-
-    def rows(self, anchors):
-        return Uniform(self.low[anchors], self.width)
 
 
 @dataclass(frozen=True)
 class Normal:
-    """φ = N(location, 1), the base of the BCL paper's Fig. 3.
+    """φ = N(location, 1), the base of the BCL paper's Fig. 3, with the methods of :class:`Uniform`.
 
     Args:
         location: (A, 1), or a number.
@@ -90,28 +62,22 @@ class Normal:
 
     location: ndarray | float
 
-    def density(self, score):
+    def density(self, score: ndarray) -> ndarray:
         return np.exp(-((score - self.location) ** 2) / 2) / np.sqrt(2 * np.pi)
 
-    def distribution(self, score):
+    def distribution(self, score: ndarray) -> ndarray:
         return ndtr(score - self.location)
 
-    def quantile(self, probability):
+    def quantile(self, probability: ndarray) -> ndarray:
         return self.location + ndtri(probability)
 
-    def draw(self, generator, shape):
-        return generator.normal(self.location, 1.0, shape)
-
-    def exponential_moments(self, scale):
+    def exponential_moments(self, scale: float) -> tuple[ndarray, ndarray]:
         plain = np.exp(scale * np.asarray(self.location) + scale**2 / 2)
         return plain, plain * ndtr(scale / np.sqrt(2))
 
-    def support(self, scale):
+    def support(self, scale: float) -> tuple[float, float]:
         reach = 9 + abs(scale)
         return float(np.min(self.location)) - reach, float(np.max(self.location)) + reach
-
-    def rows(self, anchors):
-        return Normal(self.location[anchors])
 
 
 @dataclass(frozen=True)
@@ -128,7 +94,7 @@ class Conditional:
         (0.75, 0.5)
     """
 
-    base: Base
+    base: Uniform | Normal
     mixing: float
 
     def density(self, score: ndarray) -> ndarray:
@@ -156,14 +122,14 @@ class Conditional:
             function: of scores, smooth; at most as large as e^(scale·x).
             scale: how fast it grows.
         """
-        nodes, weights = quadrature()
+        nodes, weights = _quadrature()
         low, high = self.base.support(scale)
         score = low + (high - low) * (nodes + 1) / 2
         return float(weights @ (function(score) * self.density(score))) * (high - low) / 2
 
 
 @cache
-def quadrature() -> tuple[ndarray, ndarray]:
+def _quadrature() -> tuple[ndarray, ndarray]:
     """Nodes and weights of Gauss and Legendre's rule on (−1, 1); 400 take a tenth of a second to find."""
     return np.polynomial.legendre.leggauss(400)
 

@@ -136,11 +136,8 @@ class Tally:
         with np.errstate(divide="ignore", invalid="ignore"):
             of_repetition = self.sums[name] / self.count
         spread = of_repetition.std(axis=1, ddof=1) if self.count.size > 1 else np.full(len(means), np.nan)
-        errors = np.sqrt(np.diag(covariance))
-        return [
-            {"value": value, "standard error": error, "spread": width}
-            for value, error, width in zip(means, errors, spread, strict=True)
-        ]
+        table = pd.DataFrame({"value": means, "standard error": np.sqrt(np.diag(covariance)), "spread": spread})
+        return table.to_dict("records")
 
     def moments(self, name: str) -> tuple[ndarray, ndarray]:
         """(E,) means and the (E, E) covariance of those means."""
@@ -151,26 +148,18 @@ class Tally:
 
 
 def tally_errors(setting: Setting, contestants: Mapping[str, Competitor], repetitions: int) -> Sequence[Tally]:
-    """Sums of ``error`` and ``squared`` error of each estimator, one tally a reference; the second has ``estimate`` too.
-
-    Args:
-        setting: the process; its anchors are those of one repetition.
-        contestants: the estimators by name, from :func:`competitors`.
-        repetitions: how many, with anchors of their own.
-    """
+    """Sums of ``error`` and ``squared`` error of each estimator, one tally a reference; the second has ``estimate`` too."""
     tallies = [Tally(repetitions, setting.anchors) for _ in REFERENCES]
     first = 0
     for scores in simulate_blocks(replace(setting, anchors=setting.anchors * repetitions)):
         estimates = np.stack(
             [estimate_true_negative_mean(scores, each.estimator, each.positives).numpy() for each in contestants.values()]
         )
-        drawn = scores.is_true.any(1).numpy()
-        exact = scores.exact_mean.numpy()
-        against_drawn, against_exact = estimates - scores.true_mean.numpy(), estimates - exact
-        tallies[0].add(first, drawn, error=against_drawn, squared=against_drawn**2)
-        everyone = np.ones_like(drawn)
-        estimates = np.concatenate([estimates, exact[None]])
-        tallies[1].add(first, everyone, error=against_exact, squared=against_exact**2, estimate=estimates)
+        drawn, exact = scores.is_true.any(1).numpy(), scores.exact_mean.numpy()
+        of_drawn, of_exact = estimates - scores.true_mean.numpy(), estimates - exact
+        tallies[0].add(first, drawn, error=of_drawn, squared=of_drawn**2)
+        everyone, estimates = np.ones_like(drawn), np.concatenate([estimates, exact[None]])
+        tallies[1].add(first, everyone, error=of_exact, squared=of_exact**2, estimate=estimates)
         first += len(drawn)
     return tallies
 
@@ -197,26 +186,17 @@ def limiting_bias(setting: Setting, contestant: str, alpha: float | None = None)
     form = next(form for form, name in FORM_NAMES.items() if name == contestant)
 
     def weight(score: ndarray) -> ndarray:
-        share = population.distribution(score)
-        return importance(torch.from_numpy(share), torch.from_numpy(score * rate), told, NO_HARDNESS[form], eta, form).numpy()
+        return importance(population.distribution(score), score * rate, told, NO_HARDNESS[form], eta, form)
 
     total = population.expectation(lambda score: weight(score) * np.exp(rate * score), rate)
     norm = 1.0 if form == "released" else population.expectation(weight)
     return factor * (total / norm - true_mean)
 
 
-def importance(share: Tensor, logit: Tensor, alpha: float, beta: float, eta: float, form: str) -> Tensor:
-    """ω of a form of BCL, but for the normaliser of the paper's and the consistent form.
-
-    Args:
-        share: F_u, the share of negatives at most as near.
-        logit: u.
-        alpha: α.
-        beta: β.
-        eta: τ⁺.
-        form: of :class:`trueneg.losses.Bayesian`.
-    """
-    below = share if form == "paper" else recovered_distribution(share, alpha, eta)
+def importance(share: ndarray, logit: ndarray, alpha: float, beta: float, eta: float, form: str) -> ndarray:
+    """ω of a form of BCL at F_u, the share of negatives at most as near; without the normaliser of paper and consistent form."""
+    distribution = torch.from_numpy(share)
+    below = distribution if form == "paper" else recovered_distribution(distribution, alpha, eta)
     if form == "released":
-        return released_weight(below, alpha, beta, eta)
-    return true_negative_probability(below, alpha, eta) * (beta * logit).exp()
+        return released_weight(below, alpha, beta, eta).numpy()
+    return (true_negative_probability(below, alpha, eta) * (beta * torch.from_numpy(logit)).exp()).numpy()

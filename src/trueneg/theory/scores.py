@@ -6,7 +6,7 @@ slid by a random amount; each of its negatives is false with the probability of 
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -14,10 +14,10 @@ from numpy import ndarray
 from torch import Tensor
 
 from trueneg.randomness import seed_for
-from trueneg.theory.distributions import Base, Conditional, Normal, Uniform, base_probability, mixing
+from trueneg.theory.distributions import Conditional, Normal, Uniform, base_probability, mixing
 
 BASES = ("uniform", "normal")
-METHODS = ("inverse", "rejection")
+COUNTS = ("anchors", "negatives", "positives")
 HALF_WIDTH = 0.5  # of the uniform base interval, as in the paper
 DRAWS_PER_BLOCK = 2**19  # 4 MB an array: a block's arrays stay near the processor
 
@@ -54,24 +54,19 @@ class Setting:
     seed: int = 0
 
     def __post_init__(self):
-        if not 0.5 <= self.alpha <= 1:
-            raise ValueError(f"alpha is {self.alpha}, expected a number from 0.5 to 1.")
         if not np.isscalar(self.class_probability):
             object.__setattr__(self, "class_probability", tuple(map(float, self.class_probability)))
         classes = np.atleast_1d(self.class_probability)
-        if not ((classes >= 0) & (classes < 1)).all():
-            raise ValueError(f"class_probability is {self.class_probability}, expected at least 0 and below 1.")
-        if classes.size > 1 and not math.isclose(classes.sum(), 1, rel_tol=1e-6):
+        if not ((classes >= 0) & (classes < 1)).all() or (classes.size > 1 and not math.isclose(classes.sum(), 1, rel_tol=1e-6)):
             raise ValueError(
-                f"class_probability names {classes.size} classes whose probabilities sum to {classes.sum():g}, expected 1."
+                f"class_probability is {self.class_probability} with the sum {classes.sum():g}, expected one number in [0, 1), "
+                "or those of all classes, with the sum 1."
             )
-        if not 0 <= self.slide <= 1:
-            raise ValueError(f"slide is {self.slide}, expected a number from 0 to 1.")
         if not 0 < self.temperature < math.inf:
             raise ValueError(f"temperature is {self.temperature}, expected a finite number above 0.")
-        for name in ("anchors", "negatives", "positives"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, expected at least 1.")
+        for name, low, high in (("alpha", 0.5, 1), ("slide", 0, 1), *((name, 1, math.inf) for name in COUNTS)):
+            if not low <= getattr(self, name) <= high:
+                raise ValueError(f"{name} is {getattr(self, name)}, expected a number from {low} to {high}.")
         if self.base not in BASES:
             raise ValueError(f"base is {self.base!r}, expected one of {', '.join(BASES)}.")
 
@@ -85,7 +80,7 @@ class Setting:
         """The slide, as far as the bounds ±1/t² allow it."""
         return self.slide if self.base == "normal" else min(self.slide, 1 / self.temperature**2 - self.half_width)
 
-    def base_at(self, shift: ndarray | float) -> Base:
+    def base_at(self, shift: ndarray | float) -> Uniform | Normal:
         """φ of anchors whose base is shifted."""
         return Normal(shift) if self.base == "normal" else Uniform(shift - self.half_width, 2 * self.half_width)
 
@@ -114,16 +109,14 @@ class Scores:
         return (self.negatives.exp() * self.is_true).sum(-1) / self.is_true.sum(-1)
 
 
-def simulate_scores(setting: Setting | None = None, *, method: str = "inverse") -> Scores:
-    """Draw the scores of all anchors at once.
+def simulate_scores(setting: Setting | None = None) -> Scores:
+    """Draw the scores of all anchors at once; each is its distribution's quantile at a uniform number.
 
     Args:
         setting: the process; None: the paper's.
-        method: "inverse": each score is its distribution's quantile at a uniform number; "rejection": the
-            paper's algorithms 2 and 3. The two agree in distribution, not in their draws.
 
-    Raises:
-        ValueError: if there is no such method.
+    Returns:
+        Logits, shape (A, K) and (A, N), with what is known of them.
 
     Example:
         >>> scores = simulate_scores(Setting(anchors=2, negatives=62))
@@ -131,78 +124,36 @@ def simulate_scores(setting: Setting | None = None, *, method: str = "inverse") 
         (torch.Size([2, 62]), True)
     """
     setting = setting or Setting()
-    return next(
-        simulate_blocks(setting, method=method, draws_per_block=setting.anchors * (setting.negatives + setting.positives))
-    )
+    return next(simulate_blocks(setting, setting.anchors * (setting.negatives + setting.positives)))
 
 
-def simulate_blocks(setting: Setting, *, method: str = "inverse", draws_per_block: int = DRAWS_PER_BLOCK) -> Iterator[Scores]:
-    """The same draws, a block of anchors at a time, so that memory does not grow with their number.
-
-    Args:
-        setting: the process.
-        method: as for :func:`simulate_scores`.
-        draws_per_block: about how many scores a block holds, at least one anchor's. With "inverse" the draws are
-            the same for every block size, with "rejection" they are others.
-
-    Raises:
-        ValueError: if there is no such method.
-    """
-    if method not in METHODS:
-        raise ValueError(f"method is {method!r}, expected one of {', '.join(METHODS)}.")
-    generators = {
-        purpose: np.random.default_rng(seed_for(setting.seed, purpose))
-        for purpose in ("class", "shift", "population", "negatives", "positives")
-    }
+def simulate_blocks(setting: Setting, draws_per_block: int = DRAWS_PER_BLOCK) -> Iterator[Scores]:
+    """The same draws, about so many scores at a time (at least one anchor's), so that memory does not grow with their number."""
+    purposes = ("class", "shift", "population", "negatives", "positives")
+    generators = {purpose: np.random.default_rng(seed_for(setting.seed, purpose)) for purpose in purposes}
     size = max(1, draws_per_block // (setting.negatives + setting.positives))
     for start in range(0, setting.anchors, size):
-        yield _block(replace(setting, anchors=min(size, setting.anchors - start)), generators, method)
+        yield _block(setting, min(size, setting.anchors - start), generators)
 
 
-def _block(setting: Setting, generators: dict[str, np.random.Generator], method: str) -> Scores:
-    count, alpha = setting.anchors, setting.alpha
-    eta = _class_probabilities(setting, generators["class"])
-    shift = setting.largest_shift * generators["shift"].uniform(-1, 1, (count, 1))
-    base = setting.base_at(shift)
+def _block(setting: Setting, count: int, generators: dict[str, np.random.Generator]) -> Scores:
+    eta = _class_probabilities(setting, count, generators["class"])
+    base = setting.base_at(setting.largest_shift * generators["shift"].uniform(-1, 1, (count, 1)))
     is_true = generators["population"].random((count, setting.negatives)) >= eta[:, None]
-    draw = _by_quantiles if method == "inverse" else _by_rejection
-    negatives = draw(base, is_true, alpha, generators["negatives"])
-    positive = draw(base, np.zeros((count, setting.positives), dtype=bool), alpha, generators["positives"])
-    exact_mean = Conditional(base, mixing(alpha, 0.0)).mean_exponential(setting.temperature)[:, 0]
-    return Scores(
-        torch.from_numpy(positive / setting.temperature),
-        torch.from_numpy(negatives / setting.temperature),
-        torch.from_numpy(is_true),
-        torch.from_numpy(eta),
-        torch.from_numpy(exact_mean),
-    )
+    # A false negative's distribution mirrors a true one's: one root serves both. Positives are as false negatives.
+    root = base_probability(generators["negatives"].random(is_true.shape), setting.alpha)
+    negatives = base.quantile(np.where(is_true, root, 1 - root))
+    positive = base.quantile(1 - base_probability(generators["positives"].random((count, setting.positives)), setting.alpha))
+    exact_mean = Conditional(base, mixing(setting.alpha, 0.0)).mean_exponential(setting.temperature)[:, 0]
+    logits = (positive / setting.temperature, negatives / setting.temperature)
+    return Scores(*map(torch.from_numpy, (*logits, is_true, eta, exact_mean)))
 
 
-def _class_probabilities(setting: Setting, generator: np.random.Generator) -> ndarray:
+def _class_probabilities(setting: Setting, count: int, generator: np.random.Generator) -> ndarray:
     """(A,) τ⁺ of each anchor: one for all, or that of a class drawn in proportion to it."""
     if not isinstance(setting.class_probability, tuple):
-        return np.full(setting.anchors, float(setting.class_probability))
+        return np.full(count, float(setting.class_probability))
     classes = np.array(setting.class_probability)
     ends = classes.cumsum()
-    chosen = np.searchsorted(ends[:-1], generator.random(setting.anchors) * ends[-1], side="right")
+    chosen = np.searchsorted(ends[:-1], generator.random(count) * ends[-1], side="right")
     return classes[chosen]
-
-
-def _by_quantiles(base: Base, is_true: ndarray, alpha: float, generator: np.random.Generator) -> ndarray:
-    # A false negative's distribution mirrors a true one's: one root serves both.
-    root = base_probability(generator.random(is_true.shape), alpha)
-    return base.quantile(np.where(is_true, root, 1 - root))
-
-
-def _by_rejection(base: Base, is_true: ndarray, alpha: float, generator: np.random.Generator) -> ndarray:
-    scores = np.empty(is_true.shape)
-    anchor, column = np.nonzero(np.ones_like(is_true))
-    while anchor.size:
-        of_anchor = base.rows(anchor)
-        proposed = of_anchor.draw(generator, (anchor.size, 1))
-        below = of_anchor.distribution(proposed)[:, 0]
-        share = np.where(is_true[anchor, column], alpha, 1 - alpha)
-        accepted = generator.random(anchor.size) * alpha <= share + (1 - 2 * share) * below
-        scores[anchor[accepted], column[accepted]] = proposed[accepted, 0]
-        anchor, column = anchor[~accepted], column[~accepted]
-    return scores

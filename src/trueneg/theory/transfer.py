@@ -4,6 +4,7 @@ On a finite labelled set the asymptotic debiased loss can be computed exactly, s
 theorem's terms can be evaluated.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -55,33 +56,30 @@ def asymptotic_loss(features: Tensor, labels: Tensor, negatives: Sequence[float]
     return total / len(features)
 
 
-def mean_classifier_loss(features: Tensor, labels: Tensor, temperature: float = 1.0, ways: int | None = None) -> float:
-    """The supervised loss of the mean classifier (equation 16), over all classes or over all pairs of them.
+def mean_classifier_loss(features: Tensor, labels: Tensor, temperature: float = 1.0, pairs: bool = False) -> float:
+    """The supervised loss of the mean classifier (equation 16).
 
     Args:
         features: (n, D); normalised here.
         labels: int64, (n,), of at least two classes.
         temperature: t; the class means are divided by it.
-        ways: 2: the mean over pairs of classes as equation 17 weighs them; None: one task with all classes.
+        pairs: the mean over pairs of classes as equation 17 weighs them, in place of one task with all classes.
 
     Raises:
-        ValueError: if all labels are equal, or shapes do not agree, or ways is another number.
+        ValueError: if all labels are equal, or shapes do not agree.
     """
     features, labels = _checked(features, labels)
     classes = int(labels.max()) + 1
     logits = features @ class_means(features, labels, classes).T / temperature
-    if ways is None:
+    if not pairs:
         return float(functional.cross_entropy(logits, labels))
-    if ways != 2:
-        raise ValueError(f"ways is {ways}, expected 2 or None (all classes).")
     rho = torch.bincount(labels).double() / len(labels)
     total, weights = 0.0, 0.0
-    for a in range(classes):
-        for b in range(a + 1, classes):
-            weight = float(rho[a] * rho[b])
-            of_pair = (labels == a) | (labels == b)  # D_T: the samples of both classes, as often as they are
-            loss = functional.cross_entropy(logits[of_pair][:, [a, b]], (labels[of_pair] == b).long())
-            total, weights = total + weight * float(loss), weights + weight
+    for a, b in itertools.combinations(range(classes), 2):
+        weight = float(rho[a] * rho[b])
+        of_pair = (labels == a) | (labels == b)  # D_T: the samples of both classes, as often as they are
+        loss = functional.cross_entropy(logits[of_pair][:, [a, b]], (labels[of_pair] == b).long())
+        total, weights = total + weight * float(loss), weights + weight
     return total / weights
 
 
@@ -130,19 +128,15 @@ def lemma_2(features: Tensor, labels: Tensor, negatives: Sequence[int], temperat
     smallest = smallest_number(sizes.numpy() / len(labels))
     counts = sorted({*map(int, negatives), smallest})
     losses = asymptotic_loss(features, labels, counts, temperature)
-    rows = [
-        {"quantity": "asymptotic debiased loss", "negatives": count, "promised": count >= smallest, "value": float(loss)}
-        for count, loss in zip(counts, losses, strict=True)
-    ]
     predicted = mean_classifier(features, labels, features, classes=len(sizes))
-    for name, value in (
-        ("mean classifier, all classes", mean_classifier_loss(features, labels, temperature)),
-        ("mean classifier, pairs of classes", mean_classifier_loss(features, labels, temperature, ways=2)),
-        ("best linear classifier", best_linear_loss(features, labels, temperature)),
-        ("accuracy of the mean classifier", float((predicted == labels).double().mean())),
-    ):
-        rows.append({"quantity": name, "negatives": math.nan, "promised": True, "value": value})
-    return pd.DataFrame(rows).assign(**{"standard error": 0.0})
+    rows = [("asymptotic debiased loss", n, n >= smallest, float(loss)) for n, loss in zip(counts, losses, strict=True)]
+    rows += [
+        ("mean classifier, all classes", math.nan, True, mean_classifier_loss(features, labels, temperature)),
+        ("mean classifier, pairs of classes", math.nan, True, mean_classifier_loss(features, labels, temperature, pairs=True)),
+        ("best linear classifier", math.nan, True, best_linear_loss(features, labels, temperature)),
+        ("accuracy of the mean classifier", math.nan, True, float((predicted == labels).double().mean())),
+    ]
+    return pd.DataFrame(rows, columns=["quantity", "negatives", "promised", "value"]).assign(**{"standard error": 0.0})
 
 
 def smallest_number(rho: Sequence[float]) -> int:

@@ -1,14 +1,15 @@
 """The phantom as image–text data: its radiographs beside the sentences of its reports, with all that is known about both."""
 
 import logging
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from trueneg.data.pairs.pair_source import PairSource, beside, join_sentences, write_pairs
 from trueneg.data.pairs.statements import findings_said, statements_shown
-from trueneg.data.phantom.radiographs import read_phantom, write_phantom
+from trueneg.data.phantom.radiographs import CHEX5, chexpert_labels, phantom_images, positive_classes
 from trueneg.data.phantom.reports import POSITIVE
 from trueneg.errors import UserError
 from trueneg.text import privacy
@@ -28,9 +29,9 @@ def prepare(
             :func:`trueneg.data.phantom.corpus.prepare_phantom`, ``sentences``, and ``eta`` of
             :func:`trueneg.text.eta.write_class_probabilities`.
         pairs: .npz file to write, the sentences and the other tables beside it:
-            the findings' boxes (:func:`trueneg.data.phantom.radiographs.write_phantom`).
+            the findings' boxes (of :func:`trueneg.data.phantom.radiographs.phantom_images`).
         cache: unused: nothing is decoded.
-        threads: that decode.
+        threads: processes that draw.
 
     Raises:
         UserError: if a table is missing or damaged, there are fewer reports than images, or the tables do not belong together.
@@ -45,15 +46,13 @@ def prepare(
         chosen = tables["reports"]["report"].iloc[: settings["images"]]
         for name in ("reports", "sentences", "assigned", "eta"):
             tables[name] = tables[name][tables[name]["report"].isin(chosen)].reset_index(drop=True)
-    Path(pairs).parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".pairs", dir=Path(pairs).parent) as scratch:
-        drawn = Path(scratch) / "images.npz"
-        written = {name: Path(scratch) / f"{name}.parquet" for name in ("reports", "assigned")}
-        for name, path in written.items():
-            privacy.write_table(tables[name], path, restricted=False)
-        boxes = beside(pairs, "boxes")
-        write_phantom(settings, seed=settings["seed"], **written, images=drawn, boxes=boxes, processes=threads)
-        phantom = read_phantom(drawn)
+    try:
+        findings = positive_classes(tables["reports"]["report"].tolist(), tables["assigned"])
+    except ValueError as error:
+        raise UserError(f"{text['assigned']}: does not belong to {text['reports']}: {error} Have both made again.") from error
+    reports = np.array(list(findings))
+    images, boxes = phantom_images(findings, settings["resolution"], settings["seed"], settings["contrast"], threads)
+    privacy.write_table(boxes, beside(pairs, "boxes"), restricted=False)
     try:
         table = join_sentences(tables["sentences"], assigned=tables["assigned"], classes=tables["classes"], eta=tables["eta"])
     except ValueError as error:
@@ -61,13 +60,13 @@ def prepare(
     positive = int((tables["classes"]["kind"] == POSITIVE).sum())
     source = PairSource(
         "phantom",
-        images=phantom["images"],
-        reports=phantom["reports"],
+        images=images,
+        reports=reports,
         patients=tables["reports"]["patient"].to_numpy(str),
         sentences=table,
-        labels=phantom["labels"],
-        label_names=tuple(map(str, phantom["label_names"])),
-        shown=statements_shown(tables["classes"], findings_said(table, phantom["reports"], positive)),
+        labels=chexpert_labels(findings),
+        label_names=CHEX5,
+        shown=statements_shown(tables["classes"], findings_said(table, reports, positive)),
     )
     write_pairs(source, pairs)
     log.info("%s images with %s sentences", f"{len(source.images):,}", f"{len(table):,}")

@@ -6,7 +6,6 @@ towards the feet, both from the middle of the patient; ``lateral`` grows from th
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,29 +20,35 @@ MIDDLE = 0.10  # where the lungs are broadest, downwards
 SLOPE, HALF = 4.6, 0.53  # of the film's characteristic curve: its steepness, and the attenuation that is half grey
 
 
-@dataclass(frozen=True)
 class Lung:
-    """One lung of one patient.
+    """One lung of one patient; maps of shape (H, W).
 
     Attributes:
-        lateral: (H, W) distance from the spine towards this side.
-        depth: (H, W) distance inward from the chest wall; negative outside the chest.
-        above: (H, W) distance above the diaphragm.
-        inside: (H, W) from 0 to 1: the lung's mask.
+        lateral: distance from the spine towards this side.
+        depth: distance inward from the chest wall; negative outside the chest.
+        above: distance above the diaphragm.
+        inside: from 0 to 1, the lung's mask.
         top: of the lung, downwards.
         floor: the diaphragm's top, downwards.
         base: the costophrenic angle, downwards.
         hilum: lateral and down.
     """
 
-    lateral: np.ndarray
-    depth: np.ndarray
-    above: np.ndarray
-    inside: np.ndarray
-    top: float
-    floor: float
-    base: float
-    hilum: tuple[float, float]
+    def __init__(self, patient: Patient, side: str, lateral: np.ndarray, down: np.ndarray, edge: float):
+        up = np.maximum(MIDDLE - down, 0) / patient.apex
+        out = lateral - _middle(up)
+        reach = np.where(out > 0, np.float32(0.18), np.float32(0.14))
+        aside = np.abs(out) / reach
+        radius = (aside**2 * np.sqrt(aside) + up**2 * np.sqrt(up)) ** np.float32(1 / TALLEST)
+        bend = (lateral - 0.17) / 0.2
+        self.lateral, self.top = lateral, MIDDLE - patient.apex
+        # How far it is to the outline along the ray from the middle.
+        self.depth = np.maximum(length(out, up * patient.apex) / np.maximum(radius, 1e-3), 0.14) * (1 - radius)
+        self.floor = patient.dome + (patient.dome_difference if side == "left" else 0.0)
+        self.above = (self.floor + np.where(bend > 0, patient.angle * bend**2, 0.05 * bend**2) - down) / 1.2
+        self.inside = soft_step(np.minimum(self.depth, self.above) / edge)
+        self.base = self.floor + 0.8 * patient.angle
+        self.hilum = (0.075, -0.02 if side == "left" else 0.0)
 
     def place(self, height: float, breadth: float) -> tuple[float, float]:
         """Lateral and down of a place: `height` from 0 (apex) to 1 (diaphragm), `breadth` from −1 (spine) to 1 (chest wall)."""
@@ -53,11 +58,15 @@ class Lung:
         return float(_middle(up) + breadth * reach * (1 - up**TALLEST) ** (1 / TALLEST)), float(down)
 
 
-@dataclass(frozen=True)
 class Chest:
-    """One patient on one film: maps of shape (H, W), float32, in units of attenuation where nothing else is said.
+    """A healthy patient at random on one film: maps of shape (H, W), float32, in units of attenuation where nothing else is said.
 
-    The film without findings shows ``tissue + bones + texture − air``; see :func:`film`.
+    The same generator gives the same patient at any resolution. Without findings the film (:func:`film`) shows
+    ``tissue + bones + texture − air``.
+
+    Args:
+        generator: of the patient, and of nothing else.
+        resolution: pixels along a side of the square film.
 
     Attributes:
         patient: whose chest it is.
@@ -71,67 +80,105 @@ class Chest:
         air: what the lungs' air takes away.
         shadow: from 0 to 1, the heart's and the great vessels' mask.
         thorax: from 0 to 1, where ribs can be.
-        mottle: (H, W) fine smooth noise of standard deviation about 1.
+        mottle: fine smooth noise of standard deviation about 1.
     """
 
-    patient: Patient
-    across: np.ndarray
-    down: np.ndarray
-    edge: float
-    lungs: dict[str, Lung]
-    tissue: np.ndarray
-    bones: np.ndarray
-    texture: np.ndarray
-    air: np.ndarray
-    shadow: np.ndarray
-    thorax: np.ndarray
-    mottle: np.ndarray
+    def __init__(self, generator: np.random.Generator, resolution: int):
+        self.patient = patient = draw_patient(generator)
+        self.mottle = smooth_noise(generator, MOTTLE, resolution)
+        shade = smooth_noise(generator, SHADE, resolution)
+        phases = generator.uniform(0, 2 * np.pi, (2, 6)).astype(np.float32)
+        self.across, self.down = across, down = _posed(patient, resolution)
+        self.edge = max(patient.sharpness, 0.4 / resolution)
+        self.lungs = {side: Lung(patient, side, sign * across, down, self.edge) for side, sign in SIDES.items()}
+        lungs = self.lungs.values()
+        self.shadow = self.heart_shadow(self.heart_depth(1.0))
+        vessels = sum(_vessels(lung, down, phase) for lung, phase in zip(lungs, phases, strict=True))
+        inside = sum(lung.inside for lung in lungs)
+        aired = sum(
+            lung.inside * (0.55 + 0.45 * np.tanh(np.maximum(np.minimum(lung.depth, lung.above), 0) / 0.08)) for lung in lungs
+        )
+        aired = aired * (1 - HIDDEN * self.shadow)
+        for lung in lungs:
+            about = ((lung.lateral - lung.hilum[0] - 0.03) / 0.15) ** 2 + ((down - lung.hilum[1]) / 0.2) ** 2
+            aired = aired * (1 - patient.crowding * np.exp(-about)) * (1 - patient.dependent * np.exp(-np.abs(lung.above) / 0.06))
+        self.thorax = soft_step((np.maximum(*(lung.depth for lung in lungs)) + 0.012) / self.edge)
+        uneven = patient.uneven_across, patient.uneven_down
+        self.tissue = self._soft_tissue() + patient.shade * shade + uneven[0] * across + uneven[1] * down
+        covered = patient.rib_density * (0.3 + 0.7 * inside * (1 - 0.6 * self.shadow)) * self.thorax
+        self.bones = self._spine_and_shoulders() + covered * self.ribs(down)
+        self.texture = patient.vessels * vessels + patient.mottle * inside * self.mottle
+        self.air = patient.aeration * aired
 
+    def ribs(self, down: np.ndarray) -> np.ndarray:
+        """From 0 to 1: posterior ribs, which fall outwards, and fainter anterior ones, which fall inwards.
 
-def draw_chest(generator: np.random.Generator, resolution: int) -> Chest:
-    """A healthy patient at random; the same generator gives the same patient at any resolution.
+        Args:
+            down: (H, W) places from above to below: the chest's own, or what a fracture has moved.
+        """
+        lateral = np.abs(self.across)
+        behind = (1.2 * lateral - 0.12) * lateral * self.patient.rib_slope * (0.8 + 1.2 * np.maximum(down + 0.3, 0))
+        before = 0.09 + 0.85 * (0.37 - lateral) - 0.9 * (0.37 - lateral) ** 2
+        shown = soft_step((lateral - 0.15) / 0.02)
+        return np.maximum(self._rib_band(down - behind), 0.55 * shown * self._rib_band(down - before))
 
-    Args:
-        generator: of the patient, and of nothing else.
-        resolution: pixels along a side of the square film.
-    """
-    patient = draw_patient(generator)
-    mottle = smooth_noise(generator, MOTTLE, resolution)
-    shade = smooth_noise(generator, SHADE, resolution)
-    phases = generator.uniform(0, 2 * np.pi, (2, 6)).astype(np.float32)
-    across, down = _posed(patient, resolution)
-    edge = max(patient.sharpness, 0.4 / resolution)
-    lungs = {side: _lung(patient, side, sign * across, down, edge) for side, sign in SIDES.items()}
-    heart = heart_depth(patient, across, down, 1.0)
-    shadow = heart_shadow(patient, across, down, edge, heart)
-    vessels = sum(_vessels(lung, down, phase) for lung, phase in zip(lungs.values(), phases, strict=True))
-    inside = sum(lung.inside for lung in lungs.values())
-    aired = sum(
-        lung.inside * (0.55 + 0.45 * np.tanh(np.maximum(np.minimum(lung.depth, lung.above), 0) / 0.08)) for lung in lungs.values()
-    )
-    aired = aired * (1 - HIDDEN * shadow)
-    for lung in lungs.values():
-        about = ((lung.lateral - lung.hilum[0] - 0.03) / 0.15) ** 2 + ((down - lung.hilum[1]) / 0.2) ** 2
-        aired = aired * (1 - patient.crowding * np.exp(-about)) * (1 - patient.dependent * np.exp(-np.abs(lung.above) / 0.06))
-    thorax = soft_step((np.maximum(*(lung.depth for lung in lungs.values())) + 0.012) / edge)
-    return Chest(
-        patient=patient,
-        across=across,
-        down=down,
-        edge=edge,
-        lungs=lungs,
-        tissue=_tissue(patient, across, down, edge, lungs)
-        + patient.shade * shade
-        + patient.uneven_across * across
-        + patient.uneven_down * down,
-        bones=_spine_and_shoulders(patient, across, down, edge)
-        + patient.rib_density * (0.3 + 0.7 * inside * (1 - 0.6 * shadow)) * thorax * ribs(patient, across, down, edge),
-        texture=patient.vessels * vessels + patient.mottle * inside * mottle,
-        air=patient.aeration * aired,
-        shadow=shadow,
-        thorax=thorax,
-        mottle=mottle,
-    )
+    def _rib_band(self, level: np.ndarray) -> np.ndarray:
+        patient = self.patient
+        number = (level - patient.rib_start) / patient.rib_spacing
+        distance = np.abs(number - np.rint(number)) * patient.rib_spacing
+        band = soft_step((patient.rib_width - distance) / (0.6 * self.edge))
+        # The cortex: both margins are denser than what lies between.
+        margin = np.exp(-(((distance - 0.75 * patient.rib_width) / (0.3 * patient.rib_width)) ** 2))
+        return (0.7 * band + 0.3 * margin) * ((number > -0.5) & (number < patient.ribs))
+
+    def heart_depth(self, enlargement: float) -> np.ndarray:
+        """Distance inward from the heart's outline, in widths of the image; `enlargement` 1 is the patient's healthy heart."""
+        size, across, down = self.patient.heart * enlargement, self.across, self.down
+        # The heart rests on the diaphragm: it grows sideways and upwards, most of all to the left.
+        centre, level = 0.048 + 0.06 * (enlargement - 1), 0.145 - 0.06 * (enlargement - 1)
+        cos, sin = math.cos(self.patient.heart_lean), math.sin(self.patient.heart_lean)
+        along = cos * (across - centre) + sin * (down - level)
+        beside = cos * (down - level) - sin * (across - centre)
+        ventricle = 1 - length(along / (0.165 * size), beside / (0.112 * size))
+        atrium = 1 - length((across + 0.022 * enlargement) / (0.076 * size), (down - 0.12) / (0.120 * size))
+        return 0.11 * joined(ventricle, atrium, 0.06)
+
+    def heart_shadow(self, heart: np.ndarray) -> np.ndarray:
+        """From 0 to 1: what hides the lungs in the middle: the heart (by its depth) and the great vessels above it."""
+        across, down = self.across, self.down
+        half = self.patient.mediastinum + 0.05 * np.maximum(-0.25 - down, 0) + 0.02 * np.maximum(down + 0.15, 0)
+        band = half - np.abs(across - 0.005)
+        knob = self.patient.knob - length(across - 0.055, 0.8 * (down + 0.135))
+        trunk = 0.044 - length(across - 0.055, 0.6 * (down + 0.035))
+        return soft_step(joined(joined(joined(band, knob, 0.007), trunk, 0.010), heart, 0.010) / self.edge)
+
+    def _soft_tissue(self) -> np.ndarray:
+        patient, across, down, lateral = self.patient, self.across, self.down, np.abs(self.across)
+        left, right = self.lungs["left"], self.lungs["right"]
+        shoulder = soft_step((-0.16 - down) / 0.025)
+        wall = 0.43 + 0.02 * np.cos(4 * down) + 0.3 * shoulder - lateral
+        neck = soft_step((0.125 - lateral) / 0.012)
+        top = down + 0.56 - 0.42 * lateral + 0.6 * neck
+        body = soft_step(np.minimum(wall, top) / (1.5 * self.edge))
+        thickness = 0.66 + 0.10 * (1 - (lateral / 0.45) ** 2) + 0.06 * down - 0.10 * shoulder * (lateral / 0.45) ** 2
+        below = 1 - soft_step(np.maximum(right.above, left.above) / 0.012)
+        thickness = thickness + 0.06 * below + 0.10 * np.exp(-((lateral / 0.06) ** 2))
+        stomach = soft_step((1 - length((across - 0.16) / 0.075, (down - left.floor - 0.085) / 0.045)) / 0.2)
+        trachea = soft_step((0.016 - np.abs(across - 0.004)) / self.edge) * soft_step((-0.10 - down) / 0.02)
+        breast = soft_step((1 - length((lateral - 0.22) / 0.15, (down - 0.15) / 0.13)) / 0.12)
+        thickness = thickness - max(patient.gas, 0) * stomach - 0.11 * trachea + max(patient.breasts, 0) * breast
+        return body * thickness
+
+    def _spine_and_shoulders(self) -> np.ndarray:
+        patient, down, lateral, edge = self.patient, self.down, np.abs(self.across), self.edge
+        vertebra = soft_step((0.032 - lateral) / edge) * (0.7 + 0.3 * np.cos(2 * np.pi * down / 0.062))
+        line = patient.clavicle + patient.clavicle_slope * (lateral - 0.03) - 0.012 * np.sin(18 * lateral)
+        clavicle = soft_step((0.013 - np.abs(down - line)) / edge) * soft_step((lateral - 0.035) / 0.006)
+        clavicle = clavicle * soft_step((0.40 - lateral) / 0.01)
+        humerus = soft_step((0.055 - length(lateral - 0.455, down + 0.27)) / edge)
+        blade = soft_step((lateral - 0.335 - 0.15 * (down + 0.2)) / edge) * soft_step((0.02 - down) / 0.02)
+        blade = blade * soft_step((down + 0.3) / 0.02) * soft_step((0.41 - lateral) / 0.02)
+        return patient.spine * vertebra + 0.10 * clavicle + 0.12 * humerus + 0.03 * blade
 
 
 def film(patient: Patient, attenuation: np.ndarray) -> np.ndarray:
@@ -139,96 +186,16 @@ def film(patient: Patient, attenuation: np.ndarray) -> np.ndarray:
     return 255 * soft_step(SLOPE * patient.gain * (attenuation + patient.exposure - HALF))
 
 
-def ribs(patient: Patient, across: np.ndarray, down: np.ndarray, edge: float) -> np.ndarray:
-    """(H, W) from 0 to 1: posterior ribs, which fall outwards, and fainter anterior ones, which fall inwards.
-
-    Args:
-        patient: whose ribs.
-        across: (H, W) places from the patient's right to the left, in widths of the image, 0 in the middle.
-        down: (H, W) places from above to below, likewise.
-        edge: how wide a blurred margin is, in widths of the image.
-    """
-    lateral = np.abs(across)
-    behind = (1.2 * lateral - 0.12) * lateral * patient.rib_slope * (0.8 + 1.2 * np.maximum(down + 0.3, 0))
-    before = 0.09 + 0.85 * (0.37 - lateral) - 0.9 * (0.37 - lateral) ** 2
-    shown = soft_step((lateral - 0.15) / 0.02)
-    return np.maximum(_rib_band(patient, down - behind, edge), 0.55 * shown * _rib_band(patient, down - before, edge))
-
-
-def _rib_band(patient: Patient, level: np.ndarray, edge: float) -> np.ndarray:
-    number = (level - patient.rib_start) / patient.rib_spacing
-    distance = np.abs(number - np.rint(number)) * patient.rib_spacing
-    band = soft_step((patient.rib_width - distance) / (0.6 * edge))
-    # The cortex: both margins are denser than what lies between.
-    margin = np.exp(-(((distance - 0.75 * patient.rib_width) / (0.3 * patient.rib_width)) ** 2))
-    return (0.7 * band + 0.3 * margin) * ((number > -0.5) & (number < patient.ribs))
-
-
-def heart_depth(patient: Patient, across: np.ndarray, down: np.ndarray, enlargement: float) -> np.ndarray:
-    """(H, W) distance inward from the heart's outline, in widths of the image.
-
-    Args:
-        patient: whose heart.
-        across: (H, W) places from the patient's right to the left, in widths of the image, 0 in the middle.
-        down: (H, W) places from above to below, likewise.
-        enlargement: 1 is the patient's healthy heart.
-    """
-    size = patient.heart * enlargement
-    # The heart rests on the diaphragm: it grows sideways and upwards, most of all to the left.
-    centre, level = 0.048 + 0.06 * (enlargement - 1), 0.145 - 0.06 * (enlargement - 1)
-    cos, sin = math.cos(patient.heart_lean), math.sin(patient.heart_lean)
-    along = cos * (across - centre) + sin * (down - level)
-    beside = cos * (down - level) - sin * (across - centre)
-    ventricle = 1 - length(along / (0.165 * size), beside / (0.112 * size))
-    atrium = 1 - length((across + 0.022 * enlargement) / (0.076 * size), (down - 0.12) / (0.120 * size))
-    return 0.11 * joined(ventricle, atrium, 0.06)
-
-
-def heart_shadow(patient: Patient, across: np.ndarray, down: np.ndarray, edge: float, heart: np.ndarray) -> np.ndarray:
-    """(H, W) from 0 to 1: what hides the lungs in the middle: the heart and the great vessels above it.
-
-    Args:
-        patient: whose.
-        across: (H, W) places from the patient's right to the left, in widths of the image, 0 in the middle.
-        down: (H, W) places from above to below, likewise.
-        edge: how wide a blurred margin is, in widths of the image.
-        heart: (H, W) from :func:`heart_depth`.
-    """
-    half = patient.mediastinum + 0.05 * np.maximum(-0.25 - down, 0) + 0.02 * np.maximum(down + 0.15, 0)
-    band = half - np.abs(across - 0.005)
-    knob = patient.knob - length(across - 0.055, 0.8 * (down + 0.135))
-    trunk = 0.044 - length(across - 0.055, 0.6 * (down + 0.035))
-    return soft_step(joined(joined(joined(band, knob, 0.007), trunk, 0.010), heart, 0.010) / edge)
-
-
 def _posed(patient: Patient, resolution: int) -> tuple[np.ndarray, np.ndarray]:
     places = ((np.arange(resolution) + 0.5) / resolution - 0.5).astype(np.float32)
     right, down = places[None] - patient.shift_across, places[:, None] - patient.shift_down
     cos, sin = math.cos(patient.rotation) / patient.size, math.sin(patient.rotation) / patient.size
-    return (
-        ((cos * right + sin * down) / patient.breadth).astype(np.float32),
-        (cos * down - sin * right).astype(np.float32),
-    )
+    across = (cos * right + sin * down) / patient.breadth
+    return across.astype(np.float32), (cos * down - sin * right).astype(np.float32)
 
 
 def _middle(up: np.ndarray | float) -> np.ndarray | float:
     return 0.19 - 0.065 * up**2
-
-
-def _lung(patient: Patient, side: str, lateral: np.ndarray, down: np.ndarray, edge: float) -> Lung:
-    up = np.maximum(MIDDLE - down, 0) / patient.apex
-    out = lateral - _middle(up)
-    reach = np.where(out > 0, np.float32(0.18), np.float32(0.14))
-    aside = np.abs(out) / reach
-    radius = (aside**2 * np.sqrt(aside) + up**2 * np.sqrt(up)) ** np.float32(1 / TALLEST)
-    # How far it is to the outline along the ray from the middle.
-    depth = np.maximum(length(out, up * patient.apex) / np.maximum(radius, 1e-3), 0.14) * (1 - radius)
-    floor = patient.dome + (patient.dome_difference if side == "left" else 0.0)
-    bend = (lateral - 0.17) / 0.2
-    above = (floor + np.where(bend > 0, patient.angle * bend**2, 0.05 * bend**2) - down) / 1.2
-    inside = soft_step(np.minimum(depth, above) / edge)
-    hilum = (0.075, -0.02 if side == "left" else 0.0)
-    return Lung(lateral, depth, above, inside, MIDDLE - patient.apex, floor, floor + 0.8 * patient.angle, hilum)
 
 
 def _vessels(lung: Lung, down: np.ndarray, phases: np.ndarray) -> np.ndarray:
@@ -247,39 +214,3 @@ def _vessels(lung: Lung, down: np.ndarray, phases: np.ndarray) -> np.ndarray:
         total = total + 0.6 * ridge * np.exp(-distance / fade) * np.tanh((distance / begins) ** 2)
         begins = 2.5 * begins
     return lung.inside * total
-
-
-def _tissue(patient: Patient, across: np.ndarray, down: np.ndarray, edge: float, lungs: dict[str, Lung]) -> np.ndarray:
-    lateral = np.abs(across)
-    shoulder = soft_step((-0.16 - down) / 0.025)
-    wall = 0.43 + 0.02 * np.cos(4 * down) + 0.3 * shoulder - lateral
-    neck = soft_step((0.125 - lateral) / 0.012)
-    top = down + 0.56 - 0.42 * lateral + 0.6 * neck
-    body = soft_step(np.minimum(wall, top) / (1.5 * edge))
-    thickness = 0.66 + 0.10 * (1 - (lateral / 0.45) ** 2) + 0.06 * down - 0.10 * shoulder * (lateral / 0.45) ** 2
-    below = 1 - soft_step(np.maximum(lungs["right"].above, lungs["left"].above) / 0.012)
-    thickness = thickness + 0.06 * below + 0.10 * np.exp(-((lateral / 0.06) ** 2))
-    stomach = soft_step((1 - length((across - 0.16) / 0.075, (down - lungs["left"].floor - 0.085) / 0.045)) / 0.2)
-    trachea = soft_step((0.016 - np.abs(across - 0.004)) / edge) * soft_step((-0.10 - down) / 0.02)
-    breast = soft_step((1 - length((lateral - 0.22) / 0.15, (down - 0.15) / 0.13)) / 0.12)
-    thickness = thickness - max(patient.gas, 0) * stomach - 0.11 * trachea + max(patient.breasts, 0) * breast
-    return body * thickness
-
-
-def _spine_and_shoulders(patient: Patient, across: np.ndarray, down: np.ndarray, edge: float) -> np.ndarray:
-    lateral = np.abs(across)
-    vertebra = soft_step((0.032 - lateral) / edge) * (0.7 + 0.3 * np.cos(2 * np.pi * down / 0.062))
-    line = patient.clavicle + patient.clavicle_slope * (lateral - 0.03) - 0.012 * np.sin(18 * lateral)
-    clavicle = (
-        soft_step((0.013 - np.abs(down - line)) / edge)
-        * soft_step((lateral - 0.035) / 0.006)
-        * soft_step((0.40 - lateral) / 0.01)
-    )
-    humerus = soft_step((0.055 - length(lateral - 0.455, down + 0.27)) / edge)
-    blade = (
-        soft_step((lateral - 0.335 - 0.15 * (down + 0.2)) / edge)
-        * soft_step((0.02 - down) / 0.02)
-        * soft_step((down + 0.3) / 0.02)
-    )
-    blade = blade * soft_step((0.41 - lateral) / 0.02)
-    return patient.spine * vertebra + 0.10 * clavicle + 0.12 * humerus + 0.03 * blade

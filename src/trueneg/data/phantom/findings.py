@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trueneg.data.phantom.anatomy import HIDDEN, Chest, Lung, heart_depth, heart_shadow, ribs
+from trueneg.data.phantom.anatomy import HIDDEN, Chest, Lung
 from trueneg.data.phantom.classes import PhantomClass
 from trueneg.data.phantom.shapes import soft_step
 
@@ -74,9 +74,8 @@ def _spot(lung: Lung, down: np.ndarray, place: tuple[float, float], radii: tuple
 
 def _cardiomegaly(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
     enlargement = 1 + contrast * ENLARGEMENT[one.severity] * generator.uniform(0.85, 1.15)
-    heart = heart_depth(chest.patient, chest.across, chest.down, enlargement)
-    shadow = heart_shadow(chest.patient, chest.across, chest.down, chest.edge, heart)
-    shown = (1 - HIDDEN * shadow) / (1 - HIDDEN * chest.shadow)
+    heart = chest.heart_depth(enlargement)
+    shown = (1 - HIDDEN * chest.heart_shadow(heart)) / (1 - HIDDEN * chest.shadow)
     floor = max(lung.floor for lung in chest.lungs.values())
     return Effect(air=shown, texture=np.minimum(shown + 0.3, 1), region=(heart > 0) & (chest.down < floor))
 
@@ -89,16 +88,13 @@ def _edema(chest: Chest, one: PhantomClass, generator: np.random.Generator, cont
         strength = generator.uniform(0.85, 1.15)
         place = lung.place(generator.uniform(0.52, 0.62), generator.uniform(-0.5, -0.2))
         haze = haze + strength * lung.inside * np.exp(-_spot(lung, chest.down, place, (reach, 1.35 * reach)))
-        wall = (
-            lung.inside * np.exp(-(((lung.depth - 0.02) / 0.018) ** 2)) * soft_step((chest.down - lung.place(0.6, 0)[1]) / 0.02)
-        )
+        wall = lung.inside * np.exp(-(((lung.depth - 0.02) / 0.018) ** 2))
+        wall = wall * soft_step((chest.down - lung.place(0.6, 0)[1]) / 0.02)
         lines = lines + wall * np.cos(math.pi * chest.down / spacing + start) ** 2
-    haze = haze * (1 + 0.10 * chest.mottle)
-    shown = 1 - np.clip(contrast * HAZE[one.severity] * haze, 0, MOST)
+    haze, density = haze * (1 + 0.10 * chest.mottle), HAZE[one.severity]
+    shown = 1 - np.clip(contrast * density * haze, 0, MOST)
     # Vessels stay visible in the haze, and are themselves congested.
-    return Effect(
-        air=shown, texture=1 + 0.2 * contrast * haze * HAZE[one.severity], added=0.15 * contrast * HAZE[one.severity] * lines
-    )
+    return Effect(air=shown, texture=1 + 0.2 * contrast * haze * density, added=0.15 * contrast * density * lines)
 
 
 def _effusion(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
@@ -166,9 +162,8 @@ def _nodule(chest: Chest, one: PhantomClass, generator: np.random.Generator, con
     [lung] = affected(chest, one.side)
     place = lung.place(generator.uniform(*ZONES[one.zone]), generator.uniform(0.15, 0.75))
     radius = generator.uniform(0.018, 0.028)
-    return Effect(
-        added=0.24 * contrast * soft_step((1 - np.sqrt(_spot(lung, chest.down, place, (radius, radius)))) * radius / chest.edge)
-    )
+    distance = np.sqrt(_spot(lung, chest.down, place, (radius, radius)))
+    return Effect(added=0.24 * contrast * soft_step((1 - distance) * radius / chest.edge))
 
 
 def _granuloma(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
@@ -182,16 +177,14 @@ def _granuloma(chest: Chest, one: PhantomClass, generator: np.random.Generator, 
 def _rib_fracture(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
     """A break in the ribs of a short stretch of the chest wall: a gap, and ribs that go on lower beyond it."""
     [lung] = affected(chest, one.side)
-    patient = chest.patient
     place = lung.place(generator.uniform(*ZONES[one.zone]), generator.uniform(0.55, 0.8))
-    moved = DISPLACEMENT[one.severity] * patient.rib_width
     near = np.exp(-(_spot(lung, chest.down, place, (0.055, 0.055)) ** 2))
     beyond = soft_step((lung.lateral - place[0]) / (0.5 * chest.edge))
     gap = np.exp(-(((lung.lateral - place[0]) / max(0.005, chest.edge)) ** 2))
-    whole = ribs(patient, chest.across, chest.down, chest.edge)
-    broken = ribs(patient, chest.across, chest.down - moved, chest.edge)
+    whole = chest.ribs(chest.down)
+    broken = chest.ribs(chest.down - DISPLACEMENT[one.severity] * chest.patient.rib_width)
     change = beyond * (broken - whole) - gap * np.maximum(whole, broken)
-    return Effect(added=1.3 * contrast * patient.rib_density * chest.thorax * near * change)
+    return Effect(added=1.3 * contrast * chest.patient.rib_density * chest.thorax * near * change)
 
 
 _EFFECTS: dict[str, Callable[[Chest, PhantomClass, np.random.Generator, float], Effect]] = {

@@ -6,18 +6,10 @@ reader: the patient's LEFT is at the image's RIGHT. Everything about an image is
 image depends on no other one: not on which are made with it, in which order, nor in how many processes.
 """
 
-import contextlib
 import functools
-import hashlib
-import logging
-import os
-import shutil
 import sys
-import time
-import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,22 +17,17 @@ import pandas as pd
 from tqdm import tqdm
 
 from trueneg.compute.processes import process_pool
-from trueneg.data.phantom.anatomy import Chest, draw_chest, film
+from trueneg.data.phantom.anatomy import Chest, film
 from trueneg.data.phantom.classes import FINDINGS, PhantomClass, phantom_classes
 from trueneg.data.phantom.findings import Effect, finding_effect
-from trueneg.errors import UserError
-from trueneg.io.files import writable, written_whole
 from trueneg.randomness import seed_for
-from trueneg.text import privacy
 
 CHEX5 = tuple(finding.name for finding in FINDINGS if finding.chexpert)
 BOX_COLUMNS = ["report", "class", "name", "finding", "side", "x0", "y0", "x1", "y1"]
 CHANGED = 0.2  # a pixel belongs to a box where the finding changes it by more than this share of its largest change
 FAINTEST = 0.5  # grey levels: less is no change of a pixel
 SMALLEST = 32  # pixels along a side, at which a granuloma is still one
-IMAGES_PER_TASK = 64  # bounds what a process holds
-
-log = logging.getLogger(__name__)
+IMAGES_PER_TASK = 64  # that travel between processes together
 
 
 class PhantomImages(NamedTuple):
@@ -57,7 +44,9 @@ class PhantomImages(NamedTuple):
     boxes: pd.DataFrame
 
 
-def phantom_images(findings: Mapping[str, Sequence[int]], resolution: int, seed: int, contrast: float = 1.0) -> PhantomImages:
+def phantom_images(
+    findings: Mapping[str, Sequence[int]], resolution: int, seed: int, contrast: float = 1.0, processes: int = 1
+) -> PhantomImages:
     """Draw the radiograph of every report.
 
     Args:
@@ -67,6 +56,7 @@ def phantom_images(findings: Mapping[str, Sequence[int]], resolution: int, seed:
         seed: with the report's id it determines the patient, the noise, and size and place of every finding, whatever else is
             drawn.
         contrast: factor of the findings' densities and of the heart's enlargement: the phantom's difficulty.
+        processes: that draw; any number draws the same.
 
     Raises:
         ValueError: if the resolution is below 32, the contrast is not above 0, or a class number is not one of the classes.
@@ -82,14 +72,23 @@ def phantom_images(findings: Mapping[str, Sequence[int]], resolution: int, seed:
         raise ValueError(f"resolution is {resolution}, expected at least {SMALLEST} pixels.")
     if not contrast > 0:
         raise ValueError(f"contrast is {contrast}, expected a number above 0.")
-    classes = phantom_classes()
+    classes = range(len(phantom_classes()))
+    for report, numbers in findings.items():
+        if not set(numbers) <= set(classes):
+            raise ValueError(f"report {report} has classes {list(numbers)}, expected numbers from 0 to {len(classes) - 1}.")
     images = np.empty((len(findings), 1, resolution, resolution), np.uint8)
     rows: list[tuple[Any, ...]] = []
-    for image, (report, numbers) in zip(images, findings.items(), strict=True):
-        if not all(0 <= number < len(classes) for number in numbers):
-            raise ValueError(f"report {report} has classes {list(numbers)}, expected numbers from 0 to {len(classes) - 1}.")
-        image[0], boxes = _draw(report, [classes[number] for number in sorted(set(numbers))], resolution, seed, contrast)
-        rows += boxes
+    draw = functools.partial(_draw, resolution=resolution, seed=seed, contrast=contrast)
+    with ExitStack() as stack:
+        if processes > 1 and len(findings) > IMAGES_PER_TASK:
+            pool = stack.enter_context(process_pool(processes))
+            drawn = pool.map(draw, findings.keys(), findings.values(), chunksize=IMAGES_PER_TASK)
+        else:
+            drawn = map(draw, findings.keys(), findings.values())
+        quiet = not sys.stderr.isatty()
+        for image, (pixels, boxes) in zip(images, tqdm(drawn, "radiographs", len(findings), False, disable=quiet), strict=True):
+            image[0] = pixels
+            rows += boxes
     return PhantomImages(images, pd.DataFrame(rows, columns=BOX_COLUMNS))
 
 
@@ -133,142 +132,11 @@ def chexpert_labels(findings: Mapping[str, Sequence[int]]) -> np.ndarray:
     return np.array([[name in one for name in CHEX5] for one in present], np.float32).reshape(-1, len(CHEX5))
 
 
-def write_phantom(
-    settings: Mapping[str, Any],
-    *,
-    seed: int,
-    reports: str | Path,
-    assigned: str | Path,
-    images: str | Path,
-    boxes: str | Path,
-    processes: int,
-) -> None:
-    """Draw the radiographs of the reports that :func:`trueneg.data.phantom.corpus.prepare_phantom` wrote.
-
-    Memory holds a few images of each process; the disk holds all of them twice while the file is written.
-
-    Args:
-        settings: ``resolution``, ``contrast``: of :func:`phantom_images`.
-        seed: of everything.
-        reports: parquet file: ``report``; the images are in its order.
-        assigned: parquet file: ``report``, ``class`` of every sentence.
-        images: uncompressed .npz file to write; :func:`read_phantom` says what it holds.
-        boxes: parquet file to write: the boxes of :class:`PhantomImages`.
-        processes: that draw; any number draws the same.
-
-    Raises:
-        UserError: if a table is missing or damaged, or the two do not belong together.
-        ValueError: of :func:`phantom_images`, or if there is no process.
-    """
-    if processes < 1:
-        raise ValueError(f"processes is {processes}, expected at least 1.")
-    names = privacy.read_table(reports)[0]["report"].tolist()
-    try:
-        findings = positive_classes(names, privacy.read_table(assigned)[0])
-    except ValueError as error:
-        raise UserError(f"{assigned}: does not belong to {reports}: {error} Have both made again.") from error
-    began = time.monotonic()
-    with writable(images), _scratch(Path(images)) as scratch:
-        drawn = scratch / "images.npy"
-        table = _draw_all(findings, settings["resolution"], seed, settings["contrast"], drawn, processes)
-        pixels = np.load(drawn, mmap_mode="r")
-        seconds = time.monotonic() - began
-        log.info("phantom: %s images with %s boxes in %.0f s", f"{len(names):,}", f"{len(table):,}", seconds)
-        content = {"reports": np.array(names, np.str_), "labels": chexpert_labels(findings), "label_names": np.array(CHEX5)}
-        checksum = np.array(_checksum(pixels, *content.values()))
-        with written_whole(images) as temporary, temporary.open("wb") as stream:
-            np.savez(stream, images=pixels, checksum=checksum, **content)
-    privacy.write_table(table, boxes, restricted=False)
-
-
-def read_phantom(path: str | Path) -> dict[str, np.ndarray]:
-    """Read the images that :func:`write_phantom` wrote, and compare the checksum.
-
-    Returns:
-        ``images`` uint8 (n, 1, R, R), ``reports`` str (n,), ``labels`` float32 (n, 5), ``label_names`` str (5,).
-
-    Raises:
-        UserError: if the file is missing, is damaged, or does not hold these.
-    """
-    if not Path(path).is_file():
-        raise UserError(f"{path}: does not exist, expected the phantom's images; run the step that makes them.")
-    try:
-        if not zipfile.is_zipfile(path):
-            raise ValueError("it is no .npz archive, or its end is missing")
-        with np.load(path, allow_pickle=False) as archive:
-            content = {key: archive[key] for key in ("images", "reports", "labels", "label_names")}
-            expected = str(archive["checksum"])
-    except MemoryError:  # says nothing of the file
-        raise
-    except Exception as error:  # a damaged archive can raise nearly anything
-        raise UserError(f"{path}: does not hold the phantom's images ({error}). Remove it to have it made again.") from error
-    found = _checksum(*content.values())
-    if found != expected:
-        raise UserError(
-            f"{path}: its content has checksum {found[:6]}…, expected {expected[:6]}…: it is damaged. "
-            "Remove it to have it made again."
-        )
-    return content
-
-
-def _checksum(*arrays: np.ndarray) -> str:
-    digest = hashlib.sha256()
-    for array in arrays:
-        digest.update(f"{array.dtype.str} {array.shape};".encode())
-        digest.update(np.ascontiguousarray(array))
-    return digest.hexdigest()
-
-
-@contextlib.contextmanager
-def _scratch(images: Path) -> Iterator[Path]:
-    """A folder beside the file that is made, without what a killed process left there; gone afterwards."""
-    folder = images.with_name(f".{images.name}.drawing")
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _draw_all(
-    findings: Mapping[str, Sequence[int]], resolution: int, seed: int, contrast: float, path: Path, processes: int
-) -> pd.DataFrame:
-    """Draw into a .npy file, which the processes map: no image travels between them; returns the boxes."""
-    reports = list(findings)
-    starts = range(0, len(reports), IMAGES_PER_TASK)
-    tasks = [{report: findings[report] for report in reports[start : start + IMAGES_PER_TASK]} for start in starts]
-    np.lib.format.open_memmap(path, "w+", np.uint8, (len(reports), 1, resolution, resolution)).flush()
-    with path.open("r+b") as stream:  # writing to a map that the disk has no room for ends a process without a word
-        os.posix_fallocate(stream.fileno(), 0, path.stat().st_size)
-    draw = functools.partial(_draw_part, path=path, resolution=resolution, seed=seed, contrast=contrast)
-    tables = []
-    with ExitStack() as stack:
-        mapped = map
-        if processes > 1 and len(tasks) > 1:
-            mapped = stack.enter_context(process_pool(processes)).map
-        bar = stack.enter_context(
-            tqdm(total=len(reports), desc="radiographs", unit=" images", disable=not sys.stderr.isatty(), leave=False)
-        )
-        for task, table in zip(tasks, mapped(draw, tasks, starts), strict=True):
-            tables.append(table)
-            bar.update(len(task))
-    # Tables without a box have columns without a type.
-    return pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
-
-
-def _draw_part(
-    findings: Mapping[str, Sequence[int]], start: int, *, path: Path, resolution: int, seed: int, contrast: float
-) -> pd.DataFrame:
-    part = phantom_images(findings, resolution, seed, contrast)
-    np.load(path, mmap_mode="r+")[start : start + len(findings)] = part.images
-    return part.boxes
-
-
 def _draw(
-    report: str, present: Sequence[PhantomClass], resolution: int, seed: int, contrast: float
+    report: str, numbers: Sequence[int], resolution: int, seed: int, contrast: float
 ) -> tuple[np.ndarray, list[tuple[Any, ...]]]:
-    chest = draw_chest(_generator(seed, "patient", report), resolution)
+    chest = Chest(_generator(seed, "patient", report), resolution)
+    present = [phantom_classes()[number] for number in sorted(set(numbers))]
     effects = [finding_effect(chest, one, _generator(seed, f"finding {one.number}", report), contrast) for one in present]
     grey = _exposed(chest, effects)
     boxes = []

@@ -52,7 +52,7 @@ def boxed_phrases(source: PairSource, indices: np.ndarray, boxes: pd.DataFrame, 
     a box has            a phrase is
     ===================  ==========================================================================================
     no ``sentence``      a sentence of the image's report, with the boxes of its report that are of its own class
-                         (:func:`trueneg.data.phantom.radiographs.write_phantom`); two images of one report are two phrases
+                         (:func:`trueneg.data.phantom.radiographs.phantom_images`); two images of one report are two phrases
     a ``sentence``       this one, of this ``image`` and finding, whatever the report says: readers wrote or chose it
                          for the box (:func:`trueneg.data.pairs.ms_cxr.image_boxes`)
     ===================  ==========================================================================================
