@@ -90,18 +90,6 @@ def refuse_other_settings(path: Path, recorded: RunSettings, requested: RunSetti
     raise UserError(f"{path}: the run has the requested id but different settings ({found}). Move its folder away to retrain it.")
 
 
-def not_default(settings: RunSettings) -> dict[str, dict[str, Any]]:
-    """The settings of a run that influence training and are not today's defaults, by section; unknown keys too."""
-    found: dict[str, dict[str, Any]] = {}
-    for section, values in settings.items():
-        fields = getattr(model_of(settings, section), "model_fields", {})
-        for key, value in values.items():
-            field = fields.get(key)
-            if field is None or not (is_technical(field) or value == field.get_default(call_default_factory=True)):
-                found.setdefault(section, {})[key] = value
-    return found
-
-
 def model_of(settings: RunSettings, section: str) -> type[BaseModel] | None:
     """The typed model of a section of a run's settings; None if it no longer exists."""
     study = STUDIES.get(training_kind(settings))

@@ -10,9 +10,9 @@ from typing import Any
 
 import pandas as pd
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save
 
-from trueneg.compute.checkpoint import Checkpoint, flush
+from trueneg.compute.checkpoint import Checkpoint
 from trueneg.compute.devices import device_name, leased_device
 from trueneg.compute.memory import memory_told
 from trueneg.errors import UserError
@@ -159,10 +159,8 @@ def _train(
     tokenizer.save_pretrained(folder)
     with written_whole(folder / RunStore.CURVES) as path:
         pd.DataFrame(rows).to_parquet(path, index=False)
-        flush(path)
     with written_whole(folder / RunStore.MODEL) as path:
-        save_file(_weights(finished), path, metadata={"format": "pt"})
-        flush(path)
+        path.write_bytes(save(_weights(finished), metadata={"format": "pt"}))
     record = {
         "id": identifier,
         "settings": dict(settings),
@@ -180,7 +178,6 @@ def _train(
     }
     with written_whole(folder / RunStore.RECORD) as path:
         path.write_text(json.dumps(record, indent=2, default=str) + "\n")
-        flush(path)
 
 
 def _weights(model: Any) -> dict[str, torch.Tensor]:
