@@ -118,9 +118,6 @@ def _images(dataset: Mapping[str, Any], seed: int, results: Path) -> Data:
 
 
 def _pairs(dataset: Mapping[str, Any], studies: Mapping[str, Study], results: Path) -> Data:
-    from trueneg.data.pairs.pair_source import read_pairs
-    from trueneg.training.image_text_objectives import data_checksum
-
     path = results / "pairs" / f"{pairs_key(dataset)}.npz"
     readings = (user_files.of_joined_reports(dataset, studies), user_files.of_pairs(dataset, studies))
     changes = dict.fromkeys(change for reading in readings for change in user_files.look(reading, results).changes)
@@ -128,6 +125,9 @@ def _pairs(dataset: Mapping[str, Any], studies: Mapping[str, Study], results: Pa
         return Data(f"images and sentences will be created from the reports of {dataset['text']}", [])
     if changes:
         return Data(f"images and sentences will be created again from the reports of {dataset['text']}", list(changes))
+    from trueneg.data.pairs.pair_source import read_pairs
+    from trueneg.training.image_text_objectives import data_checksum
+
     pairs = read_pairs(path)
     description = f"{pairs.name}, {len(pairs.images):,} images of {pairs.size[0]} px, {len(pairs.sentences):,} sentences"
     return Data(description, [], lambda settings: data_checksum(pairs, settings))
