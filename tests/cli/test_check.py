@@ -19,7 +19,7 @@ def test_a_study_without_its_data_is_described_in_a_few_lines(tmp_path, monkeypa
         (line,) = (line for line in said.splitlines() if part in line)
         assert line.startswith("  MISSING ")
         assert "https://physionet.org/content/" in line
-    assert "GPU hours" in said
+    assert "of one GPU" in said
 
 
 @pytest.mark.parametrize("name", ["reco", "flickr30k"])
@@ -39,7 +39,7 @@ def test_hours_follow_from_the_operations_of_the_runs_that_train(tmp_path, monke
     assert main(["check", str(path)]) == 0
     said = capsys.readouterr().out
     assert f"{len(runs)} runs to train" in said
-    assert f"about {hours:,.0f} GPU hours" in said
+    assert f"about {hours:.1f} h of one GPU" in said
 
 
 def test_the_cost_model_counts_the_operations_of_the_networks():

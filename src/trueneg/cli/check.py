@@ -1,5 +1,6 @@
 """What a study would run, what exists already, what is missing, and about how long the missing runs take."""
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,8 +36,9 @@ class Data(NamedTuple):
 
     description: str
     changes: list[str]
-    checksum: Callable[[RunSettings], str] | None = None  # None: the data are not read yet
-    measure: Callable[[Run], float] | None = None  # seconds of an update, or of an epoch where runs count epochs
+    images: int = 0  # to train on; 0: the data are not read yet
+    checksum: Callable[[RunSettings], str] | None = None
+    measure: Callable[[Run], float] | None = None  # seconds per update
 
 
 def describe(name: str, studies: Mapping[str, Study], results: Path) -> str:
@@ -114,7 +116,8 @@ def _images(dataset: Mapping[str, Any], seed: int, results: Path) -> Data:
         f"validation {len(subset.validation):,}, test {len(subset.test):,}; "
         f"class probability {subset.eta_low:.4f} (rare) and {subset.eta_high:.4f} (common)"
     )
-    return Data(description, changes, lambda settings: source.checksum, lambda run: _measured(run, source, subset))
+    measure = functools.partial(_measured, source=source, subset=subset)
+    return Data(description, changes, len(subset.train), lambda settings: source.checksum, measure)
 
 
 def _pairs(dataset: Mapping[str, Any], studies: Mapping[str, Study], results: Path) -> Data:
@@ -130,7 +133,7 @@ def _pairs(dataset: Mapping[str, Any], studies: Mapping[str, Study], results: Pa
 
     pairs = read_pairs(path)
     description = f"{pairs.name}, {len(pairs.images):,} images of {pairs.size[0]} px, {len(pairs.sentences):,} sentences"
-    return Data(description, [], lambda settings: data_checksum(pairs, settings))
+    return Data(description, [], len(pairs.images), functools.partial(data_checksum, pairs))
 
 
 def _state(store: RunStore, run: Run, identifier: str) -> str:
@@ -187,39 +190,43 @@ def _missing_images(study: ImageTextStudy) -> list[str]:
 
 def _time(missing: Sequence[tuple[Run, Data]], store: RunStore) -> str:
     """About how long runs take: as finished ones of the same kind took, or a few updates take here, or a GPU should."""
-    finished = [record for record in store.records().values() if _length(record["settings"])]
-    pace = {_kind(record["settings"]): record["seconds"] / _length(record["settings"]) for record in finished}
-    seconds = operations = 0.0
-    how = ["finished runs"] if pace else []
+    pace, how, seconds, operations = {}, {}, 0.0, 0.0
+    for record in store.records().values():
+        if updates := _updates(record["settings"], record["images"]):
+            kind = _kind(record["settings"])
+            pace[kind], how[kind] = record["seconds"] / updates, "finished runs"
     for run, data in missing:
-        kind = _kind(run.settings)
-        if kind not in pace and data.measure is not None:
-            pace[kind] = data.measure(run)
-            how.append("a measurement of a few updates here")
-        if kind in pace:
-            seconds += pace[kind] * _length(run.settings)
+        kind, updates = _kind(run.settings), _updates(run.settings, data.images)
+        if updates and kind not in pace and data.measure is not None:
+            pace[kind], how[kind] = data.measure(run), "a measurement of a few updates here"
+        if data.images and kind in pace:
+            seconds += pace[kind] * updates
         else:
             operations += 3e9 * relative_cost(run.settings)  # backward is about two forward passes
-    parts = [f"about {_duration(seconds)} of one process (from {' and '.join(dict.fromkeys(how))})"] if seconds else []
+    known = dict.fromkeys(how[kind] for run, _ in missing if (kind := _kind(run.settings)) in how)
+    parts = [f"about {_duration(seconds)} of one process (from {' and '.join(known)})"] if seconds else []
     if operations:
-        hours = operations / SUSTAINED / 3600
-        parts.append(f"about {hours:,.0f} GPU hours (assumed: {SUSTAINED / 1e12:.0f} TFLOP/s)")
+        parts.append(f"about {_duration(operations / SUSTAINED)} of one GPU (assumed: {SUSTAINED / 1e12:.0f} TFLOP/s)")
     return f"{len(missing)} runs to train: {', and '.join(parts) or 'seconds'}."
 
 
 def _kind(settings: RunSettings) -> str:
     """What a run's pace depends on."""
-    sections = ("dataset", "encoder", "text_encoder", "projection", "augmentation")
-    training = {key: settings["training"].get(key, 1) for key in ("batch_size", "threads", "device", "devices", "kind")}
-    return repr(([settings.get(section) for section in sections], training, settings["training"]["updates"] is None))
+    networks = [settings.get(section) for section in ("encoder", "text_encoder", "projection", "augmentation")]
+    data = [settings["dataset"].get(key) for key in ("source", "path", "resolution")]
+    training = [settings["training"].get(key, 1) for key in ("batch_size", "threads", "device", "devices")]
+    return repr((networks, data, training))
 
 
-def _length(settings: RunSettings) -> int:
-    return settings["training"]["updates"] or settings["training"]["epochs"] or 0
+def _updates(settings: RunSettings, images: int) -> float:
+    training = settings["training"]
+    if settings["objective"]["name"] == "released":
+        return 0.0
+    return training["updates"] or (training["epochs"] or 0) * images / training["batch_size"]
 
 
 def _measured(run: Run, source: ImageSource, subset: Subset) -> float:
-    """Seconds of an update, from a few after one to warm up; of an epoch where the run counts epochs."""
+    """Seconds per update, from a few after one to warm up."""
     import torch
 
     from trueneg.compute.devices import choose_device
@@ -232,8 +239,7 @@ def _measured(run: Run, source: ImageSource, subset: Subset) -> float:
         for updates in (1, MEASURED_UPDATES):
             settings = {**run.settings, "training": {**training, "updates": updates, "epochs": None}}
             row = SimCLR(settings, run.seed, source, subset, device).train_epoch()
-    updates = len(subset.train) // training["batch_size"] if training["updates"] is None else 1
-    return updates * 2 * training["batch_size"] / row["views_per_second"]
+    return 2 * training["batch_size"] / row["views_per_second"]
 
 
 def _duration(seconds: float) -> str:

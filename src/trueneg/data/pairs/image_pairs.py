@@ -200,7 +200,8 @@ def write_image_pairs(
     decoded = cache_folder(cache, "images", restricted=restricted)
     if decoded != Path(cache):
         decoded /= _known_by(images, mode, resolution)
-    with writable(decoded), privacy.owner_only(restricted), FileLock(decoded / "lock", fallback_to_soft=False):
+    lock = decoded / "lock"
+    with writable(lock), privacy.owner_only(restricted), FileLock(lock, fallback_to_soft=False):
         pixels = cache_images(images, decoded, mode=mode, resolution=resolution, threads=threads)
     source = PairSource(name, pixels, reports, patients, sentences, labels, label_names, shown, restricted)
     write_pairs(source, pairs)
