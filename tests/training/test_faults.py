@@ -88,7 +88,7 @@ def test_a_full_disk_is_told_and_the_run_goes_on_when_there_is_space(reference, 
         assert job.model == reference.model
 
 
-@pytest.mark.parametrize("writer", ["parquet", "npz", "json", "memory map"])
+@pytest.mark.parametrize("writer", ["parquet", "npz", "json", "pixels"])
 def test_whatever_writes_a_file_a_full_disk_is_told(tmp_path, writer):
     import numpy as np
     import pandas as pd
@@ -98,7 +98,7 @@ def test_whatever_writes_a_file_a_full_disk_is_told(tmp_path, writer):
         "parquet": lambda path: pd.DataFrame({"a": numbers}).to_parquet(path),
         "npz": lambda path: np.savez(path.open("wb"), a=numbers),
         "json": lambda path: path.write_text("[" + ", ".join(map(str, numbers)) + "]"),
-        "memory map": lambda path: numbers.tofile(path),
+        "pixels": lambda path: path.write_bytes(numbers),
     }[writer]
     with (
         mounted(tmp_path / "disk", "-o", "size=64k"),
