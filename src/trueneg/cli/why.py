@@ -34,7 +34,7 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
         key              meaning
         ===============  ======================================================================================
         result, written  the result and when it was written
-        study, title     the study that asked for it; of a run, the first one that did
+        study, title     the study that asked for it; of a run, the first one that did, without title
         differing        settings that are not the defaults, by dotted name
         settings         all settings
         runs             records of the runs behind it; ``state`` is ``finished`` or begins with ``stale``
@@ -47,74 +47,51 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
     Raises:
         UserError: if there is no such result.
     """
-    store = RunStore(results / "runs")
-    if store.state(result) == "finished":
-        return _of_run(result, store)
-    path, line = _place(result)
+    store, data = RunStore(results / "runs"), DataChanges(results)
+    path, line = (store.folder(result), None) if store.state(result) == "finished" else _place(result)
     try:
         parts = path.resolve().relative_to(results.resolve()).parts
     except ValueError as error:
         raise UserError(f"{result}: lies outside {results}; name a file under it, or give its folder by --results.") from error
     if parts[:1] == ("runs",) and len(parts) > 1:
-        return _of_run(parts[1], store)
-    folder = results.joinpath(*parts[:1], "artefacts")
-    if not (folder / "study.yaml").is_file():
-        raise UserError(f"{result}: belongs to no finished study ({folder / 'study.yaml'} is missing); finish the study first.")
-    settings = records.read_settings(folder / "study.yaml")
-    kind, data = settings.get("kind"), DataChanges(results)
-    found = {
-        "result": result,
-        "written": time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(path.stat().st_mtime)),
-        "study": parts[0],
-        "title": settings["title"],
-        "differing": _differing(settings),
-        "settings": settings,
-        "stale": _outdated(path, parts, folder / "rows.parquet"),
-    }
-    if kind == "likelihood":
-        found["stale"] += data.of_reports(parts[0])
-        return _with_records(found, [], store, data, likelihood_study=parts[0])
-    if kind == "theory":
-        return _with_records(found, [], store, data)
-    found["comparison"] = records.read_json(folder / "comparison.json", records.COMPARISON)
-    runs = _chosen(records.read_json(folder / "runs.json", [records.RUN]), path, parts[1:], line)
-    return _with_records(found, runs, store, data)
-
-
-def _of_run(identifier: str, store: RunStore) -> dict[str, Any]:
-    record = store.record(identifier, records.RUN)
-    found = {
-        "result": identifier,
-        "written": record["finished"],
-        "study": record["study"],
-        "differing": _flat(identity(record["settings"])),
-        "settings": record["settings"],
-        "stale": [],
-    }
-    return _with_records(found, [record], store, DataChanges(store.path.parent))
-
-
-def _with_records(
-    found: dict[str, Any], runs: Sequence[Mapping[str, Any]], store: RunStore, data: DataChanges, likelihood_study: str = ""
-) -> dict[str, Any]:
-    """The records of the runs and language models behind a result, which of them are stale, and what all took together."""
+        runs = [store.record(parts[1], records.RUN)]
+        settings, study = runs[0]["settings"], ""
+        found = {"study": runs[0]["study"], "written": runs[0]["finished"], "differing": _flat(identity(settings)), "stale": []}
+    else:
+        folder = results.joinpath(*parts[:1], "artefacts")
+        if not (folder / "study.yaml").is_file():
+            raise UserError(
+                f"{result}: belongs to no finished study ({folder / 'study.yaml'} is missing); finish the study first."
+            )
+        settings = records.read_settings(folder / "study.yaml")
+        found = {
+            "study": parts[0],
+            "title": settings["title"],
+            "written": time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(path.stat().st_mtime)),
+            "differing": _differing(settings),
+            "stale": _outdated(path, parts, folder / "rows.parquet"),
+        }
+        runs, study = [], parts[0] if settings.get("kind") == "likelihood" else ""
+        if study:
+            found["stale"] += data.of_reports(study)
+        elif settings.get("kind") != "theory":
+            found["comparison"] = records.read_json(folder / "comparison.json", records.COMPARISON)
+            runs = _chosen(records.read_json(folder / "runs.json", [records.RUN]), path, parts[1:], line)
     for run in runs:
         objective = run["settings"]["objective"]
         if "language model" in (objective.get("class_probability"), objective.get("switched_off_by")):
-            likelihood_study = run["settings"]["dataset"]["text"]
-    found["runs"] = [_marked(run, store, data) for run in runs]
-    found["language models"] = _language_models(store.path.parent, likelihood_study) if likelihood_study else []
-    behind = [*found["runs"], *found["language models"]]
-    stale = Counter(record["state"].removeprefix("stale: ") for record in behind if record["state"].startswith("stale"))
+            study = run["settings"]["dataset"]["text"]
+    marked, models = [_marked(run, store, data) for run in runs], _language_models(results, study) if study else []
+    stale = Counter(one["state"].removeprefix("stale: ") for one in [*marked, *models] if one["state"].startswith("stale"))
     found["stale"] += [f"{count} of the runs: {reason}" for reason, count in stale.items()]
-    made = [record for record in behind if "seconds" in record]
+    made = [record for record in [*marked, *models] if "seconds" in record]
     found["time"] = {
         "seconds": round(sum(record["seconds"] for record in made), 1),
         "gpu_seconds": round(sum(record.get("gpu_seconds", 0) for record in made), 1),
         "attempts": sum(len(record["attempts"]) for record in made),
         "runs": len(made),
     }
-    return found
+    return {"result": result, **found, "settings": settings, "runs": marked, "language models": models}
 
 
 def _place(result: str) -> tuple[Path, int | None]:
@@ -234,7 +211,7 @@ def as_text(found: Mapping[str, Any]) -> str:
         "state": found["stale"] or ["up to date: made with today's code and the runs in the store"],
         "data set": (run["dataset"] for run in runs),
         "objective": (run["objective"] for run in runs),
-        "seed": (str(run["seed"]) for run in runs),
+        "seeds": [", ".join(map(str, sorted({run["seed"] for run in runs})))] if runs else [],
         "data": (f"{run['source']['name']}, checksum {run.get('data', run['source']['checksum'])}" for run in runs),
         "code": (f"fingerprint {one['fingerprint']}, commit {one['commit'] or 'unknown'}" for one in made),
         "host": (f"{one['machine']['host']} ({one['machine']['system']})" for one in made),
