@@ -61,7 +61,7 @@ def _nested(value: Any) -> Any:
     """A setting's value; of settings within it, such as a schedule's, those that differ from their frozen values."""
     if not isinstance(value, Mapping):
         return value
-    values = frozen()["nested"].get(value.get("schedule", _tag(value)), {})
+    values = frozen()["nested"].get(str(value.get("schedule", _tag(value))), {})
     return {key: inner for key, inner in value.items() if inner != values.get(key, MISSING)}
 
 
@@ -119,9 +119,9 @@ def frozen() -> dict[str, dict[str, dict[str, Any]]]:
     return yaml.safe_load(Path(__file__).with_name("frozen.yaml").read_text(encoding="utf-8"))
 
 
-def _tag(values: Mapping[str, Any]) -> Any:
+def _tag(values: Mapping[str, Any]) -> str:
     """What tells a section's model from its siblings: ``name``, or of data ``source``."""
-    return values.get("name", values.get("source"))
+    return str(values.get("name", values.get("source")))
 
 
 def _describes(model: type[BaseModel], values: Mapping[str, Any]) -> bool:
