@@ -245,19 +245,14 @@ def _content(reading: Reading) -> dict[str, Any]:
     """The part of a record that describes the files."""
     listed = _listed(reading)
     files, images = _status(listed.files), _status(listed.images)
-    size = sum(size for size, _ in images.values())
+    is_hashed = sum(size for size, _ in images.values()) <= HASHED_BYTES
     return {
         "files": {
             path: {"size": size, "modified": modified, "checksum": _checksum(path, size, modified)}
             for path, (size, modified) in files.items()
         },
         # File names may identify patients, so only digests are kept.
-        "images": {
-            "number": len(images),
-            "bytes": size,
-            "stamp": _digest(images),
-            "checksum": _checksum_of_all(images) if size <= HASHED_BYTES else "",
-        },
+        "images": {"stamp": _digest(images), "checksum": _checksum_of_all(images) if is_hashed else ""},
     }
 
 
@@ -288,10 +283,7 @@ def _change(path: str, found: tuple[int, int] | None, before: Mapping[str, Any] 
 def _images_differ(found: Mapping[str, tuple[int, int]], before: Mapping[str, Any]) -> bool:
     if not found or _digest(found) == before["stamp"]:
         return False
-    size = sum(size for size, _ in found.values())
-    if (len(found), size) != (before["number"], before["bytes"]) or not before["checksum"]:
-        return True
-    return _checksum_of_all(found) not in (before["checksum"], UNREADABLE)
+    return not before["checksum"] or _checksum_of_all(found) not in (before["checksum"], UNREADABLE)
 
 
 @functools.cache
