@@ -6,12 +6,12 @@ import random
 import numpy as np
 import pytest
 import torch
+from filelock import FileLock
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 from tests.projects import Project, new_project
 from tests.studies import tiny_study
-from trueneg.io.shared_cache import one_at_a_time
 
 # `make test` is deterministic: the same examples in every run, and no limit of time, which a busy machine would exceed.
 # `make test-long` explores: --hypothesis-profile=explore with a --hypothesis-seed, which the fuzz tests use too.
@@ -44,7 +44,7 @@ def finished_project(tmp_path_factory) -> Project:
     """A project whose tiny study ran to the end; tests work on copies of it. Workers that run side by side make it once."""
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "finished"
-    with one_at_a_time(folder):
+    with FileLock(folder / "lock"):
         if not (folder / "whole").exists():
             project = new_project(folder / "project")
             project.configure(tiny=tiny_study())

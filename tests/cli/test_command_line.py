@@ -16,7 +16,7 @@ from tests.config.test_config import REFUSED, changed
 from tests.data.test_parquet import encoded, random_images, write
 from tests.studies import tiny_study
 from trueneg.cli.main import main
-from trueneg.cli.origin_text import origin_text
+from trueneg.cli.why import as_text
 
 
 def own_images(path):
@@ -91,6 +91,16 @@ def test_a_valid_study_is_described_with_its_cost(tmp_path, capsys, images):
     assert "a measurement of a few updates here" in captured.out
 
 
+def test_missing_runs_take_as_long_as_finished_ones_of_the_same_kind(finished_project, tmp_path, capsys):
+    path = tmp_path / "study.yaml"
+    path.write_text(yaml.safe_dump({"tiny": tiny_study(seeds=3)}))
+    assert main(["check", str(path), "--results", str(finished_project.path / "results")]) == 0
+    said = capsys.readouterr().out
+    assert "2 of 3 runs finished" in said
+    (cost,) = (line for line in said.splitlines() if "3 runs to train" in line)
+    assert "finished runs" in cost
+
+
 def test_a_batch_that_does_not_fit_is_told_before_training(tmp_path, capsys, images):
     study = own_images(images)
     study["training"]["batch_size"] = 64
@@ -122,7 +132,7 @@ def why(project, result):
     environment = os.environ | {"PYTHONPATH": str(project.path / "src")}
     done = subprocess.run(command, cwd=project.path, env=environment, capture_output=True, text=True, check=True)
     origin = json.loads(done.stdout)
-    return origin, origin_text(origin)
+    return origin, as_text(origin)
 
 
 def test_why_tells_what_made_rows_figures_lines_of_tables_and_runs(finished_project, capsys):
@@ -191,16 +201,3 @@ def test_checking_and_listing_do_not_import_torch(tmp_path):
     code += "print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
     assert done.stdout.strip().endswith("False")
-
-
-def test_a_measurement_that_crashes_is_a_sentence(tmp_path):
-    """A module that crashes when it is imported stands in for a torch that crashes."""
-    (tmp_path / "torch.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
-    (tmp_path / "study.yaml").write_text(yaml.safe_dump({"tiny": tiny_study()}))
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
-    command = [sys.executable, "-c", "import sys; from trueneg.cli.main import main; sys.exit(main(['check', 'study.yaml']))"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.returncode == 1
-    (sentence,) = done.stderr.splitlines()
-    for fact in ("tiny, CL", "crashed", "training.batch_size from 64 to 32"):
-        assert fact in sentence

@@ -20,6 +20,14 @@ from trueneg.compute.memory import lacks_memory
 from trueneg.errors import UserError
 from trueneg.legible import LegibleFormatter
 
+# For a size that the CPU's memory cannot hold torch has no error of its own: a job shows its traceback.
+TOO_LARGE = (
+    "alloc_cpu",
+    "not enough memory",
+    "Storage size calculation",
+    "integer multiplication overflow",
+    "negative dimension",
+)
 RAN, REFUSED, WRONG = "ran", "refused", "WRONG"
 SECONDS = 180  # of processor time: timing a few updates of the largest network takes 100
 MEMORY = 3 * 2**30  # bytes beyond what the process has: more is what a huge number asked for
@@ -158,9 +166,9 @@ def attempted(work: Callable[[], int | None], folder: Path) -> Outcome:
                 code = 1
                 print(error, file=printed)
             except Exception as error:
-                if not lacks_memory(error):
+                if not lacks_memory(error) and not any(part in str(error) for part in TOO_LARGE):
                     raise
-                code = 1  # as a job does
+                code = 1
                 print(LACKS_MEMORY, file=printed)
     except (Exception, SystemExit, HungError):
         return Outcome(WRONG, traceback.format_exc())

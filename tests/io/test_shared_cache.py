@@ -1,7 +1,6 @@
 """What TRUENEG_CACHE names is used by every results folder, holds nothing restricted, and is refused where it cannot be used."""
 
 import logging
-import threading
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from tests.text import corpus
 from tests.text.test_scoring import score
 from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.errors import UserError
-from trueneg.io.shared_cache import cache_folder, one_at_a_time
+from trueneg.io.shared_cache import cache_folder
 
 __all__ = ["data"]
 
@@ -82,21 +81,3 @@ def test_what_cannot_be_a_cache_is_refused_in_a_sentence(tmp_path, monkeypatch, 
         UserError, match=r"TRUENEG_CACHE: (is 'relative/path', expected an absolute|.* cannot be made a folder \()"
     ):
         cache_folder("own", "images", restricted=False)
-
-
-def test_two_wait_for_each_other(tmp_path):
-    inside, order = threading.Event(), []
-
-    def other():
-        inside.wait()
-        with one_at_a_time(tmp_path / "images"):
-            order.append("other")
-
-    thread = threading.Thread(target=other)
-    with one_at_a_time(tmp_path / "images"):
-        thread.start()
-        inside.set()
-        thread.join(timeout=0.3)
-        order.append("first")
-    thread.join()
-    assert order == ["first", "other"]

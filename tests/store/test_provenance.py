@@ -12,7 +12,7 @@ from trueneg.store import provenance
 
 MODULES = {
     "__init__.py": "",
-    "engine.py": "from trueneg.losses import loss\nfrom . import augment\n\ndef step():\n    return loss()\n",
+    "engine.py": "from trueneg.losses import loss\nfrom trueneg import augment\n\ndef step():\n    return loss()\n",
     "augment.py": "STRENGTH = 1\n",
     "losses/__init__.py": "from trueneg.losses.dense import loss\n",
     "losses/dense.py": '"""Docstring."""\n\ndef loss():\n    """Docstring."""\n    return 1\n',

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from tests.projects import new_project
-from trueneg.cli.origin import origin_of
+from trueneg.cli.why import provenance_of
 from trueneg.config.theory_study import TheoryStudy
 
 THEORY = {
@@ -60,8 +60,8 @@ def test_a_rendered_report_sees_settings_that_the_configuration_does_not_state(f
 def test_an_experiment_that_other_code_made_is_stale(finished, tmp_path):
     results = finished.copy(tmp_path / "project").path / "results"
     frame = results / "tiny/artefacts/simulation/errors_by_negatives.parquet"
-    assert origin_of(str(frame), results)["stale"] == []
+    assert provenance_of(str(frame), results)["stale"] == []
     frame.with_suffix(".code").write_text("another")
-    assert ["trueneg.theory" in reason for reason in origin_of(str(frame), results)["stale"]] == [True]
+    assert ["trueneg.theory" in reason for reason in provenance_of(str(frame), results)["stale"]] == [True]
     frame.with_suffix(".code").unlink()
-    assert len(origin_of(str(frame), results)["stale"]) == 1
+    assert len(provenance_of(str(frame), results)["stale"]) == 1

@@ -9,10 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from trueneg.cli import estimate
-from trueneg.cli.origin import origin_of
-from trueneg.cli.origin_text import origin_text
-from trueneg.compute.memory import lacks_memory
+from trueneg.cli import check, why
 from trueneg.config.reading import read_configuration
 from trueneg.errors import UserError
 from trueneg.legible import LegibleFormatter, legible, print_traceback
@@ -20,7 +17,7 @@ from trueneg.store import history
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a subcommand; returns the exit code (1 for a mistake that the user can mend)."""
+    """Run a subcommand; returns the exit code (1 for a user error)."""
     given = _parser().parse_args(arguments)
     sys.excepthook = print_traceback
     logging.lastResort.setFormatter(LegibleFormatter())
@@ -31,10 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except BrokenPipeError:  # the reader of our output, such as `head`, has gone
         sys.stderr.close()
-    except Exception as error:
-        if not lacks_memory(error):
-            raise
-        print("The memory of this machine does not suffice for that: a file or a setting asks for more.", file=sys.stderr)
+    except MemoryError:
+        print("Out of memory: a file or a setting needs more than this machine has.", file=sys.stderr)
         return 1
     return 0
 
@@ -42,19 +37,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="trueneg", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    check = commands.add_parser("check", help="what a configuration would run, what is missing, and at what cost")
-    check.add_argument("config", nargs="*", default=["config/config.yaml"], help="configuration files")
-    check.set_defaults(command=_check)
+    checks = commands.add_parser("check", help="what a configuration would run, what is missing, and how long it takes")
+    checks.add_argument("config", nargs="*", default=["config/config.yaml"], help="configuration files")
+    checks.set_defaults(command=_check)
     runs = commands.add_parser("runs", help="one table of all runs: settings, metrics, state")
     runs.add_argument("--sort", metavar="COLUMN", help="sort by a column")
     runs.add_argument("--csv", metavar="FILE", help="write the table as CSV instead ('-': standard output)")
     runs.add_argument("--json", metavar="FILE", help="write the table as JSON instead ('-': standard output)")
     runs.set_defaults(command=_runs)
-    why = commands.add_parser("why", help="what made a result: settings, seeds, runs, code, data, device, time; is it stale")
-    why.add_argument("result", help="a file under results/, a line of a table as FILE.csv:LINE, or a run's id")
-    why.add_argument("--json", metavar="FILE", help="write everything as JSON instead ('-': standard output)")
-    why.set_defaults(command=_why)
-    for command in (check, runs, why):
+    whys = commands.add_parser(
+        "why", help="what made a result: settings, seeds, runs, code, data, device, time; whether it is stale"
+    )
+    whys.add_argument("result", help="a file under results/, a line of a table as FILE.csv:LINE, or a run's id")
+    whys.add_argument("--json", metavar="FILE", help="write everything as JSON instead ('-': standard output)")
+    whys.set_defaults(command=_why)
+    for command in (checks, runs, whys):
         command.add_argument("--results", type=Path, default=Path("results"), help="folder of the results")
     return parser
 
@@ -62,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
 def _check(given: argparse.Namespace) -> None:
     studies = read_configuration(given.config).studies
     for name in studies:
-        print(legible(estimate.describe(name, studies, given.results)))
+        print(legible(check.describe(name, studies, given.results)))
 
 
 def _runs(given: argparse.Namespace) -> None:
@@ -83,11 +80,11 @@ def _runs(given: argparse.Namespace) -> None:
 
 
 def _why(given: argparse.Namespace) -> None:
-    found = origin_of(given.result, given.results)
+    found = why.provenance_of(given.result, given.results)
     if given.json is not None:
         _write(json.dumps(found, indent=2), given.json)
     else:
-        print(legible(origin_text(found)))
+        print(legible(why.as_text(found)))
 
 
 def _write(text: str, place: str) -> None:

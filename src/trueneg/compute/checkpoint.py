@@ -1,4 +1,4 @@
-"""Where an unfinished run stands, on disk, so that a run that dies goes on from there.
+"""The checkpoint of an unfinished run, from which a run that dies continues.
 
 Until the run is finished its folder holds ``checkpoint.safetensors`` (tensors; everything else as JSON in the metadata) and
 ``progress.json`` (the epoch reached and what every attempt took, for people and for the record). The checkpoint before the last
@@ -8,7 +8,6 @@ stays too, in case the last gets damaged.
 import hashlib
 import json
 import logging
-import os
 import platform
 import time
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ from typing import Any, Protocol
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from trueneg.io.files import written_whole
@@ -107,29 +106,16 @@ class Checkpoint:
         }
 
     def restore(self, training: Resumable) -> list[dict[str, Any]]:
-        """Bring a fresh run to where the checkpoint stands, if there is one that fits.
-
-        Returns:
-            The rows of the epochs that are finished.
-        """
-        found = self._found()
-        if found is not None:
-            tensors, values = found
+        """Bring a fresh run to the last usable checkpoint, if there is one; returns the rows of the finished epochs."""
+        existing = [path for path in (self._path, self._previous) if path.exists()]
+        tensors, values = next(filter(None, map(self._read, existing)), (None, {"rows": []}))
+        if tensors is not None:
             training.load_state(tensors, values["position"])
             log.info("continues in epoch %d, %d updates done in it", training.epoch + 1, training.update)
-        self._note(training)
-        return values["rows"] if found is not None else []
-
-    def _found(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """Tensors and values of the last checkpoint that can be used; None, and said so, if there were some and none can."""
-        existing = [path for path in (self._path, self._previous) if path.exists()]
-        for path in existing:
-            found = self._read(path)
-            if found is not None:
-                return found
-        if existing:
+        elif existing:
             log.warning("%s: the run starts afresh", self._path.parent)
-        return None
+        self._note(training)
+        return values["rows"]
 
     def after_update(self, training: Resumable, rows: list[dict[str, Any]]) -> None:
         """Save if the time has come."""
@@ -148,9 +134,9 @@ class Checkpoint:
         began = time.monotonic()
         tensors, position = training.state()
         values = json.dumps({"digest": self._digest, "position": position, "rows": rows})
+        metadata = {"values": values, "checksum": _checksum(tensors, values)}
         with written_whole(self._path) as path:
-            save_file(tensors, path, metadata={"values": values, "checksum": _checksum(tensors, values)})
-            flush(path)
+            path.write_bytes(save(tensors, metadata))
             if self._path.exists():
                 self._path.replace(self._previous)
         self._note(training)
@@ -185,12 +171,6 @@ class Checkpoint:
         aside = path.with_name(f"checkpoint.{kind}.safetensors")
         path.replace(aside)
         log.warning("%s %s; moved to %s", path, why, aside.name)
-
-
-def flush(path: Path) -> None:
-    """Have a file on the disk, not only in the machine's memory, before it takes another's place."""
-    with path.open("rb") as stream:
-        os.fsync(stream.fileno())
 
 
 def _checksum(tensors: Mapping[str, Tensor], values: str) -> str:

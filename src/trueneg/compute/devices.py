@@ -8,7 +8,6 @@ import fcntl
 import logging
 import os
 import re
-import stat
 import subprocess
 import tempfile
 import time
@@ -17,6 +16,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from trueneg.errors import UserError
 
@@ -57,9 +58,7 @@ def device_name(device: "torch.device") -> str:
 
 
 @contextlib.contextmanager
-def leased_device(
-    wanted: str, *, devices: Sequence[str] | None = None, share: int = 1, count: int = 1
-) -> Iterator["torch.device"]:
+def leased_device(wanted: str, *, share: int = 1, count: int = 1) -> Iterator["torch.device"]:
     """Hold a device for a setting ``training.device``; wait while others hold all of them. See :func:`lease`.
 
     To be called before CUDA is initialised (``torch.cuda.is_available()`` is enough to do so): ``CUDA_VISIBLE_DEVICES`` is set to
@@ -76,7 +75,6 @@ def leased_device(
 
     Args:
         wanted: ``"auto"`` (a GPU where there is one, else the CPU), ``"cpu"`` (nothing is leased) or ``"cuda"``.
-        devices: the devices to lease from, as ``CUDA_VISIBLE_DEVICES`` names them; by default those that this process may use.
         share: how many processes may hold one device at a time.
         count: how many devices.
 
@@ -90,8 +88,7 @@ def leased_device(
         yield torch.device("cpu")
         return
     in_slurm = "SLURM_JOB_ID" in os.environ
-    if devices is None:
-        devices = _usable_devices(os.environ.get(VISIBLE, "" if in_slurm else None))
+    devices = _usable_devices(os.environ.get(VISIBLE, "" if in_slurm else None))
     if not devices:
         yield _cpu_instead(wanted)
     elif len(devices) < count:
@@ -102,7 +99,7 @@ def leased_device(
     elif in_slurm and len(devices) == count:
         yield choose_device(wanted)
     else:
-        with lease_several(devices, count, share=share) as names:
+        with lease(devices, count=count, share=share) as names:
             os.environ[VISIBLE] = ",".join(names)
             device = choose_device(wanted)
             if device.type == "cuda":
@@ -111,28 +108,14 @@ def leased_device(
 
 
 @contextlib.contextmanager
-def lease(devices: Sequence[str], *, share: int = 1) -> Iterator[str]:
-    """Hold one of some devices, the first that is free; wait, and say so, while there is none. See :func:`lease_several`.
-
-    Example:
-        >>> with lease(["device-0", "device-1"]) as first, lease(["device-0", "device-1"]) as second:
-        ...     print(first, second)
-        device-0 device-1
-    """
-    with lease_several(devices, 1, share=share) as (name,):
-        yield name
-
-
-@contextlib.contextmanager
-def lease_several(devices: Sequence[str], count: int, *, share: int = 1) -> Iterator[tuple[str, ...]]:
-    """Hold so many of some devices at once, the first that are free; wait, and say so, while there are too few.
+def lease(devices: Sequence[str], *, count: int = 1, share: int = 1) -> Iterator[tuple[str, ...]]:
+    """Hold so many of some devices at once, the first that are free; wait, and log it, while there are too few.
 
     All or none are taken, and nothing is held while waiting, so processes that want several cannot wait for each other's.
 
-    A lease is an ``flock`` on a file named after the device, on this node: the kernel frees it when its process (and what it
-    has forked) ends, however it ends. The file holds the pid of its present or last holder, for people to read. The files lie in
-    a folder of the user's own under the folder for temporary files, or in ``$TRUENEG_LEASES``; processes find each other only if
-    they use the same folder.
+    A lease is an ``flock`` on a file named after the device, on this node: the kernel frees it when its process ends, however it
+    ends. The files lie in a folder of the user's own under the folder for temporary files, or in ``$TRUENEG_LEASES``; processes
+    find each other only if they use the same folder.
 
     Args:
         devices: physical names, the same in every process (a UUID, not a position in ``CUDA_VISIBLE_DEVICES``).
@@ -148,7 +131,7 @@ def lease_several(devices: Sequence[str], count: int, *, share: int = 1) -> Iter
         UserError: if the folder belongs to someone else.
 
     Example:
-        >>> with lease_several(["device-0", "device-1", "device-2"], 2) as names:
+        >>> with lease(["device-0", "device-1", "device-2"], count=2) as names:
         ...     print(*names)
         device-0 device-1
     """
@@ -156,82 +139,63 @@ def lease_several(devices: Sequence[str], count: int, *, share: int = 1) -> Iter
         raise ValueError(
             f"A lease needs at least one device and a share of at least 1, got {list(devices)} (of which {count}) and {share}."
         )
-    folder = _lease_folder()
-    reported = None
-    with contextlib.ExitStack() as held:
-        # What cleans up old temporary files leaves a folder alone that someone has locked.
-        held.enter_context(_locked(folder, fcntl.LOCK_SH, wait=True))
-        while (names := _take_all(held, folder, devices, share, count)) is None:
-            if reported is None or time.monotonic() - reported >= REPORT_SECONDS:
+    folder, reported = _lease_folder(), -REPORT_SECONDS
+    with _protected(folder), contextlib.ExitStack() as held:
+        while len(names := _take(held, folder, devices, count, share)) < count:
+            if time.monotonic() - reported >= REPORT_SECONDS:
                 log.info("waiting for a device: %s taken (by whom: see %s)", ", ".join(devices), folder)
                 reported = time.monotonic()
             time.sleep(POLL_SECONDS)
         log.info("device: %s leased", ", ".join(names))
-        yield names
+        yield tuple(names)
 
 
-def _take_all(held: contextlib.ExitStack, folder: Path, devices: Sequence[str], share: int, count: int) -> tuple[str, ...] | None:
-    """Lock so many free places, each on a device of its own, or none."""
-    with contextlib.ExitStack() as locks:
-        if count > 1:
-            # One at a time: two that want several would take some each, find too few, and so on.
-            locks.enter_context(_locked(folder / "several", fcntl.LOCK_EX, wait=True))
-        with contextlib.ExitStack() as taken:
-            names: list[str] = []
-            while len(names) < count:
-                name = _take(taken, folder, [name for name in devices if name not in names], share)
-                if name is None:
-                    return None
-                names.append(name)
-            held.enter_context(taken.pop_all())
-            return tuple(names)
+def _take(held: contextlib.ExitStack, folder: Path, devices: Sequence[str], count: int, share: int) -> list[str]:
+    """Lock `count` devices, or none; one process looks at a time, so that none sees what another only tries."""
+    names: list[str] = []
+    with _lock(folder / "looking", timeout=-1):
+        for place in range(share):
+            for name in devices:
+                if len(names) < count and name not in names:
+                    with contextlib.suppress(Timeout):
+                        held.enter_context(_lock_place(folder, urllib.parse.quote(name, safe=""), place, share))
+                        names.append(name)
+        if len(names) < count:
+            held.close()
+    return names
 
 
-def _take(held: contextlib.ExitStack, folder: Path, devices: Sequence[str], share: int) -> str | None:
-    """Lock a free place on a device if there is one: the device itself, or if it is shared, one of its numbered places."""
-    for place in range(share):
-        for name in devices:
-            path = folder / urllib.parse.quote(name, safe="")
-            with contextlib.suppress(BlockingIOError), contextlib.ExitStack() as locks:
-                if share == 1:
-                    locks.enter_context(_locked(path, fcntl.LOCK_EX))
-                else:
-                    locks.enter_context(_locked(path, fcntl.LOCK_SH))
-                    locks.enter_context(_locked(path.with_name(f"{path.name}.{place}"), fcntl.LOCK_EX))
-                held.enter_context(locks.pop_all())
-                return name
-    return None
+def _lock_place(folder: Path, device: str, place: int, share: int) -> AcquireReturnProxy:
+    """Lock a device that nobody holds, or if it is shared, one of its numbered places; Timeout if it is taken."""
+    own = folder / (device if share == 1 else f"{device}.{place}")
+    for path in folder.glob(f"{device}.*") if share == 1 else [folder / device]:
+        with _lock(path):
+            pass
+    lock = _lock(own)
+    own.write_text(f"{os.getpid()}\n")  # for people
+    return lock
+
+
+def _lock(path: Path, timeout: float = 0) -> AcquireReturnProxy:
+    return FileLock(path, timeout=timeout, mode=0o600, fallback_to_soft=False).acquire()
 
 
 @contextlib.contextmanager
-def _locked(path: Path, operation: int, *, wait: bool = False) -> Iterator[None]:
-    """Hold a lock on a file, made if it is missing, or on a folder; without `wait`, BlockingIOError if it is taken."""
-    flags = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
-    descriptor = os.open(path, flags, 0o600)
+def _protected(folder: Path) -> Iterator[None]:
+    """Lock a folder, so that what cleans up old temporary files leaves it alone."""
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, operation if wait else operation | fcntl.LOCK_NB)
-        if operation == fcntl.LOCK_EX:
-            os.ftruncate(descriptor, 0)
-            os.write(descriptor, f"{os.getpid()}\n".encode())
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
         yield
     finally:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)  # closing does not free what a forked child has inherited
         os.close(descriptor)
 
 
 def _lease_folder() -> Path:
-    if os.environ.get(LEASES):
-        folder = Path(os.environ[LEASES])
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return folder
-    folder = Path(tempfile.gettempdir()) / f"trueneg-leases-{os.getuid()}"
-    with contextlib.suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        raise UserError(
-            f"{folder}: is not a folder of yours, so leases cannot lie there; remove it, or set {LEASES} to another folder."
-        )
+    folder = Path(os.environ.get(LEASES) or Path(tempfile.gettempdir(), f"trueneg-leases-{os.getuid()}"))
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not os.environ.get(LEASES) and (folder.is_symlink() or folder.stat().st_uid != os.getuid()):
+        raise UserError(f"{folder}: is not a folder of yours; remove it, or set {LEASES} to another folder for leases.")
     return folder
 
 

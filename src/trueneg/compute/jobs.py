@@ -4,21 +4,19 @@ import contextlib
 import faulthandler
 import logging
 import os
-import select
 import signal
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from trueneg.compute.memory import lacks_memory
+from trueneg.compute.processes import end_with
 from trueneg.errors import UserError
 from trueneg.legible import LegibleFormatter, print_traceback
 
 LACKS_MEMORY = "Out of memory: raise mem_mb in this job's section of the configuration."
 _CRASHED = ": a native library crashed; the stack is in the log. Run it again; if it crashes again, report it with the stack"
-_CAUSES = {  # by signal
+_CAUSES = {
     signal.SIGKILL: ", usually because the machine or the job ran out of memory: raise mem_mb in the job's section of the "
     "configuration, or run fewer jobs at once",
     signal.SIGTERM: ": it was cancelled, or reached its time limit",
@@ -34,38 +32,6 @@ def name_snakemake() -> None:
     os.environ[SNAKEMAKE] = str(os.getpid())
 
 
-def _end_with(process: int, name: str) -> None:
-    """End this process as soon as another one is gone.
-
-    A Snakemake that is killed (SIGKILL, out of memory) cannot end its jobs, and they would go on computing for nobody. The
-    parent process alone is not enough to watch: depending on the shell's version there is a shell in between, which outlives
-    Snakemake, and if the parent died while this process started, its process id may already belong to another one.
-    """
-    threading.Thread(target=_end_after, args=(process, name), name=f"end with {name}", daemon=True).start()
-
-
-def _end_after(process: int, name: str) -> None:
-    _wait_for_end(process)
-    log.error("%s (process %d) is gone: this job ends too", name, process)
-    os._exit(1)
-
-
-def _wait_for_end(process: int) -> None:
-    try:
-        descriptor = os.pidfd_open(process)
-    except ProcessLookupError:
-        return
-    except (AttributeError, OSError):  # not Linux, or one that is too old or does not allow it
-        with contextlib.suppress(ProcessLookupError):
-            while True:
-                os.kill(process, 0)
-                time.sleep(1)
-    else:
-        ended = select.poll()
-        ended.register(descriptor, select.POLLIN)
-        ended.poll()
-
-
 def _supervise(log_file: str | Path) -> None:
     """Fork. The child returns and does the work; the parent waits, reports a death by signal, and exits with its status."""
     supervisor, awaited = os.getpid(), {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD}
@@ -76,7 +42,7 @@ def _supervise(log_file: str | Path) -> None:
     if child == 0:
         os.setpgid(0, 0)  # a terminal's Ctrl-C reaches it and its own processes once, through the parent
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        _end_with(supervisor, "the job's supervisor")
+        end_with(supervisor, "the job's supervisor")
         return
 
     with contextlib.suppress(PermissionError, ProcessLookupError):  # the child has done it, or has ended
@@ -99,25 +65,22 @@ def _supervise(log_file: str | Path) -> None:
 
 
 @contextlib.contextmanager
-def job(log: str | Path) -> Iterator[None]:
+def job(log_file: str | Path) -> Iterator[None]:
     """Run the block in a child process with a log file; this process waits for it and ends with its exit status.
 
-    A :class:`UserError` is printed without a traceback and ends the job with exit status 1, as does running out of memory. A
-    child killed by a signal is reported in a sentence, in the log and on stderr, with 128 plus the signal's number as the exit
-    status. The child ends when this process or its Snakemake does.
-
-    Args:
-        log: the job's log file, overwritten.
+    A :class:`UserError`, or running out of memory, is reported in a sentence and ends the job with exit status 1. A child killed
+    by a signal is reported in a sentence, in the log and on stderr, with 128 plus the signal's number as the exit status. The
+    child ends when this process or its Snakemake does.
     """
-    Path(log).parent.mkdir(parents=True, exist_ok=True)
-    handler = logging.FileHandler(log, mode="w", encoding="utf-8")
+    Path(log_file).parent.mkdir(parents=True, exist_ok=True)
+    handler = logging.FileHandler(log_file, mode="w", encoding="utf-8")
     handler.setFormatter(LegibleFormatter("%(asctime)s  %(message)s", datefmt="%Y-%m-%d %H:%M:%S"))
     logger = logging.getLogger("trueneg")
     logger.setLevel(logging.INFO)
     logger.addHandler(handler)
-    _supervise(log)
+    _supervise(log_file)
     if SNAKEMAKE in os.environ:
-        _end_with(int(os.environ[SNAKEMAKE]), "Snakemake")
+        end_with(int(os.environ[SNAKEMAKE]), "Snakemake")
     sys.excepthook = print_traceback
     faulthandler.enable(handler.stream)
     try:
@@ -127,13 +90,11 @@ def job(log: str | Path) -> Iterator[None]:
         print(f"\n{error}\n", file=sys.stderr)
         sys.exit(1)
     except BaseException as error:
-        if isinstance(error, Exception) and lacks_memory(error):
+        if lacks_memory(error):
             logger.exception(LACKS_MEMORY)
-            print(f"\n{LACKS_MEMORY} Its log is {log}.\n", file=sys.stderr)
+            print(f"\n{LACKS_MEMORY} Its log is {log_file}.\n", file=sys.stderr)
             sys.exit(1)
-        logger.exception("the job ended with an error that is not the user's")
+        logger.exception("the job failed")
         raise
     finally:
         faulthandler.disable()
-        logger.removeHandler(handler)
-        handler.close()

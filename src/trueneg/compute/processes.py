@@ -1,39 +1,53 @@
-"""Several processes for work that Python does in one."""
+"""Worker processes that end with the process that started them."""
 
 import contextlib
+import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import connection, get_context, parent_process
+from multiprocessing import get_context
+
+import psutil
+
+POLL_SECONDS = 0.5
+
+log = logging.getLogger(__name__)
+
+
+def end_with(process: int, name: str) -> None:
+    """End this process as soon as another one has ended, however that one ends.
+
+    Watching the parent is not enough for a job: depending on the shell's version there is a shell between it and Snakemake, which
+    outlives a Snakemake that was killed.
+    """
+    threading.Thread(target=_end_after, args=(process, name), daemon=True).start()
+
+
+def _end_after(process: int, name: str) -> None:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        watched = psutil.Process(process)
+        while watched.is_running() and watched.status() != psutil.STATUS_ZOMBIE:
+            time.sleep(POLL_SECONDS)
+    log.error("%s (process %d) is gone: this process ends too", name, process)
+    os._exit(1)
 
 
 @contextlib.contextmanager
 def process_pool(processes: int) -> Iterator[ProcessPoolExecutor]:
-    """A pool of processes that import what their functions need, and not the script that asks.
+    """A pool of at most so many processes, which end with the one that asks, also if that is killed.
 
-    Spawned, not forked: the asking process may hold threads (torch's, the one that watches Snakemake). A spawned process runs
-    the main script again unless that has no file, and a job's script means nothing without the object that Snakemake gives it.
-    The processes end with the one that asks, also if that is killed.
-
-    Args:
-        processes: at most so many.
+    Spawned, not forked: the asking process may hold threads. A spawned process runs the main script again unless that has no
+    file, and a job's script cannot run without the object that Snakemake gives it.
     """
     main = sys.modules["__main__"]
     file = main.__dict__.pop("__file__", None)
+    parent = os.getpid(), "the process that started this worker"
     try:
-        with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_end_with_parent) as pool:
+        with ProcessPoolExecutor(processes, get_context("spawn"), end_with, parent) as pool:
             yield pool
     finally:
         if file is not None:
             main.__file__ = file
-
-
-def _end_with_parent() -> None:
-    threading.Thread(target=_end_after_parent, name="end with parent", daemon=True).start()
-
-
-def _end_after_parent() -> None:
-    connection.wait([parent_process().sentinel])
-    os._exit(1)

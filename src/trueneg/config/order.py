@@ -17,6 +17,7 @@ BERT_BASE = {"hidden": 768, "layers": 12}
 TOKENS = 32  # of a sentence
 # Training images, and pixels of a side, of sources whose settings do not tell; of others so many are assumed.
 SIZES = {"digits": 1_800, "cifar10": 50_000, "stl10": 5_000, "phantom": 3_000, "open_i": 3_700, "flickr30k": 29_000}
+SIZES |= {"mimic_cxr": 234_000}
 SIDES = {"digits": 8, "cifar10": 32, "stl10": 96}
 ASSUMED_SIZE, ASSUMED_SIDE = 10_000, 32
 

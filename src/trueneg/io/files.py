@@ -1,24 +1,23 @@
-"""Files that readers see whole or not at all, and their checksums."""
+"""Atomic files, whose readers see all of a file or nothing, and checksums."""
 
 import contextlib
 import errno
 import hashlib
 import os
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from trueneg.errors import UserError
 
-# What a user can mend, with the remedy; a library of another language tells the number in words.
-_DISK = {
+# Errors of the disk that a user can fix.
+_REMEDIES = {
     errno.ENOSPC: "free some space on its disk",
     errno.EDQUOT: "free some of your quota",
     errno.EFBIG: "raise the limit on a file's size (ulimit -f)",
     errno.EROFS: "choose a folder on a disk that can be written",
-    errno.EACCES: "have its folder made writable for you",
-    errno.EPERM: "have its folder made writable for you",
+    errno.EACCES: "get permission to write to its folder",
+    errno.EPERM: "get permission to write to its folder",
 }
 
 
@@ -44,10 +43,10 @@ def files_in(folder: Path | None) -> list[Path]:
 
 @contextlib.contextmanager
 def written_whole(path: str | Path) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its place when the block ends well, and vanishes if not.
+    """Yield a temporary path beside `path`; when the block ends well it is flushed to the disk and renamed, else removed.
 
     Raises:
-        UserError: if the disk is full, or the folder may not be written.
+        UserError: if the disk is full, or the folder is not writable.
     """
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
@@ -55,6 +54,8 @@ def written_whole(path: str | Path) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             yield temporary
+            with temporary.open("rb") as stream:
+                os.fsync(stream.fileno())
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
@@ -62,31 +63,20 @@ def written_whole(path: str | Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def writable(path: str | Path) -> Iterator[None]:
-    """What a full disk or a folder that may not be written makes the block raise, as a sentence about `path`.
+    """Report a full disk or missing permission to write `path` as a user error.
 
     Raises:
-        UserError: telling what to do.
+        UserError: with the remedy.
     """
+    path = Path(path)
     try:
         yield
-    except Exception as error:
-        number = _disk_error(error, Path(path))
-        if number is None:
+    except OSError as error:
+        named = Path(error.filename) if isinstance(error.filename, str) else path
+        if error.errno not in _REMEDIES or (named.parent != path.parent and named not in path.parents):  # a file to be read
             raise
-        raise UserError(
-            f"{path}: cannot be written ({os.strerror(number)}); {_DISK[number]} and start again: what is finished is kept."
-        ) from error
-
-
-def _disk_error(error: Exception, path: Path) -> int | None:
-    named = getattr(error, "filename", None)
-    if isinstance(named, str) and Path(named).parent != path.parent and Path(named) not in path.parents:
-        return None  # of another file, which was to be read
-    if re.search(r"^\d+ requested and \d+ written", str(error)):  # NumPy, of a disk that has become full
-        return errno.ENOSPC
-    told = re.search(r"\(os error (\d+)\)", str(error))  # as Rust says it, and so safetensors
-    number = error.errno if isinstance(error, OSError) else int(told[1]) if told else None
-    return number if number in _DISK else None
+        found, remedy = os.strerror(error.errno), _REMEDIES[error.errno]
+        raise UserError(f"{path}: cannot be written ({found}); {remedy} and start again: finished work is kept.") from error
 
 
 def file_checksum(path: str | Path) -> str:

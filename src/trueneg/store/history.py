@@ -1,6 +1,6 @@
-"""What has run: the table of all runs."""
+"""The table of all runs."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,8 @@ from trueneg.store.run_store import RunStore
 from trueneg.store.user_files import DataChanges
 
 
-def studies_of(results: Path) -> list[str]:
-    """Names of the image studies whose comparisons lie under a results folder."""
-    return sorted(path.parents[1].name for path in results.glob("*/artefacts/comparison.json"))
-
-
 def run_table(results: Path, studies: Collection[str] | None = None) -> pd.DataFrame:
-    """One row a run of the store: id, state, what it trained, its primary metrics by study, and what made it.
+    """One row per run of the store: id, state, what it trained, its primary metrics by study, and what made it.
 
     A run is finished, ``stale`` (trained with other code than today's), ``stale rows`` (evaluated with other code), owned by a
     process that trains it, or begun: with the epoch that it reached and the seconds spent so far, both as of its last note.
@@ -29,39 +24,15 @@ def run_table(results: Path, studies: Collection[str] | None = None) -> pd.DataF
         results: the results folder.
         studies: names of those whose primary metrics are wanted; all if None.
     """
-    store = RunStore(results / "runs")
-    metrics, evaluated = _evaluated(results, studies_of(results) if studies is None else studies)
-    data = DataChanges(results)
+    if studies is None:
+        studies = sorted(path.parents[1].name for path in results.glob("*/artefacts/comparison.json"))
+    store, data, metrics = RunStore(results / "runs"), DataChanges(results), _Metrics(results, studies)
     rows = []
     for folder in sorted(store.path.glob("*/")):
-        identifier = folder.name
-        if store.state(identifier) != "finished":
-            if (folder / RunStore.LOCK).exists():
-                rows.append(_unfinished(store, identifier))
-            continue
-        record = store.record(identifier, records.RUN)
-        training = record["settings"]["training"]
-        rows.append(
-            {
-                "run": identifier,
-                "state": data.state(record, provenance.code_state(record | evaluated.get(identifier, {}))),
-                "epoch": None,
-                "source": record["source"]["name"],
-                "dataset": record["dataset"],
-                "objective": record["objective"],
-                "seed": record["seed"],
-                "images": record["images"],
-                "epochs": training["epochs"],
-                "updates": training["updates"],
-                "encoder": record["settings"]["encoder"]["name"],
-                **metrics.get(identifier, {}),
-                "seconds": round(record["seconds"], 1),
-                "device": record["device"],
-                "code": record["fingerprint"],
-                "commit": record["commit"][:12],
-                "finished": record["finished"],
-            }
-        )
+        if store.state(folder.name) == "finished":
+            rows.append(_finished(store.record(folder.name, records.RUN), data, metrics))
+        elif (folder / RunStore.LOCK).exists():
+            rows.append(_unfinished(store, folder.name))
     if not rows:
         return pd.DataFrame(columns=["run", "state"])
     table = pd.DataFrame(rows).dropna(axis="columns", how="all")
@@ -69,30 +40,49 @@ def run_table(results: Path, studies: Collection[str] | None = None) -> pd.DataF
     return table.astype(dict.fromkeys(counts, "Int64"))  # which unfinished runs have none of
 
 
+class _Metrics:
+    """By run id: the value of each study's primary metric on the test split; and the runs whose rows are stale."""
+
+    def __init__(self, results: Path, studies: Collection[str]):
+        self.values: dict[str, dict[str, float]] = {}
+        self.stale: set[str] = set()
+        for name in studies:
+            folder = results / name / "artefacts"
+            primary = Measurement.of(records.read_json(folder / "comparison.json", records.COMPARISON)["primary"])
+            rows = load_rows(folder / "rows.parquet")
+            rows = primary.rows_of(rows[rows["split"] == "test"])
+            for run, value in zip(rows["run"], rows["value"], strict=True):
+                self.values.setdefault(run, {})[f"{name}: {primary.task} {primary.metric}"] = round(value, 4)
+            made = records.read_json(folder / "runs.json", [records.RUN])
+            self.stale |= {record["id"] for record in made if provenance.evaluated_by_other_code(record)}
+
+
+def _finished(record: dict[str, Any], data: DataChanges, metrics: _Metrics) -> dict[str, Any]:
+    code = provenance.code_state(record)
+    if code == "finished" and record["id"] in metrics.stale:
+        code = "stale rows"
+    return {
+        "run": record["id"],
+        "state": data.state(record, code),
+        "epoch": None,
+        "source": record["source"]["name"],
+        **{key: record[key] for key in ("dataset", "objective", "seed", "images")},
+        **{key: record["settings"]["training"][key] for key in ("epochs", "updates")},
+        "encoder": record["settings"]["encoder"]["name"],
+        **metrics.values.get(record["id"], {}),
+        "seconds": round(record["seconds"], 1),
+        "device": record["device"],
+        "code": record["fingerprint"],
+        "commit": record["commit"][:12],
+        "finished": record["finished"],
+    }
+
+
 def _unfinished(store: RunStore, identifier: str) -> dict[str, Any]:
-    owner = store.owner(identifier)
+    owner, progress = store.owner(identifier), store.progress(identifier)
     row = {"run": identifier, "state": f"owned by {owner}" if owner else "begun"}
-    progress = store.progress(identifier)
     if progress:
-        row |= {"epoch": f"{progress['epoch']}/{progress['epochs'] or '?'}"}
+        row["epoch"] = f"{progress['epoch']}/{progress['epochs'] or '?'}"
         row |= {key: progress.get(key) for key in ("dataset", "objective", "seed")}
-        row |= {"seconds": round(sum(attempt["seconds"] for attempt in progress.get("spent", [])), 1)}
+        row["seconds"] = round(sum(attempt["seconds"] for attempt in progress["spent"]), 1)
     return row
-
-
-def _evaluated(results: Path, studies: Iterable[str]) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, Any]]]:
-    """By run id: the value of each study's primary metric on the test split; and what evaluated it, if stale then that."""
-    found: dict[str, dict[str, float]] = {}
-    evaluated: dict[str, dict[str, Any]] = {}
-    for name in studies:
-        folder = results / name / "artefacts"
-        comparison = records.read_json(folder / "comparison.json", records.COMPARISON)
-        measured, rows = Measurement.of(comparison["primary"]), load_rows(folder / "rows.parquet")
-        values = measured.rows_of(rows[rows["split"] == "test"]).set_index("run")["value"].to_dict()
-        for record in records.read_json(folder / "runs.json", [records.RUN]):
-            value = values.get(record["id"])
-            if value is not None:
-                found.setdefault(record["id"], {})[f"{name}: {measured.task} {measured.metric}"] = round(value, 4)
-            if "evaluated" in record and (record["id"] not in evaluated or provenance.evaluated_by_other_code(record)):
-                evaluated[record["id"]] = {"evaluated": record["evaluated"]}
-    return found, evaluated

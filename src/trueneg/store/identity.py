@@ -61,7 +61,7 @@ def _nested(value: Any) -> Any:
     """A setting's value; of settings within it, such as a schedule's, those that differ from their frozen values."""
     if not isinstance(value, Mapping):
         return value
-    values = frozen()["nested"].get(value.get("schedule", _tag(value)), {})
+    values = frozen()["nested"].get(str(value.get("schedule", _tag(value))), {})
     return {key: inner for key, inner in value.items() if inner != values.get(key, MISSING)}
 
 
@@ -88,18 +88,6 @@ def refuse_other_settings(path: Path, recorded: RunSettings, requested: RunSetti
             different.append(f"{section}.{key}: recorded {shown[0]}, requested {shown[1]}")
     found = "; ".join(different)
     raise UserError(f"{path}: the run has the requested id but different settings ({found}). Move its folder away to retrain it.")
-
-
-def not_default(settings: RunSettings) -> dict[str, dict[str, Any]]:
-    """The settings of a run that influence training and are not today's defaults, by section; unknown keys too."""
-    found: dict[str, dict[str, Any]] = {}
-    for section, values in settings.items():
-        fields = getattr(model_of(settings, section), "model_fields", {})
-        for key, value in values.items():
-            field = fields.get(key)
-            if field is None or not (is_technical(field) or value == field.get_default(call_default_factory=True)):
-                found.setdefault(section, {})[key] = value
-    return found
 
 
 def model_of(settings: RunSettings, section: str) -> type[BaseModel] | None:
@@ -131,9 +119,9 @@ def frozen() -> dict[str, dict[str, dict[str, Any]]]:
     return yaml.safe_load(Path(__file__).with_name("frozen.yaml").read_text(encoding="utf-8"))
 
 
-def _tag(values: Mapping[str, Any]) -> Any:
+def _tag(values: Mapping[str, Any]) -> str:
     """What tells a section's model from its siblings: ``name``, or of data ``source``."""
-    return values.get("name", values.get("source"))
+    return str(values.get("name", values.get("source")))
 
 
 def _describes(model: type[BaseModel], values: Mapping[str, Any]) -> bool:

@@ -30,12 +30,13 @@ TASKS = {"images": "trueneg.evaluation.images", "image-text": "trueneg.evaluatio
 LANGUAGE_MODELS = ("trueneg.text.masked_lm",)
 REPORT = ("trueneg.report.build",)
 SIMULATION = tuple(sorted({f"trueneg.theory.{module}" for module in EXPERIMENTS.values()}))
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 TEMPLATES = ("*.html", "styles/*.css", "scripts/*.js")  # beside the code that fills them in
 # What pyproject.toml asks for, but for clusters and for the tools of development.
 LIBRARIES = (
     *("trueneg", "torch", "torchvision", "transformers", "tokenizers", "safetensors", "open_clip_torch", "torchxrayvision"),
     *("numpy", "scipy", "scikit-learn", "openTSNE", "pandas", "pyarrow", "pillow", "pysbd", "pydantic", "pyyaml"),
-    *("matplotlib", "jinja2", "pygments", "tabulate", "tqdm", "snakemake"),
+    *("filelock", "jsonschema", "psutil", "matplotlib", "jinja2", "pygments", "tabulate", "tqdm", "snakemake"),
 )
 
 
@@ -116,12 +117,7 @@ def _path_of(name: str) -> Path | None:
 
 
 def _imports(name: str) -> Iterator[str]:
-    path = _path_of(name)
-    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    for level, base, names in _read(name)[1]:
-        if level:
-            parents = package.split(".")[: len(package.split(".")) - level + 1]
-            base = ".".join([*parents, *([base] if base else [])])
+    for base, names in _read(name)[1]:
         yield from (_defining(base, imported) for imported in names) if names else [base]
 
 
@@ -131,37 +127,30 @@ def _defining(base: str, imported: str) -> str:
     if path is None or _path_of(f"{base}.{imported}") is not None:
         return f"{base}.{imported}"
     if path.name == "__init__.py":
-        for level, inner, names in _read(base)[1]:
-            if imported in names and not level:
+        for inner, names in _read(base)[1]:
+            if imported in names:
                 return _defining(inner, imported)
     return base
 
 
-def _read(name: str) -> tuple[str, list[tuple[int, str, list[str]]]]:
-    """A module's syntax tree as text, without docstrings, and what it imports: level of a relative import, module, names."""
+def _read(name: str) -> tuple[str, list[tuple[str, list[str]]]]:
+    """A module's syntax tree as text, without docstrings, and what it imports: modules, each with names."""
     path = _path_of(name)
     return _parsed(path, path.stat().st_mtime_ns)
 
 
 @functools.cache
-def _parsed(path: Path, written: int) -> tuple[str, list[tuple[int, str, list[str]]]]:
+def _parsed(path: Path, written: int) -> tuple[str, list[tuple[str, list[str]]]]:
     """Of a file as it was written at a moment: most modules are reached from several roots."""
     tree, imports = ast.parse(path.read_text()), []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            imports += [(0, alias.name, []) for alias in node.names]
+            imports += [(alias.name, []) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            imports.append((node.level, node.module or "", [alias.name for alias in node.names]))
-    return ast.dump(_without_docstrings(tree)), imports
-
-
-def _without_docstrings(tree: ast.Module) -> ast.Module:
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            first = node.body[0] if node.body else None
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
-                node.body = node.body[1:]
-    return tree
+            imports.append((node.module or "", [alias.name for alias in node.names]))
+        elif isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:]
+    return ast.dump(tree), imports
 
 
 def versions() -> dict[str, str]:
@@ -202,7 +191,7 @@ def machine() -> dict[str, Any]:
 
 def is_stale(record: Mapping[str, Any]) -> bool:
     """Whether a run was trained, or its rows were made, with other code than today's; records in the store do not cover rows."""
-    return trained_by_other_code(record) or evaluated_by_other_code(record)
+    return code_state(record) != "finished"
 
 
 def code_state(record: Mapping[str, Any]) -> str:

@@ -6,22 +6,22 @@ is a declared output of a job: Snakemake deletes those.
 """
 
 import contextlib
-import fcntl
 import logging
 import os
 import platform
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
+
+from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from trueneg.errors import UserError
 from trueneg.io.files import file_checksum, writable
-from trueneg.store.records import MANIFEST, PROGRESS, RUN, Shape, read_json
+from trueneg.store.records import MANIFEST, PROGRESS, RUN, SCHEMAS, Schema, read_json
 
 log = logging.getLogger(__name__)
 
-SETTINGS = {"settings": {"training": dict}}  # what every reader of a record needs
+SETTINGS = SCHEMAS["settings"]
 
 
 class RunStore:
@@ -49,12 +49,12 @@ class RunStore:
             return "finished"
         return "begun" if folder.is_dir() else "missing"
 
-    def record(self, identifier: str, shape: Shape = SETTINGS) -> dict[str, Any]:
+    def record(self, identifier: str, schema: Schema = SETTINGS) -> dict[str, Any]:
         """What made a finished run.
 
         Args:
             identifier: the run's id.
-            shape: what the record must tell.
+            schema: what the record must hold.
 
         Raises:
             UserError: if there is no such run, or its record is broken.
@@ -62,7 +62,7 @@ class RunStore:
         path = self.folder(identifier) / self.RECORD
         if not path.exists():
             raise UserError(f"{path}: there is no finished run {identifier}; train it first.")
-        return read_json(path, shape, "Remove its folder to have the run trained anew.")
+        return read_json(path, schema, "Remove its folder to have the run trained again.")
 
     def records(self) -> dict[str, dict[str, Any]]:
         """The whole records of all finished runs, by id."""
@@ -82,79 +82,69 @@ class RunStore:
             (self.folder(identifier) / name).unlink(missing_ok=True)
 
     def owner(self, identifier: str) -> str | None:
-        """Who writes a run just now: ``"<process> on <host>"``, or None."""
+        """Who is writing a run: ``"<process> on <host>"``, or None."""
+        path = self.folder(identifier) / self.LOCK
         try:
-            with (self.folder(identifier) / self.LOCK).open() as lock:
-                if _locked(lock, fcntl.LOCK_SH):
+            if path.is_file():
+                with _lock(path):
                     return None
-                return lock.read().strip() or "an unknown process"
-        except FileNotFoundError:
-            return None
+        except Timeout:
+            return path.read_text().strip() or "an unknown process"
+        except OSError:  # somebody else's results, or no locks
+            pass
+        return None
 
     @contextlib.contextmanager
     def owned(self, identifier: str, patience: float = 0.0) -> Iterator[Path]:
-        """Hold a run for writing: one process at a time; the kernel frees it when the process dies.
+        """Hold a run for writing: one process at a time; a process that dies frees it.
 
         Args:
             identifier: the run's id.
-            patience: seconds to wait for another process to let it go, as one that is ending will.
+            patience: seconds to wait for another process to finish.
 
         Raises:
             UserError: if another process holds it, or the file system does not keep locks.
         """
         folder = self.folder(identifier)
-        with contextlib.ExitStack() as opened:
-            with writable(folder / self.LOCK):
+        path, owner = folder / self.LOCK, self.owner(identifier)
+        if owner is not None and patience:
+            log.info("%s is being written by process %s; waiting up to %.0f s for it to end", folder, owner, patience)
+        try:
+            with writable(path):
                 folder.mkdir(parents=True, exist_ok=True)
-                lock = opened.enter_context((folder / self.LOCK).open("a+"))
-            self._lock(lock, folder, patience)
-            self._refuse_lax_file_system(folder)
-            with writable(folder / self.LOCK):
-                lock.truncate(0)
-                lock.write(f"{os.getpid()} on {platform.node()}")
-                lock.flush()
-            # By processes that were killed while they wrote; .tmp… is safetensors'.
+                lock = _lock(path, patience)
+        except Timeout as error:
+            owner = self.owner(identifier)
+            raise UserError(
+                f"{folder}: is being written by process {owner}; wait for it to end, or stop it, and start again."
+            ) from error
+        except OSError as error:
+            raise UserError(_LAX.format(path=path, found=f"refuses locks: {error.strerror}")) from error
+        with lock:
+            _refuse_lax_file_system(path)
+            with writable(path):
+                path.write_text(f"{os.getpid()} on {platform.node()}")
+            # Of processes that were killed while writing; .tmp… is safetensors'.
             for half_written in [*folder.glob(".*.[0-9]*"), *folder.glob(".tmp*")]:
                 half_written.unlink()
             yield folder
 
-    def _lock(self, lock: TextIO, folder: Path, patience: float) -> None:
-        deadline = time.monotonic() + patience
-        told = False
-        while not _locked(lock, fcntl.LOCK_EX):
-            lock.seek(0)
-            owner = lock.read().strip() or "unknown"
-            if time.monotonic() >= deadline:
-                raise UserError(
-                    f"{folder}: is being written by process {owner}; wait for it to end, or stop it, and start again."
-                )
-            if not told:
-                log.info("%s is being written by process %s; waiting up to %.0f s for it to end", folder, owner, patience)
-                told = True
-            time.sleep(0.2)
 
-    def _refuse_lax_file_system(self, folder: Path) -> None:
-        """A second lock must fail while this process has the first: some network file systems grant every lock."""
-        with (folder / self.LOCK).open("a+") as second:
-            if _locked(second, fcntl.LOCK_EX):
-                raise UserError(_LAX.format(folder=folder, found="grants one lock twice"))
+def _lock(path: Path, patience: float = 0.0) -> AcquireReturnProxy:
+    """The lock on a file, by ``flock``, which the kernel frees with its process."""
+    return FileLock(path, timeout=patience, poll_interval=0.2, fallback_to_soft=False).acquire()
+
+
+def _refuse_lax_file_system(path: Path) -> None:
+    """A second lock must fail while this process has the first: some network file systems grant every lock."""
+    with contextlib.suppress(Timeout), _lock(path):
+        raise UserError(_LAX.format(path=path, found="grants one lock twice"))
 
 
 _LAX = (
-    "{folder}: its file system {found} (flock), so two processes could write one run. Put results/ on a local disk or a file "
+    "{path}: its file system {found} (flock), so two processes could write one run. Put results/ on a local disk or a file "
     "system that keeps locks (for Lustre: mounted with -o flock)."
 )
-
-
-def _locked(file: TextIO, kind: int) -> bool:
-    """Whether the lock could be had at once; it is held until the file is closed."""
-    try:
-        fcntl.flock(file, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError as error:
-        raise UserError(_LAX.format(folder=Path(file.name).parent, found=f"refuses locks: {error.strerror}")) from error
-    return True
 
 
 def read_manifest(path: str | Path, store: RunStore) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ from trueneg.errors import UserError
 from trueneg.io.files import UserFiles, file_checksum, written_whole
 from trueneg.specs.pairs import PAIRS, TEXTS
 from trueneg.specs.sources import IMAGE_SOURCES
-from trueneg.store.records import read_json
+from trueneg.store.records import USER_FILES, read_json
 
 # Modules with a `user_files` that lists a source's files. MIMIC-CXR's reports are left out: calling stat on 228,000 files takes
 # minutes on a network file system, and releases are not edited.
@@ -34,16 +34,6 @@ BENCHMARKS = {"chexpert_8x200": "trueneg.data.pairs.chexpert_8x200"}
 HASHED_BYTES = 16e9
 SHOWN = 3  # changed files that are named
 UNREADABLE = ""  # in place of a checksum
-
-COUNT = range(2**63)
-RECORD = {
-    "kind": str,
-    "settings": {"source": str},
-    "stamp": str,
-    "data": str,
-    "files": {...: {"size": COUNT, "modified": int, "checksum": str}},
-    "images": {"number": COUNT, "bytes": COUNT, "stamp": str, "checksum": str},
-}
 
 
 class Reading(NamedTuple):
@@ -123,7 +113,7 @@ def look(reading: Reading, results: Path) -> Look:
         UserError: if the record is damaged.
     """
     path = reading.record(results)
-    record = read_json(path, RECORD) if path.is_file() else None
+    record = read_json(path, USER_FILES) if path.is_file() else None
     with contextlib.chdir(results.parent):  # the folder that paths in configurations are relative to
         listed = _listed(reading)
         files, images = _status(listed.files), _status(listed.images)
@@ -163,13 +153,8 @@ def recorded(parameter: Mapping[str, Any], output: str | Path) -> Iterator[None]
     reading = Reading("", parameter["kind"], parameter["settings"])
     found = _content(reading)  # before the block reads them, so that edits made during the job are detected afterwards
     yield
-    content = {
-        "kind": reading.kind,
-        "settings": reading.settings,
-        "stamp": parameter["stamp"],
-        "data": _data_checksum(Path(output)),
-        **(found if found["files"] else _content(reading)),  # the block may have downloaded them
-    }
+    content = {key: parameter[key] for key in ("kind", "settings", "stamp")} | {"data": _data_checksum(Path(output))}
+    content |= found if found["files"] else _content(reading)  # the block may have downloaded them
     with written_whole(parameter["record"]) as temporary:
         temporary.write_text(json.dumps(content, indent=1) + "\n")
         temporary.chmod(stat.S_IMODE(Path(output).stat().st_mode))  # restricted data are readable by their owner only
@@ -199,12 +184,10 @@ class DataChanges:
         except KeyError:  # an old record, whose data set has other keys than today's
             return ""
         checksum, changes = self._look(place)
-        if changes:
-            return changes[0]
         trained_on = run["source"]["checksum"]
-        if checksum not in ("", trained_on):
+        if not changes and checksum not in ("", trained_on):
             return f"data changed: last read with checksum {checksum[:6]}…, but the run was trained on {trained_on[:6]}…"
-        return ""
+        return changes[0] if changes else ""
 
     def of_reports(self, study: str) -> list[str]:
         """How the files changed that a likelihood study's reports were read from, in sentences."""
@@ -220,7 +203,7 @@ class DataChanges:
         if place not in self._known:
             self._known[place] = ("", [])
             path = Reading(place, "", {}).record(self._results)
-            record = read_json(path, RECORD) if path.is_file() else None
+            record = read_json(path, USER_FILES) if path.is_file() else None
             if record is not None and record["files"]:
                 reading = Reading(place, record["kind"], record["settings"])
                 self._known[place] = (record["data"], look(reading, self._results).changes)
@@ -244,7 +227,7 @@ def _listed(reading: Reading) -> UserFiles:
         found = importlib.import_module(module).user_files(reading.settings)
     except (UserError, OSError):  # the job that reads them reports it
         return UserFiles()
-    return found if reading.kind != "reports" else UserFiles(found.files)
+    return UserFiles(found.files) if reading.kind == "reports" else found
 
 
 def _status(paths: Iterable[Path]) -> dict[str, tuple[int, int]]:
@@ -262,19 +245,14 @@ def _content(reading: Reading) -> dict[str, Any]:
     """The part of a record that describes the files."""
     listed = _listed(reading)
     files, images = _status(listed.files), _status(listed.images)
-    size = sum(size for size, _ in images.values())
+    is_hashed = sum(size for size, _ in images.values()) <= HASHED_BYTES
     return {
         "files": {
             path: {"size": size, "modified": modified, "checksum": _checksum(path, size, modified)}
             for path, (size, modified) in files.items()
         },
         # File names may identify patients, so only digests are kept.
-        "images": {
-            "number": len(images),
-            "bytes": size,
-            "stamp": _digest(images),
-            "checksum": _checksum_of_all(images) if size <= HASHED_BYTES else "",
-        },
+        "images": {"stamp": _digest(images), "checksum": _checksum_of_all(images) if is_hashed else ""},
     }
 
 
@@ -288,9 +266,8 @@ def _changed_settings(found: Mapping[str, Any], before: Mapping[str, Any]) -> li
 
 def _changed_files(found: Mapping[str, tuple[int, int]], before: Mapping[str, Mapping[str, Any]]) -> list[str]:
     paths = sorted(found.keys() | before.keys())
-    changed = {path: change for path in paths if (change := _change(path, found.get(path), before.get(path)))}
-    count = f"{len(changed)} of {len(paths)} files"
-    return [f"data changed: {path} {change} since it was read ({count})" for path, change in list(changed.items())[:SHOWN]]
+    changes = [f"{path} {change}" for path in paths if (change := _change(path, found.get(path), before.get(path)))]
+    return [f"data changed: {change} since it was read ({len(changes)} of {len(paths)} files)" for change in changes[:SHOWN]]
 
 
 def _change(path: str, found: tuple[int, int] | None, before: Mapping[str, Any] | None) -> str:
@@ -306,10 +283,7 @@ def _change(path: str, found: tuple[int, int] | None, before: Mapping[str, Any] 
 def _images_differ(found: Mapping[str, tuple[int, int]], before: Mapping[str, Any]) -> bool:
     if not found or _digest(found) == before["stamp"]:
         return False
-    size = sum(size for size, _ in found.values())
-    if (len(found), size) != (before["number"], before["bytes"]) or not before["checksum"]:
-        return True
-    return _checksum_of_all(found) not in (before["checksum"], UNREADABLE)
+    return not before["checksum"] or _checksum_of_all(found) not in (before["checksum"], UNREADABLE)
 
 
 @functools.cache

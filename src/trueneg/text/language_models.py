@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 from safetensors.torch import save_model
 
-from trueneg.compute.checkpoint import Checkpoint, flush
+from trueneg.compute.checkpoint import Checkpoint
 from trueneg.compute.devices import device_name, leased_device
 from trueneg.compute.memory import memory_told
 from trueneg.errors import UserError
@@ -150,7 +150,6 @@ def _train(
     for name, write in written.items():
         with written_whole(folder / name) as path:
             write(path)
-            flush(path)
 
 
 def _beginning(settings: Mapping[str, Any], start: str | Path | None) -> dict[str, Any] | None:

@@ -12,9 +12,9 @@ from typing import Any
 
 import pandas as pd
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save
 
-from trueneg.compute.checkpoint import Checkpoint, flush
+from trueneg.compute.checkpoint import Checkpoint
 from trueneg.compute.devices import device_name, leased_device
 from trueneg.compute.distributed import ALONE, Processes
 from trueneg.compute.memory import memory_told, smaller_batch
@@ -186,10 +186,8 @@ class Block:
             )
         with written_whole(folder / RunStore.CURVES) as path:
             pd.DataFrame(rows or [UNTRAINED]).to_parquet(path, index=False)
-            flush(path)
         with written_whole(folder / RunStore.MODEL) as path:
-            save_file(weights, path)
-            flush(path)
+            path.write_bytes(save(weights))
         record = run.to_json() | {
             "id": identifier,
             "source": {"name": self.source.name, "checksum": self.source.checksum},
@@ -208,7 +206,6 @@ class Block:
         }
         with written_whole(folder / RunStore.RECORD) as path:
             path.write_text(json.dumps(record, indent=2) + "\n")
-            flush(path)
 
     def _start(self, run: Run, device: torch.device, processes: Processes) -> Training | ReleasedNetworks:
         start = ReleasedNetworks if run.settings["objective"]["name"] == RELEASED else self.kind.training

@@ -12,13 +12,15 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from filelock import FileLock
 from PIL import __version__ as pillow_version
 
 from trueneg.data.image_cache import TREATMENT, cache_images
 from trueneg.data.image_files import EncodedImages
 from trueneg.data.pairs.pair_source import PairSource, join_sentences, write_pairs
 from trueneg.errors import UserError
-from trueneg.io.shared_cache import cache_folder, one_at_a_time
+from trueneg.io.files import writable
+from trueneg.io.shared_cache import cache_folder
 from trueneg.text import privacy
 from trueneg.text.sections import MARK
 
@@ -198,7 +200,8 @@ def write_image_pairs(
     decoded = cache_folder(cache, "images", restricted=restricted)
     if decoded != Path(cache):
         decoded /= _known_by(images, mode, resolution)
-    with privacy.owner_only(restricted), one_at_a_time(decoded):
+    lock = decoded / "lock"
+    with writable(lock), privacy.owner_only(restricted), FileLock(lock, fallback_to_soft=False):
         pixels = cache_images(images, decoded, mode=mode, resolution=resolution, threads=threads)
     source = PairSource(name, pixels, reports, patients, sentences, labels, label_names, shown, restricted)
     write_pairs(source, pairs)

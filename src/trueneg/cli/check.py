@@ -1,0 +1,248 @@
+"""What a study would run, what exists already, what is missing, and about how long the missing runs take."""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from trueneg.compute.memory import memory_told, smaller_batch
+from trueneg.config.image_study import ImageStudy
+from trueneg.config.image_text_study import ImageTextStudy
+from trueneg.config.likelihood_study import LikelihoodStudy
+from trueneg.config.order import relative_cost
+from trueneg.config.runs import Run, RunSettings, all_runs, corpora, datasets, pairs_key, source_key
+from trueneg.config.trained_study import TrainedStudy
+from trueneg.data.images.image_source import ImageSource, read_source
+from trueneg.data.images.loading import load_source
+from trueneg.data.images.prepare import DRAWING
+from trueneg.data.images.subsets import Subset, make_subset
+from trueneg.data.pairs import chexpert_8x200
+from trueneg.data.pairs.mimic_cxr_files import missing_reports
+from trueneg.data.pairs.registry import source_module
+from trueneg.specs.experiments import EXPERIMENTS
+from trueneg.specs.settings import Study
+from trueneg.store import provenance, user_files
+from trueneg.store.identity import refuse_other_settings, run_id
+from trueneg.store.records import RUN, read_json
+from trueneg.store.run_store import RunStore
+
+MEASURED_UPDATES = 3
+SUSTAINED = 1e14  # operations per second that a GPU is assumed to reach
+DONE = ("finished", "stale")
+
+
+class Data(NamedTuple):
+    """The data of a study's runs under one label."""
+
+    description: str
+    changes: list[str]
+    images: int = 0  # to train on; 0: the data are not read yet
+    checksum: Callable[[RunSettings], str] | None = None
+    measure: Callable[[Run], float] | None = None  # seconds per update
+
+
+def describe(name: str, studies: Mapping[str, Study], results: Path) -> str:
+    """A text: what the study would run, what exists already, what is missing, and about how long the rest takes.
+
+    Raises:
+        UserError: if a source is missing or damaged, or a batch does not fit a subset.
+    """
+    study = studies[name]
+    if isinstance(study, TrainedStudy):
+        lines = _training(name, study, studies, results)
+    elif isinstance(study, LikelihoodStudy):
+        lines = _scoring(name, study, results)
+    else:
+        made = [one for one in EXPERIMENTS if (results / name / f"artefacts/simulation/{one}.parquet").is_file()]
+        lines = [f"{len(made)} of {len(EXPERIMENTS)} experiments made; each takes seconds."]
+    return "\n  ".join([f"{name}: {study.title}", *lines])
+
+
+def _scoring(name: str, study: LikelihoodStudy, results: Path) -> list[str]:
+    lines = []
+    for corpus, reports in corpora(study).items():
+        folder = results / name / "text" / corpus
+        changes = user_files.look(user_files.of_reports(name, corpus, reports.model_dump(mode="json")), results).changes
+        is_made = (folder / "sentences.parquet").is_file()
+        is_current = is_made and not changes
+        made = [model for model in study.language_models if is_current and (folder / f"likelihoods/{model}.parquet").is_file()]
+        state = "made" if is_current else "to be created again" if is_made else "to be made"
+        lines.append(f"{corpus}: sentences {state}; scored by {len(made)} of {len(study.language_models)} language models")
+        lines += changes if is_made else _missing_texts(study)
+    return lines
+
+
+def _training(name: str, study: TrainedStudy, studies: Mapping[str, Study], results: Path) -> list[str]:
+    store, lines = RunStore(results / "runs"), []
+    states: dict[str, dict[str, list[str]]] = {}
+    missing: list[tuple[Run, Data]] = []
+    for label, settings in datasets(study).items():
+        dataset = settings.model_dump(mode="json")
+        if isinstance(study, ImageStudy):
+            data = _images(dataset, study.seed_list[0], results)
+        else:
+            data = _pairs(dataset, studies, results)
+        lines += [f"{label}: {data.description}", *data.changes]
+        for run in (run for run in all_runs(name, study) if run.dataset == label):
+            state = "missing"
+            if data.checksum is not None:
+                state = _state(store, run, run_id(run, data.checksum(run.settings)))
+                states.setdefault(run.objective, {}).setdefault(label, []).append(state)
+            if state not in DONE:
+                missing.append((run, data))
+    for objective, by_label in states.items():
+        lines.append(f"{objective}: " + "; ".join(f"{label}: {_finished(found)}" for label, found in by_label.items()))
+    lines += _stale_rows(results / name / "artefacts/runs.json")
+    if isinstance(study, ImageTextStudy):
+        lines += _changed_benchmark(study, results)
+        lines += _missing_images(study) if any(data.checksum is None for _, data in missing) else []
+    return [*lines, _time(missing, store) if missing else "Nothing to train: every run is in the store."]
+
+
+def _images(dataset: Mapping[str, Any], seed: int, results: Path) -> Data:
+    reading = {key: dataset[key] for key in ("source", "path", "resolution", "download")}
+    decoded = results / "sources" / f"{source_key(reading)}.npz"
+    changes = user_files.look(user_files.of_images(reading), results).changes if decoded.is_file() else []
+    if decoded.is_file() and not changes:
+        source = read_source(decoded)
+    else:
+        source = load_source(
+            reading["source"], path=reading["path"], resolution=reading["resolution"], download=reading["download"]
+        )
+    subset = make_subset(source, seed=seed, **{key: dataset[key] for key in DRAWING})
+    description = (
+        f"{source.name}, {source.images.shape[-1]} px; "
+        f"training {len(subset.train):,} of {len(subset.pool):,} images, "
+        f"validation {len(subset.validation):,}, test {len(subset.test):,}; "
+        f"class probability {subset.eta_low:.4f} (rare) and {subset.eta_high:.4f} (common)"
+    )
+    measure = functools.partial(_measured, source=source, subset=subset)
+    return Data(description, changes, len(subset.train), lambda settings: source.checksum, measure)
+
+
+def _pairs(dataset: Mapping[str, Any], studies: Mapping[str, Study], results: Path) -> Data:
+    path = results / "pairs" / f"{pairs_key(dataset)}.npz"
+    readings = (user_files.of_joined_reports(dataset, studies), user_files.of_pairs(dataset, studies))
+    changes = dict.fromkeys(change for reading in readings for change in user_files.look(reading, results).changes)
+    if not path.is_file():
+        return Data(f"images and sentences will be created from the reports of {dataset['text']}", [])
+    if changes:
+        return Data(f"images and sentences will be created again from the reports of {dataset['text']}", list(changes))
+    from trueneg.data.pairs.pair_source import read_pairs
+    from trueneg.training.image_text_objectives import data_checksum
+
+    pairs = read_pairs(path)
+    description = f"{pairs.name}, {len(pairs.images):,} images of {pairs.size[0]} px, {len(pairs.sentences):,} sentences"
+    return Data(description, [], len(pairs.images), functools.partial(data_checksum, pairs))
+
+
+def _state(store: RunStore, run: Run, identifier: str) -> str:
+    """The state of a run in the store; of a finished one that other code trained ``"stale"``."""
+    state = store.state(identifier)
+    if state != "finished":
+        return state
+    record = store.record(identifier, RUN)
+    refuse_other_settings(store.folder(identifier) / RunStore.RECORD, record["settings"], run.settings)
+    return "stale" if provenance.is_stale(record) else state
+
+
+def _finished(states: list[str]) -> str:
+    stale = states.count("stale")
+    marked = f" ({stale} stale: trained with other code than today's, and reused)" if stale else ""
+    return f"{sum(state in DONE for state in states)} of {len(states)} runs finished{marked}"
+
+
+def _stale_rows(path: Path) -> list[str]:
+    made = read_json(path, [RUN]) if path.is_file() else []
+    stale = sum(map(provenance.evaluated_by_other_code, made))
+    return [f"{stale} of {len(made)} runs have stale rows: evaluated with other code than today's, and reused"] if stale else []
+
+
+def _changed_benchmark(study: ImageTextStudy, results: Path) -> list[str]:
+    """How the files of CheXpert 8×200 changed, where they were read before."""
+    lists = study.evaluation.chexpert_8x200
+    sizes = sorted({dataset.resolution for dataset in datasets(study).values()}) if lists is not None else []
+    readings = [user_files.of_benchmark(lists.model_dump() | {"resolution": size}) for size in sizes]
+    read = [reading for reading in readings if reading.record(results).is_file()]
+    return [change for reading in read for change in user_files.look(reading, results).changes]
+
+
+def _missing_texts(study: LikelihoodStudy) -> list[str]:
+    """What is missing of the reports' files, and where to get it."""
+    texts, settings = study.reports, study.reports.model_dump()
+    if texts.captions:
+        missing = source_module(texts.source).missing_files(settings)
+    elif texts.source == "mimic_cxr":
+        missing = missing_reports(settings)
+    else:
+        is_absent = texts.source == "table" and not Path(settings["path"]).expanduser().exists()
+        missing = [f"reports.path, {settings['path']}: your own"] if is_absent else []
+    return [f"MISSING {part}" for part in missing]
+
+
+def _missing_images(study: ImageTextStudy) -> list[str]:
+    """What is missing of the images' files, and where to get it; some lie where their captions do."""
+    settings, lists = study.dataset.model_dump(), study.evaluation.chexpert_8x200
+    missing = source_module(study.dataset.source).missing_files(settings) if "path" in settings else []
+    missing = missing + (chexpert_8x200.missing_files(lists.model_dump()) if lists is not None else [])
+    return [f"MISSING {part}" for part in missing]
+
+
+def _time(missing: Sequence[tuple[Run, Data]], store: RunStore) -> str:
+    """About how long runs take: as finished ones of the same kind took, or a few updates take here, or a GPU should."""
+    pace, how, seconds, operations = {}, {}, 0.0, 0.0
+    for record in store.records().values():
+        if updates := _updates(record["settings"], record["images"]):
+            kind = _kind(record["settings"])
+            pace[kind], how[kind] = record["seconds"] / updates, "finished runs"
+    for run, data in missing:
+        kind, updates = _kind(run.settings), _updates(run.settings, data.images)
+        if updates and kind not in pace and data.measure is not None:
+            pace[kind], how[kind] = data.measure(run), "a measurement of a few updates here"
+        if data.images and kind in pace:
+            seconds += pace[kind] * updates
+        else:
+            operations += 3e9 * relative_cost(run.settings)  # backward is about two forward passes
+    known = dict.fromkeys(how[kind] for run, _ in missing if (kind := _kind(run.settings)) in how)
+    parts = [f"about {_duration(seconds)} of one process (from {' and '.join(known)})"] if seconds else []
+    if operations:
+        parts.append(f"about {_duration(operations / SUSTAINED)} of one GPU (assumed: {SUSTAINED / 1e12:.0f} TFLOP/s)")
+    return f"{len(missing)} runs to train: {', and '.join(parts) or 'seconds'}."
+
+
+def _kind(settings: RunSettings) -> str:
+    """What a run's pace depends on."""
+    networks = [settings.get(section) for section in ("encoder", "text_encoder", "projection", "augmentation")]
+    data = [settings["dataset"].get(key) for key in ("source", "path", "resolution")]
+    training = [settings["training"].get(key, 1) for key in ("batch_size", "threads", "device", "devices")]
+    return repr((networks, data, training))
+
+
+def _updates(settings: RunSettings, images: int) -> float:
+    training = settings["training"]
+    if settings["objective"]["name"] == "released":
+        return 0.0
+    return training["updates"] or (training["epochs"] or 0) * images / training["batch_size"]
+
+
+def _measured(run: Run, source: ImageSource, subset: Subset) -> float:
+    """Seconds per update, from a few after one to warm up."""
+    import torch
+
+    from trueneg.compute.devices import choose_device
+    from trueneg.training.simclr import SimCLR
+
+    training = run.settings["training"]
+    torch.set_num_threads(training["threads"])
+    device = choose_device(training["device"])
+    with memory_told(f"{run.study}, {run.objective}", smaller_batch(training["batch_size"])):
+        for updates in (1, MEASURED_UPDATES):
+            settings = {**run.settings, "training": {**training, "updates": updates, "epochs": None}}
+            row = SimCLR(settings, run.seed, source, subset, device).train_epoch()
+    return 2 * training["batch_size"] / row["views_per_second"]
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

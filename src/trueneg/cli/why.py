@@ -1,0 +1,245 @@
+"""The provenance of a result: study, settings, runs, code, data, machine and time; and whether it is still up to date."""
+
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pydantic import ValidationError
+
+from trueneg.config.configuration import KINDS
+from trueneg.errors import UserError
+from trueneg.store import provenance, records
+from trueneg.store.identity import identity
+from trueneg.store.run_store import RunStore
+from trueneg.store.user_files import DataChanges
+
+PICTURES = ("embedding", "similarities", "overlays")  # artefacts of one objective's first seed
+LISTED_RUNS = 12  # more are counted only
+
+
+def provenance_of(result: str, results: Path) -> dict[str, Any]:
+    """What made a result, as plain values.
+
+    Args:
+        result: a run's id, or a file under the results folder (rows, an artefact, a figure, a table, a manifest). A colon and a
+            number after a CSV table mean that line of it (the head is line 1): only the runs behind that line count then.
+        results: the results folder.
+
+    Returns:
+        ===============  ======================================================================================
+        key              meaning
+        ===============  ======================================================================================
+        result, written  the result and when it was written
+        study, title     the study that asked for it; of a run, the first one that did, without title
+        differing        settings that are not the defaults, by dotted name
+        settings         all settings
+        runs             records of the runs behind it; ``state`` is ``finished`` or begins with ``stale``
+        language models  records of those that gave class probabilities
+        stale            sentences: what is out of date
+        comparison       gate and primary contrast, of a whole study that trains
+        time             ``seconds`` and ``gpu_seconds`` of all ``attempts`` of these runs and language models
+        ===============  ======================================================================================
+
+    Raises:
+        UserError: if there is no such result.
+    """
+    store, data = RunStore(results / "runs"), DataChanges(results)
+    path, line = (store.folder(result), None) if store.state(result) == "finished" else _place(result)
+    try:
+        parts = path.resolve().relative_to(results.resolve()).parts
+    except ValueError as error:
+        raise UserError(f"{result}: lies outside {results}; name a file under it, or give its folder by --results.") from error
+    if parts[:1] == ("runs",) and len(parts) > 1:
+        runs = [store.record(parts[1], records.RUN)]
+        settings, study = runs[0]["settings"], ""
+        found = {"study": runs[0]["study"], "written": runs[0]["finished"], "differing": _flat(identity(settings)), "stale": []}
+    else:
+        folder = results.joinpath(*parts[:1], "artefacts")
+        if not (folder / "study.yaml").is_file():
+            raise UserError(
+                f"{result}: belongs to no finished study ({folder / 'study.yaml'} is missing); finish the study first."
+            )
+        settings = records.read_settings(folder / "study.yaml")
+        found = {
+            "study": parts[0],
+            "title": settings["title"],
+            "written": time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(path.stat().st_mtime)),
+            "differing": _differing(settings),
+            "stale": _outdated(path, parts, folder / "rows.parquet"),
+        }
+        runs, study = [], parts[0] if settings.get("kind") == "likelihood" else ""
+        if study:
+            found["stale"] += data.of_reports(study)
+        elif settings.get("kind") != "theory":
+            found["comparison"] = records.read_json(folder / "comparison.json", records.COMPARISON)
+            runs = _chosen(records.read_json(folder / "runs.json", [records.RUN]), path, parts[1:], line)
+    for run in runs:
+        objective = run["settings"]["objective"]
+        if "language model" in (objective.get("class_probability"), objective.get("switched_off_by")):
+            study = run["settings"]["dataset"]["text"]
+    marked, models = [_marked(run, store, data) for run in runs], _language_models(results, study) if study else []
+    stale = Counter(one["state"].removeprefix("stale: ") for one in [*marked, *models] if one["state"].startswith("stale"))
+    found["stale"] += [f"{count} of the runs: {reason}" for reason, count in stale.items()]
+    made = [record for record in [*marked, *models] if "seconds" in record]
+    found["time"] = {
+        "seconds": round(sum(record["seconds"] for record in made), 1),
+        "gpu_seconds": round(sum(record.get("gpu_seconds", 0) for record in made), 1),
+        "attempts": sum(len(record["attempts"]) for record in made),
+        "runs": len(made),
+    }
+    return {"result": result, **found, "settings": settings, "runs": marked, "language models": models}
+
+
+def _place(result: str) -> tuple[Path, int | None]:
+    """A file, and a line of it if one is named."""
+    numbered = re.fullmatch(r"(.*\.csv):([0-9]+)", result)
+    path, line = (Path(numbered[1]), int(numbered[2])) if numbered and not Path(result).exists() else (Path(result), None)
+    if not path.exists():
+        raise UserError(f"{result}: is neither a finished run's id nor a file; `trueneg runs` lists the runs.")
+    return path, line
+
+
+def _chosen(listed: Sequence[Mapping[str, Any]], path: Path, parts: Sequence[str], line: int | None) -> list[Mapping[str, Any]]:
+    """The runs behind a file, or behind a line of a table."""
+    named = _named(path, line)
+    if named:
+        return [record for record in listed if record["id"] in named]
+    stages = parts[1:] if parts[0] == "artefacts" else parts
+    if len(stages) < 3:  # figures and tables need all runs
+        return list(listed)
+    # What does not name its runs lies in folders of the data set and the objective.
+    place = {"dataset": stages[1], "objective": stages[2].removesuffix(".parquet")}
+    if stages[0] in PICTURES:
+        place["seed"] = listed[0]["seed"]
+    return [record for record in listed if all(record[key] == value for key, value in place.items())]
+
+
+def _named(path: Path, line: int | None) -> set[str]:
+    """The ids of the runs that a file, or a line of a table, names."""
+    if path.suffix == ".parquet":
+        return set(records.read_rows(path).get("run", ()))
+    if path.suffix == ".json":
+        content = records.read_json(path)
+        return {run["id"] for run in (content.get("runs", []) if isinstance(content, Mapping) else content)}
+    if line is None:
+        return set()
+    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    if not 2 <= line <= len(table) + 1:
+        raise UserError(f"{path}:{line}: there is no such line; the table's lines are 2 to {len(table) + 1}, below its head.")
+    return {run for column in ("runs", "baseline runs") for run in table.iloc[line - 2].get(column, "").split()}
+
+
+def _outdated(path: Path, parts: Sequence[str], rows: Path) -> list[str]:
+    """Whether a figure, a table or an experiment was made by other code than today's, or from earlier rows."""
+    if not path.is_file():
+        return []
+    is_drawn, found = parts[1] in ("figures", "tables"), []
+    roots = provenance.REPORT if is_drawn else provenance.SIMULATION
+    if (is_drawn or parts[1:3] == ("artefacts", "simulation")) and provenance.recorded_code(path) != provenance.fingerprint(
+        roots
+    ):
+        package = roots[0].rpartition(".")[0]
+        found.append(f"{path} was made with another version of {package}; run Snakemake to remake it")
+    if is_drawn and rows.is_file() and path.stat().st_mtime_ns < rows.stat().st_mtime_ns:
+        found.append(f"{path} is older than {rows}; Snakemake draws it again")
+    return found
+
+
+def _marked(record: Mapping[str, Any], store: RunStore, data: DataChanges) -> dict[str, Any]:
+    """A run's record with its state."""
+    reasons = []
+    if provenance.trained_by_other_code(record):
+        reasons.append("trained with other code than today's")
+    if provenance.evaluated_by_other_code(record):
+        reasons.append("evaluated with other code than today's")
+    if store.state(record["id"]) == "finished" and store.record(record["id"])["finished"] != record["finished"]:
+        reasons.append("trained again since it was evaluated")
+    if changed := data.of_run(record):
+        reasons.append(changed)
+    return {"state": f"stale: {', '.join(reasons)}" if reasons else "finished", **record}
+
+
+def _language_models(results: Path, study: str) -> list[dict[str, Any]]:
+    """Records of the language models of a likelihood study; of one that was not trained here, its name."""
+    found = []
+    for manifest in sorted((results / study / "text").glob("*/language_models/*.json")):
+        for model in records.read_json(manifest, records.LANGUAGE_MODELS)["models"]:
+            record = results / "language_models" / Path(model["folder"]).name / RunStore.RECORD
+            made = records.read_json(record, records.MODEL) if model["checksum"] is not None and record.is_file() else {}
+            stale = made and made["fingerprint"] != provenance.fingerprint(provenance.LANGUAGE_MODELS)
+            state = "stale: trained with other code than today's" if stale else "finished" if made else "used as released"
+            found.append({"name": manifest.stem, "corpus": manifest.parts[-3], "state": state, **model, **made})
+    return found
+
+
+def _differing(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A study's settings that are not the defaults; all of them, if today's model of a study does not know them."""
+    try:
+        return _flat(
+            KINDS[settings.get("kind", "images")].model_validate(settings).model_dump(mode="json", exclude_defaults=True)
+        )
+    except ValidationError:
+        return _flat(settings)
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Settings by dotted name.
+
+    Example:
+        >>> _flat({"training": {"epochs": 2}, "seeds": 8})
+        {'training.epochs': 2, 'seeds': 8}
+    """
+    found: dict[str, Any] = {}
+    for key, value in settings.items():
+        found |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return found
+
+
+def as_text(found: Mapping[str, Any]) -> str:
+    """The provenance of a result in lines for a terminal."""
+    runs, models, spent, comparison = found["runs"], found["language models"], found["time"], found.get("comparison")
+    made = [*runs, *(model for model in models if "versions" in model)]
+    evaluated = [run["evaluated"] for run in runs if "evaluated" in run]
+    took = f"{spent['seconds']:,.1f} s of training, {spent['gpu_seconds']:,.1f} GPU seconds, {spent['attempts']} attempts"
+    entries: dict[str, Iterable[str]] = {
+        "study": [": ".join(filter(None, (found["study"], found.get("title"))))],
+        "written": [found["written"]],
+        "state": found["stale"] or ["up to date: made with today's code and the runs in the store"],
+        "data set": (run["dataset"] for run in runs),
+        "objective": (run["objective"] for run in runs),
+        "seeds": [", ".join(map(str, sorted({run["seed"] for run in runs})))] if runs else [],
+        "data": (f"{run['source']['name']}, checksum {run.get('data', run['source']['checksum'])}" for run in runs),
+        "code": (f"fingerprint {one['fingerprint']}, commit {one['commit'] or 'unknown'}" for one in made),
+        "host": (f"{one['machine']['host']} ({one['machine']['system']})" for one in made),
+        "device": (f"{one.get('devices', 1)} × {one['device']}, {one.get('threads', 1)} threads" for one in made),
+        "libraries": (", ".join(f"{name} {version}" for name, version in one["versions"].items()) for one in made),
+        "evaluated": (f"fingerprint {one['fingerprint']}, commit {one['commit'] or 'unknown'}" for one in evaluated),
+        "time": [took] if made else [],
+        "answer": [],
+        "settings that are not the defaults": (f"{name}: {value}" for name, value in found["differing"].items()),
+        "language models": (
+            f"{one['name']} on {one['corpus']}: {one.get('id', one['folder'])} ({one['state']})" for one in models
+        ),
+        "runs": (
+            f"{run['id']}  {run['dataset']}, {run['objective']}, seed {run['seed']}: {run['seconds']:,.1f} s ({run['state']})"
+            for run in runs[:LISTED_RUNS]
+        ),
+    }
+    if comparison is not None:
+        gates = [f"gate in {gate['dataset']}: {gate['verdict']}" for gate in comparison["gate"]]
+        entries["answer"] = [*gates, comparison["primary"]["answer"]]
+    lines = [found["result"]]
+    for name, values in entries.items():
+        counts = Counter(values)
+        shown = [one if count == 1 or len(counts) == 1 else f"{count} × {one}" for one, count in counts.items()]
+        if len(shown) == 1 and len(name) <= 9:
+            lines.append(f"  {name:<10} {shown[0]}")
+        elif shown:
+            lines += [f"  {name}", *(f"    {one}" for one in shown)]
+    if len(runs) > LISTED_RUNS:
+        lines.append(f"    and {len(runs) - LISTED_RUNS} more; --json lists all of them, and all settings")
+    return "\n".join(lines)

@@ -1,0 +1,56 @@
+"""What ``trueneg check`` says of a study whose data are not there: what is missing, where to get it, and a rough time."""
+
+import pytest
+
+from tests.projects import ROOT
+from trueneg.cli.check import SUSTAINED
+from trueneg.cli.main import main
+from trueneg.config.order import relative_cost
+from trueneg.config.reading import read_configuration
+from trueneg.config.runs import all_runs
+
+
+def test_a_study_without_its_data_is_described_in_a_few_lines(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["check", str(ROOT / "config/studies/mimic_cxr.yaml")]) == 0
+    said = capsys.readouterr().out
+    assert len(said.splitlines()) <= 10
+    for part in ("mimic-cxr-reports.zip", "mimic-cxr-2.0.0-metadata.csv.gz", "p10 … p19", "MS_CXR_Local_Alignment"):
+        (line,) = (line for line in said.splitlines() if part in line)
+        assert line.startswith("  MISSING ")
+        assert "https://physionet.org/content/" in line
+    assert "of one GPU" in said
+
+
+@pytest.mark.parametrize("name", ["reco", "flickr30k"])
+def test_every_part_of_the_other_papers_data_is_asked_for(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["check", str(ROOT / f"config/studies/{name}.yaml")]) == 0
+    said = capsys.readouterr().out
+    wanted = {"reco": ("convirt", "chexpert", "mimic-cxr"), "flickr30k": ("dataset_flickr30k.json", "flickr30k-images")}
+    assert all(any(part in line for line in said.splitlines() if "MISSING" in line) for part in wanted[name])
+
+
+def test_hours_follow_from_the_operations_of_the_runs_that_train(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    path = ROOT / "config/studies/flickr30k.yaml"
+    runs = all_runs("flickr30k", read_configuration([path]).studies["flickr30k"])
+    hours = sum(3e9 * relative_cost(run.settings) for run in runs) / SUSTAINED / 3600
+    assert main(["check", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert f"{len(runs)} runs to train" in said
+    assert f"about {hours:.1f} h of one GPU" in said
+
+
+def test_the_cost_model_counts_the_operations_of_the_networks():
+    """Against a loop over the layers: two operations for each weight and output pixel, forward."""
+    from torchvision.models import resnet18
+
+    run = all_runs("mimic_cxr", read_configuration([ROOT / "config/studies/mimic_cxr.yaml"]).studies["mimic_cxr"])[0]
+    settings = {**run.settings, "training": {**run.settings["training"], "updates": 1, "batch_size": 1}}
+    side, expected = settings["dataset"]["resolution"], 2 * 12 * 12 * 768**2 * 32
+    sizes = {"conv1": side // 2} | {f"layer{number}": side // 2 ** (number + 1) for number in range(1, 5)}
+    for name, module in resnet18().named_modules():
+        if hasattr(module, "kernel_size") and hasattr(module, "in_channels"):
+            expected += 2 * module.weight.numel() * sizes[name.split(".")[0]] ** 2
+    assert 1e9 * relative_cost(settings) == pytest.approx(expected, rel=0.05)
