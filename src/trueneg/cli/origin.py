@@ -158,16 +158,15 @@ def _named(path: Path, line: int | None) -> set[str] | None:
 
 def _outdated(path: Path, parts: Sequence[str], results: Path) -> list[str]:
     """What a file was made before: other code, other rows."""
-    roots, name = None, ""
-    if parts[1:2] and parts[1] in DRAWN:
-        roots, name = provenance.REPORT, "report"
-    elif parts[1:3] == ("artefacts", "simulation"):
-        roots, name = provenance.SIMULATION, "theory"
-    found = []
-    if roots is not None and path.is_file() and provenance.recorded_code(path) != provenance.fingerprint(roots):
-        found.append(f"{path} was made with another version of trueneg.{name}; run Snakemake to remake it")
+    drawn, found = parts[1:2] and parts[1] in DRAWN, []
+    again = "; run Snakemake to remake it"
+    if drawn and path.is_file() and provenance.drawn_by_other_code(path):
+        found.append(f"{path} was made with another version of trueneg.report{again}")
+    simulated = parts[1:3] == ("artefacts", "simulation") and path.is_file()
+    if simulated and provenance.recorded_code(path) != provenance.fingerprint(provenance.SIMULATION):
+        found.append(f"{path} was made with another version of trueneg.theory{again}")
     rows = results / parts[0] / "artefacts" / "rows.parquet"
-    if name == "report" and rows.is_file() and _older(path, rows):
+    if drawn and rows.is_file() and _older(path, rows):
         found.append(f"{path} is older than {rows}; Snakemake draws it again")
     return found
 

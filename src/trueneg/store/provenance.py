@@ -27,14 +27,14 @@ PLANNING = ("trueneg.config", "trueneg.specs", "trueneg.store", "trueneg.stats")
 TRAINING = {"images": ("trueneg.training.simclr",), "image-text": ("trueneg.training.image_text",)}  # by kind of training
 EVALUATION = {"images": ("trueneg.evaluation.protocol",), "image-text": ("trueneg.evaluation.image_text_runs",)}
 LANGUAGE_MODELS = ("trueneg.text.masked_lm",)
-REPORT = ("trueneg.report.build",)
+REPORT = ("trueneg.report.build",)  # the page; figures and tables each have their own module
 SIMULATION = tuple(sorted({f"trueneg.theory.{module}" for module in EXPERIMENTS.values()}))
 TEMPLATES = ("*.html", "styles/*.css", "scripts/*.js")  # beside the code that fills them in
 # What pyproject.toml asks for, but for clusters and for the tools of development.
 LIBRARIES = (
     *("trueneg", "torch", "torchvision", "transformers", "tokenizers", "safetensors", "open_clip_torch", "torchxrayvision"),
     *("numpy", "scipy", "scikit-learn", "openTSNE", "pandas", "pyarrow", "pillow", "pysbd", "pydantic", "pyyaml"),
-    *("matplotlib", "jinja2", "pygments", "tabulate", "tqdm", "snakemake"),
+    *("matplotlib", "seaborn", "jinja2", "pygments", "tabulate", "tqdm", "snakemake"),
 )
 
 
@@ -66,6 +66,17 @@ def training_fingerprint(settings: RunSettings) -> str:
 def evaluation_fingerprint(settings: RunSettings) -> str:
     """Hash of the code that evaluates runs with such settings; what only plans, records and compares does not count."""
     return fingerprint(EVALUATION[training_kind(settings)], without=(*PLANNING, ESTIMATORS, REGISTRY))
+
+
+def drawing_code(module: str) -> str:
+    """The module that makes a figure or table, and its fingerprint; the code of settings and of the store does not count."""
+    return f"{module} {fingerprint((module,), without=('trueneg.config', 'trueneg.specs', 'trueneg.store'))}"
+
+
+def drawn_by_other_code(path: Path) -> bool:
+    """Whether a figure or table was made with other code than today's."""
+    recorded = recorded_code(path)
+    return recorded is None or recorded != drawing_code(recorded.partition(" ")[0])
 
 
 def _digest(content: object) -> str:
