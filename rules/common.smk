@@ -437,23 +437,18 @@ def drawn(kind, studies, names=None):
     ]
 
 
-def drawn_from(wildcards):
-    """The study, what is gathered of it, and the artefacts that this figure or table alone is drawn from."""
-    kind = "figure" if hasattr(wildcards, "figure") else "table"
-    study, name = wildcards.study, getattr(wildcards, kind)
-    catalogue.require(kind, name, study, STUDIES[study])
-    gathered = (
-        "study.yaml",
-        *(
-            ("rows.parquet", "curves.parquet", "comparison.json")
-            if study in TRAINED
-            else ()
-        ),
-    )
-    return {
-        **{Path(file).stem: f"results/{study}/artefacts/{file}" for file in gathered},
-        "artefacts": catalogue.artefacts_of(name, study, STUDIES[study]),
-    }
+# Those that have figures and tables at all.
+DRAWN = [name for name, study in STUDIES.items() if catalogue.files_of(study)]
+
+
+def drawing_code(name):
+    """The code of every figure and table of a study, when its job is planned."""
+
+    def of_modules(wildcards):
+        modules = catalogue.modules_of(STUDIES[name])
+        return [provenance.drawing_code(module) for module in modules]
+
+    return of_modules
 
 
 def phrases(wildcards):
@@ -497,8 +492,6 @@ wildcard_constraints:
     dataset="[^/]+",
     objective="[^/]+",
     block="seed[0-9+-]+",
-    figure="[a-z_]+",
-    table="[a-z_]+",
     corpus="[^/]+",
     model="[A-Za-z][A-Za-z0-9_.+-]*",
     pairs="[a-z0-9_]+-[0-9]+px-[0-9a-f]+",

@@ -2,62 +2,61 @@
 # which shows every study found under results/.
 
 
-rule figure:
-    """Draw one figure."""
-    input:
-        unpack(drawn_from),
-    output:
-        png=report(
-            "results/{study}/figures/{figure}.png",
-            caption="../workflow/captions/figure.rst",
-            category="{study}",
-            subcategory="figures",
-            labels={"figure": "{figure}"},
-        ),
-        pdf="results/{study}/figures/{figure}.pdf",
-        svg="results/{study}/figures/{figure}.svg",
-        caption="results/{study}/figures/{figure}.txt",
-        code="results/{study}/figures/{figure}.code",
-    log:
-        "results/{study}/logs/figures/{figure}.log",
-    benchmark:
-        "results/{study}/timings/figures/{figure}.jsonl"
-    resources:
-        mem_mb=growing("resources/figure/mem_mb"),
-        runtime=growing("resources/figure/runtime"),
-    params:
-        code=code(provenance.REPORT),
-    script:
-        "../workflow/scripts/figure.py"
+# Listed one by one, so that each can be asked for; what has not changed is copied from where the last drawing is kept.
+for name in DRAWN:
 
-
-rule table:
-    """Write one table as CSV, Markdown and LaTeX."""
-    input:
-        unpack(drawn_from),
-    output:
-        csv=report(
-            "results/{study}/tables/{table}.csv",
-            caption="../workflow/captions/table.rst",
-            category="{study}",
-            subcategory="tables",
-            labels={"table": "{table}"},
-        ),
-        markdown="results/{study}/tables/{table}.md",
-        latex="results/{study}/tables/{table}.tex",
-        caption="results/{study}/tables/{table}.txt",
-        code="results/{study}/tables/{table}.code",
-    log:
-        "results/{study}/logs/tables/{table}.log",
-    benchmark:
-        "results/{study}/timings/tables/{table}.jsonl"
-    resources:
-        mem_mb=growing("resources/table/mem_mb"),
-        runtime=growing("resources/table/runtime"),
-    params:
-        code=code(provenance.REPORT),
-    script:
-        "../workflow/scripts/table.py"
+    rule:
+        """Draw a study's figures and tables."""
+        name:
+            f"draw_{name}"
+        input:
+            expand(
+                f"results/{name}/artefacts/{{file}}",
+                file=catalogue.files_of(STUDIES[name]),
+            ),
+        output:
+            [
+                report(
+                    f"results/{name}/figures/{figure}.png",
+                    caption="../workflow/captions/figure.rst",
+                    category=name,
+                    subcategory="figures",
+                    labels={"figure": figure},
+                )
+                for figure in catalogue.figures_of(STUDIES[name])
+            ],
+            [
+                report(
+                    f"results/{name}/tables/{table}.csv",
+                    caption="../workflow/captions/table.rst",
+                    category=name,
+                    subcategory="tables",
+                    labels={"table": table},
+                )
+                for table in catalogue.tables_of(STUDIES[name])
+            ],
+            expand(
+                f"results/{name}/figures/{{figure}}.{{ending}}",
+                figure=catalogue.figures_of(STUDIES[name]),
+                ending=["pdf", "svg", "txt", "code"],
+            ),
+            expand(
+                f"results/{name}/tables/{{table}}.{{ending}}",
+                table=catalogue.tables_of(STUDIES[name]),
+                ending=["md", "tex", "txt", "code"],
+            ),
+        log:
+            f"results/{name}/logs/draw.log",
+        benchmark:
+            f"results/{name}/timings/draw.jsonl"
+        resources:
+            mem_mb=growing("resources/draw/mem_mb"),
+            runtime=growing("resources/draw/runtime"),
+        params:
+            folder=f"results/{name}",
+            code=drawing_code(name),
+        script:
+            "../workflow/scripts/draw.py"
 
 
 rule page:

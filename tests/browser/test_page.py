@@ -10,10 +10,11 @@ from scipy import stats
 
 from tests.browser.pages import SECONDS, add_examples, add_study, add_theory
 from tests.report import synthetic
-from trueneg.report import figures
 from trueneg.report.drawing import save
-from trueneg.report.image_text_study import table
+from trueneg.report.figures.by_condition import accuracy_by_condition
+from trueneg.report.gathered import Gathered
 from trueneg.report.page import PageFigure, PageTable, StudyPage, render_page
+from trueneg.report.tables.image_text import of_layout
 from trueneg.stats.measurement import Measurement
 
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 800}
@@ -38,7 +39,7 @@ def small_page(folder, title="A small phantom", **changes):
     add_examples(folder)
     add_theory(folder)
     artefacts = folder / "phantom" / "artefacts"
-    drawn = figures.accuracy_by_condition(synthetic.rows(seeds=3), synthetic.FRACTIONS, Measurement("knn", "accuracy", "all"))
+    drawn = accuracy_by_condition(synthetic.rows(seeds=3), synthetic.FRACTIONS, Measurement("knn", "accuracy", "all"))
     png, pdf, _ = save(drawn, folder / "phantom" / "figures" / "by fraction", "Accuracy")
     phantom = StudyPage(
         "phantom",
@@ -47,7 +48,7 @@ def small_page(folder, title="A small phantom", **changes):
         answer=json.loads((artefacts / "comparison.json").read_text())["primary"]["answer"],
         warnings=["Small default: a synthetic study."],
         figures=[PageFigure("By r", "A caption.", png, pdf)],
-        tables=[PageTable("Tasks", "With paired differences.", table("tasks", artefacts))],
+        tables=[PageTable("Tasks", "With paired differences.", of_layout(Gathered(artefacts), "tasks"))],
         config=(artefacts / "study.yaml").read_text(),
     )
     numbers = PageTable("Numbers", "", pd.DataFrame({"estimator": ["biased"], "value": [0.25]}))
@@ -328,7 +329,7 @@ def elsewhere(tmp_path_factory):
     rows = pd.read_parquet(folder / "phantom" / "artefacts" / "rows.parquet")
     rows["value"] += 0.01 * rows["seed"]
     rows.to_parquet(folder / "phantom" / "artefacts" / "rows.parquet")
-    tasks = PageTable("Tasks", "", table("tasks", folder / "phantom" / "artefacts"))
+    tasks = PageTable("Tasks", "", of_layout(Gathered(folder / "phantom" / "artefacts"), "tasks"))
     render_page([StudyPage("phantom", title, answer=title, tables=[tasks])], folder / "index.html")
     return folder
 

@@ -120,3 +120,12 @@ def test_the_tutorials_study_takes_the_task(project):
     rows = pd.read_parquet(project.path / "results/first/artefacts/rows.parquet").query("metric == 'uniformity'")
     assert (rows["value"] < 0).all()
     assert len(rows) == 4 * 3 * 2
+
+
+def test_the_figure_is_found_and_draws_what_was_measured(project):
+    (project.path / "tests").mkdir()
+    for name in ("__init__.py", "projects.py", "studies.py"):  # what the page's test imports
+        (project.path / "tests" / name).write_text((ROOT / "tests" / name).read_text())
+    write_files(PAGE, project, "A figure")
+    said = run_in(project, [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/report/test_every_seed.py"])
+    assert "2 passed" in said

@@ -15,9 +15,9 @@ from tests.fuzz.configurations import CONTROL
 from tests.fuzz.guarded import unprintable
 from tests.report import synthetic
 from trueneg.legible import legible
-from trueneg.report import figures
 from trueneg.report.drawing import finish as finish_figure
 from trueneg.report.drawing import panels, save
+from trueneg.report.figures.embedding import embedding
 from trueneg.report.formats import Cell, Group, Table
 from trueneg.report.formats import save as save_table
 from trueneg.report.page import StudyPage, render_page
@@ -99,7 +99,7 @@ def test_a_figure_shows_it_and_reads_no_formula(text, tmp_path):
 def test_a_study_of_hostile_names_is_drawn(text, tmp_path):
     coordinates = synthetic.coordinates(images=60)
     coordinates["label"] = coordinates["label"].astype(str) + text
-    drawn = figures.embedding(coordinates, "fraction=0.1", ["CL", "DCL-true"], note=text)
+    drawn = embedding(coordinates, "fraction=0.1", ["CL", "DCL-true"], note=text)
     assert all(path.stat().st_size for path in save(drawn, tmp_path / "embedding", text))
 
 

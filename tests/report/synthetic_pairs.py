@@ -214,7 +214,7 @@ def write(folder, given, datasets=("phantom",), **options):
     class_probabilities().to_parquet(folder / "class_probabilities.parquet")
     for kind, table in (("similarities", similarities), ("overlays", overlays)):
         wanted = getattr(of.figures, kind)
-        place = folder / kind / datasets[0]
+        place = folder / kind / (of.primary.dataset or datasets[0])
         place.mkdir(parents=True)
         for objective, own in table(wanted.objectives).groupby("objective"):
             own.to_parquet(place / f"{objective}.parquet")

@@ -1,14 +1,16 @@
 """Figures show the numbers that the comparison computes; read from the artists, not from pixels."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import synthetic
 from matplotlib.colors import to_rgb
 from PIL import Image
 
-from trueneg.report import curves as curve_figures
-from trueneg.report import figures
 from trueneg.report.drawing import add_legend, alternative_text, footnote, legend_handle, line_styles, panels, save
+from trueneg.report.figures import class_groups, embedding, monitors
+from trueneg.report.figures.by_condition import accuracy_by_condition, accuracy_by_label_fraction
 from trueneg.stats.comparison import means, paired_differences
 from trueneg.stats.measurement import Measurement
 
@@ -18,14 +20,24 @@ ROWS = synthetic.rows(seeds=5)
 CURVES = synthetic.curves(seeds=3, epochs=12)
 
 
+def line_of(plot, label):
+    """The line of a name."""
+    return next(line for line in plot.lines if line.get_label() == label)
+
+
 def drawn(figure):
     """{objective: (x, y, low, high)} as drawn with error bars."""
     found = {}
     for container in figure.axes[0].containers:
-        line, _, bars = container.lines
+        line, bars = line_of(figure.axes[0], container.get_label()), container.lines[2]
         ends = np.array(bars[0].get_segments()).reshape(-1, 2, 2)[:, :, 1]
         found[container.get_label()] = (*line.get_data(orig=False), ends.min(axis=1), ends.max(axis=1))
     return found
+
+
+def curves_of(curves, name, **gathered):
+    """A figure of training curves of gathered curves."""
+    return getattr(monitors, name)(SimpleNamespace(curves=curves, note="", **gathered))
 
 
 def of(table, **wanted):
@@ -38,7 +50,7 @@ def of(table, **wanted):
 def test_accuracy_by_condition_draws_the_comparison(baseline):
     measured = PROBE._replace(group="rare")
     chosen = measured.rows_of(of(ROWS, split="test"))
-    figure = figures.accuracy_by_condition(ROWS, synthetic.FRACTIONS, measured, baseline)
+    figure = accuracy_by_condition(ROWS, synthetic.FRACTIONS, measured, baseline)
     table, column = (paired_differences(chosen, baseline), "difference") if baseline else (means(chosen), "mean")
     shown = drawn(figure)
     assert set(shown) == set(synthetic.GAINS) - {baseline}
@@ -54,7 +66,7 @@ def test_accuracy_by_condition_draws_the_comparison(baseline):
 def test_accuracy_by_label_fraction_draws_the_comparison(baseline):
     chosen = of(ROWS, dataset="fraction=0.5", task="linear probe", split="test")
     chosen = chosen[chosen["group"].isna()]
-    figure = figures.accuracy_by_label_fraction(ROWS, "fraction=0.5", PROBE, baseline)
+    figure = accuracy_by_label_fraction(ROWS, "fraction=0.5", PROBE, baseline)
     table, column = (paired_differences(chosen, baseline), "difference") if baseline else (means(chosen), "mean")
     for objective, (x, y, low, _) in drawn(figure).items():
         expected = of(table, objective=objective)
@@ -65,8 +77,8 @@ def test_accuracy_by_label_fraction_draws_the_comparison(baseline):
 
 def test_all_points_lie_inside_the_axes():
     for figure in (
-        figures.accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE),
-        figures.accuracy_by_label_fraction(ROWS, "fraction=0.5", PROBE, "CL"),
+        accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE),
+        accuracy_by_label_fraction(ROWS, "fraction=0.5", PROBE, "CL"),
     ):
         figure.draw_without_rendering()
         plot = figure.axes[0]
@@ -76,13 +88,13 @@ def test_all_points_lie_inside_the_axes():
 
 
 def test_one_seed_draws_points_without_bars():
-    shown = drawn(figures.accuracy_by_condition(of(ROWS, seed=0), synthetic.FRACTIONS, PROBE))
+    shown = drawn(accuracy_by_condition(of(ROWS, seed=0), synthetic.FRACTIONS, PROBE))
     assert np.isfinite(shown["CL"][1]).all()
     assert not np.isfinite(shown["CL"][2]).any()
 
 
 def test_class_accuracy_draws_a_dot_an_objective_and_group():
-    figure = figures.class_accuracy(ROWS, "fraction=0.1", "CL", KNN)
+    figure = class_groups.class_accuracy(ROWS, "fraction=0.1", "CL", KNN)
     chosen = of(ROWS, dataset="fraction=0.1", task="knn", split="test")
     table = paired_differences(chosen, "CL")
     labels = [text.get_text() for text in figure.axes[0].get_yticklabels()]
@@ -90,29 +102,32 @@ def test_class_accuracy_draws_a_dot_an_objective_and_group():
     assert {container.get_label() for container in figure.axes[0].containers} == set(groups)
     for container in figure.axes[0].containers:
         expected = KNN._replace(group=groups[container.get_label()]).rows_of(table).set_index("objective").loc[labels]
-        np.testing.assert_allclose(container.lines[0].get_xdata(orig=False), 100 * expected["difference"])
+        shown = line_of(figure.axes[0], container.get_label()).get_xdata(orig=False)
+        np.testing.assert_allclose(shown, 100 * expected["difference"])
+        ends = np.array(container.lines[2][0].get_segments())[:, :, 0]
+        np.testing.assert_allclose(ends, 100 * expected[["low", "high"]])
     assert labels == ["DCL-low", "DCL-high", "DCL-true", "Oracle"]
 
 
 def test_class_accuracy_without_rare_classes_draws_all_classes_alone():
     rows = ROWS[ROWS["group"].isna()]
-    figure = figures.class_accuracy(rows, "fraction=0.1", "CL", KNN)
+    figure = class_groups.class_accuracy(rows, "fraction=0.1", "CL", KNN)
     assert len(figure.axes[0].containers) == 1
 
 
 def test_footnotes_tell_seeds_interval_and_note():
     note = "From the small default."
-    text = footnote(figures.accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE, "CL", note=note))
+    text = footnote(accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE, "CL", note=note))
     assert "95 % paired t intervals over seeds (5 seeds)" in text
     assert text.endswith(note)
-    assert "(3 seeds)" in footnote(curve_figures.training_curves(CURVES))
+    assert "(3 seeds)" in footnote(curves_of(CURVES, "training_loss"))
     fewer = ROWS.drop(index=of(ROWS, objective="CL", seed=0).index)
-    assert "(4 to 5 seeds)" in footnote(figures.accuracy_by_condition(fewer, synthetic.FRACTIONS, PROBE))
+    assert "(4 to 5 seeds)" in footnote(accuracy_by_condition(fewer, synthetic.FRACTIONS, PROBE))
 
 
 def test_the_alternative_text_holds_the_values():
     rows = of(ROWS, dataset="fraction=0.5")
-    figure = figures.accuracy_by_condition(rows, {"fraction=0.5": 0.5}, PROBE)
+    figure = accuracy_by_condition(rows, {"fraction=0.5": 0.5}, PROBE)
     expected = of(means(PROBE.rows_of(of(rows, split="test"))), objective="Oracle")["mean"].iloc[0]
     assert f"Oracle: {100 * expected:.1f} %" in alternative_text(figure)
 
@@ -124,10 +139,10 @@ def test_objectives_can_be_told_apart_without_colour():
 
 
 def test_an_objective_looks_the_same_in_every_figure():
-    alone = figures.accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE)
-    twin = figures.accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE, "CL")
+    alone = accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE)
+    twin = accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE, "CL")
     colours = [
-        {container.get_label(): container.lines[0].get_color() for container in figure.axes[0].containers}
+        {line.get_label(): line.get_color() for line in figure.axes[0].lines if not line.get_label().startswith("_")}
         for figure in (alone, twin)
     ]
     assert colours[1].items() <= colours[0].items()
@@ -136,7 +151,7 @@ def test_an_objective_looks_the_same_in_every_figure():
 def test_embedding_draws_rare_classes_red_and_common_ones_blue():
     points = synthetic.coordinates()
     names = dict(enumerate(synthetic.CLASSES))
-    figure = figures.embedding(points, "fraction=0.1", ["DCL-true", "CL"], names)
+    figure = embedding.embedding(points, "fraction=0.1", ["DCL-true", "CL"], names)
     assert [plot.get_title() for plot in figure.axes] == ["DCL-true", "CL"]
     for plot, objective in zip(figure.axes, ["DCL-true", "CL"], strict=True):
         assert len(plot.collections) == 10
@@ -152,12 +167,12 @@ def test_embedding_draws_rare_classes_red_and_common_ones_blue():
 def test_embedding_takes_class_names_as_labels():
     points = synthetic.coordinates()
     points["label"] = points["label"].map(dict(enumerate(synthetic.CLASSES)))
-    figure = figures.embedding(points, "fraction=0.1", ["CL"])
+    figure = embedding.embedding(points, "fraction=0.1", ["CL"])
     assert "truck (rare)" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
 def test_training_curves_draw_means_and_bands_over_seeds():
-    plot = curve_figures.training_curves(CURVES).axes[0]
+    plot = curves_of(CURVES, "training_loss").axes[0]
     of_dataset = of(CURVES, dataset="fraction=0.1")
     for line in plot.lines:
         expected = of(of_dataset, objective=line.get_label()).groupby("epoch")["loss"].mean()
@@ -167,7 +182,7 @@ def test_training_curves_draw_means_and_bands_over_seeds():
 
 
 def test_only_objectives_with_a_bound_are_drawn_at_the_bound():
-    figure = curve_figures.share_at_bound(CURVES)
+    figure = curves_of(CURVES, "share_at_bound")
     for plot in figure.axes:
         assert [line.get_label() for line in plot.lines] == ["DCL-low", "DCL-high", "DCL-true"]
     line = figure.axes[0].lines[2]
@@ -176,7 +191,7 @@ def test_only_objectives_with_a_bound_are_drawn_at_the_bound():
 
 
 def test_the_true_mean_stands_beside_the_estimate():
-    figure = curve_figures.true_negative_mean(CURVES, "fraction=0.1")
+    figure = curves_of(CURVES, "true_negative_mean", dataset="fraction=0.1")
     plot = figure.axes[2]
     of_plot = of(CURVES, dataset="fraction=0.1", objective="DCL-true").groupby("epoch")
     assert plot.get_title() == "DCL-true"
@@ -185,7 +200,7 @@ def test_the_true_mean_stands_beside_the_estimate():
 
 
 def test_the_ratio_has_its_line_at_one():
-    plot = curve_figures.same_class_ratio(CURVES).axes[0]
+    plot = curves_of(CURVES, "same_class_ratio").axes[0]
     assert any(np.all(np.asarray(line.get_ydata()) == 1.0) for line in plot.lines)
 
 
@@ -194,7 +209,7 @@ def test_a_study_without_bound_still_has_its_figures(without, tmp_path):
     columns = [name for name in CURVES if name.startswith(("share at", "estimated"))]
     curves = CURVES.drop(columns=columns) if without == "absent" else CURVES.assign(**dict.fromkeys(columns, np.nan))
     for number, figure in enumerate(
-        (curve_figures.share_at_bound(curves), curve_figures.true_negative_mean(curves, "fraction=0.1"))
+        (curves_of(curves, "share_at_bound"), curves_of(curves, "true_negative_mean", dataset="fraction=0.1"))
     ):
         assert all(path.is_file() for path in save(figure, tmp_path / f"{number}.png", "empty"))
         assert "No objective" in figure.axes[0].texts[0].get_text().replace("\n", " ")
@@ -202,13 +217,13 @@ def test_a_study_without_bound_still_has_its_figures(without, tmp_path):
 
 def test_what_is_not_there_is_refused_in_words():
     with pytest.raises(ValueError, match=r"nothing to draw for kNN, labels=none.*; found .*labels=all"):
-        figures.accuracy_by_condition(ROWS, synthetic.FRACTIONS, KNN._replace(labels="none"))
+        accuracy_by_condition(ROWS, synthetic.FRACTIONS, KNN._replace(labels="none"))
 
 
 def test_saved_files_are_the_same_bytes_each_time(tmp_path):
     files = []
     for folder in ("first", "second"):
-        figure = figures.accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE)
+        figure = accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE)
         files.append(save(figure, tmp_path / folder / "figure", "Accuracy, η = 0.1"))
     assert [path.suffix for path in files[0]] == [".png", ".pdf", ".svg"]
     for first, second in zip(*files, strict=True):

@@ -8,9 +8,11 @@ from scipy import stats
 
 from trueneg.evaluation.human_ratings import mean_area, rank_correlation
 from trueneg.evaluation.rating_summary import AnchorAreas, calibrated, seed_rows, summarised
-from trueneg.report import build, catalogue, image_text_study
+from trueneg.report import catalogue
 from trueneg.report.drawing import alternative_text, footnote
-from trueneg.report.image_text import ratings, ratings_table
+from trueneg.report.figures import human_ratings as ratings
+from trueneg.report.gathered import Gathered
+from trueneg.report.tables.human_ratings import human_ratings_table
 from trueneg.stats.comparison import selected
 
 GIVEN = synthetic_pairs.settings(
@@ -79,7 +81,7 @@ def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("project") / "results" / "small" / "artefacts"
     synthetic_pairs.write(folder, GIVEN, ("flickr8k",), gains=synthetic_pairs.GAINS | {"BCL": 0.01})
     (folder / "human_ratings").mkdir()
-    of, eta = image_text_study.read(folder).study, captions()
+    of, eta = Gathered(folder).study, captions()
     everything = ranked(of)
     tables = {"summary": summarised(everything), "rows": seed_rows(everything[everything["objective"] != ""])}
     tables |= {"calibration": calibrated(bins(of)), "eta": eta, "correlations": correlations(eta)}
@@ -89,8 +91,8 @@ def study(tmp_path_factory):
 
 
 def drawn(folder, name):
-    paths = catalogue.artefacts_of(name, "small", image_text_study.read(folder).study)
-    return image_text_study.draw(name, folder, [str(folder.parents[2] / path) for path in paths])
+    gathered = Gathered(folder)
+    return catalogue.figures_by_name(gathered.study)[name].made(gathered)
 
 
 def own(everything, key, anchors="text", threshold=2.5):
@@ -105,7 +107,7 @@ def own(everything, key, anchors="text", threshold=2.5):
 
 def variant(folder, objective):
     """An objective with the variant that was selected."""
-    return objective, image_text_study.read(folder).chosen(objective)
+    return objective, Gathered(folder).chosen(objective)
 
 
 @pytest.mark.parametrize(("panel", "anchors"), [(0, "text"), (1, "image")])
@@ -119,7 +121,8 @@ def test_dots_are_means_over_seeds_and_anchors_with_their_intervals(study, panel
         table = own(everything, label, anchors)
         weights = np.ones(len(table))
         expected = mean_area(AnchorAreas(table.index.to_numpy(), table.mean(axis=1).to_numpy(), weights), seed=0)
-        line, _, segments = bars[name].lines
+        segments = bars[name].lines[2]
+        line = next(line for line in plot.lines if line.get_label() == name)
         np.testing.assert_allclose(line.get_xdata(orig=False), [expected.estimate])
         np.testing.assert_allclose(segments[0].get_segments()[0][:, 0], [expected.low, expected.high])
     across = [line.get_xdata()[0] for line in plot.lines if len(line.get_xdata()) == 2]
@@ -161,7 +164,7 @@ def test_without_eta_the_figure_says_so():
 
 def test_the_table_has_intervals_over_anchors_and_paired_differences_over_seeds(study):
     folder, everything = study
-    table = image_text_study.table("human_ratings", folder)
+    table = catalogue.tables_by_name(Gathered(folder).study)["human_ratings"].made(Gathered(folder))
     people, networks = table.groups
     assert [name for name, _ in people.lines] == ["one expert against the other two", *ratings.REFERENCES.values()]
     assert [name for name, _ in networks.lines] == list(LEVELS)
@@ -187,10 +190,10 @@ def test_the_table_has_intervals_over_anchors_and_paired_differences_over_seeds(
 def test_where_the_gate_failed_nothing_is_marked(study):
     folder, _ = study
     parts = [pd.read_parquet(folder / "human_ratings" / f"{name}.parquet") for name in ("summary", "rows", "calibration")]
-    selection = image_text_study.read(folder).selection
+    selection = Gathered(folder).selection
     given = parts[0][parts[0]["objective"] == ""], *(selected(part, selection) for part in parts)
-    marked = ratings_table.human_ratings_table(*given, "CL")
-    failed = ratings_table.human_ratings_table(*given, "CL", failed=["flickr8k"])
+    marked = human_ratings_table(*given, "CL")
+    failed = human_ratings_table(*given, "CL", failed=["flickr8k"])
     starred = [
         sum("*" in cell.text for group in one.groups for _, line in group.lines for cell in line) for one in (marked, failed)
     ]
@@ -199,19 +202,8 @@ def test_where_the_gate_failed_nothing_is_marked(study):
 
 
 def test_only_studies_with_ratings_have_them(study):
-    of = image_text_study.read(study[0]).study
+    of = Gathered(study[0]).study
     assert {"human_ratings", "eta_by_anchor"} <= set(catalogue.figures_of(of))
     assert "human_ratings" in catalogue.tables_of(of)
     others = synthetic_pairs.study()
     assert not {"human_ratings", "eta_by_anchor"} & {*catalogue.figures_of(others), *catalogue.tables_of(others)}
-
-
-def test_figures_and_table_are_written(study, tmp_path):
-    folder, _ = study
-    for name in ("human_ratings", "eta_by_anchor"):
-        paths = catalogue.artefacts_of(name, "small", image_text_study.read(folder).study)
-        inputs = type("Inputs", (), {"study": folder / "study.yaml", "artefacts": [str(folder.parents[2] / p) for p in paths]})
-        outputs = type("Outputs", (), {end: tmp_path / f"{name}.{end}" for end in ("png", "pdf", "svg", "caption")})
-        build.draw_figure(name, inputs, outputs)
-        assert outputs.png.stat().st_size > 10_000
-        assert outputs.caption.read_text().startswith(image_text_study.heading(name)[1])

@@ -11,14 +11,15 @@ from PIL import Image
 from scipy import stats
 
 from trueneg.errors import UserError
-from trueneg.report import build, catalogue, image_text_study
+from trueneg.report import build, catalogue
 from trueneg.report.drawing import alternative_text, footnote, save
-from trueneg.report.image_text.class_probabilities import eta_by_class, rank_correlation
-from trueneg.report.image_text.overlays import grounding_overlays
-from trueneg.report.image_text.positives import positive_similarity
-from trueneg.report.image_text.similarities import similarity_histograms
-from trueneg.report.image_text.sweeps import places_of
+from trueneg.report.figures.eta_by_class import eta_by_class, rank_correlation
+from trueneg.report.figures.grounding_overlays import grounding_overlays
+from trueneg.report.figures.monitors import positive_similarity
+from trueneg.report.figures.similarity_histograms import similarity_histograms
+from trueneg.report.gathered import PHANTOM, Gathered
 from trueneg.report.labels import variant_name
+from trueneg.report.sweeps import places_of
 from trueneg.stats.measurement import Measurement
 from trueneg.store.rows import load_rows
 
@@ -51,13 +52,9 @@ def written(tmp_path_factory, datasets, **changes):
     return folder
 
 
-def artefacts(folder, name):
-    study = image_text_study.read(folder).study
-    return [str(folder.parents[2] / path) for path in catalogue.artefacts_of(name, "small", study)]
-
-
 def drawn(folder, name):
-    return image_text_study.draw(name, folder, artefacts(folder, name))
+    gathered = Gathered(folder)
+    return catalogue.figures_by_name(gathered.study)[name].made(gathered)
 
 
 def values_of(folder, label, measured=AUC, dataset="phantom"):
@@ -67,7 +64,8 @@ def values_of(folder, label, measured=AUC, dataset="phantom"):
 
 def curve(plot):
     """x, y, low, high of the one line with error bars."""
-    line, _, bars = plot.containers[0].lines
+    bars = plot.containers[0].lines[2]
+    line = next(line for line in plot.lines if line.get_label() == plot.containers[0].get_label())
     ends = np.array(bars[0].get_segments()).reshape(-1, 2, 2)[:, :, 1]
     return (*line.get_data(orig=False), ends.min(axis=1), ends.max(axis=1))
 
@@ -84,7 +82,7 @@ def test_the_tradeoff_draws_every_constant_and_lines_across(small):
         half = stats.t.ppf(0.975, 5) * stats.sem(values)
         np.testing.assert_allclose([y[place], low[place], high[place]], values.mean() + np.array([0, -half, half]))
     lines = {line.get_label(): line.get_ydata() for line in figure.axes[2].lines if not line.get_label().startswith("_")}
-    assert lines.keys() == {"CL", "DCL-LM", "DCL-true", "Oracle"}
+    assert lines.keys() == {"DCL", "CL", "DCL-LM", "DCL-true", "Oracle"}
     np.testing.assert_allclose(lines["Oracle"], values_of(small, "Oracle", Measurement("grounding", "CNR")).mean())
 
 
@@ -116,26 +114,26 @@ def test_the_tradeoffs_twin_draws_paired_differences(small):
         difference = (recall(f"DCL,class_probability={eta:g}") - recall("CL")).mean()
         np.testing.assert_allclose([y[place], low[place], high[place]], 100 * np.array([difference, *interval]))
     labels = [line.get_label() for line in figure.axes[1].lines if not line.get_label().startswith("_")]
-    assert labels == ["DCL-LM", "DCL-true", "Oracle"]
+    assert labels == ["DCL-LM", "DCL-true", "Oracle", "DCL"]
     assert any(np.all(np.asarray(line.get_ydata()) == 0) for line in figure.axes[1].lines)
     assert "paired" in footnote(figure)
     assert "CL (zero line)" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
 def test_every_figure_says_that_it_is_the_phantoms(small):
-    for name in catalogue.figures_of(image_text_study.read(small).study):
+    for name in catalogue.figures_of(Gathered(small).study):
         figure = drawn(small, name)
-        assert image_text_study.PHANTOM in footnote(figure)
+        assert PHANTOM in footnote(figure)
         assert alternative_text(figure)
 
 
 @pytest.mark.parametrize("name", ["ablation_batch_size", "ablation_batch_size_differences"])
 def test_batch_sizes_are_conditions_side_by_side(swept, name):
     figure = drawn(swept, name)
-    lines = {container.get_label(): container.lines[0] for container in figure.axes[0].containers}
+    lines = {line.get_label(): line for line in figure.axes[0].lines if not line.get_label().startswith("_")}
     x, y = lines["Oracle"].get_data(orig=False)
     np.testing.assert_allclose(x, [32, 64, 96])
-    chosen = image_text_study.read(swept).comparison["selection"]
+    chosen = Gathered(swept).comparison["selection"]
     expected = []
     for dataset in CONDITIONS:
         names = {one["objective"]: variant_name(one["objective"], one["variant"]) for one in chosen if one["dataset"] == dataset}
@@ -148,7 +146,7 @@ def test_batch_sizes_are_conditions_side_by_side(swept, name):
 @pytest.mark.parametrize("name", ["ablation_dimensions", "ablation_dimensions_differences"])
 def test_sizes_of_the_embedding_are_compared_within_each(swept, name):
     figure = drawn(swept, name)
-    lines = {container.get_label(): container.lines[0] for container in figure.axes[0].containers}
+    lines = {line.get_label(): line for line in figure.axes[0].lines if not line.get_label().startswith("_")}
     x, y = lines["same"].get_data(orig=False)
     np.testing.assert_allclose(x, [64, 256])
     of = {
@@ -165,7 +163,7 @@ def test_the_strength_of_reco_is_drawn_beside_the_baseline(swept):
     figure = drawn(swept, "ablation_strength")
     x, y, *_ = curve(figure.axes[0])
     np.testing.assert_allclose(x, [0.1, 0.3, 0.6])
-    chosen = image_text_study.read(swept).chosen("ReCo")
+    chosen = Gathered(swept).chosen("ReCo")
     size = f"dimensions={json.loads(chosen)['dimensions']}"
     expected = [values_of(swept, f"ReCo,{size},negative_weight={weight}", dataset="batch_size=64").mean() for weight in x]
     np.testing.assert_allclose(y, expected)
@@ -203,7 +201,7 @@ def test_histograms_tell_how_well_true_and_not_true_are_told_apart():
     assert figure.axes[0].get_title().endswith(f"P(true > not true) {expected:.2f}")
     alone = similarity_histograms(table[table["relation"] == "own pair"], ["CL"])
     assert alone.axes[0].get_title() == "CL"
-    with pytest.raises(ValueError, match="no objective OC; found CL"):
+    with pytest.raises(ValueError, match="objective OC; found CL"):
         similarity_histograms(table, ["CL", "OC"])
 
 
@@ -262,13 +260,13 @@ def test_the_similarity_of_pairs_is_drawn_by_epoch():
     of = synthetic_pairs.study(seeds=3)
     curves = synthetic_pairs.curves(of, epochs=6)
     curves = curves[curves["objective"] != "DCL"]
-    plot = positive_similarity(curves).axes[0]
+    plot = positive_similarity(SimpleNamespace(curves=curves, note="")).axes[0]
     assert [line.get_label() for line in plot.lines] == [name for name in of.objectives if name != "DCL"]
     expected = curves[curves["objective"] == "same"].groupby("epoch")["similarity of pairs"].mean()
     (line,) = [line for line in plot.lines if line.get_label() == "same"]
     np.testing.assert_allclose(line.get_ydata(), expected)
-    empty = positive_similarity(curves.drop(columns="similarity of pairs"))
-    assert "did not record" in empty.axes[0].texts[0].get_text().replace("\n", " ")
+    empty = positive_similarity(SimpleNamespace(curves=curves.drop(columns="similarity of pairs"), note=""))
+    assert "similarity of pairs" in empty.axes[0].texts[0].get_text().replace("\n", " ")
 
 
 def test_all_points_and_markers_lie_inside_the_axes(small):
@@ -301,36 +299,30 @@ def test_the_catalogue_lists_what_a_study_sweeps_and_asks_for():
     assert set(everything) == {*catalogue.SSD_TABLES, *catalogue.RECO_TABLES, "differences"}
 
 
-def test_artefacts_are_those_of_the_objectives_that_are_asked_for():
-    study = synthetic_pairs.study()
-    start = "results/small/artefacts"
-    asked = catalogue.artefacts_of("similarity_histograms", "small", study)
-    assert asked[1] == f"{start}/similarities/phantom/DCL,class_probability=0.1.parquet"
-    assert len(asked) == 4
-    assert catalogue.artefacts_of("grounding_overlays", "small", study)[0] == f"{start}/overlays/phantom/CL.parquet"
-    assert catalogue.artefacts_of("eta_by_class", "small", study) == [f"{start}/class_probabilities.parquet"]
-    assert catalogue.artefacts_of("tradeoff", "small", study) == []
+def test_a_figure_reads_what_is_asked_for_and_no_more():
+    drawings = catalogue.figures_by_name(synthetic_pairs.study())
+    asked = drawings["similarity_histograms"].files
+    assert asked[2] == "similarities/phantom/DCL,class_probability=0.1.parquet"
+    assert len(asked) == 1 + 4
+    assert drawings["grounding_overlays"].files[1] == "overlays/phantom/CL.parquet"
+    assert drawings["eta_by_class"].files == ("study.yaml", "class_probabilities.parquet")
+    assert drawings["tradeoff"].files == ("study.yaml", "comparison.json", "rows.parquet")
 
 
 @pytest.mark.long  # forty files of figures
 @pytest.mark.parametrize("name", ["small", "swept"])
 def test_figures_tables_and_page_are_written(name, request, tmp_path):
     folder = request.getfixturevalue(name)
-    study = image_text_study.read(folder).study
-    names = catalogue.figures_of(study)
-    for figure in names if name == "small" else [found for found in names if found.startswith("ablation")]:
+    build.draw_study(folder.parent)
+    study = Gathered(folder).study
+    for figure in catalogue.figures_of(study):
         place = folder.parent / "figures" / figure
-        outputs = SimpleNamespace(**{ending: f"{place}.{ending}" for ending in ("png", "pdf", "svg")}, caption=f"{place}.txt")
-        build.draw_figure(figure, SimpleNamespace(study=folder / "study.yaml", artefacts=artefacts(folder, figure)), outputs)
-        with Image.open(outputs.png) as image:
+        with Image.open(place.with_suffix(".png")) as image:
             assert image.size[0] > 900
             assert image.info["Description"]
         assert "Phantom:" in place.with_suffix(".txt").read_text()
     for table in catalogue.tables_of(study):
-        place = folder.parent / "tables" / table
-        outputs = SimpleNamespace(csv=f"{place}.csv", markdown=f"{place}.md", latex=f"{place}.tex", caption=f"{place}.txt")
-        build.write_table(table, SimpleNamespace(study=folder / "study.yaml"), outputs)
-        assert "Phantom:" in place.with_suffix(".md").read_text()
+        assert "Phantom:" in (folder.parent / "tables" / f"{table}.md").read_text()
     results = folder.parents[1]
     build.write_page(results / "index.html", [folder / "study.yaml"])
     page = (results / "index.html").read_text()

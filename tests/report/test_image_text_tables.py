@@ -10,10 +10,13 @@ import pytest
 import synthetic_pairs
 from scipy import stats
 
-from trueneg.report.image_text import tables
-from trueneg.report.image_text.retrieval import lengths, sentence_labels, with_means
-from trueneg.report.image_text_study import PHANTOM, RECO_TABLE_1, TABLES, table
-from trueneg.report.tables import compare, difference_table, published_table, side_by_side
+from trueneg.report import catalogue
+from trueneg.report.gathered import PHANTOM, Gathered
+from trueneg.report.layouts import LAYOUTS, Comparison
+from trueneg.report.retrieval import lengths, sentence_labels, with_means
+from trueneg.report.tables.building import compare, difference_table, published_table, side_by_side
+from trueneg.report.tables.comparisons import RECO_TABLE_1
+from trueneg.report.tables.image_text import layout_table, of_layout
 from trueneg.stats.comparison import gate, holm, selected
 from trueneg.stats.measurement import KEYS, Measurement, by_measurement
 from trueneg.store.rows import load_rows, to_table
@@ -40,6 +43,11 @@ def rows(study):
 
 
 values_of = synthetic_pairs.values_of
+
+
+def table(name, folder):
+    gathered = Gathered(folder)
+    return catalogue.tables_by_name(gathered.study)[name].made(gathered)
 
 
 def recall(task, labels, direction, k):
@@ -86,7 +94,7 @@ def test_the_share_at_the_bound_is_that_of_the_last_epoch(study):
     assert lines["CL"][-1].text == "–"
 
 
-@pytest.mark.parametrize("name", [name for name in tables.LAYOUTS if name != "precision"])
+@pytest.mark.parametrize("name", [name for name in LAYOUTS if name != "precision"])
 def test_every_table_says_that_it_is_the_phantoms_and_adjusts_within_its_columns(name, study, rows):
     shown = table(name, study)
     assert PHANTOM in shown.notes
@@ -247,7 +255,7 @@ def test_precision_of_both_directions_and_their_mean():
     frames.append(some("Prec", {"CL": [0.425, 0.5], "a": [0.5, 0.6]}, "precision"))
     rows = with_means(pd.concat(frames, ignore_index=True))
     oracle, passed = "a", pd.DataFrame({"dataset": ["d"], "passed": [True], "verdict": [""]})
-    shown = tables.layout_table("precision", tables.Comparison(rows, "CL", oracle, passed))
+    shown = layout_table("precision", Comparison(rows, "CL", oracle, passed))
     assert [name for name, _ in shown.columns[::2]] == ["Prec@5", "Prec@10", "mean precision"]
     groups = {group.title: [cell.text for cell in dict(group.lines)["CL"][::2]] for group in shown.groups}
     assert groups["d; image to image"][0].startswith("37.5 ±")
@@ -263,12 +271,9 @@ def test_what_is_relevant_to_a_sentence_is_the_truth_where_it_is_known():
     assert lengths(rows) == [5]
 
 
-def test_every_layout_has_a_heading_and_a_study_without_its_rows_is_told_so(study):
-    assert TABLES.keys() >= tables.LAYOUTS.keys()
+def test_a_study_without_the_rows_of_a_table_is_told_so(study):
     with pytest.raises(ValueError, match="rows hold nothing for the table precision"):
-        table("precision", study)
-    with pytest.raises(KeyError, match="no table 'accuracy'"):
-        table("accuracy", study)
+        of_layout(Gathered(study), "precision")
 
 
 def test_named_contrasts_are_paired_and_corrected_for_each_other(tmp_path):

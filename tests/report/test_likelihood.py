@@ -6,8 +6,9 @@ import pytest
 from PIL import Image
 
 from trueneg.report.drawing import alternative_text, footnote, save
+from trueneg.report.figures.assumption import class_probability_by_likelihood
 from trueneg.report.formats import to_latex, to_markdown
-from trueneg.report.likelihood import assumption_table, class_probability_by_likelihood
+from trueneg.report.tables.assumption import assumption_table
 from trueneg.text.assumption import summarise
 
 
@@ -38,7 +39,7 @@ POINTS, SUMMARY, CALIBRATION = tables()
 
 
 def test_the_figure_shows_points_quantiles_and_the_fit():
-    figure = class_probability_by_likelihood(POINTS, SUMMARY, CALIBRATION, "phantom", "all sentences", note="A note.")
+    figure = class_probability_by_likelihood(POINTS, SUMMARY, CALIBRATION, "all sentences", note="A note.")
     shown = [axes for axes in figure.axes if axes.collections]
     assert len(shown) == 2
     plot = shown[0]
@@ -58,8 +59,8 @@ def test_the_figure_shows_points_quantiles_and_the_fit():
 
 
 def test_findings_only_draws_findings_only():
-    figure = class_probability_by_likelihood(POINTS, SUMMARY, CALIBRATION, "phantom", "findings only", scorers=["length"])
-    plot = figure.axes[0]
+    figure = class_probability_by_likelihood(POINTS, SUMMARY, CALIBRATION, "findings only")
+    plot = figure.axes[1]
     chosen = POINTS[(POINTS["scorer"] == "length") & POINTS["finding"]]
     assert len(plot.collections[0].get_offsets()) == len(chosen)
     assert plot.get_xlabel() == "− number of words"
@@ -67,15 +68,15 @@ def test_findings_only_draws_findings_only():
 
 def test_it_is_saved_and_the_same_each_time(tmp_path):
     for name in ("one", "two"):
-        figure = class_probability_by_likelihood(POINTS, SUMMARY, CALIBRATION, "phantom", "all sentences")
+        figure = class_probability_by_likelihood(POINTS, SUMMARY, CALIBRATION, "all sentences")
         save(figure, tmp_path / name, "Assumption")
     assert (tmp_path / "one.png").read_bytes() == (tmp_path / "two.png").read_bytes()
     assert np.asarray(Image.open(tmp_path / "one.png").convert("L")).std() > 10
 
 
 def test_what_is_not_there_is_told():
-    with pytest.raises(ValueError, match="nothing to draw for corpus Open-I; found phantom"):
-        class_probability_by_likelihood(POINTS, SUMMARY, CALIBRATION, "Open-I", "all sentences")
+    with pytest.raises(ValueError, match="nothing to draw for sentences denials only; found all sentences; findings only"):
+        class_probability_by_likelihood(POINTS, SUMMARY, CALIBRATION, "denials only")
 
 
 def test_the_table():

@@ -10,8 +10,8 @@ import pytest
 import synthetic
 from tests.browser.pages import add_study
 
-from trueneg.report import figures
 from trueneg.report.drawing import alternative_text, save
+from trueneg.report.figures.by_condition import accuracy_by_condition
 from trueneg.report.formats import Cell, Group, Table
 from trueneg.report.page import StudyPage, render_page
 from trueneg.stats.measurement import Measurement
@@ -46,7 +46,7 @@ class Reader(HTMLParser):
 @pytest.fixture(scope="module")
 def figure(tmp_path_factory):
     rows = synthetic.rows(seeds=3)
-    drawn = figures.accuracy_by_condition(rows, synthetic.FRACTIONS, Measurement("knn", "accuracy", "all"))
+    drawn = accuracy_by_condition(rows, synthetic.FRACTIONS, Measurement("knn", "accuracy", "all"))
     png, pdf, _ = save(drawn, tmp_path_factory.mktemp("results") / "small" / "figures" / "by fraction", "Accuracy")
     return drawn, png, pdf
 

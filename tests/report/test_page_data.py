@@ -11,8 +11,9 @@ from scipy import stats
 from tests.browser.pages import STALE, add_examples, add_study, add_theory
 from tests.report.synthetic_pairs import PUBLISHED
 
-from trueneg.report import image_text_study
+from trueneg.report import catalogue
 from trueneg.report.formats import Cell, Group, Table
+from trueneg.report.gathered import Gathered
 from trueneg.report.labels import variant_name
 from trueneg.report.page import StudyPage, render_page
 from trueneg.report.page.artefacts import Artefacts
@@ -117,7 +118,8 @@ def test_every_number_of_a_table_leads_to_the_runs_of_its_objectives(name, tmp_p
     named = [{"treatment": "DCL", "baseline": "ReCo"}]
     add_study(tmp_path, contrasts=named, published=PUBLISHED)
     artefacts = Artefacts.read(tmp_path / "phantom" / "artefacts")
-    shown = image_text_study.table(name, artefacts.folder)
+    gathered = Gathered(artefacts.folder)
+    shown = catalogue.tables_by_name(gathered.study)[name].made(gathered)
     origins = Origins(artefacts)
     best = next(one["variant"] for one in artefacts.comparison["selection"] if one["objective"] == "DCL")
     labels = {"DCL": variant_name("DCL", best)}

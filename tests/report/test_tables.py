@@ -10,7 +10,8 @@ import synthetic
 from scipy import stats
 
 from trueneg.report.formats import Cell, Group, Table, from_frame, save, to_latex, to_markdown
-from trueneg.report.tables import GROUPS, accuracy_table, compare, difference_table, published_table
+from trueneg.report.tables.accuracy import GROUPS, accuracy_table
+from trueneg.report.tables.building import compare, difference_table, published_table
 from trueneg.stats.comparison import gate, holm
 from trueneg.stats.measurement import Measurement, by_measurement
 from trueneg.store.rows import to_table, typed

@@ -97,7 +97,7 @@ def test_shuffled_labels_train_new_runs_beside_the_old_ones(project, trueneg):
 def test_data_that_are_moved_away_are_not_needed_to_draw(project, trueneg):
     shutil.rmtree(project.path / "data")
     (project.path / "results/own/tables/accuracy.csv").unlink()
-    assert project.planned("results/own/tables/accuracy.csv") == {"table": 1}
+    assert project.planned("results/own/tables/accuracy.csv") == {"draw_own": 1}
     assert set(states(trueneg).values()) == {"finished"}
 
 

@@ -96,12 +96,22 @@ def test_an_edited_estimator_marks_its_own_runs_stale_and_retraining_keeps_the_o
     assert kept == stale
 
 
-def test_editing_a_figures_code_draws_figures_and_tables_again_and_nothing_else(project):
-    figures = project.path / "src/trueneg/report/figures.py"
+def drawn(project: Project) -> dict[str, int]:
+    """When each figure and table was drawn, not copied."""
+    kept = project.path / "results/tiny/drawings"
+    return {path.relative_to(kept).as_posix(): path.stat().st_mtime_ns for path in kept.glob("*/*.json")}
+
+
+def test_editing_a_figures_code_draws_it_again_and_nothing_else(project):
+    before = drawn(project)
+    figures = project.path / "src/trueneg/report/figures/monitors.py"
     figures.write_text(figures.read_text() + "\n\nEDITED = True\n")
-    planned = project.planned()
-    assert planned["figure"] > 0
-    assert set(planned) <= {"figure", "table", "page", "all"}
+    assert set(project.planned()) == {"draw_tiny", "page", "all"}
+    project.run("results/tiny/figures/training_loss.png")
+    monitors = {"training_loss", "share_at_bound", "same_class_ratio", "true_negative_mean"}
+    after = drawn(project)
+    assert {place for place in after if after[place] != before[place]} == {f"figures/{name}.json" for name in monitors}
+    assert project.planned("figures") == {}
 
 
 @pytest.mark.parametrize(
@@ -115,9 +125,9 @@ def test_rows_and_artefacts_alone_are_enough_to_draw_everything_elsewhere(finish
         shutil.copytree(finished_project.path / "results/tiny" / part, fresh.path / "results/tiny" / part, copy_function=copy)
     planned = set(fresh.planned("figures", "tables"))
     if copy is shutil.copy2:
-        assert planned == {"figure", "figures", "table", "tables"}
+        assert planned == {"draw_tiny", "figures", "tables"}
     else:  # gathering the rows again is a matter of seconds and needs neither data nor models
-        assert planned <= {"figure", "figures", "table", "tables", "compare"}
+        assert planned <= {"draw_tiny", "figures", "tables", "compare"}
     blocker = "import sys\nclass Refuse:\n    def find_spec(self, name, path=None, target=None):\n"
     blocker += "        if name.split('.')[0] in {'torch', 'sklearn', 'torchvision'}: raise ImportError(name + ' is blocked')\n"
     (fresh.path / "src/sitecustomize.py").write_text(blocker + "sys.meta_path.insert(0, Refuse())\n")

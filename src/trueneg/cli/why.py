@@ -138,12 +138,11 @@ def _outdated(path: Path, parts: Sequence[str], rows: Path) -> list[str]:
     if not path.is_file():
         return []
     is_drawn, found = parts[1] in ("figures", "tables"), []
-    roots = provenance.REPORT if is_drawn else provenance.SIMULATION
-    if (is_drawn or parts[1:3] == ("artefacts", "simulation")) and provenance.recorded_code(path) != provenance.fingerprint(
-        roots
-    ):
-        package = roots[0].rpartition(".")[0]
-        found.append(f"{path} was made with another version of {package}; run Snakemake to remake it")
+    simulated = parts[1:3] == ("artefacts", "simulation")
+    if is_drawn and provenance.drawn_by_other_code(path):
+        found.append(f"{path} was made with another version of trueneg.report; run Snakemake to remake it")
+    if simulated and provenance.recorded_code(path) != provenance.fingerprint(provenance.SIMULATION):
+        found.append(f"{path} was made with another version of trueneg.theory; run Snakemake to remake it")
     if is_drawn and rows.is_file() and path.stat().st_mtime_ns < rows.stat().st_mtime_ns:
         found.append(f"{path} is older than {rows}; Snakemake draws it again")
     return found

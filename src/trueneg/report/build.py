@@ -1,66 +1,79 @@
-"""From a study's artefacts to its figures and tables, and from all studies to the page; each kind of study draws its own."""
+"""From a study's artefacts to its figures and tables, and from all studies to the page."""
 
+import json
+import logging
+import shutil
 from collections.abc import Collection
+from functools import cache
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
-from trueneg.config import configuration as config
 from trueneg.errors import UserError
-from trueneg.io.files import written_whole
-from trueneg.report import catalogue, formats, image_study, image_text_study, likelihood_study, theory_study
+from trueneg.io.files import file_checksum, written_whole
+from trueneg.report import catalogue, formats
+from trueneg.report.declared import Drawing
 from trueneg.report.drawing import footnote, save
+from trueneg.report.gathered import Gathered
 from trueneg.report.page import render_page
-from trueneg.specs.settings import Study
-from trueneg.store.records import read_settings, read_study
+from trueneg.report.study_page import study_page
+from trueneg.store import provenance
 
-# Each gives draw, table, heading and page.
-KINDS: dict[str, ModuleType] = {
-    "images": image_study,
-    "theory": theory_study,
-    "likelihood": likelihood_study,
-    "image-text": image_text_study,
-}
+FILES = {"figures": ("png", "pdf", "svg", "txt", "code"), "tables": ("csv", "md", "tex", "txt", "code")}
+KEPT = "drawings"  # folder of a study in which finished drawings outlive a job that fails
+
+log = logging.getLogger(__name__)
 
 
-def draw_figure(name: str, inputs: Any, outputs: Any) -> None:
-    """Draw one figure of a study.
+def draw_study(folder: str | Path) -> None:
+    """Draw every figure and table of a study whose rows or code changed since it was drawn; the others are copied.
 
     Args:
-        name: from :func:`trueneg.report.catalogue.figures_of`.
-        inputs: ``study`` (its settings in YAML, beside its artefacts) and ``artefacts`` (files of this figure alone).
-        outputs: ``png``, ``pdf``, ``svg`` and ``caption`` to write.
+        folder: ``results/<study>``, with its artefacts; gets the files in ``figures``, ``tables`` and :data:`KEPT`.
 
     Raises:
-        UserError: if the study has no figure of that name.
+        UserError: if some could not be drawn, after all others were; the log holds their tracebacks.
     """
-    folder, kind, study = _study(inputs.study)
-    catalogue.require("figure", name, folder.parent.name, study)
-    figure = kind.draw(name, folder, list(inputs.artefacts))
-    heading, sentence = kind.heading(name)
-    save(figure, outputs.png, f"{study.title}: {heading}")
-    with written_whole(outputs.caption) as path:
-        path.write_text(f"{sentence} {footnote(figure)}\n")
+    folder = Path(folder)
+    gathered, checksum = Gathered(folder / "artefacts"), cache(file_checksum)
+    drawings = {"figures": catalogue.figures_by_name(gathered.study), "tables": catalogue.tables_by_name(gathered.study)}
+    failed = []
+    for kind, by_name in drawings.items():
+        for name, drawing in by_name.items():
+            kept = folder / KEPT / kind / name
+            try:
+                read = {file: checksum(folder / "artefacts" / file) for file in drawing.files}
+                made_of = {"code": provenance.drawing_code(drawing.make.__module__), "title": gathered.study.title, "files": read}
+                _draw(drawing, kind, gathered, kept, made_of)
+            except Exception as error:
+                log.exception("%s/%s cannot be drawn", kind, name)
+                failed.append(f"{kind}/{name} ({type(error).__name__}: {error})")
+            else:
+                (folder / kind).mkdir(exist_ok=True)
+                for ending in FILES[kind]:
+                    shutil.copyfile(f"{kept}.{ending}", folder / kind / f"{name}.{ending}")
+    if failed:
+        count = sum(map(len, drawings.values()))
+        raise UserError(
+            f"{folder.name}: {len(failed)} of {count} figures and tables cannot be drawn: {'; '.join(failed)}. "
+            f"The others are in {folder / KEPT} and will not be drawn again."
+        )
 
 
-def write_table(name: str, inputs: Any, outputs: Any) -> None:
-    """Write one table of a study.
-
-    Args:
-        name: from :func:`trueneg.report.catalogue.tables_of`.
-        inputs: ``study``, as for :func:`draw_figure`.
-        outputs: ``csv``, ``markdown``, ``latex`` and ``caption`` to write.
-
-    Raises:
-        UserError: if the study has no table of that name.
-    """
-    folder, kind, study = _study(inputs.study)
-    catalogue.require("table", name, folder.parent.name, study)
-    heading, sentence = kind.heading(name)
-    caption = " ".join(part if part.endswith((".", "?", "!")) else f"{part}." for part in (study.title, heading, sentence))
-    formats.save(kind.table(name, folder), outputs.csv, caption)
-    with written_whole(outputs.caption) as path:
-        path.write_text(caption + "\n")
+def _draw(drawing: Drawing, kind: str, gathered: Gathered, path: Path, made_of: dict[str, object]) -> None:
+    """Write the files of a figure or table, unless those that are there were made of the same."""
+    record = path.parent / f"{path.name}.json"
+    files = [path.parent / f"{path.name}.{ending}" for ending in FILES[kind]]
+    if record.is_file() and json.loads(record.read_text()) == made_of and all(file.is_file() for file in files):
+        return
+    record.unlink(missing_ok=True)
+    made, caption = drawing.made(gathered), drawing.heading(gathered.study.title)
+    if kind == "figures":
+        save(made, path, f"{gathered.study.title}: {drawing.title}")
+        caption = f"{drawing.caption} {footnote(made)}"
+    else:
+        formats.save(made, path, caption)
+    for text, ending in ((f"{caption}\n", "txt"), (made_of["code"], "code"), (json.dumps(made_of, indent=1), "json")):
+        with written_whole(path.parent / f"{path.name}.{ending}") as temporary:
+            temporary.write_text(text)
 
 
 def write_page(path: str | Path, required: Collection[str | Path] = ()) -> None:
@@ -77,16 +90,9 @@ def write_page(path: str | Path, required: Collection[str | Path] = ()) -> None:
     pages, unread, required = [], {}, set(map(Path, required))
     for found in sorted(Path(path).parent.glob("*/artefacts/study.yaml")):
         try:
-            folder, kind, _ = _study(found)
-            pages.append(kind.page(folder))
+            pages.append(study_page(found.parent))
         except UserError as error:
             if found in required:
                 raise
             unread[found.parts[-3]] = str(error)
     render_page(pages, path, unread)
-
-
-def _study(path: str | Path) -> tuple[Path, ModuleType, Study]:
-    """The folder of a study's artefacts, what draws it, and its settings."""
-    kind = read_settings(path).get("kind", "images")
-    return Path(path).parent, KINDS[kind], read_study(path, config.KINDS[kind])

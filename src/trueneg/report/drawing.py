@@ -1,19 +1,23 @@
-"""What all figures share: type, colours, one style an objective, the footnote, and how they are saved."""
+"""What all figures share: type, colours, one style per objective, panels, legends, the footnote, and how they are saved.
 
+Nothing here, and nothing that only lists figures, imports matplotlib before something is drawn.
+"""
+
+import contextlib
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.text import Text
 
 from trueneg.legible import legible, one_line
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 STYLE = {
     "font.family": "DejaVu Sans",  # comes with matplotlib, so a figure is the same on every machine
@@ -41,6 +45,7 @@ STYLE = {
     "svg.hashsalt": "trueneg",  # without it every SVG has other ids
 }
 
+STRONGEST = 0.75  # opacity where a heatmap is highest
 LONGEST_LINE, MOST_LINES = 200, 40  # characters of a line, and lines of a text, that are drawn
 USUAL_LINES, LINE = 3, 0.2  # a legend's lines that figures have room for, and the height of a further one, in inches
 
@@ -59,20 +64,18 @@ class LineStyle:
     linestyle: str | tuple
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """A figure or table: the function that makes it, its title, and a sentence on what to see in it."""
+@contextlib.contextmanager
+def in_style() -> Iterator[None]:
+    """Draw in the style of the report."""
+    import matplotlib
 
-    draw: Callable[..., Any]
-    title: str
-    caption: str
+    with matplotlib.rc_context(STYLE):
+        yield
 
 
 def line_styles(objectives: Iterable[str]) -> dict[str, LineStyle]:
-    """One style an objective, by its place, so that an objective looks the same in all figures of a study.
-
-    Args:
-        objectives: all objectives of the study, in the order of its rows; repetitions do not count.
+    """One style per objective, by its place among all of the study, so that it looks the same in all figures; repetitions do not
+    count.
     """
     return {
         name: LineStyle(COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)], DASHES[place % len(DASHES)])
@@ -81,32 +84,26 @@ def line_styles(objectives: Iterable[str]) -> dict[str, LineStyle]:
 
 
 def panels(rows: int = 1, columns: int = 1, width: float = 6.4, height: float = 4.0, share: bool = False):
-    """A figure with its grid of axes.
+    """A figure of a size in inches, and its (rows, columns) array of axes; with `share` all have the same limits."""
+    from matplotlib.figure import Figure
 
-    Args:
-        rows: of axes.
-        columns: of axes.
-        width: of the whole figure, in inches.
-        height: of the whole figure, in inches.
-        share: whether all axes have the same limits.
-
-    Returns:
-        The figure and a (rows, columns) array of axes.
-    """
     figure = Figure(figsize=(width, height), layout="constrained")
     figure.get_layout_engine().set(h_pad=0.06, w_pad=0.06)
     return figure, figure.subplots(rows, columns, squeeze=False, sharex=share, sharey=share)
 
 
-def add_legend(figure: Figure, handles: Sequence, names: Sequence[str], title: str | None = None) -> None:
-    """A legend above the axes, in as many columns as fit.
+def panel_grid(count: int, width: float, height: float, margin: float = 1.2, columns: int = 3, share: bool = False):
+    """As :func:`panels`, for `count` panels of a width and height, at most so many side by side; places left over stay empty."""
+    columns = min(max(count, 1), columns)
+    lines = -(-max(count, 1) // columns)
+    figure, axes = panels(lines, columns, max(6.4, width * columns), margin + height * lines, share)
+    for plot in axes.flat[count:]:
+        plot.set_axis_off()
+    return figure, axes
 
-    Args:
-        figure: with a constrained layout; it grows where the legend needs many lines.
-        handles: samples, such as from :func:`legend_handle`.
-        names: of the same number.
-        title: above them.
-    """
+
+def add_legend(figure: "Figure", handles: Sequence, names: Sequence[str], title: str | None = None) -> None:
+    """A legend above the axes, in as many columns as fit; the figure grows where it needs many lines."""
     width = figure.get_figwidth()
     columns = next((count for count in range(len(names), 1, -1) if _legend_width(names, count) < width), 1)
     lines = -(-len(names) // columns)
@@ -121,19 +118,22 @@ def _legend_width(names: Sequence[str], columns: int) -> float:
     return sum(0.085 * length + 0.62 for length in longest)
 
 
-def legend_handle(style: LineStyle, line: bool = True) -> Line2D:
+def add_style_legend(figure: "Figure", styles: Mapping[str, LineStyle], line: bool = True, title: str | None = None) -> None:
+    """A legend that names each style."""
+    add_legend(figure, [legend_handle(style, line) for style in styles.values()], list(styles), title)
+
+
+def legend_handle(style: LineStyle, line: bool = True) -> "Line2D":
     """The sample of a style that a legend shows."""
+    from matplotlib.lines import Line2D
+
     return Line2D([], [], color=style.color, marker=style.marker, linestyle=style.linestyle if line else "none")
 
 
-def finish(figure: Figure, sentences: Sequence[str], description: str) -> Figure:
-    """Print the footnote under a figure and attach its description for those who cannot see it.
+def finish(figure: "Figure", sentences: Sequence[str], description: str) -> "Figure":
+    """Print sentences as the footnote (empty ones are left out), and attach the figure in words, with its values, as its text."""
+    from matplotlib.text import Text
 
-    Args:
-        figure: the figure.
-        sentences: what the footnote says; empty ones are left out.
-        description: the figure in words, with its values; becomes the image's alternative text.
-    """
     text = " ".join(sentence.strip() for sentence in sentences if sentence.strip())
     wrapped = textwrap.fill(text, int(figure.get_figwidth() * 17.5))
     # The figure-wide x label is the one text below the axes that the layout makes room for.
@@ -154,32 +154,34 @@ def _fitting(text: str) -> str:
     return "\n".join(shown + ["…"] * (len(lines) > MOST_LINES))
 
 
-def footnote(figure: Figure) -> str:
+def footnote(figure: "Figure") -> str:
     """What is printed under a figure, as one line: its caption elsewhere."""
     return " ".join(figure.get_supxlabel().split())
 
 
-def alternative_text(figure: Figure) -> str:
+def alternative_text(figure: "Figure") -> str:
     """The figure in words, with its values."""
     return figure.get_label()
 
 
-def say_empty(axes: Axes, sentence: str) -> None:
+def heat_colours(heatmap: np.ndarray) -> np.ndarray:
+    """A heatmap stretched to its own range as colours with opacity, (…, 4) in [0, 1], to be laid over an image."""
+    import matplotlib
+
+    spread = np.ptp(heatmap)
+    height = (heatmap - heatmap.min()) / (spread if spread > 0 else 1.0)
+    colours = matplotlib.colormaps["inferno"](height)
+    colours[..., 3] = STRONGEST * height
+    return colours
+
+
+def say_empty(axes: "Axes", sentence: str) -> None:
     """A sentence where there is nothing to draw, so that a figure that was asked for always exists."""
     axes.set_axis_off()
-    axes.text(
-        0.5,
-        0.5,
-        textwrap.fill(sentence, 42),
-        ha="center",
-        va="center",
-        color="0.35",
-        transform=axes.transAxes,
-    )
+    axes.text(0.5, 0.5, textwrap.fill(sentence, 42), ha="center", va="center", color="0.35", transform=axes.transAxes)
 
 
-@matplotlib.rc_context(STYLE)
-def save(figure: Figure, path: str | Path, title: str) -> list[Path]:
+def save(figure: "Figure", path: str | Path, title: str) -> list[Path]:
     """Write a figure as PNG (200 dots an inch), PDF and SVG; the same figure gives the same bytes.
 
     Args:
@@ -196,17 +198,11 @@ def save(figure: Figure, path: str | Path, title: str) -> list[Path]:
     # No dates and no versions of libraries: they would make every file differ.
     metadata = {
         ".png": {"Title": title, "Description": description, "Software": None},
-        ".pdf": {
-            "Title": title,
-            "Subject": description,
-            "Creator": None,
-            "Producer": None,
-            "CreationDate": None,
-        },
+        ".pdf": {"Title": title, "Subject": description, "Creator": None, "Producer": None, "CreationDate": None},
         ".svg": {"Title": title, "Description": description, "Creator": None, "Date": None},
     }
-    written = []
-    for ending, entries in metadata.items():
-        written.append(path.with_suffix(ending))
-        figure.savefig(written[-1], dpi=200, metadata=entries, facecolor="white")
+    written = [path.with_suffix(ending) for ending in metadata]
+    with in_style():
+        for file, entries in zip(written, metadata.values(), strict=True):
+            figure.savefig(file, dpi=200, metadata=entries, facecolor="white")
     return written

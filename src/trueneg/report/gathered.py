@@ -1,66 +1,80 @@
-"""What a study that trains has gathered, and its part of the page: the same for every kind of data."""
+"""What the figures and tables of a study are made of: its settings, its gathered tables, and its other artefacts."""
 
-import json
-from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
+import functools
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import pandas as pd
 
 from trueneg.config import runs
-from trueneg.report import catalogue
-from trueneg.report.drawing import Drawing
-from trueneg.report.formats import Table
+from trueneg.config.configuration import KINDS
 from trueneg.report.labels import variant_name
-from trueneg.report.page import PageFigure, PageTable, StudyPage
-from trueneg.specs.settings import Study
 from trueneg.stats.comparison import selected
 from trueneg.stats.measurement import Measurement
-from trueneg.store import provenance, records
+from trueneg.store import records
 from trueneg.store.rows import IDENTITY, load_rows
-from trueneg.store.user_files import DataChanges
 
 MOST_SELECTIONS = 4  # that a figure's footnote names one by one; the page lists all
+# Said under every figure and table of an image–text study on synthetic data.
+PHANTOM = (
+    "Phantom: synthetic radiographs and reports whose classes, boxes and class probabilities are known. "
+    "Its numbers say nothing of patients and are not those of the papers' data."
+)
 
-AnyStudy = TypeVar("AnyStudy", bound=Study)
 
+class Gathered:
+    """The artefacts of a study, each read when it is first asked for.
 
-@dataclass(frozen=True)
-class Gathered(Generic[AnyStudy]):
-    """What a study's figures and tables are made of.
+    Args:
+        folder: ``results/<study>/artefacts``.
 
     Attributes:
         study: the resolved study.
-        rows: tidy rows of the variants that the validation split selected.
-        variants: tidy rows of every variant.
-        curves: training curves, of the selected variants.
-        comparison: gate, primary contrast and selection.
-        published: printed numbers, each with the data set and the objective that it stands beside.
     """
 
-    study: AnyStudy
-    rows: pd.DataFrame
-    variants: pd.DataFrame
-    curves: pd.DataFrame
-    comparison: Mapping[str, Any]
-    published: pd.DataFrame
+    def __init__(self, folder: str | Path):
+        self.folder = Path(folder)
+        path = self.folder / "study.yaml"
+        self.study = records.read_study(path, KINDS[records.read_settings(path).get("kind", "images")])
 
-    @classmethod
-    def read(cls, folder: Path, model: type[AnyStudy]) -> "Gathered[AnyStudy]":
-        """From ``results/<study>/artefacts``, with the study's model."""
-        comparison = records.read_json(folder / "comparison.json", records.COMPARISON)
-        rows, selection = load_rows(folder / "rows.parquet"), pd.DataFrame(comparison["selection"])
-        return cls(
-            records.read_study(folder / "study.yaml", model),
-            selected(rows, selection),
-            rows,
-            selected(records.read_rows(folder / "curves.parquet", IDENTITY), selection),
-            comparison,
-            records.read_rows(folder / "published.parquet"),
-        )
+    def read(self, *files: str) -> pd.DataFrame:
+        """One or several parquet files of the artefacts, one below the other."""
+        return pd.concat([records.read_rows(self.folder / file) for file in files], ignore_index=True)
+
+    def experiment(self, name: str) -> pd.DataFrame:
+        """The frame of an experiment of a theory study."""
+        return self.read(f"simulation/{name}.parquet")
+
+    @functools.cached_property
+    def comparison(self) -> Mapping[str, Any]:
+        """Gate, primary contrast and selection."""
+        return records.read_json(self.folder / "comparison.json", records.COMPARISON)
+
+    @functools.cached_property
+    def variants(self) -> pd.DataFrame:
+        """Tidy rows of every variant."""
+        return load_rows(self.folder / "rows.parquet")
+
+    @functools.cached_property
+    def rows(self) -> pd.DataFrame:
+        """Tidy rows of the variants that the validation split selected."""
+        return selected(self.variants, self.selection)
+
+    @functools.cached_property
+    def curves(self) -> pd.DataFrame:
+        """Training curves of the selected variants."""
+        return selected(records.read_rows(self.folder / "curves.parquet", IDENTITY), self.selection)
+
+    @property
+    def selection(self) -> pd.DataFrame:
+        """The variant that stands for each objective on each data set."""
+        return pd.DataFrame(self.comparison["selection"])
+
+    @property
+    def gate(self) -> pd.DataFrame:
+        """Whether each data set can tell anything."""
+        return pd.DataFrame(self.comparison["gate"])
 
     @property
     def dataset(self) -> str:
@@ -77,19 +91,23 @@ class Gathered(Generic[AnyStudy]):
         """What the primary contrast measures."""
         return self.study.primary.measurement
 
-    @property
-    def selection(self) -> pd.DataFrame:
-        """The variant that stands for each objective on each data set."""
-        return pd.DataFrame(self.comparison["selection"])
+    def chosen(self, objective: str) -> str:
+        """The variant that stands for an objective on the primary contrast's data set."""
+        return self.selection.set_index(["dataset", "objective"]).loc[(self.dataset, objective), "variant"]
 
     @property
-    def gate(self) -> pd.DataFrame:
-        """Whether each data set can tell anything."""
-        return pd.DataFrame(self.comparison["gate"])
+    def data_notes(self) -> list[str]:
+        """What has to be said of the study's data under every figure and table."""
+        return [PHANTOM] if getattr(self.study, "kind", "") == "image-text" and self.study.dataset.source == "phantom" else []
+
+    @property
+    def own_note(self) -> str:
+        """The end of a footnote that has nothing to say of selection: the study's note, and what its data are."""
+        return _joined([self.study.note, *self.data_notes])
 
     @property
     def note(self) -> str:
-        """What is printed under every figure: what a sweep selected, and the study's own note."""
+        """The end of a footnote: what a sweep selected, the study's note, and what its data are."""
         swept = [entry for entry in self.comparison["selection"] if entry["candidates"] > 1]
         sentences = [
             f"{entry['dataset']}: {variant_name(entry['objective'], entry['variant'])} of {entry['candidates']} variants, "
@@ -99,69 +117,8 @@ class Gathered(Generic[AnyStudy]):
         if len(swept) > MOST_SELECTIONS:
             names = ", ".join(dict.fromkeys(entry["objective"] for entry in swept))
             sentences = [f"Of {names} one variant each, selected on the validation split of each data set."]
-        return " ".join([*sentences, self.study.note]).strip()
-
-    def chosen(self, objective: str) -> str:
-        """The variant that stands for an objective on the primary contrast's data set."""
-        return self.selection.set_index(["dataset", "objective"]).loc[(self.dataset, objective), "variant"]
+        return _joined([*sentences, self.own_note])
 
 
-def twins(name: str, draw: Callable[..., Any], title: str, caption: str) -> dict[str, Drawing]:
-    """A figure and its twin that shows paired differences, by name.
-
-    Args:
-        name: of the figure; :func:`trueneg.report.catalogue.with_twins` names the twin.
-        draw: draws either, by its keyword ``paired``.
-        title: of the figure.
-        caption: of both.
-    """
-    plain, paired = catalogue.with_twins([name])
-    return {
-        plain: Drawing(partial(draw, paired=False), title, caption),
-        paired: Drawing(partial(draw, paired=True), f"{title}: paired differences", caption),
-    }
-
-
-def page_of(
-    folder: Path, gathered: Gathered, heading: Callable[[str], tuple[str, str]], table: Callable[[str], Table]
-) -> StudyPage:
-    """What the page shows of a study.
-
-    Args:
-        folder: its artefacts; the figures lie beside them.
-        gathered: what was read from there.
-        heading: from a figure's or table's name to its title and a sentence on what to see in it.
-        table: from a table's name to the table.
-    """
-    study, comparison = gathered.study, gathered.comparison
-    records = json.loads((folder / "runs.json").read_text())
-    selection = gathered.selection[gathered.selection["candidates"] > 1]
-    chosen = [variant_name(*names) for names in zip(selection["objective"], selection["variant"], strict=True)]
-    figures = folder.parent / "figures"
-    drawn = [name for name in catalogue.figures_of(study) if (figures / f"{name}.png").is_file()]
-    return StudyPage(
-        name=folder.parent.name,
-        title=study.title,
-        question=study.question,
-        answer=comparison["primary"]["answer"],
-        gate=[f"{gate['dataset']}: {gate['verdict']}" for gate in comparison["gate"]],
-        warnings=_warnings(gathered, records, DataChanges(folder.parents[1])),
-        # The footnote stands in the picture already.
-        figures=[PageFigure(*heading(name), figures / f"{name}.png", figures / f"{name}.pdf") for name in drawn],
-        tables=[PageTable(*heading(name), table(name)) for name in catalogue.tables_of(study)],
-        config=(folder / "study.yaml").read_text(),
-        selection=selection.drop(columns="variant").assign(chosen=chosen) if len(selection) else None,
-    )
-
-
-def _warnings(gathered: Gathered, records: list[Mapping[str, Any]], data: DataChanges) -> list[str]:
-    found = [gathered.study.note] if gathered.study.note else []
-    stale = sum(provenance.is_stale(record) for record in records)
-    if stale:
-        found.append(f"{stale} of {len(records)} runs were made with other code than today's (stale).")
-    changed = [sentence for record in records if (sentence := data.of_run(record))]
-    found += [f"{count} of {len(records)} runs: {sentence}." for sentence, count in Counter(changed).items()]
-    # An exact signed-rank test cannot reach p < 0.05 with five pairs, whatever the differences.
-    if gathered.comparison["seeds"] < 6:
-        found.append(f"{gathered.comparison['seeds']} seeds are too few to tell an effect from noise; 8 or more can.")
-    return found
+def _joined(sentences: Iterable[str]) -> str:
+    return " ".join(filter(None, sentences))

@@ -6,6 +6,8 @@ from trueneg.specs.tasks import METRICS
 from trueneg.specs.tasks.base import Metric
 from trueneg.stats.measurement import Measurement
 
+DISPLAYED = METRICS | {"ρ": Metric("rank correlation", decimals=2)}  # besides what tasks measure
+
 
 def written(value: float, metric: str, signed: bool = False) -> str:
     """A value as text without its unit: shares times 100, with one decimal (two where one would read as zero); AUC, CNR and IoU
@@ -32,6 +34,29 @@ def written(value: float, metric: str, signed: bool = False) -> str:
     zero = float(text) == 0
     sign = "" if zero else "−" if scaled < 0 else "+" if signed else ""
     return sign + text
+
+
+def with_interval(value: float, low: float, high: float, metric: str, signed: bool = False) -> str:
+    """A value with its unit and interval.
+
+    Example:
+        >>> with_interval(0.012, -0.001, 0.025, "accuracy", signed=True), with_interval(float("nan"), 0.0, 0.0, "AUC")
+        ('+1.2 points [−0.1, +2.5]', '–')
+        >>> with_interval(0.5, float("nan"), float("nan"), "AUC")
+        '0.500'
+    """
+    text = f"{written(value, metric, signed)} {unit(metric, difference=signed)}".rstrip()
+    return text if math.isnan(value) or math.isnan(low) else f"{text} {interval(low, high, metric, signed)}"
+
+
+def interval(low: float, high: float, metric: str, signed: bool = True) -> str:
+    """An interval in brackets, without its unit."""
+    return f"[{written(low, metric, signed)}, {written(high, metric, signed)}]"
+
+
+def minus(text: str) -> str:
+    """Numbers with a minus sign in place of the hyphen."""
+    return text.replace("-", "−")
 
 
 def scale(metric: str) -> float:
@@ -103,4 +128,4 @@ def evaluation_name(of: Measurement) -> str:
 
 def _measure(metric: str) -> Metric:
     """How a metric is shown; one without an entry as a plain number."""
-    return METRICS.get(metric, Metric(metric))
+    return DISPLAYED.get(metric, Metric(metric))

@@ -1,4 +1,4 @@
-"""Experiments on the process by name, the figures and tables drawn from them, and the names of the compared estimators."""
+"""Experiments on the process by name, and the names of the compared estimators."""
 
 # Each experiment's module and function; all take a Setting, and their own sweeps by keyword.
 EXPERIMENTS = {
@@ -18,29 +18,6 @@ EXPERIMENTS = {
     "generalisation_terms": "bound_experiments",
     "smooth_bound": "bound_experiments",
     "protocol_numbers": "protocol_numbers",
-}
-
-# The experiment whose frame each figure of trueneg.report.theory draws, and each of its tables shows.
-FIGURES = {
-    "class_conditional_densities": "class_conditional_densities",
-    "observation_densities": "observation_densities",
-    "density_ratio": "density_ratio",
-    "importance_weights": "importance_weights",
-    "mean_squared_errors": "errors_by_parameter",
-    "estimated_means": "errors_by_parameter",
-    "bias_by_negatives": "errors_by_negatives",
-    "errors_by_positives": "errors_by_positives",
-    "errors_by_assumed_alpha": "errors_by_assumed_alpha",
-    "best_estimators": "best_estimators",
-    "approximation_errors": "approximation_errors",
-    "supervised_bound": "supervised_bound",
-    "generalisation_terms": "generalisation_terms",
-    "smooth_bound": "smooth_bound",
-}
-TABLES = {
-    "protocol_numbers": "protocol_numbers",
-    "normalisation": "normalisation",
-    "informative_sizes": "informative_sizes",
 }
 
 # Names of the compared estimators, in frames and in figures.

@@ -28,7 +28,6 @@ RESOURCES = {
     "rating_summary": Resources(runtime=20),
     "compare": Resources(),
     "settle": Resources(),
-    "figure": Resources(),
-    "table": Resources(),
+    "draw": Resources(runtime=30),
     "page": Resources(),
 }

@@ -28,7 +28,7 @@ TRAINING = {"images": ("trueneg.training.simclr",), "image-text": ("trueneg.trai
 EVALUATE = "trueneg.evaluation.evaluate"
 TASKS = {"images": "trueneg.evaluation.images", "image-text": "trueneg.evaluation.pairs"}  # packages of evaluation tasks
 LANGUAGE_MODELS = ("trueneg.text.masked_lm",)
-REPORT = ("trueneg.report.build",)
+REPORT = ("trueneg.report.build",)  # the page; figures and tables each have their own module
 SIMULATION = tuple(sorted({f"trueneg.theory.{module}" for module in EXPERIMENTS.values()}))
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 TEMPLATES = ("*.html", "styles/*.css", "scripts/*.js")  # beside the code that fills them in
@@ -36,7 +36,7 @@ TEMPLATES = ("*.html", "styles/*.css", "scripts/*.js")  # beside the code that f
 LIBRARIES = (
     *("trueneg", "torch", "torchvision", "transformers", "tokenizers", "safetensors", "open_clip_torch", "torchxrayvision"),
     *("numpy", "scipy", "scikit-learn", "openTSNE", "pandas", "pyarrow", "pillow", "pysbd", "pydantic", "pyyaml"),
-    *("filelock", "jsonschema", "psutil", "matplotlib", "jinja2", "pygments", "tabulate", "tqdm", "snakemake"),
+    *("filelock", "jsonschema", "psutil", "matplotlib", "seaborn", "jinja2", "pygments", "tabulate", "tqdm", "snakemake"),
 )
 
 
@@ -70,6 +70,17 @@ def evaluation_fingerprint(settings: RunSettings) -> str:
     package = TASKS[training_kind(settings)]
     tasks = sorted(f"{package}.{path.stem}" for path in _path_of(package).parent.glob("*.py"))
     return fingerprint((EVALUATE, *tasks), without=(*PLANNING, ESTIMATORS, REGISTRY))
+
+
+def drawing_code(module: str) -> str:
+    """The module that makes a figure or table, and its fingerprint; the code of settings and of the store does not count."""
+    return f"{module} {fingerprint((module,), without=('trueneg.config', 'trueneg.specs', 'trueneg.store'))}"
+
+
+def drawn_by_other_code(path: Path) -> bool:
+    """Whether a figure or table was made with other code than today's."""
+    recorded = recorded_code(path)
+    return recorded is None or recorded != drawing_code(recorded.partition(" ")[0])
 
 
 def _digest(content: object) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
-from trueneg.report.image_text.overlays import HEAT, STRONGEST
+from trueneg.report.drawing import heat_colours
 from trueneg.report.page.artefacts import Artefacts
 from trueneg.report.page.inline import data_uri
 from trueneg.text import privacy
@@ -107,11 +107,8 @@ def _grounding(tables: list[pd.DataFrame]) -> dict[str, Any] | None:
 def _heatmap(row: dict[str, Any], size: int) -> dict[str, Any]:
     """Stretched to its own range, as in the figure: the contrast-to-noise ratio does not depend on it."""
     heat = np.frombuffer(row["heatmap"], np.float32).reshape(size, size).astype(float)
-    height = (heat - heat.min()) / (np.ptp(heat) or 1.0)
-    colours = HEAT(height)
-    colours[..., 3] = STRONGEST * height
     ratio = None if np.isnan(row["CNR"]) else float(f"{row['CNR']:.3g}")
-    return {"image": _webp(Image.fromarray((255 * colours).round().astype(np.uint8), "RGBA")), "CNR": ratio}
+    return {"image": _webp(Image.fromarray((255 * heat_colours(heat)).round().astype(np.uint8), "RGBA")), "CNR": ratio}
 
 
 def _webp(image: Image.Image) -> str:

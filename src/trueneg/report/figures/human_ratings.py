@@ -1,17 +1,31 @@
 """How well each method ranks the negatives that people call false, and whether η follows how many there are."""
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import matplotlib
-import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
-from trueneg.report.drawing import STYLE, LineStyle, add_legend, finish, legend_handle, line_styles, panels, say_empty
+from trueneg.config.image_text_study import ImageTextStudy
+from trueneg.report.declared import Drawing
+from trueneg.report.drawing import LineStyle, add_legend, finish, legend_handle, line_styles, panels, say_empty
+from trueneg.report.gathered import Gathered
 from trueneg.report.labels import seed_count
+from trueneg.report.metrics import with_interval
+from trueneg.report.plots import forest
+from trueneg.specs.settings import Study
+from trueneg.stats.comparison import selected
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+ORDER = 90
+RATINGS = ("human_ratings/summary.parquet", "human_ratings/rows.parquet", "human_ratings/calibration.parquet")
+ETA = ("human_ratings/eta.parquet", "human_ratings/correlations.parquet")
+HEADING = (
+    "Which negatives people call false, and who ranks them so",
+    "Flickr8k's experts rated captions of other images: does a method's weight of a pair follow what they say?",
+)
 THRESHOLD = 2.5  # of the mean rating, above which a negative is false
 EXPERT = "one expert"
 # What needs no finished network, as the summary names it, and as it is shown.
@@ -34,21 +48,44 @@ ABOUT = (
 )
 
 
-@matplotlib.rc_context(STYLE)
+def drawings(study: Study) -> list[Drawing]:
+    """Of an image–text study whose pairs people have rated."""
+    if not isinstance(study, ImageTextStudy) or not study.dataset.rated:
+        return []
+    title = "The class probability beside the rate of false negatives"
+    caption = "η belongs to a caption, not to a pair: does it rise with the share of its rated images that it describes?"
+    return [
+        Drawing("human_ratings", draw_ratings, *HEADING, ("study.yaml", "comparison.json", *RATINGS)),
+        Drawing("eta_by_anchor", draw_eta, title, caption, ("study.yaml", *ETA)),
+    ]
+
+
+def ratings_of(gathered: Gathered) -> list[pd.DataFrame]:
+    """Summary of what needs no objective, then summary, rows and calibration of the selected variants."""
+    summary, *others = map(gathered.read, RATINGS)
+    chosen = [selected(table, gathered.selection) for table in (summary, *others)]
+    return [summary[summary["objective"] == ""], *chosen]
+
+
+def draw_ratings(gathered: Gathered) -> "Figure":
+    """On the primary data set."""
+    references, networks, _rows, calibration = (table[table["dataset"] == gathered.dataset] for table in ratings_of(gathered))
+    return human_ratings(references, networks, calibration, list(gathered.study.objectives), gathered.note)
+
+
+def draw_eta(gathered: Gathered) -> "Figure":
+    """On the primary data set."""
+    own = (table[table["dataset"] == gathered.dataset] for table in map(gathered.read, ETA))
+    return eta_by_anchor(*own, gathered.own_note)
+
+
 def human_ratings(
     references: pd.DataFrame, networks: pd.DataFrame, calibration: pd.DataFrame, objectives: Sequence[str], note: str = ""
-) -> Figure:
+) -> "Figure":
     """AUC within anchors of every reference and of every objective's networks, and what they state beside what people say.
 
     A line marks chance, another what one expert reaches against the other two. The third panel has the objectives that state a
     probability: on the diagonal it is the share of false negatives among the rated pairs.
-
-    Args:
-        references: rows of one data set of :func:`trueneg.evaluation.rating_summary.summarised` without an objective.
-        networks: those of objectives, under the names to show.
-        calibration: of :func:`trueneg.evaluation.rating_summary.calibrated`, likewise.
-        objectives: all of the study, which gives each its style.
-        note: printed in the footnote.
     """
     styles = line_styles(objectives)
     shown = [name for name in objectives if name in set(networks["objective"])]
@@ -64,30 +101,22 @@ def human_ratings(
             [own[own["score"].isin(known)].set_index("score"), own[own["objective"] != ""].set_index("objective")]
         ).reindex([*known, *shown])
         expert = own[own["score"] == EXPERT].iloc[0]
-        _ranking(plot, rows, [styles.get(name, GREY) for name in rows.index], expert)
+        _ranking(plot, rows, styles, expert)
         plot.set_title(f"{title}\n({rows['count'].max():.0f} anchors)", fontsize=9.5)
         plot.set_yticks(range(len(names)), names if side == "text" else [])
-        values = "; ".join(f"{name} {interval(row)}" for name, (_, row) in zip(names, rows.iterrows(), strict=True))
-        texts.append(f"{title}: one expert {interval(expert)}; {values}")
+        values = "; ".join(f"{name} {area_text(row)}" for name, (_, row) in zip(names, rows.iterrows(), strict=True))
+        texts.append(f"{title}: one expert {area_text(expert)}; {values}")
     axes[0, 0].sharex(axes[0, 1])
     axes[0, 1].autoscale_view()
     texts.append(_calibration(axes[0, 2], calibration, styles, objectives))
-    chance = Line2D([], [], color="0.1", linewidth=1)
-    ceiling = Line2D([], [], color=CEILING, linestyle=(0, (5, 1.5)))
+    chance, ceiling = axes[0, 0].lines[1], axes[0, 0].lines[0]
     add_legend(figure, [chance, ceiling], ["chance", "one expert against the other two"])
     about = f"{ABOUT}, of the mean over {seed_count(networks['seeds'])}."
     return finish(figure, [about, SELECTION, note], f"Ranking of false negatives. {'. '.join(texts)}.")
 
 
-@matplotlib.rc_context(STYLE)
-def eta_by_anchor(captions: pd.DataFrame, correlations: pd.DataFrame, note: str = "") -> Figure:
-    """Each caption's rate of false negatives among its rated images against its η, a panel a kind of η that is not constant.
-
-    Args:
-        captions: of :func:`trueneg.evaluation.rating_runs.eta_rows`.
-        correlations: of :func:`trueneg.evaluation.rating_runs.correlation_rows`.
-        note: printed in the footnote.
-    """
+def eta_by_anchor(captions: pd.DataFrame, correlations: pd.DataFrame, note: str = "") -> "Figure":
+    """Each caption's rate of false negatives among its rated images against its η, a panel per kind of η that is not constant."""
     names = list(dict.fromkeys(correlations["eta"]))
     shown = [name for name in names if captions[name].nunique() > 1]
     figure, axes = panels(1, max(1, len(shown)), width=max(6.4, 3.4 * len(shown)), height=4.0)
@@ -101,16 +130,14 @@ def eta_by_anchor(captions: pd.DataFrame, correlations: pd.DataFrame, note: str 
         groups = captions.groupby(pd.qcut(captions[name].rank(method="first"), min(GROUPS, len(captions)), labels=False))
         plot.plot(groups[name].median(), groups["rate"].mean(), color="0.1", marker="s", label="groups")
         plot.set_xscale("log")
-        plot.set_title(f"{name}\nρ {correlation(rates.loc[name])}", fontsize=9.5)
+        plot.set_title(f"{name}\nρ {rho_text(rates.loc[name])}", fontsize=9.5)
         plot.set_xlabel("η of the caption")
         plot.tick_params(labelleft=place == 0)
-        texts.append(
-            f"{name}: ρ with the rate {correlation(rates.loc[name])}, with the mean rating {correlation(ratings.loc[name])}"
-        )
+        texts.append(f"{name}: ρ with the rate {rho_text(rates.loc[name])}, with the mean rating {rho_text(ratings.loc[name])}")
     if shown:
         axes[0, 0].set_ylabel(f"Share of its rated images\nabove {THRESHOLD:g}: its false negatives")
         samples = [
-            Line2D([], [], color="#0072b2", marker="o", linestyle="none", alpha=0.5),
+            legend_handle(LineStyle("#0072b2", "o", ""), line=False),
             legend_handle(LineStyle("0.1", "s", "-")),
         ]
         add_legend(figure, samples, ["a caption (area: number of rated images)", "mean of a tenth of the captions, by η"])
@@ -120,20 +147,16 @@ def eta_by_anchor(captions: pd.DataFrame, correlations: pd.DataFrame, note: str 
     return finish(figure, [about, said, SELECTION, note], f"η against the rate of false negatives. {'; '.join(texts)}.")
 
 
-def _ranking(plot: Axes, rows: pd.DataFrame, styles: Sequence[LineStyle], expert: pd.Series) -> None:
+def _ranking(plot: "Axes", rows: pd.DataFrame, styles: Mapping[str, LineStyle], expert: pd.Series) -> None:
     plot.axvspan(expert["low"], expert["high"], color=CEILING, alpha=0.15, linewidth=0)
     plot.axvline(expert["AUC"], color=CEILING, linestyle=(0, (5, 1.5)))
     plot.axvline(0.5, color="0.1", linewidth=1)
-    for place, ((name, row), style) in enumerate(zip(rows.iterrows(), styles, strict=True)):
-        reach = np.abs([[row["AUC"] - row["low"]], [row["high"] - row["AUC"]]])
-        plot.errorbar(row["AUC"], place, xerr=reach, color=style.color, marker=style.marker, linestyle="none", label=name)
-    plot.set_ylim(len(rows) - 0.5, -0.5)
-    plot.grid(axis="y", visible=False)
-    plot.tick_params(axis="y", length=0)
+    own_styles = {name: styles.get(name, GREY) for name in rows.index}
+    forest(plot, {name: rows.loc[[name]] for name in rows.index}, own_styles, list(rows.index), spread=0, y="AUC")
     plot.set_xlabel("AUC within an anchor")
 
 
-def _calibration(plot: Axes, calibration: pd.DataFrame, styles: Mapping[str, LineStyle], objectives: Sequence[str]) -> str:
+def _calibration(plot: "Axes", calibration: pd.DataFrame, styles: Mapping[str, LineStyle], objectives: Sequence[str]) -> str:
     """Returns the panel in words."""
     of_texts = calibration[calibration["anchors"] == "text"]
     shown = [name for name in objectives if (of_texts["objective"] == name).any()]
@@ -155,16 +178,11 @@ def _calibration(plot: Axes, calibration: pd.DataFrame, styles: Mapping[str, Lin
     return f"Expected calibration error: {', '.join(texts)}"
 
 
-def interval(row: Mapping[str, float], prefix: str = "") -> str:
+def area_text(row: Mapping[str, float], prefix: str = "") -> str:
     """An AUC with its interval over anchors."""
-    low, high = row[f"{prefix}low"], row[f"{prefix}high"]
-    ends = "" if np.isnan(low) else f" [{low:.3f}, {high:.3f}]"
-    return "–" if np.isnan(row[f"{prefix}AUC"]) else f"{row[f'{prefix}AUC']:.3f}{ends}"
+    return with_interval(row[f"{prefix}AUC"], row[f"{prefix}low"], row[f"{prefix}high"], "AUC")
 
 
-def correlation(row: Mapping[str, float]) -> str:
+def rho_text(row: Mapping[str, float]) -> str:
     """ρ with its interval; a dash where there is none."""
-    if np.isnan(row["rho"]):
-        return "–"
-    text = f"{row['rho']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}]"
-    return text.replace("-", "−")
+    return with_interval(row["rho"], row["low"], row["high"], "ρ", signed=True)

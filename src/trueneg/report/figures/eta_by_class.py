@@ -1,33 +1,46 @@
 """The class probability that a language model tells from the text alone, beside the one that is known."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import matplotlib
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from scipy import stats
 
-from trueneg.report.drawing import COLOURS, MARKERS, STYLE, add_legend, finish, panels
+from trueneg.config.image_text_study import ImageTextStudy
+from trueneg.report.declared import Drawing
+from trueneg.report.drawing import COLOURS, MARKERS, LineStyle, add_legend, finish, legend_handle, panels
+from trueneg.report.gathered import Gathered
+from trueneg.report.metrics import with_interval
+from trueneg.specs.settings import Study
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ORDER = 70
+TABLE = "class_probabilities.parquet"
 KINDS = {"positive": "affirms a finding", "negated": "denies one", "filler": "neither"}
 
 
-@matplotlib.rc_context(STYLE)
-def eta_by_class(classes: pd.DataFrame, note: str = "") -> Figure:
+def drawings(study: Study) -> list[Drawing]:
+    """Of an image–text study whose class probabilities are known."""
+    if not isinstance(study, ImageTextStudy) or study.dataset.source != "phantom":
+        return []
+    title = "The language model's class probability beside the known one"
+    caption = "The nearer to a rising line, the better a likelihood tells how common a class is."
+    return [Drawing("eta_by_class", draw, title, caption, ("study.yaml", TABLE))]
+
+
+def draw(gathered: Gathered) -> "Figure":
+    """Of the study's classes."""
+    return eta_by_class(gathered.read(TABLE), gathered.own_note)
+
+
+def eta_by_class(classes: pd.DataFrame, note: str = "") -> "Figure":
     """η_LM of a class's sentences (median, 5th to 95th percentile) against the class's probability, both by logarithm.
 
     On the diagonal the language model tells the class probability itself; a rank correlation of 1 would be enough for the
     log-linear assumption with another a and k.
-
-    Args:
-        classes: a row a class: ``class``, ``name``, ``kind`` (positive, negated, filler), ``sentences``, ``eta``, ``eta low``,
-            ``eta high``, ``image probability`` (share of the images of which the class's sentence is true).
-        note: printed in the footnote.
-
-    Raises:
-        ValueError: if no class has both numbers.
     """
     known = classes[(classes["image probability"] > 0) & (classes["eta"] > 0) & (classes["sentences"] > 0)]
     if known.empty:
@@ -45,7 +58,7 @@ def eta_by_class(classes: pd.DataFrame, note: str = "") -> Figure:
         x, y = own["image probability"], own["eta"]
         plot.errorbar(x, y, yerr=reach, linestyle="none", color=colour, elinewidth=0.9, capsize=0, alpha=0.45)
         plot.scatter(x, y, s=28, color=colour, marker=marker, label=kind, zorder=3, linewidths=0)
-        handles.append(Line2D([], [], color=colour, marker=marker, linestyle="none"))
+        handles.append(legend_handle(LineStyle(colour, marker, ""), line=False))
         names.append(f"{meaning}: ρ {_correlation(own)}")
         texts.append(f"{kind}: {len(own)} classes, ρ {_correlation(own)}")
     plot.set_xscale("log")
@@ -94,9 +107,5 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> tuple[f
 
 
 def _correlation(classes: pd.DataFrame) -> str:
-    found, low, high = rank_correlation(list(classes["eta"]), list(classes["image probability"]))
-    return "–" if np.isnan(found) else f"{_signed(found)} [{_signed(low)}, {_signed(high)}]"
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.2f}".replace("-", "−")
+    found = rank_correlation(list(classes["eta"]), list(classes["image probability"]))
+    return with_interval(*found, "ρ", signed=True)

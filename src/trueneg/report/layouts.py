@@ -1,28 +1,18 @@
-"""Tables of an image–text study: all tasks side by side, and each task by class, finding, direction or share of labels."""
+"""Which measurements of an image–text study stand where: all tasks side by side, and each task by class, finding or direction."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import pandas as pd
 
-from trueneg.report.formats import Cell, Group, Table
-from trueneg.report.image_text.retrieval import (
-    CHEXPERT,
-    DIRECTIONS,
-    PRECISION,
-    SENTENCES,
-    lengths,
-    sentence_labels,
-)
-from trueneg.report.labels import with_unit
-from trueneg.report.metrics import metric_name, unit
-from trueneg.report.tables import Beside, Head, compare, difference_table, difference_text, runs_of_difference, side_by_side
-from trueneg.stats.comparison import half_interval, holm
-from trueneg.stats.measurement import KEYS, Measurement, measurements
+from trueneg.report.gathered import Gathered
+from trueneg.report.metrics import metric_name
+from trueneg.report.retrieval import CHEXPERT, DIRECTIONS, PRECISION, SENTENCES, lengths, sentence_labels, with_means
+from trueneg.report.tables.building import Head
+from trueneg.stats.measurement import Measurement, measurements
 
 RELEVANCE = {"truth": "relevant: every image that it is true of", "report": "relevant: its own report's images"}
 TRAINED = ("linear probe", "augmented linear probe", "fine-tuning")  # classifiers, by share of the labels
-AT_BOUND = "share at bound"
 
 
 class Layout(NamedTuple):
@@ -41,7 +31,7 @@ class Comparison(NamedTuple):
     """What every table of a study shares.
 
     Attributes:
-        rows: tidy rows, with the means of :func:`trueneg.report.image_text.retrieval.with_means`.
+        rows: tidy rows of the test split, with the means of :func:`trueneg.report.retrieval.with_means`.
         baseline: the objective that is subtracted.
         oracle: the objective that knows the truth, if there is one.
         gate: whether each data set can tell anything.
@@ -53,6 +43,13 @@ class Comparison(NamedTuple):
     oracle: str | None
     gate: pd.DataFrame
     notes: Sequence[str] = ()
+
+
+def comparison_of(gathered: Gathered) -> Comparison:
+    """Of the variants that were selected."""
+    # The validation split may hold classes that the test split of no seed can measure.
+    rows = with_means(gathered.rows[gathered.rows["split"] == "test"])
+    return Comparison(rows, gathered.baseline, gathered.study.primary.oracle, gathered.gate, gathered.data_notes)
 
 
 def tasks(rows: pd.DataFrame) -> Layout:
@@ -121,7 +118,7 @@ def linear_evaluation(rows: pd.DataFrame) -> Layout:
     return Layout([Head(f"{100 * fraction:g} % of the labels", "AUC", "AUC") for fraction in fractions], groups)
 
 
-LAYOUTS = {
+LAYOUTS: Mapping[str, Callable[[pd.DataFrame], Layout]] = {
     "tasks": tasks,
     "zero_shot": zero_shot,
     "retrieval": retrieval,
@@ -131,94 +128,9 @@ LAYOUTS = {
 }
 
 
-def layout_table(name: str, comparison: Comparison, beside: Sequence[Beside] = ()) -> Table:
-    """One of :data:`LAYOUTS` with its numbers.
-
-    Args:
-        name: which.
-        comparison: what is compared.
-        beside: columns after the comparisons.
-
-    Raises:
-        ValueError: if the rows hold nothing for the table.
-    """
-    layout = LAYOUTS[name](comparison.rows)
-    keys = layout.keys(comparison.rows)
-    if not keys:
-        raise ValueError(f"rows hold nothing for the table {name}; found {', '.join(comparison.rows['task'].unique())}.")
-    values = compare(comparison.rows, comparison.baseline, keys)
-    return side_by_side(
-        values, layout.heads, layout.groups, comparison.baseline, comparison.oracle, comparison.gate, beside, comparison.notes
-    )
-
-
-def differences(comparison: Comparison) -> Table:
-    """Every measurement of every table, with its tests."""
-    keys = dict.fromkeys(key for layout in LAYOUTS.values() for key in layout(comparison.rows).keys(comparison.rows))
-    return difference_table(compare(comparison.rows, comparison.baseline, list(keys)), comparison.baseline, comparison.notes)
-
-
-def contrasts(comparison: Comparison, named: Sequence[tuple[str, str]]) -> Table:
-    """Differences between objectives that the study names, task by task.
-
-    Args:
-        comparison: what is compared.
-        named: treatment and baseline of each, as the rows name them.
-
-    Raises:
-        ValueError: if an objective has no rows.
-    """
-    layout = tasks(comparison.rows)
-    keys = layout.keys(comparison.rows)
-    parts = []
-    for treatment, baseline in named:
-        both = comparison.rows[comparison.rows["objective"].isin((treatment, baseline))]
-        values = compare(both, baseline, keys)
-        parts.append(values[values["objective"] == treatment].assign(baseline=baseline))
-    values = pd.concat(parts, ignore_index=True)
-    values["p Holm"] = values.groupby(["dataset", *KEYS], sort=False, dropna=False)["p"].transform(holm)
-    passed = comparison.gate.set_index("dataset")["passed"].astype(bool)
-    groups = []
-    for dataset, of_dataset in values.groupby("dataset", sort=False):
-        cells = {
-            (row["objective"], row["baseline"], Measurement.of(row)): Cell(
-                difference_text(row, "", True), runs=runs_of_difference(row)
-            )
-            for _, row in of_dataset.iterrows()
-        }
-        lines = [
-            (f"{treatment} − {baseline}", [cells.get((treatment, baseline, key), Cell("")) for key in keys])
-            for treatment, baseline in named
-        ]
-        groups.append(Group(dataset if passed[dataset] else f"{dataset} (uninformative at this size)", lines))
-    columns = [
-        (head.title, with_unit(metric_name(key), unit(key.metric, difference=True)))
-        for head, key in zip(layout.heads, keys, strict=True)
-    ]
-    sentences = [
-        "Differences within seeds, with their 95 % t intervals over seeds; the contrasts were named beforehand.",
-        "* p < 0.05 (paired t test, Holm's correction over the contrasts of a column).",
-        *comparison.notes,
-    ]
-    return Table(values, columns, groups, sentences, corner="contrast")
-
-
-def at_bound(curves: pd.DataFrame) -> Beside:
-    """Share of anchors at the bound in the last epoch, mean over seeds with the half of its t interval.
-
-    Args:
-        curves: a row an epoch of a run; a run without ``share at bound`` has a dash.
-    """
-    last = curves[curves["epoch"] == curves.groupby(["dataset", "objective", "seed"])["epoch"].transform("max")]
-    last = last.reindex(columns=["dataset", "objective", "run", AT_BOUND]).dropna(subset=AT_BOUND)
-    found = last.groupby(["dataset", "objective"], sort=False).agg(
-        count=(AT_BOUND, "count"), mean=(AT_BOUND, "mean"), std=(AT_BOUND, "std"), runs=("run", " ".join)
-    )
-    half = half_interval(found["std"], found["count"])
-    cells = {
-        place: Cell(f"{100 * row['mean']:.1f} ± {_half(100 * half[place])}", runs=row["runs"]) for place, row in found.iterrows()
-    }
-    return Beside("anchors at the bound", "last epoch (%)", cells)
+def every_measurement(rows: pd.DataFrame) -> list[Measurement]:
+    """What all tables show, once each."""
+    return list(dict.fromkeys(key for layout in LAYOUTS.values() for key in layout(rows).keys(rows)))
 
 
 def _by_class(rows: pd.DataFrame, task: str, metrics: Sequence[str], whole: str) -> Layout:
@@ -246,7 +158,3 @@ def _fractions(rows: pd.DataFrame, task: str) -> list[float]:
 def _main_length(rows: pd.DataFrame) -> int:
     """10, as in the paper, or the list length that is nearest to it."""
     return min(lengths(rows[rows["task"] == SENTENCES]), key=lambda k: abs(k - 10))
-
-
-def _half(value: float) -> str:
-    return "–" if pd.isna(value) else f"{value:.1f}"

@@ -1,4 +1,4 @@
-"""The tables of a study: means beside paired differences, and every comparison with its tests."""
+"""The table builder: means beside paired differences, every comparison with its tests, and ours beside printed numbers."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -7,12 +7,11 @@ import pandas as pd
 
 from trueneg.report.formats import Cell, Group, Table
 from trueneg.report.labels import seed_count, with_unit
-from trueneg.report.metrics import evaluation_name, group_name, higher_is_better, metric_name, unit, written
+from trueneg.report.metrics import evaluation_name, higher_is_better, interval, metric_name, unit, written
 from trueneg.stats.comparison import KEYS, holm, means, paired_differences
 from trueneg.stats.measurement import KEYS as MEASURED
-from trueneg.stats.measurement import Measurement, by_measurement, measurements
+from trueneg.stats.measurement import Measurement, by_measurement
 
-GROUPS = (None, "rare", "common")  # of classes, in tables of accuracies
 SIGNIFICANT = 0.05
 
 
@@ -130,22 +129,6 @@ def side_by_side(
     return Table(values, names, groups, sentences, corner="objective")
 
 
-def accuracy_table(values: pd.DataFrame, baseline: str, oracle: str | None = None, gate: pd.DataFrame | None = None) -> Table:
-    """Accuracies :func:`side_by_side`: one group of lines a data set and evaluation, a column a group of classes.
-
-    Args:
-        values: from :func:`compare`.
-        baseline: the objective that was subtracted.
-        oracle: the objective that uses labels.
-        gate: from :func:`trueneg.stats.comparison.gate`.
-    """
-    layout: dict[str, list[Measurement]] = {}
-    for one in measurements(values):
-        layout.setdefault(evaluation_name(one), []).append(one)
-    heads = [Head(group_name(one), "accuracy", one.metric) for one in next(iter(layout.values()))]
-    return side_by_side(values, heads, layout, baseline, oracle, gate)
-
-
 def published_table(rows: pd.DataFrame, printed: pd.DataFrame, split: str = "test", notes: Sequence[str] = ()) -> Table:
     """Our means beside printed numbers, and the difference with our interval; one group of lines a measurement.
 
@@ -169,10 +152,11 @@ def published_table(rows: pd.DataFrame, printed: pd.DataFrame, split: str = "tes
         first, lines = group.iloc[0], []
         measured, sources, metric = Measurement.of(first), [first[name] for name in named], first["metric"]
         for _, row in group.iterrows():
-            difference, low, high = (written(row[f"{end} − published"], metric, signed=True) for end in ("mean", "low", "high"))
+            difference, low, high = (row[f"{end} − published"] for end in ("mean", "low", "high"))
+            difference_text = f"{written(difference, metric, signed=True)} {interval(low, high, metric)}"
             place = sources[0] if sources else "the table that the study's settings name"
             ours, theirs = Cell(_mean(row), runs=row["runs"]), Cell(_printed(row), printed=place)
-            lines.append((row["objective"], [ours, theirs, Cell(f"{difference} [{low}, {high}]", runs=row["runs"])]))
+            lines.append((row["objective"], [ours, theirs, Cell(difference_text, runs=row["runs"])]))
         what = evaluation_name(measured)
         title = "; ".join([first["dataset"], *sources, f"ours: {what}, {metric_name(measured)}" if sources else what])
         groups.append(Group(title if one_unit else with_unit(title, unit(metric)), lines))
@@ -265,9 +249,9 @@ def difference_text(row: pd.Series, baseline: str, starred: bool) -> str:
     if row["objective"] == baseline:
         return ""
     metric = row["metric"]
-    low, high = (written(row[f"difference {end}"], metric, signed=True) for end in ("low", "high"))
     star = "*" if starred and row["p Holm"] < SIGNIFICANT else ""
-    return f"{written(row['difference'], metric, signed=True)}{star} [{low}, {high}]"
+    within = interval(row["difference low"], row["difference high"], metric)
+    return f"{written(row['difference'], metric, signed=True)}{star} {within}"
 
 
 def runs_of_difference(row: pd.Series) -> str:

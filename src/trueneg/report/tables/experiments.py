@@ -2,13 +2,30 @@
 
 import math
 
-import pandas as pd
-
+from trueneg.config.theory_study import TheoryStudy
+from trueneg.report.declared import Drawing, of_experiment
 from trueneg.report.formats import Cell, Group, Table, from_frame
+from trueneg.report.gathered import Gathered
+from trueneg.report.metrics import minus
+from trueneg.specs.settings import Study
+
+ORDER = 10
 
 
-def protocol_numbers(frame: pd.DataFrame) -> Table:
+def drawings(study: Study) -> list[Drawing]:
+    """Of every theory study."""
+    if not isinstance(study, TheoryStudy):
+        return []
+    return [
+        of_experiment(protocol_numbers, "BCL's estimators, measured again", "Earlier numbers beside new ones."),
+        of_experiment(normalisation, "Proposition 3.1", "Densities integrate to 1 and are nowhere negative."),
+        of_experiment(informative_sizes, "Where Proposition 1 says something", "With ten classes and one positive: nowhere."),
+    ]
+
+
+def protocol_numbers(gathered: Gathered) -> Table:
     """Each number that was known before, measured again, with both standard errors."""
+    frame = gathered.experiment("protocol_numbers")
     lines = []
     for row in frame.itertuples(index=False):
         value, error, earlier = row[5], row[6], row[7]
@@ -18,7 +35,7 @@ def protocol_numbers(frame: pd.DataFrame) -> Table:
             f"{earlier:.1g}" if earlier else "–",
             "yes" if row[8] else "no",
         ]
-        lines.append((f"{row.estimator}: {row.quantity}; {row.setting}", [Cell(text.replace("-", "−")) for text in cells]))
+        lines.append((f"{row.estimator}: {row.quantity}; {row.setting}", [Cell(minus(text)) for text in cells]))
     columns = ("measured ± standard error", "earlier", "its standard error", "agrees")
     notes = [
         "Against the mean of the drawn true negatives, in the BCL paper's setting but for what is named. The earlier numbers "
@@ -28,8 +45,9 @@ def protocol_numbers(frame: pd.DataFrame) -> Table:
     return Table(frame, [("", name) for name in columns], [Group("", lines)], notes, corner="number")
 
 
-def informative_sizes(frame: pd.DataFrame) -> Table:
+def informative_sizes(gathered: Gathered) -> Table:
     """From how many negatives on Proposition 1 says more than what is trivially true."""
+    frame = gathered.experiment("informative_sizes")
     objectives = list(dict.fromkeys(frame["objective"]))
     groups = []
     for positives, of_count in frame.groupby("positives", sort=False):
@@ -42,9 +60,9 @@ def informative_sizes(frame: pd.DataFrame) -> Table:
     return Table(frame, [("", name) for name in objectives], groups, notes, corner="classes and temperature")
 
 
-def normalisation(frame: pd.DataFrame) -> Table:
+def normalisation(gathered: Gathered) -> Table:
     """Proposition 3.1: integrals and smallest values of the densities."""
-    return from_frame(frame)
+    return from_frame(gathered.experiment("normalisation"))
 
 
 def _interval(low: float, high: float) -> str:

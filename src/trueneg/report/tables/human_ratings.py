@@ -4,12 +4,27 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from trueneg.config.image_text_study import ImageTextStudy
+from trueneg.report.declared import Drawing
+from trueneg.report.figures.human_ratings import (
+    EXPERT,
+    HEADING,
+    RATINGS,
+    REFERENCES,
+    SELECTION,
+    SIDES,
+    THRESHOLD,
+    area_text,
+    ratings_of,
+)
 from trueneg.report.formats import Cell, Group, Table
-from trueneg.report.image_text.ratings import EXPERT, REFERENCES, SELECTION, SIDES, THRESHOLD, interval
+from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import written
-from trueneg.report.tables import compare, difference_text, runs_of_difference
+from trueneg.report.tables.building import compare, difference_text, runs_of_difference
+from trueneg.specs.settings import Study
 from trueneg.stats.measurement import measurements
 
+ORDER = 30
 METRIC = "AUC"
 EXPERT_LINE = f"{EXPERT} against the other two"
 NETWORKS = "similarity under the trained networks"
@@ -29,6 +44,19 @@ SENTENCES = (
 )
 
 
+def drawings(study: Study) -> list[Drawing]:
+    """Of an image–text study whose pairs people have rated."""
+    if not isinstance(study, ImageTextStudy) or not study.dataset.rated:
+        return []
+    return [Drawing("human_ratings", draw, *HEADING, ("study.yaml", "comparison.json", *RATINGS))]
+
+
+def draw(gathered: Gathered) -> Table:
+    """Nothing is marked on a data set whose gate failed."""
+    failed = gathered.gate.loc[~gathered.gate["passed"].astype(bool), "dataset"].tolist()
+    return human_ratings_table(*ratings_of(gathered), gathered.baseline, failed, gathered.data_notes)
+
+
 def human_ratings_table(
     references: pd.DataFrame,
     networks: pd.DataFrame,
@@ -38,16 +66,8 @@ def human_ratings_table(
     failed: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> Table:
-    """One line a reference and an objective: both kinds of anchors, other thresholds, calibration.
-
-    Args:
-        references: rows of :func:`trueneg.evaluation.rating_summary.summarised` without an objective.
-        networks: those of objectives, under the names to show.
-        rows: tidy rows of the seeds (:func:`trueneg.evaluation.rating_summary.seed_rows`), under the same names.
-        calibration: of :func:`trueneg.evaluation.rating_summary.calibrated`, likewise.
-        baseline: the objective that is subtracted.
-        failed: data sets whose gate failed: nothing is marked there.
-        notes: sentences under the table.
+    """One line per reference and objective: both kinds of anchors, other thresholds, calibration; the frames of
+    :func:`trueneg.report.figures.human_ratings.ratings_of`.
     """
     summary = pd.concat([references, networks], ignore_index=True)
     compared = compare(rows, baseline, measurements(rows))
@@ -105,5 +125,5 @@ def _side(one: pd.DataFrame, differences: pd.DataFrame, side: str, baseline: str
         difference, runs = difference_text(pair.iloc[0], baseline, starred=marked), pair.iloc[0]["runs"]
         pairs = runs_of_difference(pair.iloc[0])
     others = [written(own["AUC"].get(threshold, float("nan")), METRIC) for threshold in (2.0, 3.0)]
-    texts = [f"{row['count']:.0f}", interval(row), difference, interval(row, "weighted "), *others]
+    texts = [f"{row['count']:.0f}", area_text(row), difference, area_text(row, "weighted "), *others]
     return [Cell(text, runs=pairs if place == 2 else runs) for place, text in enumerate(texts)]

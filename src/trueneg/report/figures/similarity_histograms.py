@@ -1,16 +1,25 @@
 """How similar pairs of an image and a text are, by how they are related (ReCo's Figs. 4 and 6)."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import matplotlib
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from scipy import stats
 
-from trueneg.report.drawing import STYLE, LineStyle, add_legend, finish, legend_handle, panels
+from trueneg.config import runs
+from trueneg.config.image_text_study import ImageTextStudy
+from trueneg.report.declared import Drawing
+from trueneg.report.drawing import LineStyle, add_style_legend, finish, panel_grid
+from trueneg.report.gathered import Gathered
+from trueneg.report.plots import rows_where
+from trueneg.specs.settings import Study
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+ORDER = 50
 OWN, TRUE, FALSE = RELATIONS = ("own pair", "true of the image", "not true of the image")
 STYLES = {
     OWN: LineStyle("#1a1a1a", "", "-"),
@@ -21,36 +30,36 @@ BINS = 50
 TAIL = 0.001  # of each objective's pairs that may lie outside the axis
 
 
-@matplotlib.rc_context(STYLE)
-def similarity_histograms(similarities: pd.DataFrame, objectives: Sequence[str], note: str = "") -> Figure:
-    """Distribution of the similarity, a panel an objective, a line a relation, all on the same axis.
+def drawings(study: Study) -> list[Drawing]:
+    """Of an image–text study that asks for it."""
+    if not isinstance(study, ImageTextStudy) or study.figures.similarities is None:
+        return []
+    dataset = study.primary.dataset or next(iter(runs.datasets(study)))
+    files = tuple(f"similarities/{dataset}/{objective}.parquet" for objective in study.figures.similarities.objectives)
+    title = "Similarities of pairs, by how they are related"
+    caption = "ReCo's Fig. 4: an objective that tells false negatives apart keeps what is true of an image away from what is not."
+    return [Drawing("similarity_histograms", draw, title, caption, ("study.yaml", *files), {"files": files})]
+
+
+def draw(gathered: Gathered, files: Sequence[str]) -> "Figure":
+    """The objectives that the study names."""
+    objectives = gathered.study.figures.similarities.objectives
+    return similarity_histograms(gathered.read(*files), objectives, gathered.own_note)
+
+
+def similarity_histograms(similarities: pd.DataFrame, objectives: Sequence[str], note: str = "") -> "Figure":
+    """Distribution of the similarity, a panel per objective, a line per relation, all on the same axis.
 
     Above each panel stands how well the similarity tells what is true of an image: the probability that a text of another
     report which is true of it is nearer than one that is not.
-
-    Args:
-        similarities: a row a pair: ``dataset``, ``objective``, ``seed``, ``relation`` (of :data:`RELATIONS`), ``similarity``.
-        objectives: one panel each, in this order.
-        note: printed in the footnote.
-
-    Raises:
-        ValueError: if an objective has no rows.
     """
     present = [name for name in RELATIONS if (similarities["relation"] == name).any()]
-    columns = min(len(objectives), 3)
-    lines = -(-len(objectives) // columns)
-    figure, axes = panels(lines, columns, width=max(6.4, 2.9 * columns), height=1.3 + 1.85 * lines, share=True)
-    for plot in axes.flat[len(objectives) :]:
-        plot.set_axis_off()
+    figure, axes = panel_grid(len(objectives), width=2.9, height=1.85, margin=1.3, share=True)
     low, high = _limits(similarities, objectives)
     edges = np.linspace(low, high, BINS + 1)
     texts = []
     for plot, objective in zip(axes.flat, objectives, strict=False):
-        of_objective = similarities[similarities["objective"] == objective]
-        if of_objective.empty:
-            raise ValueError(
-                f"similarities hold no objective {objective}; found {', '.join(similarities['objective'].unique())}."
-            )
+        of_objective = rows_where(similarities, objective=[objective])
         by_relation = {name: of_objective.loc[of_objective["relation"] == name, "similarity"].to_numpy() for name in present}
         _panel(plot, by_relation, edges)
         plot.set_title(objective + _separation(by_relation), fontsize=9.5)
@@ -58,12 +67,13 @@ def similarity_histograms(similarities: pd.DataFrame, objectives: Sequence[str],
         texts.append(f"{objective}: median similarity {medians}{_separation(by_relation).strip()}".replace("\n", "; "))
     for place, plot in enumerate(axes.flat[: len(objectives)]):
         # The last panel of each column has the ticks, whether or not its row is full.
-        plot.tick_params(labelbottom=place + columns >= len(objectives))
-        plot.set_xlabel("Similarity" if place + columns >= len(objectives) else "")
+        last = place + axes.shape[1] >= len(objectives)
+        plot.tick_params(labelbottom=last)
+        plot.set_xlabel("Similarity" if last else "")
     axes[0, 0].set_ylim(bottom=0)
     for plot in axes[:, 0]:
         plot.set_ylabel("Density")
-    add_legend(figure, [legend_handle(STYLES[name]) for name in present], present)
+    add_style_legend(figure, {name: STYLES[name] for name in present})
     dataset, seed = similarities[["dataset", "seed"]].iloc[0]
     most = similarities.groupby(["objective", "relation"]).size().max()
     about = f"{dataset}, test split, seed {seed}: at most {most:,} pairs a line."
@@ -76,7 +86,7 @@ def _limits(similarities: pd.DataFrame, objectives: Sequence[str]) -> tuple[floa
     return float(ends[TAIL].min()), float(ends[1 - TAIL].max())
 
 
-def _panel(plot: Axes, by_relation: dict[str, np.ndarray], edges: np.ndarray) -> None:
+def _panel(plot: "Axes", by_relation: dict[str, np.ndarray], edges: np.ndarray) -> None:
     for name, values in by_relation.items():
         style = STYLES[name]
         if len(values):

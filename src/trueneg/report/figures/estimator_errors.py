@@ -1,28 +1,72 @@
 """How wrong each estimator is, against whatever is varied."""
 
-import matplotlib
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
-from matplotlib.patches import Patch, Rectangle
 
-from trueneg.report.drawing import STYLE, add_legend, finish, panels
-from trueneg.report.theory.lines import BAND, STYLES, estimator_legend, in_words, sweep
+from trueneg.config.theory_study import TheoryStudy
+from trueneg.report.declared import Drawing, of_experiment
+from trueneg.report.drawing import add_legend, finish, panel_grid, panels
+from trueneg.report.experiment_lines import BAND, STYLES, estimator_legend, in_words, sweep
+from trueneg.report.gathered import Gathered
 from trueneg.specs.experiments import DRAWN, ESTIMATORS
+from trueneg.specs.settings import Study
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ORDER = 20
 
 MSE = "Mean squared error of g"
 LETTERS = dict(zip(ESTIMATORS, "BDPRC", strict=True))
 
 
-@matplotlib.rc_context(STYLE)
-def mean_squared_errors(frame: pd.DataFrame, note: str = "") -> Figure:
+def drawings(study: Study) -> list[Drawing]:
+    """Of every theory study."""
+    if not isinstance(study, TheoryStudy):
+        return []
+    return [
+        of_experiment(
+            mean_squared_errors,
+            "Mean squared error of the estimators",
+            "BCL's Fig. 5, with all three forms: BCL below DCL below biased holds in the paper's setting, not everywhere.",
+            "errors_by_parameter",
+        ),
+        of_experiment(
+            estimated_means,
+            "Mean estimates",
+            "BCL's Fig. 8: the printed form lies below the truth, more so for a better encoder.",
+            "errors_by_parameter",
+        ),
+        of_experiment(
+            bias_by_negatives,
+            "Bias as the number of negatives grows",
+            "Lemma 3.2 says that BCL's bias vanishes: the printed form's stays, the consistent form's goes.",
+            "errors_by_negatives",
+        ),
+        of_experiment(
+            errors_by_positives,
+            "Mean squared error against the number of positives",
+            "With one positive, as in training, DCL is farther off than no correction.",
+        ),
+        of_experiment(
+            errors_by_assumed_alpha,
+            "Mean squared error under a wrong α",
+            "BCL needs to know how well the encoder ranks; DCL does not.",
+        ),
+        of_experiment(
+            best_estimators, "Which estimator is best where", "Letters name the smallest mean squared error over α, τ⁺, N and K."
+        ),
+    ]
+
+
+def mean_squared_errors(gathered: Gathered) -> "Figure":
     """Mean squared error of every estimator, one parameter varied a panel (BCL, Fig. 5)."""
+    frame = gathered.experiment("errors_by_parameter")
     chosen = frame[(frame["quantity"] == "mean squared error") & (frame["reference"] == DRAWN)]
     parameters = list(dict.fromkeys(chosen["parameter"]))
-    rows = -(-len(parameters) // 2)
-    figure, axes = panels(rows, 2, width=7.2, height=1.2 + 2.4 * rows)
-    for plot in axes.flat[len(parameters) :]:
-        plot.set_axis_off()
+    figure, axes = panel_grid(len(parameters), width=3.6, height=2.4, columns=2)
     for plot, parameter in zip(axes.flat, parameters, strict=False):
         part = chosen[chosen["parameter"] == parameter]
         # Against the number of anchors the number itself does not move: what one simulation may find does.
@@ -32,24 +76,24 @@ def mean_squared_errors(frame: pd.DataFrame, note: str = "") -> Figure:
         plot.set_ylabel(MSE)
     estimator_legend(figure, chosen)
     about = f"Against the drawn true negatives' mean. {BAND} Anchors: 1.96 standard deviations of one simulation of that size."
-    return finish(figure, [about, note], f"Mean squared errors. {in_words(chosen)}")
+    return finish(figure, [about, gathered.study.note], f"Mean squared errors. {in_words(chosen)}")
 
 
-@matplotlib.rc_context(STYLE)
-def estimated_means(frame: pd.DataFrame, note: str = "") -> Figure:
+def estimated_means(gathered: Gathered) -> "Figure":
     """Mean estimate over anchors, beside the true negatives' mean, against slide and α (BCL, Fig. 8)."""
+    frame = gathered.experiment("errors_by_parameter")
     chosen = frame[(frame["quantity"] == "mean") & frame["parameter"].isin(["slide", "alpha"])]
     figure, axes = panels(1, 2, width=7.2, height=3.6)
     for plot, parameter in zip(axes.flat, ("slide", "alpha"), strict=True):
         sweep(plot, chosen[chosen["parameter"] == parameter])
     axes[0, 0].set_ylabel("Mean of g over anchors")
     estimator_legend(figure, chosen)
-    return finish(figure, [BAND, note], f"Mean estimates. {in_words(chosen)}")
+    return finish(figure, [BAND, gathered.study.note], f"Mean estimates. {in_words(chosen)}")
 
 
-@matplotlib.rc_context(STYLE)
-def bias_by_negatives(frame: pd.DataFrame, note: str = "") -> Figure:
+def bias_by_negatives(gathered: Gathered) -> "Figure":
     """Bias and mean squared error as the number of negatives grows, with the limit of the bias (BCL, Lemma 3.2)."""
+    frame = gathered.experiment("errors_by_negatives")
     drawn = frame[frame["reference"] == DRAWN]
     figure, axes = panels(1, 2, width=7.2, height=3.8)
     bias = drawn[drawn["quantity"] == "bias"]
@@ -62,29 +106,30 @@ def bias_by_negatives(frame: pd.DataFrame, note: str = "") -> Figure:
     axes[0, 1].set_ylabel(MSE)
     estimator_legend(figure, drawn)
     about = f"{BAND} Thin dotted: the limit of the bias for any number of negatives, by quadrature."
-    return finish(figure, [about, note], f"Bias by number of negatives. {in_words(bias)}")
+    return finish(figure, [about, gathered.study.note], f"Bias by number of negatives. {in_words(bias)}")
 
 
-@matplotlib.rc_context(STYLE)
-def errors_by_positives(frame: pd.DataFrame, note: str = "") -> Figure:
+def errors_by_positives(gathered: Gathered) -> "Figure":
     """Mean squared error against the number of positives, which DCL alone uses."""
-    return _one_sweep(frame, note)
+    return _one_sweep(gathered.experiment("errors_by_positives"), gathered.study.note)
 
 
-@matplotlib.rc_context(STYLE)
-def errors_by_assumed_alpha(frame: pd.DataFrame, note: str = "") -> Figure:
+def errors_by_assumed_alpha(gathered: Gathered) -> "Figure":
     """Mean squared error where the BCL forms are told an α that need not be true; the true one is marked."""
-    figure = _one_sweep(frame, f"Vertical line: the true α. {note}")
+    frame = gathered.experiment("errors_by_assumed_alpha")
+    figure = _one_sweep(frame, f"Vertical line: the true α. {gathered.study.note}")
     figure.axes[0].axvline(frame["true alpha"].iloc[0], color="0.4", linewidth=0.9)
     return figure
 
 
-@matplotlib.rc_context(STYLE)
-def best_estimators(frame: pd.DataFrame, note: str = "") -> Figure:
+def best_estimators(gathered: Gathered) -> "Figure":
     """The estimator with the smallest mean squared error: a panel a pair of N and K, a cell a pair of α and τ⁺.
 
     A letter in brackets is not clearly the best: another is within two standard errors of the paired difference.
     """
+    from matplotlib.patches import Patch, Rectangle
+
+    frame = gathered.experiment("best_estimators")
     alphas, etas = (sorted(frame[name].unique()) for name in ("alpha", "class_probability"))
     negatives, positives = (sorted(frame[name].unique()) for name in ("negatives", "positives"))
     figure, axes = panels(len(negatives), len(positives), width=2.5 * len(positives) + 0.6, height=2.0 * len(negatives) + 1.2)
@@ -113,10 +158,10 @@ def best_estimators(frame: pd.DataFrame, note: str = "") -> Figure:
     add_legend(figure, handles, [f"{LETTERS[name]}: {name}" for name in ESTIMATORS])
     about = "Smallest mean squared error; in brackets: another is within two standard errors of the paired difference."
     counts = ", ".join(f"{name} {winners.count(name)}" for name in ESTIMATORS)
-    return finish(figure, [about, note], f"Best estimators over α, τ⁺, N and K; cells won: {counts}.")
+    return finish(figure, [about, gathered.study.note], f"Best estimators over α, τ⁺, N and K; cells won: {counts}.")
 
 
-def _one_sweep(frame: pd.DataFrame, note: str) -> Figure:
+def _one_sweep(frame: pd.DataFrame, note: str) -> "Figure":
     chosen = frame[(frame["quantity"] == "mean squared error") & (frame["reference"] == DRAWN)]
     figure, axes = panels()
     sweep(axes[0, 0], chosen)

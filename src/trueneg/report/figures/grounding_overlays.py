@@ -2,38 +2,47 @@
 
 import textwrap
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import matplotlib
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
-from trueneg.report.drawing import STYLE, finish, panels
+from trueneg.config import runs
+from trueneg.config.image_text_study import ImageTextStudy
+from trueneg.report.declared import Drawing
+from trueneg.report.drawing import finish, heat_colours, panels
+from trueneg.report.gathered import Gathered
+from trueneg.specs.settings import Study
 
-HEAT = matplotlib.colormaps["inferno"]
-STRONGEST = 0.75  # opacity where the heatmap is highest
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+ORDER = 60
 PANEL = 1.3  # inches
 LETTER = 0.073  # inches, about how wide one of a phrase is
 
 
-@matplotlib.rc_context(STYLE)
-def grounding_overlays(overlays: pd.DataFrame, objectives: Sequence[str], rows: int, note: str = "") -> Figure:
-    """A row a phrase, a column an objective; the radiograph alone leads each row.
+def drawings(study: Study) -> list[Drawing]:
+    """Of an image–text study that asks for it."""
+    if not isinstance(study, ImageTextStudy) or study.figures.overlays is None:
+        return []
+    dataset = study.primary.dataset or next(iter(runs.datasets(study)))
+    files = tuple(f"overlays/{dataset}/{objective}.parquet" for objective in study.figures.overlays.objectives)
+    caption = "The same phrases under every objective; the boxes are where the finding is."
+    return [Drawing("grounding_overlays", draw, "Where the models look", caption, ("study.yaml", *files), {"files": files})]
+
+
+def draw(gathered: Gathered, files: Sequence[str]) -> "Figure":
+    """The objectives that the study names."""
+    wanted = gathered.study.figures.overlays
+    return grounding_overlays(gathered.read(*files), wanted.objectives, wanted.phrases, gathered.own_note)
+
+
+def grounding_overlays(overlays: pd.DataFrame, objectives: Sequence[str], rows: int, note: str = "") -> "Figure":
+    """A row per phrase (the first ones), a column per objective; the radiograph alone leads each row.
 
     Heatmaps are stretched to their own range: the contrast-to-noise ratio does not depend on it.
-
-    Args:
-        overlays: a row an objective and phrase: ``objective``, ``seed``, ``report``, ``finding``, ``sentence``, ``size``,
-            ``pixels`` (bytes of uint8, size × size), ``heatmap`` (bytes of float32, size × size), ``x0``, ``y0``, ``x1``, ``y1``
-            (lists: the boxes, in pixels), ``CNR``.
-        objectives: one column each, in this order.
-        rows: at most so many phrases, the first ones.
-        note: printed in the footnote.
-
-    Raises:
-        ValueError: if an objective lacks a phrase that another has.
     """
     phrases = list(dict.fromkeys(zip(overlays["report"], overlays["sentence"], strict=True)))[:rows]
     found = overlays.set_index(["objective", "report", "sentence"])
@@ -74,7 +83,9 @@ def grounding_overlays(overlays: pd.DataFrame, objectives: Sequence[str], rows: 
     return finish(figure, [about, note], f"Radiographs with heatmaps. CNR: {'; '.join(texts)}.")
 
 
-def _radiograph(plot: Axes, entry: pd.Series) -> None:
+def _radiograph(plot: "Axes", entry: pd.Series) -> None:
+    from matplotlib.patches import Rectangle
+
     size = int(entry["size"])
     plot.imshow(
         np.frombuffer(entry["pixels"], np.uint8).reshape(size, size), cmap="gray", vmin=0, vmax=255, extent=(0, size, size, 0)
@@ -88,14 +99,10 @@ def _radiograph(plot: Axes, entry: pd.Series) -> None:
     plot.set_axis_off()
 
 
-def _heat(plot: Axes, entry: pd.Series) -> None:
+def _heat(plot: "Axes", entry: pd.Series) -> None:
     size = int(entry["size"])
     heatmap = np.frombuffer(entry["heatmap"], np.float32).reshape(size, size).astype(float)
-    spread = np.ptp(heatmap)
-    height = (heatmap - heatmap.min()) / (spread if spread > 0 else 1.0)
-    colours = HEAT(height)
-    colours[..., 3] = STRONGEST * height
-    plot.imshow(colours, extent=(0, size, size, 0), zorder=2)
+    plot.imshow(heat_colours(heatmap), extent=(0, size, size, 0), zorder=2)
     label = "–" if np.isnan(entry["CNR"]) else f"{entry['CNR']:.2f}"
     box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.2}
     plot.text(0.03, 0.03, label, transform=plot.transAxes, fontsize=7.5, va="bottom", bbox=box, zorder=4)

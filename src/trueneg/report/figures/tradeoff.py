@@ -1,0 +1,44 @@
+"""Several tasks against a constant class probability (the first paper's Fig. 3)."""
+
+from typing import TYPE_CHECKING
+
+from trueneg.config.image_text_study import ImageTextStudy
+from trueneg.report.declared import Drawing, twins
+from trueneg.report.gathered import Gathered
+from trueneg.report.layouts import main_measurements
+from trueneg.report.retrieval import with_means
+from trueneg.report.sweeps import Sweep, sweep_figure
+from trueneg.specs.settings import Study
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ORDER = 20
+
+
+def drawings(study: Study) -> list[Drawing]:
+    """Of an image–text study that tries several constants."""
+    objective = constant_sweep(study) if isinstance(study, ImageTextStudy) else None
+    if objective is None:
+        return []
+    title = "Three tasks against a constant η"
+    caption = (
+        "The first paper's Fig. 3: does one η suit all tasks, and does a class probability of each sentence beat every constant?"
+    )
+    return twins("tradeoff", tradeoff, title, caption, objective=objective)
+
+
+def tradeoff(gathered: Gathered, paired: bool, objective: str) -> "Figure":
+    """A panel per task."""
+    measured = main_measurements(with_means(gathered.rows[gathered.rows["dataset"] == gathered.dataset]))
+    return sweep_figure(gathered, Sweep(objective, "class_probability", "Constant η", from_baseline=True), measured, paired)
+
+
+def constant_sweep(study: ImageTextStudy) -> str | None:
+    """The DCL objective that tries several constant class probabilities, if there is one."""
+    for name, objective in study.objectives.items():
+        if objective.name == "dcl" and isinstance(objective.class_probability, list):
+            constants = [value for value in objective.class_probability if not isinstance(value, str)]
+            if len(constants) > 1:
+                return name
+    return None

@@ -1,0 +1,8 @@
+"""Tables: one module per table or family of tables, found by being here, which declare them as figures are declared.
+
+:mod:`trueneg.report.tables.building` is the one builder of tables that compare objectives.
+"""
+
+from trueneg.report.tables.building import compare, difference_text, p_text, runs_of_difference
+
+__all__ = ["compare", "difference_text", "p_text", "runs_of_difference"]

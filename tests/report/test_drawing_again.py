@@ -1,0 +1,78 @@
+"""A figure or table is drawn again only when its files or its code changed; a failing one does not stop the others."""
+
+import pandas as pd
+import pytest
+import synthetic_pairs
+
+from trueneg.errors import UserError
+from trueneg.report import build
+from trueneg.store import provenance
+
+
+@pytest.fixture
+def study(tmp_path):
+    """A study without the pictures, which take long to draw."""
+    synthetic_pairs.write(tmp_path / "small/artefacts", synthetic_pairs.settings(seeds=3))
+    settings = tmp_path / "small/artefacts/study.yaml"
+    settings.write_text(settings.read_text().split("figures:")[0])
+    return tmp_path / "small"
+
+
+def drawn(study):
+    """When each figure and table was drawn."""
+    kept = (study / build.KEPT).glob("*/*.json")
+    return {path.relative_to(study / build.KEPT).with_suffix("").as_posix(): path.stat().st_mtime_ns for path in kept}
+
+
+def drawn_again(study, before):
+    return {name for name, written in drawn(study).items() if written != before.get(name)}
+
+
+def test_only_what_read_changed_files_is_drawn_again(study):
+    build.draw_study(study)
+    before = drawn(study)
+    (study / "tables/tasks.csv").unlink()
+    build.draw_study(study)
+    assert drawn_again(study, before) == set()
+    assert (study / "tables/tasks.csv").is_file()
+    table = study / "artefacts/class_probabilities.parquet"
+    pd.read_parquet(table).iloc[1:].to_parquet(table)
+    build.draw_study(study)
+    assert drawn_again(study, before) == {"figures/eta_by_class"}
+    curves = study / "artefacts/curves.parquet"
+    pd.read_parquet(curves).query("epoch > 1").to_parquet(curves)
+    before = drawn(study)
+    build.draw_study(study)
+    monitors = {f"figures/{name}" for name in ("training_loss", "share_at_bound", "positive_similarity")}
+    assert drawn_again(study, before) == {*monitors, "tables/tasks"}
+
+
+def test_only_what_the_changed_code_makes_is_drawn_again(study, monkeypatch):
+    build.draw_study(study)
+    before, known = drawn(study), provenance.drawing_code
+    edited = "trueneg.report.figures.eta_by_class"
+    monkeypatch.setattr(provenance, "drawing_code", lambda module: known(module) + "0" * (module == edited))
+    build.draw_study(study)
+    assert drawn_again(study, before) == {"figures/eta_by_class"}
+    assert (study / "figures/eta_by_class.code").read_text() == known(edited) + "0"
+
+
+def test_what_cannot_be_drawn_is_named_at_the_end_and_everything_else_is_kept(study):
+    (study / "artefacts/class_probabilities.parquet").write_text("damaged")
+    with pytest.raises(UserError, match=r"1 of \d+ figures and tables.*figures/eta_by_class.*class_probabilities\.parquet"):
+        build.draw_study(study)
+    others = drawn(study)
+    assert "figures/training_loss" in others
+    assert "tables/differences" in others
+    assert "figures/eta_by_class" not in others
+    synthetic_pairs.class_probabilities().to_parquet(study / "artefacts/class_probabilities.parquet")
+    build.draw_study(study)
+    assert drawn_again(study, others) == {"figures/eta_by_class"}
+    assert (study / "figures/eta_by_class.png").is_file()
+
+
+def test_the_fingerprint_of_a_figure_holds_its_own_code_and_none_of_another():
+    reached = provenance.reachable(("trueneg.report.figures.embedding",))
+    assert {"trueneg.report.drawing", "trueneg.report.plots", "trueneg.stats.comparison"} <= set(reached)
+    others = ("trueneg.report.figures.", "trueneg.report.tables.", "trueneg.report.page", "trueneg.report.build")
+    assert [name for name in reached if name.startswith(others)] == ["trueneg.report.figures.embedding"]

@@ -1,0 +1,7 @@
+"""Draw a study's figures and tables, each only where its rows or its code changed."""
+
+from trueneg.compute.jobs import job
+from trueneg.report.build import draw_study
+
+with job(snakemake.log[0]):
+    draw_study(snakemake.params.folder)
