@@ -11,7 +11,7 @@ from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.runs import Run, all_runs
 from trueneg.data.pairs import chexpert_8x200
-from trueneg.data.pairs.mimic_cxr_files import missing_reports
+from trueneg.data.pairs.mimic_cxr import missing_reports
 from trueneg.data.pairs.registry import source_module
 
 SUSTAINED = 1e14  # operations a second

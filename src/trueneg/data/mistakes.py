@@ -1,20 +1,25 @@
-"""Several mistakes of a user's files, told at once."""
+"""Mistakes in the user's files: several reported at once, and what a damaged file makes libraries raise."""
 
-from collections.abc import Sequence
+import contextlib
+import csv
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
 
 from trueneg.errors import UserError
 
-TOLD = 10
+SHOWN = 10  # mistakes
+# What files that are damaged or of another layout make csv, gzip, json and pyarrow raise.
+DAMAGE = (pa.ArrowException, OSError, EOFError, zlib.error, csv.Error, ValueError, KeyError, TypeError, OverflowError)
 
 
 def refuse(mistakes: Sequence[str]) -> None:
-    """Refuse what has mistakes: a sentence each, the first ten of them, and how many more there are.
-
-    Args:
-        mistakes: what is wrong, each a whole sentence; none: nothing happens.
+    """Raise an error with the first ten mistakes, a sentence each, and the number of the others; without any, do nothing.
 
     Raises:
-        UserError: if there is any.
+        UserError: if there is a mistake.
 
     Example:
         >>> refuse([])
@@ -26,5 +31,19 @@ def refuse(mistakes: Sequence[str]) -> None:
         … and 2 more of the kind.
     """
     if mistakes:
-        more = [f"… and {len(mistakes) - TOLD:,} more of the kind."] if len(mistakes) > TOLD else []
-        raise UserError("\n".join([*mistakes[:TOLD], *more]))
+        more = [f"… and {len(mistakes) - SHOWN:,} more of the kind."] if len(mistakes) > SHOWN else []
+        raise UserError("\n".join([*mistakes[:SHOWN], *more]))
+
+
+@contextlib.contextmanager
+def readable(path: Path, expected: str, remedy: str) -> Iterator[None]:
+    """Turn what a damaged file makes the block raise into an error that names the file.
+
+    Raises:
+        UserError: if the block fails to read the file.
+    """
+    try:
+        yield
+    except DAMAGE as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:120].rstrip(".")
+        raise UserError(f"{path}: cannot be read as {expected} ({reason}). {remedy}") from error
