@@ -132,15 +132,13 @@ def test_a_benchmark_that_is_damaged_is_refused(world, tmp_path):
     path = tmp_path / "8x200.npz"
     content = path.read_bytes()
     path.write_bytes(content[:5000] + bytes(8) + content[5008:])
-    with pytest.raises(
-        UserError, match=r"8x200\.npz: cannot be read as the images of CheXpert 8×200 \(Bad CRC-32 .*\)\. Remove it"
-    ):
+    with pytest.raises(UserError, match=r"8x200\.npz: is not a readable file of CheXpert 8×200 \(Bad CRC-32 .*\)\. Remove it"):
         read_benchmark(path)
     path.write_bytes(content[:-9])
     with pytest.raises(UserError, match=r"it is no \.npz archive, or its end is missing"):
         read_benchmark(path)
     path.unlink()
-    with pytest.raises(UserError, match="does not exist, expected the images of CheXpert 8×200"):
+    with pytest.raises(UserError, match="does not exist, expected a file of CheXpert 8×200"):
         read_benchmark(path)
 
 

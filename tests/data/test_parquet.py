@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from trueneg.data.images import parquet
 from trueneg.data.images.loading import load_source
+from trueneg.data.images.sources import parquet
 from trueneg.errors import UserError
 
 IMAGE = pa.struct({"bytes": pa.binary(), "path": pa.string()})

@@ -1,11 +1,13 @@
-"""Mistakes in the user's files: several reported at once, and what a damaged file makes libraries raise."""
+"""Mistakes in files: several reported at once, and what a damaged file makes libraries raise."""
 
 import contextlib
 import csv
+import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from trueneg.errors import UserError
@@ -47,3 +49,42 @@ def readable(path: Path, expected: str, remedy: str) -> Iterator[None]:
     except DAMAGE as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:120].rstrip(".")
         raise UserError(f"{path}: cannot be read as {expected} ({reason}). {remedy}") from error
+
+
+@contextlib.contextmanager
+def intact(path: str | Path, expected: str, *, beside: Path | None = None) -> Iterator[None]:
+    """Turn whatever the block raises while it reads a file of the pipeline into an error that names the file.
+
+    Args:
+        path: of the file.
+        expected: what it is, in words.
+        beside: a file that is to be made again with it.
+
+    Raises:
+        UserError: if the file is missing, or the block fails to read it.
+    """
+    if not Path(path).is_file():
+        raise UserError(f"{path}: does not exist, expected a {expected}; run the step that makes it.")
+    try:
+        yield
+    except (MemoryError, UserError):  # say nothing about the file
+        raise
+    except Exception as error:  # a damaged file can raise nearly anything
+        reason = " ".join(str(error).split())[:120]
+        both = "it" if beside is None else f"it and {beside}"
+        again = f"Remove {both} to have {'it' if beside is None else 'them'} made again."
+        raise UserError(f"{path}: is not a readable {expected} ({reason}). {again}") from error
+
+
+def open_arrays(path: str | Path) -> np.lib.npyio.NpzFile:
+    """An .npz file, whose checksums are compared as it is read."""
+    if not zipfile.is_zipfile(path):
+        raise ValueError("it is no .npz archive, or its end is missing")
+    return np.load(path, allow_pickle=False)
+
+
+def require_checksum(found: str, archive: np.lib.npyio.NpzFile) -> None:
+    """Compare the checksum of what was read with the one that was written."""
+    expected = str(archive["checksum"])
+    if found != expected:
+        raise ValueError(f"its content has checksum {found[:6]}…, expected {expected[:6]}…: it is damaged")

@@ -117,7 +117,7 @@ def supervised_bound(
     Returns:
         ``imbalance``, and the columns of :func:`trueneg.theory.transfer.lemma_2`.
     """
-    from trueneg.data.images.digits import load  # brings scikit-learn along, which is slow to import
+    from trueneg.data.images.sources.digits import load  # brings scikit-learn along, which is slow to import
 
     digits = load()
     frames = []

@@ -1,24 +1,21 @@
 """Which images a seed trains, validates and tests on: a small table of indices, shared by all objectives."""
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from trueneg.data.images.image_source import ImageSource
 from trueneg.data.imbalance import class_probabilities, imbalanced_indices
-from trueneg.data.splits import first_of_each_class, stratified_split
+from trueneg.data.splits import first_of_each_class, readable_splits, stratified_split, write_splits
 from trueneg.errors import UserError
-from trueneg.io.files import written_whole
 from trueneg.randomness import seed_for
 
+METADATA = b"subsets"
 SPLITS = ("pool", "train", "validation", "test")
 TEST_FRACTION = 0.25  # of the images, where a source has no official test split
-METADATA = b"subsets"
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,9 +188,7 @@ def write_subsets(subsets: Sequence[Subset], path: str | Path) -> None:
         }
         for subset in subsets
     ]
-    table = table.replace_schema_metadata({METADATA: json.dumps(described)})
-    with written_whole(path) as temporary:
-        pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
+    write_splits(table, described, path, METADATA)
 
 
 def read_subsets(path: str | Path) -> dict[int, Subset]:
@@ -202,19 +197,10 @@ def read_subsets(path: str | Path) -> dict[int, Subset]:
     Raises:
         UserError: if the file is missing, is damaged, or does not hold subsets.
     """
-    if not Path(path).is_file():
-        raise UserError(f"{path}: does not exist, expected the subsets of a data set; run the step that makes them.")
-    try:
-        table = pq.read_table(path, page_checksum_verification=True)
-        described = json.loads(table.schema.metadata[METADATA])
+    with readable_splits(path, METADATA) as (table, described):
         seeds, indices, labels = (table.column(name).to_numpy() for name in ("seed", "index", "label"))
         splits = table.column("split").cast(pa.string()).to_numpy(zero_copy_only=False)
         return {entry["seed"]: _subset(entry, seeds == entry["seed"], splits, indices, labels) for entry in described}
-    except MemoryError:  # says nothing of the file
-        raise
-    except Exception as error:  # a damaged file can raise nearly anything
-        reason = " ".join(str(error).split())[:120]
-        raise UserError(f"{path}: is not a readable table of subsets ({reason}). Remove it to have it made again.") from error
 
 
 def _subset(entry: dict, rows: np.ndarray, splits: np.ndarray, indices: np.ndarray, labels: np.ndarray) -> Subset:

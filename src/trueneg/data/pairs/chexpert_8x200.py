@@ -23,11 +23,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from trueneg.data.arrays import read_arrays
 from trueneg.data.image_cache import cache_images
 from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.folder import contents, required_path
-from trueneg.data.mistakes import refuse
+from trueneg.data.mistakes import intact, open_arrays, refuse
 from trueneg.data.pairs.chexpert_labels import LABEL, OBSERVATIONS, label_values
 from trueneg.data.tables import Values, read_columns
 from trueneg.errors import UserError
@@ -170,8 +169,8 @@ def read_benchmark(path: str | Path) -> Benchmark:
     Raises:
         UserError: if one of the two files is missing or damaged.
     """
-    content = read_arrays(path, "the images of CheXpert 8×200")
-    return Benchmark(label_names=LABELS, texts=privacy.read_table(_beside(path))[0], **content)
+    with intact(path, "file of CheXpert 8×200", beside=_beside(path)), open_arrays(path) as archive:
+        return Benchmark(label_names=LABELS, texts=privacy.read_table(_beside(path))[0], **archive)
 
 
 def chexpert_folder(path: str | Path | None) -> Path:
