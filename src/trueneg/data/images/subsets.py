@@ -15,6 +15,7 @@ from trueneg.randomness import seed_for
 
 METADATA = b"subsets"
 SPLITS = ("pool", "train", "validation", "test")
+DESCRIBED = ("seed", "fraction", "rare_classes", "eta_low", "eta_high", "class_names")  # what holds for a whole subset
 TEST_FRACTION = 0.25  # of the images, where a source has no official test split
 
 
@@ -158,31 +159,19 @@ def write_subsets(subsets: Sequence[Subset], path: str | Path) -> None:
     whole subset (fraction, class probabilities and counts, checksum of the source) is JSON in the schema's
     metadata under the key ``subsets``, one entry a seed.
     """
-    seeds, splits, indices, labels = [], [], [], []
-    for subset in subsets:
-        for number, split in enumerate(SPLITS):
-            chosen = getattr(subset, split)
-            seeds.append(np.full(len(chosen), subset.seed, np.int64))
-            splits.append(np.full(len(chosen), number, np.int8))
-            indices.append(chosen)
-            labels.append(subset.labels[chosen])
+    rows = [(subset, number, getattr(subset, split)) for subset in subsets for number, split in enumerate(SPLITS)]
+    splits = np.concatenate([np.full(len(chosen), number, np.int8) for _, number, chosen in rows])
     table = pa.table(
         {
-            "seed": np.concatenate(seeds),
-            "split": pa.DictionaryArray.from_arrays(np.concatenate(splits), list(SPLITS)),
-            "index": np.concatenate(indices),
-            "label": np.concatenate(labels),
+            "seed": np.concatenate([np.full(len(chosen), subset.seed, np.int64) for subset, _, chosen in rows]),
+            "split": pa.DictionaryArray.from_arrays(splits, list(SPLITS)),
+            "index": np.concatenate([chosen for _, _, chosen in rows]),
+            "label": np.concatenate([subset.labels[chosen] for subset, _, chosen in rows]),
         }
     )
     described = [
         {
-            "seed": subset.seed,
-            "fraction": subset.fraction,
-            "rare_classes": subset.rare_classes,
-            "eta_low": subset.eta_low,
-            "eta_high": subset.eta_high,
-            "class_names": subset.class_names,
-            "class_counts": subset.class_counts,
+            **{name: getattr(subset, name) for name in (*DESCRIBED, "class_counts")},
             "source_images": len(subset.labels),
             "source_checksum": subset.source_checksum,
         }
@@ -207,14 +196,9 @@ def _subset(entry: dict, rows: np.ndarray, splits: np.ndarray, indices: np.ndarr
     source_labels = np.full(entry["source_images"], -1, np.int64)
     source_labels[indices[rows]] = labels[rows]
     subset = Subset(
-        seed=entry["seed"],
         **{split: indices[rows & (splits == split)] for split in SPLITS},
+        **{name: tuple(entry[name]) if isinstance(entry[name], list) else entry[name] for name in DESCRIBED},
         labels=source_labels,
-        class_names=tuple(entry["class_names"]),
-        rare_classes=tuple(entry["rare_classes"]),
-        fraction=entry["fraction"],
-        eta_low=entry["eta_low"],
-        eta_high=entry["eta_high"],
         source_checksum=entry["source_checksum"],
     )
     if subset.class_counts != tuple(entry["class_counts"]):

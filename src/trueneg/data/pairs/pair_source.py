@@ -177,9 +177,8 @@ def read_pairs(path: str | Path) -> PairSource:
     Raises:
         UserError: if one of the two files is missing or damaged, its images are compressed, or they do not belong together.
     """
-    beside = _beside(path)
-    with intact(path, "source of images and sentences", beside=beside), open_arrays(path) as archive:
-        sentences, restricted = privacy.read_table(beside)
+    with intact(path, "source of images and sentences", beside=_beside(path)), open_arrays(path) as archive:
+        sentences, restricted = privacy.read_table(_beside(path))
         source = PairSource(
             str(archive["name"]),
             images=_mapped(path, "images"),
