@@ -74,6 +74,7 @@ def decode_square(encoded: bytes | None, mode: str, resolution: int) -> np.ndarr
         UnreadableImageError: if it is damaged, not PNG or JPEG, has more than 8 bits a channel, or is a narrow strip.
 
     Example:
+        >>> import io
         >>> stream = io.BytesIO()
         >>> Image.new("L", (30, 20), 128).save(stream, "PNG")
         >>> decode_square(stream.getvalue(), "RGB", 10).shape
