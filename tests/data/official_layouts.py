@@ -208,18 +208,6 @@ def write_ms_cxr(folder: Path, boxes: Sequence[Box], *, version: str = "1.1.0", 
 CHEXPERT_HEAD = ["Path", "Sex", "Age", "Frontal/Lateral", "AP/PA", *CHEXPERT_OBSERVATIONS]
 
 
-def write_chexpert(folder: Path, rows: Sequence[tuple[str, dict[str, str]]], *, prefix: str = "CheXpert-v1.0-small") -> None:
-    """CheXpert's train.csv and valid.csv; rows: path within the folder, and the labels that are not blank."""
-    for split in ("train", "valid"):
-        table = []
-        for path, labels in rows:
-            if path.startswith(split):
-                view = "Frontal" if "frontal" in path else "Lateral"
-                position = "AP" if view == "Frontal" else ""
-                table.append((f"{prefix}/{path}", "Male", 60, view, position, *map(labels.get, CHEXPERT_OBSERVATIONS)))
-        write_csv(folder / f"{split}.csv", CHEXPERT_HEAD, table)
-
-
 EIGHT = (*("No Finding", "Cardiomegaly", "Edema", "Pneumonia", "Atelectasis", "Pneumothorax", "Pleural Effusion", "Fracture"),)
 
 

@@ -14,12 +14,11 @@ import pytest
 from tests.data.pictures import encoded, picture
 from trueneg.data.image_cache import decode_square
 from trueneg.data.pairs import official_splits
-from trueneg.data.pairs.flickr8k import prepare as prepare_pairs
-from trueneg.data.pairs.flickr8k import write_captions
-from trueneg.data.pairs.flickr_files import WITHOUT_IMAGE, read_photographs, read_ratings
+from trueneg.data.pairs.flickr8k import WITHOUT_IMAGE, read_photographs, read_ratings
 from trueneg.data.pairs.official_splits import draw_official_subsets, official_subset
 from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.pair_splits import SPLITS, read_pair_subsets
+from trueneg.data.pairs.registry import prepare_pairs, write_captions
 from trueneg.errors import UserError
 from trueneg.text import privacy
 
@@ -90,9 +89,9 @@ def official(tmp_path):
 
 
 def prepare(folder, out, *, eta=None, **changes):
-    settings = {"path": folder, "images": None, "resolution": 16} | changes
+    settings = {"source": "flickr8k", "path": folder, "images": None, "resolution": 16} | changes
     out.mkdir(exist_ok=True)
-    write_captions(settings, sentences=out / "sentences.parquet", unique=out / "unique.parquet")
+    write_captions(settings, sentences=out / "sentences.parquet", unique=out / "unique.parquet", cache=out / "split")
     text = {"sentences": out / "sentences.parquet"} | ({} if eta is None else {"eta": eta})
     prepare_pairs(settings, text, out / "pairs.npz", cache=out / "cache", threads=1)
     return read_pairs(out / "pairs.npz")
@@ -126,8 +125,8 @@ def test_both_layouts_are_the_same_source(tmp_path):
 
 
 def test_captions_are_what_the_text_steps_read(data, tmp_path):
-    settings = {"path": data}
-    write_captions(settings, sentences=tmp_path / "sentences.parquet", unique=tmp_path / "unique.parquet")
+    tables = {name: tmp_path / f"{name}.parquet" for name in ("sentences", "unique")}
+    write_captions({"source": "flickr8k", "path": data}, **tables, cache=tmp_path / "split")
     table, restricted = privacy.read_table(tmp_path / "sentences.parquet")
     assert not restricted
     assert table.columns.tolist() == ["report", "patient", "index", "sentence", "marked"]
@@ -193,7 +192,7 @@ def test_captions_of_other_files_are_refused(data, tmp_path):
     privacy.write_table(table.iloc[3:], tmp_path / "out" / "sentences.parquet", restricted=False)
     with pytest.raises(UserError, match=r"has 47 captions of the 10 photographs, expected 5 of each"):
         prepare_pairs(
-            {"path": data, "images": None, "resolution": 16},
+            {"source": "flickr8k", "path": data, "images": None, "resolution": 16},
             {"sentences": tmp_path / "out" / "sentences.parquet"},
             tmp_path / "out" / "pairs.npz",
             cache=tmp_path / "cache",
@@ -294,7 +293,7 @@ def replaced(table, name, row, value):
     [
         ("captions", ["One."] * 4, r"row 3 \(the first is 0\): has 4 captions with text, expected 5"),
         ("captions", ["One.", " ", "Two.", "Three.", "Four."], r"row 3 .*: has 4 captions with text"),
-        ("split", "dev", r"row 3 .*: split is 'dev', expected train, validation, test or unassigned"),
+        ("split", "dev", r"row 3 .*: split is 'dev', expected one of train, validation, test, unassigned"),
         ("image", {"bytes": b"", "path": None}, r"row 3 .*: image\.path is empty"),
         ("image", {"bytes": b"", "path": "101_a.jpg"}, r"2 rows have the image 101_a\.jpg, expected one"),
     ],
@@ -311,7 +310,7 @@ def test_parquet_files_of_other_columns_or_damaged_are_refused(tmp_path):
     with pytest.raises(UserError, match=r"a\.parquet: has the columns image: struct.*; expected image: struct.*split: string"):
         read_photographs(tmp_path)
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(UserError, match=r"a\.parquet: is not a whole parquet file"):
+    with pytest.raises(UserError, match=r"a\.parquet: cannot be read as a parquet file"):
         read_photographs(tmp_path)
 
 

@@ -270,7 +270,7 @@ def test_bad_rows_and_files_of_parquet_are_named(tmp_path):
     with pytest.raises(UserError, match=r"a\.parquet, row 4 \(the first is 0\): has no bytes.*\n.*row 5 .*: is damaged"):
         cache_images(images, tmp_path / "cache", mode="L", resolution=16)
     path.write_bytes(path.read_bytes()[:-50])
-    with pytest.raises(UserError, match=r"a\.parquet: cannot be read to its end \(.*\)\. Download or copy it again"):
+    with pytest.raises(UserError, match=r"a\.parquet: cannot be read as images \(.*\)\. Download or copy it again"):
         cache_images(images, tmp_path / "cache", mode="L", resolution=16)
 
 

@@ -25,8 +25,7 @@ from tests.data.pictures import encoded
 from trueneg.data.image_cache import decode_square
 from trueneg.data.pairs import chexpert_labels
 from trueneg.data.pairs import ms_cxr as module
-from trueneg.data.pairs.mimic_cxr import prepare as prepare_pairs
-from trueneg.data.pairs.mimic_cxr_files import (
+from trueneg.data.pairs.mimic_cxr import (
     images_folder,
     missing_files,
     missing_reports,
@@ -38,6 +37,7 @@ from trueneg.data.pairs.ms_cxr import read_boxes, to_square
 from trueneg.data.pairs.official_splits import draw_official_subsets
 from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.pair_splits import SPLITS, read_pair_subsets
+from trueneg.data.pairs.registry import prepare_pairs
 from trueneg.data.phantom.radiographs import CHEX5
 from trueneg.errors import UserError
 from trueneg.evaluation.pairs.grounding import boxed_phrases
@@ -73,7 +73,8 @@ def data(tmp_path):
 
 def prepare(made, out, **changes):
     folder, _ = made
-    settings = {"path": folder / "jpg", "images": None, "resolution": SIDE, "ms_cxr": folder / "ms-cxr", "labels": "chexpert"}
+    settings = {"source": "mimic_cxr", "path": folder / "jpg", "images": None, "resolution": SIDE, "labels": "chexpert"}
+    settings["ms_cxr"] = folder / "ms-cxr"
     text = {"sentences": folder / "sentences.parquet"}
     prepare_pairs(settings | changes, text, out / "pairs.npz", cache=out / "cache", threads=1)
     tables = [privacy.read_table(out / f"pairs-{name}.parquet")[0] for name in ("splits", "boxes")]
@@ -131,8 +132,6 @@ def test_radiologists_label_test_studies_alone(made, tmp_path):
     found = source.labels[source.reports == f"s{study}"]
     np.testing.assert_array_equal(found, np.array([labels_of(own)] * len(found), np.float32))
     assert np.isnan(source.labels[test & (source.reports != f"s{study}")]).all()
-    with pytest.raises(ValueError, match="labels is 'negbio', expected one of chexpert, radiologists"):
-        prepare(made, tmp_path, labels="negbio")
 
 
 def test_patients_of_ms_cxr_are_neither_trained_on_nor_chosen_by(made, tmp_path):
@@ -258,9 +257,7 @@ def test_the_first_reports_alone(made, tmp_path):
     source, splits, boxes = prepare(made, tmp_path, images=4)
     assert list(dict.fromkeys(source.reports.tolist())) == expected[:4] == splits["report"].tolist()
     assert set(boxes["report"]) <= set(expected[:4])
-    with pytest.raises(
-        UserError, match=rf"images is 99, but {len(expected)} reports have frontal images and sentences; lower it"
-    ):
+    with pytest.raises(UserError, match=rf"images is 99, but {len(expected)} reports have images and sentences; lower it"):
         prepare(made, tmp_path, images=99)
 
 
@@ -293,9 +290,12 @@ TABLES = {"metadata": read_radiographs, "split": read_radiographs, "chexpert": r
     ("damage", "message"),
     [
         ("missing", "is not there, expected a table with the columns"),
-        ("truncated", r"cannot be read as a table \(Compressed file ended before the end-of-stream marker was reached\)"),
+        (
+            "truncated",
+            r"cannot be read as a table \(EOFError: Compressed file ended before the end-of-stream marker was reached\)",
+        ),
         ("flipped", r"cannot be read as a table \("),
-        ("no gzip", r"cannot be read as a table \(Not a gzipped file"),
+        ("no gzip", r"cannot be read as a table \(BadGzipFile: Not a gzipped file"),
         ("column", r"has no column study_id \(found "),
     ],
 )
@@ -328,7 +328,7 @@ def test_tables_that_are_missing_or_damaged_are_named_with_where_to_get_them(dat
             "chexpert",
             "1.0",
             "2",
-            r"chexpert\.csv\.gz: line 2: Edema is -2, expected 1, 0, -1 or nothing",
+            r"chexpert\.csv\.gz: line 2: Edema is '-2', expected 1, 0, -1 or nothing",
         ),
     ],
 )
@@ -346,23 +346,11 @@ def test_a_line_that_is_there_twice_is_named(data, name):
 
 
 def test_tables_that_do_not_fit_each_other_are_refused(data):
-    folder, radiographs = data
+    folder, _ = data
     lines = {name: folder / f"mimic-cxr-2.0.0-{name}.csv.gz" for name in ("metadata", "split")}
     whole = lines["split"].read_bytes()
     rewrite(lines["split"], lambda text: "".join(text.splitlines(keepends=True)[:-3]))
     with pytest.raises(UserError, match=r"split\.csv\.gz: lacks 3 images, with their studies and patients, that .*metadata"):
-        read_radiographs(folder)
-    lines["split"].write_bytes(whole)
-    last = radiographs[-1]
-    rewrite(
-        lines["split"],
-        lambda text: text.replace(
-            f"{last.dicom},{last.study},{last.subject},train", f"{last.dicom},{last.study},{last.subject},test"
-        ),
-    )
-    with pytest.raises(
-        UserError, match=r"split\.csv\.gz: line \d+: the patient is in another split before, expected one for each"
-    ):
         read_radiographs(folder)
     lines["split"].write_bytes(whole)
     rewrite(lines["metadata"], lambda text: "".join(text.splitlines(keepends=True)[:-2]))
@@ -396,12 +384,12 @@ def test_images_that_are_missing_are_named(made, tmp_path):
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("dicom_id", "00-11", "line 3: dicom_id is '00-11', which MIMIC-CXR-JPG's metadata lacks"),
+        ("dicom_id", "00-11", "line 3: dicom_id is '00-11', expected an image of MIMIC-CXR-JPG's metadata"),
         ("path", "p10/p10000000/s1/a.jpg", r"line 3: path is 'p10/p10000000/s1/a\.jpg', expected files/p10/p10000000/s50000000/"),
-        ("image_width", "999", "line 3: the image has 999 × 36 pixels, expected 52 × 36 as in MIMIC-CXR-JPG's metadata"),
-        ("w", "0", "line 3: x, y, w and h are 9, 20, 0, 9, expected a box in pixels"),
-        ("x", "wide", "line 3: x, y, w and h are wide, 20, 22, 9, expected a box in pixels"),
-        ("y", "36", "line 3: the box lies outside of the image"),
+        ("image_width", "999", "line 3: image_width is 999, expected 52 as in MIMIC-CXR-JPG"),
+        ("w", "0", "line 3: x, y, w and h are 9, 20, 0, 9, expected a box in the image"),
+        ("x", "wide", "line 3: x, y, w and h are wide, 20, 22, 9, expected a box in the image"),
+        ("y", "36", r"line 3: x, y, w and h are \d+, 36, \d+, \d+, expected a box in the image"),
         ("label_text", " ", "line 3: label_text is empty"),
         ("category_name", "", "line 3: category_name is empty"),
     ],
@@ -450,15 +438,15 @@ def test_ms_cxr_that_is_missing_or_damaged_is_named(made, tmp_path):
     with pytest.raises(UserError, match=r"1\.1\.0\.json: has no boxes\."):
         read_boxes(tmp_path, radiographs)
     path.write_text(json.dumps({key: value for key, value in content.items() if key != "images"}))
-    with pytest.raises(UserError, match=rf"is not MS-CXR in COCO's form \(KeyError: 'images'\)\. {ending}"):
+    with pytest.raises(UserError, match=rf"cannot be read as MS-CXR in COCO's form \(KeyError: 'images'\)\. {ending}"):
         read_boxes(tmp_path, radiographs)
     path.write_text(json.dumps(content)[:-40])
-    with pytest.raises(UserError, match=r"is not MS-CXR in COCO's form \(JSONDecodeError"):
+    with pytest.raises(UserError, match=r"cannot be read as MS-CXR in COCO's form \(JSONDecodeError"):
         read_boxes(tmp_path, radiographs)
     del content["annotations"][2]["label_text"]
     content["annotations"][3]["bbox"] = [1, 2, 3]
     path.write_text(json.dumps(content))
-    with pytest.raises(UserError, match="is not MS-CXR in COCO's form"):
+    with pytest.raises(UserError, match="cannot be read as MS-CXR in COCO's form"):
         read_boxes(tmp_path, radiographs)
 
 
@@ -472,14 +460,14 @@ def test_the_newest_csv_is_read_before_others(made, tmp_path):
 
 def test_what_a_machine_without_the_data_lacks(made, tmp_path):
     settings = {"path": tmp_path / "no", "ms_cxr": tmp_path / "neither", "labels": "radiologists"}
-    tables, test, images = missing_files(settings)
+    tables, test, images, boxes = missing_files(settings)
     assert tables.startswith("mimic-cxr-2.0.0-metadata.csv.gz, mimic-cxr-2.0.0-split.csv.gz, mimic-cxr-2.0.0-chexpert.csv.gz in ")
     assert "mimic-cxr-2.1.0-test-set-labeled.csv" in test
     assert "the radiographs, files/p10" in images
     for line in (tables, test, images):
         assert "https://physionet.org/content/mimic-cxr-jpg/" in line
-    assert "https://physionet.org/content/ms-cxr/" in module.missing_files(settings)[0]
+    assert "https://physionet.org/content/ms-cxr/" in boxes
     assert "https://physionet.org/content/mimic-cxr/" in missing_reports(settings)[0]
     there = {"path": made[0] / "jpg", "ms_cxr": made[0] / "ms-cxr", "labels": "chexpert"}
-    assert missing_files(there) == module.missing_files(there) == module.missing_files(there | {"ms_cxr": None}) == []
+    assert missing_files(there) == missing_files(there | {"ms_cxr": None}) == []
     assert missing_reports({"path": made[0] / "reports"}) == []

@@ -18,6 +18,7 @@ from trueneg.data.pairs.open_i import (
     read_radiographs,
 )
 from trueneg.data.pairs.pair_source import read_pairs
+from trueneg.data.pairs.registry import prepare_pairs
 from trueneg.data.phantom.radiographs import CHEX5
 from trueneg.errors import UserError
 from trueneg.text import open_i, privacy
@@ -83,9 +84,9 @@ def steps(data):
 
 
 def prepare(folder, *, archive=None, **changes):
-    settings = {"path": folder, "archive": archive or folder, "images": None, "resolution": 16} | changes
+    settings = {"source": "open_i", "path": folder, "archive": archive or folder, "images": None, "resolution": 16} | changes
     text = {name: folder / f"{name}.parquet" for name in ("sentences", "assigned", "eta")}
-    open_i_pairs.prepare(settings, text, folder / "pairs.npz", cache=folder / "cache", threads=1)
+    prepare_pairs(settings, text, folder / "pairs.npz", cache=folder / "cache", threads=1)
     return read_pairs(folder / "pairs.npz"), privacy.read_table(folder / "pairs-classes.parquet")[0]
 
 
@@ -184,12 +185,12 @@ def change(folder, row, column, value):
         (
             "report",
             "CXR2",
-            r"line 4: image 1_IM-0001-3001\.dcm\.jpg is not of report CXR2, whose images are CXR2_IM-0652-1001; mend",
+            r"line 4: image 1_IM-0001-3001\.dcm\.jpg is not of report CXR2, whose images are CXR2_IM-0652-1001",
         ),
         (
             "image",
             "1_IM-0001-4001.dcm.jpg",
-            r"line 4: image 1_IM-0001-4001\.dcm\.jpg is there twice, expected once; remove one row",
+            r"line 4: image is that of an earlier line",
         ),
         ("projection", "PA", r"line 4: projection is 'PA', expected Frontal or Lateral"),
     ],

@@ -6,13 +6,14 @@ import pytest
 
 from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.pair_splits import draw_pair_subsets, read_pair_subsets
-from trueneg.data.pairs.phantom import prepare, write_eta_by_class
+from trueneg.data.pairs.phantom import write_eta_by_class
+from trueneg.data.pairs.registry import prepare_pairs
 from trueneg.data.phantom.corpus import prepare_phantom
 from trueneg.data.phantom.reports import phantom_reports
 from trueneg.errors import UserError
 from trueneg.text import privacy
 
-SETTINGS = {"images": None, "resolution": 32, "contrast": 3.0}
+SETTINGS = {"source": "phantom", "images": None, "resolution": 32, "contrast": 3.0}
 MADE = phantom_reports(40, 0, 1.0, 0.0)
 
 
@@ -32,7 +33,7 @@ def tables(tmp_path_factory):
 
 
 def joined(tables, folder, **settings):
-    prepare(SETTINGS | settings | {"seed": 0}, tables, folder / "pairs.npz", cache=folder / "cache", threads=1)
+    prepare_pairs(SETTINGS | settings | {"seed": 0}, tables, folder / "pairs.npz", cache=folder / "cache", threads=1)
     return read_pairs(folder / "pairs.npz")
 
 
@@ -70,7 +71,7 @@ def test_the_first_reports_alone_are_the_same_images_and_sentences(tables, whole
 
 
 def test_more_images_than_reports_are_refused(tables, tmp_path):
-    with pytest.raises(UserError, match=r"dataset\.images is 41, but .*reports\.parquet holds 40 reports; lower it"):
+    with pytest.raises(UserError, match=r"dataset\.images is 41, but there are 40 reports; lower it"):
         joined(tables, tmp_path, images=41)
 
 

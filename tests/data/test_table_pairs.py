@@ -11,13 +11,14 @@ import pytest
 
 from tests.data.pictures import write_picture
 from trueneg.data.image_cache import decode_square
-from trueneg.data.pairs.image_table import prepare as prepare_pairs
-from trueneg.data.pairs.image_table import read_image_table, write_captions
+from trueneg.data.pairs.image_table import read_image_table
 from trueneg.data.pairs.pair_source import read_pairs
+from trueneg.data.pairs.registry import prepare_pairs, write_captions
 from trueneg.errors import UserError
 from trueneg.text import privacy
 
 SETTINGS = {
+    "source": "image_table",
     "images": None,
     "image_column": "image",
     "text_column": "text",
@@ -127,28 +128,28 @@ def test_restricted_data_is_its_owners_alone(data):
     for name in written:
         assert stat.S_IMODE((data / name).stat().st_mode) == 0o600, name
     text = {"sentences": data / "sentences.parquet"}
-    with pytest.raises(UserError, match=r"sentences\.parquet: was made with reports\.restricted true"):
+    with pytest.raises(UserError, match=r"sentences\.parquet: was made from texts that are restricted"):
         prepare_pairs(settings_of(data), text, data / "pairs.npz", cache=data / "cache", threads=1)
 
 
 @pytest.mark.parametrize(
     ("row", "column", "value", "message"),
     [
-        (2, 0, "", r"table\.csv: line 5: image is empty, expected the name of an image file\. Fill it in, or remove the row"),
-        (2, 0, "4.png", r"line 5: image is 4\.png, but .*images/4\.png is not there\. Copy it there, or mend reports\.path"),
-        (2, 1, " ", r"line 5: text is empty, expected text\. Fill"),
-        (2, 1, "12", r"line 5: text has no sentence with a word, expected one\. Mend the text"),
-        (2, 2, "", r"line 5: patient is empty, expected the patient or group of the image"),
-        (2, 3, "2", r"line 5: edema is 2, expected 1, 0, or empty where it is not known"),
-        (2, 3, "-1", r"line 5: edema is -1, expected 1, 0, or empty"),
+        (2, 0, "", r"table\.csv: line 5: image is '', expected the name of an image file"),
+        (2, 0, "4.png", r"line 5: image is '4\.png', expected an image in .*images; copy it there, or correct reports\.path"),
+        (2, 1, " ", r"line 5: text is '', expected text"),
+        (2, 1, "12", r"line 5: text has no sentence with a word, expected one"),
+        (2, 2, "", r"line 5: patient is '', expected the patient or group of the image"),
+        (2, 3, "2", r"line 5: edema is '2', expected 1, 0, or empty where it is not known"),
+        (2, 3, "-1", r"line 5: edema is '-1', expected 1, 0, or empty"),
         (
             3,
             1,
             "Heart size is normal. No edema.",
-            r"line 6: has the image and the text of an earlier row \(a/1\.png\), expected each",
+            r"line 6: image is 'a/1\.png', expected each image and text once, but an earlier row has both",
         ),
-        (3, 2, "8", r"line 6: patient is another than in the first row of a/1\.png, expected the same in all rows of an image"),
-        (3, 3, "", r"line 6: edema is another than in the first row of a/1\.png"),
+        (3, 2, "8", r"line 6: patient is another than in the first row of the image, expected the same in all of its rows"),
+        (3, 3, "", r"line 6: edema is another than in the first row of the image"),
     ],
 )
 def test_a_wrong_row_is_named(data, row, column, value, message):

@@ -17,7 +17,8 @@ from trueneg.config.reading import load_configuration
 COMMANDS = sorted({(command, place) for page in PAGES for place, command in commands(page)})
 WRITTEN = {block.title: block.text for page in PAGES for block in blocks(page) if block.title}  # files that readers write
 COPIED = {"my_study.yaml": "config/studies/own_data.yaml"}  # docs/own-data.md has its reader copy it
-TAUGHT = {"trim.yaml"}  # names an objective that docs/extend.md adds first; test_extend.py reads it there
+# These name an objective or a source that their page adds first; test_extend.py reads them there.
+TAUGHT = {"trim.yaml", "shapes.yaml"}
 PLACEHOLDERS = re.compile(r"…|\bCONFIG\b|<\w+>")
 
 

@@ -62,6 +62,14 @@ assert not higher_is_better("uniformity")
 assert tasks.measured(EvaluationSettings(), tasks.IMAGES)["spread"] == {}
 """
 
+SOURCE = """
+from trueneg.config.reading import read_configuration
+
+studies = read_configuration(["shapes.yaml"]).studies
+assert studies["captions"].reports.path == "data/shapes"
+assert studies["shapes"].dataset.source == "caption_files"
+"""
+
 
 @pytest.fixture
 def project(tmp_path):
@@ -129,3 +137,23 @@ def test_the_figure_is_found_and_draws_what_was_measured(project):
     write_files(PAGE, project, "A figure")
     said = run_in(project, [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/report/test_every_seed.py"])
     assert "2 passed" in said
+
+
+def test_the_source_of_pairs_is_known_to_library_configuration_and_check(project):
+    write_files(PAGE, project, "A source of pairs")
+    assert "2 passed" in run_in(
+        project, [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/data/test_caption_files.py"]
+    )
+    run_in(project, [sys.executable, "-c", SOURCE])
+    check = [sys.executable, "-m", "trueneg", "check", "shapes.yaml"]
+    assert "data/shapes: your images" in run_in(project, check)
+    run_in(project, [sys.executable, "draw_shapes.py"])
+    assert "data/shapes: your images" not in run_in(project, check)
+
+
+@pytest.mark.long
+def test_the_source_of_pairs_becomes_a_study(project):
+    follow(PAGE, project, "A source of pairs")
+    rows = pd.read_parquet(project.path / "results/shapes/artefacts/rows.parquet")
+    assert set(rows["objective"]) == {"CL", "DCL-LM"}
+    assert (project.path / "results/index.html").is_file()

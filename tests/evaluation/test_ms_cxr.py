@@ -9,9 +9,9 @@ from torch.nn import functional
 
 from tests.data.official_layouts import ms_cxr, write_mimic_cxr, write_mimic_reports, write_ms_cxr
 from tests.textures import measured_rows, settings_of
-from trueneg.data.pairs.mimic_cxr import prepare
 from trueneg.data.pairs.official_splits import official_subset
 from trueneg.data.pairs.pair_source import read_pairs
+from trueneg.data.pairs.registry import prepare_pairs
 from trueneg.text import privacy
 from trueneg.text.reports import prepare_reports
 from trueneg.text.sentences import split_reports
@@ -38,8 +38,9 @@ def made(tmp_path_factory):
     prepare_reports({"source": "mimic_cxr", "path": folder / "reports"}, folder / "reports.parquet")
     paths = {name: folder / f"{name}.parquet" for name in ("sentences", "unique", "pairs-splits", "pairs-boxes")}
     split_reports(folder / "reports.parquet", sentences=paths["sentences"], unique=paths["unique"], cache=folder / "split")
-    prepare(
-        {"path": folder / "jpg", "images": None, "resolution": SIDE, "ms_cxr": folder / "ms-cxr", "labels": "chexpert"},
+    settings = {"source": "mimic_cxr", "path": folder / "jpg", "images": None, "resolution": SIDE, "labels": "chexpert"}
+    prepare_pairs(
+        settings | {"ms_cxr": folder / "ms-cxr"},
         {"sentences": paths["sentences"]},
         folder / "pairs.npz",
         cache=folder / "cache",

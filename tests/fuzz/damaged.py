@@ -30,12 +30,12 @@ from tests.textures import texture_source
 from tests.training.interrupted import new_job
 from trueneg.cli.main import main
 from trueneg.compute.checkpoint import Checkpoint
-from trueneg.data.download import fetch_archive
 from trueneg.data.image_cache import cache_images
 from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.image_source import read_source, write_source
 from trueneg.data.images.loading import load_source
-from trueneg.data.images.parquet import load as load_parquet
+from trueneg.data.images.official_archive import fetch_archive
+from trueneg.data.images.sources.parquet import load as load_parquet
 from trueneg.data.images.subsets import make_subset, read_subsets, write_subsets
 from trueneg.data.pairs.image_table import read_image_table
 from trueneg.data.pairs.pair_source import read_pairs, write_pairs

@@ -10,7 +10,7 @@ from tests.clips import tiny_clip, write_clip
 from tests.data import official_layouts as layouts
 from tests.data.image_layouts import STL10_PIXELS, write_cifar10, write_stl10
 from tests.text import models
-from trueneg.data.images import stl10
+from trueneg.data.images.sources import stl10
 
 Writer = Callable[[Path, Mapping[str, Any]], None]
 PATIENTS = 60  # of MIMIC-CXR
@@ -82,7 +82,7 @@ def _stl10(root: Path, settings: Mapping[str, Any]) -> None:
     folder = root / settings["path"]
     if not folder.exists():
         write_stl10(folder)
-        for split, count in stl10.COUNTS.items():
+        for split, count in stl10.ARCHIVE.rows.items():
             _shades(np.arange(count) % 10, STL10_PIXELS).tofile(folder / f"{split}_X.bin")
 
 

@@ -137,7 +137,9 @@ def append(path: Path, line: str) -> None:
             ["losses/estimators/__init__.py", "losses/registry.py", "specs/objectives/__init__.py"], id="lists of estimators"
         ),
         pytest.param(["report/figures.py", "report/new_figure.py", "report/catalogue.py"], id="a figure"),
-        pytest.param(["data/images/new_source.py", "specs/sources.py", "config/image_text_study.py"], id="a source"),
+        pytest.param(
+            ["data/images/sources/new_source.py", "specs/pairs/new_source.py", "data/pairs/new_source.py"], id="a source"
+        ),
     ],
 )
 def test_adding_something_makes_no_run_stale(copied_package, files):

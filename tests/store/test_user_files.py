@@ -13,7 +13,7 @@ import pytest
 from tests.data import official_layouts as layouts
 from tests.data.pictures import write_picture
 from tests.data.test_open_i_pairs import FILES, REPORTS
-from trueneg.data.images.cifar10 import BINARY_FILES
+from trueneg.data.images.sources.cifar10 import ARCHIVE as CIFAR10
 from trueneg.specs.pairs import PAIRS, TEXTS
 from trueneg.specs.sources import IMAGE_SOURCES
 from trueneg.store import user_files
@@ -53,7 +53,7 @@ def write_data(name: str, folder: Path) -> Data:
         write_files(folder, ["train-0.parquet", "train-1.parquet", "test.parquet"])
         return Data("images", {"source": name.split()[0], "path": path, "resolution": None}, 3)
     if name in ("cifar10", "stl10"):
-        names = BINARY_FILES if name == "cifar10" else STL10
+        names = CIFAR10.binary_files if name == "cifar10" else STL10
         write_files(folder / ("cifar-10-batches-bin" if name == "cifar10" else "stl10_binary"), names)
         return Data("images", {"source": name, "path": path, "resolution": None}, len(names))
     if name in ("image_table", "image_table reports"):
@@ -302,7 +302,7 @@ def test_a_file_that_cannot_be_read_has_not_changed(own, monkeypatch):
     flip(listed(reading)[0][0])
     monkeypatch.setattr(user_files, "file_checksum", unreadable)  # not by permissions, which do not bind root
     assert look(reading, results).changes == []
-    monkeypatch.setattr("trueneg.data.images.parquet.user_files", unreadable)
+    monkeypatch.setattr("trueneg.data.images.sources.parquet.user_files", unreadable)
     assert look(reading, results).changes == []
 
 

@@ -17,7 +17,7 @@ from trueneg.data.images.loading import load_source
 from trueneg.data.images.prepare import DRAWING
 from trueneg.data.images.subsets import Subset, make_subset
 from trueneg.data.pairs import chexpert_8x200
-from trueneg.data.pairs.mimic_cxr_files import missing_reports
+from trueneg.data.pairs.mimic_cxr import missing_reports
 from trueneg.data.pairs.registry import source_module
 from trueneg.specs.experiments import EXPERIMENTS
 from trueneg.specs.settings import Study

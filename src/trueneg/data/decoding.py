@@ -26,7 +26,7 @@ def channel_mode(encoded: bytes) -> str:
     Raises:
         UnreadableImageError: if it is neither PNG nor JPEG.
     """
-    return "L" if _opened(encoded, 0).mode in GREY_MODES else "RGB"
+    return "L" if open_image(encoded, 0).mode in GREY_MODES else "RGB"
 
 
 def decode_images(
@@ -48,28 +48,45 @@ def decode_images(
         UnreadableImageError: for the first image that is damaged, or of another size.
     """
     if size is None and resolution is None:
-        size = _opened(encoded[0], 0).size
+        size = open_image(encoded[0], 0).size
     width, height = (resolution, resolution) if resolution is not None else size
     decoded = np.empty((len(encoded), len(mode), height, width), np.uint8)
 
     def decode(positions: range) -> None:
         for position in positions:
-            image = _opened(encoded[position], position)
+            image = open_image(encoded[position], position)
             if size is not None and image.size != size:
                 found, expected = ("{} × {}".format(*pair) for pair in (image.size, size))
                 remedy = "State dataset.resolution to have all images resized to one size."
                 raise UnreadableImageError(position, f"is {found} pixels, expected {expected} as in the first row", remedy)
-            if image.mode.startswith(("I", "F")):
-                remedy = "Save the images with 8 bits a channel."
-                raise UnreadableImageError(position, f"has pixels of mode {image.mode}, expected 8 bits a channel", remedy)
             try:
                 image = image.convert(mode)
             except (OSError, SyntaxError, ValueError) as error:
                 raise UnreadableImageError(position, f"is damaged ({error})") from error
-            decoded[position] = _channels_first(_resized(image, resolution))
+            decoded[position] = channels_first(_resized(image, resolution))
 
     _in_parallel(decode, len(encoded))
     return decoded
+
+
+def open_image(encoded: bytes | None, position: int = 0) -> Image.Image:
+    """A PNG or JPEG image, whose pixels are not decoded yet.
+
+    Raises:
+        UnreadableImageError: if it is neither, or has more than 8 bits a channel.
+    """
+    if encoded is None:
+        raise UnreadableImageError(position, "has no bytes")
+    try:
+        image = Image.open(io.BytesIO(encoded), formats=("PNG", "JPEG"))
+    except MemoryError:  # says nothing about the image
+        raise
+    except Exception as error:  # a damaged image can raise nearly anything
+        raise UnreadableImageError(position, "is neither a PNG nor a JPEG image") from error
+    if image.mode.startswith(("I", "F")):
+        found = f"has pixels of mode {image.mode}, expected 8 bits a channel"
+        raise UnreadableImageError(position, found, "Save the images with 8 bits a channel.")
+    return image
 
 
 def resize_images(images: np.ndarray, resolution: int | None) -> np.ndarray:
@@ -95,19 +112,10 @@ def resize_images(images: np.ndarray, resolution: int | None) -> np.ndarray:
         for position in positions:
             image = images[position]
             picture = Image.fromarray(image[0] if len(image) == 1 else np.ascontiguousarray(image.transpose(1, 2, 0)))
-            resized[position] = _channels_first(_resized(picture, resolution))
+            resized[position] = channels_first(_resized(picture, resolution))
 
     _in_parallel(resize, len(images))
     return resized
-
-
-def _opened(encoded: bytes | None, position: int) -> Image.Image:
-    if encoded is None:
-        raise UnreadableImageError(position, "has no bytes")
-    try:
-        return Image.open(io.BytesIO(encoded), formats=("PNG", "JPEG"))
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise UnreadableImageError(position, "is neither a PNG nor a JPEG image") from error
 
 
 def _resized(image: Image.Image, resolution: int | None) -> Image.Image:
@@ -117,7 +125,8 @@ def _resized(image: Image.Image, resolution: int | None) -> Image.Image:
     return image.resize((resolution, resolution), Image.Resampling.BOX if shrinks else Image.Resampling.BICUBIC)
 
 
-def _channels_first(image: Image.Image) -> np.ndarray:
+def channels_first(image: Image.Image) -> np.ndarray:
+    """uint8, shape (channels, height, width)."""
     pixels = np.asarray(image)
     return pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
 

@@ -8,7 +8,6 @@ it. The cache may be removed once it is written there; keep it where decoding is
 """
 
 import hashlib
-import io
 import json
 import logging
 import math
@@ -24,7 +23,7 @@ import numpy as np
 from PIL import Image, ImageOps
 from tqdm import tqdm
 
-from trueneg.data.decoding import UnreadableImageError
+from trueneg.data.decoding import UnreadableImageError, channels_first, open_image
 from trueneg.data.image_files import EncodedImages
 from trueneg.data.mistakes import refuse
 from trueneg.errors import UserError
@@ -75,22 +74,13 @@ def decode_square(encoded: bytes | None, mode: str, resolution: int) -> np.ndarr
         UnreadableImageError: if it is damaged, not PNG or JPEG, has more than 8 bits a channel, or is a narrow strip.
 
     Example:
+        >>> import io
         >>> stream = io.BytesIO()
         >>> Image.new("L", (30, 20), 128).save(stream, "PNG")
         >>> decode_square(stream.getvalue(), "RGB", 10).shape
         (3, 10, 10)
     """
-    if encoded is None:
-        raise UnreadableImageError(0, "has no bytes")
-    try:
-        image = Image.open(io.BytesIO(encoded), formats=("PNG", "JPEG"))
-    except MemoryError:  # says nothing of the file
-        raise
-    except Exception as error:  # a damaged image can raise nearly anything
-        raise UnreadableImageError(0, "is neither a PNG nor a JPEG image") from error
-    if image.mode.startswith(("I", "F")):
-        found = f"has pixels of mode {image.mode}, expected 8 bits a channel"
-        raise UnreadableImageError(0, found, "Save the images with 8 bits a channel.")
+    image = open_image(encoded)
     if max(image.size) > LONGEST * min(image.size):
         found = "is {} × {} pixels".format(*image.size)
         raise UnreadableImageError(0, f"{found}, expected sides of a ratio of at most {LONGEST}", "Leave it out, or cut it.")
@@ -110,8 +100,7 @@ def decode_square(encoded: bytes | None, mode: str, resolution: int) -> np.ndarr
         image = image.resize(resized, Image.Resampling.BILINEAR)
     if image.size != (resolution, resolution):
         image = image.crop((left, top, left + resolution, top + resolution))
-    pixels = np.asarray(image)
-    return pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
+    return channels_first(image)
 
 
 class _Shard(NamedTuple):

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
 from trueneg.data.decoding import UnreadableImageError
-from trueneg.data.mistakes import refuse
-from trueneg.errors import UserError
+from trueneg.data.mistakes import readable, refuse
 
 ROWS_AT_ONCE = 64  # bounds the encoded bytes in memory
 
@@ -110,25 +112,16 @@ class ParquetImages:
             yield from self._rows(self.files[file], [row for _, row in places])
 
     def _rows(self, path: Path, rows: list[int]) -> Iterator[bytes | None]:
-        # pyarrow takes a while to import: only the processes that read parquet files pay for it.
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        try:
-            with pq.ParquetFile(path, page_checksum_verification=True) as parquet:
-                sizes = [parquet.metadata.row_group(group).num_rows for group in range(parquet.num_row_groups)]
-                starts = list(itertools.accumulate(sizes, initial=0))
-                for group, start in enumerate(starts[:-1]):
-                    wanted = [row - start for row in rows if start <= row < starts[group + 1]]
-                    if wanted:
-                        yield from self._of_group(parquet, group, wanted)
-        except (pa.ArrowException, OSError) as error:
-            reason = " ".join(str(error).split())[:120].rstrip(".")
-            raise UserError(f"{path}: cannot be read to its end ({reason}). Download or copy it again.") from error
+        again = "Download or copy it again."
+        with readable(path, "images", again), pq.ParquetFile(path, page_checksum_verification=True) as parquet:
+            sizes = [parquet.metadata.row_group(group).num_rows for group in range(parquet.num_row_groups)]
+            starts = list(itertools.accumulate(sizes, initial=0))
+            for group, start in enumerate(starts[:-1]):
+                wanted = [row - start for row in rows if start <= row < starts[group + 1]]
+                if wanted:
+                    yield from self._of_group(parquet, group, wanted)
 
     def _of_group(self, parquet, group: int, wanted: list[int]) -> Iterator[bytes | None]:
-        import pyarrow.compute as pc
-
         first, left = 0, iter(wanted)
         row = next(left)
         for batch in parquet.iter_batches(ROWS_AT_ONCE, row_groups=[group], columns=[f"{self.column}.bytes"]):

@@ -1,20 +1,27 @@
-"""Several mistakes of a user's files, told at once."""
+"""Mistakes in files: several reported at once, and what a damaged file makes libraries raise."""
 
-from collections.abc import Sequence
+import contextlib
+import csv
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
 
 from trueneg.errors import UserError
 
-TOLD = 10
+SHOWN = 10  # mistakes
+# What files that are damaged or of another layout make csv, gzip, json and pyarrow raise.
+DAMAGE = (pa.ArrowException, OSError, EOFError, zlib.error, csv.Error, ValueError, KeyError, TypeError, OverflowError)
 
 
 def refuse(mistakes: Sequence[str]) -> None:
-    """Refuse what has mistakes: a sentence each, the first ten of them, and how many more there are.
-
-    Args:
-        mistakes: what is wrong, each a whole sentence; none: nothing happens.
+    """Raise an error with the first ten mistakes, a sentence each, and the number of the others; without any, do nothing.
 
     Raises:
-        UserError: if there is any.
+        UserError: if there is a mistake.
 
     Example:
         >>> refuse([])
@@ -26,5 +33,58 @@ def refuse(mistakes: Sequence[str]) -> None:
         … and 2 more of the kind.
     """
     if mistakes:
-        more = [f"… and {len(mistakes) - TOLD:,} more of the kind."] if len(mistakes) > TOLD else []
-        raise UserError("\n".join([*mistakes[:TOLD], *more]))
+        more = [f"… and {len(mistakes) - SHOWN:,} more of the kind."] if len(mistakes) > SHOWN else []
+        raise UserError("\n".join([*mistakes[:SHOWN], *more]))
+
+
+@contextlib.contextmanager
+def readable(path: Path, expected: str, remedy: str) -> Iterator[None]:
+    """Turn what a damaged file makes the block raise into an error that names the file.
+
+    Raises:
+        UserError: if the block fails to read the file.
+    """
+    try:
+        yield
+    except DAMAGE as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:120].rstrip(".")
+        raise UserError(f"{path}: cannot be read as {expected} ({reason}). {remedy}") from error
+
+
+@contextlib.contextmanager
+def intact(path: str | Path, expected: str, *, beside: Path | None = None) -> Iterator[None]:
+    """Turn whatever the block raises while it reads a file of the pipeline into an error that names the file.
+
+    Args:
+        path: of the file.
+        expected: what it is, in words.
+        beside: a file that is to be made again with it.
+
+    Raises:
+        UserError: if the file is missing, or the block fails to read it.
+    """
+    if not Path(path).is_file():
+        raise UserError(f"{path}: does not exist, expected a {expected}; run the step that makes it.")
+    try:
+        yield
+    except (MemoryError, UserError):  # say nothing about the file
+        raise
+    except Exception as error:  # a damaged file can raise nearly anything
+        reason = " ".join(str(error).split())[:120]
+        both = "it" if beside is None else f"it and {beside}"
+        again = f"Remove {both} to have {'it' if beside is None else 'them'} made again."
+        raise UserError(f"{path}: is not a readable {expected} ({reason}). {again}") from error
+
+
+def open_arrays(path: str | Path) -> np.lib.npyio.NpzFile:
+    """An .npz file, whose checksums are compared as it is read."""
+    if not zipfile.is_zipfile(path):
+        raise ValueError("it is no .npz archive, or its end is missing")
+    return np.load(path, allow_pickle=False)
+
+
+def require_checksum(found: str, archive: np.lib.npyio.NpzFile) -> None:
+    """Compare the checksum of what was read with the one that was written."""
+    expected = str(archive["checksum"])
+    if found != expected:
+        raise ValueError(f"its content has checksum {found[:6]}…, expected {expected[:6]}…: it is damaged")

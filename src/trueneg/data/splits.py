@@ -1,8 +1,17 @@
-"""Stratified splits and samples by seed."""
+"""Stratified splits and samples by seed, and the files that splits are written to."""
 
-from collections.abc import Mapping
+import contextlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from trueneg.data.mistakes import intact
+from trueneg.io.files import written_whole
 
 
 def shuffled_classes(labels: np.ndarray, seed: int) -> dict[int, np.ndarray]:
@@ -62,3 +71,22 @@ def stratified_split(labels: np.ndarray, fraction: float, seed: int) -> tuple[np
     counts = {label: min(max(round(fraction * size), 1), size - 1) for label, size in sizes.items()}
     held_out = first_of_each_class(labels, counts, seed)
     return held_out, np.setdiff1d(np.arange(len(labels)), held_out, assume_unique=True)
+
+
+def write_splits(table: pa.Table, described: Sequence[Mapping[str, Any]], path: str | Path, key: bytes) -> None:
+    """Write the splits of several seeds, with what holds for a whole seed as JSON under a key of the schema's metadata."""
+    table = table.replace_schema_metadata({key: json.dumps(described)})
+    with written_whole(path) as temporary:
+        pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
+
+
+@contextlib.contextmanager
+def readable_splits(path: str | Path, key: bytes) -> Iterator[tuple[pa.Table, list[dict[str, Any]]]]:
+    """What :func:`write_splits` wrote, to be unpacked within the block.
+
+    Raises:
+        UserError: if the file is missing, is damaged, or does not hold splits.
+    """
+    with intact(path, "table of subsets"):
+        table = pq.read_table(path, page_checksum_verification=True)
+        yield table, json.loads(table.schema.metadata[key])

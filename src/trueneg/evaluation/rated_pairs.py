@@ -63,7 +63,7 @@ def rated_pairs(source: PairSource, ratings: pd.DataFrame, test: np.ndarray) -> 
 
     Args:
         source: images, one a report, with as many captions each.
-        ratings: of :func:`trueneg.data.pairs.flickr_files.read_ratings`.
+        ratings: of :func:`trueneg.data.pairs.flickr8k.read_ratings`.
         test: positions of the images.
 
     Raises:

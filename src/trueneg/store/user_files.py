@@ -215,7 +215,9 @@ def listing_module(kind: str, source: str) -> str | None:
     captions = kind == "reports" and source in TEXTS and TEXTS[source].captions
     if captions or (kind == "pairs" and source in PAIRS):
         return f"trueneg.data.pairs.{source}"
-    return {"images": IMAGE_SOURCES, "reports": REPORTS, "benchmark": BENCHMARKS}.get(kind, {}).get(source)
+    if kind == "images" and source in IMAGE_SOURCES:
+        return f"trueneg.data.images.sources.{source}"
+    return {"reports": REPORTS, "benchmark": BENCHMARKS}.get(kind, {}).get(source)
 
 
 def _listed(reading: Reading) -> UserFiles:

@@ -74,7 +74,7 @@ def supervised_bound(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
 
     For an encoder's own features call :func:`trueneg.theory.transfer.lemma_2`, whose columns these are beside ``imbalance``.
     """
-    from trueneg.data.images.digits import load  # brings scikit-learn along, which is slow to import
+    from trueneg.data.images.sources.digits import load  # brings scikit-learn along, which is slow to import
 
     digits = load()
     frames = []

@@ -1,13 +1,12 @@
 """What every image source gives: images in memory, labels, and which images are the official test images."""
 
 import hashlib
-import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from trueneg.errors import UserError
+from trueneg.data.mistakes import intact, open_arrays, require_checksum
 from trueneg.io.files import written_whole
 
 
@@ -86,26 +85,13 @@ def read_source(path: str | Path) -> ImageSource:
     Raises:
         UserError: if the file is missing, is damaged, or does not hold a source.
     """
-    if not Path(path).is_file():
-        raise UserError(f"{path}: does not exist, expected a decoded image source; run the step that makes it.")
-    again = "Remove it to have it made again."
-    try:
-        if not zipfile.is_zipfile(path):
-            raise ValueError("it is no .npz archive, or its end is missing")
-        with np.load(path, allow_pickle=False) as archive:
-            content = {key: archive[key] for key in ("name", "images", "labels", "is_test", "class_names", "checksum")}
+    with intact(path, "decoded image source"), open_arrays(path) as archive:
         source = ImageSource(
-            str(content["name"]),
-            content["images"],
-            content["labels"],
-            content["is_test"],
-            tuple(map(str, content["class_names"])),
+            str(archive["name"]),
+            archive["images"],
+            archive["labels"],
+            archive["is_test"],
+            tuple(map(str, archive["class_names"])),
         )
-    except MemoryError:  # says nothing of the file
-        raise
-    except Exception as error:  # a damaged archive can raise nearly anything
-        raise UserError(f"{path}: is not a readable image source ({error}). {again}") from error
-    if source.checksum != str(content["checksum"]):
-        found, expected = source.checksum[:6], str(content["checksum"])[:6]
-        raise UserError(f"{path}: its content has checksum {found}…, expected {expected}…: it is damaged. {again}")
+        require_checksum(source.checksum, archive)
     return source

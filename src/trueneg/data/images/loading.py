@@ -18,7 +18,7 @@ def load_source(
     """Read and decode all images of a source.
 
     Args:
-        name: a key of :data:`trueneg.specs.sources.IMAGE_SOURCES`.
+        name: one of :data:`trueneg.specs.sources.IMAGE_SOURCES`.
         path: folder of the source's files; None for those that come with a package.
         resolution: side in pixels of the square that images are resized to; None: as they are.
         download: fetch the source into `path` when it is not there.
@@ -35,7 +35,7 @@ def load_source(
     if resolution is not None and resolution < 1:
         raise UserError(f"dataset.resolution is {resolution}, expected at least 1 pixel.")
     start = time.perf_counter()
-    source = importlib.import_module(IMAGE_SOURCES[name]).load(path, resolution=resolution, download=download)
+    source = importlib.import_module(f"trueneg.data.images.sources.{name}").load(path, resolution=resolution, download=download)
     logger.info(
         "%s: %s images of %s pixels, %d classes, %s official test images; read in %.1f s",
         name,

@@ -1,24 +1,22 @@
 """Which images a seed trains, validates and tests on: a small table of indices, shared by all objectives."""
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from trueneg.data.images.image_source import ImageSource
 from trueneg.data.imbalance import class_probabilities, imbalanced_indices
-from trueneg.data.splits import first_of_each_class, stratified_split
+from trueneg.data.splits import first_of_each_class, readable_splits, stratified_split, write_splits
 from trueneg.errors import UserError
-from trueneg.io.files import written_whole
 from trueneg.randomness import seed_for
 
-SPLITS = ("pool", "train", "validation", "test")
-TEST_FRACTION = 0.25  # of the images, where a source has no official test split
 METADATA = b"subsets"
+SPLITS = ("pool", "train", "validation", "test")
+DESCRIBED = ("seed", "fraction", "rare_classes", "eta_low", "eta_high", "class_names")  # what holds for a whole subset
+TEST_FRACTION = 0.25  # of the images, where a source has no official test split
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,39 +159,25 @@ def write_subsets(subsets: Sequence[Subset], path: str | Path) -> None:
     whole subset (fraction, class probabilities and counts, checksum of the source) is JSON in the schema's
     metadata under the key ``subsets``, one entry a seed.
     """
-    seeds, splits, indices, labels = [], [], [], []
-    for subset in subsets:
-        for number, split in enumerate(SPLITS):
-            chosen = getattr(subset, split)
-            seeds.append(np.full(len(chosen), subset.seed, np.int64))
-            splits.append(np.full(len(chosen), number, np.int8))
-            indices.append(chosen)
-            labels.append(subset.labels[chosen])
+    rows = [(subset, number, getattr(subset, split)) for subset in subsets for number, split in enumerate(SPLITS)]
+    splits = np.concatenate([np.full(len(chosen), number, np.int8) for _, number, chosen in rows])
     table = pa.table(
         {
-            "seed": np.concatenate(seeds),
-            "split": pa.DictionaryArray.from_arrays(np.concatenate(splits), list(SPLITS)),
-            "index": np.concatenate(indices),
-            "label": np.concatenate(labels),
+            "seed": np.concatenate([np.full(len(chosen), subset.seed, np.int64) for subset, _, chosen in rows]),
+            "split": pa.DictionaryArray.from_arrays(splits, list(SPLITS)),
+            "index": np.concatenate([chosen for _, _, chosen in rows]),
+            "label": np.concatenate([subset.labels[chosen] for subset, _, chosen in rows]),
         }
     )
     described = [
         {
-            "seed": subset.seed,
-            "fraction": subset.fraction,
-            "rare_classes": subset.rare_classes,
-            "eta_low": subset.eta_low,
-            "eta_high": subset.eta_high,
-            "class_names": subset.class_names,
-            "class_counts": subset.class_counts,
+            **{name: getattr(subset, name) for name in (*DESCRIBED, "class_counts")},
             "source_images": len(subset.labels),
             "source_checksum": subset.source_checksum,
         }
         for subset in subsets
     ]
-    table = table.replace_schema_metadata({METADATA: json.dumps(described)})
-    with written_whole(path) as temporary:
-        pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
+    write_splits(table, described, path, METADATA)
 
 
 def read_subsets(path: str | Path) -> dict[int, Subset]:
@@ -202,33 +186,19 @@ def read_subsets(path: str | Path) -> dict[int, Subset]:
     Raises:
         UserError: if the file is missing, is damaged, or does not hold subsets.
     """
-    if not Path(path).is_file():
-        raise UserError(f"{path}: does not exist, expected the subsets of a data set; run the step that makes them.")
-    try:
-        table = pq.read_table(path, page_checksum_verification=True)
-        described = json.loads(table.schema.metadata[METADATA])
+    with readable_splits(path, METADATA) as (table, described):
         seeds, indices, labels = (table.column(name).to_numpy() for name in ("seed", "index", "label"))
         splits = table.column("split").cast(pa.string()).to_numpy(zero_copy_only=False)
         return {entry["seed"]: _subset(entry, seeds == entry["seed"], splits, indices, labels) for entry in described}
-    except MemoryError:  # says nothing of the file
-        raise
-    except Exception as error:  # a damaged file can raise nearly anything
-        reason = " ".join(str(error).split())[:120]
-        raise UserError(f"{path}: is not a readable table of subsets ({reason}). Remove it to have it made again.") from error
 
 
 def _subset(entry: dict, rows: np.ndarray, splits: np.ndarray, indices: np.ndarray, labels: np.ndarray) -> Subset:
     source_labels = np.full(entry["source_images"], -1, np.int64)
     source_labels[indices[rows]] = labels[rows]
     subset = Subset(
-        seed=entry["seed"],
         **{split: indices[rows & (splits == split)] for split in SPLITS},
+        **{name: tuple(entry[name]) if isinstance(entry[name], list) else entry[name] for name in DESCRIBED},
         labels=source_labels,
-        class_names=tuple(entry["class_names"]),
-        rare_classes=tuple(entry["rare_classes"]),
-        fraction=entry["fraction"],
-        eta_low=entry["eta_low"],
-        eta_high=entry["eta_high"],
         source_checksum=entry["source_checksum"],
     )
     if subset.class_counts != tuple(entry["class_counts"]):

@@ -1,15 +1,19 @@
-"""CheXpert 8×200: ConVIRT's public lists of images and sentences to be found, over CheXpert's images (Zhang et al., 2020)::
+"""CheXpert 8×200: ConVIRT's public lists of images and sentences to be found, over CheXpert's images (Zhang et al., 2020).
+
+The lists::
 
     image-retrieval/candidate.csv     CheXpert's columns; 1,600 images, 200 of each of eight labels, each with that label alone
     image-retrieval/query.csv         Variable, Path; 80 images, ten a label
     text-retrieval/candidate.csv      the same file again
     text-retrieval/query.csv          Variable, Text; 40 sentences, five a label (the lists' README says ten)
 
-All images are of CheXpert's TRAINING split: :func:`held_out_paths` says which may not be trained on.
+The images are CheXpert's (Irvin et al., 2019), of either of its sizes: ``train/patient00001/study1/view1_frontal.jpg`` and so on,
+in ``dataset.path`` or the archive's folder within it. Paths in the lists begin with the name of the archive. All images are of
+CheXpert's TRAINING split: no training on CheXpert may use those of :func:`read_lists`.
 """
 
 import logging
-import zipfile
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,20 +25,20 @@ import pandas as pd
 
 from trueneg.data.image_cache import cache_images
 from trueneg.data.image_files import ImageFiles
-from trueneg.data.images.folder import contents
-from trueneg.data.mistakes import refuse
-from trueneg.data.pairs import chexpert
-from trueneg.data.pairs.chexpert import chexpert_folder, image_path
-from trueneg.data.pairs.chexpert_labels import OBSERVATIONS, label_mistakes, label_values
-from trueneg.data.pairs.image_pairs import read_columns
+from trueneg.data.images.folder import contents, required_path
+from trueneg.data.mistakes import intact, open_arrays, refuse
+from trueneg.data.pairs.chexpert_labels import LABEL, OBSERVATIONS, label_values
+from trueneg.data.tables import Values, read_columns
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles, written_whole
 from trueneg.text import privacy
 
 log = logging.getLogger(__name__)
 
-PAGE = "https://github.com/yuhaozhang/convirt"
-ORIGIN = f"It is part of the lists of {PAGE}; clone them, and point at the clone."
+PAGE, LISTS_PAGE = "https://stanfordmlgroup.github.io/competitions/chexpert/", "https://github.com/yuhaozhang/convirt"
+ORIGIN = f"It is part of CheXpert, or of CheXpert-small, which Stanford AIMI gives on registration ({PAGE})."
+ORIGIN_OF_LISTS = f"It is part of the lists of {LISTS_PAGE}; clone them, and point at the clone."
+ARCHIVES = ("CheXpert-v1.0-small", "CheXpert-v1.0")
 LABELS = (
     *("No Finding", "Cardiomegaly", "Edema", "Pneumonia"),
     *("Atelectasis", "Pneumothorax", "Pleural Effusion", "Fracture"),
@@ -42,6 +46,11 @@ LABELS = (
 CANDIDATES, IMAGE_QUERIES = "image-retrieval/candidate.csv", "image-retrieval/query.csv"
 SAME_CANDIDATES, TEXT_QUERIES = "text-retrieval/candidate.csv", "text-retrieval/query.csv"
 EACH = {CANDIDATES: 200, IMAGE_QUERIES: 10, TEXT_QUERIES: 5}  # a label
+PATH = re.compile(
+    rf"\s*(?:(?:{'|'.join(map(re.escape, ARCHIVES))})/)?(train/(patient\d+)/study\d+/view\d+_(?:frontal|lateral)\.jpg)\s*"
+)
+IMAGE = Values(PATH.pattern, "an image of CheXpert's training split", unique=True)
+LABEL_NAME = Values("|".join(LABELS), f"one of {', '.join(LABELS)}")
 
 
 class Lists(NamedTuple):
@@ -89,53 +98,45 @@ def read_lists(path: str | Path) -> Lists:
     """
     folder = Path(path).expanduser()
     if not folder.is_dir():
-        raise UserError(f"{folder}: is no folder, expected one with {CANDIDATES} and the lists beside it. {ORIGIN}")
-    candidates = read_columns(folder / CANDIDATES, ("Path", *OBSERVATIONS), ORIGIN)
-    images = read_columns(folder / IMAGE_QUERIES, ("Variable", "Path"), ORIGIN)
-    texts = read_columns(folder / TEXT_QUERIES, ("Variable", "Text"), ORIGIN)
+        raise UserError(f"{folder}: is no folder, expected one with {CANDIDATES} and the lists beside it. {ORIGIN_OF_LISTS}")
+    candidates = _read(folder, CANDIDATES, {"Path": IMAGE, **dict.fromkeys(OBSERVATIONS, LABEL)})
+    images = _read(folder, IMAGE_QUERIES, {"Variable": LABEL_NAME, "Path": IMAGE})
+    texts = _read(folder, TEXT_QUERIES, {"Variable": LABEL_NAME, "Text": Values(r".*\S.*", "a sentence", unique=True)})
     copy = folder / SAME_CANDIDATES
     if not copy.is_file() or copy.read_bytes() != (folder / CANDIDATES).read_bytes():
         found = "is another file" if copy.is_file() else "is not there"
-        raise UserError(f"{copy}: {found}, expected the same bytes as {CANDIDATES}. {ORIGIN}")
-    labels = candidates[list(OBSERVATIONS)]
-    refuse([f"{folder / CANDIDATES}: {mistake} {ORIGIN}" for mistake in label_mistakes(labels)])
-    positive = label_values(labels) == 1
-    own = np.array(OBSERVATIONS)[positive.argmax(1)]
-    several = candidates.index[positive.sum(1) != 1]
-    mistakes = [f"{folder / CANDIDATES}: {place}: has not exactly one label of 1. {ORIGIN}" for place in several]
+        raise UserError(f"{copy}: {found}, expected the same bytes as {CANDIDATES}. {ORIGIN_OF_LISTS}")
+    positive = label_values(candidates[list(OBSERVATIONS)]) == 1
+    alone = f"has not exactly one label of 1. {ORIGIN_OF_LISTS}"
+    refuse([f"{folder / CANDIDATES}: {place}: {alone}" for place in candidates.index[positive.sum(axis=1) != 1]])
     found = Lists(
-        _images(candidates["Path"], own),
+        _images(candidates["Path"], positive.idxmax(axis=1)),
         _images(images["Path"], images["Variable"]),
-        pd.DataFrame({"sentence": texts["Text"].to_numpy(object), "label": texts["Variable"].to_numpy(object)}),
+        pd.DataFrame({"sentence": texts["Text"], "label": texts["Variable"]}).reset_index(drop=True),
     )
-    for name, table, written in zip(EACH, found, (candidates["Path"], images["Path"], texts["Text"]), strict=True):
-        mistakes += [f"{folder / name}: {mistake} {ORIGIN}" for mistake in _mistakes(table, written, EACH[name])]
+    mistakes = []
+    for name, table in zip(EACH, found, strict=True):
+        counts = Counter(table["label"])
+        mistakes += [
+            f"{folder / name}: has {counts[label]} of {label}, expected {EACH[name]}. {ORIGIN_OF_LISTS}"
+            for label in LABELS
+            if counts[label] != EACH[name]
+        ]
     refuse(mistakes)
-    both = found.images["path"].isin(found.candidates["path"])
-    if both.any():
-        raise UserError(f"{folder / IMAGE_QUERIES}: {both.sum()} of its images are candidates too, expected none. {ORIGIN}")
+    both = found.images["path"].isin(found.candidates["path"]).sum()
+    if both:
+        raise UserError(f"{folder / IMAGE_QUERIES}: {both} of its images are candidates too, expected none. {ORIGIN_OF_LISTS}")
     shared = found.images["patient"].isin(found.candidates["patient"])
     patients = found.images.loc[shared, "patient"].nunique()
     log.info("CheXpert 8×200: %d patients of image queries have candidates too, as in the published lists", patients)
     return found
 
 
-def held_out_paths(path: str | Path) -> frozenset[str]:
-    """Paths of :func:`trueneg.data.pairs.chexpert.read_chexpert` that no training on CheXpert may use, where 8×200 tests.
-
-    Raises:
-        UserError: as :func:`read_lists`.
-    """
-    lists = read_lists(path)
-    return frozenset((*lists.candidates["path"], *lists.images["path"]))
-
-
 def prepare_chexpert_8x200(settings: Mapping[str, Any], *, benchmark: str | Path, cache: str | Path, threads: int) -> None:
     """Decode the images of the lists, candidates first, as grey squares; files are readable by their owner alone.
 
     Args:
-        settings: ``path`` (CheXpert's folder, as for :mod:`trueneg.data.pairs.chexpert`), ``lists`` (a clone of ConVIRT's lists),
-            ``resolution``.
+        settings: ``path`` (CheXpert's folder), ``lists`` (a clone of ConVIRT's lists), ``resolution``.
         benchmark: .npz file to write, the sentences beside it (.parquet): :func:`read_benchmark`.
         cache: folder of the decoded images; it may be removed afterwards.
         threads: that decode.
@@ -146,8 +147,8 @@ def prepare_chexpert_8x200(settings: Mapping[str, Any], *, benchmark: str | Path
     lists, root = read_lists(settings["lists"]), chexpert_folder(settings["path"])
     table = pd.concat([lists.candidates, lists.images], ignore_index=True)
     if not (root / "train").is_dir():
-        raise UserError(f"{root}: has no folder train (found {contents(root)}), the images of CheXpert. {chexpert.ORIGIN}")
-    files = ImageFiles(tuple(root / path for path in table["path"]), chexpert.ORIGIN)
+        raise UserError(f"{root}: has no folder train (found {contents(root)}), the images of CheXpert. {ORIGIN}")
+    files = ImageFiles(tuple(root / path for path in table["path"]), ORIGIN)
     privacy.write_table(lists.texts, _beside(benchmark), restricted=True)
     with privacy.owner_only(True):
         pixels = cache_images(files, cache, mode="L", resolution=settings["resolution"], threads=threads)
@@ -168,70 +169,44 @@ def read_benchmark(path: str | Path) -> Benchmark:
     Raises:
         UserError: if one of the two files is missing or damaged.
     """
-    if not Path(path).is_file():
-        raise UserError(f"{path}: does not exist, expected the images of CheXpert 8×200; run the step that makes them.")
-    texts = privacy.read_table(_beside(path))[0]
-    try:
-        if not zipfile.is_zipfile(path):
-            raise ValueError("it is no .npz archive, or its end is missing")
-        with np.load(path, allow_pickle=False) as archive:  # compares checksums as it reads
-            content = {name: archive[name] for name in ("images", "is_query", "labels", "patients")}
-    except MemoryError:  # says nothing of the file
-        raise
-    except Exception as error:  # a damaged archive can raise nearly anything
-        again = f"Remove it and {_beside(path)} to have them made again."
-        raise UserError(f"{path}: is not readable as CheXpert 8×200 ({error}). {again}") from error
-    return Benchmark(label_names=LABELS, texts=texts, **content)
+    with intact(path, "file of CheXpert 8×200", beside=_beside(path)), open_arrays(path) as archive:
+        return Benchmark(label_names=LABELS, texts=privacy.read_table(_beside(path))[0], **archive)
+
+
+def chexpert_folder(path: str | Path | None) -> Path:
+    """The folder that holds train/, wherever it lies; `path` itself, where it is in none of the places."""
+    folder = required_path(path, "chexpert", "train/ (CheXpert-v1.0-small or CheXpert-v1.0)")
+    return next((place for place in (folder, *(folder / name for name in ARCHIVES)) if (place / "train").is_dir()), folder)
 
 
 def missing_files(settings: Mapping[str, Any]) -> list[str]:
-    """What is not there of the lists and of CheXpert's images, a line each.
-
-    Args:
-        settings: ``path``, ``lists``.
-    """
-    folder = Path(settings["lists"]).expanduser()
+    """What is missing of the ``lists``, and of CheXpert's images in ``path``."""
+    folder, root = Path(settings["lists"]).expanduser(), chexpert_folder(settings["path"])
     lacking = [name for name in (*EACH, SAME_CANDIDATES) if not (folder / name).is_file()]
-    found = [f"{', '.join(lacking)} in {folder}: of ConVIRT's lists, public: {PAGE}"] if lacking else []
-    return found + chexpert.missing_files(settings)
+    found = [f"{', '.join(lacking)} in {folder}: of ConVIRT's lists, public: {LISTS_PAGE}"] if lacking else []
+    if not (root / "train").is_dir():
+        found.append(f"the radiographs, train/ in {root}: of CheXpert or CheXpert-small, Stanford AIMI, on registration: {PAGE}")
+    return found
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
-    """The lists, and the images that they name; settings as for :func:`missing_files`."""
+    """The lists, and the images that they name."""
     folder, root = Path(settings["lists"]).expanduser(), chexpert_folder(settings["path"])
     lists = [folder / name for name in (*EACH, SAME_CANDIDATES)]
     try:
-        named = [path for name in (CANDIDATES, IMAGE_QUERIES) for path in read_columns(folder / name, ("Path",), ORIGIN)["Path"]]
+        named = [path for name in (CANDIDATES, IMAGE_QUERIES) for path in read_columns(folder / name, ["Path"])["Path"]]
     except UserError:  # the job that reads the lists reports it
         return UserFiles(lists)
-    return UserFiles(lists, [root / path for path in map(image_path, named) if path])
+    return UserFiles(lists, [root / match[1] for match in map(PATH.fullmatch, named) if match])
 
 
-def _images(written: pd.Series, labels: Any) -> pd.DataFrame:
-    paths = written.map(image_path)
-    return pd.DataFrame(
-        {"path": paths.to_numpy(object), "patient": paths.str.split("/").str[1].to_numpy(object), "label": np.asarray(labels)}
-    )
+def _read(folder: Path, name: str, columns: Mapping[str, Values]) -> pd.DataFrame:
+    return read_columns(folder / name, columns, ORIGIN_OF_LISTS)
 
 
-def _mistakes(table: pd.DataFrame, written: pd.Series, each: int) -> list[str]:
-    """What is wrong with a list: `written` has the places of its rows, and the paths or sentences as they are there."""
-    entries, column = table.iloc[:, 0], table.columns[0]
-    right = entries.str.startswith("train/", na=False) if column == "path" else entries.str.strip() != ""
-    found = [
-        f"{place}: {column} is {value!r}, expected one of CheXpert's training split."
-        if column == "path"
-        else f"{place}: is empty."
-        for place, value in written[~right.to_numpy()].items()
-    ]
-    found += [f"{place}: {column} is that of an earlier line." for place in written.index[entries.duplicated()]]
-    unknown = ~table["label"].isin(LABELS).to_numpy()
-    found += [
-        f"{place}: label is {label!r}, expected one of {', '.join(LABELS)}."
-        for place, label in zip(written.index[unknown], table["label"][unknown], strict=True)
-    ]
-    counts = Counter(table["label"])
-    return found + [f"has {counts[name]} of {name}, expected {each}." for name in LABELS if counts[name] != each]
+def _images(written: pd.Series, labels: pd.Series) -> pd.DataFrame:
+    found = written.str.extract(PATH).set_axis(["path", "patient"], axis=1)
+    return found.assign(label=labels).reset_index(drop=True)
 
 
 def _beside(path: str | Path) -> Path:

@@ -1,4 +1,18 @@
-"""MIMIC-CXR: frontal chest radiographs with the sentences of their studies' reports, and MS-CXR's boxes; all of it restricted."""
+"""MIMIC-CXR: frontal chest radiographs with the sentences of their studies' reports, and MS-CXR's boxes; all of it restricted.
+
+MIMIC-CXR-JPG, releases 2.0.0 and 2.1.0 (Johnson et al., 2019), as PhysioNet lays it out::
+
+    files/p10/p10000032/s50414267/<dicom id>.jpg
+    mimic-cxr-2.0.0-metadata.csv.gz               views and sizes of the images
+    mimic-cxr-2.0.0-split.csv.gz                  train, validate, test
+    mimic-cxr-2.0.0-chexpert.csv.gz               labels of the studies
+    mimic-cxr-2.1.0-test-set-labeled.csv          radiologists' labels of test studies, in release 2.1.0 alone
+
+The tables keep 2.0.0 in their names in release 2.1.0, and may be unpacked. The images' folders (p10, …) may lie beside the
+tables, and ``dataset.path`` may be the folder ``files`` itself. The reports are another data set, MIMIC-CXR
+(``mimic-cxr-reports.zip``), whose reader is :func:`trueneg.text.reports.read_mimic_cxr`; reports (``s50414267``) and patients
+(``p10000032``) have the names that it gives them.
+"""
 
 import logging
 from collections.abc import Mapping
@@ -9,120 +23,200 @@ import numpy as np
 import pandas as pd
 
 from trueneg.data.image_files import ImageFiles
-from trueneg.data.pairs import mimic_cxr_files, ms_cxr
-from trueneg.data.pairs.chexpert_labels import CHEX5
-from trueneg.data.pairs.image_pairs import joined_sentences, with_sentences, write_image_pairs
-from trueneg.data.pairs.mimic_cxr_files import (
-    ORIGIN,
-    ORIGIN_OF_REPORTS,
-    images_folder,
-    read_labels,
-    read_radiographs,
-    read_test_labels,
-    user_files,
-)
-from trueneg.data.pairs.ms_cxr import NO_BOXES, hold_out, image_boxes, read_boxes
-from trueneg.data.pairs.pair_source import beside
+from trueneg.data.images.folder import contents, required_path
+from trueneg.data.pairs import ms_cxr
+from trueneg.data.pairs.chexpert_labels import CHEX5, LABEL, known, label_values
+from trueneg.data.pairs.pair_images import PairImages, usable
+from trueneg.data.tables import NUMBER, Values, read_columns
 from trueneg.errors import UserError
-from trueneg.text import privacy
+from trueneg.io.files import UserFiles
 
 log = logging.getLogger(__name__)
 
-__all__ = ["missing_files", "prepare", "user_files"]
+PAGE = "https://physionet.org/content/mimic-cxr-jpg/"
+REPORTS_PAGE = "https://physionet.org/content/mimic-cxr/"
+ORIGIN = f"It is part of MIMIC-CXR-JPG 2.0.0 and 2.1.0, which PhysioNet gives to credentialed users ({PAGE})."
+ORIGIN_OF_TEST_LABELS = f"It is part of MIMIC-CXR-JPG 2.1.0 alone, which PhysioNet gives to credentialed users ({PAGE})."
+ORIGIN_OF_REPORTS = f"They are mimic-cxr-reports.zip of MIMIC-CXR 2.0.0 or 2.1.0 on PhysioNet ({REPORTS_PAGE})."
+EXPECTED = "mimic-cxr-2.0.0-metadata.csv.gz, the tables beside it, and files/ (MIMIC-CXR-JPG)"
+METADATA, SPLIT, CHEXPERT = (f"mimic-cxr-2.0.0-{name}.csv" for name in ("metadata", "split", "chexpert"))
+TEST_LABELS = "mimic-cxr-2.1.0-test-set-labeled.csv"
+SPLITS = {"train": "train", "validate": "validation", "test": "test"}
+PIXELS = Values(r"0*[1-9]\d*", "a number of pixels")
+IDS = {"dicom_id": Values(r".*\S.*", "an image's id", unique=True), "study_id": NUMBER, "subject_id": NUMBER}
+GROUPS = "p[0-9][0-9]"  # the folders p10 … p19
 
-LABELS = ("chexpert", "radiologists")
+# Where the position is missing, the code of the view can tell.
+FRONTAL_POSITIONS = ("AP", "PA")
+FRONTAL_CODES = ("antero-posterior", "postero-anterior")
 # Nearly every report has findings, an impression or a last paragraph: if more lack them, both a few and this share, reports are
 # not there.
 WITHOUT_TEXT, FEW = 0.1, 10
 
 
+def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], scratch: Path, threads: int) -> PairImages:
+    """The frontal radiographs, as grey images; a study can have several. No class of a sentence is known.
+
+    The splits are the official ones, but that all patients of MS-CXR are tested on.
+    """
+    radiographs, drawn = read_radiographs(settings["path"]), ms_cxr.NO_BOXES
+    if settings["ms_cxr"] is not None:
+        drawn = ms_cxr.read_boxes(settings["ms_cxr"], radiographs)
+        radiographs = ms_cxr.hold_out(radiographs, drawn)
+    frontal = radiographs[radiographs["frontal"]]
+    chosen = usable(frontal["report"].to_numpy(str), tables["sentences"], settings["images"])
+    looked_at = frontal if settings["images"] is None else frontal.iloc[: np.flatnonzero(chosen)[-1] + 1]
+    images = frontal[chosen].reset_index(drop=True)
+    studies = looked_at["report"].nunique()
+    lacking = studies - images["report"].nunique()
+    if lacking > max(FEW, WITHOUT_TEXT * studies):
+        raise UserError(
+            f"mimic_cxr: {lacking:,} of {studies:,} studies have no sentence, expected reports of nearly all; the reports are "
+            f"not complete. {ORIGIN_OF_REPORTS}"
+        )
+    root = images_folder(settings["path"])
+    return PairImages(
+        ImageFiles(tuple(root / file for file in images["file"]), ORIGIN),
+        images["report"].to_numpy(str),
+        images["patient"].to_numpy(str),
+        restricted=True,
+        labels=_labels_of(images, settings),
+        tables={
+            "splits": images[["report", "split"]].drop_duplicates("report"),
+            "boxes": ms_cxr.image_boxes(drawn, images["dicom"].to_numpy(str), settings["resolution"]),
+        },
+    )
+
+
 def missing_files(settings: Mapping[str, Any]) -> list[str]:
-    """What is missing of the folders ``path`` and ``ms_cxr``, a line each."""
-    boxes = ms_cxr.missing_files(settings) if settings["ms_cxr"] is not None else []
-    return mimic_cxr_files.missing_files(settings) + boxes
+    """What is missing of the folders ``path`` and ``ms_cxr``."""
+    folder = _tables(settings["path"])
+    lacking = [table.name for table in (_table(folder, name) for name in (METADATA, SPLIT, CHEXPERT)) if not table.is_file()]
+    found = []
+    if lacking:
+        found.append(f"{', '.join(lacking)} in {folder}: of MIMIC-CXR-JPG 2.0.0 or 2.1.0, PhysioNet, credentialed: {PAGE}")
+    if settings["labels"] == "radiologists" and not _table(folder, TEST_LABELS, packed=False).is_file():
+        found.append(f"{TEST_LABELS} in {folder}: of MIMIC-CXR-JPG 2.1.0, PhysioNet, credentialed: {PAGE}")
+    if not any(any(root.glob(GROUPS)) for root in (folder / "files", folder)):
+        found.append(f"the radiographs, files/p10 … p19 in {folder}: of MIMIC-CXR-JPG, PhysioNet, credentialed: {PAGE}")
+    return found + ms_cxr.missing_files(settings)
 
 
-def prepare(
-    settings: Mapping[str, Any], text: Mapping[str, str | Path], pairs: str | Path, *, cache: str | Path, threads: int
-) -> None:
-    """Join the frontal radiographs, as grey images, with the sentences of their reports. A study can have several.
+def missing_reports(settings: Mapping[str, Any]) -> list[str]:
+    """What is missing of a likelihood study's reports, in its folder ``path``."""
+    folder = Path(settings["path"]).expanduser()
+    for root in (folder / "mimic-cxr-reports" / "files", folder / "files", folder):
+        if next(root.glob(f"{GROUPS}/p*/s*.txt"), None) is not None:
+            return []
+    return [f"the reports in {folder}: mimic-cxr-reports.zip of MIMIC-CXR, PhysioNet, credentialed: {REPORTS_PAGE}"]
 
-    No class of a sentence is known. The splits are the official ones, but that all patients of MS-CXR are tested on.
+
+def user_files(settings: Mapping[str, Any]) -> UserFiles:
+    """The tables, and MS-CXR's boxes. Not the images: looking at 377,000 files takes minutes, and releases do not change."""
+    folder = _tables(settings["path"])
+    tables = [_table(folder, name, packed=name != TEST_LABELS) for name in (METADATA, SPLIT, CHEXPERT, TEST_LABELS)]
+    boxes = [] if settings["ms_cxr"] is None else Path(settings["ms_cxr"]).expanduser().glob("MS_CXR_Local_Alignment_*")
+    return UserFiles([*tables, *boxes])
+
+
+def read_radiographs(path: str | Path | None) -> pd.DataFrame:
+    """All images of the tables, after checking that the tables fit each other; no image is looked for yet.
 
     Args:
-        settings: ``path`` (folder in the layout of :mod:`trueneg.data.pairs.mimic_cxr_files`), ``images`` (of how many
-            reports, the first by patient and study; None: all), ``resolution``, ``ms_cxr`` (folder in the layout of
-            :mod:`trueneg.data.pairs.ms_cxr`; None: no boxes), ``labels`` (those of the test split: ``"chexpert"``, or
-            ``"radiologists"``, which release 2.1.0 has of some test studies: all others' are then unknown).
-        text: parquet files by name: ``sentences`` of :func:`trueneg.text.sentences.split_reports`, of reports read as
-            ``mimic_cxr``, and ``eta`` of :func:`trueneg.text.eta.write_class_probabilities` (without it no class probability is
-            known).
-        pairs: .npz file to write, the sentences and the other tables beside it:
-            ``splits`` has ``report``, ``split`` (train, validation, test); ``boxes`` is of
-            :func:`trueneg.data.pairs.ms_cxr.image_boxes`, without rows where there is no MS-CXR.
-        cache: folder of the decoded images.
-        threads: that decode.
+        path: folder in the layout of this module.
+
+    Returns:
+        ``dicom``, ``report``, ``patient``, ``file`` (path within the images' folder), ``width`` and ``height`` (pixels),
+        ``frontal`` (an antero-posterior or postero-anterior view), ``split`` (train, validation, test): by patient, study, id.
 
     Raises:
-        UserError: if something is missing or damaged, or the tables do not belong together.
-        ValueError: if ``labels`` are neither.
+        UserError: naming the table, and the lines, that are missing or damaged, and where to get a whole copy.
     """
-    if settings["labels"] not in LABELS:
-        raise ValueError(f"labels is {settings['labels']!r}, expected one of {', '.join(LABELS)}")
-    radiographs, drawn = read_radiographs(settings["path"]), NO_BOXES
-    if settings["ms_cxr"] is not None:
-        drawn = read_boxes(settings["ms_cxr"], radiographs)
-        radiographs = hold_out(radiographs, drawn)
-    known = privacy.read_table(text["sentences"])[0][["report"]]
-    images = _chosen(radiographs[radiographs["frontal"]], known, settings["images"])
-    reports, root = images["report"].to_numpy(str), images_folder(settings["path"])
-    table, _ = joined_sentences(text["sentences"], reports, eta=text.get("eta"))
-    write_image_pairs(
-        "mimic_cxr",
-        ImageFiles(tuple(root / file for file in images["file"]), ORIGIN),
-        mode="L",
-        resolution=settings["resolution"],
-        cache=cache,
-        pairs=pairs,
-        threads=threads,
-        restricted=True,
-        reports=reports,
-        patients=images["patient"].to_numpy(str),
-        sentences=table,
-        labels=_labels(settings, images),
-        label_names=tuple(CHEX5),
-        shown=np.zeros((len(images), 0), bool),
+    folder = _tables(path)
+    metadata_file, split_file = _table(folder, METADATA), _table(folder, SPLIT)
+    views = {"ViewPosition": None, "ViewCodeSequence_CodeMeaning": None, "Rows": PIXELS, "Columns": PIXELS}
+    metadata = read_columns(metadata_file, IDS | views, ORIGIN)
+    split = read_columns(split_file, IDS | {"split": Values("|".join(SPLITS), ", ".join(SPLITS))}, ORIGIN)
+    joined = metadata.merge(split, on=list(IDS), how="outer", indicator=True)
+    for side, file, other in (("left_only", split_file, metadata_file), ("right_only", metadata_file, split_file)):
+        lacking = (joined["_merge"] == side).sum()
+        if lacking:
+            raise UserError(f"{file}: lacks {lacking:,} images, with their studies and patients, that {other} has. {ORIGIN}")
+    report, patient = "s" + joined["study_id"], "p" + joined["subject_id"]
+    position, code = joined["ViewPosition"].str.strip(), joined["ViewCodeSequence_CodeMeaning"].str.strip()
+    found = pd.DataFrame(
+        {
+            "dicom": joined["dicom_id"],
+            "report": report,
+            "patient": patient,
+            "file": patient.str[:3] + "/" + patient + "/" + report + "/" + joined["dicom_id"] + ".jpg",
+            "width": joined["Columns"].astype(int),
+            "height": joined["Rows"].astype(int),
+            "frontal": position.isin(FRONTAL_POSITIONS) | ((position == "") & code.str.lower().isin(FRONTAL_CODES)),
+            "split": joined["split"].map(SPLITS),
+        }
     )
-    privacy.write_table(images[["report", "split"]].drop_duplicates("report"), beside(pairs, "splits"), restricted=True)
-    own = image_boxes(drawn, images["dicom"].to_numpy(str), settings["resolution"])
-    privacy.write_table(own, beside(pairs, "boxes"), restricted=True)
+    return found.sort_values(["patient", "report", "dicom"], ignore_index=True)
 
 
-def _chosen(frontal: pd.DataFrame, sentences: pd.DataFrame, count: int | None) -> pd.DataFrame:
-    """The images of the first reports that have sentences."""
-    has = with_sentences(frontal["report"].to_numpy(str), sentences, "mimic_cxr")
-    by_report = pd.Series(has, index=frontal["report"]).groupby(level=0, sort=False).first()
-    if count is not None:
-        if count > by_report.sum():
-            found = f"{by_report.sum():,} reports have frontal images and sentences"
-            raise UserError(f"dataset.images is {count:,}, but {found}; lower it.")
-        by_report = by_report[: int(np.flatnonzero(by_report)[count - 1]) + 1]
-    lacking = int((~by_report).sum())
-    if lacking > max(FEW, WITHOUT_TEXT * len(by_report)):
-        raise UserError(
-            f"mimic_cxr: {lacking:,} of {len(by_report):,} studies have no sentence, expected reports of nearly all; the reports "
-            f"are not complete. {ORIGIN_OF_REPORTS}"
-        )
-    return frontal[frontal["report"].isin(by_report.index[by_report])].reset_index(drop=True)
+def images_folder(path: str | Path | None) -> Path:
+    """The folder that holds the folders p10, …, wherever it lies.
+
+    Raises:
+        UserError: if there is none.
+    """
+    folder = _tables(path)
+    found = next((root for root in (folder / "files", folder) if any(root.glob(GROUPS))), None)
+    if found is None:
+        raise UserError(f"{folder}: has no folder files/p10 or the like (found {contents(folder)}), the images. {ORIGIN}")
+    return found
 
 
-def _labels(settings: Mapping[str, Any], images: pd.DataFrame) -> np.ndarray:
-    """float32 (n, 5), of the studies; NaN where a study is not labelled."""
-    reports = images["report"]
-    labels = read_labels(settings["path"]).reindex(reports).to_numpy(np.float32, copy=True)
+def read_labels(path: str | Path | None) -> pd.DataFrame:
+    """CheXpert's labels of the studies that it has labelled.
+
+    Returns:
+        float32 columns cardiomegaly, edema, effusion, pneumonia, pneumothorax, indexed by report: 1, 0, and NaN for unknown,
+        which uncertain (-1) and not mentioned (nothing) are.
+
+    Raises:
+        UserError: as :func:`read_radiographs`.
+    """
+    return _labels(_table(_tables(path), CHEXPERT), ORIGIN)
+
+
+def read_test_labels(path: str | Path | None) -> pd.DataFrame:
+    """The labels that radiologists gave to studies of the test split, as :func:`read_labels` gives CheXpert's."""
+    return _labels(_table(_tables(path), TEST_LABELS, packed=False), ORIGIN_OF_TEST_LABELS)
+
+
+def _labels(file: Path, origin: str) -> pd.DataFrame:
+    study = Values(r"\d+", "a number", unique=True)
+    table = read_columns(file, {"study_id": study, **dict.fromkeys(CHEX5.values(), LABEL)}, origin)
+    labels = known(label_values(table[list(CHEX5.values())]))
+    return labels.set_axis(list(CHEX5), axis=1).set_axis("s" + table["study_id"].to_numpy(object))
+
+
+def _labels_of(images: pd.DataFrame, settings: Mapping[str, Any]) -> pd.DataFrame:
+    """The labels of the images' studies; NaN where a study is not labelled."""
+    labels = read_labels(settings["path"]).reindex(images["report"])
     if settings["labels"] == "radiologists":
-        test = (images["split"] == "test").to_numpy()
         own = read_test_labels(settings["path"])
-        labels[test] = own.reindex(reports[test]).to_numpy(np.float32)
-        log.info("%s test studies have labels by radiologists", f"{reports[test & reports.isin(own.index)].nunique():,}")
+        test = (images["split"] == "test").to_numpy()
+        labels.loc[test] = own.reindex(images["report"][test]).to_numpy()
+        labelled = images["report"][test & images["report"].isin(own.index)]
+        log.info("%s test studies have labels by radiologists", f"{labelled.nunique():,}")
     return labels
+
+
+def _tables(path: str | Path | None) -> Path:
+    """The folder of the tables."""
+    folder = required_path(path, "mimic_cxr", EXPECTED)
+    inside = folder.name == "files" and not _table(folder, METADATA).is_file()
+    return folder.parent if inside else folder
+
+
+def _table(folder: Path, name: str, packed: bool = True) -> Path:
+    """A table, packed or unpacked; where neither is there, as PhysioNet has it."""
+    names = (f"{name}.gz", name) if packed else (name, f"{name}.gz")
+    return next((folder / name for name in names if (folder / name).is_file()), folder / names[0])

@@ -11,7 +11,6 @@ read: it is not MIMIC-CXR's. Instead :func:`hold_out` keeps every patient who ha
 
 import json
 import logging
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,8 @@ import pandas as pd
 
 from trueneg.data.image_cache import central_square
 from trueneg.data.images.folder import contents
-from trueneg.data.mistakes import refuse
-from trueneg.data.pairs.image_pairs import read_columns
+from trueneg.data.mistakes import readable, refuse
+from trueneg.data.tables import read_columns, wrong_values
 from trueneg.errors import UserError
 
 log = logging.getLogger(__name__)
@@ -42,7 +41,7 @@ def read_boxes(path: str | Path, radiographs: pd.DataFrame) -> pd.DataFrame:
 
     Args:
         path: folder with one of the files of this module.
-        radiographs: of :func:`trueneg.data.pairs.mimic_cxr_files.read_radiographs`.
+        radiographs: of :func:`trueneg.data.pairs.mimic_cxr.read_radiographs`.
 
     Returns:
         A row a box: ``dicom``, ``report``, ``patient``, ``width`` and ``height`` of the image, ``sentence``, ``finding`` (the
@@ -53,10 +52,11 @@ def read_boxes(path: str | Path, radiographs: pd.DataFrame) -> pd.DataFrame:
     """
     file = _find(Path(path).expanduser())
     table = _coco(file) if file.suffix == ".json" else read_columns(file, COLUMNS, ORIGIN)
-    images = radiographs.set_index("dicom")[["report", "patient", "file", "width", "height"]]
+    images = radiographs.set_index("dicom").reindex(table["dicom_id"]).set_axis(table.index)
     numbers = table[list(NUMBERS)].apply(pd.to_numeric, errors="coerce").astype(np.float64)
     refuse([f"{file}: {mistake} {ORIGIN}" for mistake in _mistakes(table, numbers, images)])
-    found = images.loc[table["dicom_id"], ["report", "patient", "width", "height"]].reset_index(names="dicom")
+    found = images[["report", "patient", "width", "height"]].astype({"width": int, "height": int}).reset_index(drop=True)
+    found.insert(0, "dicom", table["dicom_id"].to_numpy())
     x, y, width, height = numbers[["x", "y", "w", "h"]].to_numpy().T
     texts = {"sentence": table["label_text"].map(_tidy).to_numpy(), "finding": table["category_name"].map(_tidy).to_numpy()}
     found = found.assign(**texts, x0=x, y0=y, x1=x + width, y1=y + height)
@@ -135,11 +135,7 @@ def to_square(box: list[float], size: tuple[int, int], resolution: int) -> list[
 
 
 def missing_files(settings: Mapping[str, Any]) -> list[str]:
-    """What is not there of MS-CXR, a line each; nothing where the study does without.
-
-    Args:
-        settings: ``ms_cxr``.
-    """
+    """What is missing of the folder ``ms_cxr``; nothing where the study does without."""
     if settings["ms_cxr"] is None:
         return []
     folder = Path(settings["ms_cxr"]).expanduser()
@@ -158,7 +154,7 @@ def _find(folder: Path) -> Path:
 
 def _coco(file: Path) -> pd.DataFrame:
     """The annotations as the CSV file has them; the index counts them from 0."""
-    try:
+    with readable(file, "MS-CXR in COCO's form", ORIGIN):
         content = json.loads(file.read_text(encoding="utf-8"))
         names = {category["id"]: category["name"] for category in content["categories"]}
         images = {image["id"]: image for image in content["images"]}
@@ -168,35 +164,39 @@ def _coco(file: Path) -> pd.DataFrame:
             path, box, size = str(image["path"]), annotation["bbox"], (image["width"], image["height"])
             rows.append((Path(path).stem, names[annotation["category_id"]], annotation["label_text"], path, *box, *size))
         table = pd.DataFrame(rows, columns=list(COLUMNS), dtype=object)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:120].rstrip(".")
-        raise UserError(f"{file}: is not MS-CXR in COCO's form ({reason}). {ORIGIN}") from error
     texts = ["dicom_id", "category_name", "label_text", "path"]
     table[texts] = table[texts].map(lambda value: value if isinstance(value, str) else "")
     return table.set_axis([f"annotation {number:,} (the first is 0)" for number in range(len(table))])
 
 
 def _mistakes(table: pd.DataFrame, numbers: pd.DataFrame, images: pd.DataFrame) -> list[str]:
+    """What is wrong with the boxes; `images` has the image of each row."""
     if table.empty:
         return ["has no boxes."]
-    found = []
-    known = {dicom: row for dicom, *row in images.loc[images.index.isin(table["dicom_id"])].itertuples()}
-    for (place, row), values in zip(table.iterrows(), numbers.to_numpy().tolist(), strict=True):
-        x, y, width, height, *size = values
-        if row["dicom_id"] not in known:
-            found.append(f"{place}: dicom_id is {row['dicom_id']!r}, which MIMIC-CXR-JPG's metadata lacks.")
-            continue
-        _, _, file, *expected = known[row["dicom_id"]]
-        if not all(map(math.isfinite, values)) or min(width, height) <= 0:
-            found.append(f"{place}: x, y, w and h are {', '.join(map(str, row[list(NUMBERS[:4])]))}, expected a box in pixels.")
-        elif size != expected:
-            written, known_size = (" × ".join(f"{side:g}" for side in sides) for sides in (size, expected))
-            found.append(f"{place}: the image has {written} pixels, expected {known_size} as in MIMIC-CXR-JPG's metadata.")
-        elif x + width <= 0 or y + height <= 0 or x >= size[0] or y >= size[1]:
-            found.append(f"{place}: the box lies outside of the image.")
-        if list(Path(row["path"]).parts[-4:]) != file.split("/"):
-            found.append(f"{place}: path is {row['path']!r}, expected files/{file}.")
-        found += [f"{place}: {name} is empty." for name in ("category_name", "label_text") if not row[name].strip()]
+    unknown = images["file"].isna()
+    found = wrong_values(table, "dicom_id", unknown, "an image of MIMIC-CXR-JPG's metadata")
+    for side in ("width", "height"):
+        size = images[side]
+        other = ~unknown & (numbers[f"image_{side}"] != size)
+        found += [
+            f"{place}: image_{side} is {table.at[place, f'image_{side}']}, expected {size[place]:.0f} as in MIMIC-CXR-JPG."
+            for place in table.index[other]
+        ]
+    right, bottom = numbers["x"] + numbers["w"], numbers["y"] + numbers["h"]
+    on_image = (right > 0) & (bottom > 0) & (numbers["x"] < images["width"]) & (numbers["y"] < images["height"])
+    box = on_image & (numbers["w"] > 0) & (numbers["h"] > 0) & np.isfinite(right) & np.isfinite(bottom)
+    written = table[["x", "y", "w", "h"]].astype(str).agg(", ".join, axis=1)
+    found += [
+        f"{place}: x, y, w and h are {written[place]}, expected a box in the image." for place in table.index[~unknown & ~box]
+    ]
+    ending = table["path"].map(lambda path: "/".join(Path(path).parts[-4:]))
+    elsewhere = ~unknown & (ending != images["file"])
+    found += [
+        f"{place}: path is {table.at[place, 'path']!r}, expected files/{images['file'][place]}."
+        for place in table.index[elsewhere]
+    ]
+    for name in ("category_name", "label_text"):
+        found += [f"{place}: {name} is empty." for place in table.index[table[name].str.strip() == ""]]
     return found
 
 

@@ -51,7 +51,7 @@ def official_subset(source: PairSource, splits: pd.DataFrame, seed: int) -> Pair
 
 
 def draw_official_subsets(source: str | Path, splits: str | Path, seeds: Sequence[int], path: str | Path) -> None:
-    """Write the official splits for each seed, as :func:`trueneg.data.pairs.phantom.draw_pair_subsets` writes random ones.
+    """Write the official splits for each seed, as :func:`trueneg.data.pairs.pair_splits.draw_pair_subsets` writes random ones.
 
     Args:
         source: images and sentences (npz, with its parquet file beside it).

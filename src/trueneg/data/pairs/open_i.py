@@ -26,11 +26,11 @@ import pandas as pd
 from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.folder import contents, required_path
 from trueneg.data.mistakes import refuse
-from trueneg.data.pairs.image_pairs import joined_sentences, read_columns, with_sentences, write_image_pairs
-from trueneg.data.pairs.pair_source import beside
+from trueneg.data.pairs.pair_images import PairImages, usable
+from trueneg.data.tables import Values, read_columns
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles, files_in
-from trueneg.text import open_i, privacy
+from trueneg.text import open_i
 from trueneg.text.open_i import find_archive, image_codes, read_archive
 from trueneg.text.open_i_classes import NORMAL, NOT_INDEXED
 
@@ -49,6 +49,45 @@ HEADINGS = {
     "pneumonia": {"Pneumonia"},
     "pneumothorax": {"Pneumothorax", "Hydropneumothorax", "Hemopneumothorax"},
 }
+
+
+def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], scratch: Path, threads: int) -> PairImages:
+    """The frontal radiographs, as grey images; a report is a patient, as no other is known.
+
+    ``eta true`` is not given: nearly half of the sentences have no class, and 0 would be a claim. The table ``classes`` has
+    ``class`` (number), ``name``, and how many ``sentences`` are of it and ``images`` show it.
+    """
+    archive, sentences = settings["archive"], tables["sentences"]
+    images, codes = read_radiographs(settings["path"], archive), image_codes(archive)
+    images = images[usable(images["report"].to_numpy(str), sentences, settings["images"])]
+    reports = images["report"].to_numpy(str)
+    own = sentences.loc[sentences["report"].isin(set(reports)), ["report", "index"]]
+    names, numbered = _numbered(own, tables["assigned"])
+    shown = headings_shown(reports, codes, names)
+    counts = numbered["class"].value_counts().reindex(range(len(names)), fill_value=0).to_numpy()
+    described = {"class": range(len(names)), "name": names, "sentences": counts, "images": shown.sum(0)}
+    return PairImages(
+        ImageFiles(tuple(images["path"])),
+        reports,
+        patients=reports,
+        labels=pd.DataFrame(chexpert_labels(reports, codes), columns=list(HEADINGS)),
+        assigned=numbered,
+        shown=shown,
+        tables={"classes": pd.DataFrame(described)},
+    )
+
+
+def missing_files(settings: Mapping[str, Any]) -> list[str]:
+    """What is missing of the folder ``path``."""
+    there = Path(settings["path"]).expanduser().is_dir()
+    return [] if there else [f"the radiographs in {settings['path']}: of Open-I, https://openi.nlm.nih.gov/faq"]
+
+
+def user_files(settings: Mapping[str, Any]) -> UserFiles:
+    """The table and the folder of images of ``path``, and the ``archive`` of the reports if one is named."""
+    folder = required_path(settings["path"], "open_i", EXPECTED)
+    name, archive = _table_name(folder), open_i.user_files({"path": settings["archive"]}).files
+    return UserFiles([*archive, *(folder / one for one in [name] if one)], files_in(_images_folder(folder)))
 
 
 def read_radiographs(path: str | Path | None, archive: str | Path | None = None) -> pd.DataFrame:
@@ -70,7 +109,11 @@ def read_radiographs(path: str | Path | None, archive: str | Path | None = None)
         raise UserError(
             f"{folder}: has no images.csv and no indiana_projections.csv (found {contents(folder)}); expected {EXPECTED}."
         )
-    table = read_columns(folder / name, LAYOUTS[name]).set_axis(["report", "image", "projection"], axis=1)
+    columns = LAYOUTS[name]
+    projection = Values("Frontal|Lateral", "Frontal or Lateral")
+    image = Values(r".*", "an image", unique=True)
+    table = read_columns(folder / name, {columns[0]: None, columns[1]: image, columns[2]: projection})
+    table.columns = ["report", "image", "projection"]
     if name == "indiana_projections.csv":
         table["report"] = "CXR" + table["report"]
     root = _images_folder(folder)
@@ -83,19 +126,6 @@ def read_radiographs(path: str | Path | None, archive: str | Path | None = None)
     found = frontal.assign(number=frontal["report"].str[3:].astype(int)).sort_values(["number", "image"], ignore_index=True)
     log.info("%s frontal images of %s reports", f"{len(found):,}", f"{found['report'].nunique():,}")
     return pd.DataFrame({"report": found["report"], "path": [root / image for image in found["image"]]})
-
-
-def missing_files(settings: Mapping[str, Any]) -> list[str]:
-    """What is missing of the folder ``path``, a line each."""
-    there = Path(settings["path"]).expanduser().is_dir()
-    return [] if there else [f"the radiographs in {settings['path']}: of Open-I, https://openi.nlm.nih.gov/faq"]
-
-
-def user_files(settings: Mapping[str, Any]) -> UserFiles:
-    """The table and the folder of images of ``path``, and the ``archive`` of the reports if one is named."""
-    folder = required_path(settings["path"], "open_i", EXPECTED)
-    name, archive = _table_name(folder), open_i.user_files({"path": settings["archive"]}).files
-    return UserFiles([*archive, *(folder / one for one in [name] if one)], files_in(_images_folder(folder)))
 
 
 def _table_name(folder: Path) -> str | None:
@@ -114,18 +144,15 @@ def _image_ids(archive: str | Path | None) -> dict[str, set[str]]:
 
 def _mistakes(table: pd.DataFrame, known: Mapping[str, set[str]]) -> list[str]:
     found = []
-    twice = table["image"].duplicated()
-    for (place, row), again in zip(table.iterrows(), twice, strict=True):
+    for place, row in table.iterrows():
         stem = re.sub(r"(\.dcm)?\.(png|jpe?g)$", "", str(row["image"]), flags=re.IGNORECASE)
         if row["report"] not in known:
             found.append(f"{place}: report is {row['report']}, expected one of the {len(known):,} reports of the archive.")
         elif not {stem, f"CXR{stem}", f"{row['report']}_{stem}"} & known[row["report"]]:
             ids = ", ".join(sorted(known[row["report"]])) or "none"
-            found.append(f"{place}: image {row['image']} is not of report {row['report']}, whose images are {ids}; mend the row.")
-        elif again:
-            found.append(f"{place}: image {row['image']} is there twice, expected once; remove one row.")
-        elif row["projection"] not in ("Frontal", "Lateral"):
-            found.append(f"{place}: projection is {row['projection']!r}, expected Frontal or Lateral.")
+            found.append(
+                f"{place}: image {row['image']} is not of report {row['report']}, whose images are {ids}; correct the row."
+            )
     return found
 
 
@@ -188,63 +215,6 @@ def headings_shown(reports: np.ndarray, codes: pd.DataFrame, classes: list[str])
         own = headings.get(report, frozenset())
         shown[image] = [own == {NORMAL} if name == NORMAL else name in own for name in classes]
     return shown
-
-
-def prepare(
-    settings: Mapping[str, Any], text: Mapping[str, str | Path], pairs: str | Path, *, cache: str | Path, threads: int
-) -> None:
-    """Join the frontal radiographs with their reports' sentences, as grey images; a report is a patient, as no other is known.
-
-    ``eta true`` is not given: nearly half of the sentences have no class, and 0 would be a claim.
-
-    Args:
-        settings: ``path`` (folder of the images), ``archive`` (of the reports, as for :func:`trueneg.text.open_i.find_archive`),
-            ``images`` (of how many reports, the first; None: all), ``resolution``.
-        text: parquet files by name: ``sentences`` of :func:`trueneg.text.sentences.split_reports`, ``assigned`` of
-            :func:`trueneg.text.open_i_classes.open_i_classes` (the classes of those that have one), and ``eta`` of
-            :func:`trueneg.text.eta.write_class_probabilities` (without it no class probability is known).
-        pairs: .npz file to write, the sentences and the other tables beside it:
-            ``classes`` has ``class`` (number), ``name``, and how many ``sentences`` are of it and ``images`` show it.
-        cache: folder of the decoded images.
-        threads: that decode.
-
-    Raises:
-        UserError: if something is missing or damaged, or the tables do not belong together.
-    """
-    archive = settings["archive"]
-    images, codes = read_radiographs(settings["path"], archive), image_codes(archive)
-    known = privacy.read_table(text["sentences"])[0][["report", "index"]]
-    images = images[with_sentences(images["report"].to_numpy(str), known, "open_i")]
-    if settings["images"] is not None:
-        available = images["report"].unique()
-        if settings["images"] > len(available):
-            raise UserError(
-                f"dataset.images is {settings['images']:,}, but {len(available):,} reports have images and sentences; lower it."
-            )
-        images = images[images["report"].isin(available[: settings["images"]])]
-    reports = images["report"].to_numpy(str)
-    names, numbered = _numbered(known[known["report"].isin(set(reports))], privacy.read_table(text["assigned"])[0])
-    table, restricted = joined_sentences(text["sentences"], reports, eta=text.get("eta"), assigned=numbered)
-    shown = headings_shown(reports, codes, names)
-    write_image_pairs(
-        "open_i",
-        ImageFiles(tuple(images["path"])),
-        mode="L",
-        resolution=settings["resolution"],
-        cache=cache,
-        pairs=pairs,
-        threads=threads,
-        restricted=restricted,
-        reports=reports,
-        patients=reports,
-        sentences=table,
-        labels=chexpert_labels(reports, codes),
-        label_names=tuple(HEADINGS),
-        shown=shown,
-    )
-    counts = table["class"].value_counts().reindex(range(len(names)), fill_value=0).to_numpy()
-    described = {"class": range(len(names)), "name": names, "sentences": counts, "images": shown.sum(0)}
-    privacy.write_table(pd.DataFrame(described), beside(pairs, "classes"), restricted)
 
 
 def _numbered(sentences: pd.DataFrame, assigned: pd.DataFrame) -> tuple[list[str], pd.DataFrame]:

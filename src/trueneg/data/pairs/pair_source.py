@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from trueneg.errors import UserError
+from trueneg.data.mistakes import intact, open_arrays, require_checksum
 from trueneg.io.files import written_whole
 from trueneg.text import privacy
 
@@ -177,26 +177,17 @@ def read_pairs(path: str | Path) -> PairSource:
     Raises:
         UserError: if one of the two files is missing or damaged, its images are compressed, or they do not belong together.
     """
-    if not Path(path).is_file():
-        raise UserError(f"{path}: does not exist, expected images and sentences; run the step that makes them.")
-    again = f"Remove it and {_beside(path)} to have them made again."
-    sentences, restricted = privacy.read_table(_beside(path))
-    arrays = ("reports", "patients", "labels", "shown")
-    try:
-        if not zipfile.is_zipfile(path):
-            raise ValueError("it is no .npz archive, or its end is missing")
-        with np.load(path, allow_pickle=False) as archive:
-            content = {key: archive[key] for key in ("name", *arrays, "label_names", "checksum")}
-        names = tuple(map(str, content["label_names"]))
-        chosen = {key: content[key] for key in arrays} | {"images": _mapped(path, "images")}
-        source = PairSource(str(content["name"]), sentences=sentences, label_names=names, restricted=restricted, **chosen)
-    except MemoryError:  # says nothing of the file
-        raise
-    except Exception as error:  # a damaged archive can raise nearly anything
-        raise UserError(f"{path}: is not a readable source of images and sentences ({error}). {again}") from error
-    if source.checksum != str(content["checksum"]):
-        found, expected = source.checksum[:6], str(content["checksum"])[:6]
-        raise UserError(f"{path}: its content has checksum {found}…, expected {expected}…: it is damaged. {again}")
+    with intact(path, "source of images and sentences", beside=_beside(path)), open_arrays(path) as archive:
+        sentences, restricted = privacy.read_table(_beside(path))
+        source = PairSource(
+            str(archive["name"]),
+            images=_mapped(path, "images"),
+            **{key: archive[key] for key in ("reports", "patients", "labels", "shown")},
+            sentences=sentences,
+            label_names=tuple(map(str, archive["label_names"])),
+            restricted=restricted,
+        )
+        require_checksum(source.checksum, archive)
     return source
 
 

@@ -1,6 +1,5 @@
 """Which images and reports a seed trains, validates and tests on, by patient."""
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,17 +8,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from trueneg.data.pairs.pair_source import PairSource, read_pairs
+from trueneg.data.splits import readable_splits, write_splits
 from trueneg.errors import UserError
-from trueneg.io.files import written_whole
 from trueneg.randomness import seed_for
 
 log = logging.getLogger(__name__)
 
-SPLITS = ("train", "validation", "test")
 METADATA = b"pair subsets"
+SPLITS = ("train", "validation", "test")
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,9 +111,7 @@ def write_pair_subsets(subsets: Sequence[PairSubset], path: str | Path) -> None:
         }
     )
     described = [{"seed": subset.seed, "source_checksum": subset.source_checksum} for subset in subsets]
-    with written_whole(path) as temporary:
-        described_table = table.replace_schema_metadata({METADATA: json.dumps(described)})
-        pq.write_table(described_table, temporary, compression="zstd", write_page_checksum=True)
+    write_splits(table, described, path, METADATA)
 
 
 def read_pair_subsets(path: str | Path) -> dict[int, PairSubset]:
@@ -124,11 +120,7 @@ def read_pair_subsets(path: str | Path) -> dict[int, PairSubset]:
     Raises:
         UserError: if the file is missing, is damaged, or does not hold such subsets.
     """
-    if not Path(path).is_file():
-        raise UserError(f"{path}: does not exist, expected the subsets of a data set; run the step that makes them.")
-    try:
-        table = pq.read_table(path, page_checksum_verification=True)
-        described = json.loads(table.schema.metadata[METADATA])
+    with readable_splits(path, METADATA) as (table, described):
         seeds, splits, indices = (table.column(name).to_numpy(zero_copy_only=False) for name in ("seed", "split", "index"))
         return {
             entry["seed"]: PairSubset(
@@ -138,11 +130,6 @@ def read_pair_subsets(path: str | Path) -> dict[int, PairSubset]:
             )
             for entry in described
         }
-    except MemoryError:  # says nothing of the file
-        raise
-    except Exception as error:  # a damaged file can raise nearly anything
-        reason = " ".join(str(error).split())[:120]
-        raise UserError(f"{path}: is not a readable table of subsets ({reason}). Remove it to have it made again.") from error
 
 
 def draw_pair_subsets(source: str | Path, settings: Mapping[str, Any], seeds: Sequence[int], path: str | Path) -> None:

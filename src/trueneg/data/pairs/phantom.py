@@ -1,75 +1,47 @@
 """The phantom as image–text data: its radiographs beside the sentences of its reports, with all that is known about both."""
 
-import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from trueneg.data.pairs.pair_source import PairSource, beside, join_sentences, write_pairs
+from trueneg.data.pairs.pair_images import PairImages
 from trueneg.data.pairs.statements import findings_said, statements_shown
 from trueneg.data.phantom.radiographs import CHEX5, chexpert_labels, phantom_images, positive_classes
 from trueneg.data.phantom.reports import POSITIVE
 from trueneg.errors import UserError
 from trueneg.text import privacy
 
-log = logging.getLogger(__name__)
 
-
-def prepare(
-    settings: Mapping[str, Any], text: Mapping[str, str | Path], pairs: str | Path, *, cache: str | Path, threads: int
-) -> None:
-    """Draw the radiographs of synthetic reports, and join them with the reports' sentences.
-
-    Args:
-        settings: ``images`` (of how many reports, the first; None: all), ``resolution``, ``contrast``, ``seed`` (of the
-            reports, and of the radiographs).
-        text: parquet files by name: ``reports``, ``assigned`` and ``classes`` of
-            :func:`trueneg.data.phantom.corpus.prepare_phantom`, ``sentences``, and ``eta`` of
-            :func:`trueneg.text.eta.write_class_probabilities`.
-        pairs: .npz file to write, the sentences and the other tables beside it:
-            the findings' boxes (of :func:`trueneg.data.phantom.radiographs.phantom_images`).
-        cache: unused: nothing is decoded.
-        threads: processes that draw.
-
-    Raises:
-        UserError: if a table is missing or damaged, there are fewer reports than images, or the tables do not belong together.
-    """
-    tables = {name: privacy.read_table(path)[0] for name, path in text.items()}
-    if settings["images"] is not None:
-        if settings["images"] > len(tables["reports"]):
-            raise UserError(
-                f"dataset.images is {settings['images']:,}, but {text['reports']} holds {len(tables['reports']):,} reports; "
-                "lower it, or raise reports.reports of the likelihood study."
-            )
-        chosen = tables["reports"]["report"].iloc[: settings["images"]]
-        for name in ("reports", "sentences", "assigned", "eta"):
-            tables[name] = tables[name][tables[name]["report"].isin(chosen)].reset_index(drop=True)
+def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], scratch: Path, threads: int) -> PairImages:
+    """Draw the radiographs of synthetic reports with ``contrast`` and ``seed``; ``boxes`` are the findings'."""
+    reports, count = tables["reports"], settings["images"]
+    if count is not None and count > len(reports):
+        raise UserError(
+            f"dataset.images is {count:,}, but there are {len(reports):,} reports; lower it, or raise reports.reports of the "
+            "likelihood study."
+        )
+    reports = reports.iloc[:count]
+    assigned = tables["assigned"][tables["assigned"]["report"].isin(reports["report"])].reset_index(drop=True)
     try:
-        findings = positive_classes(tables["reports"]["report"].tolist(), tables["assigned"])
+        findings = positive_classes(reports["report"].tolist(), assigned)
     except ValueError as error:
-        raise UserError(f"{text['assigned']}: does not belong to {text['reports']}: {error} Have both made again.") from error
-    reports = np.array(list(findings))
+        raise UserError(f"the classes of sentences do not belong to the reports: {error} Have both made again.") from error
     images, boxes = phantom_images(findings, settings["resolution"], settings["seed"], settings["contrast"], threads)
-    privacy.write_table(boxes, beside(pairs, "boxes"), restricted=False)
-    try:
-        table = join_sentences(tables["sentences"], assigned=tables["assigned"], classes=tables["classes"], eta=tables["eta"])
-    except ValueError as error:
-        raise UserError(f"{text['sentences']}: does not fit the tables beside it: {error}") from error
+    names = np.array(list(findings))
     positive = int((tables["classes"]["kind"] == POSITIVE).sum())
-    source = PairSource(
-        "phantom",
-        images=images,
-        reports=reports,
-        patients=tables["reports"]["patient"].to_numpy(str),
-        sentences=table,
-        labels=chexpert_labels(findings),
-        label_names=CHEX5,
-        shown=statements_shown(tables["classes"], findings_said(table, reports, positive)),
+    return PairImages(
+        images,
+        names,
+        reports["patient"].to_numpy(str),
+        labels=pd.DataFrame(chexpert_labels(findings), columns=list(CHEX5)),
+        assigned=assigned,
+        probabilities=tables["classes"],
+        shown=statements_shown(tables["classes"], findings_said(assigned, names, positive)),
+        tables={"boxes": boxes},
     )
-    write_pairs(source, pairs)
-    log.info("%s images with %s sentences", f"{len(source.images):,}", f"{len(table):,}")
 
 
 def write_eta_by_class(pairs: str | Path, *, classes: str | Path, table: str | Path) -> None:

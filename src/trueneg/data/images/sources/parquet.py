@@ -14,14 +14,14 @@ import pyarrow.parquet as pq
 from trueneg.data.decoding import UnreadableImageError, channel_mode, decode_images
 from trueneg.data.images.folder import contents, required_path
 from trueneg.data.images.image_source import ImageSource
+from trueneg.data.mistakes import DAMAGE, readable
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
 
 LAYOUT = "train*.parquet (and, with an official test split, test*.parquet)"
 IMAGE_COLUMNS = ("img", "image")
 IMAGES_PER_BATCH = 4096  # bounds the encoded bytes in memory
-# What a damaged file makes pyarrow raise.
-BROKEN = (pa.ArrowException, OSError, ValueError, MemoryError, OverflowError)
+AGAIN = "Download or copy it again."
 
 
 def load(path: str | Path | None, *, resolution: int | None = None, download: bool = False) -> ImageSource:
@@ -150,33 +150,28 @@ def _batches(file: Path, class_names: tuple[str, ...] | None) -> Iterator[tuple[
             labels = _checked_labels(batch.column("label"), file, done, class_names)
             yield pc.struct_field(batch.column(column), "bytes").to_pylist(), labels
             done += len(batch)
-    except BROKEN as error:
-        raise _broken(file, f"{done:,} of {total:,} images could be read, then the file is damaged", error) from error
+    except DAMAGE as error:
+        raise UserError(
+            f"{file}: {done:,} of {total:,} images could be read, then the file is damaged ({error}). {AGAIN}"
+        ) from error
     if done != total:
-        raise UserError(f"{file}: {done:,} of {total:,} images could be read, then the file ends; get a whole copy.")
+        raise UserError(f"{file}: {done:,} of {total:,} images could be read, then the file ends. {AGAIN}")
 
 
 def _opened(file: Path) -> pq.ParquetFile:
-    try:
-        return pq.ParquetFile(file, page_checksum_verification=True)
-    except BROKEN as error:
-        raise _broken(file, "is not a whole parquet file (truncated or damaged)", error) from error
-
-
-def _broken(file: Path, found: str, error: Exception) -> UserError:
-    reason = " ".join(str(error).split())[:120].rstrip(".")
-    return UserError(f"{file}: {found} ({reason}). Download or copy it again.")
-
-
-def _row_count(file: Path) -> int:
-    metadata = _opened(file).metadata
+    with readable(file, "a whole parquet file", AGAIN):
+        parquet = pq.ParquetFile(file, page_checksum_verification=True)
+    metadata = parquet.metadata
     found = sum(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
     if found != metadata.num_rows:
         raise UserError(
-            f"{file}: its row groups hold {found:,} rows, its footer tells {metadata.num_rows:,}: it is "
-            "damaged. Download or copy it again."
+            f"{file}: its row groups hold {found:,} rows, expected {metadata.num_rows:,} as in its footer: it is damaged. {AGAIN}"
         )
-    return found
+    return parquet
+
+
+def _row_count(file: Path) -> int:
+    return _opened(file).metadata.num_rows
 
 
 def _image_column(schema: pa.Schema, file: Path) -> str:
@@ -208,7 +203,7 @@ def _checked_labels(labels: pa.Array, file: Path, first_row: int, class_names: t
         row = int(wrong.argmax())
         expected = f"0 to {len(class_names) - 1}" if class_names else "0 or more"
         found = f"the label in row {first_row + row:,} (the first is 0) is {labels[row].as_py()}"
-        raise UserError(f"{file}: {found}, expected {expected}. Mend the column label.")
+        raise UserError(f"{file}: {found}, expected {expected}. Correct the column label.")
     return values
 
 
@@ -229,6 +224,6 @@ def _names_of_labels(labels: np.ndarray, folder: Path) -> tuple[str, ...]:
         gap = int(np.flatnonzero(present != np.arange(len(present)))[0])
         raise UserError(
             f"{folder}: labels go up to {present[-1]}, but no image has label {gap}; expected 0, 1, 2, … "
-            "without gaps. Mend the column label."
+            "without gaps. Correct the column label."
         )
     return tuple(str(label) for label in present)

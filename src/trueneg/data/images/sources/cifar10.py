@@ -1,0 +1,58 @@
+"""CIFAR-10: 50,000 training and 10,000 test images of 32 × 32 pixels in 10 classes (Krizhevsky 2009)."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trueneg.data.decoding import resize_images
+from trueneg.data.images.image_source import ImageSource
+from trueneg.data.images.official_archive import OfficialArchive, binary_content, checked_labels
+from trueneg.errors import UserError
+from trueneg.io.files import UserFiles
+
+IMAGES_PER_FILE = 10_000
+RECORD = 1 + 3 * 32 * 32  # bytes: the label, then the red, green and blue planes by rows
+PYTHON_VERSION = ("cifar-10-batches-py", "data_batch_1", "cifar-10-python.tar.gz")  # what gives it away
+
+
+def _read_binary(folder: Path, resolution: int | None) -> tuple[np.ndarray, np.ndarray]:
+    images, labels = [], []
+    for name in ARCHIVE.binary_files:
+        records = binary_content(folder / name, IMAGES_PER_FILE * RECORD, IMAGES_PER_FILE).reshape(IMAGES_PER_FILE, RECORD)
+        labels.append(checked_labels(folder / name, records[:, 0], 0, 9))
+        images.append(records[:, 1:].reshape(-1, 3, 32, 32))
+    return resize_images(np.concatenate(images), resolution), np.concatenate(labels)
+
+
+ARCHIVE = OfficialArchive(
+    "cifar10",
+    ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),
+    rows={"train": 50_000, "test": 10_000},
+    url="https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+    md5="c32a1d4ab5d03f1284b67883e8d87530",
+    unpacked="cifar-10-batches-bin",
+    binary_files=(*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin"),
+    read=_read_binary,
+)
+
+
+def load(path: str | Path | None, *, resolution: int | None = None, download: bool = False) -> ImageSource:
+    """As :meth:`OfficialArchive.load`; pickles are never loaded.
+
+    Raises:
+        UserError: also if the folder holds nothing but the Python version.
+    """
+    try:
+        return ARCHIVE.load(path, resolution=resolution, download=download)
+    except UserError as error:
+        if path is not None and any((Path(path).expanduser() / name).exists() for name in PYTHON_VERSION):
+            pickles = "The folder holds the Python version of CIFAR-10, whose pickles can run any code and are never loaded."
+            raise UserError(f"{error} {pickles}") from error
+        raise
+
+
+def user_files(settings: Mapping[str, Any]) -> UserFiles:
+    """As :meth:`OfficialArchive.user_files`."""
+    return ARCHIVE.user_files(settings)

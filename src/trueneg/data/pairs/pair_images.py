@@ -1,0 +1,71 @@
+"""What the module of a source of images with sentences gives to :mod:`trueneg.data.pairs.registry`."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from trueneg.data.image_files import EncodedImages
+from trueneg.errors import UserError
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class PairImages:
+    """The n images of a source and what is known of them; their sentences are joined by report.
+
+    Args:
+        images: encoded; or already uint8 of shape (n, channels, R, R).
+        reports: str, shape (n,): the report of each image; images of one study share it.
+        patients: str, shape (n,): nobody is in two splits; the reports' names where no patient is known.
+        mode: ``"L"`` (grey) or ``"RGB"``.
+        restricted: whether neither images nor text may be shown.
+        labels: n rows of 1, 0 and NaN for unknown, a column for each label.
+        assigned: ``report``, ``index``, ``class``: the class of each sentence; None: no class is known.
+        probabilities: ``class``, ``image_probability``: the share of images of which such a sentence is true; None: unknown.
+        shown: bool, shape (n, classes): whether what a sentence of the class says is true of the image.
+        tables: further tables, by name (:data:`trueneg.data.pairs.registry.TABLES`).
+    """
+
+    images: EncodedImages | np.ndarray
+    reports: np.ndarray
+    patients: np.ndarray
+    mode: str = "L"
+    restricted: bool = False
+    labels: pd.DataFrame = field(default_factory=pd.DataFrame)
+    assigned: pd.DataFrame | None = None
+    probabilities: pd.DataFrame | None = None
+    shown: np.ndarray | None = None
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+
+
+def usable(reports: np.ndarray, sentences: pd.DataFrame, count: int | None) -> np.ndarray:
+    """Which images have a report with sentences, of the first `count` such reports (None: all); others are counted in the log.
+
+    Args:
+        reports: str, shape (n,): the report of each image.
+        sentences: with a column ``report``.
+        count: the setting ``images`` of the data set.
+
+    Returns:
+        bool, shape (n,).
+
+    Raises:
+        UserError: if no image can be used, or there are fewer reports than `count`.
+
+    Example:
+        >>> usable(np.array(["b", "b", "c", "a"]), pd.DataFrame({"report": ["a", "b", "b"]}), count=1).tolist()
+        [True, True, False, False]
+    """
+    has = np.isin(reports, sentences["report"].to_numpy(str))
+    if not has.any():
+        raise UserError(f"none of the {len(has):,} images has a sentence; the images and the text are of different data.")
+    if not has.all():
+        log.info("%s of %s images are left out: their reports have no sentence", f"{(~has).sum():,}", f"{len(has):,}")
+    available = pd.unique(reports[has])
+    if count is not None and count > len(available):
+        raise UserError(f"dataset.images is {count:,}, but {len(available):,} reports have images and sentences; lower it.")
+    return has & np.isin(reports, available[:count])

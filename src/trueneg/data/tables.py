@@ -1,0 +1,118 @@
+"""The user's tables: CSV and parquet files, whose columns and values are checked."""
+
+import csv
+import gzip
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+
+from trueneg.data.mistakes import readable, refuse
+from trueneg.errors import UserError
+
+
+class Values(NamedTuple):
+    """What a column may hold.
+
+    Attributes:
+        pattern: a regular expression that the whole text of a value matches.
+        expected: the same in words.
+        unique: whether no two rows may have the same value.
+    """
+
+    pattern: str
+    expected: str
+    unique: bool = False
+
+
+NUMBER = Values(r"\d+", "a number")
+
+
+def read_columns(
+    path: str | Path, columns: Mapping[str, Values | None] | Iterable[str], origin: str | None = None
+) -> pd.DataFrame:
+    """Columns of a CSV file (UTF-8, commas) or parquet file, as they are written there.
+
+    Args:
+        path: ends in ``.csv``, ``.csv.gz`` or ``.parquet``.
+        columns: which, and perhaps what they may hold.
+        origin: of a file that is part of a known data set, a sentence that says where to get a whole copy; it is the remedy of
+            every mistake. None: the file is the user's own.
+
+    Returns:
+        The columns, values as they are (of a CSV file, str). The index says in words where a row is: ``line 2`` of a CSV file
+        (the header is line 1), ``row 0`` of a parquet file.
+
+    Raises:
+        UserError: if the file is missing or damaged, lacks a column, or has a row with other than the header's columns, or with
+            a value that it may not hold.
+    """
+    path, expected = Path(path), dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns)
+    if not path.is_file():
+        remedy = origin or "Check its name."
+        raise UserError(f"{path}: is not there, expected a table with the columns {', '.join(expected)}. {remedy}")
+    if not path.name.endswith((".csv", ".csv.gz", ".parquet")):
+        raise UserError(f"{path}: is no .csv, .csv.gz or .parquet file, expected a table in one of them.")
+    with readable(path, "a table", origin or "Get a whole copy; a CSV file has to be UTF-8."):
+        table = (_read_parquet if path.suffix == ".parquet" else _read_csv)(path, list(expected), origin)
+    mistakes = []
+    for column, values in expected.items():
+        if values is not None:
+            mistakes += wrong_values(table, column, ~table[column].str.fullmatch(values.pattern), values.expected)
+            if values.unique:
+                mistakes += repeated_values(table, column)
+    refuse([f"{path}: {mistake} {origin or ''}".rstrip() for mistake in mistakes])
+    return table
+
+
+def wrong_values(table: pd.DataFrame, column: str, wrong: pd.Series | np.ndarray, expected: str) -> list[str]:
+    """A sentence for each row of a table, whose index says where it is, that has a wrong value in a column."""
+    return [f"{place}: {column} is {value!r}, expected {expected}." for place, value in table.loc[wrong, column].items()]
+
+
+def repeated_values(table: pd.DataFrame, column: str) -> list[str]:
+    """A sentence for each row whose value in a column an earlier row has."""
+    return [f"{place}: {column} is that of an earlier line." for place in table.index[table[column].duplicated()]]
+
+
+def _read_parquet(path: Path, columns: Sequence[str], origin: str | None) -> pd.DataFrame:
+    with pq.ParquetFile(path, page_checksum_verification=True) as parquet:
+        _require(columns, parquet.schema_arrow.names, path, origin)
+        table = parquet.read(columns=list(columns))
+    # By way of Python's values: pandas would make a column of integers with one missing one of floats.
+    frame = pd.DataFrame({name: pd.Series(table.column(name).to_pylist(), dtype=object) for name in columns})
+    return frame.set_axis([f"row {number:,} (the first is 0)" for number in range(len(frame))])
+
+
+def _read_csv(path: Path, columns: Sequence[str], origin: str | None) -> pd.DataFrame:
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8-sig", newline="") as stream:
+        reader = csv.DictReader(stream, strict=True)
+        _require(columns, reader.fieldnames or [], path, origin)
+        rows, places = [], []
+        for row in reader:
+            # Under None, as csv has it: what is beyond the header's columns; a column that is not there has the value None.
+            given = [value for value in (*row.pop(None, ()), *row.values()) if value is not None]
+            # A row may go over several lines, in quotation marks.
+            place = f"line {reader.line_num - sum(value.count(chr(10)) for value in given):,}"
+            if len(given) != len(reader.fieldnames):
+                remedy = origin or "Put text that holds a comma or a quotation mark in quotation marks."
+                found = f"has {len(given)} columns, expected the {len(reader.fieldnames)} of the header"
+                raise UserError(f"{path}: {place} {found}. {remedy}")
+            rows.append([row[name] for name in columns])
+            places.append(place)
+    return pd.DataFrame(rows, columns=list(columns), index=places, dtype=object)
+
+
+def _require(columns: Sequence[str], present: Sequence[str], path: Path, origin: str | None) -> None:
+    missing = [name for name in columns if name not in present]
+    if missing:
+        remedy = origin or "Rename a column, or name yours in the config."
+        raise UserError(f"{path}: has no column {', '.join(missing)} (found {', '.join(present) or 'none'}). {remedy}")
+    twice = sorted({name for name in columns if list(present).count(name) > 1})
+    if twice:
+        remedy = origin or "Rename or remove one."
+        raise UserError(f"{path}: has the column {', '.join(twice)} more than once, expected once. {remedy}")
