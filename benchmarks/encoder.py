@@ -19,9 +19,10 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from trueneg.losses import build
-from trueneg.models.image_encoders import build_encoder, forward_flops
+from trueneg.models.image_encoders import build_encoder
 from trueneg.models.projection import ProjectionHead
 from trueneg.training.augment import ColorAugmentation
 from trueneg.training.simclr import compiled_embedding, embed_views
@@ -91,7 +92,9 @@ def main() -> None:
         ("whole step, channels_last", 256): whole_step(256, embed_views),
         ("whole step, compiled", 256): whole_step(256, compiled_embedding()),
     }
-    flops = 3 * forward_flops(build_encoder("resnet18", in_channels=3), SHAPE)
+    with torch.device("meta"), FlopCounterMode(display=False) as counter:
+        build_encoder("resnet18", in_channels=3)(torch.empty(1, *SHAPE))
+    flops = 3 * counter.get_total_flops()  # forward, and two products per layer backward
     rates = {variant: [] for variant in variants}
     shares = {variant: [] for variant in variants}
     products = [product_rate()]

@@ -47,6 +47,7 @@ def test_the_settings_of_a_run_are_those_that_training_reads():
         ("objectives.DCL-LM.class_probability", "model", "world.objectives.DCL-LM.class_probability"),
         ("objectives.CL.beta", 1, "world.objectives.CL.beta is not a known key"),
         ("similarity.aggregation", "lse+nl", "world.similarity.lse_sharpness is needed where aggregation has lse"),
+        ("similarity.learned_maps", True, "world.similarity.learned_maps is true, but only the aggregation nl has maps"),
         ("training.epochs", None, "world.training needs either epochs or updates"),
         ("primary.oracle", "CL", "world.primary.oracle is 'CL', expected an objective whose name is oracle."),
         ("primary.oracle", None, "world.primary.oracle is missing, expected an objective whose name is oracle: phantom knows"),

@@ -134,13 +134,13 @@ def test_gradients_reach_every_parameter(model):
     ("changes", "sentence"),
     [
         ({"model": "RN5"}, "RN5: is no model of open_clip's; expected one of RN50, "),
-        ({"model": "nowhere.json"}, "nowhere.json: is no configuration of open_clip's in JSON"),
+        ({"model": "nowhere.json"}, "nowhere.json: is not a configuration of open_clip's in JSON"),
         ({"model": "ViT-B-32"}, "ViT-B-32: is no CLIP with a ResNet and CLIP's own text encoder"),
         (
             {"model": "RN50", "weights": "openai"},
             "these weights were trained with another activation; take the model RN50-quickgelu",
         ),
-        ({"weights": "nowhere.pt"}, "nowhere.pt: is not there; expected a file, or one of open_clip's tags: none for this model"),
+        ({"weights": "nowhere.pt"}, "nowhere.pt: does not exist; expected a file, or one of open_clip's tags: none"),
         ({"weights": __file__}, "is not a whole state dict of open_clip's"),
     ],
 )

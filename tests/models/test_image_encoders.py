@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from trueneg.models.image_encoders import ENCODERS, ResNet, StridedPointwise, build_encoder, forward_flops, small_resnet
+from trueneg.models.image_encoders import ENCODERS, StridedPointwise, build_encoder, small_resnet
 from trueneg.models.projection import ProjectionHead
 
 
@@ -99,47 +99,6 @@ def test_a_strided_pointwise_convolution_is_torchs(stride, side):
     reference.load_state_dict(layer.state_dict())
     images = torch.randn(2, 3, side, side + 1)
     torch.testing.assert_close(layer(images), reference(images))
-
-
-def test_an_unknown_encoder_is_refused_with_the_names_that_exist():
-    with pytest.raises(ValueError, match=r"'resnet19', expected one of resnet18, resnet50, small_resnet"):
-        build_encoder("resnet19", in_channels=3)
-
-
-def multiply_adds_of_resnet(in_channels: int, widths: tuple[int, ...], blocks: int, side: int) -> int:
-    """Counted by hand from the layer list: kernel area × channels in × channels out × places."""
-    total, before = 9 * in_channels * widths[0] * side**2, widths[0]
-    for stage, width in enumerate(widths):
-        side = side if stage == 0 else side // 2
-        for block in range(blocks):
-            total += 9 * (before * width + width * width) * side**2
-            if block == 0 and (stage > 0 or before != width):
-                total += before * width * side**2
-            before = width
-    return total
-
-
-@pytest.mark.parametrize(("channels", "widths", "blocks", "side"), [(3, (64, 128, 256, 512), 2, 32), (1, (16, 32, 64), 1, 8)])
-def test_forward_flops_are_twice_the_multiply_adds(channels, widths, blocks, side):
-    encoder = ResNet(channels, widths, blocks)
-    expected = 2 * multiply_adds_of_resnet(channels, widths, blocks, side)
-    assert forward_flops(encoder, (channels, side, side)) == expected
-
-
-def test_forward_flops_of_a_head_and_of_grouped_convolutions():
-    assert forward_flops(ProjectionHead(64, hidden=32, out=16), (64,)) == 2 * (64 * 32 + 32 * 16)
-    assert forward_flops(nn.Conv2d(8, 8, 3, padding=1, groups=4), (8, 5, 5)) == 2 * 8 * 2 * 9 * 25
-
-
-def test_forward_flops_leave_the_encoder_as_it_was():
-    encoder = small_resnet(in_channels=3, width=4)
-    before = {name: value.clone() for name, value in encoder.state_dict().items()}
-    forward_flops(encoder, (3, 16, 16))
-    assert encoder.training
-    assert not any(module._forward_hooks for module in encoder.modules())
-    for name, value in encoder.state_dict().items():
-        assert value.device.type == "cpu"
-        torch.testing.assert_close(value, before[name], rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("batch_norm", [True, False])

@@ -11,8 +11,7 @@ from torchvision.models.feature_extraction import create_feature_extractor
 
 from trueneg.errors import UserError
 from trueneg.models import spatial_encoders
-from trueneg.models.image_encoders import forward_flops
-from trueneg.models.spatial_encoders import SPATIAL_ENCODERS, SmallSpatialResNet, SpatialResNet, build_spatial_encoder
+from trueneg.models.spatial_encoders import SmallSpatialResNet, SpatialResNet, build_spatial_encoder
 
 NETWORKS = {"resnet18": (resnet18, 512), "resnet50": (resnet50, 2048)}
 
@@ -57,18 +56,18 @@ def test_weights_from_torchs_own_files_hold_tensors_alone(tmp_path):
     with pytest.raises(UserError, match=r"pickled\.pth: is not a whole state dict of tensors"):
         SpatialResNet("resnet18", tmp_path / "pickled.pth")
     torch.save({"model": network.state_dict()}, tmp_path / "nested.pth")
-    with pytest.raises(UserError, match=r"nested\.pth: holds no state dict"):
+    with pytest.raises(UserError, match=r"nested\.pth: is not a state dict of resnet18 .*Missing key"):
         SpatialResNet("resnet18", tmp_path / "nested.pth")
 
 
 @pytest.mark.parametrize("suffix", ["safetensors", "pth"])
 def test_files_that_are_missing_damaged_or_of_another_network_say_so(tmp_path, suffix):
     path = tmp_path / f"weights.{suffix}"
-    with pytest.raises(UserError, match=r"is not there; expected a file, or one of torchvision's IMAGENET1K_V1"):
+    with pytest.raises(UserError, match=r"does not exist; expected a file, or one of torchvision's IMAGENET1K_V1"):
         SpatialResNet("resnet18", path)
     state = {"conv1.weight": torch.zeros(3)}
     save_file(state, path) if suffix == "safetensors" else torch.save(state, path)
-    with pytest.raises(UserError, match=rf"weights.{suffix}: does not fit resnet18: .*Missing key"):
+    with pytest.raises(UserError, match=rf"weights.{suffix}: is not a state dict of resnet18 .*Missing key"):
         SpatialResNet("resnet18", path)
     path.write_bytes(path.read_bytes()[:20])
     with pytest.raises(UserError, match="is not a whole state dict of tensors"):
@@ -93,11 +92,6 @@ def test_the_small_encoder_keeps_an_eighth_of_the_resolution(side, grid):
     assert encoder(torch.zeros(2, 1, side, side)).shape == (2, 64, grid, grid)
 
 
-def test_the_small_encoder_takes_a_few_megaflops():
-    assert forward_flops(SmallSpatialResNet(width=8), (1, 64, 64)) < 4e6
-    assert forward_flops(SmallSpatialResNet(), (1, 64, 64)) < 12e6
-
-
 def test_the_small_encoder_looks_around_every_region():
     """A change of one pixel reaches its own region, and none on the other side of the image."""
     torch.manual_seed(0)
@@ -118,14 +112,6 @@ def test_the_small_encoder_starts_with_the_spread_of_he():
             fan_out = module.out_channels * module.kernel_size[0] * module.kernel_size[1]
             expected, found = (2 / fan_out) ** 0.5, module.weight.std().item()
             assert abs(found / expected - 1) < 5 / module.weight.numel() ** 0.5, name
-
-
-def test_names_are_those_that_exist():
-    assert list(SPATIAL_ENCODERS) == ["small", *NETWORKS]
-    with pytest.raises(ValueError, match="'resnet34', expected one of small, resnet18, resnet50"):
-        build_spatial_encoder("resnet34")
-    with pytest.raises(ValueError, match="name is 'resnet34'"):
-        SpatialResNet("resnet34")
 
 
 def test_examples():

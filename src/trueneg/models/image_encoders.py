@@ -1,12 +1,10 @@
 """Residual networks that turn images into feature vectors."""
 
-import copy
-import math
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torchvision.models.resnet import BasicBlock, Bottleneck
 
 
 class StridedPointwise(nn.Conv2d):
@@ -30,75 +28,32 @@ class StridedPointwise(nn.Conv2d):
         return functional.conv2d(x[:, :, ::step, ::step], self.weight)
 
 
-class BasicBlock(nn.Module):
-    """Two 3×3 convolutions and a shortcut: relu(shortcut(x) + bn(conv(relu(bn(conv(x)))))).
-
-    The basic block of He et al. (2016), with the parameter names of torchvision's.
-
-    Args:
-        in_channels: channels of the input (B, in_channels, H, W).
-        channels: channels of the output (B, channels, ⌈H/stride⌉, ⌈W/stride⌉).
-        stride: of the first convolution and of the shortcut.
-    """
-
-    def __init__(self, in_channels: int, channels: int, stride: int = 1) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(in_channels, channels, 3, stride, padding=1, bias=False)
-        self.bn1 = nn.BatchNorm2d(channels)
-        self.conv2 = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
-        self.bn2 = nn.BatchNorm2d(channels)
-        self.downsample = None
-        if stride != 1 or in_channels != channels:
-            self.downsample = nn.Sequential(StridedPointwise(in_channels, channels, stride), nn.BatchNorm2d(channels))
-
-    def forward(self, x: Tensor) -> Tensor:
-        shortcut = x if self.downsample is None else self.downsample(x)
-        out = functional.relu(self.bn1(self.conv1(x)), inplace=True)
-        return functional.relu(self.bn2(self.conv2(out)).add_(shortcut), inplace=True)
+def residual_block(block: type[BasicBlock | Bottleneck], in_channels: int, channels: int, stride: int = 1) -> nn.Module:
+    """Torchvision's block from `in_channels` to `channels`, with a :class:`StridedPointwise` in its shortcut."""
+    shortcut = None
+    if stride != 1 or in_channels != channels:
+        shortcut = nn.Sequential(StridedPointwise(in_channels, channels, stride), nn.BatchNorm2d(channels))
+    return block(in_channels, channels // block.expansion, stride, shortcut)
 
 
-class Bottleneck(nn.Module):
-    """1×1, 3×3 and 1×1 convolutions and a shortcut; the 3×3 one has a quarter of the channels, and the stride.
-
-    The bottleneck block of He et al. (2016) with the stride where torchvision has it, and torchvision's parameter names.
-
-    Args:
-        in_channels: channels of the input (B, in_channels, H, W).
-        channels: channels of the output (B, channels, ⌈H/stride⌉, ⌈W/stride⌉), a multiple of 4.
-        stride: of the 3×3 convolution and of the shortcut.
-    """
-
-    def __init__(self, in_channels: int, channels: int, stride: int = 1) -> None:
-        super().__init__()
-        narrow = channels // 4
-        self.conv1 = nn.Conv2d(in_channels, narrow, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(narrow)
-        self.conv2 = nn.Conv2d(narrow, narrow, 3, stride, padding=1, bias=False)
-        self.bn2 = nn.BatchNorm2d(narrow)
-        self.conv3 = nn.Conv2d(narrow, channels, 1, bias=False)
-        self.bn3 = nn.BatchNorm2d(channels)
-        self.downsample = None
-        if stride != 1 or in_channels != channels:
-            self.downsample = nn.Sequential(StridedPointwise(in_channels, channels, stride), nn.BatchNorm2d(channels))
-
-    def forward(self, x: Tensor) -> Tensor:
-        shortcut = x if self.downsample is None else self.downsample(x)
-        out = functional.relu(self.bn1(self.conv1(x)), inplace=True)
-        out = functional.relu(self.bn2(self.conv2(out)), inplace=True)
-        return functional.relu(self.bn3(self.conv3(out)).add_(shortcut), inplace=True)
+def initialise(network: nn.Module) -> None:
+    """Convolutions as in He et al. (2015): normal, by fan-out."""
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
 
 class ResNet(nn.Module):
-    """A residual network for small images: 3×3 stem, no max-pooling, stages of residual blocks, global average.
+    """A residual network (He et al., 2016) for small images: 3×3 stem, no max-pooling, stages of blocks, global average.
 
-    The first stage keeps the resolution, each further stage halves it. Weights start as in He et al. (2015): normal,
-    by fan-out; batch norms start as the identity. Torchvision's start, and its parameter names, are the same.
+    The first stage keeps the resolution, each further stage halves it. Blocks, initial weights and parameter names are
+    torchvision's.
 
     Args:
         in_channels: channels of the images.
         widths: channels of each stage.
         blocks: how many blocks each stage has; one number for all, or one a stage.
-        block: :class:`BasicBlock` or :class:`Bottleneck`.
+        block: torchvision's, basic or bottleneck.
         stem: channels of the first convolution; None: as many as the first stage.
 
     Attributes:
@@ -115,7 +70,7 @@ class ResNet(nn.Module):
         in_channels: int,
         widths: Sequence[int],
         blocks: int | Sequence[int],
-        block: type[BasicBlock] | type[Bottleneck] = BasicBlock,
+        block: type[BasicBlock | Bottleneck] = BasicBlock,
         stem: int | None = None,
     ) -> None:
         super().__init__()
@@ -126,14 +81,12 @@ class ResNet(nn.Module):
         self.stages = []
         counts = [blocks] * len(widths) if isinstance(blocks, int) else blocks
         for number, (width, count) in enumerate(zip(widths, counts, strict=True), start=1):
-            first = block(before, width, stride=1 if number == 1 else 2)
-            rest = [block(width, width) for _ in range(count - 1)]
+            first = residual_block(block, before, width, stride=1 if number == 1 else 2)
+            rest = [residual_block(block, width, width) for _ in range(count - 1)]
             self.add_module(f"layer{number}", nn.Sequential(first, *rest))
             self.stages.append(f"layer{number}")
             before = width
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+        initialise(self)
 
     def forward(self, images: Tensor) -> Tensor:
         """Features (B, D) of normalised images (B, C, H, W)."""
@@ -158,11 +111,7 @@ def small_resnet(in_channels: int, width: int = 16) -> ResNet:
     return ResNet(in_channels, widths=(width, 2 * width, 4 * width), blocks=1)
 
 
-ENCODERS = {
-    "resnet18": resnet18,
-    "resnet50": resnet50,
-    "small_resnet": small_resnet,
-}
+ENCODERS = {"resnet18": resnet18, "resnet50": resnet50, "small_resnet": small_resnet}
 
 
 def build_encoder(name: str, in_channels: int, **options) -> nn.Module:
@@ -176,43 +125,8 @@ def build_encoder(name: str, in_channels: int, **options) -> nn.Module:
     Returns:
         A module that maps float images (B, in_channels, H, W) to features (B, D); D is its ``dimensions``.
 
-    Raises:
-        ValueError: if no encoder has this name.
-
     Example:
         >>> build_encoder("small_resnet", in_channels=1, width=8).dimensions
         32
     """
-    if name not in ENCODERS:
-        raise ValueError(f"encoder is {name!r}, expected one of {', '.join(ENCODERS)}")
     return ENCODERS[name](in_channels, **options)
-
-
-def forward_flops(encoder: nn.Module, input_shape: Sequence[int]) -> int:
-    """Floating-point operations of a forward pass, for estimates of time: convolutions and linear layers only.
-
-    A multiply-add counts as two. A training step takes about three times as many (forward, and two products a layer
-    backward). Nothing is computed: only shapes are followed, so that a large encoder costs no time or memory.
-
-    Args:
-        encoder: any module; it is left as it was.
-        input_shape: of one input, without the batch: (C, H, W).
-
-    Example:
-        >>> forward_flops(nn.Conv2d(3, 8, 1, bias=False), (3, 4, 4))      # 3 · 8 multiply-adds at 16 places
-        768
-    """
-    total = 0
-
-    def count(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        nonlocal total
-        products_per_output = math.prod(module.weight.shape[1:])
-        total += 2 * products_per_output * output.numel()
-
-    shapes_only = copy.deepcopy(encoder).to("meta").eval()
-    for module in shapes_only.modules():
-        if isinstance(module, nn.Conv2d | nn.Linear):
-            module.register_forward_hook(count)
-    with torch.no_grad():
-        shapes_only(torch.empty(1, *input_shape, device="meta"))
-    return total

@@ -29,9 +29,6 @@ class ImageTextModel(nn.Module):
     Attributes:
         logit_scale: module that gives the present γ².
 
-    Raises:
-        ValueError: if the projection is unknown.
-
     Example:
         >>> from trueneg.losses import CrossModalLoss, Debiased
         >>> from trueneg.models.spatial_encoders import SmallSpatialResNet
@@ -58,8 +55,6 @@ class ImageTextModel(nn.Module):
         logit_scale: float = 14.0,
     ) -> None:
         super().__init__()
-        if isinstance(projection, str) and projection not in ("linear", "mlp"):
-            raise ValueError(f"projection is {projection!r}, expected 'linear' or 'mlp'")
         self.image_encoder = image_encoder
         self.text_encoder = text_encoder
         self.projects_maps = not isinstance(projection, str)
@@ -117,13 +112,7 @@ class ImageTextModel(nn.Module):
         return torch.cat([self.region_similarity(some, images) for some in blocks])
 
     def region_scores(self, texts: Tensor, images: ImageEmbeddings) -> Tensor:
-        """Cosines of each text with the regions of its own image: heatmaps (B, h, w); see :func:`heatmaps`.
-
-        Raises:
-            ValueError: if the images were embedded without regions, or there is not a text for each.
-        """
-        if images.regions is None:
-            raise ValueError("the images have no regions; embed them with regions=True")
+        """Cosines of each text with the regions of its own image, which was embedded with ``regions=True``: (B, h, w)."""
         return heatmaps(texts, images.regions)
 
 

@@ -2,17 +2,18 @@
 
 import warnings
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Literal
-from urllib.error import URLError
 
 import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional
+from torchvision.models import get_model_weights, resnet
+from torchvision.models.resnet import BasicBlock
 
 from trueneg.errors import UserError
-from trueneg.models.image_encoders import BasicBlock
+from trueneg.models.image_encoders import initialise, residual_block
+from trueneg.models.weights import refuse_unless_whole
 
 
 class SpatialResNet(nn.Module):
@@ -31,7 +32,6 @@ class SpatialResNet(nn.Module):
         dimensions: C.
 
     Raises:
-        ValueError: if the name is another.
         UserError: if the weights have no such name or file, cannot be downloaded or read, or do not fit.
 
     Example:
@@ -42,21 +42,14 @@ class SpatialResNet(nn.Module):
 
     def __init__(self, name: Literal["resnet18", "resnet50"], weights: str | Path | None = None) -> None:
         super().__init__()
-        from torchvision.models import resnet18, resnet50
-
-        constructors = {"resnet18": resnet18, "resnet50": resnet50}
-        if name not in constructors:
-            raise ValueError(f"name is {name!r}, expected one of {', '.join(constructors)}")
-        network = constructors[name]()
+        network = getattr(resnet, name)()
         self.dimensions = network.fc.in_features
         for part in ("conv1", "bn1", "maxpool", "layer1", "layer2", "layer3", "layer4"):
             self.add_module(part, getattr(network, part))
         if weights is not None:
-            state = {key: value for key, value in _state_dict(name, weights).items() if not key.startswith("fc.")}
-            try:
-                self.load_state_dict(state)
-            except RuntimeError as error:
-                raise UserError(f"{weights}: does not fit {name}: {' '.join(str(error).split())[:300]}") from error
+            state = _state_dict(name, weights)
+            with refuse_unless_whole(weights, f"a state dict of {name}", "Get one that fits"):
+                self.load_state_dict({key: value for key, value in state.items() if not key.startswith("fc.")})
 
     def forward(self, images: Tensor) -> Tensor:
         """Feature maps (B, C, ⌈H/32⌉, ⌈W/32⌉) of normalised images (B, 1 or 3, H, W)."""
@@ -88,74 +81,49 @@ class SmallSpatialResNet(nn.Module):
         self.dimensions = 4 * width
         self.conv1 = nn.Conv2d(in_channels, width, 3, stride=2, padding=1, bias=False)
         self.bn1 = nn.BatchNorm2d(width)
-        self.blocks = nn.Sequential(
-            BasicBlock(width, width, stride=2), BasicBlock(width, 2 * width, stride=2), BasicBlock(2 * width, 4 * width)
-        )
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+        shapes = [(width, width, 2), (width, 2 * width, 2), (2 * width, 4 * width, 1)]
+        self.blocks = nn.Sequential(*(residual_block(BasicBlock, *shape) for shape in shapes))
+        initialise(self)
 
     def forward(self, images: Tensor) -> Tensor:
         """Feature maps (B, C, ⌈H/8⌉, ⌈W/8⌉) of normalised images (B, in_channels, H, W)."""
         return self.blocks(functional.relu(self.bn1(self.conv1(images)), inplace=True))
 
 
-SPATIAL_ENCODERS = ("small", "resnet18", "resnet50")
-
-
 def build_spatial_encoder(name: str, **options) -> nn.Module:
     """The spatial encoder that a name in a config stands for.
 
     Args:
-        name: one of ``SPATIAL_ENCODERS``.
+        name: ``small``, ``resnet18`` or ``resnet50``.
         options: the encoder's own: ``width`` of ``small``, ``weights`` of the others.
 
     Returns:
         A module that maps float images (B, 1, H, W) to features (B, C, h, w); C is its ``dimensions``.
 
     Raises:
-        ValueError: if no encoder has this name.
         UserError: as :class:`SpatialResNet`.
 
     Example:
         >>> build_spatial_encoder("small", width=8).dimensions
         32
     """
-    if name not in SPATIAL_ENCODERS:
-        raise ValueError(f"encoder is {name!r}, expected one of {', '.join(SPATIAL_ENCODERS)}")
     return SmallSpatialResNet(**options) if name == "small" else SpatialResNet(name, **options)
 
 
 def _state_dict(name: str, weights: str | Path) -> dict[str, Tensor]:
     """A state dict by torchvision's name or from a file; nothing but tensors is ever unpickled."""
-    from torchvision.models import get_model_weights
-
     published = get_model_weights(name)
     if str(weights) in published.__members__:
         try:
             return published[str(weights)].get_state_dict(progress=False, check_hash=True, weights_only=True)
-        except (URLError, OSError) as error:
+        except OSError as error:
             raise UserError(
                 f"{name} {weights}: cannot be downloaded from {published[str(weights)].url} ({error}). "
                 "Download it where there is internet, and give the file's path."
             ) from error
     path = Path(weights)
     if not path.is_file():
-        raise UserError(f"{path}: is not there; expected a file, or one of torchvision's {', '.join(published.__members__)}.")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch's, of pickles that it is about to refuse
-            state = load_file(path) if path.suffix == ".safetensors" else torch.load(path, map_location="cpu", weights_only=True)
-    except UnpicklingError as error:  # torch's own words advise to load it all the same
-        raise UserError(
-            f"{path}: is not a whole state dict of tensors: it holds more, which is never loaded, or is damaged. Get a whole "
-            "copy."
-        ) from error
-    except MemoryError:  # says nothing of the file
-        raise
-    except Exception as error:  # a damaged file can raise nearly anything
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise UserError(f"{path}: is not a whole state dict of tensors ({reason}). Get a whole copy.") from error
-    if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
-        raise UserError(f"{path}: holds no state dict (names and tensors); save the network's state_dict() alone.")
-    return state
+        raise UserError(f"{path}: does not exist; expected a file, or one of torchvision's {', '.join(published.__members__)}.")
+    with refuse_unless_whole(path, "a whole state dict of tensors", "Get a whole copy"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's, of pickles that it is about to refuse
+        return dict(load_file(path) if path.suffix == ".safetensors" else torch.load(path, map_location="cpu", weights_only=True))

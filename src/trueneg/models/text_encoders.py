@@ -1,14 +1,13 @@
 """BERT as an encoder of sentences: any from the hub or a folder, or a small one; and tokens padded batch by batch."""
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import torch
 from torch import Tensor, nn
 
 from trueneg.errors import UserError
+from trueneg.models.weights import refuse_unless_whole
 
 if TYPE_CHECKING:
     from transformers import BertModel, PreTrainedTokenizerBase
@@ -31,7 +30,7 @@ class BertTextEncoder(nn.Module):
         maximum_tokens: longest text that its positions allow.
 
     Raises:
-        ValueError: if the pooling is unknown, or there are fewer layers.
+        ValueError: if there are fewer layers.
 
     Example:
         >>> encoder = BertTextEncoder(small_bert(vocabulary_size=10, hidden=8, heads=2), frozen_layers=1)
@@ -42,8 +41,6 @@ class BertTextEncoder(nn.Module):
     def __init__(self, bert: "BertModel", pooling: Literal["cls", "mean"] = "cls", frozen_layers: int | None = None) -> None:
         super().__init__()
         layers = bert.encoder.layer
-        if pooling not in ("cls", "mean"):
-            raise ValueError(f"pooling is {pooling!r}, expected 'cls' or 'mean'")
         if frozen_layers is not None and not 0 <= frozen_layers <= len(layers):
             raise ValueError(f"frozen_layers is {frozen_layers}, expected 0 to {len(layers)}, the number of layers, or None")
         self.bert = bert
@@ -112,12 +109,14 @@ def load_bert(
             weights.
     """
     from transformers import BertConfig, BertModel, BertTokenizer
+    from transformers.utils import logging
 
+    # Without the table of left-out heads and the progress bars, which would fill a log.
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
     where = {"revision": revision or "main", "local_files_only": offline}
-    with _quiet_transformers(), _told_in_a_sentence(str(name)):
+    with refuse_unless_whole(name, "a whole BERT that can be read", "Give a hub name or a whole folder"):
         settings, _ = BertConfig.get_config_dict(name, **where)
-        if not settings:
-            raise UserError(f"{name}: has no config.json; expected a folder written by save_pretrained, or a hub name.")
         kind = settings.get("model_type", "bert")
         if kind not in BERT_TYPES:
             own_code = " and needs code of its own (trust_remote_code), which is never run here" if "auto_map" in settings else ""
@@ -129,9 +128,7 @@ def load_bert(
         tokenizer = BertTokenizer.from_pretrained(name, **where)
     missing = sorted(report["missing_keys"])
     if missing:
-        raise UserError(
-            f"{name}: its weights lack {len(missing)} tensors of a BERT, such as {missing[0]}; expected a whole BERT."
-        )
+        raise UserError(f"{name}: lacks {len(missing)} tensors of a BERT, such as {missing[0]}; expected a whole BERT.")
     return bert.eval(), tokenizer
 
 
@@ -142,7 +139,7 @@ def tokenise(
 
     Args:
         tokenizer: of the encoder.
-        texts: B of them, none empty.
+        texts: B of them.
         maximum_tokens: longest text allowed, with its start and end tokens: the encoder's ``maximum_tokens``, or less.
         truncate: cut longer texts, instead of refusing them.
 
@@ -150,59 +147,14 @@ def tokenise(
         ``input_ids`` and ``attention_mask``, int64 (B, L): arguments of :class:`BertTextEncoder`.
 
     Raises:
-        ValueError: if there are no texts, one is empty, or one is too long.
+        UserError: if a text is too long.
     """
-    empty = [number for number, text in enumerate(texts) if not text.strip()]
-    if not len(texts) or empty:
-        raise ValueError(f"{len(texts)} texts, of which {len(empty)} are empty; expected at least one, and none empty")
     tokens = tokenizer(list(texts), truncation=truncate, max_length=maximum_tokens if truncate else None)
     lengths = [len(ids) for ids in tokens["input_ids"]]
     if max(lengths) > maximum_tokens:
-        longest = lengths.index(max(lengths))
-        raise ValueError(
-            f"text {longest} has {lengths[longest]} tokens, expected at most {maximum_tokens}; shorten or truncate it"
-        )
-    padded = tokenizer.pad({key: tokens[key] for key in ("input_ids", "attention_mask")}, padding="longest")
-    return {key: torch.tensor(values, dtype=torch.int64) for key, values in padded.items()}
-
-
-@contextlib.contextmanager
-def _quiet_transformers() -> Iterator[None]:
-    """Without the table of left-out heads and the progress bars, which would fill a log."""
-    from transformers.utils import logging
-
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
-
-
-@contextlib.contextmanager
-def _told_in_a_sentence(name: str) -> Iterator[None]:
-    """What transformers raises when a model cannot be read, as a sentence with a remedy."""
-    from huggingface_hub.errors import GatedRepoError, LocalEntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError
-
-    remedies = {
-        GatedRepoError: "the hub gives it only to users with access. Ask for access on its page, log in with 'hf auth login'",
-        RepositoryNotFoundError: "the hub does not know it, or only with a login ('hf auth login'). Mend the name",
-        RevisionNotFoundError: "the hub does not have this revision. Mend the revision",
-        LocalEntryNotFoundError: "it is not in the local cache, and the hub cannot be reached. Connect once",
-    }
-    try:
-        yield
-    except MemoryError:  # says nothing of the file
-        raise
-    except Exception as error:  # a damaged file can raise nearly anything
-        causes = [error, error.__cause__, error.__context__]
-        for kind, remedy in remedies.items():
-            if any(isinstance(cause, kind) for cause in causes):
-                raise UserError(f"{name}: {remedy}, or give a folder that holds it.") from error
-        first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise UserError(
-            f"{name}: is not a whole BERT that can be read ({first_line}). Give a hub name or a whole folder."
-        ) from error
+            f"sentence {lengths.index(max(lengths))} has {max(lengths)} tokens, expected at most {maximum_tokens}. Set "
+            "text_encoder.truncate to true to have longer ones cut."
+        )
+    padded = tokenizer.pad(tokens, return_tensors="pt")  # not above: a tokenizer keeps its padding, and is saved with it
+    return {key: padded[key] for key in ("input_ids", "attention_mask")}

@@ -16,29 +16,28 @@ from torch.nn import functional
 from trueneg.errors import UserError
 
 CROP_TRIES = 10  # boxes that torchvision's RandomResizedCrop tries before it takes the whole image
+CROP_SCALE = (0.08, 1.0)  # smallest and largest area of a crop, as a share of the image's
+CROP_RATIO = (3 / 4, 4 / 3)  # smallest and largest width/height; its logarithm is uniform
 LUMA = (0.2989, 0.587, 0.114)  # weights of red, green and blue in a grey value, as in torchvision
 
 
 class Augmentation(nn.Module):
-    """What all augmentations share: the normalisation, and the names of the parameters.
+    """What all augmentations share, the normalisation; as it is, an augmentation that changes nothing.
 
     Args:
         mean: of each channel, of pixel values in [0, 1].
         std: standard deviation of each channel, likewise.
 
-    Attributes:
-        columns: what the columns of the drawn parameters mean.
-
-    Raises:
-        ValueError: if mean and standard deviation differ in length, or a standard deviation is not positive.
+    Example:
+        >>> augmentation = Augmentation(mean=[0.5], std=[0.5])
+        >>> parameters = augmentation.draw(2, (1, 1), torch.Generator())
+        >>> images = torch.tensor([0, 255], dtype=torch.uint8).view(2, 1, 1, 1)
+        >>> augmentation(images, parameters).flatten().tolist()
+        [-1.0, 1.0]
     """
-
-    columns: tuple[str, ...] = ()
 
     def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
         super().__init__()
-        if len(mean) != len(std) or not all(deviation > 0 for deviation in std):
-            raise ValueError(f"mean is {mean} and std is {std}, expected one positive std a channel")
         self.register_buffer("mean", torch.tensor(mean, dtype=torch.float32).view(-1, 1, 1))
         self.register_buffer("std", torch.tensor(std, dtype=torch.float32).view(-1, 1, 1))
 
@@ -51,9 +50,9 @@ class Augmentation(nn.Module):
             generator: on the CPU; the only source of randomness.
 
         Returns:
-            float32, a row an image, shape (count, P). Slice the rows, and move them to a device, as you like.
+            float32, a row per image, shape (count, P). Slice the rows, and move them to a device, as you like.
         """
-        raise NotImplementedError
+        return torch.empty(count, 0)
 
     def forward(self, images: Tensor, parameters: Tensor) -> Tensor:
         """Augmented and normalised images.
@@ -65,29 +64,11 @@ class Augmentation(nn.Module):
         Returns:
             float32, shape (B, C, H, W).
         """
-        raise NotImplementedError
+        return self.normalise(images)
 
     def normalise(self, images: Tensor) -> Tensor:
         """The images as they are, normalised: uint8 (B, C, H, W) → float32 (B, C, H, W)."""
         return _unit_range(images).sub_(self.mean).div_(self.std)
-
-
-class Identity(Augmentation):
-    """No augmentation: both views are the image.
-
-    Example:
-        >>> augmentation = Identity(mean=[0.5], std=[0.5])
-        >>> parameters = augmentation.draw(2, (1, 1), torch.Generator())
-        >>> images = torch.tensor([0, 255], dtype=torch.uint8).view(2, 1, 1, 1)
-        >>> augmentation(images, parameters).flatten().tolist()
-        [-1.0, 1.0]
-    """
-
-    def draw(self, count: int, size: Sequence[int], generator: torch.Generator) -> Tensor:
-        return torch.empty(count, 0)
-
-    def forward(self, images: Tensor, parameters: Tensor) -> Tensor:
-        return self.normalise(images)
 
 
 class ColorAugmentation(Augmentation):
@@ -99,17 +80,12 @@ class ColorAugmentation(Augmentation):
     by image. (The DCL code works on 8-bit images, which round after each operation, and adds a 3×3 blur with
     probability 0.5; there is no blur here.)
 
-    Parameters that are off hold what changes nothing: factor 1, hue shift 0. The four ``…_turn`` are the places, 0 to
-    3, of the operations in the image's order.
+    An image has as parameters: top, left, height and width of the crop; flip; brightness, contrast, saturation and hue; the
+    place, 0 to 3, of each of these four in its order; greyscale. What is off holds what changes nothing: factor 1, hue shift 0.
 
     Args:
         mean, std: see ``Augmentation``; three channels.
-        scale: smallest and largest area of a crop, as a share of the image's.
-        ratio: smallest and largest aspect ratio (width/height) of a crop; its logarithm is uniform.
-        strength: scales the jitter: factors in 1 ± 0.4·strength (never below 0), hue in ± 0.1·strength turns.
-
-    Raises:
-        ValueError: if there are not three channels, or the hue would shift by more than half a turn.
+        strength: scales the jitter: factors in 1 ± 0.4·strength (never below 0), hue in ± 0.1·strength turns; 0 to 5.
 
     Example:
         >>> augmentation = ColorAugmentation(mean=[0.5] * 3, std=[0.25] * 3)
@@ -118,31 +94,12 @@ class ColorAugmentation(Augmentation):
         torch.Size([4, 3, 32, 32])
     """
 
-    columns = (
-        *("top", "left", "height", "width", "flip"),
-        *("brightness", "contrast", "saturation", "hue"),
-        *("brightness_turn", "contrast_turn", "saturation_turn", "hue_turn"),
-        "greyscale",
-    )
-
-    def __init__(
-        self,
-        mean: Sequence[float],
-        std: Sequence[float],
-        scale: tuple[float, float] = (0.08, 1.0),
-        ratio: tuple[float, float] = (3 / 4, 4 / 3),
-        strength: float = 1.0,
-    ) -> None:
+    def __init__(self, mean: Sequence[float], std: Sequence[float], strength: float = 1.0) -> None:
         super().__init__(mean, std)
-        if len(mean) != 3:
-            raise ValueError(f"the colour augmentation is for images of 3 channels, these have {len(mean)}")
-        if not 0 <= strength <= 5:
-            raise ValueError(f"strength is {strength}, expected 0 to 5 (at 5, hue shifts by up to half a turn)")
-        self.scale, self.ratio = scale, ratio
         self.factor_range, self.hue_range = 0.4 * strength, 0.1 * strength
 
     def draw(self, count: int, size: Sequence[int], generator: torch.Generator) -> Tensor:
-        boxes = draw_boxes(count, size, self.scale, self.ratio, generator)
+        boxes = draw_boxes(count, size, CROP_SCALE, CROP_RATIO, generator)
         flip = torch.rand(count, 1, generator=generator) < 0.5
         jitter = torch.rand(count, 1, generator=generator) < 0.8
         greyscale = torch.rand(count, 1, generator=generator) < 0.2
@@ -176,10 +133,10 @@ class DigitAugmentation(Augmentation):
         mean, std: see ``Augmentation``; one channel or three.
         strength: scales everything: rotation ± 15°, shear ± 10°, scale e^(± 0.15), translation ± 0.1 of the side,
             brightness and contrast in 1 ± 0.3 (never below 0), and the noise's standard deviation, uniform in
-            0 … 0.1, all · strength.
+            0 … 0.1, all · strength; 0 to 5, beyond which nothing of a digit remains.
 
-    Raises:
-        ValueError: if the strength is not within 0 and 5; beyond it nothing of a digit remains.
+    An image has as parameters: rotation, shear, logarithm of the scale, translation right and down, brightness, contrast; then
+    H·W of noise.
 
     Example:
         >>> augmentation = DigitAugmentation(mean=[0.3], std=[0.4])
@@ -188,15 +145,10 @@ class DigitAugmentation(Augmentation):
         torch.Size([4, 1, 8, 8])
     """
 
-    # Then follow H·W columns of noise.
-    columns = ("rotation", "shear", "log_scale", "right", "down", "brightness", "contrast")
-
     def __init__(self, mean: Sequence[float], std: Sequence[float], strength: float = 1.0) -> None:
         super().__init__(mean, std)
-        if not 0 <= strength <= 5:
-            raise ValueError(f"strength is {strength}, expected 0 to 5")
         self.strength = strength
-        # In the order of the columns: angles in radians, translations in sides, factors as differences from 1.
+        # Rotation, shear (radians), log scale, translations right and down (sides), brightness and contrast (from 1).
         self.ranges = strength * torch.tensor([math.radians(15), math.radians(10), 0.15, 0.1, 0.1, 0.3, 0.3])
         self.noise = 0.1 * strength
 
@@ -220,37 +172,28 @@ class DigitAugmentation(Augmentation):
         return pixels.sub_(self.mean).div_(self.std)
 
 
-AUGMENTATIONS = {
-    "color": ColorAugmentation,
-    "digits": DigitAugmentation,
-    "none": Identity,
-}
-
-
 def build_augmentation(settings: Mapping[str, Any], mean: Sequence[float], std: Sequence[float]) -> Augmentation:
     """The augmentation that the section ``augmentation`` of a study stands for.
 
     Args:
-        settings: ``name``, a key of ``AUGMENTATIONS``, and its options (``strength``).
+        settings: ``name`` and ``strength``, which is for ``color`` and ``digits``.
         mean, std: of each channel of the images, of pixel values in [0, 1].
 
     Raises:
-        UserError: if there is no augmentation of this name, or it does not suit the images.
+        UserError: if the augmentation does not suit the images, or is too strong.
 
     Example:
         >>> build_augmentation({"name": "digits", "strength": 0.5}, mean=[0.3], std=[0.4]).strength
         0.5
     """
-    options = dict(settings)
-    name = options.pop("name")
-    if name not in AUGMENTATIONS:
-        raise UserError(f"augmentation.name is {name!r}, expected one of {', '.join(AUGMENTATIONS)}.")
+    name, strength = settings["name"], settings.get("strength", 1.0)
     if name == "none":
-        options.pop("strength", None)  # there is nothing that it could scale
-    try:
-        return AUGMENTATIONS[name](mean, std, **options)
-    except ValueError as error:
-        raise UserError(f"augmentation ({name}): {error}; choose another name or strength.") from error
+        return Augmentation(mean, std)
+    if name == "color" and len(mean) != 3:
+        raise UserError(f"augmentation.name is color, for images of 3 channels, but these have {len(mean)}; choose another name.")
+    if not 0 <= strength <= 5:
+        raise UserError(f"augmentation.strength is {strength}, expected 0 to 5 (at 5, hue shifts by up to half a turn).")
+    return {"color": ColorAugmentation, "digits": DigitAugmentation}[name](mean, std, strength)
 
 
 def _unit_range(images: Tensor) -> Tensor:
@@ -259,11 +202,7 @@ def _unit_range(images: Tensor) -> Tensor:
 
 
 def draw_boxes(
-    count: int,
-    size: Sequence[int],
-    scale: tuple[float, float],
-    ratio: tuple[float, float],
-    generator: torch.Generator,
+    count: int, size: Sequence[int], scale: tuple[float, float], ratio: tuple[float, float], generator: torch.Generator
 ) -> Tensor:
     """Boxes of random area and aspect ratio, distributed as torchvision's RandomResizedCrop draws them.
 

@@ -20,10 +20,7 @@ Embeddings = tuple[Tensor | None, ...]
 
 
 def backward_in_chunks(
-    network: nn.Module,
-    embed: Callable[[int, Chunk], Embeddings],
-    chunks: Sequence[Chunk],
-    terms_of: Callable[..., Terms],
+    network: nn.Module, embed: Callable[[int, Chunk], Embeddings], chunks: Sequence[Chunk], terms_of: Callable[..., Terms]
 ) -> Terms:
     r"""Add the gradients of the loss of ALL chunks to a network's, so that every sample keeps the whole batch as negatives.
 
@@ -65,11 +62,10 @@ def backward_in_chunks(
 def _without_running_statistics(network: nn.Module) -> Iterator[None]:
     """Batch normalisation by the batch, without a trace of it."""
     norms: list[Any] = [module for module in network.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
-    before = [norm.track_running_stats for norm in norms]
     for norm in norms:
         norm.track_running_stats = False
     try:
         yield
     finally:
-        for norm, tracked in zip(norms, before, strict=True):
-            norm.track_running_stats = tracked
+        for norm in norms:
+            norm.track_running_stats = True

@@ -1,41 +1,41 @@
 """Train the runs of a job: what is finished is taken from the store, what is begun continues, and a manifest lists them."""
 
 import contextlib
+import functools
 import json
 import logging
 import math
+import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import torch
 from safetensors.torch import save
+from tqdm import tqdm
 
 from trueneg.compute.checkpoint import Checkpoint
 from trueneg.compute.devices import device_name, leased_device
-from trueneg.compute.distributed import ALONE, Processes
+from trueneg.compute.distributed import ALONE, Processes, run_distributed
 from trueneg.compute.memory import memory_told, smaller_batch
 from trueneg.config.runs import Run, training_kind
-from trueneg.data.images.image_source import ImageSource
 from trueneg.data.images.subsets import Subset
-from trueneg.data.pairs.pair_source import PairSource
 from trueneg.data.pairs.pair_splits import PairSubset
 from trueneg.errors import UserError
 from trueneg.io.files import file_checksum, written_whole
 from trueneg.store import provenance
 from trueneg.store.identity import refuse_other_settings, run_id
 from trueneg.store.run_store import RunStore
+from trueneg.training.image_text import ImageText
 from trueneg.training.image_text_networks import RELEASED, ReleasedNetworks
-from trueneg.training.kinds import KINDS, Kind
 from trueneg.training.loop import Training
-from trueneg.training.progress import Progress, progress_bar
-from trueneg.training.together import train_together
+from trueneg.training.simclr import SimCLR
 
 log = logging.getLogger(__name__)
 
+TRAININGS: dict[str, type[Training]] = {"images": SimCLR, "image-text": ImageText}  # by kind
 PATIENCE = 60.0  # seconds that a run's owner gets to end: it may be another job of the same pipeline, for another study
 # Seconds that a job gets to load, or download, released weights: every condition of a study asks for the same run of theirs.
 PATIENCE_FOR_RELEASED = 1800.0
@@ -67,61 +67,41 @@ def train_runs(
     Raises:
         UserError: if the data do not fit, another process writes one of the runs, or a loss stops being a number.
     """
-    paths = {"source": str(source), "subsets": str(subsets), "store": str(store)}
-    block = read_block(runs, **paths, retrain_stale=retrain_stale)
+    # As plain values, which processes can be given.
+    read = functools.partial(Block, [dict(run) for run in runs], str(source), str(subsets), str(store), retrain_stale)
+    block = read()
     technical, objective = (block.runs[0].settings[section] for section in ("training", "objective"))
     count = 1 if objective["name"] == RELEASED else technical["devices"]
-    if not block.is_missing:  # it needs no device, and waits for none
-        block.train(None)
+    if not retrain_stale and all(block.store.state(identifier) == "finished" for identifier in block.identifiers):
+        block.train(None)  # it needs no device, and waits for none
     else:
         with leased_device(technical["device"], share=technical["runs_per_device"], count=count) as device:
             if count == 1:
                 block.train(device)
             else:
-                job = {"runs": [dict(run) for run in runs], **paths, "retrain_stale": retrain_stale}
-                train_together(job, device.type, count)
+                run_distributed(functools.partial(_train_share, read), device.type, count)
     block.write_manifest(manifest)
 
 
-def read_block(
-    runs: Sequence[Mapping[str, Any]], *, source: str, subsets: str, store: str, retrain_stale: bool = False
-) -> "Block":
-    """What a job trains; arguments as for :func:`train_runs`."""
-    runs = [Run(**run) for run in runs]
-    kind = KINDS[training_kind(runs[0].settings)]
-    data, by_seed = kind.read_source(source), kind.read_subsets(subsets)
-    identifiers = [run_id(run, kind.data_checksum(data, run.settings)) for run in runs]
-    return Block(runs, identifiers, kind, data, by_seed, subsets, RunStore(store), retrain_stale)
+def _train_share(read: Callable[[], "Block"], device: torch.device, processes: Processes) -> None:
+    read().train(device, processes)
 
 
-@dataclass(frozen=True)
 class Block:
-    """The runs of a job: one objective's on one data set, for some seeds.
+    """The runs of a job: one objective's on one data set, for some seeds; arguments as for :func:`train_runs`.
 
     Attributes:
         runs: with their settings.
         identifiers: their ids.
-        kind: of training.
-        source: the data.
-        subsets: of it, by seed.
-        subsets_path: where they were read.
         store: where the runs lie.
-        retrain_stale: as for :func:`train_runs`.
     """
 
-    runs: Sequence[Run]
-    identifiers: Sequence[str]
-    kind: Kind
-    source: ImageSource | PairSource
-    subsets: Mapping[int, Subset | PairSubset]
-    subsets_path: str
-    store: RunStore
-    retrain_stale: bool
-
-    @property
-    def is_missing(self) -> bool:
-        """Whether there may be something to train."""
-        return self.retrain_stale or any(self.store.state(identifier) != "finished" for identifier in self.identifiers)
+    def __init__(self, runs: Sequence[Mapping[str, Any]], source: str, subsets: str, store: str, retrain_stale: bool):
+        self.runs, self.store = [Run(**run) for run in runs], RunStore(store)
+        self._training = TRAININGS[training_kind(self.runs[0].settings)]
+        self._source, self._subsets = self._training.read_source(source), self._training.read_subsets(subsets)
+        self.identifiers = [run_id(run, self._training.data_checksum(self._source, run.settings)) for run in self.runs]
+        self._subsets_path, self._retrain_stale = subsets, retrain_stale
 
     def train(self, device: torch.device | None, processes: Processes = ALONE) -> None:
         """Train the runs that are not finished, one after the other.
@@ -134,19 +114,27 @@ class Block:
         torch.set_num_threads(first.settings["training"]["threads"])
         if processes.rank == 0:
             log.info("%s, %s: %d runs on %s", first.dataset, first.objective, len(self.runs), device or "no device, all finished")
-        with progress_bar(f"{first.dataset} {first.objective}", len(self.runs), self.kind.training.SAMPLES) as bar:
-            for run, identifier in zip(self.runs, self.identifiers, strict=True):
+        bar = tqdm(
+            total=len(self.runs),
+            desc=f"{first.dataset} {first.objective}",
+            bar_format="{desc} |{bar}| {n:.1f}/{total} runs [{elapsed}<{remaining}{postfix}]",
+            disable=processes.rank > 0 or not sys.stderr.isatty(),
+            leave=False,
+        )
+        with bar:
+            for number, (run, identifier) in enumerate(zip(self.runs, self.identifiers, strict=True), start=1):
                 with _memory_told(run):
                     if processes.rank == 0:
                         self._train_owned(run, identifier, device, processes, bar)
-                    elif not processes.same(0):
+                    elif not processes.same(None):
                         _follow(self._start(run, device, processes), processes)
-                bar.finished_run()
+                bar.n = number
+                bar.refresh()
 
-    def _train_owned(self, run: Run, identifier: str, device: torch.device, processes: Processes, bar: Progress) -> None:
+    def _train_owned(self, run: Run, identifier: str, device: torch.device, processes: Processes, bar: tqdm) -> None:
         patience = PATIENCE_FOR_RELEASED if run.settings["objective"]["name"] == RELEASED else PATIENCE
         with self.store.owned(identifier, patience=patience) as folder:
-            if self.retrain_stale:
+            if self._retrain_stale:
                 _move_stale_aside(self.store, identifier)
             finished = self.store.state(identifier) == "finished"
             processes.same(finished)
@@ -157,7 +145,7 @@ class Block:
                 self._train(run, identifier, folder, device, processes, bar)
             self.store.forget_progress(identifier)
 
-    def _train(self, run: Run, identifier: str, folder: Path, device: torch.device, processes: Processes, bar: Progress) -> None:
+    def _train(self, run: Run, identifier: str, folder: Path, device: torch.device, processes: Processes, bar: tqdm) -> None:
         # Taken before the first update: a file edited while this process computes has no part in the result.
         fingerprint = provenance.training_fingerprint(run.settings)
         checkpoint = Checkpoint(
@@ -168,7 +156,6 @@ class Block:
             device=device_name(device),
             devices=processes.count,
         )
-        kind, asked = self.kind.training, run.settings["training"]
         with checkpoint:
             training = self._start(run, device, processes)
             rows = checkpoint.restore(training)
@@ -177,12 +164,13 @@ class Block:
                 row = training.train_epoch(after_update=lambda: checkpoint.after_update(training, rows))
                 rows.append({"epoch": training.epoch, **row})
                 checkpoint.after_epoch(training, rows)
-                bar.finished_epoch(run.seed, training.epoch, training.epochs, row)
+                _report(run.seed, training, row, bar)
         weights = training.weights()
         if not all(value.isfinite().all() for value in weights.values()):
+            rate = run.settings["training"]["learning_rate"]
             raise UserError(
-                f"{run.dataset}, {run.objective}, seed {run.seed}: the last of {training.updates} updates left weights that are "
-                f"no numbers, so the run is not finished; lower training.learning_rate, which is {asked['learning_rate']:g}."
+                f"{run.dataset}, {run.objective}, seed {run.seed}: after the last of {training.updates} updates the weights "
+                f"contain NaN or inf, so the run is not finished; lower training.learning_rate, which is {rate:g}."
             )
         with written_whole(folder / RunStore.CURVES) as path:
             pd.DataFrame(rows or [UNTRAINED]).to_parquet(path, index=False)
@@ -190,8 +178,8 @@ class Block:
             path.write_bytes(save(weights))
         record = run.to_json() | {
             "id": identifier,
-            "source": {"name": self.source.name, "checksum": self.source.checksum},
-            "data": self.kind.data_checksum(self.source, run.settings),
+            "source": {"name": self._source.name, "checksum": self._source.checksum},
+            "data": self._training.data_checksum(self._source, run.settings),
             "images": len(self._subset_of(run).train),
             "fingerprint": fingerprint,
             "versions": provenance.versions(),
@@ -200,7 +188,7 @@ class Block:
             "device": device_name(device),
             "devices": processes.count,
             "threads": torch.get_num_threads(),
-            kind.SAMPLES: kind.PER_PICK * training.updates * training.batch_size,
+            self._training.SAMPLES: self._training.PER_PICK * training.updates * training.batch_size,
             **checkpoint.spent(),
             "finished": time.strftime("%Y-%m-%d %H:%M:%S %z"),
         }
@@ -208,14 +196,14 @@ class Block:
             path.write_text(json.dumps(record, indent=2) + "\n")
 
     def _start(self, run: Run, device: torch.device, processes: Processes) -> Training | ReleasedNetworks:
-        start = ReleasedNetworks if run.settings["objective"]["name"] == RELEASED else self.kind.training
-        return start(run.settings, run.seed, self.source, self._subset_of(run), device, processes)
+        start = ReleasedNetworks if run.settings["objective"]["name"] == RELEASED else self._training
+        return start(run.settings, run.seed, self._source, self._subset_of(run), device, processes)
 
     def _subset_of(self, run: Run) -> Subset | PairSubset:
-        subset = self.subsets.get(run.seed)
-        if subset is None or subset.source_checksum != self.source.checksum:
+        subset = self._subsets.get(run.seed)
+        if subset is None or subset.source_checksum != self._source.checksum:
             found = "no subset of that seed" if subset is None else "a subset of other images"
-            raise UserError(f"{self.subsets_path}: holds {found} (seed {run.seed}); remove it to have it drawn again.")
+            raise UserError(f"{self._subsets_path}: holds {found} (seed {run.seed}); remove it to have it drawn again.")
         return subset
 
     def write_manifest(self, path: str | Path) -> None:
@@ -228,6 +216,15 @@ class Block:
         content = {"study": first.study, "dataset": first.dataset, "objective": first.objective, "runs": listed}
         with written_whole(path) as temporary:
             temporary.write_text(json.dumps(content, indent=2) + "\n")
+
+
+def _report(seed: int, training: Training, row: Mapping[str, float], bar: tqdm) -> None:
+    """Move the bar on a terminal by an epoch, and write a line to the log."""
+    speed = f"{row[f'{training.SAMPLES}_per_second']:,.0f} {training.SAMPLES}/s"
+    bar.n = math.floor(bar.n) + training.epoch / training.epochs
+    bar.set_postfix_str(f"seed {seed}, loss {row['loss']:.3f}, {speed}")
+    position, at_bound = f"epoch {training.epoch}/{training.epochs}", row["share at bound common"]
+    log.info("seed %d  %s  loss %.4f  at bound %.3f  %s", seed, position, row["loss"], at_bound, speed)
 
 
 def _follow(training: Training, processes: Processes) -> None:

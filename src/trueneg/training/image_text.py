@@ -9,18 +9,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from trueneg.compute.distributed import ALONE, Processes, synchronise_norms
-from trueneg.data.pairs.pair_source import PairSource
-from trueneg.data.pairs.pair_splits import PairSubset, refuse_leakage
+from trueneg.data.pairs.pair_source import PairSource, read_pairs
+from trueneg.data.pairs.pair_splits import PairSubset, read_pair_subsets, refuse_leakage
 from trueneg.models.region_similarity import ImageEmbeddings
 from trueneg.randomness import seed_for
 from trueneg.training.cached_gradients import backward_in_chunks
+from trueneg.training.image_loading import statistics_of
 from trueneg.training.image_text_networks import build_networks, finished_tensors
-from trueneg.training.image_text_objectives import ImageTextObjective
-from trueneg.training.loop import Training
+from trueneg.training.image_text_objectives import ImageTextObjective, data_checksum
+from trueneg.training.loop import Settings, Training
 from trueneg.training.masked_words import MaskedWordHead, masked_positions, masked_word_loss
 from trueneg.training.monitors import PairMonitors
-from trueneg.training.pair_data import PairData, Pairs, channel_statistics
+from trueneg.training.pair_data import PairData, Pairs
 from trueneg.training.sentence_tokens import SentenceTokens
 
 OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
@@ -45,54 +45,40 @@ class StepTerms(NamedTuple):
 class ImageText(Training):
     """Training on pairs of an image and a sentence.
 
-    Args:
-        settings: resolved settings by section: encoder, text_encoder, projection, similarity, augmentation, training, objective.
-        seed: the study's seed.
-        source: all images and sentences.
-        subset: which of them to train on.
-        device: where to compute.
-        processes: that share the run, each with a device.
-
     Raises:
-        UserError: if there are fewer pairs than a batch holds, a patient is in two splits, or settings and source do not fit.
+        UserError: also if a patient is in two splits, or settings and source do not fit.
     """
 
     SAMPLES, PER_PICK = "pairs", 1
+    remedy = "raise training.warmup_updates"
     STATE = (*Training.STATE, "waited")
+    read_source, read_subsets = staticmethod(read_pairs), staticmethod(read_pair_subsets)
+    data_checksum = staticmethod(data_checksum)
 
-    def __init__(
-        self,
-        settings: Mapping[str, Mapping[str, Any]],
-        seed: int,
-        source: PairSource,
-        subset: PairSubset,
-        device: torch.device,
-        processes: Processes = ALONE,
-    ):
+    def prepare_data(self, source: PairSource, subset: PairSubset) -> tuple[int, str]:
         refuse_leakage(source, subset)
+        self.data = PairData(source, subset, self.device)
+        count, unit = self.data.units(self.training["unit"]), self.training["unit"]
+        return count, f"an epoch of seed {self.seed} has {count} pairs (training.unit: {unit})"
+
+    def set_up(self, settings: Settings, source: PairSource, subset: PairSubset) -> None:
         training, objective, similarity = settings["training"], dict(settings["objective"]), dict(settings["similarity"])
         similarity["logit_scale"] = objective.pop("logit_scale", None) or similarity["logit_scale"]
-        settings = {**settings, "similarity": similarity}
-        self.data = PairData(source, subset, device)
-        count = self.data.units(training["unit"])
-        where = f"an epoch of seed {seed} has {count} pairs (training.unit: {training['unit']})"
-        super().__init__(settings, seed, device, processes, count, where)
         self.chunks = training["chunks"]
         self.waited = 0.0  # seconds of the unfinished epoch in which no image was there
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed_for(seed, "weights"))
-            statistics = channel_statistics(source.images, subset.train)
-            self.networks = build_networks(settings, self.data.sentences, source.images.shape[1], statistics)
-            # Drawn last: all objectives of a seed share the other weights.
-            self.masked = _masked_words(objective, self.networks.model.text_encoder)
-        self.model, self.augmentation = self.networks.model.to(device), self.networks.augmentation.to(device)
-        self.network = nn.ModuleDict({"model": self.model} | ({"masked": self.masked.to(device)} if self.masked else {}))
-        if processes.count > 1:
-            synchronise_norms(self.network)
+        statistics = statistics_of(source.images, subset.train)
+        channels, settings = source.images.shape[1], {**settings, "similarity": similarity}
+        self.networks = build_networks(settings, self.data.sentences, channels, statistics)
+        self.model, self.augmentation = self.networks.model.to(self.device), self.networks.augmentation.to(self.device)
+        self.network, self.masked = nn.ModuleDict({"model": self.model}), None
+        if objective["name"] == "biovil":  # drawn last: all objectives of a seed share the other weights
+            text_encoder = self.model.text_encoder
+            self.masked = MaskedWordHead(text_encoder.dimensions, text_encoder.bert.config.vocab_size).to(self.device)
+            self.network["masked"] = self.masked
         truncate, texts = settings["text_encoder"]["truncate"], self.data.texts
-        self.tokens = SentenceTokens(self.networks.tokenizer, texts, self.networks.maximum_tokens, truncate, device)
+        self.tokens = SentenceTokens(self.networks.tokenizer, texts, self.networks.maximum_tokens, truncate, self.device)
         self.masked_settings = {key: objective.pop(key) for key in ("masked_words_weight", "mask_share") if key in objective}
-        features = self._text_features() if ImageTextObjective.needs_text_features(objective) else None
+        features = self._text_features() if objective.get("by") == "text" else None
         self.objective = ImageTextObjective(objective, source, self.data, similarity["aggregation"], features)
         self.each_part = similarity["combined"] == "losses"
         self.optimizer = _optimizer(self.network, training)
@@ -114,11 +100,12 @@ class ImageText(Training):
                 batch = slice(update * size, (update + 1) * size)
                 whole = pairs.part(batch)
                 parts = (self.processes.part(each, self.chunks) for each in (draws[batch], numbers[batch], whole.sentences))
-                split = (part.tensor_split(edges) for part in (images, *parts))
-                yield whole, [self._chunk(*each) for each in zip(*split, strict=True)]
-
-    def _chunk(self, images: Tensor, draws: Tensor, numbers: Tensor, sentences: Tensor) -> Chunk:
-        return Chunk(images, draws, self.tokens.batch(numbers, self.data.text_of[sentences]))
+                split = zip(*(part.tensor_split(edges) for part in (images, *parts)), strict=True)
+                chunks = [
+                    Chunk(pixels, own_draws, self.tokens.batch(texts, self.data.text_of[sentences]))
+                    for pixels, own_draws, texts, sentences in split
+                ]
+                yield whole, chunks
 
     def backward(self, pairs: Pairs, chunks: Sequence[Chunk]) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         # Dropout and resampling know no generator but torch's own, which a step leaves as it was.
@@ -131,9 +118,6 @@ class ImageText(Training):
         """The logit scale, and the share of the seconds in which no image was there to go on with; 0 where all are resident."""
         waiting, self.waited = self.waited / seconds, 0.0
         return {"logit_scale": self.model.logit_scale().item(), "waiting": waiting}
-
-    def remedy(self) -> str:
-        return "raise training.warmup_updates"
 
     def weights(self) -> dict[str, Tensor]:
         """What :func:`trueneg.training.image_text_networks.read_networks` makes the networks of again, on the CPU."""
@@ -199,12 +183,6 @@ class ImageText(Training):
 
     def _autocast(self) -> torch.autocast:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda")
-
-
-def _masked_words(objective: Mapping[str, Any], text_encoder: nn.Module) -> MaskedWordHead | None:
-    if objective["name"] != "biovil":
-        return None
-    return MaskedWordHead(text_encoder.dimensions, text_encoder.bert.config.vocab_size)
 
 
 def _optimizer(network: nn.Module, training: Mapping[str, Any]) -> torch.optim.Optimizer:

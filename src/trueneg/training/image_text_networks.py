@@ -6,20 +6,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from trueneg.compute.distributed import ALONE, Processes
 from trueneg.data.pairs.pair_source import PairSource
 from trueneg.data.pairs.pair_splits import PairSubset, refuse_leakage
 from trueneg.errors import UserError
 from trueneg.losses import LogitScale
-from trueneg.models.clip_encoders import Clip, ClipAttentionPool, ClipImageEncoder, clip_of, clip_tokenizer, load_clip
+from trueneg.models.clip_encoders import Clip, ClipImageEncoder, clip_of, clip_tokenizer, load_clip
 from trueneg.models.image_text import ImageTextModel
 from trueneg.models.region_similarity import RegionSimilarity
 from trueneg.models.spatial_encoders import build_spatial_encoder
 from trueneg.models.text_encoders import BertTextEncoder, load_bert, small_bert
+from trueneg.models.weights import refuse_unless_whole
 from trueneg.text.tokenizing import train_tokenizer
 from trueneg.training.radiograph_augmentation import RadiographAugmentation
 
@@ -31,7 +30,7 @@ TOKENIZER, TEXT_CONFIG, MEAN, STD = "text_encoder/tokenizer", "text_encoder/conf
 IMAGE_CONFIG = "image_encoder/config"  # of a CLIP only
 RELEASED = "released"  # projections that both encoders were released with; and the objective that trains nothing
 
-Projections = tuple[ClipAttentionPool, nn.Linear]
+Settings = Mapping[str, Mapping[str, Any]]  # resolved, by section
 
 
 class Networks(NamedTuple):
@@ -51,10 +50,7 @@ class Networks(NamedTuple):
 
 
 def build_networks(
-    settings: Mapping[str, Mapping[str, Any]],
-    sentences: Sequence[str],
-    channels: int,
-    statistics: tuple[list[float], list[float]],
+    settings: Settings, sentences: Sequence[str], channels: int, statistics: tuple[list[float], list[float]]
 ) -> Networks:
     """New networks, their weights drawn from torch's generator where none are loaded.
 
@@ -68,20 +64,15 @@ def build_networks(
         UserError: if a text encoder or trained weights cannot be loaded, or settings do not go together.
     """
     encoder, text = settings["encoder"], settings["text_encoder"]
-    clip = load_clip(text["model"], text["weights"]) if text["name"] == "clip" else None
-    texts, tokenizer = _bert(text, sentences) if clip is None else (clip.text_encoder, clip_tokenizer())
+    text_clip = load_clip(text["model"], text["weights"]) if text["name"] == "clip" else None
+    texts, tokenizer = _bert(text, sentences) if text_clip is None else (text_clip.text_encoder, clip_tokenizer())
     if encoder["name"] != "clip":
-        # Texts, similarity, images: the order of the draws says which weights a seed has.
-        similarity = _similarity(settings)
-        return _assemble(settings, _spatial(encoder, channels), texts, similarity, tokenizer, statistics)
-    own = load_clip(encoder["model"], encoder["weights"])
-    projections = _released_projections(settings, own, clip)
-    # It normalises images itself.
-    untouched = ([0.0] * channels, [1.0] * channels)
-    similarity = _similarity(settings, projections)
-    networks = _assemble(settings, own.image_encoder, texts, similarity, tokenizer, untouched, projections)
+        return _assemble(settings, texts, tokenizer, statistics, None, text_clip)
+    image_clip = load_clip(encoder["model"], encoder["weights"])
+    untouched = ([0.0] * channels, [1.0] * channels)  # it normalises images itself
+    networks = _assemble(settings, texts, tokenizer, untouched, image_clip, text_clip)
     if settings["objective"]["name"] == RELEASED:
-        scale = own.logit_scale
+        scale = image_clip.logit_scale
         networks.model.logit_scale = LogitScale(scale, max(scale, settings["similarity"]["maximum_logit_scale"]))
     return networks
 
@@ -103,7 +94,7 @@ def finished_tensors(networks: Networks) -> dict[str, Tensor]:
     }
 
 
-def read_networks(path: str | Path, settings: Mapping[str, Mapping[str, Any]]) -> Networks:
+def read_networks(path: str | Path, settings: Settings) -> Networks:
     """The networks of a finished run, in evaluation mode, on the CPU; nothing but the file is needed.
 
     Args:
@@ -117,26 +108,21 @@ def read_networks(path: str | Path, settings: Mapping[str, Mapping[str, Any]]) -
     from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
     encoder, text = settings["encoder"], settings["text_encoder"]
-    try:
+    with refuse_unless_whole(path, "the model of such an image–text run", "Train it again"):
         tensors = load_file(path)
-        described, config = (json.loads(bytes(tensors.pop(name).numpy())) for name in (TOKENIZER, TEXT_CONFIG))
+        described, config = _read(tensors.pop(TOKENIZER)), _read(tensors.pop(TEXT_CONFIG))
         statistics = tuple(tensors.pop(name).tolist() for name in (MEAN, STD))
         tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(described["tokenizer"]), **described["special"])
-        clip = clip_of(config) if text["name"] == "clip" else None
-        texts = (
-            _pooled(text, BertModel(BertConfig.from_dict(config), add_pooling_layer=False)) if clip is None else clip.text_encoder
-        )
-        own = clip_of(json.loads(bytes(tensors.pop(IMAGE_CONFIG).numpy()))) if encoder["name"] == "clip" else None
+        text_clip = clip_of(config) if text["name"] == "clip" else None
+        if text_clip is None:
+            texts = _pooled(text, BertModel(BertConfig.from_dict(config), add_pooling_layer=False))
+        else:
+            texts = text_clip.text_encoder
+        image_clip = clip_of(_read(tensors.pop(IMAGE_CONFIG))) if encoder["name"] == "clip" else None
         # Trained weights of the image encoder would be loaded only to be replaced.
         untrained = {key: value for key, value in encoder.items() if key != "weights"}
-        images = _spatial(untrained, len(statistics[0])) if own is None else own.image_encoder
-        projections = _released_projections(settings, own, clip)
-        similarity = _similarity(settings, projections)
-        networks = _assemble(settings, images, texts, similarity, tokenizer, statistics, projections)
+        networks = _assemble({**settings, "encoder": untrained}, texts, tokenizer, statistics, image_clip, text_clip)
         networks.model.load_state_dict(tensors)
-    except (SafetensorError, OSError, KeyError, ValueError, RuntimeError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise UserError(f"{path}: is not the model of such an image–text run ({reason}); train it again.") from error
     networks.model.eval()
     return networks
 
@@ -149,7 +135,6 @@ class ReleasedNetworks:
         seed: the study's, which changes nothing.
         source: the images that it will be measured on.
         subset: of them.
-        device, processes: not needed.
 
     Raises:
         UserError: if the weights cannot be loaded, or a patient is in two splits.
@@ -157,15 +142,7 @@ class ReleasedNetworks:
 
     epochs = epoch = update = updates = batch_size = 0
 
-    def __init__(
-        self,
-        settings: Mapping[str, Mapping[str, Any]],
-        seed: int,
-        source: PairSource,
-        subset: PairSubset,
-        device: torch.device,
-        processes: Processes = ALONE,
-    ):
+    def __init__(self, settings: Settings, seed: int, source: PairSource, subset: PairSubset, *_: object):
         refuse_leakage(source, subset)
         with torch.random.fork_rng(devices=[]):
             self._networks = build_networks(settings, [], source.images.shape[1], ([], []))
@@ -183,14 +160,8 @@ def _bert(text: Mapping[str, Any], sentences: Sequence[str]) -> tuple[BertTextEn
             tokenizer = train_tokenizer(sentences, text["vocabulary"], text["maximum_tokens"])
         except ValueError as error:
             raise UserError(f"text_encoder.{error}") from error
-        bert = small_bert(
-            len(tokenizer),
-            hidden=text["hidden"],
-            layers=text["layers"],
-            heads=text["heads"],
-            maximum_tokens=text["maximum_tokens"],
-            dropout=text["dropout"],
-        )
+        shape = {key: text[key] for key in ("hidden", "layers", "heads", "maximum_tokens", "dropout")}
+        bert = small_bert(len(tokenizer), **shape)
     return _pooled(text, bert), tokenizer
 
 
@@ -198,56 +169,41 @@ def _pooled(text: Mapping[str, Any], bert: "BertModel") -> BertTextEncoder:
     return BertTextEncoder(bert, text["pooling"], text.get("frozen_layers"))
 
 
-def _released_projections(
-    settings: Mapping[str, Mapping[str, Any]], image_clip: Clip | None, text_clip: Clip | None
-) -> Projections | None:
-    """Those of images and of texts, where they are wanted; None where new ones are."""
-    if settings["projection"]["name"] != RELEASED:
-        return None
-    return image_clip.image_projection, text_clip.text_projection
-
-
-def _spatial(encoder: Mapping[str, Any], channels: int) -> nn.Module:
-    own = {"in_channels": channels} if encoder["name"] == "small" else {}
-    return build_spatial_encoder(**encoder, **own)
-
-
-def _similarity(settings: Mapping[str, Mapping[str, Any]], projections: Projections | None = None) -> RegionSimilarity:
-    similarity = settings["similarity"]
-    dimensions = settings["projection"]["dimensions"] if projections is None else projections[0].dimensions
-    try:
-        return RegionSimilarity(
-            similarity["aggregation"],
-            lse_sharpness=similarity["lse_sharpness"],
-            attention_scale=similarity["attention_scale"],
-            mapped_dimensions=dimensions if similarity["learned_maps"] else None,
-        )
-    except ValueError as error:
-        raise UserError(f"similarity: {error}.") from error
-
-
 def _assemble(
-    settings: Mapping[str, Mapping[str, Any]],
-    images: nn.Module,
+    settings: Settings,
     texts: nn.Module,
-    regions: RegionSimilarity,
     tokenizer: "PreTrainedTokenizerBase",
     statistics: tuple[list[float], list[float]],
-    projections: Projections | None = None,
+    image_clip: Clip | None,
+    text_clip: Clip | None,
 ) -> Networks:
-    text, projection, similarity = (settings[name] for name in ("text_encoder", "projection", "similarity"))
-    model = ImageTextModel(
-        images.to(memory_format=torch.channels_last),
-        texts,
-        regions,
-        dimensions=projection["dimensions"],
-        projection=projections or projection["name"],
+    encoder, text, projection, similarity = (settings[name] for name in ("encoder", "text_encoder", "projection", "similarity"))
+    projections, dimensions = projection["name"], projection["dimensions"]
+    if projections == RELEASED:
+        projections = image_clip.image_projection, text_clip.text_projection
+        dimensions = image_clip.image_projection.dimensions
+    # Texts, similarity, images: the order of the draws decides which weights a seed has.
+    regions = RegionSimilarity(
+        similarity["aggregation"],
+        lse_sharpness=similarity["lse_sharpness"],
+        attention_scale=similarity["attention_scale"],
+        mapped_dimensions=dimensions if similarity["learned_maps"] else None,
     )
+    if image_clip is None:
+        own = {"in_channels": len(statistics[0])} if encoder["name"] == "small" else {}
+        images = build_spatial_encoder(**encoder, **own)
+    else:
+        images = image_clip.image_encoder
+    images = images.to(memory_format=torch.channels_last)
+    model = ImageTextModel(images, texts, regions, dimensions=projection["dimensions"], projection=projections)
     model.logit_scale = LogitScale(similarity["logit_scale"], similarity["maximum_logit_scale"])
     model.logit_scale.requires_grad_(similarity["learned_logit_scale"])
     longest = min(text["maximum_tokens"] or texts.maximum_tokens, texts.maximum_tokens)
-    augmentation = RadiographAugmentation(*statistics, **settings["augmentation"])
-    return Networks(model, tokenizer, longest, augmentation)
+    return Networks(model, tokenizer, longest, RadiographAugmentation(*statistics, **settings["augmentation"]))
+
+
+def _read(content: Tensor) -> Any:
+    return json.loads(bytes(content.numpy()))
 
 
 def _as_bytes(content: Any) -> Tensor:

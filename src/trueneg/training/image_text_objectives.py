@@ -99,11 +99,6 @@ class ImageTextObjective:
         """Whether :meth:`of_embeddings` is meant, in place of :meth:`of_similarities`."""
         return self.name in ON_EMBEDDINGS
 
-    @staticmethod
-    def needs_text_features(settings: Mapping[str, Any]) -> bool:
-        """Whether an objective wants the sentences under the text encoder at initialisation."""
-        return settings.get("by") == "text"
-
     def of_similarities(self, similarity: Tensor, scale: Tensor, pairs: Pairs) -> ObjectiveTerms:
         """The loss of a batch.
 

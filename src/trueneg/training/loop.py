@@ -5,17 +5,20 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from trueneg.compute.distributed import Processes
+from trueneg.compute.distributed import ALONE, Processes, synchronise_norms
 from trueneg.compute.parts import by_part, load_moments, moments_of, named_tensors
 from trueneg.errors import UserError
 from trueneg.randomness import seed_for
 from trueneg.training.monitors import RunningMeans
 from trueneg.training.schedules import learning_rate_factor
+
+Settings = Mapping[str, Mapping[str, Any]]  # resolved, by section
 
 
 class Training(ABC):
@@ -24,24 +27,26 @@ class Training(ABC):
     Every draw of an epoch comes from a generator keyed by seed, purpose and epoch, so all objectives of a seed see the same
     samples, and a run continues from any update without generator states.
 
-    A subclass is a step: its ``__init__`` makes the networks, the optimiser and the monitors, :meth:`batches` cuts an epoch into
-    batches, and :meth:`backward` computes the gradients of one.
+    A subclass is a step: :meth:`prepare_data` takes the data, :meth:`set_up` makes the networks, the optimiser and the monitors,
+    :meth:`batches` cuts an epoch into batches, and :meth:`backward` computes the gradients of one.
 
     Args:
         settings: resolved settings by section, ``training`` and ``objective`` among them.
         seed: the study's seed.
+        source: all images, or all images and sentences.
+        subset: which of them to train on.
         device: where to compute.
         processes: that share the run, each with a device.
-        available: how many samples an epoch can pick from.
-        where: what they are, for the message if they are too few.
 
     Attributes:
         SAMPLES: what rows and records count, such as ``views``.
         PER_PICK: how many of them one sample of a batch gives.
         STATE: attributes with plain values that a run continues from; subclasses add their own.
+        read_source, read_subsets: readers of the data, and of the seeds' subsets of them.
         network: everything that is trained.
         optimizer: of the network's parameters.
         monitors: running means that an epoch's row is read from.
+        remedy: what to do against divergence besides a lower learning rate.
         epoch: finished epochs.
         update: updates done in the epoch that is not finished.
         seconds: that these updates took.
@@ -53,21 +58,19 @@ class Training(ABC):
     SAMPLES: ClassVar[str]
     PER_PICK: ClassVar[int]
     STATE: ClassVar[tuple[str, ...]] = ("epoch", "update", "seconds")
+    read_source: ClassVar[Callable[[str | Path], Any]]
+    read_subsets: ClassVar[Callable[[str | Path], Mapping[int, Any]]]
     network: nn.Module
     optimizer: torch.optim.Optimizer
     monitors: RunningMeans
+    remedy: str
 
     def __init__(
-        self,
-        settings: Mapping[str, Mapping[str, Any]],
-        seed: int,
-        device: torch.device,
-        processes: Processes,
-        available: int,
-        where: str,
+        self, settings: Settings, seed: int, source: Any, subset: Any, device: torch.device, processes: Processes = ALONE
     ):
         self.training, self.seed, self.device, self.processes = settings["training"], seed, device, processes
         self.name, self.batch_size = settings["objective"]["name"], self.training["batch_size"]
+        available, where = self.prepare_data(source, subset)
         self.updates_per_epoch = available // self.batch_size
         if self.updates_per_epoch == 0:
             raise UserError(f"training.batch_size is {self.batch_size}, but {where}; lower it, or take more images.")
@@ -78,6 +81,24 @@ class Training(ABC):
             raise UserError(f"training.warmup_updates is {self.warmup}, but the run has {self.updates} updates; lower it.")
         self.epoch = self.update = 0
         self.seconds = 0.0
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed_for(seed, "weights"))
+            self.set_up(settings, source, subset)
+        if processes.count > 1:
+            synchronise_norms(self.network)
+
+    @abstractmethod
+    def prepare_data(self, source: Any, subset: Any) -> tuple[int, str]:
+        """Bring the data to the device; how many samples an epoch can pick from, and what they are, for an error message."""
+
+    @abstractmethod
+    def set_up(self, settings: Settings, source: Any, subset: Any) -> None:
+        """Make ``network``, its weights drawn from torch's generator, ``optimizer``, ``monitors`` and ``remedy``."""
+
+    @staticmethod
+    def data_checksum(source: Any, settings: Settings) -> str:
+        """A checksum of what a run learns from."""
+        return source.checksum
 
     @abstractmethod
     def batches(self, count: int) -> Generator[tuple[Any, ...], None, None]:
@@ -90,10 +111,6 @@ class Training(ABC):
     @abstractmethod
     def measured(self, seconds: float) -> dict[str, float]:
         """What the row of an epoch of ``seconds`` says besides the monitors."""
-
-    @abstractmethod
-    def remedy(self) -> str:
-        """What to do against divergence besides a lower learning rate."""
 
     @abstractmethod
     def weights(self) -> dict[str, Tensor]:
@@ -133,7 +150,7 @@ class Training(ABC):
             raise UserError(
                 f"The loss became {row['loss']} in epoch {self.epoch} of {self.epochs} (updates {first + 1} to {first + count} "
                 f"of {self.updates}, objective {self.name}, seed {self.seed}). The likely cause is too large a step: "
-                f"training.learning_rate is {self.training['learning_rate']:g}; lower it, or {self.remedy()}."
+                f"training.learning_rate is {self.training['learning_rate']:g}; lower it, or {self.remedy}."
             )
         return row | {
             "learning_rate": self.optimizer.param_groups[0]["lr"],

@@ -1,7 +1,6 @@
 """What an objective does to its anchors, by how frequent their class is: measured with labels, never used by the loss."""
 
-from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -9,38 +8,32 @@ from torch import Tensor
 from trueneg.losses.contrastive import ContrastiveTerms
 
 GROUPS = ("common", "rare", "unknown")
-_ONE, _BOUND, _HAS_SAME, _RATIO, _ESTIMATE, _HAS_TRUE, _TRUE = range(7)
 
 
-class RunningMeans(ABC):
-    """Means over an epoch, on the device: of values of each anchor by group, and of scalars of each step.
+class RunningMeans:
+    """Means over an epoch, on the device: of scalars of each step, and of values of each anchor by group.
 
     Args:
-        groups: G, how many groups of anchors.
-        values: V, how many values an anchor has.
-        scalars: S, how many values a step has.
+        scalars: S names.
+        values: V names.
+        groups: G names; a value's name in a row is followed by that of the group.
         device: where the training runs.
     """
 
-    def __init__(self, groups: int, values: int, scalars: int, device: torch.device):
+    def __init__(self, scalars: Sequence[str], values: Sequence[str], groups: Sequence[str], device: torch.device):
+        self._scalars, self._columns = scalars, [f"{value} {group}".strip() for group in groups for value in values]
         self._totals = {
-            "sums": torch.zeros(groups, values, dtype=torch.float64, device=device),
-            "scalars": torch.zeros(scalars, dtype=torch.float64, device=device),
+            "scalars": torch.zeros(len(scalars), dtype=torch.float64, device=device),
+            "sums": torch.zeros(len(groups), len(values), dtype=torch.float64, device=device),
+            "counts": torch.zeros(len(groups), len(values), dtype=torch.float64, device=device),
             "steps": torch.zeros((), dtype=torch.int64),
         }
 
-    @abstractmethod
-    def add(self, *step: Any) -> None:
-        """Add a step."""
-
-    @abstractmethod
-    def means(self, sums: Tensor, scalars: list[float]) -> dict[str, float]:
-        """A row of what was summed up: (G, V) sums by group, and the means of the steps' scalars."""
-
     def read(self) -> dict[str, float]:
         """The means since the last reading, the epoch's one synchronisation; NaN where a group had no anchor."""
-        sums, scalars, steps = (total.cpu() for total in self._totals.values())
-        row = self.means(sums, (scalars / steps.clamp(min=1)).tolist())
+        scalars, sums, counts, steps = (total.cpu() for total in self._totals.values())
+        row = dict(zip(self._scalars, (scalars / steps.clamp(min=1)).tolist(), strict=True))
+        row |= dict(zip(self._columns, (sums / counts).flatten().tolist(), strict=True))
         for total in self._totals.values():
             total.zero_()
         return row
@@ -54,10 +47,12 @@ class RunningMeans(ABC):
         for name, total in self._totals.items():
             total.copy_(state[name])
 
-    def _add(self, members: Tensor, values: list[Tensor], scalars: list[Tensor]) -> None:
-        """Add a step of A anchors: (G, A) bool, V tensors (A,), and S scalars."""
-        # By a product, not by scattered additions, whose order on a GPU is not fixed.
-        self._totals["sums"] += members.double() @ torch.stack([value.double() for value in values], dim=1)
+    def _add(self, scalars: Sequence[Tensor], members: Tensor, values: Sequence[Tensor], counted: Sequence[Tensor]) -> None:
+        """Add a step of A anchors: S scalars, (G, A) bool, V values (A,), and which of them count, each (A,)."""
+        counts, sums = (torch.stack([each.double() for each in given], dim=1) for given in (counted, values))
+        # By products, not by scattered additions, whose order on a GPU is not fixed.
+        self._totals["sums"] += members.double() @ (sums * counts)
+        self._totals["counts"] += members.double() @ counts
         self._totals["scalars"] += torch.stack([value.double() for value in scalars])
         self._totals["steps"] += 1
 
@@ -79,7 +74,8 @@ class ViewMonitors(RunningMeans):
     """
 
     def __init__(self, rare: Tensor, device: torch.device):
-        super().__init__(2, 7, 1, device)
+        values = ("share at bound", "same-class to positive ratio", "estimated mean", "true mean")
+        super().__init__(("loss",), values, GROUPS[:2], device)
         self._rare = rare.to(device)
 
     @torch.no_grad()
@@ -97,25 +93,13 @@ class ViewMonitors(RunningMeans):
         true_count = mass.shape[1] - same_count
         same_mass = (mass * same).sum(1)
         values = [
-            torch.ones_like(positive),
             terms.at_bound,
-            same_count > 0,
             same_mass / same_count.clamp(min=1) / positive.exp(),
             terms.log_negative_mass.double().exp() / mass.shape[1],
-            true_count > 0,
             (mass.sum(1) - same_mass) / true_count.clamp(min=1),
         ]
-        rare = self._rare[labels].repeat(2)
-        self._add(torch.stack([~rare, rare]), values, [terms.loss])
-
-    def means(self, sums: Tensor, scalars: list[float]) -> dict[str, float]:
-        row = {"loss": scalars[0]}
-        for group, total in zip(GROUPS, sums, strict=False):
-            row[f"share at bound {group}"] = _mean(total, _BOUND, _ONE)
-            row[f"same-class to positive ratio {group}"] = _mean(total, _RATIO, _HAS_SAME)
-            row[f"estimated mean {group}"] = _mean(total, _ESTIMATE, _ONE)
-            row[f"true mean {group}"] = _mean(total, _TRUE, _HAS_TRUE)
-        return row
+        every, rare = torch.ones_like(positive), self._rare[labels].repeat(2)
+        self._add([terms.loss], torch.stack([~rare, rare]), values, [every, same_count > 0, every, true_count > 0])
 
 
 class PairMonitors(RunningMeans):
@@ -126,7 +110,8 @@ class PairMonitors(RunningMeans):
     """
 
     def __init__(self, groups: Tensor):
-        super().__init__(len(GROUPS), 2, 3, groups.device)
+        scalars = ("loss", "contrastive loss", "masked word loss", "similarity of pairs")
+        super().__init__(scalars, ("share at bound",), ("", *GROUPS), groups.device)
         self._groups = groups
 
     @torch.no_grad()
@@ -140,14 +125,10 @@ class PairMonitors(RunningMeans):
             positive: (B,) similarity of the pairs.
             sentences: (B,) of the batch.
         """
-        members = self._groups[sentences] == torch.arange(len(GROUPS), device=self._groups.device)[:, None]
-        self._add(members, [torch.ones_like(at_bound), at_bound], [loss, masked_loss, positive.double().mean()])
-
-    def means(self, sums: Tensor, scalars: list[float]) -> dict[str, float]:
-        loss, masked, positive = scalars
-        row = {"loss": loss + masked, "contrastive loss": loss, "masked word loss": masked, "similarity of pairs": positive}
-        row["share at bound"] = _mean(sums.sum(0), _BOUND, _ONE)
-        return row | {f"share at bound {group}": _mean(own, _BOUND, _ONE) for group, own in zip(GROUPS, sums, strict=True)}
+        own, every = self._groups[sentences], torch.ones_like(at_bound)
+        members = torch.stack([every.bool(), *(own == number for number in range(len(GROUPS)))])
+        scalars = [loss.double() + masked_loss.double(), loss, masked_loss, positive.double().mean()]
+        self._add(scalars, members, [at_bound], [every])
 
 
 def _same_class(labels: Tensor) -> Tensor:
@@ -156,7 +137,3 @@ def _same_class(labels: Tensor) -> Tensor:
     equal = labels[:, None] == labels[None, :]
     others = equal.flatten()[1:].view(count - 1, count + 1)[:, :-1].reshape(count, count - 1)  # without the diagonal
     return others.repeat(2, 2)
-
-
-def _mean(total: Tensor, value: int, count: int) -> float:
-    return float(total[value] / total[count]) if total[count] > 0 else float("nan")

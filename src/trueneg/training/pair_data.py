@@ -6,13 +6,11 @@ import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from trueneg.data.pairs.pair_source import PROBABILITY_COLUMNS, PairSource
 from trueneg.data.pairs.pair_splits import PairSubset
 from trueneg.training.image_loading import TrainingImages
-
-UNITS = ("image", "study")
-COUNTED_AT_ONCE = 64  # images; memory and speed, not the result
 
 
 class Pairs(NamedTuple):
@@ -72,7 +70,8 @@ class PairData:
         self.images = TrainingImages(source.images, subset.train, device)
         self.labels = torch.from_numpy(source.labels[subset.train]).to(device)
         self.shown = torch.from_numpy(source.shown[subset.train]).to(device)
-        self.said = self._sentences.padded(text_of)[self._report_of].to(device)
+        of_reports = self.text_numbers.split(self._sentences.counts.tolist())
+        self.said = pad_sequence(of_reports, batch_first=True, padding_value=-1)[self._report_of].to(device)
 
     @property
     def sentences(self) -> list[str]:
@@ -117,14 +116,6 @@ class _Members:
         """One member of each of some groups, from uniform draws in [0, 1)."""
         return self._members[self._starts[groups] + (uniform * self.counts[groups]).long()]
 
-    def padded(self, values: np.ndarray) -> Tensor:
-        """(R, longest): the members' values by group, then −1."""
-        places = torch.arange(int(self.counts.max()))
-        inside = places < self.counts[:, None]
-        found = torch.full(inside.shape, -1)
-        found[inside] = torch.from_numpy(values)[self._members]
-        return found
-
 
 def _frequency_groups(classes: np.ndarray) -> np.ndarray:
     """0 common, 1 rare, 2 unknown, of every sentence."""
@@ -133,22 +124,3 @@ def _frequency_groups(classes: np.ndarray) -> np.ndarray:
     before = np.cumsum(counts[order]) - counts[order]  # sentences of more frequent classes
     common = numbers[order][before < counts.sum() / 2]
     return np.where(classes < 0, 2, np.where(np.isin(classes, common), 0, 1))
-
-
-def channel_statistics(images: np.ndarray, chosen: np.ndarray) -> tuple[list[float], list[float]]:
-    """Mean and standard deviation of each channel of some uint8 images (n, channels, H, W), in [0, 1].
-
-    Example:
-        >>> channel_statistics(np.array([0, 0, 255, 255], np.uint8).reshape(1, 1, 2, 2), np.array([0]))
-        ([0.5], [0.5])
-    """
-    # From counts of the 256 values: exact in any order, so a few images at a time are in memory.
-    counts = torch.zeros(images.shape[1], 256, dtype=torch.int64)
-    for start in range(0, len(chosen), COUNTED_AT_ONCE):
-        some = torch.from_numpy(images[chosen[start : start + COUNTED_AT_ONCE]])
-        counts += torch.stack([torch.bincount(channel.flatten(), minlength=256) for channel in some.unbind(1)])
-    values, means, deviations = np.arange(256) / 255, [], []
-    for own in counts.numpy():
-        means.append(float(np.average(values, weights=own)))
-        deviations.append(float(np.sqrt(max(np.average((values - means[-1]) ** 2, weights=own), 1e-8))))
-    return means, deviations

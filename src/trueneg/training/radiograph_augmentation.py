@@ -21,8 +21,7 @@ class RadiographAugmentation(Augmentation):
         brightness: factors are uniform in 1 ± this; less than 1.
         contrast: likewise.
 
-    Raises:
-        ValueError: if a number is out of its range.
+    The parameters of an image: top and left of the crop, brightness, contrast.
 
     Example:
         >>> augmentation = RadiographAugmentation([0.5], [0.25], crop=0.75)
@@ -31,14 +30,10 @@ class RadiographAugmentation(Augmentation):
         torch.Size([2, 1, 24, 24])
     """
 
-    columns = ("top", "left", "brightness", "contrast")
-
     def __init__(
         self, mean: Sequence[float], std: Sequence[float], crop: float = 0.9375, brightness: float = 0.2, contrast: float = 0.2
     ) -> None:
         super().__init__(mean, std)
-        if not 0 < crop <= 1 or not 0 <= brightness < 1 or not 0 <= contrast < 1:
-            raise ValueError(f"crop is {crop}, brightness {brightness} and contrast {contrast}, expected (0, 1] and twice [0, 1)")
         self.crop = crop
         self.jitter = (brightness, contrast)
 

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from trueneg.errors import UserError
 from trueneg.models.text_encoders import tokenise
 
 if TYPE_CHECKING:
@@ -39,10 +38,7 @@ class SentenceTokens:
         truncate: bool,
         device: torch.device,
     ):
-        try:
-            tokens = tokenise(tokenizer, list(texts), maximum_tokens=maximum_tokens, truncate=truncate)
-        except ValueError as error:
-            raise UserError(f"sentences: {error}. Set text_encoder.truncate to true to have them cut.") from error
+        tokens = tokenise(tokenizer, texts, maximum_tokens=maximum_tokens, truncate=truncate)
         self._lengths = tokens["attention_mask"].sum(1)
         self.longest = int(self._lengths.max())
         self._ids, self._masks = tokens["input_ids"].int().to(device), tokens["attention_mask"].bool().to(device)

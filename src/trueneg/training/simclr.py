@@ -9,17 +9,16 @@ import torch
 from torch import Tensor, nn
 
 from trueneg.class_probability import from_class_frequency
-from trueneg.compute.distributed import ALONE, Processes, synchronise_norms
 from trueneg.compute.parts import named_tensors
-from trueneg.data.images.image_source import ImageSource
-from trueneg.data.images.subsets import Subset
+from trueneg.data.images.image_source import ImageSource, read_source
+from trueneg.data.images.subsets import Subset, read_subsets
 from trueneg.errors import UserError
 from trueneg.losses import ContrastiveTerms, build
 from trueneg.models.image_encoders import build_encoder
 from trueneg.models.projection import ProjectionHead
-from trueneg.randomness import seed_for
 from trueneg.training.augment import build_augmentation
-from trueneg.training.loop import Training
+from trueneg.training.image_loading import statistics_of
+from trueneg.training.loop import Settings, Training
 from trueneg.training.monitors import ViewMonitors
 from trueneg.training.schedules import interval_of, macro_auc, scheduled_value
 
@@ -28,63 +27,38 @@ MEASURED_IMAGES = 1000  # held-out images that a measured parameter is measured 
 
 
 class SimCLR(Training):
-    """Training on two views of each image.
-
-    Args:
-        settings: resolved settings by section: encoder, projection, augmentation, training, objective.
-        seed: the study's seed.
-        source: all images.
-        subset: which of them to train on.
-        device: where to compute.
-        processes: that share the run, each with a device.
-
-    Raises:
-        UserError: if there are fewer images than a batch holds.
-    """
+    """Training on two views of each image."""
 
     SAMPLES, PER_PICK = "views", 2
     STATE = (*Training.STATE, "scheduled")
+    read_source, read_subsets = staticmethod(read_source), staticmethod(read_subsets)
 
-    def __init__(
-        self,
-        settings: Mapping[str, Mapping[str, Any]],
-        seed: int,
-        source: ImageSource,
-        subset: Subset,
-        device: torch.device,
-        processes: Processes = ALONE,
-    ):
-        count = len(subset.train)
-        super().__init__(settings, seed, device, processes, count, f"the subset of seed {seed} holds {count} images")
-        training, objective = settings["training"], dict(settings["objective"])
-        self.temperature = objective.pop("temperature", None) or training["temperature"]
-        labels = source.labels[subset.train]
-        self.images = torch.from_numpy(source.images[subset.train]).to(device)
-        self.labels = torch.from_numpy(labels).to(device)
-        self.augmentation = build_augmentation(settings["augmentation"], *channel_statistics(source)).to(device)
-        self.class_probability = self._class_probability(objective, labels, subset)
-        self.schedules = {name: value for name, value in objective.items() if isinstance(value, Mapping)}
-        self.scheduled = dict.fromkeys(self.schedules, FIRST_VALUE)  # what the scheduled parameters are in this epoch
-        self.loss = build(objective | self.scheduled, temperature=self.temperature)
+    def prepare_data(self, source: ImageSource, subset: Subset) -> tuple[int, str]:
+        self.images = torch.from_numpy(source.images[subset.train]).to(self.device)
+        self.labels = torch.from_numpy(source.labels[subset.train]).to(self.device)
         held_out = subset.validation[:MEASURED_IMAGES]
         self.held_out = torch.from_numpy(source.images[held_out]), torch.from_numpy(source.labels[held_out])
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed_for(seed, "weights"))
-            encoder = build_encoder(**settings["encoder"], in_channels=source.images.shape[1])
-            projection = settings["projection"]
-            head = ProjectionHead(
-                encoder.dimensions, projection["hidden"], projection["dimensions"], batch_norm=projection["batch_norm"]
-            )
-        self.encoder = encoder.to(device, memory_format=torch.channels_last)
-        self.network = nn.Sequential(self.encoder, head.to(device))
-        if processes.count > 1:
-            synchronise_norms(self.network)
-        self.optimizer = torch.optim.Adam(
-            self.network.parameters(), lr=training["learning_rate"], weight_decay=training["weight_decay"], fused=True
-        )
+        return len(self.images), f"the subset of seed {self.seed} holds {len(self.images)} images"
+
+    def set_up(self, settings: Settings, source: ImageSource, subset: Subset) -> None:
+        training, projection, objective = settings["training"], settings["projection"], dict(settings["objective"])
+        self.augmentation = build_augmentation(settings["augmentation"], *channel_statistics(source)).to(self.device)
+        temperature = objective.pop("temperature", None) or training["temperature"]
+        self.remedy = f"raise the temperature, which is {temperature:g}"
+        self.class_probability = self._class_probability(objective, source.labels[subset.train], subset)
+        self.schedules = {name: value for name, value in objective.items() if isinstance(value, Mapping)}
+        self.scheduled = dict.fromkeys(self.schedules, FIRST_VALUE)  # what the scheduled parameters are in this epoch
+        self.loss = build(objective | self.scheduled, temperature=temperature)
+        encoder = build_encoder(**settings["encoder"], in_channels=source.images.shape[1])
+        shape = projection["hidden"], projection["dimensions"]
+        head = ProjectionHead(encoder.dimensions, *shape, batch_norm=projection["batch_norm"])
+        self.encoder = encoder.to(self.device, memory_format=torch.channels_last)
+        self.network = nn.Sequential(self.encoder, head.to(self.device))
+        rate, decay = training["learning_rate"], training["weight_decay"]
+        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=rate, weight_decay=decay, fused=True)
         rare = torch.zeros(len(source.class_names), dtype=torch.bool)
         rare[list(subset.rare_classes)] = True
-        self.monitors = ViewMonitors(rare, device)
+        self.monitors = ViewMonitors(rare, self.device)
         self.embed = compiled_embedding() if training["compile"] else embed_views
 
     def batches(self, count: int) -> Generator[tuple[Tensor, list[Any]], None, None]:
@@ -112,9 +86,6 @@ class SimCLR(Training):
 
     def measured(self, seconds: float) -> dict[str, float]:
         return self.scheduled
-
-    def remedy(self) -> str:
-        return f"raise the temperature, which is {self.temperature:g}"
 
     def weights(self) -> dict[str, Tensor]:
         """The trained parameters and buffers, as ``encoder.…`` and ``projection.…``, on the CPU."""
@@ -201,9 +172,4 @@ def compiled_embedding() -> Callable[..., Tensor]:
 
 def channel_statistics(source: ImageSource) -> tuple[list[float], list[float]]:
     """Mean and standard deviation of each channel over the images outside the official test split, in [0, 1]."""
-    images = source.images[~source.is_test]
-    # By channel, in float64 sums of uint8 values: no copy of all images as floats.
-    means = images.mean(axis=(0, 2, 3), dtype=np.float64) / 255
-    squares = np.array([np.mean(np.square(images[:, c], dtype=np.uint16), dtype=np.float64) for c in range(images.shape[1])])
-    deviations = np.sqrt(np.maximum(squares / 255**2 - means**2, 1e-8))
-    return means.tolist(), deviations.tolist()
+    return statistics_of(source.images, np.flatnonzero(~source.is_test))

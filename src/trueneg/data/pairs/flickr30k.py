@@ -49,7 +49,7 @@ def read_texts(settings: Mapping[str, Any]) -> pd.DataFrame:
     return read_flickr30k(settings["path"]).texts()
 
 
-def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], scratch: Path, threads: int) -> PairImages:
+def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int) -> PairImages:
     """The photographs, with the splits that ``split`` names."""
     return read_flickr30k(settings["path"], settings["split"]).joined(tables["sentences"], settings["images"])
 

@@ -47,7 +47,7 @@ def read_texts(settings: Mapping[str, Any]) -> pd.DataFrame:
     return read_photographs(settings["path"]).texts()
 
 
-def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], scratch: Path, threads: int) -> PairImages:
+def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int) -> PairImages:
     """The photographs, with the ratings of those pairs whose image and caption are both in the source."""
     everything, ratings = read_photographs(settings["path"]), read_ratings(settings["path"])
     found = everything.joined(tables["sentences"], settings["images"])

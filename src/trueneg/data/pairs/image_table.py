@@ -50,7 +50,7 @@ def read_texts(settings: Mapping[str, Any]) -> pd.DataFrame:
     return read_image_table(settings).texts
 
 
-def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], scratch: Path, threads: int) -> PairImages:
+def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int) -> PairImages:
     """The images of the table, in colour if ``colour`` is true. No class of a sentence is known."""
     table = read_image_table(settings)
     chosen = usable(table.names, tables["sentences"], settings["images"])

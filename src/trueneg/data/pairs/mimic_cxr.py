@@ -54,7 +54,7 @@ FRONTAL_CODES = ("antero-posterior", "postero-anterior")
 WITHOUT_TEXT, FEW = 0.1, 10
 
 
-def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], scratch: Path, threads: int) -> PairImages:
+def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int) -> PairImages:
     """The frontal radiographs, as grey images; a study can have several. No class of a sentence is known.
 
     The splits are the official ones, but that all patients of MS-CXR are tested on.

@@ -51,7 +51,7 @@ HEADINGS = {
 }
 
 
-def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], scratch: Path, threads: int) -> PairImages:
+def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int) -> PairImages:
     """The frontal radiographs, as grey images; a report is a patient, as no other is known.
 
     ``eta true`` is not given: nearly half of the sentences have no class, and 0 would be a claim. The table ``classes`` has

@@ -15,7 +15,7 @@ from trueneg.errors import UserError
 from trueneg.text import privacy
 
 
-def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], scratch: Path, threads: int) -> PairImages:
+def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int) -> PairImages:
     """Draw the radiographs of synthetic reports with ``contrast`` and ``seed``; ``boxes`` are the findings'."""
     reports, count = tables["reports"], settings["images"]
     if count is not None and count > len(reports):

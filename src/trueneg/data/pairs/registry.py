@@ -2,9 +2,9 @@
 
 A module ``trueneg.data.pairs.<name>`` has
 
-- ``read_images(settings, tables, scratch, threads)``, which gives a :class:`~trueneg.data.pairs.pair_images.PairImages`.
+- ``read_images(settings, tables, threads)``, which gives a :class:`~trueneg.data.pairs.pair_images.PairImages`.
   `settings` are those of the data set over those of its texts, `tables` the tables of its texts that its settings class names
-  in ``TEXT_TABLES``. A source that draws its images does so with `threads` processes, in the folder `scratch`;
+  in ``TEXT_TABLES``. A source that draws its images does so with `threads` processes;
 - ``read_texts(settings)`` if its texts belong to images by name (``captions`` of its settings class): a row for each text with
   ``report``, ``patient`` and ``text``. A text is a sentence, unless the setting ``split_sentences`` is true;
 - ``user_files(settings)``, a :class:`trueneg.io.files.UserFiles`: what is watched for changes; needed with a setting ``path``;
@@ -108,8 +108,7 @@ def prepare_pairs(
     Path(pairs).parent.mkdir(parents=True, exist_ok=True)
     tables = {name: privacy.read_table(path)[0] for name, path in text.items()}
     restricted = privacy.read_table(text["sentences"])[1]
-    with tempfile.TemporaryDirectory(prefix=".pairs", dir=Path(pairs).parent) as scratch:
-        found = source_module(settings["source"]).read_images(settings, tables, Path(scratch), threads)
+    found = source_module(settings["source"]).read_images(settings, tables, threads)
     if restricted != found.restricted:
         said = f"was made from texts that are {'' if restricted else 'not '}restricted, but the images are"
         raise UserError(f"{text['sentences']}: {said}{'' if found.restricted else ' not'}. Remove it to have it made again.")
