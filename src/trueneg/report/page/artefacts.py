@@ -35,8 +35,8 @@ class Artefacts:
         self.settings = records.read_settings(settings) if settings.is_file() else {}
         self.comparison = records.read_json(comparison, records.COMPARISON) if comparison.is_file() else {}
         self.data_changes = DataChanges(folder.parents[1])
-        read = [self.settings.get("dataset") or {}, self.settings.get("reports") or {}]
-        self.restricted = any(part.get("restricted") or part.get("source") in RESTRICTED_SOURCES for part in read)
+        sources = [self.settings.get("dataset") or {}, self.settings.get("reports") or {}]
+        self.restricted = any(part.get("restricted") or part.get("source") in RESTRICTED_SOURCES for part in sources)
         values, read = self._primary_values(), records.read_json(runs, [records.RUN]) if runs.is_file() else []
         self.runs = [self._shown(record) | {"value": values.get(record["id"], "–")} for record in read]
 
