@@ -1,14 +1,16 @@
 """The page in a browser: no errors, nothing fetched, legible on a phone and in the dark, usable by keyboard, quick."""
 
+import io
 import json
 import math
 
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 from scipy import stats
 
-from tests.browser.pages import SECONDS, add_examples, add_study, add_theory
+from tests.browser.pages import OBJECTIVES, SECONDS, add_examples, add_study, add_theory
 from tests.report import synthetic
 from trueneg.report.drawing import save
 from trueneg.report.figures.by_condition import accuracy_by_condition
@@ -16,6 +18,7 @@ from trueneg.report.gathered import Gathered
 from trueneg.report.page import PageFigure, PageTable, StudyPage, render_page
 from trueneg.report.tables.image_text import of_layout
 from trueneg.stats.measurement import Measurement
+from trueneg.text import privacy
 
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 800}
 VIEWS = ("page:overview", "phantom", "theory", "page:runs", "page:compare")
@@ -92,12 +95,16 @@ def test_every_part_opens_without_errors_and_axe_finds_nothing(visit, axe, schem
     tab.evaluate(axe)
     for view in VIEWS:
         tab.evaluate("view => { location.hash = view }", view)
-        tab.wait_for_function("view => !document.getElementById(view).hidden", arg=view)
-        tab.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+        tab.wait_for_function("view => document.getElementById(view).checkVisibility()", arg=view)
+        tab.evaluate("document.querySelectorAll('details:not([name])').forEach((one) => (one.open = true))")
+        panel = tab.locator(f"#{view} button.number".replace("page:", "page\\:"))
+        if panel.count():
+            panel.first.click()  # with what made a number
         assert tab.locator("section.view:visible").count() == 1
         found = tab.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
         assert [(one["id"], [node["html"][:120] for node in one["nodes"][:3]]) for one in found] == [], view
         assert tab.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"), f"{view} is too wide"
+        tab.keyboard.press("Escape")
 
 
 def test_the_colours_follow_the_scheme(visit):
@@ -109,22 +116,37 @@ def test_the_colours_follow_the_scheme(visit):
     assert bright[1] < 100
 
 
-def test_pictures_and_drawings_are_shown(visit):
-    tab = visit("phantom")
-    figure = tab.locator(".figures img")
-    figure.scroll_into_view_if_needed()
-    assert figure.evaluate("image => image.decode().then(() => image.naturalWidth > 100)")
-    assert tab.locator(".hits.images img").first.evaluate("image => image.decode().then(() => image.naturalWidth)") == 32
+def test_the_overview_has_each_studys_answer_and_leads_to_its_parts(visit):
+    tab = visit()
+    card = tab.locator(".studies > li").first
+    assert "DCL-LM is better than CL" in card.inner_text()
+    assert card.get_by_role("rowheader", name="Oracle").is_visible()
+    card.get_by_role("link", name="figures").click()
+    assert tab.get_by_role("heading", name="By r").is_visible()
+    assert tab.locator("section.view:visible").get_attribute("id") == "phantom"
+    assert "A small phantom" in tab.title()
+    assert tab.locator("nav [aria-current]").inner_text() == "phantom"
 
 
-def test_a_number_is_reached_by_keyboard_and_tells_what_made_it(visit):
+def panel_of(tab):
+    return tab.get_by_role("dialog", name="Where the number comes from")
+
+
+def test_a_number_is_reached_by_keyboard_and_leads_to_what_made_it(visit):
     tab = visit("phantom")
-    tab.locator("table.numbers").first.evaluate("table => table.querySelector('td[tabindex=\"0\"]').focus()")
-    panel = tab.get_by_role("region", name="Where the number comes from")
-    for words in (
-        "DCL",
+    table = tab.locator("#phantom .glance table")
+    table.locator("button").first.focus()
+    before = tab.evaluate("document.activeElement.textContent")
+    tab.keyboard.press("ArrowDown")
+    after = tab.evaluate("document.activeElement.textContent")
+    assert after != before
+    assert after in table.locator("tr", has_text="DCL-LM").inner_text()
+    assert table.locator("button[tabindex='0']").count() == 1  # one stop of the Tab key
+    tab.keyboard.press("Enter")
+    panel = panel_of(tab)
+    words = (
+        "CL; DCL-LM",
         "phantom",
-        "Seeds",
         "0–5",
         "8a226e2ecca8",
         "7e3f7e3f",
@@ -132,49 +154,54 @@ def test_a_number_is_reached_by_keyboard_and_tells_what_made_it(visit):
         "torch 2.15.0",
         "0 GPU seconds",
         "12 runs",
-    ):
-        assert words in panel.inner_text()
+        "1 stale",
+    )
+    for word in words:
+        assert word in panel.inner_text()
     assert f"{12 * SECONDS / 60:.1f} min" in panel.inner_text()
-    before = tab.evaluate("document.activeElement.textContent")
-    tab.keyboard.press("ArrowDown")
-    tab.keyboard.press("ArrowRight")
-    assert tab.evaluate("document.activeElement.matches('td[data-origin]')")
-    assert tab.evaluate("document.activeElement.textContent") != before
-    tab.keyboard.press("Enter")
-    assert tab.evaluate("document.activeElement.matches('.close')")
-    assert tab.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     tab.keyboard.press("Escape")
     assert panel.count() == 0
-    assert tab.evaluate("document.activeElement.matches('td[data-origin]')")
+    assert tab.evaluate("document.activeElement.textContent") == after
 
 
 def test_the_configuration_that_made_a_number_is_the_runs(visit, results):
     tab = visit("phantom")
-    tab.locator("tr", has=tab.get_by_role("rowheader", name="ReCo")).first.locator("td[data-origin]").first.click()
-    tab.locator("aside summary").click()
-    said = dict(line.split(": ", 1) for line in tab.locator("aside pre").inner_text().splitlines())
+    tab.locator("#phantom summary", has_text="Tasks").click()
+    tab.locator("details tr", has=tab.get_by_role("rowheader", name="ReCo")).first.locator("button").first.click()
+    panel = panel_of(tab)
+    panel.locator("summary", has_text="Configuration").click()
+    said = dict(line.split(": ", 1) for line in panel.locator("pre").first.inner_text().splitlines())
     records = json.loads((results / "phantom" / "artefacts" / "runs.json").read_text())
     training = next(record for record in records if record["objective"] == "ReCo")["settings"]["training"]
     assert {key: json.loads(said[f"training.{key}"]) for key in ("epochs", "batch_size", "learning_rate")} == {
         key: training[key] for key in ("epochs", "batch_size", "learning_rate")
     }
-    tab.get_by_role("button", name="Show these runs in the list").click()
-    assert tab.locator("#page\\:run-count").inner_text() == "12 of 60 runs, 12 selected"
+    panel.get_by_role("button", name="Show these runs in the list").click()
+    tab.wait_for_function("document.getElementById('page:run-count').textContent.startsWith('6 of 60')")
+    assert set(column(tab, 4)) == {"ReCo"}
 
 
-def test_a_study_without_runs_tells_of_its_files(visit):
+def test_a_study_leads_to_its_own_runs(visit):
+    tab = visit("phantom")
+    tab.get_by_role("link", name="Runs of this study").click()
+    tab.wait_for_selector("#page\\:run-table")
+    assert tab.get_by_label("Study").input_value() == "phantom"
+    assert len(column(tab, 1)) == 60
+
+
+def test_a_study_without_runs_names_its_files(visit):
     tab = visit("theory")
-    tab.locator("#theory td[data-origin]").first.click()
-    tab.locator("aside summary").first.click()
-    assert "theory/artefacts/simulation/numbers.parquet" in tab.locator("aside").inner_text()
+    tab.locator("#theory td button").first.click()
+    panel = panel_of(tab)
+    panel.locator("summary", has_text="Files").click()
+    assert "theory/artefacts/simulation/numbers.parquet" in panel.inner_text()
 
 
 def test_all_parts_are_reached_with_the_tab_key_and_focus_is_seen(visit):
-    tab = visit()
-    tab.keyboard.press("Tab")
-    assert tab.evaluate("document.activeElement.textContent") == "Skip to the results"
+    tab = visit("phantom")
+    tab.locator(".skip").focus()
     tab.keyboard.press("Enter")
-    assert tab.locator("section.view:visible").get_attribute("id") == "page:overview"
+    assert tab.locator("section.view:visible").get_attribute("id") == "phantom"  # the part that was shown
     for _ in range(20):
         tab.keyboard.press("Shift+Tab")
         if tab.evaluate("document.activeElement.textContent") == "Compare":
@@ -184,18 +211,18 @@ def test_all_parts_are_reached_with_the_tab_key_and_focus_is_seen(visit):
     assert tab.get_by_role("heading", name="Two studies side by side").is_visible()
 
 
-def test_without_javascript_everything_that_is_text_can_be_read(visit):
+def test_without_javascript_all_but_the_comparison_can_be_read(visit):
     tab = visit(java_script_enabled=False)
-    for words in (
-        "What the studies found",
-        "A small phantom",
-        "Does it help?",
-        "Paired differences at a glance",
-        "By r",
-        "Configuration",
-    ):
-        assert tab.get_by_text(words).first.is_visible()
-    assert not tab.get_by_role("heading", name="Runs and curves").is_visible()
+    assert tab.get_by_text("DCL-LM is better than CL").first.is_visible()
+    assert not tab.get_by_role("link", name="Compare").is_visible()
+    tab.get_by_role("navigation").get_by_role("link", name="phantom").click()
+    for words in ("Does it help?", "Paired differences at a glance", "By r", "Configuration"):
+        assert tab.locator("#phantom").get_by_text(words).first.is_visible()
+    tab.locator("#phantom .glance button").first.click()
+    assert "12 runs" in panel_of(tab).inner_text()
+    tab.keyboard.press("Escape")
+    tab.get_by_role("link", name="Runs", exact=True).click()
+    assert len(column(tab, 1)) == 60
 
 
 # Runs
@@ -210,111 +237,42 @@ def many(tmp_path_factory):
 
 
 def column(tab, number):
-    """What stands in a column of the rows in sight."""
-    cells = tab.locator(f".runs tbody tr:not(.space) > :nth-child({number})")
-    return cells.all_inner_texts()
+    """What stands in a column of the runs that are listed."""
+    return tab.locator(f".runs tbody tr:visible > :nth-child({number})").all_inner_texts()
 
 
 def test_two_thousand_runs_are_sorted_and_filtered_at_once(visit, many, record_property):
     tab = visit("page:runs", many / "index.html")
     count = tab.locator("#page\\:run-count")
-    assert count.inner_text().startswith("2,000 runs")
-    scrolling = tab.evaluate(TIMED, ["const one = document.querySelector('.tall'); one.scrollTop += 3000; drawRows()", 9])
-    tab.evaluate("document.querySelector('.tall').scrollTop = 0")
-    sorting = tab.evaluate(TIMED, ["document.querySelector('[data-key=seed] button').click()", 9])
-    assert column(tab, 6)[:12] == ["0"] * 10 + ["1"] * 2
-    choose = "const one = document.getElementById('page:filter-objective'); one.value = one.value ? '' : 'ReCo'; "
+    assert count.inner_text() == "2,000 runs"
+    sorting = tab.evaluate(TIMED, ["document.querySelectorAll('.runs thead button')[4].click()", 9])
+    assert column(tab, 5)[:12] == ["0"] * 10 + ["1"] * 2
+    choose = "const one = document.getElementById('page:filter-3'); one.value = one.value ? '' : 'ReCo'; "
     filtering = tab.evaluate(TIMED, [choose + "one.dispatchEvent(new Event('input', { bubbles: true }))", 9])
-    assert count.inner_text().startswith("200 of 2,000 runs")
-    assert set(column(tab, 5)) == {"ReCo"}
-    for name, times in (("sorting", sorting), ("filtering", filtering), ("scrolling", scrolling)):
+    assert count.inner_text() == "200 of 2,000 runs"
+    assert set(column(tab, 4)) == {"ReCo"}
+    for name, times in (("sorting", sorting), ("filtering", filtering)):
         record_property(f"{name}, ms", round(float(np.median(times)), 1))
-        assert np.median(times) < 250, name  # what is slower than this is felt; a loaded machine may take ten times the usual
+        assert np.median(times) < 1000, name  # a loaded machine may take ten times the usual
 
 
 def test_sorting_orders_numbers_as_numbers_and_turns_round(visit, results):
     tab = visit("page:runs")
-    values = [row[5] for row in data_of(tab, "phantom")["runs"]["rows"]]
     for order in ("ascending", "descending"):
-        tab.locator("[data-key=value] button").click()
-        assert tab.locator("[data-key=value]").get_attribute("aria-sort") == order
-        seen = [float(text) for text in column(tab, 8)]
-        expected = sorted(values, reverse=order == "descending")[: len(seen)]
-        assert seen == pytest.approx(expected, rel=1e-3)
+        tab.get_by_role("button", name="primary").click()
+        assert tab.locator(".runs thead th").nth(6).get_attribute("aria-sort") == order
+        seen = [float(text) for text in column(tab, 7)]
+        assert len(seen) == 60
+        assert seen == sorted(seen, reverse=order == "descending")
 
 
 def test_stale_runs_are_found_by_their_state(visit):
     tab = visit("page:runs")
     tab.get_by_label("State").select_option("stale")
-    assert column(tab, 7) == ["stale"]
+    assert column(tab, 6) == ["stale"]
     tab.get_by_role("button", name="Clear filters").click()
     tab.get_by_label("Id, commit, device").fill("00001f")
-    assert column(tab, 2) == [f"{0x1F:012x}"]
-
-
-def test_scrolling_by_keyboard_reaches_the_last_run(visit, many):
-    tab = visit("page:runs", many / "index.html")
-    tab.locator(".tall").focus()
-    tab.keyboard.press("End")
-    last = f"{MANY - 1:012x}"
-    tab.wait_for_selector(f"text={last}")
-    assert tab.locator(".runs tbody tr:not(.space)").count() < 60
-    assert tab.locator("tr", has_text=last).get_attribute("aria-rowindex") == str(MANY + 1)
-
-
-# Curves
-
-
-def data_of(tab, name):
-    return tab.evaluate("name => JSON.parse(document.querySelector(`script[data-study=${name}]`).textContent)", name)
-
-
-def legend(tab):
-    names = tab.locator(".legend li > span:first-of-type").all_inner_texts()
-    return dict(zip(names, map(float, tab.locator(".legend .value").all_inner_texts()), strict=True))
-
-
-def test_curves_are_the_means_over_seeds_at_every_epoch(visit, results):
-    curves = pd.read_parquet(results / "phantom" / "artefacts" / "curves.parquet")
-    tab = visit("page:runs")
-    assert set(legend(tab)) == {"CL (6 seeds)", "DCL-LM (6 seeds)"}  # the primary contrast, until others are selected
-    for monitor in ("loss", "similarity of pairs"):
-        tab.get_by_label("Monitor").select_option(monitor)
-        tab.locator(".chart-frame").focus()
-        for epoch in (20, 19, 18):
-            tab.keyboard.press("ArrowLeft")
-            assert tab.locator(".epoch").inner_text() == f"Epoch {epoch}"
-            for name, value in legend(tab).items():
-                own = curves[(curves["objective"] == name.split(" ")[0]) & (curves["epoch"] == epoch)]
-                assert value == pytest.approx(own[monitor].mean(), rel=1e-3)
-        tab.locator(".chart-frame").blur()
-
-
-def test_selected_runs_have_a_line_each(visit):
-    tab = visit("page:runs")
-    tab.get_by_role("button", name="Select none").click()
-    assert "Select runs" in tab.locator("#page\\:chart").inner_text()
-    for place in (0, 3):
-        tab.locator(".runs tbody input").nth(place).check()
-    tab.get_by_label("each run").check()
-    assert list(legend(tab)) == ["CL · seed 0", "CL · seed 3"]
-    assert tab.locator("path.line").count() == 2
-    described = tab.locator(".chart-frame svg").get_attribute("aria-label")
-    assert described.startswith("loss by epoch")
-    tab.get_by_label("logarithmic").check()
-    assert tab.locator("path.line").count() == 2
-
-
-def test_curves_are_drawn_to_scale(visit, results):
-    tab = visit("page:runs")
-    path = tab.locator("path.line").first.get_attribute("d")
-    points = np.array([part.split() for part in path.replace("M", "").split("L")], float)
-    curves = pd.read_parquet(results / "phantom" / "artefacts" / "curves.parquet")
-    mean = curves[curves["objective"] == "CL"].groupby("epoch")["loss"].mean()
-    assert len(points) == len(mean)
-    correlation = np.corrcoef(points[:, 1], mean)[0, 1]
-    assert correlation < -0.9999  # larger values stand higher
-    assert np.ptp(np.diff(points[:, 0])) < 0.2
+    assert column(tab, 1) == [f"{0x1F:012x}"]
 
 
 # Comparison
@@ -387,39 +345,47 @@ def test_another_file_is_refused_in_a_sentence(visit, tmp_path, content, said):
 # Examples
 
 
-def test_two_objectives_answer_the_same_query_side_by_side(visit):
+def test_figures_and_thumbnails_are_shown(visit):
     tab = visit("phantom")
-    held = data_of(tab, "phantom")["examples"]["retrieval"]
+    figure = tab.locator(".figures img")
+    figure.scroll_into_view_if_needed()
+    assert figure.evaluate("image => image.decode().then(() => image.naturalWidth > 100)")
+    hit = tab.get_by_role("region", name="Retrieval").get_by_role("img", name="Result 1").first
+    hit.scroll_into_view_if_needed()
+    assert spread(hit) > 20  # noise, not an empty box
+
+
+def spread(picture):
+    """Of the brightness of what is shown."""
+    return np.asarray(Image.open(io.BytesIO(picture.screenshot())).convert("L"), float).std()
+
+
+def test_objectives_answer_the_same_query_side_by_side(visit, results):
+    tab = visit("phantom")
     look = tab.get_by_role("region", name="Retrieval")
-    query = held["queries"][0]
-    assert look.locator("blockquote").inner_text() == query["text"]
-    for side, objective in enumerate(("CL", "DCL-LM")):
-        shown = look.locator(".pair > div").nth(side)
+    assert look.locator("blockquote:visible").inner_text() == "Small left effusion. 0"
+    for place, objective in enumerate(OBJECTIVES):
+        shown = look.locator(".pair:visible > div").nth(place)
         assert shown.locator("h4").inner_text() == objective
-        assert f"rank {2 + side}" in shown.inner_text()
-        expected = [held["images"][image] for image, _, _ in query["results"][objective]["list"]]
-        assert [image.get_attribute("src") for image in shown.locator("img").all()] == expected
-        kinds = {"own pair": "own", "true of the image": "true", "not true of the image": "other"}
-        relations = [kinds[relation] for _, _, relation in query["results"][objective]["list"]]
-        assert [item.get_attribute("class") for item in shown.locator("li").all()] == relations
-    look.get_by_label("Direction").select_option("image to text")
-    look.get_by_role("button", name="Next").click()
-    query = [one for one in held["queries"] if one["direction"] == "image to text"][1]
-    assert look.locator(".asks img").get_attribute("src") == held["images"][query["image"]]
-    assert look.locator(".said").all_inner_texts()[:5] == [text for text, _, _ in query["results"]["CL"]["list"]]
+        assert f"rank {2 + place}" in shown.inner_text()
+        assert [item.get_attribute("class") for item in shown.locator("li").all()] == ["true", "no", "own", "true", "no"]
+    look.get_by_text("image to text: image 1").click()
+    assert not look.get_by_text("text to image").first.locator("..").locator("blockquote").is_visible()
+    table, _ = privacy.read_table(results / "phantom" / "artefacts" / "retrieval" / "phantom" / "CL.parquet")
+    expected = table[(table["direction"] == "image to text") & (table["query"] == 1)]["text"].tolist()
+    assert look.locator(".said:visible").all_inner_texts()[:5] == expected
 
 
 def test_heatmaps_stand_beside_each_other_with_their_boxes(visit, results):
     tab = visit("phantom")
     look = tab.get_by_role("region", name="Grounding")
-    held = data_of(tab, "phantom")["examples"]["grounding"]["phrases"][0]
-    overlays = pd.read_parquet(results / "phantom" / "artefacts" / "overlays" / "phantom" / "CL.parquet").iloc[0]
-    assert look.locator("figcaption").all_inner_texts()[1:] == [
-        f"{name} CNR {held['heatmaps'][name]['CNR']:g}" for name in ("CL", "DCL-LM")
-    ]
-    box = look.locator("rect.over").first
-    assert [float(box.get_attribute(name)) for name in ("x", "y")] == [overlays["x0"][0], overlays["y0"][0]]
-    assert look.locator("image.heat").count() == 2
+    paths = [results / "phantom" / "artefacts" / "overlays" / "phantom" / f"{name}.parquet" for name in OBJECTIVES]
+    overlays = [pd.read_parquet(path).iloc[0] for path in paths]
+    captions = [f"{name} CNR {row['CNR']:.3g}" for name, row in zip(OBJECTIVES, overlays, strict=True)]
+    assert look.locator("figcaption:visible").all_inner_texts()[1:] == captions
+    box = look.locator("rect.over:visible").first
+    assert [float(box.get_attribute(name)) for name in ("x", "y")] == [overlays[0]["x0"][0], overlays[0]["y0"][0]]
+    assert look.locator("image.heat:visible").count() == len(OBJECTIVES)
     look.get_by_label("heatmap").uncheck()
     look.get_by_label("boxes").uncheck()
-    assert look.locator("image.heat, rect").count() == 0
+    assert look.locator("image.heat:visible, rect:visible").count() == 0

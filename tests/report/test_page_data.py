@@ -1,4 +1,4 @@
-"""What the page holds beside its text: runs, curves, origins of numbers, examples; and nothing of restricted data."""
+"""What the page holds of a study: runs, provenance of numbers, examples; and nothing of restricted data."""
 
 import json
 import re
@@ -12,17 +12,14 @@ from tests.browser.pages import STALE, add_examples, add_study, add_theory
 from tests.report.synthetic_pairs import PUBLISHED
 
 from trueneg.report import catalogue
-from trueneg.report.formats import Cell, Group, Table
+from trueneg.report.formats import Cell
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import variant_name
 from trueneg.report.page import StudyPage, render_page
 from trueneg.report.page.artefacts import Artefacts
-from trueneg.report.page.contrasts import compared_values, glance, measurements, t_quantiles
-from trueneg.report.page.curves import curves_of
-from trueneg.report.page.inline import json_text
+from trueneg.report.page.contrasts import compared_values, glance, measurements
 from trueneg.report.page.marks import marks_of
-from trueneg.report.page.origins import Origins, files_of
-from trueneg.report.page.run_list import other_runs, runs_of
+from trueneg.report.page.provenance import Provenance
 from trueneg.report.tables import compare
 from trueneg.stats.measurement import Measurement
 from trueneg.store.rows import load_rows
@@ -40,107 +37,105 @@ def results(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def artefacts(results):
-    return Artefacts.read(results / "phantom" / "artefacts")
+    return Artefacts(results / "phantom" / "artefacts")
 
 
-def data_of(path, name="phantom"):
-    """The data of a study, as the page's script reads them."""
-    found = re.search(rf'<script type="application/json" class="study-data" data-study="{name}">(.*?)</script>', path.read_text())
+def compared_of(path):
+    """What a comparison reads of the page's first study."""
+    found = re.search(r'<script type="application/json" class="study-data">(.*?)</script>', path.read_text())
     return json.loads(found[1])
 
 
-@pytest.mark.parametrize("text", ["</script><b>", "<!--<script>", "&lt;", "\u2028", "\x00\x1b", "\ud800", "η − \\u003c"])
-def test_data_cannot_end_their_element_and_are_read_back_as_they_were(text):
-    written = str(json_text({text: [text, 1.5, None]}))
-    assert json.loads(written) == {text: [text, 1.5, None]}
+@pytest.mark.parametrize("text", ["</script><b>", "<!--<script>", "&lt;", "\u2028", "\x00\x1b", "η − \\u003c"])
+def test_data_cannot_end_their_element_and_are_read_back_as_they_were(text, tmp_path):
+    path = render_page([StudyPage("study", text, question=text, answer=text)], tmp_path / "index.html")
+    assert {compared_of(path)[key] for key in ("title", "question", "answer")} == {text}
+    (written,) = re.findall(r'class="study-data">(.*?)</script>', path.read_text())
     assert written.isascii()
-    assert not re.search(r"[<>&]", written)
-    assert not re.search(r"[\x00-\x1f]", written)
+    assert not re.search(r"[<>&\x00-\x1f]", written)
 
 
-def test_numbers_that_json_lacks_are_refused():
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        json_text([float("nan")])
-
-
-def test_every_run_is_listed_with_what_made_it(artefacts):
-    listed = runs_of(artefacts)
-    table = pd.DataFrame(listed["rows"], columns=listed["columns"])
-    assert table["run"].tolist() == [record["id"] for record in artefacts.records]
-    assert table["state"].tolist() == ["stale"] + ["finished"] * (len(table) - 1)
-    assert len(listed["settings"]) == table["objective"].nunique()  # the seeds share theirs
-    assert len(listed["environments"]) == len({record["fingerprint"] for record in artefacts.records})
-    assert listed["environments"][table["environment"][0]]["fingerprint"] == STALE
-    for row, record in zip(table.itertuples(), artefacts.records, strict=True):
-        assert listed["settings"][row.settings] == record["settings"]
+def test_every_run_is_known_with_what_made_it(artefacts):
+    states = [run["state"] for run in artefacts.runs]
+    assert states == ["stale"] + ["finished"] * (len(states) - 1)
+    first = artefacts.runs[0]
+    assert first["made"]["Code"] == STALE
+    assert first["made"]["Commit"] == "8a226e2ecca8"
+    for key in ("epochs", "batch_size"):
+        assert first["configuration"][f"training.{key}"] == json.dumps(first["settings"]["training"][key])
     rows = load_rows(artefacts.folder / "rows.parquet")
     expected = AUC.rows_of(rows[rows["split"] == "test"]).set_index("run")["value"]
-    for row in table.itertuples():
-        assert row.value == pytest.approx(expected[row.run], rel=1e-4)
+    for run in artefacts.runs:
+        assert float(run["value"]) == pytest.approx(expected[run["id"]], abs=5e-4)
 
 
-def test_long_curves_keep_their_first_and_last_epoch_and_true_values(artefacts, monkeypatch):
-    monkeypatch.setattr("trueneg.report.page.curves.MOST_POINTS", 7)
-    monkeypatch.setattr("trueneg.report.page.curves.FEWEST_POINTS", 7)
-    held = curves_of(artefacts)
-    curves = artefacts.curves.set_index(["run", "epoch"])
-    for record, run in zip(artefacts.records, held["runs"], strict=True):
-        epochs = held["epochs"][run[0]]
-        assert (epochs[0], epochs[-1], len(epochs)) == (1, 20, 7)
-        for monitor, values in zip(held["monitors"], run[1:], strict=True):
-            true = curves.loc[[(record["id"], epoch) for epoch in epochs], monitor]
-            if values is None:
-                assert true.isna().all()
-            else:
-                np.testing.assert_allclose(values, true, rtol=1e-3)
-    assert all(run[1:][held["monitors"].index("share at bound")] is None for run in held["runs"][:1])  # CL has no bound
-
-
-def runs_at(artefacts, origin):
-    """Objective and seed of the runs that an origin names."""
-    return [(artefacts.records[place]["objective"], artefacts.records[place]["seed"]) for place in origin["runs"]]
+def runs_at(described):
+    """Objective and seed of the runs that made a number."""
+    return {(run["objective"], run["seed"]) for run in described["runs"]}
 
 
 def test_a_cell_leads_to_the_runs_that_it_was_made_from(artefacts):
-    origins, ids = Origins(artefacts), [record["id"] for record in artefacts.records]
+    provenance, ids = Provenance(artefacts), [run["id"] for run in artefacts.runs]
     cells = [Cell("0.81", runs=f"{ids[7]} {ids[2]}"), Cell("–", runs=ids[0]), Cell("0.80", printed="a paper"), Cell("3 seeds")]
-    ((places,),) = origins.of_table(Table(pd.DataFrame(), [("", "")] * 4, [Group("any title", [("any name", cells)])]))
+    places = [provenance.of_cell(cell) for cell in cells]
     assert places[1] is None
-    assert [origins.listed[place] for place in (places[0], *places[2:])] == [
-        {"runs": [2, 7]},
-        {"printed": "a paper"},
-        {"runs": list(range(len(ids)))},  # of the whole study
-    ]
+    assert provenance.of_cell(Cell("0.7", runs=f"{ids[2]} {ids[7]}")) == places[0]
+    described = provenance.described()
+    assert [run["id"] for run in described[places[0]]["runs"]] == [ids[2], ids[7]]
+    assert described[places[2]] == {"printed": "a paper"}
+    assert [run["id"] for run in described[places[3]]["runs"]] == ids  # of the whole study
+
+
+def test_settings_in_which_runs_differ_are_named_and_the_others_listed(artefacts):
+    provenance = Provenance(artefacts)
+    ids = {run["objective"]: run["id"] for run in artefacts.runs}
+    provenance.of_runs([ids["CL"], ids["ReCo"]])
+    (described,) = provenance.described()
+    assert "objective.name" in described["differing"]
+    shared = dict(line.split(": ", 1) for line in described["shared"])
+    assert "training.epochs" in shared
+    assert not shared.keys() & set(described["differing"])
+
+
+def test_runs_made_alike_share_what_is_said_of_them(artefacts):
+    places = Provenance(artefacts).of_each_run()
+    of_objective = [places[run["id"]] for run in artefacts.runs if run["objective"] == "ReCo"]
+    assert len(of_objective) == 6
+    assert len(set(of_objective)) == 1
+    stale, fresh = artefacts.runs[:2]
+    assert places[stale["id"]] != places[fresh["id"]]
 
 
 @pytest.mark.parametrize("name", ["tasks", "contrasts", "published", "differences"])
 def test_every_number_of_a_table_leads_to_the_runs_of_its_objectives(name, tmp_path):
     named = [{"treatment": "DCL", "baseline": "ReCo"}]
     add_study(tmp_path, contrasts=named, published=PUBLISHED)
-    artefacts = Artefacts.read(tmp_path / "phantom" / "artefacts")
+    artefacts = Artefacts(tmp_path / "phantom" / "artefacts")
     gathered = Gathered(artefacts.folder)
     shown = catalogue.tables_by_name(gathered.study)[name].made(gathered)
-    origins = Origins(artefacts)
+    provenance = Provenance(artefacts)
     best = next(one["variant"] for one in artefacts.comparison["selection"] if one["objective"] == "DCL")
     labels = {"DCL": variant_name("DCL", best)}
-    for group, places in zip(shown.groups, origins.of_table(shown), strict=True):
-        for (line, cells), of_line in zip(group.lines, places, strict=True):
-            for cell, place, (_, column) in zip(cells, of_line, shown.columns, strict=True):
-                if place is None or "printed" in origins.listed[place]:
-                    assert place is None or column.startswith("published")
+    for group in shown.groups:
+        for line, cells in group.lines:
+            for cell, (_, column) in zip(cells, shown.columns, strict=True):
+                place = provenance.of_cell(cell)
+                described = None if place is None else provenance.described()[place]
+                if described is None or "printed" in described:
+                    assert described is None or column.startswith("published")
                     continue
                 differing = name in ("contrasts", "differences") or "− CL" in column
                 objectives = ["DCL", "ReCo"] if name == "contrasts" else [line, *(["CL"] if differing else [])]
                 expected = {(labels.get(one, one), seed) for one in objectives for seed in range(6)}
-                assert set(runs_at(artefacts, origins.listed[place])) == expected, (line, column, cell)
+                assert runs_at(described) == expected, (line, column, cell)
 
 
 def test_the_differences_at_a_glance_are_the_primary_measurements(artefacts):
     rows = load_rows(artefacts.folder / "rows.parquet")
     chosen = rows["objective"].isin(("CL", "DCL-LM", "Oracle"))
     values = compare(rows[chosen], "CL", [AUC, Measurement("grounding", "CNR")])
-    origins = Origins(artefacts)
-    (group,) = glance(compared_values([values, pd.DataFrame({"value": [1.0]}), values]), artefacts, origins)
+    provenance = Provenance(artefacts)
+    (group,) = glance(compared_values([values, pd.DataFrame({"value": [1.0]}), values]), artefacts, provenance)
     assert [(line["objective"], line["role"]) for line in group["lines"]] == [("DCL-LM", "primary"), ("Oracle", "oracle")]
     line = group["lines"][0]
     primary = artefacts.comparison["primary"]
@@ -148,40 +143,38 @@ def test_the_differences_at_a_glance_are_the_primary_measurements(artefacts):
     # The drawing's axis is linear: its ticks say where a value stands.
     (first, low), (last, high) = group["ticks"][0], group["ticks"][-1]
     ends = [float(text.replace("−", "-")) for text in (low, high)]
-    for place, key in (("left", "low"), ("centre", "difference"), ("right", "high")):
-        expected = np.interp(primary[key], ends, [first, last])
-        assert line[place] == pytest.approx(expected, abs=0.06)
+    expected = np.interp([primary[key] for key in ("low", "difference", "high")], ends, [first, last])
+    assert line["places"] == pytest.approx(expected, abs=0.02)
     expected = {(objective, seed) for objective in ("DCL-LM", "CL") for seed in range(6)}
-    assert set(runs_at(artefacts, origins.listed[line["origin"]])) == expected
+    assert runs_at(provenance.described()[line["origin"]]) == expected
 
 
 def test_measurements_carry_the_means_and_halves_of_intervals(artefacts):
     rows, recall = load_rows(artefacts.folder / "rows.parquet"), Measurement("retrieval sentence", "R", "truth")
     held = measurements(compare(rows[rows["objective"].isin(("CL", "DCL-LM"))], "CL", [recall]), "CL")
-    assert held["metrics"]["R"] == {"scale": 100.0, "unit": "points"}
-    for row in held["rows"]:
-        found = recall.rows_of(rows[(rows["objective"] == row[3]) & (rows["split"] == "test")])["value"]
-        assert row[6:] == pytest.approx([6, found.mean(), stats.t.ppf(0.975, 5) * found.std() / 6**0.5], rel=1e-5)
-        assert row[4].startswith(f"{100 * found.mean():.1f} ± ")
+    assert {row["objective"] for row in held} == {"CL", "DCL-LM"}
+    for row in held:
+        found = 100 * recall.rows_of(rows[(rows["objective"] == row["objective"]) & (rows["split"] == "test")])["value"]
+        assert row["unit"] == "points"
+        half = stats.t.ppf(0.975, 5) * found.std() / 6**0.5
+        assert [row["seeds"], row["value"], row["half"]] == pytest.approx([6, found.mean(), half], rel=1e-5)
+        assert row["mean"].startswith(f"{found.mean():.1f} ± ")
 
 
 def test_marks_tell_what_must_be_known_first(artefacts):
     marks = dict(marks_of(artefacts))
     assert marks["small"] == "small default"
-    assert marks["stale"] == f"stale: 1 of {len(artefacts.records)} runs"
+    assert marks["stale"] == f"stale: 1 of {len(artefacts.runs)} runs"
     assert "few" not in marks  # six seeds
-    comparison = dict(artefacts.comparison) | {"seeds": 3}
-    comparison["primary"] = {"conclusion": "uninformative"}
-    comparison["gate"] = [{"dataset": "phantom", "passed": False}]
-    marks = dict(marks_of(Artefacts(artefacts.folder, artefacts.settings, comparison, artefacts.records)))
+    other = Artefacts(artefacts.folder)
+    other.comparison = dict(artefacts.comparison) | {
+        "seeds": 3,
+        "primary": {"conclusion": "uninformative"},
+        "gate": [{"dataset": "phantom", "passed": False}],
+    }
+    marks = dict(marks_of(other))
     assert marks["unsure"] == "uninformative"
     assert marks["few"] == "too few seeds: 3"
-
-
-def test_quantiles_are_students():
-    quantiles = t_quantiles()
-    assert quantiles[0] == pytest.approx(12.7062, abs=1e-4)
-    assert quantiles[9] == pytest.approx(2.2281, abs=1e-4)
 
 
 SECRET = "A sentence of a patient"
@@ -203,9 +196,7 @@ def test_of_restricted_data_the_page_shows_numbers_only(tmp_path, said_by):
     assert "0.81" in text
     assert not any(secret in text for secret in (SECRET, *overlays))
     assert "data:image" not in text
-    data = data_of(tmp_path / "index.html")
-    assert data["examples"] == {"restricted": True, "retrieval": None, "grounding": None}
-    assert len(data["runs"]["rows"]) == len(json.loads((folder / "runs.json").read_text()))
+    assert all(record["id"] in text for record in json.loads((folder / "runs.json").read_text()))
     assert "its numbers, and none of its text and images" in text
 
 
@@ -217,19 +208,29 @@ def test_the_same_folder_gives_the_same_page(results):
 
 
 def test_runs_that_no_study_holds_are_listed_too(tmp_path):
+    add_study(tmp_path)
     begun = tmp_path / "runs" / "abcdefabcdef"
     begun.mkdir(parents=True)
     (begun / "lock").write_text("")
-    assert other_runs(tmp_path, known=[]) == [{"run": "abcdefabcdef", "state": "begun"}]
-    assert other_runs(tmp_path, known=["abcdefabcdef"]) == []
-    assert other_runs(tmp_path / "nowhere", known=[]) == []
+    text = render_page([StudyPage("phantom", "Phantom")], tmp_path / "index.html").read_text()
+    (line,) = re.findall(r"<tr>.*abcdefabcdef.*</tr>", text)
+    assert ">begun<" in line
+    assert "1 more in the store" in text
 
 
 def test_a_study_without_runs_names_its_files_and_the_code_that_made_them(tmp_path):
     add_theory(tmp_path)
     folder = tmp_path / "theory" / "artefacts"
-    assert files_of(Artefacts.read(folder))["code"] == ""
+    assert described_files(folder)["code"] == []
     (folder / "simulation" / "numbers.code").write_text("0123456789abcdef")
-    found = files_of(Artefacts.read(folder))
-    assert [one["path"] for one in found["files"]] == ["theory/artefacts/simulation/numbers.parquet"]
-    assert found["code"] == "0123456789abcdef"
+    found = described_files(folder)
+    (line,) = found["files"]
+    assert line.endswith("theory/artefacts/simulation/numbers.parquet")
+    assert found["code"] == ["0123456789abcdef"]
+
+
+def described_files(folder):
+    provenance = Provenance(Artefacts(folder))
+    provenance.of_runs()
+    (described,) = provenance.described()
+    return described

@@ -83,7 +83,7 @@ def test_shuffled_labels_train_new_runs_beside_the_old_ones(project, trueneg):
     page = Path("results/index.html").read_text()
     assert f"{len(old)} of {len(old)} runs: data changed: {TRAIN} changed" in page
     assert f"data changed: {len(old)} of {len(old)} runs" in page
-    assert page.count('"finished, data changed"') == len(old)
+    assert page.count(">finished, data changed<") == len(old)
     project.run("models")
     new = project.models().keys() - old.keys()
     assert len(new) == len(old)

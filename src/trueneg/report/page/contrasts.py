@@ -1,136 +1,112 @@
 """Paired differences of a study at a glance, and its measurements for a comparison with another study."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
-from scipy import stats
 
 from trueneg.report.labels import with_unit
 from trueneg.report.metrics import evaluation_name, metric_name, scale, unit, written
 from trueneg.report.page.artefacts import Artefacts
-from trueneg.report.page.origins import Origins
+from trueneg.report.page.provenance import Provenance
 from trueneg.report.tables import difference_text, p_text, runs_of_difference
 from trueneg.stats.measurement import KEYS, Measurement
 
 NAMES = ["dataset", *KEYS, "objective"]
-COMPARED = {"seeds", "mean", "low", "high", "difference", "difference low", "difference high", "p Holm", "runs", "baseline runs"}
-DEGREES_AT_MOST = 200
-WIDTH, MARGIN = 260, 18  # of an interval's drawing, in pixels
+ENDS = ["difference low", "difference", "difference high"]
+COMPARED = [*NAMES, "seeds", "mean", "low", "high", *ENDS, "p Holm", "runs", "baseline runs"]
+LEFT, WIDTH = 6, 88  # of the axis, in per cent of the drawing
 
 
 def compared_values(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
     """The numbers of all tables that compare objectives with the baseline; what several tables show, once.
 
-    A table that also holds what is no objective's (people's ratings of pairs) has no metric there, and intervals of another
-    kind: it is left out.
+    A table that also holds what is no objective's (people's ratings of pairs) has no metric there, and is left out.
     """
-    parts = [
-        values
-        for values in tables
-        if {*COMPARED, *NAMES} <= set(values) and "baseline" not in values and values["metric"].notna().all()
-    ]
-    if not parts:
-        return pd.DataFrame(columns=[*NAMES, *sorted(COMPARED)])
-    return pd.concat(parts, ignore_index=True).drop_duplicates(NAMES, ignore_index=True)
+    parts = [pd.DataFrame(columns=COMPARED)]
+    for values in tables:
+        if {*COMPARED} <= {*values} and "baseline" not in values and values["metric"].notna().all():
+            parts.append(values)
+    return pd.concat(parts[1:] or parts, ignore_index=True).drop_duplicates(NAMES, ignore_index=True)
 
 
-def glance(values: pd.DataFrame, artefacts: Artefacts, origins: Origins) -> list[dict[str, Any]]:
-    """The primary measurement's differences, a group a data set: the first thing that the page shows of a study.
+def glance(values: pd.DataFrame, artefacts: Artefacts, provenance: Provenance) -> list[dict[str, Any]]:
+    """The primary measurement's differences as a forest plot for each data set, that of the primary contrast first.
 
     Args:
         values: from :func:`compared_values`.
         artefacts: of the study: what is primary, and whether each data set can tell.
-        origins: gets the origins of these numbers.
+        provenance: gets that of these numbers.
 
     Returns:
-        Groups with ``title``, ``verdict``, ``passed``, ``head`` (with the unit), ``ticks`` (place, text), ``zero``
-        (place) and ``lines``: ``objective``, ``role`` (primary, oracle or none), ``text``, ``pairs``, ``p``, ``left``,
-        ``right``, ``centre``, ``origin``. Places are pixels in a drawing of :data:`WIDTH`.
+        For each data set ``dataset``, ``verdict``, ``passed``, ``measure``, ``head`` (with the unit), ``ticks`` (place, text),
+        ``zero`` (place) and ``lines``: ``objective``, ``role`` (primary, oracle or none), ``text``, ``pairs``, ``p``, ``places``
+        (of low end, difference and high end) and ``origin``. Places are in per cent of the drawing's width.
     """
     primary = artefacts.comparison.get("primary", {})
     if not primary:
         return []
-    chosen = Measurement.of(primary).rows_of(values)
-    chosen = chosen[chosen["difference"].notna() & chosen["difference low"].notna()]
-    gates = {one["dataset"]: one for one in artefacts.comparison.get("gate", ())}
-    # The primary data set leads.
-    order = sorted(dict.fromkeys(chosen["dataset"]), key=lambda name: name != primary["dataset"])
-    return [_group(name, chosen[chosen["dataset"] == name], artefacts, gates.get(name, {}), origins) for name in order]
-
-
-def _group(dataset: str, lines: pd.DataFrame, artefacts: Artefacts, gate: Mapping[str, Any], origins: Origins) -> dict[str, Any]:
-    primary = artefacts.comparison["primary"]
     measured, baseline = Measurement.of(primary), primary["baseline"]
-    metric = measured.metric
-    low, high = min(0.0, lines["difference low"].min()), max(0.0, lines["difference high"].max())
-    ticks = MaxNLocator(4).tick_values(low * scale(metric), high * scale(metric))
-    span = ticks[-1] - ticks[0]
-
-    def place(value: float) -> float:
-        return round(MARGIN + (WIDTH - 2 * MARGIN) * (value * scale(metric) - ticks[0]) / span, 1)
-
     roles = {primary["objective"]: "primary", artefacts.settings["primary"].get("oracle"): "oracle"}
-    return {
-        "title": dataset,
-        "verdict": gate.get("verdict", ""),
-        "passed": bool(gate.get("passed", True)),
-        "head": with_unit(f"− {baseline}", unit(metric, difference=True)),
-        "measure": f"{metric_name(measured)}, {evaluation_name(measured)}",
-        "ticks": [(place(tick / scale(metric)), f"{tick:+.6g}".replace("-", "−").replace("+0", "0")) for tick in ticks],
-        "zero": place(0.0),
-        "lines": [
+    gates = {gate["dataset"]: gate for gate in artefacts.comparison.get("gate", ())}
+    chosen = measured.rows_of(values).dropna(subset=ENDS)
+    order = sorted(dict.fromkeys(chosen["dataset"]), key=primary["dataset"].__ne__)
+    groups = []
+    for dataset in order:
+        rows, gate = chosen[chosen["dataset"] == dataset], gates.get(dataset, {})
+        passed, reach = bool(gate.get("passed", True)), rows[ENDS].to_numpy(float) * scale(measured.metric)
+        ticks = MaxNLocator(4).tick_values(min(0.0, reach.min()), max(0.0, reach.max()))
+        places = LEFT + WIDTH * (np.vstack([reach, np.zeros(3)]) - ticks[0]) / np.ptp(ticks)
+        lines = [
             {
                 "objective": row["objective"],
                 "role": roles.get(row["objective"], ""),
-                "text": difference_text(row, baseline, starred=bool(gate.get("passed", True))),
+                "text": difference_text(row, baseline, starred=passed),
                 "pairs": int(row["seeds"]),
                 "p": p_text(row["p Holm"]),
-                "left": place(row["difference low"]),
-                "right": place(row["difference high"]),
-                "centre": place(row["difference"]),
-                "origin": origins.of_runs(runs_of_difference(row)),
+                "places": line.round(2).tolist(),
+                "origin": provenance.of_runs(runs_of_difference(row).split()),
             }
-            for _, row in lines.iterrows()
-        ],
-    }
+            for (_, row), line in zip(rows.iterrows(), places[:-1], strict=True)
+        ]
+        texts = [f"{tick:+.6g}".replace("-", "−").replace("+0", "0") for tick in ticks]
+        group = {
+            "dataset": dataset,
+            "verdict": gate.get("verdict", ""),
+            "passed": passed,
+            "measure": f"{metric_name(measured)}, {evaluation_name(measured)}",
+            "head": with_unit(f"− {baseline}", unit(measured.metric, difference=True)),
+            "ticks": list(zip(np.linspace(LEFT, LEFT + WIDTH, len(ticks)).round(2).tolist(), texts, strict=True)),
+            "zero": places[-1, 0].round(2),
+            "lines": lines,
+        }
+        groups.append(group)
+    return groups
 
 
-def measurements(values: pd.DataFrame, baseline: str) -> dict[str, Any]:
-    """All compared numbers as the page holds them, to set one study beside another.
+def measurements(values: pd.DataFrame, baseline: str) -> list[dict[str, Any]]:
+    """All compared numbers as the page's script reads them, to set one study beside another.
 
     Returns:
-        ``baseline``; ``metrics``: for each, ``scale``, ``unit`` of a difference; ``rows``: data set, what was measured, metric,
-        objective, mean and difference as text, and seeds, mean and half of its interval in the metric's own unit.
+        For each what was ``measured``, the ``objective``, ``mean`` and ``difference`` as text, the ``unit`` of a difference,
+        ``seeds``, and ``value`` and ``half`` of its interval in that unit (None where there is none).
     """
-    rows = []
+    found = []
     for _, row in values.iterrows():
-        measured, metric, half = Measurement.of(row), row["metric"], row["high"] - row["mean"]
-        what = f"{evaluation_name(measured)}, {metric_name(measured)}"
-        mean = f"{written(row['mean'], metric)} ± {written(half, metric)}"
-        difference = "" if pd.isna(row["difference"]) else difference_text(row, baseline, starred=False)
-        numbers = [int(row["seeds"]), *(None if pd.isna(value) else float(f"{value:.7g}") for value in (row["mean"], half))]
-        rows.append([row["dataset"], what, metric, row["objective"], mean, difference, *numbers])
-    shown = {
-        metric: {"scale": scale(metric), "unit": unit(metric, difference=True)} for metric in dict.fromkeys(values["metric"])
-    }
-    return {"baseline": baseline, "metrics": shown, "rows": rows}
-
-
-def t_quantiles() -> list[float]:
-    """The 97.5 % quantiles of Student's t with 1, 2, … degrees of freedom."""
-    return np.round(stats.t.ppf(0.975, np.arange(1, DEGREES_AT_MOST + 1)), 5).tolist()
-
-
-def ordered(tables: Sequence[tuple[str, str, Any]]) -> list[tuple[str, str, Any]]:
-    """Tables of paired differences first, then those beside printed numbers, then the others, each in the given order."""
-
-    def turn(entry: tuple[str, str, Any]) -> int:
-        values = entry[2].values
-        if "difference" in values and values["difference"].notna().all():
-            return 0
-        return 1 if "published" in values else 2
-
-    return sorted(tables, key=turn)
+        measured, metric = Measurement.of(row), row["metric"]
+        numbers = [row["mean"], row["high"] - row["mean"]]
+        value, half = (None if pd.isna(number) else float(f"{number * scale(metric):.7g}") for number in numbers)
+        one = {
+            "measured": f"{row['dataset']}; {evaluation_name(measured)}, {metric_name(measured)}",
+            "objective": row["objective"],
+            "mean": " ± ".join(written(number, metric) for number in numbers),
+            "difference": "" if pd.isna(row["difference"]) else difference_text(row, baseline, starred=False),
+            "unit": unit(metric, difference=True),
+            "seeds": int(row["seeds"]),
+            "value": value,
+            "half": half,
+        }
+        found.append(one)
+    return found

@@ -1,43 +1,45 @@
 """The page as a file: what each study hands over and what its artefacts hold, in one template."""
 
+import base64
+import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jinja2
+import markupsafe
+import numpy as np
 import pandas as pd
 from PIL import Image
+from scipy import stats
 
 from trueneg.io.files import written_whole
 from trueneg.report.formats import Table, from_frame
-from trueneg.report.page import inline
 from trueneg.report.page.artefacts import Artefacts
 from trueneg.report.page.content import PageFigure, StudyPage
-from trueneg.report.page.contrasts import compared_values, glance, measurements, ordered, t_quantiles
-from trueneg.report.page.curves import curves_of
-from trueneg.report.page.examples import examples_of
+from trueneg.report.page.contrasts import compared_values, glance, measurements
+from trueneg.report.page.examples import data_uri, examples_of, webp
 from trueneg.report.page.marks import marks_of
-from trueneg.report.page.origins import Origins, files_of
-from trueneg.report.page.run_list import other_runs, runs_of
+from trueneg.report.page.provenance import Provenance
+from trueneg.store import history
 
 HERE = Path(__file__).parent
-STYLES = ("base.css", "study.css", "tools.css")
-SCRIPTS = ("dom.js", "data.js", "origins.js", "runs.js", "chart.js", "curves.js", "compare.js", "examples.js", "views.js")
-FORMAT = 2  # of the data inside the page; another page's is refused if it differs
+FORMAT = 3  # of the data that a comparison reads; another page's is refused if it differs
 LARGEST_DRAWING = 400_000  # bytes of an SVG; a larger one takes long to draw, and stands as PNG
+THUMBNAIL = (720, 540)  # pixels at most
+DEGREES_AT_MOST = 200  # of the quantiles of Student's t that a comparison uses
 
 
 def render_page(studies: Sequence[StudyPage], path: str | Path, unread: Mapping[str, str] | None = None) -> Path:
     """Write the page; whole or not at all.
 
-    Everything is inside: figures, style, script, and as JSON the runs, curves and examples that lie in ``<name>/artefacts``
-    beside the page. Nothing is fetched from anywhere; the PDFs are linked by their path relative to the page. All text is
-    escaped.
+    Everything is inside: figures, style, script, and what lies in ``<name>/artefacts`` beside the page (runs, examples). Nothing
+    is fetched from anywhere; the PDFs are linked by their path relative to the page. All text is escaped.
 
     Args:
         studies: in the order of the page.
-        path: of the HTML file; its folder is made.
+        path: of the HTML file.
         unread: why other studies of that folder are not on the page, by name.
 
     Returns:
@@ -48,25 +50,23 @@ def render_page(studies: Sequence[StudyPage], path: str | Path, unread: Mapping[
         UserError: if a file of examples is damaged, or does not say whether it is restricted.
     """
     path = Path(path)
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(HERE),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    loader, undefined = jinja2.FileSystemLoader(HERE), jinja2.StrictUndefined
+    environment = jinja2.Environment(loader=loader, undefined=undefined, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
+    style, script = _joined("styles/*.css"), _joined("scripts/*.js")
     entries = [_entry(study, path.parent) for study in studies]
-    known = [row[0] for entry in entries for row in entry["runs"]["rows"]]
-    others = other_runs(path.parent, known)
-    style, script = inline.joined(HERE / "styles", STYLES), inline.joined(HERE / "scripts", SCRIPTS)
+    known = {run["id"]: run["finished"] for entry in entries for run in entry["runs"]}
     text = environment.get_template("page.html").render(
         studies=entries,
         unread=unread or {},
-        totals=_totals(known, others, entries),
-        data=inline.json_text({"format": FORMAT, "others": others, "t": t_quantiles()}),
+        known=known,
+        newest=max(known.values(), default=""),
+        others=_other_runs(path.parent, known),
+        format=FORMAT,
+        quantiles=stats.t.ppf(0.975, np.arange(1, DEGREES_AT_MOST + 1)).round(5).tolist(),
         style=style,
         script=script,
-        policy=inline.content_policy(style, script),
+        digests=[base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in (style, script)],
     )
     with written_whole(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
@@ -75,65 +75,48 @@ def render_page(studies: Sequence[StudyPage], path: str | Path, unread: Mapping[
 
 def _entry(study: StudyPage, folder: Path) -> dict[str, Any]:
     """What the templates read of a study."""
-    artefacts = Artefacts.read(folder / study.name / "artefacts")
-    tables = [(title, caption, _table(content)) for title, caption, content in study.tables]
+    artefacts = Artefacts(folder / study.name / "artefacts")
+    provenance = Provenance(artefacts)
+    tables = [
+        (title, caption, from_frame(content) if isinstance(content, pd.DataFrame) else content)
+        for title, caption, content in study.tables
+    ]
     values = compared_values(table.values for _, _, table in tables)
-    origins, primary = Origins(artefacts), artefacts.comparison.get("primary", {})
-    runs, examples = runs_of(artefacts), examples_of(artefacts)
-    differences = glance(values, artefacts, origins)
-    entry = {
+    baseline = artefacts.comparison.get("primary", {}).get("baseline", "")
+    return {
         "study": study,
+        "runs": artefacts.runs,
+        "settings": artefacts.settings,
+        "provenance": provenance,
         "marks": marks_of(artefacts),
-        "glance": differences,
-        "tables": [
-            {
-                "title": title,
-                "caption": caption,
-                "table": table,
-                "origins": origins.of_table(table),
-                # A study that has no glance begins with its first table.
-                "open": "published" in table.values or (place == 0 and not differences),
-            }
-            for place, (title, caption, table) in enumerate(ordered(tables))
-        ],
+        "glance": glance(values, artefacts, provenance),
+        "tables": sorted(tables, key=_turn),
         "figures": [_figure(figure, folder) for figure in _twins_first([PageFigure(*one) for one in study.figures])],
         "selection": None if study.selection is None else from_frame(study.selection),
-        "runs": runs,
-        "runs_count": len(runs["rows"]),
-        "whole": origins.of_runs() if artefacts.settings else None,
-        "restricted": examples["restricted"],
-        "shows_examples": bool(examples["retrieval"] or examples["grounding"]),
+        "examples": examples_of(artefacts),
+        "baseline": baseline,
+        "measurements": measurements(values, baseline),
     }
-    data = {
-        "format": FORMAT,
-        "name": study.name,
-        "title": study.title,
-        "question": study.question,
-        "answer": study.answer,
-        "marks": entry["marks"],
-        "settings": artefacts.settings,
-        "primary": {"runs": origins.places(f"{primary.get('runs', '')} {primary.get('baseline runs', '')}")},
-        "measurements": measurements(values, primary.get("baseline", "")),
-        "runs": runs,
-        "curves": curves_of(artefacts),
-        "origins": origins.listed,
-        "files": files_of(artefacts),
-        "examples": examples,
-    }
-    return entry | {"data": inline.json_text(_plain(data))}
 
 
-def _totals(known: Sequence[str], others: Sequence[Mapping[str, Any]], entries: Sequence[Mapping[str, Any]]) -> str:
-    """How much there is, in a sentence; empty if there is no run."""
-    if not known:
-        return ""
-    finished = max(row[entry["runs"]["columns"].index("finished")] for entry in entries for row in entry["runs"]["rows"])
-    more = f", and {len(others):,} more in the store" if others else ""
-    return f"{len(set(known)):,} runs{more}; the newest finished {finished}."
+def _turn(entry: tuple[str, str, Table]) -> int:
+    """Tables of paired differences first, then those beside printed numbers, then the others."""
+    values = entry[2].values
+    if "difference" in values and values["difference"].notna().all():
+        return 0
+    return 1 if "published" in values else 2
 
 
-def _table(content: Table | pd.DataFrame) -> Table:
-    return from_frame(content) if isinstance(content, pd.DataFrame) else content
+def _other_runs(results: Path, known: Collection[str]) -> list[dict[str, Any]]:
+    """Runs of the store that no study on the page holds: those that are not finished, and those of studies that are not."""
+    table = history.run_table(results, studies=())
+    shown = table[~table["run"].isin(known)].reindex(columns=["run", "dataset", "objective", "seed", "state", "seconds"])
+    return shown.astype(object).where(shown.notna(), "–").to_dict("records")
+
+
+def _joined(pattern: str) -> markupsafe.Markup:
+    """Files of this package, one after the other: they are code, not data, and stand in the page as they are."""
+    return markupsafe.Markup("\n".join(path.read_text(encoding="utf-8").strip() for path in sorted(HERE.glob(pattern))))
 
 
 def _twins_first(figures: Sequence[PageFigure]) -> list[PageFigure]:
@@ -144,34 +127,17 @@ def _twins_first(figures: Sequence[PageFigure]) -> list[PageFigure]:
 
 
 def _figure(figure: PageFigure, folder: Path) -> dict[str, Any]:
-    """The SVG, sharp at any size, unless it is large; else the PNG."""
+    """The SVG, sharp at any size, unless it is large; else the PNG. And a small picture for the overview."""
     with Image.open(figure.png) as image:
         description = image.info.get("Description") or f"{figure.title}. {figure.caption}"
         width, height = image.size
+        image.thumbnail(THUMBNAIL)
+        thumbnail = webp(image.convert("RGB"))
     drawing = Path(figure.png).with_suffix(".svg")
     if drawing.is_file() and drawing.stat().st_size <= LARGEST_DRAWING:
-        data = inline.data_uri(drawing.read_bytes(), "svg+xml")
+        data = data_uri(drawing.read_bytes(), "svg+xml")
     else:
-        data = inline.data_uri(Path(figure.png).read_bytes(), "png")
-    return {
-        "title": figure.title,
-        "caption": figure.caption,
-        "description": description,
-        "data": data,
-        "width": width,
-        "height": height,
-        "pdf": Path(os.path.relpath(figure.pdf, folder)).as_posix(),
-    }
-
-
-def _plain(value: Any) -> Any:
-    """With what JSON lacks replaced: numbers that are not finite by none, NumPy's by Python's, dates of YAML by text."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    if isinstance(value, str | int | bool) or value is None:
-        return value
-    if isinstance(value, float):
-        return value if value == value and abs(value) != float("inf") else None
-    return value.item() if hasattr(value, "item") else str(value)
+        data = data_uri(Path(figure.png).read_bytes(), "png")
+    link = Path(os.path.relpath(figure.pdf, folder)).as_posix()
+    made = {"description": description, "data": data, "thumbnail": thumbnail, "width": width, "height": height}
+    return {**figure._asdict(), **made, "link": link}

@@ -1,0 +1,123 @@
+"""What made each number: runs, a printed table or files, each described once and named by the cells that show it."""
+
+import itertools
+import json
+import re
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from trueneg.io.files import file_checksum
+from trueneg.report.formats import Cell
+from trueneg.report.page.artefacts import Artefacts, flat
+from trueneg.store.provenance import recorded_code
+
+
+class Provenance:
+    """The provenance of a study's numbers; a cell holds the place of its own in :meth:`described`.
+
+    A number comes from ``runs`` (ids), from where it is ``printed``, or, in a study without runs, from ``files``.
+    """
+
+    def __init__(self, artefacts: Artefacts):
+        self._artefacts = artefacts
+        self._ids = {run["id"] for run in artefacts.runs}
+        self._places: dict[tuple[str, Any], int] = {}
+
+    def of_runs(self, ids: Iterable[str] = ()) -> int:
+        """The runs with these ids; all of the study without any; its files where it has no runs."""
+        return self._place("runs", frozenset(ids) & self._ids or frozenset(self._ids)) if self._ids else self._place("files")
+
+    def of_cell(self, cell: Cell) -> int | None:
+        """What made a cell; None where it holds no number, or nothing is known."""
+        if not self._artefacts.settings or not re.search(r"\d", cell.text):
+            return None
+        return self._place("printed", cell.printed) if cell.printed and self._ids else self.of_runs(cell.runs.split())
+
+    def of_each_run(self) -> dict[str, int]:
+        """For each run its place, which it shares with the runs of the same settings, data, code, machine and state."""
+        alike: dict[str, list[str]] = defaultdict(list)
+        for run in self._artefacts.runs:
+            alike[repr([run[key] for key in ("settings", "made", "state")])].append(run["id"])
+        return {one: self.of_runs(ids) for ids in alike.values() for one in ids}
+
+    def described(self) -> list[dict[str, Any]]:
+        """What the page shows of each place, in their order."""
+        return [self._described(*key) for key in self._places]
+
+    def facts(self) -> dict[str, str]:
+        """What two studies can differ in, as text: what made the runs, and settings by dotted name."""
+        return self._made(self._artefacts.runs) | dict(flat(self._artefacts.settings))
+
+    def _place(self, kind: str, content: Any = None) -> int:
+        return self._places.setdefault((kind, content), len(self._places))
+
+    def _made(self, runs: list[dict[str, Any]]) -> dict[str, str]:
+        return {name: together(run["made"][name] for run in runs) for name in (runs[0]["made"] if runs else ())}
+
+    def _described(self, kind: str, content: Any) -> dict[str, Any]:
+        if kind == "printed":
+            return {"printed": content}
+        if kind == "files":
+            return files_of(self._artefacts)
+        runs = [run for run in self._artefacts.runs if run["id"] in content]
+        configurations = [run["configuration"] for run in runs]
+        keys = dict.fromkeys(itertools.chain.from_iterable(configurations))
+        differing = [key for key in keys if len({one.get(key) for one in configurations}) > 1]
+        return {
+            "runs": runs,
+            "stale": sum(run["state"].startswith("stale") for run in runs),
+            "changed": sum(run["state"].endswith("data changed") for run in runs),
+            "terms": {
+                "Data set": together(run["dataset"] for run in runs),
+                "Objectives": together(run["objective"] for run in runs),
+                "Seeds": _ranges({run["seed"] for run in runs}),
+                **self._made(runs),
+            },
+            "differing": differing,
+            "shared": [f"{key}: {text}" for key, text in configurations[0].items() if key not in differing],
+        }
+
+
+def files_of(artefacts: Artefacts) -> dict[str, Any]:
+    """What a study without runs was made of.
+
+    Returns:
+        ``files`` (lines of checksum, time of writing, path), ``code`` (fingerprints of the code of a theory study's experiments),
+        ``models`` (records of the language models, each with its ``name`` and ``checksum``) and ``shared``, lines of settings.
+    """
+    results, files = artefacts.folder.parents[1], []
+    for path in sorted(artefacts.folder.rglob("*.parquet")):
+        written = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(path.stat().st_mtime))
+        files.append(f"{file_checksum(path)[:16]}  {written}  {path.relative_to(results).as_posix()}")
+    return {
+        "files": files,
+        "code": sorted({recorded_code(path) for path in artefacts.folder.glob("simulation/*.code")}),
+        "models": list(_models(artefacts.folder.parent / "text", results)),
+        "shared": [f"{key}: {text}" for key, text in flat(artefacts.settings)],
+    }
+
+
+def together(values: Iterable[str], most: int = 6) -> str:
+    """The distinct values as text; the first of them where they are many."""
+    found = list(dict.fromkeys(values))
+    more = f" and {len(found) - most} more" if len(found) > most else ""
+    return "; ".join(found[:most]) + more
+
+
+def _models(folder: Path, results: Path) -> Iterator[dict[str, Any]]:
+    """The language models that a likelihood study's manifests name; those that were trained have a record."""
+    for manifest in sorted(folder.glob("*/language_models/*.json")):
+        for model in json.loads(manifest.read_text())["models"]:
+            path = results / "language_models" / Path(model["folder"]).name / "run.json"
+            record = json.loads(path.read_text()) if path.is_file() else {}
+            yield {**record, "name": manifest.stem, "checksum": model["checksum"]}
+
+
+def _ranges(numbers: Iterable[int]) -> str:
+    """Whole numbers as text: ``0–5, 8``."""
+    runs = itertools.groupby(enumerate(sorted(numbers)), key=lambda pair: pair[1] - pair[0])
+    ends = [[number for _, number in run] for _, run in runs]
+    return ", ".join(f"{run[0]}" if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in ends)
