@@ -15,7 +15,7 @@ from trueneg.report.experiment_lines import STYLES
 from trueneg.report.formats import to_latex, to_markdown
 from trueneg.report.gathered import Gathered
 from trueneg.report.tables.experiments import protocol_numbers
-from trueneg.specs.experiments import DRAWN, ESTIMATORS, TRUE
+from trueneg.specs.experiments import DRAWN, ESTIMATORS, EXPERIMENTS, TRUE
 from trueneg.theory.experiments import run
 
 SMALL = {
@@ -54,6 +54,10 @@ TABLES = catalogue.tables_by_name(TheoryStudy.model_validate(STUDY))
 def experiment_of(name):
     """The experiment that a figure or table shows."""
     return Path((FIGURES | TABLES)[name].files[1]).stem
+
+
+def test_every_experiment_is_shown():
+    assert {experiment_of(name) for name in FIGURES | TABLES} == set(EXPERIMENTS)
 
 
 @pytest.fixture(scope="module")
