@@ -53,7 +53,6 @@ for name in DRAWN:
             mem_mb=growing("resources/draw/mem_mb"),
             runtime=growing("resources/draw/runtime"),
         params:
-            folder=f"results/{name}",
             code=drawing_code(name),
         script:
             "../workflow/scripts/draw.py"

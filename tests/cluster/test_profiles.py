@@ -16,6 +16,11 @@ RULES = {
     for path in sorted((ROOT / "rules").glob("*.smk"))
     for name, body in re.findall(r"^rule (\w+):\n((?:(?:    .*)?\n)+)", path.read_text(), flags=re.MULTILINE)
 }
+DERIVED = [
+    pair
+    for path in sorted((ROOT / "rules").glob("*.smk"))
+    for pair in re.findall(r"^use rule (\w+) as (\w+) with:", path.read_text(), flags=re.MULTILINE)
+]
 
 
 def profile(name: str) -> dict:
@@ -43,6 +48,7 @@ def test_memory_and_time_of_a_job_grow_with_the_attempt(rule):
 def test_where_gpus_are_asked_for_as_gres_no_rule_asks_otherwise(monkeypatch):
     monkeypatch.setenv("TRUENEG_GRES", "gpu:a100:2")
     asking = {rule for rule, body in RULES.items() if " gpu=" in body}
+    asking |= {derived for rule, derived in DERIVED if rule in asking}
     told = {rule: given for rule, given in profile("slurm")["set-resources"].items() if "gpu" in given}
     assert told == {rule: {"gpu": 0, "gres": "gpu:a100:2"} for rule in asking}
 

@@ -43,7 +43,11 @@ def test_the_settings_of_a_run_are_those_that_training_reads():
             "world.dataset.source is 'mimic', expected one of 'flickr30k', 'flickr8k', 'image_table', 'mimic_cxr', 'open_i', "
             "'phantom'.",
         ),
-        ("objectives.CL.name", "clip2", "world.objectives.CL.name is 'clip2', expected one of 'cl', 'dcl', 'hcl'"),
+        (
+            "objectives.CL.name",
+            "clip2",
+            "world.objectives.CL.name is 'clip2', expected one of 'bcl', 'biovil', 'clip'",
+        ),
         ("objectives.DCL-LM.class_probability", "model", "world.objectives.DCL-LM.class_probability"),
         ("objectives.CL.beta", 1, "world.objectives.CL.beta is not a known key"),
         ("similarity.aggregation", "lse+nl", "world.similarity.lse_sharpness is needed where aggregation has lse"),

@@ -178,7 +178,7 @@ def test_a_clip_can_be_trained_too_and_its_run_is_read_again(files, source, subs
 
 def test_a_released_run_whose_weights_are_missing_is_refused(files, source, subset):
     settings = settings_with(files | {"weights": "nowhere.safetensors"}, {"name": "released"})
-    with pytest.raises(UserError, match=r"nowhere.safetensors: is not there; expected a file, or one of open_clip's tags"):
+    with pytest.raises(UserError, match=r"nowhere\.safetensors: .*open_clip"):
         engine.ReleasedNetworks(settings, 0, source, subset, CPU)
 
 

@@ -1,5 +1,7 @@
 """Own images and texts, from a folder and a table to tables and the page, with the template that the how-to tells to copy."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -81,4 +83,4 @@ def test_what_is_wrong_with_the_table_is_told_by_the_job_that_reads_it(project):
     done = project.snakemake("rows")
     assert done.returncode != 0
     (log,) = (project.path / "results/my_text/logs/sentences").glob("*.log")
-    assert "table.csv: line 2: image is 0/none.png, but data/mine/images/0/none.png is not there." in log.read_text()
+    assert re.search(r"table\.csv: line 2: image is '0/none\.png'.*data/mine/images", log.read_text())

@@ -77,8 +77,8 @@ def test_reading_the_workflow_writes_nothing(state, arguments, request, tmp_path
 
 
 def test_editing_the_code_between_two_dry_runs_writes_nothing(project):
-    loss = project.path / "src/trueneg/report/figures/embedding.py"
-    loss.write_text(loss.read_text() + "\n\nEDITED = True\n")
+    drawing = project.path / "src/trueneg/report/figures/monitors.py"
+    drawing.write_text(drawing.read_text() + "\n\nEDITED = True\n")
     before = listing(project)
     assert project.planned()["draw_tiny"] == 1
     assert listing(project) == before

@@ -12,8 +12,6 @@ THEORY = {
     "title": "Tiny theory",
     "process": {"anchors": 20, "negatives": 16},
     "sweeps": {
-        "repetitions": 1,
-        "density_draws": 200,
         "alphas": [0.5, 0.9],
         "class_probabilities": [0.1, 0.3],
         "negative_counts": [16, 64],
@@ -31,7 +29,6 @@ THEORY = {
         "bound_positive_counts": [1, 4],
         "imbalances": [0.2, 1.0],
         "lemma_negative_counts": [4, 64],
-        "cosines": [0.5, 1.0],
     },
 }
 FIGURE, TABLE = "results/tiny/figures/bias_by_negatives.png", "results/tiny/tables/normalisation.csv"

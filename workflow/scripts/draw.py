@@ -1,7 +1,9 @@
 """Draw a study's figures and tables, each only where its rows or its code changed."""
 
+from pathlib import Path
+
 from trueneg.compute.jobs import job
 from trueneg.report.build import draw_study
 
 with job(snakemake.log[0]):
-    draw_study(snakemake.params.folder)
+    draw_study(Path(snakemake.output[0]).parents[1])  # results/<study>

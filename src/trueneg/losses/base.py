@@ -123,7 +123,7 @@ def checked_class_probability(value: float | Tensor | None) -> float | Tensor | 
     if not isinstance(value, Tensor):
         value = float(value)
         if not 0 <= value < 1:  # NaN fails too
-            raise ValueError(f"class_probability is {value:g}, expected a number greater than or equal to 0 and below 1.")
+            raise ValueError(f"class_probability is {value:g}, expected a number of at least 0 and below 1.")
         return value
     valid = (value >= 0) & (value < 1)
     if value.device.type != "cpu":

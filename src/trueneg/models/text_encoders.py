@@ -33,6 +33,7 @@ class BertTextEncoder(nn.Module):
         ValueError: if there are fewer layers.
 
     Example:
+        >>> import torch
         >>> encoder = BertTextEncoder(small_bert(vocabulary_size=10, hidden=8, heads=2), frozen_layers=1)
         >>> encoder(torch.tensor([[2, 7, 3]]), torch.ones(1, 3, dtype=torch.int64)).shape
         torch.Size([1, 8])

@@ -117,6 +117,7 @@ class PlainBert:
 
     @torch.inference_mode()
     def log_probabilities(self, batch: Batch) -> Tensor:
+        """The log-probability of each masked piece."""
         ids = torch.from_numpy(batch.ids).to(self._device)
         piece, target = (torch.from_numpy(array).to(self._device) for array in (batch.piece, batch.targets))
         masked = batch.masked().to(self._device)[..., None]

@@ -63,19 +63,24 @@ class Normal:
     location: ndarray | float
 
     def density(self, score: ndarray) -> ndarray:
+        """φ at a score."""
         return np.exp(-((score - self.location) ** 2) / 2) / np.sqrt(2 * np.pi)
 
     def distribution(self, score: ndarray) -> ndarray:
+        """F at a score."""
         return ndtr(score - self.location)
 
     def quantile(self, probability: ndarray) -> ndarray:
+        """The score at a value of F."""
         return self.location + ndtri(probability)
 
     def exponential_moments(self, scale: float) -> tuple[ndarray, ndarray]:
+        """The means of e^(scale·x) and of F(x)·e^(scale·x) over φ."""
         plain = np.exp(scale * np.asarray(self.location) + scale**2 / 2)
         return plain, plain * ndtr(scale / np.sqrt(2))
 
     def support(self, scale: float) -> tuple[float, float]:
+        """Where the density matters."""
         reach = 9 + abs(scale)
         return float(np.min(self.location)) - reach, float(np.max(self.location)) + reach
 

@@ -23,8 +23,10 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
             f"dataset.images is {count:,}, but there are {len(reports):,} reports; lower it, or raise reports.reports of the "
             "likelihood study."
         )
-    reports = reports.iloc[:count]
-    assigned = tables["assigned"][tables["assigned"]["report"].isin(reports["report"])].reset_index(drop=True)
+    assigned = tables["assigned"]
+    if count is not None:
+        reports = reports.iloc[:count]
+        assigned = assigned[assigned["report"].isin(reports["report"])].reset_index(drop=True)
     try:
         findings = positive_classes(reports["report"].tolist(), assigned)
     except ValueError as error:

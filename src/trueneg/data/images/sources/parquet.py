@@ -151,9 +151,9 @@ def _batches(file: Path, class_names: tuple[str, ...] | None) -> Iterator[tuple[
             yield pc.struct_field(batch.column(column), "bytes").to_pylist(), labels
             done += len(batch)
     except DAMAGE as error:
-        raise UserError(
-            f"{file}: {done:,} of {total:,} images could be read, then the file is damaged ({error}). {AGAIN}"
-        ) from error
+        reason = " ".join(str(error).split())
+        found = f"{done:,} of {total:,} images could be read, then the file is damaged ({reason})"
+        raise UserError(f"{file}: {found}. {AGAIN}") from error
     if done != total:
         raise UserError(f"{file}: {done:,} of {total:,} images could be read, then the file ends. {AGAIN}")
 
