@@ -22,7 +22,7 @@ AXES = {
     "slide": Axis("Largest slide of the base interval"),
     "temperature": Axis("Temperature t", logarithmic=True),
     "positives": Axis("Positives of an anchor, K", logarithmic=True),
-    "assumed alpha": Axis("α that the BCL forms are told"),
+    "assumed alpha": Axis("α given to the BCL forms"),
 }
 
 

@@ -1,6 +1,6 @@
 """Proposition 1, Lemma 2 and Theorem 4 with numbers in them, and what bounds the debiased estimate.
 
-Every function returns a tidy frame, one row a number. ``standard error`` is 0 where a number is exact.
+Every function returns a tidy frame, one row per number. ``standard error`` is 0 where a number is exact.
 """
 
 from collections.abc import Sequence

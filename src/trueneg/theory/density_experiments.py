@@ -1,6 +1,6 @@
 """What the process looks like: the BCL paper's Figs. 1, 3 and 4, its weights, and Proposition 3.1.
 
-Every function returns a tidy frame, one row a number. ``standard error`` is 0 where a number is exact.
+Every function returns a tidy frame, one row per number. ``standard error`` is 0 where a number is exact.
 """
 
 import math

@@ -1,6 +1,6 @@
 """How wrong estimators are on the process: the BCL paper's Figs. 5 and 8, its Lemma 3.2, and what it left out.
 
-Every function returns a tidy frame, one row a number with its Monte-Carlo standard error. The columns of a sweep are
+Every function returns a tidy frame, one row per number with its Monte-Carlo standard error. The columns of a sweep are
 ``parameter`` and ``at`` (its name and value), and those of :func:`trueneg.theory.estimate.measure_errors`.
 """
 
@@ -20,7 +20,7 @@ from trueneg.theory.scores import Setting
 
 
 def errors_by_parameter(setting: Setting, sweeps: SweepSettings, repetitions: int = 10) -> pd.DataFrame:
-    """Mean, bias and mean squared error, one parameter varied at a time (BCL, Figs. 5 and 8); the BCL forms are told the α."""
+    """Mean, bias and mean squared error, one parameter varied at a time (BCL, Figs. 5 and 8); the BCL forms are given the α."""
     varied = {
         "alpha": sweeps.alphas,
         "class_probability": sweeps.class_probabilities,
@@ -66,7 +66,7 @@ def errors_by_positives(setting: Setting, sweeps: SweepSettings, repetitions: in
 
 
 def errors_by_assumed_alpha(setting: Setting, sweeps: SweepSettings, repetitions: int = 10) -> pd.DataFrame:
-    """Errors where the BCL forms are told an α that is not the process's, ``true alpha``; the draws are the same."""
+    """Errors where the BCL forms are given an α that is not the process's, ``true alpha``; the draws are the same."""
     frames = [
         _measured(setting, competitors(alpha, setting.class_probability), repetitions, "assumed alpha", alpha)
         for alpha in sweeps.assumed_alphas
@@ -75,7 +75,7 @@ def errors_by_assumed_alpha(setting: Setting, sweeps: SweepSettings, repetitions
 
 
 def best_estimators(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
-    """Which estimator has the smallest mean squared error, over α (which the BCL forms are told), τ⁺, N and K (of DCL alone).
+    """Which estimator has the smallest mean squared error, over α (given to the BCL forms), τ⁺, N and K (of DCL alone).
 
     Returns:
         ``alpha``, ``class_probability``, ``negatives``, ``positives``, ``estimator``, ``value`` (the mean squared error

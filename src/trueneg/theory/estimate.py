@@ -68,7 +68,7 @@ def competitors(alpha: float, class_probability: float | None, beta: float = 0.0
     """The estimators that the BCL paper compares, and the other two forms of its own.
 
     Args:
-        alpha: α that the BCL forms are told.
+        alpha: α given to the BCL forms.
         class_probability: τ⁺ that all are told; None: each anchor's true one.
         beta: β of the paper's and the consistent form, which bend towards near negatives with it. The released
             form's β is ½, where it does not.
@@ -170,7 +170,7 @@ def limiting_bias(setting: Setting, contestant: str, alpha: float | None = None)
     Args:
         setting: the process; one class probability for all anchors.
         contestant: a name of :func:`competitors`.
-        alpha: α that the BCL forms are told; None: the true one.
+        alpha: α given to the BCL forms; None: the true one.
     """
     told, eta, rate = setting.alpha if alpha is None else alpha, setting.class_probability, 1 / setting.temperature
     base = setting.base_at(0.0)

@@ -32,7 +32,7 @@ class Known(NamedTuple):
         low: the smallest number that the earlier result can have meant, its rounding considered.
         high: the largest; one of them is infinite where only an order was known.
         changes: of the default setting.
-        told: α that the BCL forms are told, if not the true one.
+        told: α given to the BCL forms, if not the true one.
         beta: β of the BCL forms.
     """
 

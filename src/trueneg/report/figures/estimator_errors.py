@@ -115,7 +115,7 @@ def errors_by_positives(gathered: Gathered) -> "Figure":
 
 
 def errors_by_assumed_alpha(gathered: Gathered) -> "Figure":
-    """Mean squared error where the BCL forms are told an α that need not be true; the true one is marked."""
+    """Mean squared error where the BCL forms are given an α that need not be true; the true one is marked."""
     frame = gathered.experiment("errors_by_assumed_alpha")
     figure = _one_sweep(frame, f"Vertical line: the true α. {gathered.study.note}")
     figure.axes[0].axvline(frame["true alpha"].iloc[0], color="0.4", linewidth=0.9)

@@ -91,7 +91,7 @@ def measurements(values: pd.DataFrame, baseline: str) -> list[dict[str, Any]]:
 
     Returns:
         For each what was ``measured``, the ``objective``, ``mean`` and ``difference`` as text, the ``unit`` of a difference,
-        ``seeds``, and ``value`` and ``half`` of its interval in that unit (None where there is none).
+        ``seeds``, and ``value`` and ``half`` of its interval in that unit (None if unknown).
     """
     found = []
     for _, row in values.iterrows():
