@@ -4,7 +4,7 @@ A list where one value is expected is a sweep: lists under ``dataset`` make seve
 ``projection``, ``augmentation``, ``training`` or an objective make several variants of each objective.
 """
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -18,6 +18,7 @@ from trueneg.config.trained_study import (
 from trueneg.specs import tasks
 from trueneg.specs.encoders import ImageEncoder
 from trueneg.specs.objectives import OF_TWO_VIEWS, union_of
+from trueneg.specs.objectives.base import TwoViews
 from trueneg.specs.settings import (
     AtLeastTwo,
     Boolean,
@@ -98,15 +99,22 @@ class TrainingSettings(TrainingResources):
     )
 
 
-EvaluationSettings = tasks.evaluation_section(
-    "EvaluationSettings", "What is measured on the frozen encoder.", EvaluationResources, tasks.IMAGES
-)
+if TYPE_CHECKING:  # a type checker cannot know the tasks and objectives that are found
+    AnyObjective = TwoViews
+    EvaluationSettings = EvaluationResources
+    TaskName = str
+else:
+    AnyObjective = union_of(*OF_TWO_VIEWS)
+    EvaluationSettings = tasks.evaluation_section(
+        "EvaluationSettings", "What is measured on the frozen encoder.", EvaluationResources, tasks.IMAGES
+    )
+    TaskName = Literal[tasks.names_in_rows(tasks.IMAGES)]
 
 
 class ImageContrast(PrimaryContrast):
     """The one comparison that the study is for, named before it runs; everything else is exploratory."""
 
-    task: Literal[tasks.names_in_rows(tasks.IMAGES)] = Field("linear probe", description="evaluation")
+    task: TaskName = Field("linear probe", description="evaluation")
     metric: Literal["accuracy"] = Field("accuracy", description="the share of images that are recognised")
     labels: Literal["all", "imbalanced"] = Field("all", description="training images that lend their labels")
 
@@ -146,7 +154,7 @@ class ImageStudy(TrainedStudy):
     conditions: list[Literal["batch_size", "temperature", "learning_rate", "epochs", "updates"]] = Field(
         [], description="swept settings of `training` to compare within, as within data sets; others are chosen on validation"
     )
-    objectives: dict[Name, union_of(*OF_TWO_VIEWS)] = Field(min_length=2)
+    objectives: dict[Name, AnyObjective] = Field(min_length=2)
     evaluation: EvaluationSettings = Field(default_factory=EvaluationSettings)
     primary: ImageContrast
     figures: FigureSettings = Field(default_factory=FigureSettings)

@@ -5,7 +5,7 @@ A list where one value is expected is a sweep: lists under ``dataset`` make seve
 objective.
 """
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, model_validator
 
@@ -19,6 +19,7 @@ from trueneg.config.trained_study import (
 from trueneg.specs import tasks
 from trueneg.specs.encoders import AnyTextEncoder, SpatialEncoder
 from trueneg.specs.objectives import OF_PAIRS, union_of
+from trueneg.specs.objectives.base import Directed
 from trueneg.specs.objectives.released import Released
 from trueneg.specs.pairs import AnyPairs
 from trueneg.specs.settings import (
@@ -123,15 +124,22 @@ class ReleasedObjective(Released):
         }
 
 
-ImageTextEvaluationSettings = tasks.evaluation_section(
-    "ImageTextEvaluationSettings", "What is measured on the finished networks.", EvaluationResources, tasks.PAIRS
-)
+if TYPE_CHECKING:  # a type checker cannot know the tasks and objectives that are found
+    AnyObjective = Directed
+    ImageTextEvaluationSettings = EvaluationResources
+    TaskName = str
+else:
+    AnyObjective = union_of(*OF_PAIRS, ReleasedObjective)
+    ImageTextEvaluationSettings = tasks.evaluation_section(
+        "ImageTextEvaluationSettings", "What is measured on the finished networks.", EvaluationResources, tasks.PAIRS
+    )
+    TaskName = Literal[tasks.names_in_rows(tasks.PAIRS)]
 
 
 class ImageTextMeasurement(MeasurementSettings):
     """One of the evaluation's measurements, as the rows name it."""
 
-    task: Literal[tasks.names_in_rows(tasks.PAIRS)] = Field("zero-shot", description="evaluation")
+    task: TaskName = Field("zero-shot", description="evaluation")
     metric: str = Field("AUC", description="such as AUC, ACC, R, MedR, Prec, CNR, mIoU")
 
 
@@ -212,7 +220,7 @@ class ImageTextStudy(TrainedStudy):
     conditions: list[Literal["batch_size", "learning_rate", "epochs", "updates", "unit"]] = Field(
         [], description="swept settings of `training` to compare within, as within data sets; others are chosen on validation"
     )
-    objectives: dict[Name, union_of(*OF_PAIRS, ReleasedObjective)] = Field(min_length=2)
+    objectives: dict[Name, AnyObjective] = Field(min_length=2)
     evaluation: ImageTextEvaluationSettings = Field(default_factory=ImageTextEvaluationSettings)
     primary: ImageTextContrast
     contrasts: list[Contrast] = Field([], description="further comparisons, named beforehand; a table of their own")

@@ -1,6 +1,6 @@
 """What studies that train have in common: the one question, seeds, sweeps, resources, printed tables to stand beside."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -54,6 +54,10 @@ class EvaluationResources(Settings):
     mem_mb: Count = technical(4000, "memory of an evaluation job, in MB")
     runtime: Count = technical(30, "minutes that an evaluation job may take on a cluster")
     gpu: CountFromZero = technical(1, "Snakemake resource `gpu` of an evaluation job")
+
+    if TYPE_CHECKING:  # the sections of the tasks that are found
+
+        def __getattr__(self, name: str) -> Any: ...
 
 
 class MeasurementSettings(Settings):

@@ -8,7 +8,7 @@ import importlib
 import pkgutil
 from functools import reduce
 from operator import or_
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Discriminator
 
@@ -20,5 +20,10 @@ _MODULES = {
 TEXTS: dict[str, type[TextSettings]] = {name: module.TEXTS for name, module in _MODULES.items()}
 PAIRS: dict[str, type[PairSettings]] = {name: module.PAIRS for name, module in _MODULES.items() if hasattr(module, "PAIRS")}
 
-AnyText = Annotated[reduce(or_, TEXTS.values()), Discriminator("source")]
-AnyPairs = Annotated[reduce(or_, PAIRS.values()), Discriminator("source")]
+# A type checker cannot know the modules that are found.
+if TYPE_CHECKING:
+    AnyText = TextSettings
+    AnyPairs = PairSettings
+else:
+    AnyText = Annotated[reduce(or_, TEXTS.values()), Discriminator("source")]
+    AnyPairs = Annotated[reduce(or_, PAIRS.values()), Discriminator("source")]
