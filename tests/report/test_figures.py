@@ -194,7 +194,7 @@ def test_the_true_mean_stands_beside_the_estimate():
     figure = curves_of(CURVES, "true_negative_mean", dataset="fraction=0.1")
     plot = figure.axes[2]
     of_plot = of(CURVES, dataset="fraction=0.1", objective="DCL-true").groupby("epoch")
-    assert plot.get_title() == "DCL-true"
+    assert plot.get_title() == "DCL-true\ncommon classes"
     for line, column in zip(plot.lines, ("estimated mean common", "true mean common"), strict=True):
         np.testing.assert_allclose(line.get_ydata(), of_plot[column].mean())
 
