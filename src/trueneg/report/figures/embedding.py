@@ -1,6 +1,6 @@
 """t-SNE of the test images, a panel per objective (the first paper's Fig. 4)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -31,16 +31,10 @@ def drawings(study: Study) -> list[Drawing]:
 
 def draw(gathered: Gathered, dataset: str, files: Sequence[str]) -> Figure:
     """The objectives that the study names."""
-    return embedding(gathered.read(*files), dataset, gathered.study.figures.embedding.objectives, note=gathered.study.note)
+    return embedding(gathered.read(*files), dataset, gathered.study.figures.embedding.objectives, gathered.study.note)
 
 
-def embedding(
-    coordinates: pd.DataFrame,
-    dataset: str,
-    objectives: Sequence[str],
-    class_names: Mapping[int, str] | None = None,
-    note: str = "",
-) -> Figure:
+def embedding(coordinates: pd.DataFrame, dataset: str, objectives: Sequence[str], note: str = "") -> Figure:
     """Images in two dimensions: a row per image and objective with ``x``, ``y``, ``label`` and ``rare`` (bool)."""
     chosen = rows_where(coordinates, dataset=[dataset], objective=list(objectives))
     classes = chosen[["label", "rare"]].drop_duplicates().sort_values(["rare", "label"])
@@ -55,9 +49,8 @@ def embedding(
             plot.scatter(points["x"], points["y"], rasterized=True, **look)
         plot.set(xticks=[], yticks=[], box_aspect=1)
         plot.spines[:].set_visible(True)
-    names = class_names or {}
     handles = [legend_handle(style, line=False) for style in styles.values()]
-    texts = [f"{names.get(row['label'], row['label'])}{' (rare)' if row['rare'] else ''}" for _, row in classes.iterrows()]
+    texts = [f"{row['label']}{' (rare)' if row['rare'] else ''}" for _, row in classes.iterrows()]
     figure.legend(handles, texts, loc="outside right upper", handletextpad=0.2)
     images = chosen.groupby("objective").size().max()
     about = (

@@ -125,6 +125,7 @@ def best_estimators(gathered: Gathered) -> Figure:
         look: dict[str, Any] = {"vmin": 0, "vmax": len(names) - 1, "cbar": False, "linewidths": 0.8, "linecolor": "0.8"}
         seaborn.heatmap(numbers, annot=letters, fmt="", annot_kws={"fontsize": 8, "color": "0.1"}, cmap=shades, ax=plot, **look)
         plot.invert_yaxis()
+        plot.tick_params(axis="y", rotation=0)
     handles = [Patch(facecolor=shade, edgecolor="0.6") for shade in shades]
     add_legend(figure, handles, [f"{letter}: {name}" for name, (letter, _) in BEST.items()])
     about = "Smallest mean squared error; in brackets: another is within two standard errors of the paired difference."
