@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from functools import partial
+from types import SimpleNamespace
 from typing import get_args
 
 import pandas as pd
@@ -19,7 +20,7 @@ from trueneg.report.drawing import alternative_text, footnote
 from trueneg.report.figures.by_condition import NEGATIVES_AXIS, accuracy_by_condition, accuracy_by_label_fraction
 from trueneg.report.figures.class_groups import class_accuracy
 from trueneg.report.figures.embedding import embedding
-from trueneg.report.figures.monitors import by_dataset, by_group, estimated_and_true
+from trueneg.report.figures.monitors import GROUPS, by_objective, true_negative_mean
 from trueneg.report.gathered import Gathered
 from trueneg.specs.tasks.images import LabelPool
 from trueneg.stats.measurement import Measurement
@@ -71,10 +72,10 @@ def expected_of(dataset, rows, curves, coordinates):
     found = {
         "class_groups": partial(class_accuracy, rows, dataset, "CL", KNN),
         "embedding": partial(embedding, coordinates, dataset, ["CL", "DCL-true"]),
-        "training_loss": partial(by_dataset, curves, "loss", "Loss (nats)"),
-        "share_at_bound": partial(by_group, curves, bound, "Anchors at the bound (%)", factor=100),
-        "same_class_ratio": partial(by_group, curves, ratio, "Same-class / positive", line=1.0),
-        "true_negative_mean": partial(estimated_and_true, curves, dataset),
+        "training_loss": partial(by_objective, curves, "loss", "Loss (nats)"),
+        "share_at_bound": partial(by_objective, curves, bound, "Anchors at the bound (%)", groups=GROUPS, factor=100),
+        "same_class_ratio": partial(by_objective, curves, ratio, "Same-class / positive", groups=GROUPS),
+        "true_negative_mean": partial(true_negative_mean, SimpleNamespace(curves=curves, dataset=dataset, note="")),
     }
     for end, baseline in (("", None), ("_differences", "CL")):
         by_place = partial(accuracy_by_condition, rows, baseline=baseline)
@@ -101,7 +102,7 @@ def test_every_listed_figure_of_an_image_study_draws_what_its_name_says(dataset,
     found = {name: shown(drawing.made(Gathered(tmp_path))) for name, drawing in drawings.items()}
     for name, figure in found.items():
         titled = name in ("training_loss", "share_at_bound", "same_class_ratio")  # their sentences stand in their drawings
-        made = expected[name](title=figure[3].split(".")[0], about=figure[2].split(" Bands")[0]) if titled else expected[name]()
+        made = expected[name](sentences=[figure[2].split(" Bands")[0]]) if titled else expected[name]()
         assert figure == shown(made)
     assert len(set(found.values())) == len(drawings)
 

@@ -115,14 +115,15 @@ def test_dots_are_means_over_seeds_and_anchors_with_their_intervals(study, panel
     folder, everything = study
     plot = drawn(folder, "human_ratings").axes[panel]
     bars = {container.get_label(): container for container in plot.containers}
-    assert [container.get_label() for container in plot.containers] == [*ratings.REFERENCES, *LEVELS]
+    assert [container.get_label() for container in plot.containers] == [*ratings.REFERENCES.values(), *LEVELS]
     for name in ("TF-IDF, mean", "CL", "DCL", "BCL"):
         label = name if name in SCORES else variant(folder, name)
         table = own(everything, label, anchors)
         weights = np.ones(len(table))
         expected = mean_area(AnchorAreas(table.index.to_numpy(), table.mean(axis=1).to_numpy(), weights), seed=0)
-        segments = bars[name].lines[2]
-        line = next(line for line in plot.lines if line.get_label() == name)
+        shown = ratings.REFERENCES.get(name, name)
+        segments = bars[shown].lines[2]
+        line = next(line for line in plot.lines if line.get_label() == shown)
         np.testing.assert_allclose(line.get_xdata(orig=False), [expected.estimate])
         np.testing.assert_allclose(segments[0].get_segments()[0][:, 0], [expected.low, expected.high])
     across = [line.get_xdata()[0] for line in plot.lines if len(line.get_xdata()) == 2]

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,12 +17,12 @@ from trueneg.legible import legible, one_line
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
+else:
+    Axes = Figure = Any
 
-STYLE = {
+STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",  # comes with matplotlib, so a figure is the same on every machine
     "font.size": 10,
-    "axes.labelsize": 10,
     "axes.titlesize": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -38,7 +38,6 @@ STYLE = {
     "ytick.labelsize": 9,
     "legend.fontsize": 9.5,
     "legend.frameon": False,
-    "lines.linewidth": 1.5,
     "lines.markersize": 5.5,
     "errorbar.capsize": 2.5,
     "pdf.fonttype": 42,
@@ -59,9 +58,9 @@ DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.5)), (0, (6, 1.5, 1.5, 1.5)), (0, (6, 
 class LineStyle:
     """How one objective is drawn: each of the three tells it apart, in black and white too."""
 
-    color: str
+    color: Any
     marker: str
-    linestyle: str | tuple
+    linestyle: Any
 
 
 @contextlib.contextmanager
@@ -87,22 +86,12 @@ def panels(rows: int = 1, columns: int = 1, width: float = 6.4, height: float = 
     """A figure of a size in inches, and its (rows, columns) array of axes; with `share` all have the same limits."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained")
-    figure.get_layout_engine().set(h_pad=0.06, w_pad=0.06)
+    figure = Figure(figsize=(width, height))
+    figure.set_layout_engine("constrained", h_pad=0.06, w_pad=0.06)
     return figure, figure.subplots(rows, columns, squeeze=False, sharex=share, sharey=share)
 
 
-def panel_grid(count: int, width: float, height: float, margin: float = 1.2, columns: int = 3, share: bool = False):
-    """As :func:`panels`, for `count` panels of a width and height, at most so many side by side; places left over stay empty."""
-    columns = min(max(count, 1), columns)
-    lines = -(-max(count, 1) // columns)
-    figure, axes = panels(lines, columns, max(6.4, width * columns), margin + height * lines, share)
-    for plot in axes.flat[count:]:
-        plot.set_axis_off()
-    return figure, axes
-
-
-def add_legend(figure: "Figure", handles: Sequence, names: Sequence[str], title: str | None = None) -> None:
+def add_legend(figure: Figure, handles: Sequence, names: Sequence[str], title: str | None = None) -> None:
     """A legend above the axes, in as many columns as fit; the figure grows where it needs many lines."""
     width = figure.get_figwidth()
     columns = next((count for count in range(len(names), 1, -1) if _legend_width(names, count) < width), 1)
@@ -118,19 +107,19 @@ def _legend_width(names: Sequence[str], columns: int) -> float:
     return sum(0.085 * length + 0.62 for length in longest)
 
 
-def add_style_legend(figure: "Figure", styles: Mapping[str, LineStyle], line: bool = True, title: str | None = None) -> None:
+def add_style_legend(figure: Figure, styles: Mapping[str, LineStyle], line: bool = True, title: str | None = None) -> None:
     """A legend that names each style."""
     add_legend(figure, [legend_handle(style, line) for style in styles.values()], list(styles), title)
 
 
-def legend_handle(style: LineStyle, line: bool = True) -> "Line2D":
+def legend_handle(style: LineStyle, line: bool = True) -> Any:
     """The sample of a style that a legend shows."""
     from matplotlib.lines import Line2D
 
     return Line2D([], [], color=style.color, marker=style.marker, linestyle=style.linestyle if line else "none")
 
 
-def finish(figure: "Figure", sentences: Sequence[str], description: str) -> "Figure":
+def finish(figure: Figure, sentences: Sequence[str], description: str) -> Figure:
     """Print sentences as the footnote (empty ones are left out), and attach the figure in words, with its values, as its text."""
     from matplotlib.text import Text
 
@@ -154,14 +143,14 @@ def _fitting(text: str) -> str:
     return "\n".join(shown + ["…"] * (len(lines) > MOST_LINES))
 
 
-def footnote(figure: "Figure") -> str:
+def footnote(figure: Figure) -> str:
     """What is printed under a figure, as one line: its caption elsewhere."""
     return " ".join(figure.get_supxlabel().split())
 
 
-def alternative_text(figure: "Figure") -> str:
+def alternative_text(figure: Figure) -> str:
     """The figure in words, with its values."""
-    return figure.get_label()
+    return str(figure.get_label())
 
 
 def heat_colours(heatmap: np.ndarray) -> np.ndarray:
@@ -175,13 +164,13 @@ def heat_colours(heatmap: np.ndarray) -> np.ndarray:
     return colours
 
 
-def say_empty(axes: "Axes", sentence: str) -> None:
+def say_empty(axes: Axes, sentence: str) -> None:
     """A sentence where there is nothing to draw, so that a figure that was asked for always exists."""
     axes.set_axis_off()
     axes.text(0.5, 0.5, textwrap.fill(sentence, 42), ha="center", va="center", color="0.35", transform=axes.transAxes)
 
 
-def save(figure: "Figure", path: str | Path, title: str) -> list[Path]:
+def save(figure: Figure, path: str | Path, title: str) -> list[Path]:
     """Write a figure as PNG (200 dots an inch), PDF and SVG; the same figure gives the same bytes.
 
     Args:

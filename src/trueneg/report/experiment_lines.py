@@ -1,5 +1,6 @@
 """What the figures of the theory share: one style per estimator, lines with their Monte-Carlo intervals."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -28,8 +29,7 @@ AXES = {
 
 def sweep(plot: "Axes", part: pd.DataFrame, error: str = "standard error") -> None:
     """One line per estimator against the parameter that is varied, with intervals from a column of errors."""
-    for name in STYLES:
-        draw_sampled(plot, part[part["estimator"] == name], STYLES[name], x="at", error=error)
+    draw_sampled(plot, part, "estimator", STYLES, x="at", error=error)
     axis = AXES[part["parameter"].iloc[0]]
     plot.set_xlabel(axis.label)
     if axis.logarithmic:
@@ -37,12 +37,20 @@ def sweep(plot: "Axes", part: pd.DataFrame, error: str = "standard error") -> No
 
 
 def draw_sampled(
-    plot: "Axes", part: pd.DataFrame, style: LineStyle, x: str, y: str = "value", error: str = "standard error", **drawn: Any
+    plot: "Axes",
+    table: pd.DataFrame,
+    by: str,
+    styles: Mapping[str, LineStyle],
+    x: str,
+    y: str = "value",
+    error: str = "standard error",
+    **drawn: Any,
 ) -> None:
-    """A line with intervals of 1.96 errors on each side, as a band unless something else is asked for."""
-    reach = 1.96 * part[error]
-    part = part.assign(low=part[y] - reach, high=part[y] + reach)
-    draw_intervals(plot, part, style, x=x, y=y, **{"band": True} | drawn)
+    """A line per value of a column, with intervals of 1.96 errors on each side, as a band unless something else is asked for."""
+    reach = 1.96 * table[error]
+    table = table.assign(low=table[y] - reach, high=table[y] + reach)
+    for name, style in styles.items():
+        draw_intervals(plot, table[table[by] == name], style, x=x, y=y, **{"band": True} | drawn)
 
 
 def unmarked(styles: dict[str, LineStyle]) -> dict[str, LineStyle]:

@@ -54,17 +54,19 @@ def comparison_of(gathered: Gathered) -> Comparison:
 
 def tasks(rows: pd.DataFrame) -> Layout:
     """Sample-specific debiasing's Table 1: one number a task."""
-    found = [("zero-shot classification", Measurement("zero-shot", "AUC"))]
-    if (labels := sentence_labels(rows)) is not None:
-        found.append(("retrieval of sentences", Measurement(SENTENCES, "R", labels, k=_main_length(rows))))
-    found.append(("grounding", Measurement("grounding", "CNR")))
-    found.append(("CheXpert 8×200", Measurement(CHEXPERT, "Prec")))
-    if fractions := _fractions(rows, "linear probe"):
-        share = fractions[-1]
-        found.append((f"linear probe, {100 * share:g} % of the labels", Measurement("linear probe", "AUC", fraction=share)))
+    length = min(lengths(rows[rows["task"] == SENTENCES]), key=lambda k: abs(k - 10), default=None)  # the paper's, or the nearest
+    share = max(_fractions(rows, "linear probe"), default=1.0)
+    known = {
+        "zero-shot classification": Measurement("zero-shot", "AUC"),
+        "retrieval of sentences": Measurement(SENTENCES, "R", sentence_labels(rows), k=length),
+        "grounding": Measurement("grounding", "CNR"),
+        "CheXpert 8×200": Measurement(CHEXPERT, "Prec"),
+        f"linear probe, {100 * share:g} % of the labels": Measurement("linear probe", "AUC", fraction=share),
+    }
     held = set(measurements(rows))
-    found = [(title, key) for title, key in found if key in held]
-    return Layout([Head(title, metric_name(key), key.metric) for title, key in found], {"": [key for _, key in found]})
+    found = {title: measured for title, measured in known.items() if measured in held}
+    heads = [Head(title, metric_name(measured), measured.metric) for title, measured in found.items()]
+    return Layout(heads, {"": list(found.values())})
 
 
 def main_measurements(rows: pd.DataFrame) -> list[Measurement]:
@@ -118,14 +120,8 @@ def linear_evaluation(rows: pd.DataFrame) -> Layout:
     return Layout([Head(f"{100 * fraction:g} % of the labels", "AUC", "AUC") for fraction in fractions], groups)
 
 
-LAYOUTS: Mapping[str, Callable[[pd.DataFrame], Layout]] = {
-    "tasks": tasks,
-    "zero_shot": zero_shot,
-    "retrieval": retrieval,
-    "precision": precision,
-    "grounding": grounding,
-    "linear_evaluation": linear_evaluation,
-}
+_LAYOUTS = (tasks, zero_shot, retrieval, precision, grounding, linear_evaluation)
+LAYOUTS: Mapping[str, Callable[[pd.DataFrame], Layout]] = {layout.__name__: layout for layout in _LAYOUTS}
 
 
 def every_measurement(rows: pd.DataFrame) -> list[Measurement]:
@@ -153,8 +149,3 @@ def _classes(rows: pd.DataFrame, task: str) -> list[str]:
 def _fractions(rows: pd.DataFrame, task: str) -> list[float]:
     """Shares of the labels of a classifier, ascending."""
     return sorted(set(rows.loc[rows["task"] == task, "fraction"]))
-
-
-def _main_length(rows: pd.DataFrame) -> int:
-    """10, as in the paper, or the list length that is nearest to it."""
-    return min(lengths(rows[rows["task"] == SENTENCES]), key=lambda k: abs(k - 10))

@@ -1,20 +1,17 @@
 """Statistical plots. seaborn draws points and lines; the intervals around them are those that :mod:`trueneg.stats` computed."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from trueneg.report.drawing import LineStyle, add_legend, finish, legend_handle, line_styles, panels
-from trueneg.report.labels import INTERVAL, PAIRED_INTERVAL, axis_label, difference_label, measurement_name, seed_count
-from trueneg.report.metrics import evaluation_name, metric_name, scale, with_interval
+from trueneg.report.drawing import Axes, Figure, LineStyle, panels, say_empty
+from trueneg.report.labels import INTERVAL, PAIRED_INTERVAL, seed_count
+from trueneg.report.metrics import evaluation_name, metric_name, with_interval
 from trueneg.stats.comparison import means, paired_differences
 from trueneg.stats.measurement import Measurement, measurements
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 class Axis(NamedTuple):
@@ -25,13 +22,62 @@ class Axis(NamedTuple):
     percent: bool = False
 
 
+def facets(
+    table: pd.DataFrame,
+    *by: str,
+    size: tuple[float, float],
+    columns: int | None = None,
+    title: str = "",
+    xlabel: str = "",
+    ylabel: str = "",
+    share: bool = False,
+    empty: str = "There is nothing to draw.",
+) -> tuple[Figure, list[tuple[Axes, tuple, pd.DataFrame]]]:
+    """A figure with a panel for each value of a column, or for each pair of values of two columns.
+
+    Args:
+        table: what is drawn; the panels have the order in which it holds their values.
+        by: one or two of its columns; of two, the first gives the rows of panels and the second the columns.
+        size: width and height of a panel in inches.
+        columns: how many panels stand side by side; None: at most three, or as many as the second column has values.
+        title: of each panel, a format string for its values.
+        xlabel: of the last panel in each column.
+        ylabel: of the first panel in each row.
+        share: whether all panels have the same limits.
+        empty: what a panel without rows says.
+
+    Returns:
+        The figure, and for each panel with rows its axes, its values and its rows.
+    """
+    values = [list(dict.fromkeys(table[name])) for name in by]
+    places, parts = list(itertools.product(*values)), dict(list(table.groupby(list(by), observed=True)))
+    columns = max(1, min(columns or (3 if len(by) == 1 else len(values[1])), len(places)))
+    rows = max(1, -(-len(places) // columns))
+    figure, axes = panels(rows, columns, max(6.4, size[0] * columns), 1.3 + size[1] * rows, share)
+    found = []
+    for number, (plot, place) in enumerate(itertools.zip_longest(axes.flat, places)):
+        if place is None:
+            plot.set_axis_off()
+            continue
+        last_row = number + columns >= len(places)
+        plot.set(title=title.format(*place), xlabel=xlabel if last_row else "", ylabel="" if number % columns else ylabel)
+        if share:
+            plot.tick_params(labelbottom=last_row)
+        if place in parts:
+            found.append((plot, place, parts[place]))
+        else:
+            say_empty(plot, empty)
+    if not places:
+        say_empty(axes[0, 0], empty)
+    return figure, found
+
+
 def draw_intervals(
-    plot: "Axes",
+    plot: Axes,
     table: pd.DataFrame,
     style: LineStyle,
     x: str = "x",
     y: str = "mean",
-    ends: tuple[str, str] = ("low", "high"),
     factor: float = 1.0,
     band: bool = False,
     sideways: bool = False,
@@ -44,11 +90,10 @@ def draw_intervals(
 
     Args:
         plot: where to draw.
-        table: a row per point, with the columns `x`, `y` and the interval's `ends`; where these are NaN, no interval is drawn.
+        table: a row per point, with the columns `x`, `y`, ``low`` and ``high``; where these are NaN, no interval is drawn.
         style: of the line.
         x: the column along the axis.
         y: the column that is drawn.
-        ends: columns of the interval's ends.
         factor: by what values and ends are multiplied.
         band: whether the interval is a band, not bars.
         sideways: whether values lie along the horizontal axis, as in a forest plot.
@@ -62,12 +107,13 @@ def draw_intervals(
 
     table = table.dropna(subset=y).sort_values(x)
     places, values = table[x].to_numpy(float), factor * table[y].to_numpy(float)
-    low, high = (factor * table[end].to_numpy(float) for end in ends)
+    low, high = (factor * table[end].to_numpy(float) for end in ("low", "high"))
     look = {"color": style.color, "marker": style.marker, "linestyle": style.linestyle, "label": label} | look
     before = set(plot.get_children())
+    x_values, y_values = (values, places) if sideways else (places, values)
     seaborn.lineplot(
-        x=values if sideways else places,
-        y=places if sideways else values,
+        x=x_values,
+        y=y_values,
         ax=plot,
         sort=False,
         estimator=None,
@@ -80,9 +126,9 @@ def draw_intervals(
     if band:
         plot.fill_between(places, low, high, color=style.color, alpha=0.16, linewidth=0)
     else:
-        points = (values, places) if sideways else (places, values)
-        error = {"xerr" if sideways else "yerr": reach}
-        plot.errorbar(*points, **error, fmt="none", ecolor=style.color, elinewidth=1, capsize=capsize, label=label)
+        x_reach, y_reach = (reach, None) if sideways else (None, reach)
+        look = {"ecolor": style.color, "elinewidth": 1, "capsize": capsize, "label": label}
+        plot.errorbar(x_values, y_values, y_reach, x_reach, fmt="none", **look)
     if shift:
         beside = plot.transData + ScaledTranslation(shift / 72, 0, plot.figure.dpi_scale_trans)
         for artist in set(plot.get_children()) - before:
@@ -90,7 +136,7 @@ def draw_intervals(
 
 
 def forest(
-    plot: "Axes",
+    plot: Axes,
     groups: Mapping[str, pd.DataFrame],
     styles: Mapping[str, LineStyle],
     names: Sequence[str],
@@ -109,7 +155,7 @@ def forest(
     """
     offsets = np.linspace(-spread, spread, len(groups)) if len(groups) > 1 else [0.0]
     for (label, table), offset in zip(groups.items(), offsets, strict=True):
-        placed = table.reindex(names).assign(place=np.arange(len(names)) + offset)
+        placed = table.reindex(list(names)).assign(place=np.arange(len(names)) + offset)
         draw_intervals(plot, placed, styles[label], x="place", sideways=True, linestyle="none", label=label, **drawn)
     plot.set_yticks(range(len(names)), names)
     plot.set_ylim(len(names) - 0.5, -0.5)
@@ -117,7 +163,7 @@ def forest(
     plot.tick_params(axis="y", length=0)
 
 
-def place_ticks(plot: "Axes", values: Sequence[float], axis: Axis) -> None:
+def place_ticks(plot: Axes, values: Sequence[float], axis: Axis) -> None:
     """Ticks where there are measurements, and nowhere else."""
     from matplotlib.ticker import FixedLocator, NullLocator
 
@@ -130,47 +176,6 @@ def place_ticks(plot: "Axes", values: Sequence[float], axis: Axis) -> None:
     plot.margins(x=0.06)
 
 
-def by_place(
-    rows: pd.DataFrame,
-    measured: Measurement,
-    objectives: Sequence[str],
-    baseline: str | None,
-    axis: Axis,
-    note: str,
-    dataset: str = "",
-) -> "Figure":
-    """Means on the test split against the rows' column ``x``, a line per objective; with a baseline, paired differences to it.
-
-    Args:
-        rows: tidy rows of the measurement, at least one.
-        measured: what they measure.
-        objectives: all of the study, which gives each its style.
-        baseline: the objective that is subtracted and is the zero line.
-        axis: what the column ``x`` is.
-        note: printed in the footnote.
-        dataset: its label, if all rows are of one.
-    """
-    places = rows[["dataset", "fraction", "x"]].drop_duplicates()
-    found = compared(rows, baseline).merge(places, on=["dataset", "fraction"])
-    styles = line_styles(objectives)
-    lines = {name: found[found["objective"] == name].sort_values("x") for name in styles if name in set(found["objective"])}
-    figure, axes = panels()
-    plot = axes[0, 0]
-    for place, (name, line) in enumerate(lines.items()):
-        shift = 3.2 * (place - (len(lines) - 1) / 2)
-        draw_intervals(plot, line, styles[name], y="shown", factor=scale(measured.metric), shift=shift, label=name)
-    handles, names = [legend_handle(styles[name]) for name in lines], list(lines)
-    if baseline:
-        handles, names = [draw_zero(plot, styles[baseline]), *handles], [f"{baseline} (zero line)", *names]
-    add_legend(figure, handles, names)
-    place_ticks(plot, sorted(found["x"].unique()), axis)
-    label = difference_label(measured, baseline) if baseline else axis_label(measured)
-    plot.set_ylabel(label)
-    about = f"{measurement_name(measured, 'test', dataset)}. {bars(baseline, found['seeds'])}"
-    values = "; ".join(f"{name}: {values_in_words(line, measured.metric, bool(baseline))}" for name, line in lines.items())
-    return finish(figure, [about, note], f"{' '.join(label.split())} against {axis.label}. {values}.")
-
-
 def compared(rows: pd.DataFrame, baseline: str | None) -> pd.DataFrame:
     """Means, or with a baseline the paired differences to it, in the column ``shown`` with their intervals."""
     if baseline is None:
@@ -178,12 +183,12 @@ def compared(rows: pd.DataFrame, baseline: str | None) -> pd.DataFrame:
     return paired_differences(rows, baseline).assign(shown=lambda table: table["difference"])
 
 
-def draw_zero(plot: "Axes", style: LineStyle) -> Any:
+def draw_zero(plot: Axes, style: LineStyle) -> Any:
     """The baseline of differences."""
     return plot.axhline(0, color=style.color, linewidth=1)
 
 
-def bars(baseline: str | None, seeds: Sequence[int], what: str = "Bars") -> str:
+def bars(baseline: str | None, seeds: Iterable[int], what: str = "Bars") -> str:
     """What the bars of a figure are, as a sentence."""
     return f"{what}: {PAIRED_INTERVAL if baseline else INTERVAL} ({seed_count(seeds)})."
 

@@ -1,20 +1,20 @@
 """ReCo's Fig. 5: the primary measurement against batch size, size of the embedding, and weight of the negatives."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 
 from trueneg.config import runs
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.report.declared import Drawing, twins
+from trueneg.report.drawing import Figure
+from trueneg.report.figures.by_condition import accuracy_by_condition
 from trueneg.report.gathered import Gathered
-from trueneg.report.plots import Axis, by_place, rows_measuring
+from trueneg.report.plots import Axis
 from trueneg.report.retrieval import with_means
 from trueneg.report.sweeps import Sweep, note_along, places_of, sweep_figure
 from trueneg.specs.settings import Study
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 ORDER = 80
 BATCH_AXIS = Axis("Batch size", logarithmic=True)
@@ -49,43 +49,34 @@ def drawings(study: Study) -> list[Drawing]:
 
 def strength_sweep(study: ImageTextStudy) -> str | None:
     """The ReCo objective that tries several weights of the negatives, if there is one."""
-    sweeping = (
-        name
-        for name, objective in study.objectives.items()
-        if objective.name == "reco" and isinstance(objective.negative_weight, list)
-    )
-    return next(sweeping, None)
+    objectives: Mapping[str, Any] = study.objectives
+    found = (name for name, one in objectives.items() if one.name == "reco" and isinstance(one.negative_weight, list))
+    return next(found, None)
 
 
-def by_batch_size(gathered: Gathered, paired: bool) -> "Figure":
+def by_batch_size(gathered: Gathered, paired: bool) -> Figure:
     """Batch sizes are conditions side by side."""
     conditions = runs.conditions(gathered.study)
     others = conditions[gathered.dataset] | {"batch_size": None}
     places = {label: own["batch_size"] for label, own in conditions.items() if own | {"batch_size": None} == others}
-    rows = gathered.rows[gathered.rows["dataset"].isin(places)]
-    return _along(gathered, rows.assign(x=rows["dataset"].map(places)), BATCH_AXIS, paired, gathered.note)
+    baseline = gathered.baseline if paired else None
+    return accuracy_by_condition(with_means(gathered.rows), places, gathered.primary, baseline, BATCH_AXIS, gathered.note)
 
 
-def by_dimensions(gathered: Gathered, paired: bool) -> "Figure":
+def by_dimensions(gathered: Gathered, paired: bool) -> Figure:
     """Every objective has each size among its variants: sizes take the place of data sets."""
-    of_dataset, parts = gathered.variants[gathered.variants["dataset"] == gathered.dataset], []
+    of_dataset, parts, places = gathered.variants[gathered.variants["dataset"] == gathered.dataset], [], {}
     for objective, variants in runs.candidates(gathered.study).items():
         for variant, size in places_of(variants.values(), gathered.chosen(objective), "dimensions").items():
             own = of_dataset[(of_dataset["objective"] == objective) & (of_dataset["variant"] == variant)]
-            parts.append(own.assign(dataset=f"dimensions={size:g}", x=size))
-    rows = pd.concat(parts, ignore_index=True)
-    return _along(gathered, rows, DIMENSIONS_AXIS, paired, note_along(gathered, "dimensions"))
+            parts.append(own.assign(dataset=f"dimensions={size:g}"))
+            places[f"dimensions={size:g}"] = size
+    rows, note = with_means(pd.concat(parts, ignore_index=True)), note_along(gathered, "dimensions")
+    baseline = gathered.baseline if paired else None
+    return accuracy_by_condition(rows, places, gathered.primary, baseline, DIMENSIONS_AXIS, note)
 
 
-def by_strength(gathered: Gathered, paired: bool, objective: str) -> "Figure":
+def by_strength(gathered: Gathered, paired: bool, objective: str) -> Figure:
     """λ along one curve, the other objectives as lines across."""
     sweep = Sweep(objective, "negative_weight", f"λ of {objective}, weight of the negatives")
     return sweep_figure(gathered, sweep, [gathered.primary], paired)
-
-
-def _along(gathered: Gathered, rows: pd.DataFrame, axis: Axis, paired: bool, note: str) -> "Figure":
-    places = rows[["dataset", "x"]].drop_duplicates()
-    chosen = with_means(rows[rows["split"] == "test"].drop(columns="x"))
-    chosen = rows_measuring(chosen, gathered.primary).merge(places, on="dataset")
-    baseline = gathered.baseline if paired else None
-    return by_place(chosen, gathered.primary, rows["objective"], baseline, axis, note)

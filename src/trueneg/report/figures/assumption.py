@@ -4,7 +4,7 @@ All read the tidy tables of :func:`trueneg.text.assumption.check_assumption`, wh
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,15 +12,11 @@ import pandas as pd
 from trueneg.config import runs
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.report.declared import Drawing
-from trueneg.report.drawing import COLOURS, LineStyle, add_style_legend, finish, panel_grid
+from trueneg.report.drawing import COLOURS, Axes, Figure, LineStyle, add_style_legend, finish
 from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import with_interval
-from trueneg.report.plots import rows_where
+from trueneg.report.plots import facets, rows_where
 from trueneg.specs.settings import Study
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 ORDER = 10
 POINT, ACTUAL, FITTED = COLOURS[1], COLOURS[0], COLOURS[2]
@@ -29,6 +25,20 @@ STYLES = {
     "mean of a tenth of the sentences": LineStyle(ACTUAL, "s", "-"),
     "fitted a·p^k": LineStyle(FITTED, "", (0, (5, 1.5))),
 }
+FIGURES = (
+    (
+        "assumption_all_sentences",
+        "all sentences",
+        "all sentences",
+        "The first paper assumes a straight line here: one panel a scorer, with the fitted a·p^k.",
+    ),
+    (
+        "assumption_findings",
+        "findings only",
+        "sentences that affirm a finding",
+        "Without denials and filler, whose likelihoods and frequencies both are high.",
+    ),
+)
 MOST_POINTS = 4000  # in a panel; more are drawn as this many, the most frequent
 
 
@@ -38,68 +48,45 @@ def drawings(study: Study) -> list[Drawing]:
         return []
     corpus = next(iter(runs.corpora(study)))
     files = tuple(f"assumption/{corpus}/{table}.parquet" for table in ("points", "summary", "calibration"))
-    return [
-        Drawing(
-            "assumption_all_sentences",
-            draw,
-            "Class probability against likelihood, all sentences",
-            "The first paper assumes a straight line here: one panel a scorer, with the fitted a·p^k.",
-            ("study.yaml", *files),
-            {"files": files, "sentences": "all sentences"},
-        ),
-        Drawing(
-            "assumption_findings",
-            draw,
-            "Class probability against likelihood, sentences that affirm a finding",
-            "Without denials and filler, whose likelihoods and frequencies both are high.",
-            ("study.yaml", *files),
-            {"files": files, "sentences": "findings only"},
-        ),
-    ]
+    found = []
+    for name, sentences, title, caption in FIGURES:
+        title, options = f"Class probability against likelihood, {title}", {"files": files, "sentences": sentences}
+        found.append(Drawing(name, draw, title, caption, ("study.yaml", *files), options))
+    return found
 
 
-def draw(gathered: Gathered, files: Sequence[str], sentences: str) -> "Figure":
+def draw(gathered: Gathered, files: Sequence[str], sentences: str) -> Figure:
     """Points, summary and calibration of a corpus."""
-    return class_probability_by_likelihood(*map(gathered.read, files), sentences, gathered.study.note)
+    points, summary, calibration = map(gathered.read, files)
+    return class_probability_by_likelihood(points, summary, calibration, sentences, gathered.study.note)
 
 
 def class_probability_by_likelihood(
     points: pd.DataFrame, summary: pd.DataFrame, calibration: pd.DataFrame, sentences: str, note: str = ""
-) -> "Figure":
+) -> Figure:
     """Class probability against log-likelihood, a panel per scorer: unique sentences, quantiles, and the fitted a·p^k."""
     chosen = rows_where(summary, sentences=[sentences])
-    corpus, scorers = chosen["corpus"].iloc[0], list(chosen["scorer"])
-    figure, axes = panel_grid(len(scorers), width=2.7, height=2.5, margin=1.5)
-    for plot, scorer in zip(axes.flat, scorers, strict=False):
-        row = rows_where(chosen, scorer=[scorer]).iloc[0]
-        of_scorer = rows_where(points, scorer=[scorer])
-        if sentences != "all sentences":
-            of_scorer = of_scorer[of_scorer["finding"]]
-        bins = rows_where(calibration, sentences=[sentences], scorer=[scorer])
-        _panel(plot, of_scorer, bins, row)
-    for plot in axes[:, 0]:
-        plot.set_ylabel("Class probability")
+    corpus = chosen["corpus"].iloc[0]
+    points = points if sentences == "all sentences" else points[points["finding"]]
+    calibration = rows_where(calibration, sentences=[sentences])
+    figure, found = facets(chosen, "scorer", size=(2.7, 2.5), ylabel="Class probability")
+    for plot, (scorer,), row in found:
+        _panel(plot, rows_where(points, scorer=[scorer]), rows_where(calibration, scorer=[scorer]), row.iloc[0])
     add_style_legend(figure, STYLES)
     about = (
         f"{corpus}, {sentences}: {int(chosen['texts'].max()):,} sentences, {int(chosen['unique'].max()):,} of them unique, "
         f"{int(chosen['classes'].max())} classes. ρ: Spearman's, with 95 % intervals over classes drawn anew. "
         "Horizontal axes differ."
     )
-    values = "; ".join(f"{row.scorer} ρ {rho_text(row)}, k {row.k:.3g}" for row in chosen.itertuples())
+    values = "; ".join(f"{row['scorer']} ρ {rho_text(row)}, k {row['k']:.3g}" for _, row in chosen.iterrows())
     return finish(figure, [about, note], f"Class probability against log-likelihood, {corpus}, {sentences}: {values}.")
 
 
-def _panel(plot: "Axes", points: pd.DataFrame, bins: pd.DataFrame, row: pd.Series) -> None:
+def _panel(plot: Axes, points: pd.DataFrame, bins: pd.DataFrame, row: pd.Series) -> None:
     points = points.nlargest(MOST_POINTS, "count")
-    plot.scatter(
-        points["log_likelihood"],
-        np.exp(points["log_class_probability"]),
-        s=4 + 4 * np.log1p(points["count"]),
-        color=POINT,
-        alpha=0.25,
-        linewidths=0,
-        rasterized=True,
-    )
+    x, y = points["log_likelihood"], np.exp(points["log_class_probability"])
+    look: dict[str, Any] = {"color": POINT, "alpha": 0.25, "linewidths": 0, "rasterized": True}
+    plot.scatter(x, y, s=4 + 4 * np.log1p(points["count"]), **look)
     bins = bins.sort_values("log_likelihood")
     plot.plot(bins["log_likelihood"], bins["actual"], color=ACTUAL, marker="s", markersize=4)
     ends = np.array([bins["log_likelihood"].min(), bins["log_likelihood"].max()])
@@ -111,4 +98,4 @@ def _panel(plot: "Axes", points: pd.DataFrame, bins: pd.DataFrame, row: pd.Serie
 
 def rho_text(row: pd.Series) -> str:
     """Spearman's ρ of a row of the summary, with its interval."""
-    return with_interval(row.spearman, row.low, row.high, "ρ")
+    return with_interval(row["spearman"], row["low"], row["high"], "ρ")

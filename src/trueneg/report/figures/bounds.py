@@ -1,21 +1,30 @@
 """Proposition 1, Lemma 2, Theorem 4, and DCL's two bounds."""
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from trueneg.config.theory_study import TheoryStudy
 from trueneg.report.declared import Drawing, of_experiment
-from trueneg.report.drawing import LineStyle, add_style_legend, finish, line_styles, panels
+from trueneg.report.drawing import Figure, LineStyle, add_style_legend, finish, line_styles, panels
 from trueneg.report.experiment_lines import AXES, BAND, draw_sampled, unmarked
 from trueneg.report.gathered import Gathered
-from trueneg.report.plots import forest
+from trueneg.report.plots import facets, forest
 from trueneg.specs.settings import Study
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 ORDER = 30
+DEBIASED, DEBIASED_STYLE = "asymptotic debiased loss", LineStyle("#0072b2", "o", "-")
+SUPERVISED = {
+    "mean classifier, all classes": LineStyle("#d55e00", "", "-"),
+    "mean classifier, pairs of classes": LineStyle("#d55e00", "", (0, (5, 1.5))),
+    "best linear classifier": LineStyle("#d55e00", "", ":"),
+}
+SMOOTH_BOUND = {
+    "estimate": "Estimate g",
+    "anchors with gradient": "Anchors whose negatives\nget a gradient (%)",
+    "relative gradient": "Gradient on negatives,\nrelative to CL",
+}
 
 
 def drawings(study: Study) -> list[Drawing]:
@@ -46,118 +55,84 @@ def drawings(study: Study) -> list[Drawing]:
     ]
 
 
-def approximation_errors(gathered: Gathered) -> "Figure":
+def approximation_errors(gathered: Gathered) -> Figure:
     """|L − L̄| measured, under Proposition 1's bound and the trivial one: a row a temperature, a column an M."""
-    frame = gathered.experiment("approximation_errors")
-    temperatures, counts = (sorted(frame[name].unique(), reverse=name == "temperature") for name in ("temperature", "positives"))
+    frame = gathered.experiment("approximation_errors").sort_values("positives", kind="stable")
+    frame = frame.sort_values("temperature", ascending=False, kind="stable")
     styles = line_styles(frame["objective"])
-    figure, axes = panels(len(temperatures), len(counts), width=2.7 * len(counts) + 0.8, height=2.5 * len(temperatures) + 1.4)
-    for line, temperature in zip(axes, temperatures, strict=True):
-        for plot, count in zip(line, counts, strict=True):
-            panel = frame[(frame["temperature"] == temperature) & (frame["positives"] == count)]
-            for name, style in styles.items():
-                of_objective = panel[panel["objective"] == name]
-                draw_sampled(plot, of_objective[of_objective["quantity"] == "|L − L̄|"], style, x="negatives")
-                bound = of_objective[of_objective["quantity"] == "Proposition 1"]
-                plot.plot(bound["negatives"], bound["value"], color=style.color, linestyle=style.linestyle, linewidth=0.9)
-            trivial = panel[panel["quantity"] == "trivial bound"].groupby("negatives")["value"]
-            plot.fill_between(*zip(*trivial.min().items(), strict=True), trivial.max(), color="0.75")
-            plot.set_xscale("log")
-            plot.set_yscale("log")
-            plot.set_title(f"t = {temperature:g}, M = {count}")
-        line[0].set_ylabel("Nats")
-    for plot in axes[-1]:
-        plot.set_xlabel(AXES["negatives"].label)
+    labels: dict[str, Any] = {"xlabel": AXES["negatives"].label, "ylabel": "Nats"}
+    figure, found = facets(frame, "temperature", "positives", size=(2.7, 2.5), title="t = {:g}, M = {}", **labels)
+    for plot, _, part in found:
+        by_quantity = dict(list(part.groupby("quantity")))
+        draw_sampled(plot, by_quantity["|L − L̄|"], "objective", styles, x="negatives")
+        for name, bound in by_quantity["Proposition 1"].groupby("objective"):
+            look: dict[str, Any] = {"color": styles[str(name)].color, "linestyle": styles[str(name)].linestyle, "linewidth": 0.9}
+            plot.plot(bound["negatives"], bound["value"], **look)
+        trivial = by_quantity["trivial bound"].groupby("negatives")["value"].agg(["min", "max"])
+        plot.fill_between(trivial.index, trivial["min"], trivial["max"], color="0.75")
+        plot.set(xscale="log", yscale="log")
     add_style_legend(figure, styles)
     about = (
         f"Lines with markers: |L − L̄| measured. {BAND} Thin lines above: Proposition 1. Grey: what is trivially true; a "
         "bound above it says nothing."
     )
-    found = frame[frame["quantity"] == "|L − L̄|"]
-    return finish(
-        figure, [about, gathered.study.note], f"Approximation errors, largest {found['value'].max():.3g}, under their bounds."
-    )
+    largest = frame.loc[frame["quantity"] == "|L − L̄|", "value"].max()
+    return finish(figure, [about, gathered.study.note], f"Approximation errors, largest {largest:.3g}, under their bounds.")
 
 
-def supervised_bound(gathered: Gathered) -> "Figure":
+def supervised_bound(gathered: Gathered) -> Figure:
     """Lemma 2 on a labelled set: the asymptotic debiased loss against N, over the mean classifier's loss."""
-    frame = gathered.experiment("supervised_bound")
-    imbalances = sorted(frame["imbalance"].unique())
-    figure, axes = panels(1, len(imbalances), width=2.6 * len(imbalances) + 0.8, height=3.9, share=True)
-    lines = {
-        "mean classifier, all classes": "-",
-        "mean classifier, pairs of classes": (0, (5, 1.5)),
-        "best linear classifier": ":",
-    }
-    for plot, imbalance in zip(axes[0], imbalances, strict=True):
-        part = frame[frame["imbalance"] == imbalance]
-        loss = part[part["quantity"] == "asymptotic debiased loss"].sort_values("negatives")
-        plot.plot(loss["negatives"], loss["value"], color="#0072b2", marker="o", markerfacecolor="white")
+    frame = gathered.experiment("supervised_bound").sort_values("imbalance", kind="stable")
+    labels: dict[str, Any] = {"title": "r = {:g}", "xlabel": "Negatives N", "ylabel": "Loss (nats)"}
+    figure, found = facets(frame, "imbalance", size=(2.6, 2.6), columns=frame["imbalance"].nunique(), share=True, **labels)
+    for plot, _, part in found:
+        loss = part[part["quantity"] == DEBIASED].sort_values("negatives")
         promised = loss[loss["promised"]]
-        plot.plot(promised["negatives"], promised["value"], color="#0072b2", marker="o", linestyle="none")
-        for name, dash in lines.items():
-            plot.axhline(part.loc[part["quantity"] == name, "value"].iloc[0], color="#d55e00", linestyle=dash)
+        look: dict[str, Any] = {"color": DEBIASED_STYLE.color, "marker": DEBIASED_STYLE.marker}
+        plot.plot(loss["negatives"], loss["value"], markerfacecolor="white", **look)
+        plot.plot(promised["negatives"], promised["value"], linestyle="none", **look)
+        for name, style in SUPERVISED.items():
+            level = part.loc[part["quantity"] == name, "value"].iloc[0]
+            plot.axhline(level, color=style.color, linestyle=style.linestyle)
         plot.set_xscale("log")
-        plot.set_title(f"r = {imbalance:g}")
-        plot.set_xlabel("Negatives N")
-    axes[0, 0].set_ylabel("Loss (nats)")
-    dashed = {name: LineStyle("#d55e00", "", dash) for name, dash in lines.items()}
-    add_style_legend(figure, {"asymptotic debiased loss": LineStyle("#0072b2", "o", "-")} | dashed)
+    add_style_legend(figure, {DEBIASED: DEBIASED_STYLE} | SUPERVISED)
     about = "Filled: N at which Lemma 2 promises a loss above the mean classifier's. Computed exactly."
-    values = "; ".join(
-        f"{row.quantity} {row.value:.3g} at r = {row.imbalance:g}" for row in frame.itertuples() if row.quantity in lines
-    )
+    supervised = frame[frame["quantity"].isin(SUPERVISED)]
+    values = "; ".join(f"{row['quantity']} {row['value']:.3g} at r = {row['imbalance']:g}" for _, row in supervised.iterrows())
     return finish(figure, [about, gathered.study.note], f"Asymptotic debiased loss over supervised losses: {values}.")
 
 
-def generalisation_terms(gathered: Gathered) -> "Figure":
+def generalisation_terms(gathered: Gathered) -> Figure:
     """Theorem 4's terms on a logarithmic axis; right of the line, log C, a bound says nothing."""
     frame = gathered.experiment("generalisation_terms")
     reference = "log C: knowing nothing"
-    encoders = list(dict.fromkeys(frame["encoders"]))
     terms = [name for name in dict.fromkeys(frame["term"]) if name != reference]
     figure, axes = panels(height=1.6 + 0.5 * len(terms))
     plot = axes[0, 0]
-    styles = line_styles(encoders)
+    styles = line_styles(frame["encoders"])
     exact = frame.set_index("term").assign(low=np.nan, high=np.nan)  # computed, not sampled
-    tables = {name: exact[exact["encoders"] == name] for name in encoders}
-    forest(plot, tables, styles, terms, spread=0.25 * (len(encoders) - 1) / 2, y="value")
+    tables = {name: exact[exact["encoders"] == name] for name in styles}
+    forest(plot, tables, styles, terms, spread=0.25 * (len(styles) - 1) / 2, y="value")
     plot.axvline(frame.loc[frame["term"] == reference, "value"].iloc[0], color="0.1", linewidth=1)
-    plot.set_xscale("log")
-    plot.set_xlabel("Nats; the line is log C, the loss of a classifier that knows nothing")
+    plot.set(xscale="log", xlabel="Nats; the line is log C, the loss of a classifier that knows nothing")
     add_style_legend(figure, styles, line=False, title="Encoders")
     values = "; ".join(f"{row.encoders}: {row.term} {row.value:.3g}" for row in frame.itertuples())
-    return finish(
-        figure,
-        ["Constants that the theorem hides are those of its proof, else 1.", gathered.study.note],
-        f"Terms of Theorem 4: {values}.",
-    )
+    about = "Constants that the theorem hides are those of its proof, else 1."
+    return finish(figure, [about, gathered.study.note], f"Terms of Theorem 4: {values}.")
 
 
-def smooth_bound(gathered: Gathered) -> "Figure":
+def smooth_bound(gathered: Gathered) -> Figure:
     """DCL with its hard and its smooth bound against the positive's cosine: estimate, anchors with gradient, gradient."""
-    frame = gathered.experiment("smooth_bound")
-    rows = {
-        "estimate": "Estimate g",
-        "anchors with gradient": "Anchors whose negatives\nget a gradient (%)",
-        "relative gradient": "Gradient on negatives,\nrelative to CL",
-    }
-    etas = sorted(frame["class_probability"].unique())
+    frame = gathered.experiment("smooth_bound").sort_values("class_probability", kind="stable")
     styles = unmarked(line_styles(frame["bound"]))
-    figure, axes = panels(len(rows), len(etas), width=3.3 * len(etas) + 0.6, height=7.2)
-    for line, (quantity, label) in zip(axes, rows.items(), strict=True):
-        for plot, eta in zip(line, etas, strict=True):
-            part = frame[(frame["quantity"] == quantity) & (frame["class_probability"] == eta)]
-            for name, of_bound in part.groupby("bound"):
-                factor = 100 if quantity == "anchors with gradient" else 1
-                draw_sampled(plot, of_bound, styles[name], x="cosine", factor=factor)
-            plot.set_title(f"η = {eta:g}" if quantity == "estimate" else "")
-        line[0].set_ylabel(label)
-    for plot in axes[-1]:
-        plot.set_xlabel("Cosine of the positive")
+    frame = frame[frame["quantity"].isin(SMOOTH_BOUND)]
+    frame = frame.assign(quantity=pd.Categorical(frame["quantity"], list(SMOOTH_BOUND))).sort_values("quantity", kind="stable")
+    figure, found = facets(frame, "quantity", "class_probability", size=(3.3, 2.0), xlabel="Cosine of the positive")
+    for plot, (quantity, eta), part in found:
+        draw_sampled(plot, part, "bound", styles, x="cosine", factor=100 if quantity == "anchors with gradient" else 1)
+        place: Any = plot.get_subplotspec()
+        plot.set_title(f"η = {eta:g}" if place.is_first_row() else "")
+        plot.set_ylabel(SMOOTH_BOUND[quantity] if place.is_first_col() else "")
     add_style_legend(figure, styles)
-    return finish(
-        figure,
-        [BAND, gathered.study.note],
-        "Estimate and gradient of DCL with a hard and a smooth bound against the positive's cosine.",
-    )
+    described = "Estimate and gradient of DCL with a hard and a smooth bound against the positive's cosine."
+    return finish(figure, [BAND, gathered.study.note], described)

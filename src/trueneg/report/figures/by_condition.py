@@ -1,7 +1,7 @@
 """The primary measurement or a linear probe against what differs between conditions: the imbalance r, N, the share of labels."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,13 +9,13 @@ import pandas as pd
 from trueneg.config import runs
 from trueneg.config.image_study import ImageStudy
 from trueneg.report.declared import Drawing, full_probe, twins
+from trueneg.report.drawing import Figure, LineStyle, add_style_legend, finish, line_styles, panels
 from trueneg.report.gathered import Gathered
-from trueneg.report.plots import Axis, by_place, rows_measuring, rows_where
+from trueneg.report.labels import axis_label, difference_label, measurement_name
+from trueneg.report.metrics import scale
+from trueneg.report.plots import Axis, bars, compared, draw_intervals, place_ticks, rows_measuring, rows_where, values_in_words
 from trueneg.specs.settings import Study
 from trueneg.stats.measurement import Measurement
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 ORDER = 10
 POOLS = {"all": "labels of all training images", "imbalanced": "labels of the imbalanced subset"}  # as titles call them
@@ -64,23 +64,34 @@ def drawings(study: Study) -> list[Drawing]:
     return found
 
 
-def by_fraction(gathered: Gathered, paired: bool, measured: Measurement) -> "Figure":
+def by_fraction(gathered: Gathered, paired: bool, measured: Measurement) -> Figure:
     """A measurement against r (the first paper's Fig. 2, left)."""
-    places = {label: settings.fraction for label, settings in runs.datasets(gathered.study).items()}
+    datasets: Mapping[str, Any] = runs.datasets(gathered.study)
+    places = {label: settings.fraction for label, settings in datasets.items()}
     baseline = gathered.baseline if paired else None
     return accuracy_by_condition(gathered.rows, places, measured, baseline, FRACTION_AXIS, gathered.note)
 
 
-def by_negatives(gathered: Gathered, paired: bool) -> "Figure":
+def by_negatives(gathered: Gathered, paired: bool) -> Figure:
     """The primary measurement against N (BCL's Table 1)."""
     places, baseline = runs.negative_counts(gathered.study), gathered.baseline if paired else None
     return accuracy_by_condition(gathered.rows, places, gathered.primary, baseline, NEGATIVES_AXIS, gathered.note)
 
 
-def by_label_fraction(gathered: Gathered, paired: bool, measured: Measurement) -> "Figure":
+def by_label_fraction(gathered: Gathered, paired: bool, measured: Measurement) -> Figure:
     """A classifier's accuracy against the share of labels (the first paper's Fig. 2, right)."""
     dataset = gathered.study.figures.label_fractions.dataset or gathered.dataset
     return accuracy_by_label_fraction(gathered.rows, dataset, measured, gathered.baseline if paired else None, gathered.note)
+
+
+def accuracy_by_label_fraction(
+    rows: pd.DataFrame, dataset: str, measured: Measurement, baseline: str | None = None, note: str = ""
+) -> Figure:
+    """Accuracy on one data set against the share of labels: shares take the place of data sets."""
+    rows = rows_where(rows, dataset=[dataset])
+    places = {str(fraction): fraction for fraction in rows["fraction"].dropna().unique()}
+    rows = rows.assign(dataset=rows["fraction"].map(str), fraction=np.nan)
+    return accuracy_by_condition(rows, places, measured._replace(fraction=None), baseline, LABELS_AXIS, note, dataset)
 
 
 def accuracy_by_condition(
@@ -90,17 +101,37 @@ def accuracy_by_condition(
     baseline: str | None = None,
     axis: Axis = FRACTION_AXIS,
     note: str = "",
-) -> "Figure":
-    """Accuracy against what differs between data sets; `places` says where each one's label stands on the axis."""
-    chosen = rows_measuring(rows_where(rows, dataset=list(places), split=["test"]), measured)
-    return by_place(chosen.assign(x=chosen["dataset"].map(places)), measured, rows["objective"], baseline, axis, note)
+    dataset: str = "",
+) -> Figure:
+    """Means on the test split against what differs between data sets, or with a baseline paired differences to it.
 
-
-def accuracy_by_label_fraction(
-    rows: pd.DataFrame, dataset: str, measured: Measurement, baseline: str | None = None, note: str = ""
-) -> "Figure":
-    """Accuracy on one data set against the share of labels."""
-    chosen, measured = rows_where(rows, dataset=[dataset], split=["test"]), measured._replace(fraction=None)
-    chosen = chosen[chosen["fraction"].notna()]
-    chosen = chosen.loc[rows_measuring(chosen.assign(fraction=np.nan), measured).index]
-    return by_place(chosen.assign(x=chosen["fraction"]), measured, rows["objective"], baseline, LABELS_AXIS, note, dataset)
+    Args:
+        rows: tidy rows of all objectives of the study, each of which has its style by its place among them.
+        places: where on the axis the label of each data set stands.
+        measured: what is drawn.
+        baseline: the objective that is subtracted and is the zero line.
+        axis: what differs.
+        note: printed in the footnote.
+        dataset: its label, if all rows are of one.
+    """
+    found = compared(rows_measuring(rows_where(rows, dataset=list(places), split=["test"]), measured), baseline)
+    found = found.assign(x=found["dataset"].map(places)).sort_values("x", kind="stable")
+    objectives = set(found["objective"])
+    styles = {name: style for name, style in line_styles(rows["objective"]).items() if name in objectives}
+    figure, axes = panels()
+    plot, shown, texts = axes[0, 0], {}, []
+    if baseline:
+        zero = LineStyle(line_styles(rows["objective"])[baseline].color, "", "-")
+        plot.axhline(0, color=zero.color, linewidth=1)
+        shown[f"{baseline} (zero line)"] = zero
+    for place, (name, style) in enumerate(styles.items()):
+        line = found[found["objective"] == name]
+        shift = 3.2 * (place - (len(styles) - 1) / 2)
+        draw_intervals(plot, line, style, y="shown", factor=scale(measured.metric), shift=shift, label=name)
+        texts.append(f"{name}: {values_in_words(line, measured.metric, bool(baseline))}")
+    add_style_legend(figure, shown | styles)
+    place_ticks(plot, sorted(found["x"].unique()), axis)
+    label = difference_label(measured, baseline) if baseline else axis_label(measured)
+    plot.set_ylabel(label)
+    about = f"{measurement_name(measured, 'test', dataset)}. {bars(baseline, found['seeds'])}"
+    return finish(figure, [about, note], f"{' '.join(label.split())} against {axis.label}. {'; '.join(texts)}.")

@@ -1,12 +1,10 @@
 """Who gains: paired differences on all, common and rare classes."""
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
 from trueneg.config.image_study import ImageStudy
 from trueneg.report.declared import Drawing
-from trueneg.report.drawing import add_legend, finish, legend_handle, line_styles, panels
+from trueneg.report.drawing import Figure, add_legend, finish, legend_handle, line_styles, panels
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import PAIRED_INTERVAL, measurement_name, seed_count
 from trueneg.report.metrics import group_name, metric_name, scale, unit, with_interval
@@ -14,9 +12,6 @@ from trueneg.report.plots import forest, rows_measuring, rows_where
 from trueneg.specs.settings import Study
 from trueneg.stats.comparison import paired_differences
 from trueneg.stats.measurement import Measurement, measurements
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 ORDER = 30
 GROUPS = (None, "common", "rare")
@@ -31,12 +26,12 @@ def drawings(study: Study) -> list[Drawing]:
     return [Drawing("class_groups", class_groups, title, caption)]
 
 
-def class_groups(gathered: Gathered) -> "Figure":
+def class_groups(gathered: Gathered) -> Figure:
     """Of the primary data set and measurement."""
     return class_accuracy(gathered.rows, gathered.dataset, gathered.baseline, gathered.primary, gathered.note)
 
 
-def class_accuracy(rows: pd.DataFrame, dataset: str, baseline: str, measured: Measurement, note: str = "") -> "Figure":
+def class_accuracy(rows: pd.DataFrame, dataset: str, baseline: str, measured: Measurement, note: str = "") -> Figure:
     """A row of dots with intervals per objective, a kind of dot per group of classes."""
     chosen = rows_where(rows, dataset=[dataset], split=["test"])
     found = paired_differences(rows_measuring(chosen, *(measured._replace(group=group) for group in GROUPS)), baseline)
@@ -52,7 +47,7 @@ def class_accuracy(rows: pd.DataFrame, dataset: str, baseline: str, measured: Me
     what = measurement_name(measured, "test", dataset)
     about = f"{what}. Bars: {PAIRED_INTERVAL} ({seed_count(found['seeds'])})."
     values = "; ".join(
-        f"{row['objective']} {metric_name(Measurement.of(row))} "
+        f"{row['objective']} {metric_name(Measurement.of(dict(row)))} "
         + with_interval(row["difference"], row["low"], row["high"], metric, signed=True)
         for _, row in found.iterrows()
     )

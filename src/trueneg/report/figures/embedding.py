@@ -1,7 +1,7 @@
 """t-SNE of the test images, a panel per objective (the first paper's Fig. 4)."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,13 +9,10 @@ import pandas as pd
 from trueneg.config import runs
 from trueneg.config.image_study import ImageStudy
 from trueneg.report.declared import Drawing
-from trueneg.report.drawing import LineStyle, finish, legend_handle, panel_grid
+from trueneg.report.drawing import Figure, LineStyle, finish, legend_handle
 from trueneg.report.gathered import Gathered
-from trueneg.report.plots import rows_where
+from trueneg.report.plots import facets, rows_where
 from trueneg.specs.settings import Study
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 ORDER = 40
 
@@ -32,35 +29,28 @@ def drawings(study: Study) -> list[Drawing]:
     return [Drawing("embedding", draw, "t-SNE of the test images", caption, ("study.yaml", *files), options)]
 
 
-def draw(gathered: Gathered, dataset: str, files: Sequence[str]) -> "Figure":
+def draw(gathered: Gathered, dataset: str, files: Sequence[str]) -> Figure:
     """The objectives that the study names."""
-    return embedding(gathered.read(*files), dataset, gathered.study.figures.embedding.objectives, note=gathered.study.note)
+    return embedding(gathered.read(*files), dataset, gathered.study.figures.embedding.objectives, gathered.study.note)
 
 
-def embedding(
-    coordinates: pd.DataFrame,
-    dataset: str,
-    objectives: Sequence[str],
-    class_names: Mapping[int, str] | None = None,
-    note: str = "",
-) -> "Figure":
+def embedding(coordinates: pd.DataFrame, dataset: str, objectives: Sequence[str], note: str = "") -> Figure:
     """Images in two dimensions: a row per image and objective with ``x``, ``y``, ``label`` and ``rare`` (bool)."""
     chosen = rows_where(coordinates, dataset=[dataset], objective=list(objectives))
     classes = chosen[["label", "rare"]].drop_duplicates().sort_values(["rare", "label"])
     styles = _class_styles(classes)
-    figure, axes = panel_grid(len(objectives), width=2.8, height=2.45, margin=0.8)
-    for plot, objective in zip(axes.flat, objectives, strict=False):
-        of_objective = chosen[chosen["objective"] == objective]
+    chosen = chosen.sort_values("objective", key=lambda names: names.map(list(objectives).index), kind="stable")
+    figure, found = facets(chosen, "objective", size=(2.8, 2.45), title="{}")
+    for plot, _, of_objective in found:
         for label, style in styles.items():
             points = of_objective[of_objective["label"] == label]
             # Rasterised: thousands of markers would make the PDF slow to open.
-            look = {"s": 11, "color": style.color, "marker": style.marker, "linewidths": 0, "alpha": 0.85}
+            look: dict[str, Any] = {"s": 11, "color": style.color, "marker": style.marker, "linewidths": 0, "alpha": 0.85}
             plot.scatter(points["x"], points["y"], rasterized=True, **look)
-        plot.set(title=objective, xticks=[], yticks=[], box_aspect=1)
+        plot.set(xticks=[], yticks=[], box_aspect=1)
         plot.spines[:].set_visible(True)
-    names = class_names or {}
     handles = [legend_handle(style, line=False) for style in styles.values()]
-    texts = [f"{names.get(row['label'], row['label'])}{' (rare)' if row['rare'] else ''}" for _, row in classes.iterrows()]
+    texts = [f"{row['label']}{' (rare)' if row['rare'] else ''}" for _, row in classes.iterrows()]
     figure.legend(handles, texts, loc="outside right upper", handletextpad=0.2)
     images = chosen.groupby("objective").size().max()
     about = (

@@ -1,25 +1,27 @@
 """How wrong each estimator is, against whatever is varied."""
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from trueneg.config.theory_study import TheoryStudy
 from trueneg.report.declared import Drawing, of_experiment
-from trueneg.report.drawing import add_legend, finish, panel_grid, panels
+from trueneg.report.drawing import Figure, add_legend, finish
 from trueneg.report.experiment_lines import BAND, STYLES, estimator_legend, in_words, sweep
 from trueneg.report.gathered import Gathered
+from trueneg.report.plots import facets
 from trueneg.specs.experiments import DRAWN, ESTIMATORS
 from trueneg.specs.settings import Study
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 ORDER = 20
 
-MSE = "Mean squared error of g"
-LETTERS = dict(zip(ESTIMATORS, "BDPRC", strict=True))
+LABELS = {"mean squared error": "Mean squared error of g", "bias": "Bias of g", "mean": "Mean of g over anchors"}
+AGAINST_DRAWN = "Against the drawn true negatives' mean."
+# Letter and shade of each estimator where it is the best.
+BEST = dict(zip(ESTIMATORS, zip("BDPRC", ("0.55", "#9ecae1", "#fdcf9e", "#d9f0d3", "#ffffff"), strict=True), strict=True))
 
 
 def drawings(study: Study) -> list[Drawing]:
@@ -61,120 +63,102 @@ def drawings(study: Study) -> list[Drawing]:
     ]
 
 
-def mean_squared_errors(gathered: Gathered) -> "Figure":
+def mean_squared_errors(gathered: Gathered) -> Figure:
     """Mean squared error of every estimator, one parameter varied a panel (BCL, Fig. 5)."""
-    frame = gathered.experiment("errors_by_parameter")
-    chosen = frame[(frame["quantity"] == "mean squared error") & (frame["reference"] == DRAWN)]
-    parameters = list(dict.fromkeys(chosen["parameter"]))
-    figure, axes = panel_grid(len(parameters), width=3.6, height=2.4, columns=2)
-    for plot, parameter in zip(axes.flat, parameters, strict=False):
-        part = chosen[chosen["parameter"] == parameter]
-        # Against the number of anchors the number itself does not move: what one simulation may find does.
-        sweep(plot, part, error="spread" if parameter == "anchors" else "standard error")
-        plot.set_yscale("log")
-    for plot in axes[:, 0]:
-        plot.set_ylabel(MSE)
-    estimator_legend(figure, chosen)
-    about = f"Against the drawn true negatives' mean. {BAND} Anchors: 1.96 standard deviations of one simulation of that size."
-    return finish(figure, [about, gathered.study.note], f"Mean squared errors. {in_words(chosen)}")
+    chosen = _squared_errors(gathered.experiment("errors_by_parameter"))
+    about = "Anchors: 1.96 standard deviations of one simulation of that size."
+    return _sweeps(chosen, "Mean squared errors", [AGAINST_DRAWN, BAND, about, gathered.study.note])
 
 
-def estimated_means(gathered: Gathered) -> "Figure":
+def estimated_means(gathered: Gathered) -> Figure:
     """Mean estimate over anchors, beside the true negatives' mean, against slide and α (BCL, Fig. 8)."""
     frame = gathered.experiment("errors_by_parameter")
-    chosen = frame[(frame["quantity"] == "mean") & frame["parameter"].isin(["slide", "alpha"])]
-    figure, axes = panels(1, 2, width=7.2, height=3.6)
-    for plot, parameter in zip(axes.flat, ("slide", "alpha"), strict=True):
-        sweep(plot, chosen[chosen["parameter"] == parameter])
-    axes[0, 0].set_ylabel("Mean of g over anchors")
-    estimator_legend(figure, chosen)
-    return finish(figure, [BAND, gathered.study.note], f"Mean estimates. {in_words(chosen)}")
+    parts = [frame[(frame["quantity"] == "mean") & (frame["parameter"] == parameter)] for parameter in ("slide", "alpha")]
+    return _sweeps(pd.concat(parts), "Mean estimates", [BAND, gathered.study.note])
 
 
-def bias_by_negatives(gathered: Gathered) -> "Figure":
+def bias_by_negatives(gathered: Gathered) -> Figure:
     """Bias and mean squared error as the number of negatives grows, with the limit of the bias (BCL, Lemma 3.2)."""
     frame = gathered.experiment("errors_by_negatives")
-    drawn = frame[frame["reference"] == DRAWN]
-    figure, axes = panels(1, 2, width=7.2, height=3.8)
-    bias = drawn[drawn["quantity"] == "bias"]
-    sweep(axes[0, 0], bias)
-    for name, limit in frame[np.isinf(frame["at"])].groupby("estimator"):
-        axes[0, 0].axhline(limit["value"].iloc[0], color=STYLES[name].color, linewidth=0.7, linestyle=(0, (1, 3)))
-    axes[0, 0].set_ylabel("Bias of g")
-    sweep(axes[0, 1], drawn[drawn["quantity"] == "mean squared error"])
-    axes[0, 1].set_yscale("log")
-    axes[0, 1].set_ylabel(MSE)
-    estimator_legend(figure, drawn)
-    about = f"{BAND} Thin dotted: the limit of the bias for any number of negatives, by quadrature."
-    return finish(figure, [about, gathered.study.note], f"Bias by number of negatives. {in_words(bias)}")
+    limits = frame[np.isinf(frame["at"])]
+    chosen = pd.concat([frame[(frame["reference"] == DRAWN) & (frame["quantity"] == "bias")], _squared_errors(frame)])
+    about = "Thin dotted: the limit of the bias for any number of negatives, by quadrature."
+    figure = _sweeps(chosen, "Bias by number of negatives", [BAND, about, gathered.study.note])
+    for limit in limits.itertuples():
+        figure.axes[0].axhline(limit.value, color=STYLES[limit.estimator].color, linewidth=0.7, linestyle=(0, (1, 3)))
+    return figure
 
 
-def errors_by_positives(gathered: Gathered) -> "Figure":
+def errors_by_positives(gathered: Gathered) -> Figure:
     """Mean squared error against the number of positives, which DCL alone uses."""
-    return _one_sweep(gathered.experiment("errors_by_positives"), gathered.study.note)
+    chosen = _squared_errors(gathered.experiment("errors_by_positives"))
+    return _sweeps(chosen, "Mean squared errors", [AGAINST_DRAWN, BAND, gathered.study.note])
 
 
-def errors_by_assumed_alpha(gathered: Gathered) -> "Figure":
+def errors_by_assumed_alpha(gathered: Gathered) -> Figure:
     """Mean squared error where the BCL forms are given an α that need not be true; the true one is marked."""
     frame = gathered.experiment("errors_by_assumed_alpha")
-    figure = _one_sweep(frame, f"Vertical line: the true α. {gathered.study.note}")
+    sentences = [AGAINST_DRAWN, BAND, "Vertical line: the true α.", gathered.study.note]
+    figure = _sweeps(_squared_errors(frame), "Mean squared errors", sentences)
     figure.axes[0].axvline(frame["true alpha"].iloc[0], color="0.4", linewidth=0.9)
     return figure
 
 
-def best_estimators(gathered: Gathered) -> "Figure":
+def best_estimators(gathered: Gathered) -> Figure:
     """The estimator with the smallest mean squared error: a panel a pair of N and K, a cell a pair of α and τ⁺.
 
     A letter in brackets is not clearly the best: another is within two standard errors of the paired difference.
     """
-    from matplotlib.patches import Patch, Rectangle
+    import seaborn
+    from matplotlib.patches import Patch
 
-    frame = gathered.experiment("best_estimators")
-    alphas, etas = (sorted(frame[name].unique()) for name in ("alpha", "class_probability"))
-    negatives, positives = (sorted(frame[name].unique()) for name in ("negatives", "positives"))
-    figure, axes = panels(len(negatives), len(positives), width=2.5 * len(positives) + 0.6, height=2.0 * len(negatives) + 1.2)
-    shades = dict(zip(ESTIMATORS, ("0.55", "#9ecae1", "#fdcf9e", "#d9f0d3", "#ffffff"), strict=True))
-    winners = []
-    for line, count in zip(axes, negatives, strict=True):
-        for plot, available in zip(line, positives, strict=True):
-            panel = frame[(frame["negatives"] == count) & (frame["positives"] == available)]
-            for (alpha, eta), cell in panel.groupby(["alpha", "class_probability"]):
-                name, clear = _winner(cell)
-                winners.append(name)
-                corner = (alphas.index(alpha) - 0.5, etas.index(eta) - 0.5)
-                plot.add_patch(Rectangle(corner, 1, 1, facecolor=shades[name], edgecolor="0.8"))
-                letter = LETTERS[name] if clear else f"({LETTERS[name]})"
-                plot.text(corner[0] + 0.5, corner[1] + 0.5, letter, ha="center", va="center", fontsize=8, color="0.1")
-            plot.set_xlim(-0.5, len(alphas) - 0.5)
-            plot.set_ylim(-0.5, len(etas) - 0.5)
-            plot.set_xticks(range(len(alphas)), [f"{alpha:g}" for alpha in alphas])
-            plot.set_yticks(range(len(etas)), [f"{eta:g}" for eta in etas])
-            plot.grid(visible=False)
-            plot.set_title(f"N = {count}, K = {available}")
-        line[0].set_ylabel("τ⁺")
-    for plot in axes[-1]:
-        plot.set_xlabel("α")
-    handles = [Patch(facecolor=shades[name], edgecolor="0.6") for name in ESTIMATORS]
-    add_legend(figure, handles, [f"{LETTERS[name]}: {name}" for name in ESTIMATORS])
+    frame = gathered.experiment("best_estimators").sort_values(["negatives", "positives", "alpha", "class_probability"])
+    figure, found = facets(frame, "negatives", "positives", size=(2.5, 2.0), title="N = {}, K = {}", xlabel="α", ylabel="τ⁺")
+    names = list(BEST)
+    shades: list[Any] = [shade for _, shade in BEST.values()]
+    won: Counter[str] = Counter()
+    for plot, _, part in found:
+        winners = part.groupby(["class_probability", "alpha"])[list(part.columns)].apply(_winner)
+        won.update(winners["estimator"])
+        numbers, letters = winners["estimator"].map(names.index).unstack(), winners["letter"].unstack()
+        numbers = numbers.rename_axis(index=plot.get_ylabel(), columns=plot.get_xlabel())  # which the axes are labelled by
+        look: dict[str, Any] = {"vmin": 0, "vmax": len(names) - 1, "cbar": False, "linewidths": 0.8, "linecolor": "0.8"}
+        seaborn.heatmap(numbers, annot=letters, fmt="", annot_kws={"fontsize": 8, "color": "0.1"}, cmap=shades, ax=plot, **look)
+        plot.invert_yaxis()
+        plot.tick_params(axis="y", rotation=0)
+    handles = [Patch(facecolor=shade, edgecolor="0.6") for shade in shades]
+    add_legend(figure, handles, [f"{letter}: {name}" for name, (letter, _) in BEST.items()])
     about = "Smallest mean squared error; in brackets: another is within two standard errors of the paired difference."
-    counts = ", ".join(f"{name} {winners.count(name)}" for name in ESTIMATORS)
+    counts = ", ".join(f"{name} {won[name]}" for name in names)
     return finish(figure, [about, gathered.study.note], f"Best estimators over α, τ⁺, N and K; cells won: {counts}.")
 
 
-def _one_sweep(frame: pd.DataFrame, note: str) -> "Figure":
-    chosen = frame[(frame["quantity"] == "mean squared error") & (frame["reference"] == DRAWN)]
-    figure, axes = panels()
-    sweep(axes[0, 0], chosen)
-    axes[0, 0].set_yscale("log")
-    axes[0, 0].set_ylabel(MSE)
+def _squared_errors(frame: pd.DataFrame) -> pd.DataFrame:
+    """Mean squared errors against the drawn true negatives' mean."""
+    return frame[(frame["quantity"] == "mean squared error") & (frame["reference"] == DRAWN)]
+
+
+def _sweeps(chosen: pd.DataFrame, what: str, sentences: Sequence[str]) -> Figure:
+    """A panel per quantity and varied parameter; the values of the first quantity as text."""
+    quantities = chosen["quantity"].unique()
+    figure, found = facets(chosen, "quantity", "parameter", size=(3.6, 2.4), columns=2)
+    for plot, (quantity, parameter), part in found:
+        # Against the number of anchors the number itself does not move: what one simulation may find does.
+        sweep(plot, part, error="spread" if parameter == "anchors" else "standard error")
+        plot.set_yscale("log" if quantity == "mean squared error" else "linear")
+        place: Any = plot.get_subplotspec()
+        if place.is_first_col() or len(quantities) > 1:
+            plot.set_ylabel(LABELS[quantity])
     estimator_legend(figure, chosen)
-    return finish(figure, [f"Against the drawn true negatives' mean. {BAND}", note], f"Mean squared errors. {in_words(chosen)}")
+    return finish(figure, sentences, f"{what}. {in_words(chosen[chosen['quantity'] == quantities[0]])}")
 
 
-def _winner(cell: pd.DataFrame) -> tuple[str, bool]:
-    """The best estimator of a cell (the simplest of equal ones), and whether every other one is clearly behind."""
+def _winner(cell: pd.DataFrame) -> pd.Series:
+    """The best estimator of a cell (the simplest of equal ones) and its letter, in brackets unless others are clearly behind."""
     cell = cell.set_index("estimator").loc[list(ESTIMATORS)]
     rounding = 1e-9 * cell["value"].min()
     best = cell.index[cell["behind"] <= rounding][0]
     others = cell.drop(index=best)
-    return best, bool((others["behind"] > 2 * others["behind error"] + rounding).all())
+    clear = (others["behind"] > 2 * others["behind error"] + rounding).all()
+    letter = BEST[best][0]
+    return pd.Series({"estimator": best, "letter": letter if clear else f"({letter})"})

@@ -1,7 +1,6 @@
 """The class probability that a language model tells from the text alone, beside the one that is known."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -9,74 +8,60 @@ from scipy import stats
 
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.report.declared import Drawing
-from trueneg.report.drawing import COLOURS, MARKERS, LineStyle, add_legend, finish, legend_handle, panels
+from trueneg.report.drawing import COLOURS, MARKERS, Figure, LineStyle, add_style_legend, finish, panels
 from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import with_interval
+from trueneg.report.plots import draw_intervals
+from trueneg.specs.pairs.phantom import PhantomPairSettings
 from trueneg.specs.settings import Study
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 ORDER = 70
 TABLE = "class_probabilities.parquet"
+STYLES = [LineStyle(COLOURS[1 + place], MARKERS[place], "") for place in range(3)]
+EQUAL = LineStyle("0.1", "", (0, (5, 1.5)))
 KINDS = {"positive": "affirms a finding", "negated": "denies one", "filler": "neither"}
 
 
 def drawings(study: Study) -> list[Drawing]:
     """Of an image–text study whose class probabilities are known."""
-    if not isinstance(study, ImageTextStudy) or study.dataset.source != "phantom":
+    if not isinstance(study, ImageTextStudy) or not isinstance(study.dataset, PhantomPairSettings):
         return []
     title = "The language model's class probability beside the known one"
     caption = "The nearer to a rising line, the better a likelihood tells how common a class is."
     return [Drawing("eta_by_class", draw, title, caption, ("study.yaml", TABLE))]
 
 
-def draw(gathered: Gathered) -> "Figure":
+def draw(gathered: Gathered) -> Figure:
     """Of the study's classes."""
     return eta_by_class(gathered.read(TABLE), gathered.own_note)
 
 
-def eta_by_class(classes: pd.DataFrame, note: str = "") -> "Figure":
+def eta_by_class(classes: pd.DataFrame, note: str = "") -> Figure:
     """η_LM of a class's sentences (median, 5th to 95th percentile) against the class's probability, both by logarithm.
 
     On the diagonal the language model tells the class probability itself; a rank correlation of 1 would be enough for the
     log-linear assumption with another a and k.
     """
     known = classes[(classes["image probability"] > 0) & (classes["eta"] > 0) & (classes["sentences"] > 0)]
-    if known.empty:
-        raise ValueError("class probabilities hold no class with a probability and a sentence; there is nothing to draw.")
+    known = known.assign(low=known["eta low"], high=known["eta high"])
     figure, axes = panels(width=6.2, height=5.6)
-    plot = axes[0, 0]
-    handles, names, texts = [], [], []
-    for place, (kind, meaning) in enumerate(KINDS.items()):
+    plot, shown, texts = axes[0, 0], {}, [f"{len(known)} classes: ρ {_correlation(known)}"]
+    for (kind, meaning), style in zip(KINDS.items(), STYLES, strict=True):
         own = known[known["kind"] == kind]
-        if own.empty:
-            continue
-        colour, marker = COLOURS[1 + place], MARKERS[place]
-        ends = own[["eta low", "eta high"]].to_numpy().T
-        reach = np.abs(np.clip(ends, 1e-12, None) - own["eta"].to_numpy())
-        x, y = own["image probability"], own["eta"]
-        plot.errorbar(x, y, yerr=reach, linestyle="none", color=colour, elinewidth=0.9, capsize=0, alpha=0.45)
-        plot.scatter(x, y, s=28, color=colour, marker=marker, label=kind, zorder=3, linewidths=0)
-        handles.append(legend_handle(LineStyle(colour, marker, ""), line=False))
-        names.append(f"{meaning}: ρ {_correlation(own)}")
-        texts.append(f"{kind}: {len(own)} classes, ρ {_correlation(own)}")
-    plot.set_xscale("log")
-    plot.set_yscale("log")
-    shared = [max(plot.get_xlim()[0], plot.get_ylim()[0]), min(plot.get_xlim()[1], plot.get_ylim()[1])]
-    limits = plot.get_xlim(), plot.get_ylim()
-    (diagonal,) = plot.plot(shared, shared, color="0.1", linewidth=1, linestyle=(0, (5, 1.5)))
-    plot.set_xlim(limits[0])
-    plot.set_ylim(limits[1])
-    plot.set_xlabel("Known class probability: share of images that it is true of")
+        if len(own):
+            draw_intervals(plot, own, style, x="image probability", y="eta", capsize=0, label=kind)
+            shown[f"{meaning}: ρ {_correlation(own)}"] = style
+            texts.append(f"{kind}: {len(own)} classes, ρ {_correlation(own)}")
+    plot.set(xscale="log", yscale="log", xlabel="Known class probability: share of images that it is true of")
     plot.set_ylabel("η of the language model")
-    add_legend(figure, [*handles, diagonal], [*names, "equal"])
-    plot.set_title(f"all {len(known)} classes: ρ {_correlation(known)}", loc="left")
+    plot.set(xlim=plot.get_xlim(), ylim=plot.get_ylim())  # which the diagonal leaves as they are
+    plot.axline((1e-3, 1e-3), (1, 1), color=EQUAL.color, linewidth=1, linestyle=EQUAL.linestyle)
+    add_style_legend(figure, shown | {"equal": EQUAL})
+    plot.set_title(f"all {texts[0]}", loc="left")
     about = (
         "A point a class: median over its sentences, bars from the 5th to the 95th percentile. "
         "ρ: Spearman's over classes, with its 95 % interval (Bonett and Wright, 2000)."
     )
-    texts.insert(0, f"{len(known)} classes: ρ {_correlation(known)}")
     return finish(figure, [about, note], f"Class probability of the language model against the known one, {'; '.join(texts)}.")
 
 

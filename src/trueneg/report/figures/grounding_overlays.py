@@ -2,7 +2,7 @@
 
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,13 +10,9 @@ import pandas as pd
 from trueneg.config import runs
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.report.declared import Drawing
-from trueneg.report.drawing import finish, heat_colours, panels
+from trueneg.report.drawing import Axes, Figure, finish, heat_colours, panels
 from trueneg.report.gathered import Gathered
 from trueneg.specs.settings import Study
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 ORDER = 60
 PANEL = 1.3  # inches
@@ -33,32 +29,26 @@ def drawings(study: Study) -> list[Drawing]:
     return [Drawing("grounding_overlays", draw, "Where the models look", caption, ("study.yaml", *files), {"files": files})]
 
 
-def draw(gathered: Gathered, files: Sequence[str]) -> "Figure":
+def draw(gathered: Gathered, files: Sequence[str]) -> Figure:
     """The objectives that the study names."""
     wanted = gathered.study.figures.overlays
     return grounding_overlays(gathered.read(*files), wanted.objectives, wanted.phrases, gathered.own_note)
 
 
-def grounding_overlays(overlays: pd.DataFrame, objectives: Sequence[str], rows: int, note: str = "") -> "Figure":
+def grounding_overlays(overlays: pd.DataFrame, objectives: Sequence[str], rows: int, note: str = "") -> Figure:
     """A row per phrase (the first ones), a column per objective; the radiograph alone leads each row.
 
     Heatmaps are stretched to their own range: the contrast-to-noise ratio does not depend on it.
     """
     phrases = list(dict.fromkeys(zip(overlays["report"], overlays["sentence"], strict=True)))[:rows]
-    found = overlays.set_index(["objective", "report", "sentence"])
+    found: Any = overlays.set_index(["objective", "report", "sentence"])
     columns = len(objectives) + 1
     height = 0.9 + (PANEL + 0.22) * len(phrases)
     figure, axes = panels(len(phrases), columns, width=max(4.6, PANEL * columns + 0.3), height=height)
-    figure.get_layout_engine().set(h_pad=0.02, w_pad=0.02, hspace=0.0, wspace=0.0)
+    figure.set_layout_engine("constrained", h_pad=0.02, w_pad=0.02, hspace=0.0, wspace=0.0)
     texts = []
     for line, phrase in zip(axes, phrases, strict=True):
-        entries = []
-        for objective in objectives:
-            if (objective, *phrase) not in found.index:
-                raise ValueError(
-                    f"overlays hold no {objective} for the phrase {phrase[1]!r}; every objective needs every phrase."
-                )
-            entries.append(found.loc[(objective, *phrase)])
+        entries = [found.loc[(objective, *phrase)] for objective in objectives]
         _radiograph(line[0], entries[0])
         # The blank title keeps room for the phrase, which may be longer than its panel is wide.
         line[0].set_title(" ", fontsize=8.5, pad=3)
@@ -83,7 +73,7 @@ def grounding_overlays(overlays: pd.DataFrame, objectives: Sequence[str], rows: 
     return finish(figure, [about, note], f"Radiographs with heatmaps. CNR: {'; '.join(texts)}.")
 
 
-def _radiograph(plot: "Axes", entry: pd.Series) -> None:
+def _radiograph(plot: Axes, entry: pd.Series) -> None:
     from matplotlib.patches import Rectangle
 
     size = int(entry["size"])
@@ -99,7 +89,7 @@ def _radiograph(plot: "Axes", entry: pd.Series) -> None:
     plot.set_axis_off()
 
 
-def _heat(plot: "Axes", entry: pd.Series) -> None:
+def _heat(plot: Axes, entry: pd.Series) -> None:
     size = int(entry["size"])
     heatmap = np.frombuffer(entry["heatmap"], np.float32).reshape(size, size).astype(float)
     plot.imshow(heat_colours(heatmap), extent=(0, size, size, 0), zorder=2)

@@ -1,23 +1,19 @@
 """How well each method ranks the negatives that people call false, and whether η follows how many there are."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pandas as pd
 
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.report.declared import Drawing
-from trueneg.report.drawing import LineStyle, add_legend, finish, legend_handle, line_styles, panels, say_empty
+from trueneg.report.drawing import Axes, Figure, LineStyle, add_legend, add_style_legend, finish, line_styles, panels, say_empty
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import seed_count
 from trueneg.report.metrics import with_interval
-from trueneg.report.plots import forest
+from trueneg.report.plots import facets, forest
 from trueneg.specs.settings import Study
 from trueneg.stats.comparison import selected
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 ORDER = 90
 RATINGS = ("human_ratings/summary.parquet", "human_ratings/rows.parquet", "human_ratings/calibration.parquet")
@@ -39,6 +35,10 @@ REFERENCES = {
 }
 SIDES = {"text": "Caption as anchor", "image": "Image as anchor"}
 GREY = LineStyle("0.45", "o", "-")
+CAPTIONS = {
+    "a caption (area: number of rated images)": LineStyle("#0072b2", "o", ""),
+    "mean of a tenth of the captions, by η": LineStyle("0.1", "s", "-"),
+}
 CEILING = "#009e73"
 GROUPS = 10  # of captions by their η
 SELECTION = "Rated pairs were retrieved, not drawn at random: they are nearer than the negatives of a batch."
@@ -67,122 +67,108 @@ def ratings_of(gathered: Gathered) -> list[pd.DataFrame]:
     return [summary[summary["objective"] == ""], *chosen]
 
 
-def draw_ratings(gathered: Gathered) -> "Figure":
+def draw_ratings(gathered: Gathered) -> Figure:
     """On the primary data set."""
     references, networks, _rows, calibration = (table[table["dataset"] == gathered.dataset] for table in ratings_of(gathered))
     return human_ratings(references, networks, calibration, list(gathered.study.objectives), gathered.note)
 
 
-def draw_eta(gathered: Gathered) -> "Figure":
+def draw_eta(gathered: Gathered) -> Figure:
     """On the primary data set."""
-    own = (table[table["dataset"] == gathered.dataset] for table in map(gathered.read, ETA))
-    return eta_by_anchor(*own, gathered.own_note)
+    captions, correlations = (table[table["dataset"] == gathered.dataset] for table in map(gathered.read, ETA))
+    return eta_by_anchor(captions, correlations, gathered.own_note)
 
 
 def human_ratings(
     references: pd.DataFrame, networks: pd.DataFrame, calibration: pd.DataFrame, objectives: Sequence[str], note: str = ""
-) -> "Figure":
+) -> Figure:
     """AUC within anchors of every reference and of every objective's networks, and what they state beside what people say.
 
     A line marks chance, another what one expert reaches against the other two. The third panel has the objectives that state a
     probability: on the diagonal it is the share of false negatives among the rated pairs.
     """
     styles = line_styles(objectives)
-    shown = [name for name in objectives if name in set(networks["objective"])]
-    at_threshold = pd.concat([references, networks])
-    at_threshold = at_threshold[at_threshold["threshold"] == THRESHOLD]
-    known = [name for name in REFERENCES if (at_threshold["score"] == name).any()]
-    names = [*(REFERENCES[name] for name in known), *shown]
+    found = pd.concat([references, networks])
+    found = found[found["threshold"] == THRESHOLD]
+    found = found.assign(name=found["score"].replace(REFERENCES).where(found["objective"] == "", found["objective"]))
+    names = [name for name in (*REFERENCES.values(), *objectives) if name in set(found["name"])]
     figure, axes = panels(1, 3, width=10.8, height=max(3.6, 1.7 + 0.24 * len(names)))
     texts = []
     for plot, (side, title) in zip(axes[0], SIDES.items(), strict=False):
-        own = at_threshold[at_threshold["anchors"] == side]
-        rows = pd.concat(
-            [own[own["score"].isin(known)].set_index("score"), own[own["objective"] != ""].set_index("objective")]
-        ).reindex([*known, *shown])
-        expert = own[own["score"] == EXPERT].iloc[0]
-        _ranking(plot, rows, styles, expert)
+        own: Any = found[found["anchors"] == side].set_index("name")
+        rows, expert = own.loc[names], own.loc[EXPERT]
+        plot.axvspan(expert["low"], expert["high"], color=CEILING, alpha=0.15, linewidth=0)
+        ceiling = plot.axvline(expert["AUC"], color=CEILING, linestyle=(0, (5, 1.5)))
+        chance = plot.axvline(0.5, color="0.1", linewidth=1)
+        forest(plot, {name: rows.loc[[name]] for name in names}, dict.fromkeys(names, GREY) | styles, names, spread=0, y="AUC")
+        plot.set_xlabel("AUC within an anchor")
         plot.set_title(f"{title}\n({rows['count'].max():.0f} anchors)", fontsize=9.5)
-        plot.set_yticks(range(len(names)), names if side == "text" else [])
-        values = "; ".join(f"{name} {area_text(row)}" for name, (_, row) in zip(names, rows.iterrows(), strict=True))
+        values = "; ".join(f"{name} {area_text(row)}" for name, row in rows.iterrows())
         texts.append(f"{title}: one expert {area_text(expert)}; {values}")
+    axes[0, 1].set_yticklabels([])
     axes[0, 0].sharex(axes[0, 1])
     axes[0, 1].autoscale_view()
-    texts.append(_calibration(axes[0, 2], calibration, styles, objectives))
-    chance, ceiling = axes[0, 0].lines[1], axes[0, 0].lines[0]
+    texts.append(_calibration(axes[0, 2], calibration[calibration["anchors"] == "text"], styles))
     add_legend(figure, [chance, ceiling], ["chance", "one expert against the other two"])
     about = f"{ABOUT}, of the mean over {seed_count(networks['seeds'])}."
     return finish(figure, [about, SELECTION, note], f"Ranking of false negatives. {'. '.join(texts)}.")
 
 
-def eta_by_anchor(captions: pd.DataFrame, correlations: pd.DataFrame, note: str = "") -> "Figure":
+def eta_by_anchor(captions: pd.DataFrame, correlations: pd.DataFrame, note: str = "") -> Figure:
     """Each caption's rate of false negatives among its rated images against its η, a panel per kind of η that is not constant."""
     names = list(dict.fromkeys(correlations["eta"]))
     shown = [name for name in names if captions[name].nunique() > 1]
-    figure, axes = panels(1, max(1, len(shown)), width=max(6.4, 3.4 * len(shown)), height=4.0)
-    if not shown:
-        say_empty(axes[0, 0], "No class probability of the captions is known that varies.")
-    rates, texts = correlations[correlations["with"] == "rate"].set_index("eta"), []
-    ratings = correlations[correlations["with"] == "mean rating"].set_index("eta")
-    for place, (plot, name) in enumerate(zip(axes[0], shown, strict=False)):
-        sizes = 3 + 2.0 * captions["pairs"]
-        plot.scatter(captions[name], captions["rate"], s=sizes, color="#0072b2", alpha=0.2, linewidths=0, label="captions")
-        groups = captions.groupby(pd.qcut(captions[name].rank(method="first"), min(GROUPS, len(captions)), labels=False))
-        plot.plot(groups[name].median(), groups["rate"].mean(), color="0.1", marker="s", label="groups")
+    figure, found = facets(
+        captions.melt(["rate", "pairs"], shown, "kind", "η"),
+        "kind",
+        size=(3.4, 2.7),
+        columns=len(shown),
+        xlabel="η of the caption",
+        ylabel=f"Share of its rated images\nabove {THRESHOLD:g}: its false negatives",
+        empty="No class probability of the captions is known that varies.",
+    )
+    rho = {(row["eta"], row["with"]): rho_text(row) for _, row in correlations.iterrows()}
+    for plot, (name,), part in found:
+        sizes = 3 + 2.0 * part["pairs"]
+        plot.scatter(part["η"], part["rate"], s=sizes, color="#0072b2", alpha=0.2, linewidths=0, label="captions")
+        groups = part.groupby(pd.qcut(part["η"].rank(method="first"), min(GROUPS, len(part)), labels=False))
+        plot.plot(groups["η"].median(), groups["rate"].mean(), color="0.1", marker="s", label="groups")
         plot.set_xscale("log")
-        plot.set_title(f"{name}\nρ {rho_text(rates.loc[name])}", fontsize=9.5)
-        plot.set_xlabel("η of the caption")
-        plot.tick_params(labelleft=place == 0)
-        texts.append(f"{name}: ρ with the rate {rho_text(rates.loc[name])}, with the mean rating {rho_text(ratings.loc[name])}")
+        plot.set_title(f"{name}\nρ {rho[name, 'rate']}", fontsize=9.5)
     if shown:
-        axes[0, 0].set_ylabel(f"Share of its rated images\nabove {THRESHOLD:g}: its false negatives")
-        samples = [
-            legend_handle(LineStyle("#0072b2", "o", ""), line=False),
-            legend_handle(LineStyle("0.1", "s", "-")),
-        ]
-        add_legend(figure, samples, ["a caption (area: number of rated images)", "mean of a tenth of the captions, by η"])
-    constant = [name for name in names if name not in shown]
+        add_style_legend(figure, CAPTIONS)
+    texts = (f"{name}: ρ with the rate {rho[name, 'rate']}, with the mean rating {rho[name, 'mean rating']}" for name in shown)
+    constant = ", ".join(name for name in names if name not in shown)
     about = f"{len(captions)} captions. ρ: Spearman's over captions, with its 95 % bootstrap interval."
-    said = f"η {', '.join(constant)}: the same for all captions, so there is nothing to correlate." if constant else ""
+    said = f"η {constant}: the same for all captions, so there is nothing to correlate." if constant else ""
     return finish(figure, [about, said, SELECTION, note], f"η against the rate of false negatives. {'; '.join(texts)}.")
 
 
-def _ranking(plot: "Axes", rows: pd.DataFrame, styles: Mapping[str, LineStyle], expert: pd.Series) -> None:
-    plot.axvspan(expert["low"], expert["high"], color=CEILING, alpha=0.15, linewidth=0)
-    plot.axvline(expert["AUC"], color=CEILING, linestyle=(0, (5, 1.5)))
-    plot.axvline(0.5, color="0.1", linewidth=1)
-    own_styles = {name: styles.get(name, GREY) for name in rows.index}
-    forest(plot, {name: rows.loc[[name]] for name in rows.index}, own_styles, list(rows.index), spread=0, y="AUC")
-    plot.set_xlabel("AUC within an anchor")
-
-
-def _calibration(plot: "Axes", calibration: pd.DataFrame, styles: Mapping[str, LineStyle], objectives: Sequence[str]) -> str:
+def _calibration(plot: Axes, calibration: pd.DataFrame, styles: Mapping[str, LineStyle]) -> str:
     """Returns the panel in words."""
-    of_texts = calibration[calibration["anchors"] == "text"]
-    shown = [name for name in objectives if (of_texts["objective"] == name).any()]
-    if not shown:
+    if calibration.empty:
         say_empty(plot, "No objective states a probability for a caption's negatives.")
         return "No probabilities"
     texts = []
-    for name in shown:
-        own = of_texts[of_texts["objective"] == name].sort_values("implied")
-        style = styles[name]
-        plot.plot(own["implied"], own["rated"], color=style.color, marker=style.marker, linestyle=style.linestyle, label=name)
-        texts.append(f"{name} {own['error'].iloc[0]:.3f}")
-    end = 1.05 * max(of_texts["implied"].max(), of_texts["rated"].max())
+    for name, style in styles.items():
+        own = calibration[calibration["objective"] == name].sort_values("implied")
+        if len(own):
+            look: dict[str, Any] = {"color": style.color, "marker": style.marker, "linestyle": style.linestyle}
+            plot.plot(own["implied"], own["rated"], label=name, **look)
+            texts.append(f"{name} {own['error'].iloc[0]:.3f}")
+    end = 1.05 * float(calibration[["implied", "rated"]].to_numpy().max())
     plot.plot([0, end], [0, end], color="0.1", linewidth=1, linestyle=(0, (1.5, 1.5)))
     plot.set_title("Stated probability,\ncaption as anchor", fontsize=9.5)
-    plot.set_xlabel("Stated: mean of a bin")
-    plot.set_ylabel("Rated: share of false negatives")
+    plot.set(xlabel="Stated: mean of a bin", ylabel="Rated: share of false negatives")
     plot.legend(fontsize=8, loc="best")
     return f"Expected calibration error: {', '.join(texts)}"
 
 
-def area_text(row: Mapping[str, float], prefix: str = "") -> str:
+def area_text(row: pd.Series, prefix: str = "") -> str:
     """An AUC with its interval over anchors."""
     return with_interval(row[f"{prefix}AUC"], row[f"{prefix}low"], row[f"{prefix}high"], "AUC")
 
 
-def rho_text(row: Mapping[str, float]) -> str:
+def rho_text(row: pd.Series) -> str:
     """ρ with its interval; a dash where there is none."""
     return with_interval(row["rho"], row["low"], row["high"], "ρ", signed=True)

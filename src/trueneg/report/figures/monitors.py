@@ -4,29 +4,26 @@ All read a table with a row per epoch of a run and a column per monitor. Where a
 and the figure has no line.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.report.declared import CURVES, Drawing
-from trueneg.report.drawing import LineStyle, add_style_legend, finish, line_styles, panel_grid, panels, say_empty
+from trueneg.report.drawing import Figure, LineStyle, add_style_legend, finish, line_styles
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import INTERVAL, seed_count
-from trueneg.report.plots import draw_intervals
+from trueneg.report.plots import draw_intervals, facets
 from trueneg.specs.settings import Study
 from trueneg.stats.comparison import half_interval
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 ORDER = 100
 GROUPS = ("common", "rare")
 MEANS = {"estimated mean": LineStyle("#0072b2", "o", "-"), "true mean": LineStyle("#d55e00", "s", (0, (5, 1.5)))}
-MEAN_NAMES = ("estimated", "true (from the labels)")
+KEYS = ["dataset", "objective", "epoch"]
 
 
 def drawings(study: Study) -> list[Drawing]:
@@ -34,178 +31,128 @@ def drawings(study: Study) -> list[Drawing]:
     if not isinstance(study, (ImageStudy, ImageTextStudy)):
         return []
     found = [
-        Drawing(
-            "training_loss",
-            training_loss,
-            "Loss while training",
-            "Losses of different objectives are not comparable; their shapes are.",
-            CURVES,
-        ),
-        Drawing(
-            "share_at_bound",
+        _of_curves(training_loss, "Loss while training", "Losses of different objectives are not comparable; their shapes are."),
+        _of_curves(
             share_at_bound,
             "Share of anchors at the bound",
             "An anchor at the bound gets no gradient from its negatives: the objective has switched it off.",
-            CURVES,
         ),
     ]
     if isinstance(study, ImageTextStudy):
         caption = "The nearer the positives, the more a debiased loss subtracts, and the more anchors reach the bound."
-        return [*found, Drawing("positive_similarity", positive_similarity, "Similarity of the training pairs", caption, CURVES)]
+        return [*found, _of_curves(positive_similarity, "Similarity of the training pairs", caption)]
     return [
         *found,
-        Drawing(
-            "same_class_ratio",
+        _of_curves(
             same_class_ratio,
             "Same-class images against the positive",
             "Debiased losses take 1 for this ratio; where it is lower they subtract more than the false negatives' mass.",
-            CURVES,
         ),
-        Drawing(
-            "true_negative_mean",
+        _of_curves(
             true_negative_mean,
             "The mean over true negatives, estimated and true",
             "What each objective takes for the mean of e^s over true negatives, beside that mean computed with labels.",
-            CURVES,
         ),
     ]
 
 
-def training_loss(gathered: Gathered) -> "Figure":
+def _of_curves(make: Callable[[Gathered], Figure], title: str, caption: str) -> Drawing:
+    return Drawing(make.__name__, make, title, caption, CURVES)
+
+
+def training_loss(gathered: Gathered) -> Figure:
     """Loss (nats) by epoch."""
     about = "Losses of different objectives are different quantities: compare shapes, not heights."
-    return by_dataset(gathered.curves, "loss", "Loss (nats)", "Loss by epoch", about, gathered.note)
+    return by_objective(gathered.curves, "loss", "Loss (nats)", [about, gathered.note])
 
 
-def positive_similarity(gathered: Gathered) -> "Figure":
+def positive_similarity(gathered: Gathered) -> Figure:
     """Mean similarity of an image and its own text by epoch."""
-    about, title = "Mean over an epoch's training pairs.", "Similarity of pairs by epoch"
-    return by_dataset(gathered.curves, "similarity of pairs", "Similarity of a pair", title, about, gathered.note)
+    about = "Mean over an epoch's training pairs."
+    return by_objective(gathered.curves, "similarity of pairs", "Similarity of a pair", [about, gathered.note])
 
 
-def share_at_bound(gathered: Gathered) -> "Figure":
+def share_at_bound(gathered: Gathered) -> Figure:
     """Share of anchors whose true-negative mass is held at its lower bound."""
-    about, title = "An anchor at the bound gets no gradient from its negatives.", "Share of anchors at the bound by epoch"
-    return by_group(gathered.curves, "share at bound", "Anchors at the bound (%)", title, about, gathered.note, factor=100)
+    about = "An anchor at the bound gets no gradient from its negatives."
+    sentences = [about, gathered.note]
+    return by_objective(gathered.curves, "share at bound", "Anchors at the bound (%)", sentences, GROUPS, factor=100)
 
 
-def same_class_ratio(gathered: Gathered) -> "Figure":
-    """Mean e^s over other images of the anchor's class, divided by e^s of its positive."""
+def same_class_ratio(gathered: Gathered) -> Figure:
+    """Mean e^s over other images of the anchor's class, divided by e^s of its positive; debiasing assumes 1."""
     about = "Mean of exp(similarity) to images of the same class, over that to the positive; debiasing assumes 1."
-    title, monitor = "Same-class to positive ratio by epoch", "same-class to positive ratio"
-    return by_group(gathered.curves, monitor, "Same-class / positive", title, about, gathered.note, line=1.0)
+    monitor, sentences = "same-class to positive ratio", [about, gathered.note]
+    figure = by_objective(gathered.curves, monitor, "Same-class / positive", sentences, GROUPS)
+    for plot in figure.axes:
+        plot.axhline(1, color="0.1", linewidth=1)
+    return figure
 
 
-def true_negative_mean(gathered: Gathered) -> "Figure":
+def true_negative_mean(gathered: Gathered) -> Figure:
     """Mean of e^s over the true negatives as an objective estimates it, beside its true value, on the primary data set."""
-    return estimated_and_true(gathered.curves, gathered.dataset, gathered.note)
+    means = over_seeds(gathered.curves[gathered.curves["dataset"] == gathered.dataset], list(MEANS), GROUPS)
+    estimating = means.loc[means["monitor"] == "estimated mean", "objective"]
+    means = means[means["objective"].isin(estimating)].sort_values("group", kind="stable")
+    about = "the mean over an anchor's true negatives, as the objective estimates it and as the labels give it."
+    label, sentences = "Mean of exp(similarity)", [f"{gathered.dataset}: {about}", gathered.note]
+    return by_epoch(means, ["group", "objective"], "{1}\n{0} classes", "monitor", MEANS, label, sentences)
 
 
-def by_dataset(curves: pd.DataFrame, monitor: str, label: str, title: str, about: str, note: str = "") -> "Figure":
-    """One panel per data set, one line per objective."""
-    datasets, styles = list(dict.fromkeys(curves["dataset"])), line_styles(curves["objective"])
-    figure, axes = panel_grid(len(datasets), width=3.2, height=2.7)
-    for plot, dataset in zip(axes.flat, datasets, strict=False):
-        _draw(plot, curves, dataset, {name: (name, monitor, style) for name, style in styles.items()})
-        plot.set_title(dataset)
-    for plot in axes[:, 0]:
-        plot.set_ylabel(label)
-    return _finish(figure, curves, [monitor], styles, title, [about, note])
-
-
-def by_group(
+def by_objective(
     curves: pd.DataFrame,
     monitor: str,
     label: str,
-    title: str,
-    about: str,
-    note: str = "",
-    line: float | None = None,
+    sentences: Sequence[str] = ("",),
+    groups: Sequence[str] = ("",),
     factor: float = 1.0,
-) -> "Figure":
-    """One panel per data set and group of classes, one line per objective."""
-    datasets, styles = list(dict.fromkeys(curves["dataset"])), line_styles(curves["objective"])
-    figure, axes = panels(len(datasets), 2, width=7.2, height=1.2 + 2.5 * len(datasets), share=True)
-    for row, dataset in zip(axes, datasets, strict=True):
-        for plot, group in zip(row, GROUPS, strict=True):
-            _draw(plot, curves, dataset, {name: (name, f"{monitor} {group}", style) for name, style in styles.items()}, factor)
-            plot.set_title(f"{dataset}, {group} classes")
-            if line is not None:
-                plot.axhline(line, color="0.1", linewidth=1)
-            if dataset != datasets[-1]:
-                plot.set_xlabel("")
-        row[0].set_ylabel(label)
-    return _finish(figure, curves, [f"{monitor} {group}" for group in GROUPS], styles, title, [about, note])
+) -> Figure:
+    """A line per objective; a panel per data set, or a row of panels per data set with a panel per group of classes."""
+    found, styles = over_seeds(curves, [monitor], groups), line_styles(curves["objective"])
+    by, title = (["dataset", "group"], "{}, {} classes") if len(groups) > 1 else (["dataset"], "{}")
+    return by_epoch(found, by, title, "objective", styles, label, sentences, factor)
 
 
-def estimated_and_true(curves: pd.DataFrame, dataset: str, note: str = "") -> "Figure":
-    """One panel per group of classes and objective that estimates the mean; two lines each."""
-    curves = curves[curves["dataset"] == dataset]
-    columns = [f"{kind} {group}" for kind in MEANS for group in GROUPS]
-    measured = curves.reindex(columns=columns[: len(GROUPS)]).notna().any(axis=1)
-    objectives = list(dict.fromkeys(curves.loc[measured, "objective"]))
-    width = max(6.4, 2.3 * len(objectives) + 0.6)
-    figure, axes = panels(len(GROUPS), max(1, len(objectives)), width=width, height=5.0, share=True)
-    for line, group in zip(axes, GROUPS, strict=True):
-        line[0].set_ylabel(f"Mean of exp(similarity)\n{group} classes")
-        for plot, objective in zip(line, objectives, strict=False):
-            _draw(plot, curves, dataset, {kind: (objective, f"{kind} {group}", style) for kind, style in MEANS.items()})
-            plot.set_title(objective if group == GROUPS[0] else "")
-            plot.set_xlabel("" if group == GROUPS[0] else "Epoch")
-        if not objectives:
-            say_empty(line[0], "No objective of this study estimates the true-negative mean.")
-    about = f"{dataset}: the mean over an anchor's true negatives, as the objective estimates it and as it is."
-    styles = dict(zip(MEAN_NAMES, MEANS.values(), strict=True))
-    return _finish(figure, curves, columns, styles, "Estimated and true mean by epoch", [about, note])
-
-
-def _draw(
-    plot: "Axes", curves: pd.DataFrame, dataset: str, lines: Mapping[str, tuple[str, str, LineStyle]], factor: float = 1.0
-) -> None:
-    """Lines (label → objective, column, style) with their bands; markers are few and never above each other."""
-    from matplotlib.ticker import MaxNLocator
-
-    drawn = 0
-    for place, (label, (objective, column, style)) in enumerate(lines.items()):
-        own = curves[(curves["dataset"] == dataset) & (curves["objective"] == objective)]
-        line = _over_seeds(own.reindex(columns=["epoch", column]), column)
-        if len(line):
-            spacing = max(1, len(line) // 6)
-            look = {"markevery": (place * spacing // len(lines), spacing), "markersize": 4.5}
-            draw_intervals(plot, line, style, x="epoch", factor=factor, band=True, label=label, **look)
-            drawn += 1
-    if not drawn:
-        say_empty(plot, f"No objective has a value of '{next(iter(lines.values()))[1]}'.")
-        return
-    plot.set_xlabel("Epoch")
-    plot.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-
-
-def _over_seeds(curves: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Mean and t interval over seeds, by epoch."""
-    values = curves.groupby("epoch")[column].agg(seeds="count", mean="mean", deviation="std").reset_index()
-    found = values.dropna(subset="mean")
+def over_seeds(curves: pd.DataFrame, monitors: Sequence[str], groups: Sequence[str] = ("",)) -> pd.DataFrame:
+    """Mean and t interval over seeds of each objective, monitor, group of classes and epoch that has a value."""
+    parts = []
+    for monitor, group in itertools.product(monitors, groups):
+        part = curves.reindex(columns=[*KEYS, f"{monitor} {group}".strip()]).set_axis([*KEYS, "value"], axis=1)
+        parts.append(part.assign(monitor=monitor, group=group))
+    values = pd.concat(parts).dropna(subset="value").groupby([*KEYS, "monitor", "group"], sort=False)["value"]
+    found = values.agg(seeds="count", mean="mean", deviation="std").reset_index()
     half = half_interval(found["deviation"], found["seeds"])
     return found.assign(low=found["mean"] - half, high=found["mean"] + half)
 
 
-def _finish(
-    figure: "Figure",
-    curves: pd.DataFrame,
-    columns: Sequence[str],
-    styles: Mapping[str, LineStyle],
+def by_epoch(
+    found: pd.DataFrame,
+    by: Sequence[str],
     title: str,
+    line: str,
+    styles: Mapping[str, LineStyle],
+    label: str,
     sentences: Sequence[str],
-) -> "Figure":
-    """The legend of what is drawn, the footnote, and the values of each line at its last epoch."""
-    values = curves.reindex(columns=["dataset", "objective", "epoch", *columns]).melt(["dataset", "objective", "epoch"])
-    values = values.dropna(subset="value")
-    last = values[values["epoch"] == values.groupby(["objective", "variable"])["epoch"].transform("max")]
-    ends = last.groupby(["objective", "variable", "dataset"], sort=False)["value"].mean()
-    shown = {name: style for name, style in styles.items() if name in set(values["objective"]) or name in MEAN_NAMES}
-    if len(values):
-        add_style_legend(figure, shown)
-    seeds = seed_count(curves.groupby(["dataset", "objective"])["seed"].nunique())
-    texts = (f"{objective}, {dataset}, {column} {value:.3g}" for (objective, column, dataset), value in ends.items())
-    described = f"{title}. At the last epoch, mean over seeds: {'; '.join(texts)}." if len(values) else f"{title}: no values."
-    return finish(figure, [sentences[0], f"Bands: {INTERVAL} ({seeds}).", *sentences[1:]], described)
+    factor: float = 1.0,
+) -> Figure:
+    """Lines with their bands, and in words each line's value at its last epoch."""
+    from matplotlib.ticker import MaxNLocator
+
+    empty = "No objective of this study has these values."
+    labels: dict[str, Any] = {"title": title, "xlabel": "Epoch", "ylabel": label, "empty": empty}
+    figure, parts = facets(found, *by, size=(2.8, 2.4), share=len(by) > 1, **labels)
+    shown = {name: style for name, style in styles.items() if name in set(found[line])}
+    for plot, _, part in parts:
+        for place, (name, style) in enumerate(shown.items()):
+            own = part[part[line] == name]
+            spacing = max(1, len(own) // 6)
+            # Markers are few and never above each other.
+            markers: dict[str, Any] = {"markevery": (place * spacing // len(shown), spacing), "markersize": 4.5}
+            draw_intervals(plot, own, style, x="epoch", factor=factor, band=True, label=name, **markers)
+        plot.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    add_style_legend(figure, shown)
+    last = found.groupby(["monitor", "group", "objective", "dataset"], sort=False).last().reset_index()
+    places = (last["objective"] + ", " + last["dataset"] + ", " + last["monitor"] + " " + last["group"]).str.strip()
+    texts = "; ".join(f"{place} {mean:.3g}" for place, mean in zip(places, last["mean"], strict=True))
+    described = f"{label} by epoch. At the last epoch, mean over seeds: {texts or 'no values'}."
+    return finish(figure, [sentences[0], f"Bands: {INTERVAL} ({seed_count(found['seeds'])}).", *sentences[1:]], described)

@@ -1,7 +1,7 @@
 """How similar pairs of an image and a text are, by how they are related (ReCo's Figs. 4 and 6)."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,14 +10,10 @@ from scipy import stats
 from trueneg.config import runs
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.report.declared import Drawing
-from trueneg.report.drawing import LineStyle, add_style_legend, finish, panel_grid
+from trueneg.report.drawing import Axes, Figure, LineStyle, add_style_legend, finish
 from trueneg.report.gathered import Gathered
-from trueneg.report.plots import rows_where
+from trueneg.report.plots import facets, rows_where
 from trueneg.specs.settings import Study
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 ORDER = 50
 OWN, TRUE, FALSE = RELATIONS = ("own pair", "true of the image", "not true of the image")
@@ -41,38 +37,33 @@ def drawings(study: Study) -> list[Drawing]:
     return [Drawing("similarity_histograms", draw, title, caption, ("study.yaml", *files), {"files": files})]
 
 
-def draw(gathered: Gathered, files: Sequence[str]) -> "Figure":
+def draw(gathered: Gathered, files: Sequence[str]) -> Figure:
     """The objectives that the study names."""
     objectives = gathered.study.figures.similarities.objectives
     return similarity_histograms(gathered.read(*files), objectives, gathered.own_note)
 
 
-def similarity_histograms(similarities: pd.DataFrame, objectives: Sequence[str], note: str = "") -> "Figure":
+def similarity_histograms(similarities: pd.DataFrame, objectives: Sequence[str], note: str = "") -> Figure:
     """Distribution of the similarity, a panel per objective, a line per relation, all on the same axis.
 
     Above each panel stands how well the similarity tells what is true of an image: the probability that a text of another
     report which is true of it is nearer than one that is not.
     """
-    present = [name for name in RELATIONS if (similarities["relation"] == name).any()]
-    figure, axes = panel_grid(len(objectives), width=2.9, height=1.85, margin=1.3, share=True)
-    low, high = _limits(similarities, objectives)
-    edges = np.linspace(low, high, BINS + 1)
+    chosen = pd.concat([rows_where(similarities, objective=[name]) for name in objectives])
+    present = [name for name in RELATIONS if (chosen["relation"] == name).any()]
+    ends = chosen.groupby("objective")["similarity"].quantile(np.array([TAIL, 1 - TAIL])).unstack()
+    edges = np.linspace(ends[TAIL].min(), ends[1 - TAIL].max(), BINS + 1)
+    labels: dict[str, Any] = {"xlabel": "Similarity", "ylabel": "Density"}
+    figure, found = facets(chosen, "objective", size=(2.9, 1.85), share=True, **labels)
     texts = []
-    for plot, objective in zip(axes.flat, objectives, strict=False):
-        of_objective = rows_where(similarities, objective=[objective])
-        by_relation = {name: of_objective.loc[of_objective["relation"] == name, "similarity"].to_numpy() for name in present}
+    for plot, (objective,), part in found:
+        by_relation = {name: part.loc[part["relation"] == name, "similarity"].to_numpy() for name in present}
+        separation = _separation(by_relation)
         _panel(plot, by_relation, edges)
-        plot.set_title(objective + _separation(by_relation), fontsize=9.5)
+        plot.set_title(objective + separation, fontsize=9.5)
         medians = ", ".join(f"{name} {np.median(values):.2f}" for name, values in by_relation.items() if len(values))
-        texts.append(f"{objective}: median similarity {medians}{_separation(by_relation).strip()}".replace("\n", "; "))
-    for place, plot in enumerate(axes.flat[: len(objectives)]):
-        # The last panel of each column has the ticks, whether or not its row is full.
-        last = place + axes.shape[1] >= len(objectives)
-        plot.tick_params(labelbottom=last)
-        plot.set_xlabel("Similarity" if last else "")
-    axes[0, 0].set_ylim(bottom=0)
-    for plot in axes[:, 0]:
-        plot.set_ylabel("Density")
+        texts.append(f"{objective}: median similarity {medians}{separation}".replace("\n", "; "))
+    figure.axes[0].set_ylim(bottom=0)
     add_style_legend(figure, {name: STYLES[name] for name in present})
     dataset, seed = similarities[["dataset", "seed"]].iloc[0]
     most = similarities.groupby(["objective", "relation"]).size().max()
@@ -80,13 +71,7 @@ def similarity_histograms(similarities: pd.DataFrame, objectives: Sequence[str],
     return finish(figure, [about, note], f"Distributions of similarity. {'; '.join(texts)}.")
 
 
-def _limits(similarities: pd.DataFrame, objectives: Sequence[str]) -> tuple[float, float]:
-    shown = similarities[similarities["objective"].isin(list(objectives))]
-    ends = shown.groupby("objective")["similarity"].quantile([TAIL, 1 - TAIL]).unstack()
-    return float(ends[TAIL].min()), float(ends[1 - TAIL].max())
-
-
-def _panel(plot: "Axes", by_relation: dict[str, np.ndarray], edges: np.ndarray) -> None:
+def _panel(plot: Axes, by_relation: dict[str, np.ndarray], edges: np.ndarray) -> None:
     for name, values in by_relation.items():
         style = STYLES[name]
         if len(values):

@@ -1,17 +1,16 @@
 """Several tasks against a constant class probability (the first paper's Fig. 3)."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any
 
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.report.declared import Drawing, twins
+from trueneg.report.drawing import Figure
 from trueneg.report.gathered import Gathered
 from trueneg.report.layouts import main_measurements
 from trueneg.report.retrieval import with_means
 from trueneg.report.sweeps import Sweep, sweep_figure
 from trueneg.specs.settings import Study
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 ORDER = 20
 
@@ -28,7 +27,7 @@ def drawings(study: Study) -> list[Drawing]:
     return twins("tradeoff", tradeoff, title, caption, objective=objective)
 
 
-def tradeoff(gathered: Gathered, paired: bool, objective: str) -> "Figure":
+def tradeoff(gathered: Gathered, paired: bool, objective: str) -> Figure:
     """A panel per task."""
     measured = main_measurements(with_means(gathered.rows[gathered.rows["dataset"] == gathered.dataset]))
     return sweep_figure(gathered, Sweep(objective, "class_probability", "Constant η", from_baseline=True), measured, paired)
@@ -36,9 +35,9 @@ def tradeoff(gathered: Gathered, paired: bool, objective: str) -> "Figure":
 
 def constant_sweep(study: ImageTextStudy) -> str | None:
     """The DCL objective that tries several constant class probabilities, if there is one."""
-    for name, objective in study.objectives.items():
-        if objective.name == "dcl" and isinstance(objective.class_probability, list):
-            constants = [value for value in objective.class_probability if not isinstance(value, str)]
-            if len(constants) > 1:
-                return name
+    objectives: Mapping[str, Any] = study.objectives
+    for name, objective in objectives.items():
+        swept = objective.class_probability if objective.name == "dcl" else None
+        if isinstance(swept, list) and sum(not isinstance(value, str) for value in swept) > 1:
+            return name
     return None
