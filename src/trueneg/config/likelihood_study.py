@@ -5,11 +5,11 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from trueneg.specs.pairs import AnyText
+from trueneg.specs.resources import Device, JobResources, ResumableResources
 from trueneg.specs.settings import (
     AtLeastTwo,
     Boolean,
     Count,
-    CountFromZero,
     Name,
     NonNegative,
     OpenFraction,
@@ -23,14 +23,14 @@ from trueneg.specs.settings import (
 )
 
 
-class LanguageModelSettings(Settings):
+class LanguageModelSettings(ResumableResources):
     """A masked language model: trained here on other reports than it scores, fine-tuned so, or taken as it is."""
 
     model: PathText | None = Field(None, description="hub name or folder to take or begin with; none: a small BERT from scratch")
     revision: str | None = Field(None, description="of a hub model: a commit, so that it cannot change")
     trust_remote_code: Boolean = Field(False, description="let a hub model's own code run, which some need")
     start: str | None = Field(
-        None, description="STUDY/CORPUS/NAME: take or begin with the language models of another study instead of `model`"
+        None, description="STUDY/CORPUS/NAME: start from another study's language models instead of `model`"
     )
     train: Boolean = Field(True, description="false: score with the model as it is")
     folds: AtLeastTwo = Field(2, description="each report is scored by a model that was trained on other folds")
@@ -48,9 +48,7 @@ class LanguageModelSettings(Settings):
     layers: Count = Field(2, description="from scratch")
     heads: Count = Field(2, description="of attention, from scratch")
     longest: Count = Field(128, description="tokens of a sentence, from scratch; longer ones are scored by windows")
-    device: Literal["auto", "cpu", "cuda"] = technical("auto", "auto: a GPU where there is one, else the CPU, and says so")
     threads: Count = technical(1, "intra-op threads")
-    checkpoint_minutes: Positive = technical(5.0, "a training that is killed loses at most so much work")
 
     @model_validator(mode="after")
     def _known_beginning(self):
@@ -65,7 +63,7 @@ class LanguageModelSettings(Settings):
         return self
 
 
-class ScoringSettings(Settings):
+class ScoringSettings(JobResources):
     """Pseudo-log-likelihood (Salazar et al., 2020)."""
 
     variant: Literal["original", "within_word_l2r", "causal"] = Field(
@@ -73,12 +71,9 @@ class ScoringSettings(Settings):
         description="original; within_word_l2r: later pieces of a word are masked too; causal: a causal model's chain rule",
     )
     tokens_per_batch: Count | None = technical(None, "tokens of a batch of masked copies; none: what suits the device")
-    device: Literal["auto", "cpu", "cuda"] = technical("auto", "as for a language model")
-    threads: Count = technical(1, "intra-op threads")
-    shards: Count = technical(1, "jobs that share the work, one a GPU")
-    gpu: CountFromZero = technical(1, "Snakemake resource `gpu` of a job that trains or scores")
-    mem_mb: Count = technical(4000, "memory of such a job, in MB")
-    runtime: Count = technical(240, "minutes that such a job may take on a cluster")
+    device: Device = technical("auto", "as for a language model")
+    shards: Count = technical(1, "jobs that share the work, one per GPU")
+    runtime: Count = technical(240, "minutes that a job, which trains or scores, may take on a cluster")
 
 
 class EtaSettings(Settings):
@@ -101,10 +96,3 @@ class LikelihoodStudy(Study):
     eta: EtaSettings = Field(default_factory=EtaSettings)
     seed: Seed = Field(0, description="of folds, weights and draws")
     processes: Count = technical(2, "that split sentences at the same time")
-
-    @model_validator(mode="after")
-    def _eta_has_a_model(self):
-        wanted = self.eta.language_model
-        if wanted is not None and wanted not in self.language_models:
-            raise ValueError(f".eta.language_model is {wanted!r}, expected one of {', '.join(self.language_models)}")
-        return self
