@@ -177,7 +177,8 @@ def test_settings_that_contradict_each_other_are_told(path, value, sentence):
         (
             "language_models.BERT.start",
             "a/b",
-            "language_models.BERT.start is 'a/b', expected STUDY/CORPUS/NAME, such as phantom_text/phantom/BERT.",
+            "language_models.BERT.start is 'a/b', expected one of mine/phantom/BERT; "
+            "if it is in another file, name that file too.",
         ),
         (
             "language_models.BERT.start",

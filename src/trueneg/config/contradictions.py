@@ -36,7 +36,7 @@ def contradictions(configuration: Configuration) -> Iterator[str]:
 
 
 def _unknown_language_models(study: LikelihoodStudy, texts: Mapping[str, LikelihoodStudy]) -> Iterator[str]:
-    """Language models that do not exist, named by the class probabilities or by others that begin with them."""
+    """Language models that do not exist but are named, for the class probabilities or as a start."""
     wanted = study.eta.language_model
     yield from _unknown("eta.language_model", [] if wanted is None else [wanted], study.language_models, "language models")
     known = [

@@ -111,7 +111,7 @@ class ReleasedObjective(Released):
     text_encoder: AnyTextEncoder | None = Field(None, description="in place of the study's `text_encoder`")
 
     def sections(self, given: dict[str, Settings]) -> dict[str, Settings]:
-        """A study's sections as they are for this objective: what would only shape a training says nothing."""
+        """A study's sections for this objective; settings that only affect training are at their defaults."""
         own = {name: getattr(self, name) for name in ("encoder", "text_encoder") if getattr(self, name) is not None}
         return {
             **given,
@@ -145,20 +145,13 @@ class ImageTextMeasurement(MeasurementSettings):
 class ImageTextContrast(ImageTextMeasurement, PrimaryContrast):
     """The one comparison that the study is for, named before it runs; everything else is exploratory."""
 
-    oracle: str | None = Field(
-        None,
-        description="as in image studies; none where no truth is known: then the gate only asks for a baseline above chance",
-    )
-
     @model_validator(mode="after")
     def _known_chance(self):
         of_recall = self.metric == "R" and self.k is not None and self.direction is not None
         if (self.task, self.metric) not in tasks.CHANCE and not of_recall:
             known = [metric for task, metric in tasks.CHANCE if task == self.task]
-            raise ValueError(
-                f".metric is {self.metric!r}, expected one whose level of chance is known: "
-                f"{', '.join([*known, 'R with a direction and a k'])}"
-            )
+            expected = ", ".join([*known, "R with a direction and a k"])
+            raise ValueError(f".metric is {self.metric!r}, expected one whose level of chance is known: {expected}")
         return self
 
 

@@ -24,7 +24,7 @@ from trueneg.specs.settings import (
 
 
 class LanguageModelSettings(ResumableResources):
-    """A masked language model: trained here on other reports than it scores, fine-tuned so, or taken as it is."""
+    """A masked language model: trained or fine-tuned here on other reports than it scores, or used as released."""
 
     model: PathText | None = Field(None, description="hub name or folder to take or begin with; none: a small BERT from scratch")
     revision: str | None = Field(None, description="of a hub model: a commit, so that it cannot change")
@@ -38,7 +38,7 @@ class LanguageModelSettings(ResumableResources):
     validation_sentences: Count = Field(300, description="held-out sentences that the pseudo-perplexity is measured on")
     epochs: Count = Field(6, description="at most")
     patience: Count = Field(2, description="epochs without a lower held-out pseudo-perplexity before it stops")
-    batch_size: Count = Field(64, description="sentences an update")
+    batch_size: Count = Field(64, description="sentences per update")
     learning_rate: Positive = Field(2e-3, description="of AdamW; lower it where a trained model is the beginning")
     weight_decay: NonNegative = Field(0.01, description="of AdamW")
     warmup: Share = Field(0.1, description="share of the updates in which the learning rate rises")
@@ -51,13 +51,11 @@ class LanguageModelSettings(ResumableResources):
     threads: Count = technical(1, "intra-op threads")
 
     @model_validator(mode="after")
-    def _known_beginning(self):
+    def _one_initialisation(self):
         if self.model is not None and self.start is not None:
             raise ValueError(" names both model and start, expected one of them")
         if not self.train and self.model is None and self.start is None:
             raise ValueError(".train is false, but neither model nor start says what to score with")
-        if self.start is not None and self.start.count("/") != 2:
-            raise ValueError(f".start is {self.start!r}, expected STUDY/CORPUS/NAME, such as phantom_text/phantom/BERT")
         if self.hidden % self.heads:
             raise ValueError(f".heads is {self.heads}, which does not divide hidden, {self.hidden}")
         return self

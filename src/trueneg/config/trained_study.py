@@ -93,7 +93,9 @@ class PrimaryContrast(Contrast, MeasurementSettings):
     """The one comparison that the study is for, named before it runs; everything else is exploratory."""
 
     dataset: str | None = Field(None, description="label of the data set, such as fraction=0.1; none: the only one")
-    oracle: str | None
+    oracle: str | None = Field(
+        None, description="objective of the gate, which must beat the baseline; none where no truth is known: only chance counts"
+    )
     published: Real | None = Field(None, description="the published difference, to compare with the minimum detectable one")
 
 
