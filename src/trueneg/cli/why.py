@@ -18,7 +18,7 @@ from trueneg.store.language_models import language_models
 from trueneg.store.run_store import RunStore
 from trueneg.store.user_files import DataChanges
 
-PICTURES = ("embedding", "similarities", "overlays")  # artefacts of one objective's first seed
+PICTURES = {"embedding", "similarities", "overlays"}  # artefacts of one objective's first seed
 LISTED_RUNS = 12  # more are counted only
 
 
@@ -110,14 +110,10 @@ def _chosen(listed: Sequence[dict[str, Any]], path: Path, parts: Sequence[str], 
     named = _named(path, line)
     if named:
         return [record for record in listed if record["id"] in named]
-    stages = parts[1:] if parts[:1] == ["artefacts"] else parts
-    if len(stages) < 3:  # figures and tables need all runs
-        return list(listed)
-    # What does not name its runs lies in folders of the data set and the objective.
-    place = {"dataset": stages[1], "objective": stages[2].removesuffix(".parquet")}
-    if stages[0] in PICTURES:
-        place["seed"] = listed[0]["seed"]
-    return [record for record in listed if all(record[key] == value for key, value in place.items())]
+    # What does not name its runs lies in folders of the data set and the objective; figures and tables need all runs.
+    place = {part.removesuffix(path.suffix) for part in parts}
+    behind = [record for record in listed if {record["dataset"], record["objective"]} <= place]
+    return (behind[:1] if PICTURES.intersection(parts) else behind) or list(listed)
 
 
 def _named(path: Path, line: int | None) -> set[str]:

@@ -28,7 +28,7 @@ class Measurement(NamedTuple):
     group: str | None = None
 
     @classmethod
-    def of(cls, row: Mapping[Any, Any]) -> "Measurement":
+    def of(cls, row: Mapping[Any, Any] | pd.Series) -> "Measurement":
         """From a row, in which a column that does not apply holds None or NaN."""
         found: dict[str, Any] = {key: None if pd.isna(row[key]) else row[key] for key in KEYS}
         return cls(**found | {"k": None if found["k"] is None else int(found["k"])})
