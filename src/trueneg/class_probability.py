@@ -1,7 +1,8 @@
 """η(x), the probability that a random sample shares the latent class of x."""
 
 import math
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,14 +28,12 @@ def from_class_frequency(labels: "np.ndarray | Tensor") -> "np.ndarray | Tensor"
         >>> from_class_frequency(np.array([0, 0, 0, 1])).tolist()
         [0.75, 0.75, 0.75, 0.25]
     """
-    if isinstance(labels, np.ndarray | list | tuple):
-        labels = np.asarray(labels)
-        _check_vector(labels)
-        _, inverse, counts = np.unique(labels, return_inverse=True, return_counts=True)
-        return counts[inverse] / len(labels)
-    _check_vector(labels)
-    _, inverse, counts = labels.unique(return_inverse=True, return_counts=True)
-    return counts[inverse].double() / len(labels)
+    library = _library_of(labels)
+    labels = library.asarray(labels)
+    if labels.ndim != 1 or len(labels) == 0:
+        raise ValueError(f"labels have the shape {tuple(labels.shape)}, expected a non-empty vector (n,).")
+    _, inverse, counts = library.unique(labels, return_inverse=True, return_counts=True)
+    return library.asarray(counts[inverse], dtype=library.float64) / len(labels)
 
 
 def from_log_likelihood(
@@ -79,20 +78,16 @@ def from_log_likelihood(
         if (tokens < 1).any():
             raise ValueError("tokens holds a number below 1; a text without tokens has no likelihood.")
         log_p = log_p / tokens
-    if isinstance(log_p, np.ndarray | np.generic | float | int | list | tuple):
-        values = np.asarray(log_p, dtype=np.float64)
-        if np.isnan(values).any():
-            raise ValueError(_nan(int(np.isnan(values).sum()), values.size))
-        smallest = math.log(np.finfo(np.float64).tiny)
-        values = np.clip(values, -1e30, 1e30)  # −∞ times k = 0 would be NaN
-        return np.exp(np.clip(math.log(a) + k * values, smallest, math.log(maximum)))
-    import torch
-
-    values = log_p if log_p.is_floating_point() else log_p.double()
-    if values.device.type == "cpu" and values.isnan().any():
-        raise ValueError(_nan(int(values.isnan().sum()), values.numel()))
-    exponent = math.log(a) + k * values.clamp(-1e30, 1e30)
-    return exponent.clamp(math.log(torch.finfo(values.dtype).tiny), math.log(maximum)).exp()
+    library = _library_of(log_p)
+    values: Any = log_p
+    if library is np or not values.is_floating_point():
+        values = library.asarray(log_p, dtype=library.float64)
+    if str(getattr(values, "device", "cpu")) == "cpu" and library.isnan(values).any():  # on an accelerator values are not read
+        count, total = int(library.isnan(values).sum()), math.prod(values.shape)
+        raise ValueError(f"log_p holds {count} NaN among {total} values; leave those texts out, or score them again.")
+    smallest = math.log(library.finfo(values.dtype).tiny)
+    exponent = math.log(a) + k * library.clip(values, -1e30, 1e30)  # −∞ times k = 0 would be NaN
+    return library.exp(library.clip(exponent, smallest, math.log(maximum)))
 
 
 def permuted(eta: np.ndarray, seed: int) -> np.ndarray:
@@ -128,24 +123,14 @@ def from_length(eta: np.ndarray, tokens: np.ndarray) -> np.ndarray:
         eta: (n,) class probabilities.
         tokens: (n,) lengths.
 
-    Raises:
-        ValueError: if they differ in size.
-
     Example:
         >>> from_length(np.array([0.25, 0.75, 0.125]), np.array([3, 3, 9])).tolist()
         [0.5, 0.5, 0.125]
     """
-    eta, tokens = np.asarray(eta, dtype=np.float64), np.asarray(tokens)
-    if eta.shape != tokens.shape or eta.ndim != 1:
-        raise ValueError(f"eta has the shape {eta.shape} and tokens {tokens.shape}, expected the same vector shape (n,).")
     _, inverse, counts = np.unique(tokens, return_inverse=True, return_counts=True)
     return (np.bincount(inverse, eta) / counts)[inverse]
 
 
-def _check_vector(labels: "np.ndarray | Tensor") -> None:
-    if labels.ndim != 1 or len(labels) == 0:
-        raise ValueError(f"labels have the shape {tuple(labels.shape)}, expected a non-empty vector (n,).")
-
-
-def _nan(count: int, total: int) -> str:
-    return f"log_p holds {count} NaN among {total} values; leave those texts out, or score them again."
+def _library_of(given: Any) -> Any:
+    """PyTorch for a tensor, else NumPy; PyTorch is not imported where only arrays are used."""
+    return sys.modules["torch"] if type(given).__module__.partition(".")[0] == "torch" else np

@@ -33,7 +33,9 @@ def shortened(text: str) -> str:
         >>> len(shortened("long " * 20_000))
         1000
     """
-    return "\n".join(map(_shortened, text.split("\n")))
+    kept = (LONGEST - 3) // 2
+    lines = text.split("\n")
+    return "\n".join(line if len(line) <= LONGEST else f"{line[:kept]} … {line[kept - LONGEST + 3 :]}" for line in lines)
 
 
 def one_line(text: str) -> str:
@@ -68,10 +70,3 @@ def _told(character: str) -> str:
         return character
     # Lone halves of surrogate pairs too, which no file can be written with.
     return character.encode("unicode_escape", "backslashreplace").decode("ascii")
-
-
-def _shortened(line: str) -> str:
-    if len(line) <= LONGEST:
-        return line
-    kept = (LONGEST - 3) // 2
-    return f"{line[:kept]} … {line[kept - LONGEST + 3 :]}"

@@ -133,7 +133,7 @@ def test_all_mistakes_are_told_at_once():
 @pytest.mark.parametrize(
     ("path", "value", "sentence"),
     [
-        ("kind", "image", "tiny.kind is 'image', expected one of images, theory, likelihood, image-text."),
+        ("kind", "image", "tiny.kind is 'image', expected one of 'images', 'theory', 'likelihood', 'image-text'."),
         (
             "conditions",
             ["batch_size"],
@@ -142,12 +142,12 @@ def test_all_mistakes_are_told_at_once():
         (
             "published",
             {"paper": "p", "table": "t", "task": "k", "settings": {"digits": "N=30"}, "methods": {"BCL": "BCL"}},
-            "tiny.published.methods holds 'BCL', expected some of the objectives: CL, DCL-true, Oracle.",
+            "tiny.published.methods names 'BCL', expected one of the objectives: CL, DCL-true, Oracle.",
         ),
         (
             "published",
             {"paper": "p", "table": "t", "task": "k", "settings": {"batch_size=3": "N=4"}, "methods": {}},
-            "tiny.published.settings holds 'batch_size=3', expected some of the data sets: digits.",
+            "tiny.published.settings names 'batch_size=3', expected one of the data sets: digits.",
         ),
     ],
 )
@@ -168,7 +168,7 @@ def test_settings_that_contradict_each_other_are_told(path, value, sentence):
         ),
         ("reports", {"reports": 10}, "reports.source is missing."),
         ("reports.correlation", [0, 2], "reports.correlation.1 is 2, expected a number less than or equal to 1."),
-        ("eta.language_model", "other", "eta.language_model is 'other', expected one of BERT."),
+        ("eta.language_model", "other", "eta.language_model names 'other', expected one of the language models: BERT."),
         (
             "language_models.BERT.train",
             False,
@@ -177,7 +177,8 @@ def test_settings_that_contradict_each_other_are_told(path, value, sentence):
         (
             "language_models.BERT.start",
             "a/b",
-            "language_models.BERT.start is 'a/b', expected STUDY/CORPUS/NAME, such as phantom_text/phantom/BERT.",
+            "language_models.BERT.start is 'a/b', expected one of mine/phantom/BERT; "
+            "if it is in another file, name that file too.",
         ),
         (
             "language_models.BERT.start",
@@ -207,14 +208,14 @@ def test_a_theory_study_has_keys_of_its_own():
     assert str(refusal.value).splitlines() == [
         "mine.yaml: mine.process.alpha is 0.3, expected a number greater than or equal to 0.5.",
         "mine.yaml: mine.sweeps.negativecounts is not a known key; did you mean negative_counts?",
-        "mine.yaml: mine.dataset is not a known key; known here: title, question, note, kind, process, sweeps, mem_mb, runtime.",
+        "mine.yaml: mine.dataset is not a known key; known here: kind, title, question, note, process, sweeps, mem_mb, runtime.",
     ]
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("a: [1, 2", "is not valid YAML in line"),
+        ("a: [1, 2", "YAML in line 1"),
         ("- 1\n- 2\n", "found a list|found \\[1, 2\\], expected a mapping"),
         ("", "found nothing, expected a mapping"),
         ("retrain_stale: true\n", "holds no study"),

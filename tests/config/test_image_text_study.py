@@ -59,7 +59,7 @@ def test_the_settings_of_a_run_are_those_that_training_reads():
         ("primary.labels", "truth", "world.primary.labels is 'truth', expected one of: nothing."),
         ("primary.metric", "R", "world.primary.metric is 'R', expected one whose level of chance is known: AUC,"),
         ("conditions", ["batch_size"], "world.conditions names batch_size, but training.batch_size is 16, expected a list"),
-        ("figures.overlays.objectives", ["DCL"], "world.figures.overlays.objectives holds 'DCL', expected some of"),
+        ("figures.overlays.objectives", ["DCL"], "world.figures.overlays.objectives names 'DCL', expected one of"),
         ("dataset.resolution", 16, "world.dataset.resolution is 16, expected a number greater than or equal to 32."),
     ],
 )
@@ -153,18 +153,18 @@ def test_other_released_weights_or_another_crop_are_another_run():
 @pytest.mark.parametrize(
     ("objective", "sentence"),
     [
-        ({"encoder": {"name": "small"}}, "but encoder.name is 'small' and text_encoder.name is 'clip'; expected 'clip' of both"),
+        ({"encoder": {"name": "small"}}, "encoder and text_encoder are {'name': 'small'} and {'name': 'clip'"),
         (
             {"text_encoder": {"name": "pretrained", "model": "biovil"}},
-            "text_encoder.name is 'pretrained'; expected 'clip' of both, which has them. Others hold none, or in a layout of",
+            "'pretrained', 'model': 'biovil'}; give both",
         ),
         (
             {"text_encoder": CLIP | {"weights": "cc12m"}},
-            "RN50-quickgelu with weights openai, RN50-quickgelu with weights cc12m; expected the same model and weights of both",
+            "'weights': 'cc12m'}; give both the name clip and the same model and weights",
         ),
         (
             {"encoder": {"name": "clip"}, "text_encoder": {"name": "clip"}},
-            "RN50-quickgelu with weights None, RN50-quickgelu with weights None; expected the same model and weights",
+            "'weights': None} and {'name': 'clip', 'model': 'RN50-quickgelu', 'weights': None}",
         ),
         ({"logit_scale": 5}, "world.objectives.CLIP.logit_scale is not a known key"),
         ({"encoder": {"name": "vit"}}, "world.objectives.CLIP.encoder.name is 'vit', expected one of"),
@@ -179,7 +179,7 @@ def test_released_weights_without_a_shared_space_are_refused(objective, sentence
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"projection": {"name": ["linear", "released"]}}, "world.objectives.CL needs released projections of images and"),
+        ({"projection": {"name": ["linear", "released"]}}, "world.objectives.CL needs the released projections of images and"),
         ({"dataset": tiny_world()["dataset"]}, "CLIP has the encoder clip, which needs crops of 32 pixels, but those of"),
         (
             {"text_encoder": CLIP, "objectives": {"BioViL": {"name": "biovil"}}},

@@ -7,8 +7,9 @@ from typing import Any
 
 from trueneg.config.configuration import Configuration
 from trueneg.config.reading import load_configuration
-from trueneg.config.runs import swept, written
+from trueneg.config.runs import swept
 from trueneg.config.trained_study import TrainedStudy
+from trueneg.specs.settings import format_value
 
 # What a miniature sets, by kind of study and dotted key: paths, sizes of images and networks, lengths, and how many.
 # `*` is any name. [word]: only where the section's name or source is the word. A final ?: only where the study states the key.
@@ -104,7 +105,7 @@ def _labels(section: Mapping[str, Any]) -> set[str]:
     """Labels of the values of the section's sweeps, such as ``batch_size=64``."""
     parts = (part for part in section.values() if isinstance(part, dict))
     swept = ((key, values) for part in parts for key, values in part.items() if isinstance(values, list))
-    return {f"{key}={written(value)}" for key, values in swept for value in values}
+    return {f"{key}={format_value(value)}" for key, values in swept for value in values}
 
 
 def _thin(section: dict[str, Any], name: str, configuration: Configuration, text: str) -> None:
@@ -118,7 +119,7 @@ def _thin(section: dict[str, Any], name: str, configuration: Configuration, text
         places += [(section["reports"], study.reports)]
     for stated, model in places:
         for field, values in swept(model).items():
-            named = [bool(re.search(rf"\b{field}={re.escape(written(value))}(?![\w.])", text)) for value in values]
+            named = [bool(re.search(rf"\b{field}={re.escape(format_value(value))}(?![\w.])", text)) for value in values]
             missing = max(VARIANTS - sum(named), 0)
             others = [place for place, known in enumerate(named) if not known][:missing]
             stated[field] = [value for place, value in enumerate(stated[field]) if named[place] or place in others]

@@ -45,16 +45,16 @@ def rows_of(values, dataset="digits", split="test", **changed):
 accuracies = st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=12)
 
 
-@given(accuracies, st.sampled_from([0.8, 0.95, 0.99]))
+@given(accuracies)
 @settings(deadline=None, max_examples=50)
-def test_paired_interval_and_p_equal_scipys(pairs, confidence):
+def test_paired_interval_and_p_equal_scipys(pairs):
     cl, dcl = map(list, zip(*pairs, strict=True))
     differences = np.subtract(dcl, cl)
     if differences.std() < 1e-9:
         return
-    found = paired_differences(rows_of({"cl": cl, "dcl": dcl}), "cl", confidence=confidence).iloc[0]
+    found = paired_differences(rows_of({"cl": cl, "dcl": dcl}), "cl").iloc[0]
     expected = stats.ttest_rel(dcl, cl)
-    interval = expected.confidence_interval(confidence)
+    interval = expected.confidence_interval(0.95)
     assert found["seeds"] == len(pairs)
     np.testing.assert_allclose([found["low"], found["high"]], interval, rtol=1e-7, atol=1e-12)
     np.testing.assert_allclose(found["p"], expected.pvalue, rtol=1e-6, atol=1e-12)
@@ -157,8 +157,6 @@ def test_selection_reads_validation_alone_and_takes_the_first_of_equal_ones():
     assert found["variant"].to_dict() == {"a": '{"x":1}', "b": "{}"}
     assert found["candidates"].to_dict() == {"a": 3, "b": 1}
     assert found.loc["a", "validation mean"] == pytest.approx(0.6)
-    lowest = select(validation, candidates, MEASURED, higher_is_better=False).set_index("objective")
-    assert lowest.loc["a", "variant"] == '{"x":3}'
     with pytest.raises(ValueError, match="validation"):
         select(test, candidates, MEASURED)
     with pytest.raises(ValueError, match=re.escape('{"x":4}')):
@@ -227,12 +225,6 @@ def test_without_an_oracle_the_gate_asks_for_more_than_chance_alone(values, chan
     assert re.search(says, verdict(found.iloc[0], "accuracy", "cl", None))
 
 
-def test_gate_turns_round_where_lower_is_better():
-    rows = rows_of({"cl": [0.3, 0.32, 0.28], "oracle": [0.2, 0.23, 0.19]})
-    assert gate(rows, "cl", "oracle", 0.9, MEASURED, higher_is_better=False)["passed"].all()
-    assert not gate(rows, "cl", "oracle", 0.9, MEASURED)["passed"].any()
-
-
 def test_gate_judges_each_data_set_by_itself():
     rows = pd.concat([rows_of(NEAR, "r=0.1"), rows_of({**NEAR, "oracle": [0.7, 0.9, 0.8]}, "r=0.5")])
     assert gate(rows, "cl", "oracle", 0.1, MEASURED).set_index("dataset")["passed"].to_dict() == {
@@ -271,7 +263,6 @@ def test_a_failed_gate_leaves_no_ranking():
 @pytest.mark.parametrize(
     ("broken", "says"),
     [
-        (lambda rows: rows.drop(columns="seed"), "lack the columns seed"),
         (lambda rows: pd.concat([rows, rows]), "same measurement twice"),
         (lambda rows: rows.assign(value=np.nan), "not finite"),
         (lambda rows: rows.assign(objective="dcl"), "no objective cl; found dcl"),

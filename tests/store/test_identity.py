@@ -138,9 +138,9 @@ def test_each_key_of_nested_settings_and_of_language_models_is_listed():
             for outer in models_within(study.model_fields[section].annotation):
                 for model in models_inside(outer):
                     key = "schedule" if "schedule" in model.model_fields else "name"
-                    (name,) = model.model_fields[key].annotation.__args__
-                    fields = model.model_fields.items()
-                    expected |= {(name, key) for key, field in fields if not (field.is_required() or is_technical(field))}
+                    names, fields = model.model_fields[key].annotation.__args__, model.model_fields.items()
+                    stated = [key for key, field in fields if not (field.is_required() or is_technical(field))]
+                    expected |= {(name, key) for name in names for key in stated}
     frozen = identity.frozen()["nested"] | identity.frozen()["likelihood"]
     assert {("adjusted", "every"), ("language_models", "hidden")} < expected
     assert expected <= {(name, key) for name, values in frozen.items() for key in values}

@@ -93,10 +93,10 @@ def test_devices_change_no_identity_and_must_divide_a_batch():
     one, two = (expanded(tiny=own)["tiny"].runs("digits", "CL", "seed0-1") for own in (tiny_study(), study))
     assert [run_id(runs.Run(**run), "data") for run in one] == [run_id(runs.Run(**run), "data") for run in two]
     study["training"] |= {"devices": 3}
-    with pytest.raises(UserError, match=r"training\.devices is 3, which cannot share batches of 64"):
+    with pytest.raises(UserError, match=r"training\.devices is 3, .* batches of 64"):
         expanded(tiny=study)
     study["training"] |= {"devices": 2, "compile": True}
-    with pytest.raises(UserError, match=r"training\.compile is true, which several devices do not go with"):
+    with pytest.raises(UserError, match=r"training\.compile is true, expected false where several devices"):
         expanded(tiny=study)
 
 

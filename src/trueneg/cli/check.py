@@ -20,7 +20,7 @@ from trueneg.data.pairs import chexpert_8x200
 from trueneg.data.pairs.mimic_cxr import missing_reports
 from trueneg.data.pairs.registry import source_module
 from trueneg.specs.experiments import EXPERIMENTS
-from trueneg.specs.settings import Study
+from trueneg.specs.settings import Study, values_of
 from trueneg.store import provenance, user_files
 from trueneg.store.identity import refuse_other_settings, run_id
 from trueneg.store.records import RUN, read_json
@@ -72,24 +72,22 @@ def _scoring(name: str, study: LikelihoodStudy, results: Path) -> list[str]:
     return lines
 
 
-def _training(name: str, study: TrainedStudy, studies: Mapping[str, Study], results: Path) -> list[str]:
-    store, lines = RunStore(results / "runs"), []
+def _training(name: str, study: TrainedStudy, studies: Mapping[str, Any], results: Path) -> list[str]:
+    store, lines, sources = RunStore(results / "runs"), [], {}
+    for label, settings in datasets(study).items():
+        dataset, is_image = settings.model_dump(mode="json"), isinstance(study, ImageStudy)
+        data = _images(dataset, study.seed_list[0], results) if is_image else _pairs(dataset, studies, results)
+        lines += [f"{label}: {data.description}", *data.changes]
+        sources[label] = data
     states: dict[str, dict[str, list[str]]] = {}
     missing: list[tuple[Run, Data]] = []
-    for label, settings in datasets(study).items():
-        dataset = settings.model_dump(mode="json")
-        if isinstance(study, ImageStudy):
-            data = _images(dataset, study.seed_list[0], results)
-        else:
-            data = _pairs(dataset, studies, results)
-        lines += [f"{label}: {data.description}", *data.changes]
-        for run in (run for run in all_runs(name, study) if run.dataset == label):
-            state = "missing"
-            if data.checksum is not None:
-                state = _state(store, run, run_id(run, data.checksum(run.settings)))
-                states.setdefault(run.objective, {}).setdefault(label, []).append(state)
-            if state not in DONE:
-                missing.append((run, data))
+    for run in all_runs(name, study):
+        data, state = sources[run.dataset], "missing"
+        if data.checksum is not None:
+            state = _state(store, run, run_id(run, data.checksum(run.settings)))
+            states.setdefault(run.objective, {}).setdefault(run.dataset, []).append(state)
+        if state not in DONE:
+            missing.append((run, data))
     for objective, by_label in states.items():
         lines.append(f"{objective}: " + "; ".join(f"{label}: {_finished(found)}" for label, found in by_label.items()))
     lines += _stale_rows(results / name / "artefacts/runs.json")
@@ -120,7 +118,7 @@ def _images(dataset: Mapping[str, Any], seed: int, results: Path) -> Data:
     return Data(description, changes, len(subset.train), lambda settings: source.checksum, measure)
 
 
-def _pairs(dataset: Mapping[str, Any], studies: Mapping[str, Study], results: Path) -> Data:
+def _pairs(dataset: Mapping[str, Any], studies: Mapping[str, Any], results: Path) -> Data:
     path = results / "pairs" / f"{pairs_key(dataset)}.npz"
     readings = (user_files.of_joined_reports(dataset, studies), user_files.of_pairs(dataset, studies))
     changes = dict.fromkeys(change for reading in readings for change in user_files.look(reading, results).changes)
@@ -159,9 +157,9 @@ def _stale_rows(path: Path) -> list[str]:
 
 
 def _changed_benchmark(study: ImageTextStudy, results: Path) -> list[str]:
-    """How the files of CheXpert 8×200 changed, where they were read before."""
+    """How the files of CheXpert 8×200 changed since they were read."""
     lists = study.evaluation.chexpert_8x200
-    sizes = sorted({dataset.resolution for dataset in datasets(study).values()}) if lists is not None else []
+    sizes = [] if lists is None else values_of(study.dataset.resolution)
     readings = [user_files.of_benchmark(lists.model_dump() | {"resolution": size}) for size in sizes]
     read = [reading for reading in readings if reading.record(results).is_file()]
     return [change for reading in read for change in user_files.look(reading, results).changes]
@@ -169,42 +167,42 @@ def _changed_benchmark(study: ImageTextStudy, results: Path) -> list[str]:
 
 def _missing_texts(study: LikelihoodStudy) -> list[str]:
     """What is missing of the reports' files, and where to get it."""
-    texts, settings = study.reports, study.reports.model_dump()
-    if texts.captions:
-        missing = source_module(texts.source).missing_files(settings)
-    elif texts.source == "mimic_cxr":
+    settings, missing = study.reports.model_dump(), []
+    if study.reports.captions:
+        missing = source_module(settings["source"]).missing_files(settings)
+    elif settings["source"] == "mimic_cxr":
         missing = missing_reports(settings)
-    else:
-        is_absent = texts.source == "table" and not Path(settings["path"]).expanduser().exists()
-        missing = [f"reports.path, {settings['path']}: your own"] if is_absent else []
+    elif settings["source"] == "table" and not Path(settings["path"]).expanduser().exists():
+        missing = [f"reports.path, {settings['path']}: your own"]
     return [f"MISSING {part}" for part in missing]
 
 
 def _missing_images(study: ImageTextStudy) -> list[str]:
     """What is missing of the images' files, and where to get it; some lie where their captions do."""
     settings, lists = study.dataset.model_dump(), study.evaluation.chexpert_8x200
-    missing = source_module(study.dataset.source).missing_files(settings) if "path" in settings else []
+    missing = source_module(settings["source"]).missing_files(settings) if "path" in settings else []
     missing = missing + (chexpert_8x200.missing_files(lists.model_dump()) if lists is not None else [])
     return [f"MISSING {part}" for part in missing]
 
 
 def _time(missing: Sequence[tuple[Run, Data]], store: RunStore) -> str:
     """About how long runs take: as finished ones of the same kind took, or a few updates take here, or a GPU should."""
-    pace, how, seconds, operations = {}, {}, 0.0, 0.0
+    paces: dict[str, tuple[float, str]] = {}  # seconds per update, and how they are known
+    used, seconds, operations = [], 0.0, 0.0
     for record in store.records().values():
         if updates := _updates(record["settings"], record["images"]):
-            kind = _kind(record["settings"])
-            pace[kind], how[kind] = record["seconds"] / updates, "finished runs"
+            paces[_kind(record["settings"])] = record["seconds"] / updates, "finished runs"
     for run, data in missing:
         kind, updates = _kind(run.settings), _updates(run.settings, data.images)
-        if updates and kind not in pace and data.measure is not None:
-            pace[kind], how[kind] = data.measure(run), "a measurement of a few updates here"
-        if data.images and kind in pace:
-            seconds += pace[kind] * updates
+        if updates and kind not in paces and data.measure is not None:
+            paces[kind] = data.measure(run), "a measurement of a few updates here"
+        if data.images and kind in paces:
+            pace, how = paces[kind]
+            seconds += pace * updates
+            used.append(how)
         else:
             operations += 3e9 * relative_cost(run.settings)  # backward is about two forward passes
-    known = dict.fromkeys(how[kind] for run, _ in missing if (kind := _kind(run.settings)) in how)
-    parts = [f"about {_duration(seconds)} of one process (from {' and '.join(known)})"] if seconds else []
+    parts = [f"about {_duration(seconds)} of one process (from {' and '.join(dict.fromkeys(used))})"] if seconds else []
     if operations:
         parts.append(f"about {_duration(operations / SUSTAINED)} of one GPU (assumed: {SUSTAINED / 1e12:.0f} TFLOP/s)")
     return f"{len(missing)} runs to train: {', and '.join(parts) or 'seconds'}."

@@ -20,7 +20,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a subcommand; returns the exit code (1 for a user error)."""
     given = _parser().parse_args(arguments)
     sys.excepthook = print_traceback
-    logging.lastResort.setFormatter(LegibleFormatter())
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(LegibleFormatter())
     try:
         given.command(given)
     except UserError as error:

@@ -14,10 +14,11 @@ from trueneg.config.configuration import KINDS
 from trueneg.errors import UserError
 from trueneg.store import provenance, records
 from trueneg.store.identity import identity
+from trueneg.store.language_models import language_models
 from trueneg.store.run_store import RunStore
 from trueneg.store.user_files import DataChanges
 
-PICTURES = ("embedding", "similarities", "overlays")  # artefacts of one objective's first seed
+PICTURES = {"embedding", "similarities", "overlays"}  # artefacts of one objective's first seed
 LISTED_RUNS = 12  # more are counted only
 
 
@@ -49,39 +50,40 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
     """
     store, data = RunStore(results / "runs"), DataChanges(results)
     path, line = (store.folder(result), None) if store.state(result) == "finished" else _place(result)
-    try:
-        parts = path.resolve().relative_to(results.resolve()).parts
-    except ValueError as error:
-        raise UserError(f"{result}: lies outside {results}; name a file under it, or give its folder by --results.") from error
-    if parts[:1] == ("runs",) and len(parts) > 1:
-        runs = [store.record(parts[1], records.RUN)]
-        settings, study = runs[0]["settings"], ""
+    if not path.resolve().is_relative_to(results.resolve()):
+        raise UserError(f"{result}: lies outside {results}; name a file under it, or give its folder by --results.")
+    top, *parts = path.resolve().relative_to(results.resolve()).parts or ("",)
+    runs, reports = [], None  # the likelihood study that gave class probabilities, if any did
+    if top == "runs" and parts:
+        runs = [store.record(parts[0], records.RUN)]
+        settings: Any = runs[0]["settings"]
         found = {"study": runs[0]["study"], "written": runs[0]["finished"], "differing": _flat(identity(settings)), "stale": []}
     else:
-        folder = results.joinpath(*parts[:1], "artefacts")
+        folder = results / top / "artefacts"
         if not (folder / "study.yaml").is_file():
             raise UserError(
                 f"{result}: belongs to no finished study ({folder / 'study.yaml'} is missing); finish the study first."
             )
         settings = records.read_settings(folder / "study.yaml")
+        kind = settings.get("kind", "images")
         found = {
-            "study": parts[0],
+            "study": top,
             "title": settings["title"],
             "written": time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(path.stat().st_mtime)),
             "differing": _differing(settings),
             "stale": _outdated(path, parts, folder / "rows.parquet"),
         }
-        runs, study = [], parts[0] if settings.get("kind") == "likelihood" else ""
-        if study:
-            found["stale"] += data.of_reports(study)
-        elif settings.get("kind") != "theory":
+        if kind == "likelihood":
+            reports = top
+            found["stale"] += data.of_reports(top)
+        elif kind != "theory":
             found["comparison"] = records.read_json(folder / "comparison.json", records.COMPARISON)
-            runs = _chosen(records.read_json(folder / "runs.json", [records.RUN]), path, parts[1:], line)
+            runs = _chosen(records.read_json(folder / "runs.json", [records.RUN]), path, parts, line)
     for run in runs:
         objective = run["settings"]["objective"]
         if "language model" in (objective.get("class_probability"), objective.get("switched_off_by")):
-            study = run["settings"]["dataset"]["text"]
-    marked, models = [_marked(run, store, data) for run in runs], _language_models(results, study) if study else []
+            reports = run["settings"]["dataset"]["text"]
+    marked, models = [_marked(run, store, data) for run in runs], language_models(results, reports) if reports else []
     stale = Counter(one["state"].removeprefix("stale: ") for one in [*marked, *models] if one["state"].startswith("stale"))
     found["stale"] += [f"{count} of the runs: {reason}" for reason, count in stale.items()]
     made = [record for record in [*marked, *models] if "seconds" in record]
@@ -103,19 +105,15 @@ def _place(result: str) -> tuple[Path, int | None]:
     return path, line
 
 
-def _chosen(listed: Sequence[Mapping[str, Any]], path: Path, parts: Sequence[str], line: int | None) -> list[Mapping[str, Any]]:
+def _chosen(listed: Sequence[dict[str, Any]], path: Path, parts: Sequence[str], line: int | None) -> list[dict[str, Any]]:
     """The runs behind a file, or behind a line of a table."""
     named = _named(path, line)
     if named:
         return [record for record in listed if record["id"] in named]
-    stages = parts[1:] if parts[0] == "artefacts" else parts
-    if len(stages) < 3:  # figures and tables need all runs
-        return list(listed)
-    # What does not name its runs lies in folders of the data set and the objective.
-    place = {"dataset": stages[1], "objective": stages[2].removesuffix(".parquet")}
-    if stages[0] in PICTURES:
-        place["seed"] = listed[0]["seed"]
-    return [record for record in listed if all(record[key] == value for key, value in place.items())]
+    # What does not name its runs lies in folders of the data set and the objective; figures and tables need all runs.
+    place = {part.removesuffix(path.suffix) for part in parts}
+    behind = [record for record in listed if {record["dataset"], record["objective"]} <= place]
+    return (behind[:1] if PICTURES.intersection(parts) else behind) or list(listed)
 
 
 def _named(path: Path, line: int | None) -> set[str]:
@@ -135,14 +133,13 @@ def _named(path: Path, line: int | None) -> set[str]:
 
 def _outdated(path: Path, parts: Sequence[str], rows: Path) -> list[str]:
     """Whether a figure, a table or an experiment was made by other code than today's, or from earlier rows."""
-    if not path.is_file():
+    is_drawn, is_simulated = parts[:1] in (["figures"], ["tables"]), parts[:2] == ["artefacts", "simulation"]
+    if not path.is_file() or not (is_drawn or is_simulated):
         return []
-    is_drawn, found = parts[1] in ("figures", "tables"), []
-    simulated = parts[1:3] == ("artefacts", "simulation")
-    if is_drawn and provenance.drawn_by_other_code(path):
-        found.append(f"{path} was made with another version of trueneg.report; run Snakemake to remake it")
-    if simulated and provenance.recorded_code(path) != provenance.fingerprint(provenance.SIMULATION):
-        found.append(f"{path} was made with another version of trueneg.theory; run Snakemake to remake it")
+    simulation = provenance.fingerprint(provenance.SIMULATION)
+    other = provenance.drawn_by_other_code(path) if is_drawn else provenance.recorded_code(path) != simulation
+    package = "report" if is_drawn else "theory"
+    found = [f"{path} was made with another version of trueneg.{package}; run Snakemake to remake it"] if other else []
     if is_drawn and rows.is_file() and path.stat().st_mtime_ns < rows.stat().st_mtime_ns:
         found.append(f"{path} is older than {rows}; Snakemake draws it again")
     return found
@@ -150,52 +147,34 @@ def _outdated(path: Path, parts: Sequence[str], rows: Path) -> list[str]:
 
 def _marked(record: Mapping[str, Any], store: RunStore, data: DataChanges) -> dict[str, Any]:
     """A run's record with its state."""
-    reasons = []
+    identifier, reasons = record["id"], [data.of_run(record)]
     if provenance.trained_by_other_code(record):
         reasons.append("trained with other code than today's")
     if provenance.evaluated_by_other_code(record):
         reasons.append("evaluated with other code than today's")
-    if store.state(record["id"]) == "finished" and store.record(record["id"])["finished"] != record["finished"]:
+    if store.state(identifier) == "finished" and store.record(identifier)["finished"] != record["finished"]:
         reasons.append("trained again since it was evaluated")
-    if changed := data.of_run(record):
-        reasons.append(changed)
-    return {"state": f"stale: {', '.join(reasons)}" if reasons else "finished", **record}
-
-
-def _language_models(results: Path, study: str) -> list[dict[str, Any]]:
-    """Records of the language models of a likelihood study; of one that was not trained here, its name."""
-    found = []
-    for manifest in sorted((results / study / "text").glob("*/language_models/*.json")):
-        for model in records.read_json(manifest, records.LANGUAGE_MODELS)["models"]:
-            record = results / "language_models" / Path(model["folder"]).name / RunStore.RECORD
-            made = records.read_json(record, records.MODEL) if model["checksum"] is not None and record.is_file() else {}
-            stale = made and made["fingerprint"] != provenance.fingerprint(provenance.LANGUAGE_MODELS)
-            state = "stale: trained with other code than today's" if stale else "finished" if made else "used as released"
-            found.append({"name": manifest.stem, "corpus": manifest.parts[-3], "state": state, **model, **made})
-    return found
+    stale = ", ".join(filter(None, reasons))
+    return {"state": f"stale: {stale}" if stale else "finished", **record}
 
 
 def _differing(settings: Mapping[str, Any]) -> dict[str, Any]:
     """A study's settings that are not the defaults; all of them, if today's model of a study does not know them."""
     try:
-        return _flat(
-            KINDS[settings.get("kind", "images")].model_validate(settings).model_dump(mode="json", exclude_defaults=True)
-        )
+        study = KINDS[settings.get("kind", "images")].model_validate(settings)
     except ValidationError:
         return _flat(settings)
+    return _flat(study.model_dump(mode="json", exclude_defaults=True))
 
 
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def _flat(settings: Mapping[str, Any]) -> dict[Any, Any]:
     """Settings by dotted name.
 
     Example:
         >>> _flat({"training": {"epochs": 2}, "seeds": 8})
-        {'training.epochs': 2, 'seeds': 8}
+        {'seeds': 8, 'training.epochs': 2}
     """
-    found: dict[str, Any] = {}
-    for key, value in settings.items():
-        found |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
-    return found
+    return pd.json_normalize(dict(settings)).to_dict("records")[0]
 
 
 def as_text(found: Mapping[str, Any]) -> str:

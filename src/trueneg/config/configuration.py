@@ -8,7 +8,7 @@ existing section needs a line in ``frozen.yaml``, so that earlier runs keep thei
 
 from typing import Annotated, Any
 
-from pydantic import Discriminator, Field, Tag, field_validator
+from pydantic import Discriminator, Field, field_validator
 
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
@@ -25,23 +25,7 @@ KINDS: dict[str, type[Study]] = {
     "image-text": ImageTextStudy,
 }
 GLOBAL_KEYS = ("retrain_stale", "resources")  # keys of a configuration that are not studies
-
-
-def _kind(given: Any) -> str | None:
-    """The tag of a study's model; None, which is a mistake, for a kind that does not exist."""
-    kind = given.get("kind", "images") if isinstance(given, dict) else getattr(given, "kind", "images")
-    return kind if isinstance(kind, str) and kind in KINDS else None
-
-
-AnyStudy = Annotated[
-    Annotated[ImageStudy, Tag("images")]
-    | Annotated[TheoryStudy, Tag("theory")]
-    | Annotated[LikelihoodStudy, Tag("likelihood")]
-    | Annotated[ImageTextStudy, Tag("image-text")],
-    Discriminator(_kind, custom_error_type="unknown_kind", custom_error_message="unknown kind"),
-]
-
-
+AnyStudy = Annotated[ImageStudy | TheoryStudy | LikelihoodStudy | ImageTextStudy, Discriminator("kind")]
 # By rule, and for the rule pairs by source.
 ALL_RESOURCES = RESOURCES | {f"{source}_pairs": model.RESOURCES for source, model in PAIRS.items()}
 
@@ -50,9 +34,7 @@ class Configuration(Settings):
     """A whole configuration: its studies, and what holds for all of them."""
 
     studies: dict[Name, AnyStudy]
-    retrain_stale: Boolean = Field(
-        False, description="train anew the runs that were made with another version of the code (the old ones are kept aside)"
-    )
+    retrain_stale: Boolean = Field(False, description="train runs again that other code trained; the old ones are kept aside")
     resources: dict[str, Resources] = Field(
         default_factory=lambda: dict(ALL_RESOURCES),
         description="memory, time and threads of steps that no study sets",
@@ -61,11 +43,13 @@ class Configuration(Settings):
     @field_validator("resources")
     @classmethod
     def _every_rule(cls, given: dict[str, Resources]) -> dict[str, Resources]:
-        """What is given, over what each rule asks for without it."""
+        """The given resources over the defaults of each rule."""
         for name in given.keys() - ALL_RESOURCES.keys():
             raise ValueError(f".{name} is not a rule that asks for resources here; expected one of {', '.join(ALL_RESOURCES)}")
-        changes = {name: rule.model_dump(exclude_unset=True) for name, rule in given.items()}
-        return {name: rule.model_copy(update=changes.get(name, {})) for name, rule in ALL_RESOURCES.items()}
+        changed = {
+            name: ALL_RESOURCES[name].model_copy(update=rule.model_dump(exclude_unset=True)) for name, rule in given.items()
+        }
+        return ALL_RESOURCES | changed
 
     def resolved(self) -> dict[str, Any]:
         """The configuration as plain values, every default filled in."""

@@ -32,7 +32,7 @@ class Expansion:
             for label, own in self.datasets.items()
         }
         self.row_names = runs.row_names(name, study)
-        self.settings = {labels: runs.runs_of(name, study, *labels, [0])[0].settings for labels in self.row_names}
+        self.settings = runs.settings_of(study)
         self.blocks = runs.blocks(study)
         self._costs = {labels: relative_cost(settings) for labels, settings in self.settings.items()}
 

@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from trueneg.config.trained_study import (
-    EvaluationResources,
-    PrimaryContrast,
-    PublishedTable,
-    TrainedStudy,
-    TrainingResources,
-)
+from trueneg.config.trained_study import CONDITIONS, EvaluationResources, PrimaryContrast, Published, TrainedStudy, Training
 from trueneg.specs import tasks
 from trueneg.specs.encoders import ImageEncoder
 from trueneg.specs.objectives import OF_TWO_VIEWS, union_of
@@ -36,33 +30,34 @@ from trueneg.specs.settings import (
 )
 from trueneg.specs.sources import IMAGE_SOURCES
 
+if TYPE_CHECKING:  # a type checker cannot know the sources, tasks and objectives that are found
+    Source = str
+    TaskName = str
+    AnyObjective = TwoViews
+    EvaluationSettings = EvaluationResources
+else:
+    Source = Literal[IMAGE_SOURCES]
+    TaskName = Literal[tasks.names_in_rows(tasks.IMAGES)]
+    AnyObjective = union_of(*OF_TWO_VIEWS)
+    EvaluationSettings = tasks.evaluation_section(
+        "EvaluationSettings", "What is measured on the frozen encoder.", EvaluationResources, tasks.IMAGES
+    )
+
 
 class DatasetSettings(Settings):
     """Images, their splits and the imbalance: CIFAR10-r keeps a fraction r of the training images of the rare classes."""
 
-    source: Annotated[str, Field(description="where the images come from: " + ", ".join(IMAGE_SOURCES))] = Field(
-        json_schema_extra={"technical": True, "enum": list(IMAGE_SOURCES)}
-    )
+    source: Source = technical(..., "where the images come from: " + ", ".join(IMAGE_SOURCES))
     path: PathText | None = technical(None, "folder of the source's files, relative to the working directory")
     download: Boolean = technical(False, "fetch the source into `path` when it is not there (needs internet)")
     resolution: Sweepable[Annotated[Integer, Field(ge=4, le=1024)]] | None = Field(
-        None, description="side of the square that images are resized to, in pixels; none: as they are"
+        None, description="side of the resized images, in pixels; none: original size"
     )
-    images_per_class: Sweepable[Count] | None = Field(
-        None, description="at most so many training images of each class, before the imbalance; none: all"
-    )
+    images_per_class: Sweepable[Count] | None = Field(None, description="most training images per class, before the imbalance")
     rare_classes: list[Integer | str] = Field([], description="classes to thin out, by number or by name")
     fraction: Sweepable[Fraction] = Field(1.0, description="r: the share of a rare class's images that is kept")
-    test: OpenFraction | None = Field(
-        None, description="share of the images held out for testing; only for sources without an official test split"
-    )
+    test: OpenFraction | None = Field(None, description="share held out for testing, of sources without an official test split")
     validation: OpenFraction = Field(0.1, description="share of the training images held out for validation")
-
-    @model_validator(mode="after")
-    def _known_source(self):
-        if self.source not in IMAGE_SOURCES:
-            raise ValueError(f".source is {self.source!r}, expected one of {', '.join(IMAGE_SOURCES)}")
-        return self
 
 
 class ProjectionSettings(Settings):
@@ -82,13 +77,9 @@ class AugmentationSettings(Settings):
     strength: Sweepable[Positive] = Field(1.0, description="scales the colour jitter, or the digits' distortions")
 
 
-class TrainingSettings(TrainingResources):
+class TrainingSettings(Training):
     """The optimisation, and the resources it may use."""
 
-    epochs: Sweepable[Count] | None = Field(None, description="passes over the training images (or state `updates`)")
-    updates: Sweepable[Count] | None = Field(
-        None, description="optimiser steps, in place of `epochs`: compares data sets of different sizes at equal work"
-    )
     batch_size: Sweepable[AtLeastTwo] = Field(128, description="images a step; two views each, so N = 2·batch_size − 2 negatives")
     learning_rate: Sweepable[Positive] = Field(1e-3, description="of Adam")
     weight_decay: Sweepable[NonNegative] = Field(1e-6, description="of Adam (L2 in the gradient)")
@@ -98,17 +89,11 @@ class TrainingSettings(TrainingResources):
         False, "torch.compile augmentation and network, once for all runs of a job: pays on a GPU; needs a C++ compiler"
     )
 
-
-if TYPE_CHECKING:  # a type checker cannot know the tasks and objectives that are found
-    AnyObjective = TwoViews
-    EvaluationSettings = EvaluationResources
-    TaskName = str
-else:
-    AnyObjective = union_of(*OF_TWO_VIEWS)
-    EvaluationSettings = tasks.evaluation_section(
-        "EvaluationSettings", "What is measured on the frozen encoder.", EvaluationResources, tasks.IMAGES
-    )
-    TaskName = Literal[tasks.names_in_rows(tasks.IMAGES)]
+    @model_validator(mode="after")
+    def _compiled_on_one_device(self):
+        if self.devices > 1 and self.compile:
+            raise ValueError(".compile is true, expected false where several devices share a batch")
+        return self
 
 
 class ImageContrast(PrimaryContrast):
@@ -117,6 +102,13 @@ class ImageContrast(PrimaryContrast):
     task: TaskName = Field("linear probe", description="evaluation")
     metric: Literal["accuracy"] = Field("accuracy", description="the share of images that are recognised")
     labels: Literal["all", "imbalanced"] = Field("all", description="training images that lend their labels")
+    oracle: str = Field(description="objective of the gate: unless it beats the baseline, the study is uninformative")
+
+
+class PublishedTable(Published):
+    """The printed table that the study's results stand beside: which rows of config/published.csv belong to which of ours."""
+
+    settings: dict[str, str] = Field(description="label of the data set or condition, and its entry in the column setting")
 
 
 class EmbeddingFigure(Settings):
@@ -144,6 +136,7 @@ class ImageStudy(TrainedStudy):
     """Images: data, objectives, seeds, what to evaluate, what to draw, and the one question that it answers."""
 
     SECTIONS = ("encoder", "projection", "augmentation", "training")
+    TASKS = tasks.IMAGES
 
     kind: Literal["images"] = Field("images", description="images: encoders trained on one data set, as SimCLR is")
     dataset: DatasetSettings
@@ -152,7 +145,7 @@ class ImageStudy(TrainedStudy):
     augmentation: AugmentationSettings
     training: TrainingSettings
     conditions: list[Literal["batch_size", "temperature", "learning_rate", "epochs", "updates"]] = Field(
-        [], description="swept settings of `training` to compare within, as within data sets; others are chosen on validation"
+        [], description=CONDITIONS
     )
     objectives: dict[Name, AnyObjective] = Field(min_length=2)
     evaluation: EvaluationSettings = Field(default_factory=EvaluationSettings)

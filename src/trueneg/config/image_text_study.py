@@ -5,16 +5,19 @@ A list where one value is expected is a sweep: lists under ``dataset`` make seve
 objective.
 """
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
 
 from trueneg.config.trained_study import (
+    CONDITIONS,
+    Contrast,
     EvaluationResources,
     MeasurementSettings,
     PrimaryContrast,
+    Published,
     TrainedStudy,
-    TrainingResources,
+    Training,
 )
 from trueneg.specs import tasks
 from trueneg.specs.encoders import AnyTextEncoder, SpatialEncoder
@@ -48,9 +51,7 @@ class ImageTextProjectionSettings(Settings):
     name: Sweepable[Literal["linear", "mlp", "released"]] = Field(
         "linear", description="linear; mlp: two layers; released: those that both encoders were released with (clip)"
     )
-    dimensions: Sweepable[AtLeastTwo] = Field(
-        128, description="D, size of the shared space; of released projections it is what it is"
-    )
+    dimensions: Sweepable[AtLeastTwo] = Field(128, description="D, size of the shared space; ignored by released projections")
 
 
 class SimilaritySettings(Settings):
@@ -69,7 +70,7 @@ class SimilaritySettings(Settings):
 
     @model_validator(mode="after")
     def _numbers_where_needed(self):
-        kinds = self.aggregation if isinstance(self.aggregation, list) else [self.aggregation]
+        kinds = values_of(self.aggregation)
         for part, key in (("lse", "lse_sharpness"), ("nl", "attention_scale")):
             wanted = [part in kind.split("+") for kind in kinds]
             if any(wanted) != (getattr(self, key) is not None) or (any(wanted) and not all(wanted)):
@@ -87,14 +88,12 @@ class RadiographAugmentationSettings(Settings):
     contrast: Sweepable[Share] = Field(0.2, description="likewise")
 
 
-class ImageTextTrainingSettings(TrainingResources):
+class ImageTextTrainingSettings(Training):
     """The optimisation, and the resources it may use."""
 
     kind: Literal["image-text"] = Field("image-text", description="pairs of an image and a sentence")
-    epochs: Sweepable[Count] | None = Field(None, description="passes over the training images or studies (or state `updates`)")
-    updates: Sweepable[Count] | None = Field(None, description="optimiser steps, in place of `epochs`")
     unit: Sweepable[Literal["image", "study"]] = Field(
-        "image", description="what an epoch draws one pair of: an image (first paper) or a study (ReCo)"
+        "image", description="an epoch draws one pair per image (first paper) or study (ReCo)"
     )
     batch_size: Sweepable[AtLeastTwo] = Field(64, description="pairs a step; N = batch_size − 1 negatives")
     chunks: Count = technical(1, "parts that a batch is encoded in, to save memory; the negatives are those of the whole batch")
@@ -112,7 +111,7 @@ class ReleasedObjective(Released):
     text_encoder: AnyTextEncoder | None = Field(None, description="in place of the study's `text_encoder`")
 
     def sections(self, given: dict[str, Settings]) -> dict[str, Settings]:
-        """A study's sections as they are for this objective: what would only shape a training says nothing."""
+        """A study's sections for this objective; settings that only affect training are at their defaults."""
         own = {name: getattr(self, name) for name in ("encoder", "text_encoder") if getattr(self, name) is not None}
         return {
             **given,
@@ -143,32 +142,17 @@ class ImageTextMeasurement(MeasurementSettings):
     metric: str = Field("AUC", description="such as AUC, ACC, R, MedR, Prec, CNR, mIoU")
 
 
-class ImageTextContrast(PrimaryContrast, ImageTextMeasurement):
+class ImageTextContrast(ImageTextMeasurement, PrimaryContrast):
     """The one comparison that the study is for, named before it runs; everything else is exploratory."""
-
-    oracle: str | None = Field(
-        None,
-        description="objective of the gate: unless it beats the baseline, the study is uninformative; none: where no truth is "
-        "known, and the gate asks for a baseline above chance alone",
-    )
 
     @model_validator(mode="after")
     def _known_chance(self):
         of_recall = self.metric == "R" and self.k is not None and self.direction is not None
         if (self.task, self.metric) not in tasks.CHANCE and not of_recall:
             known = [metric for task, metric in tasks.CHANCE if task == self.task]
-            raise ValueError(
-                f".metric is {self.metric!r}, expected one whose level of chance is known: "
-                f"{', '.join([*known, 'R with a direction and a k'])}"
-            )
+            expected = ", ".join([*known, "R with a direction and a k"])
+            raise ValueError(f".metric is {self.metric!r}, expected one whose level of chance is known: {expected}")
         return self
-
-
-class Contrast(Settings):
-    """Two objectives to compare besides the primary ones."""
-
-    treatment: str = Field(description="objective whose gain is asked for")
-    baseline: str = Field(description="objective that it is compared with")
 
 
 class OverlayFigure(Settings):
@@ -191,15 +175,11 @@ class ImageTextFigures(Settings):
     similarities: HistogramFigure | None = Field(None, description="similarity histograms (ReCo's Fig. 4)")
 
 
-class PublishedMeasurement(Settings):
+class PublishedMeasurement(Published):
     """Printed numbers that one of the study's measurements stands beside."""
 
-    paper: str = Field(description="as in the column paper of config/published.csv")
-    table: str = Field(description="as in the column table")
-    task: str = Field(description="as in the column task")
     setting: str = Field(description="as in the column setting")
     metric: str = Field(description="as in the column metric")
-    methods: dict[str, str] = Field(description="objective, and its entry in the column method")
     percent: Boolean = Field(False, description="whether the printed numbers are in %, where ours are shares")
     measured: ImageTextMeasurement = Field(description="ours")
 
@@ -208,6 +188,7 @@ class ImageTextStudy(TrainedStudy):
     """Images and the sentences of their reports: data, networks, objectives, seeds, evaluation, and the one question."""
 
     SECTIONS = ("encoder", "text_encoder", "projection", "similarity", "augmentation", "training")
+    TASKS = tasks.PAIRS
 
     kind: Literal["image-text"] = Field(description="image-text: encoders of images and of sentences, trained together")
     dataset: AnyPairs
@@ -217,9 +198,7 @@ class ImageTextStudy(TrainedStudy):
     similarity: SimilaritySettings = Field(default_factory=SimilaritySettings)
     augmentation: RadiographAugmentationSettings = Field(default_factory=RadiographAugmentationSettings)
     training: ImageTextTrainingSettings
-    conditions: list[Literal["batch_size", "learning_rate", "epochs", "updates", "unit"]] = Field(
-        [], description="swept settings of `training` to compare within, as within data sets; others are chosen on validation"
-    )
+    conditions: list[Literal["batch_size", "learning_rate", "epochs", "updates", "unit"]] = Field([], description=CONDITIONS)
     objectives: dict[Name, AnyObjective] = Field(min_length=2)
     evaluation: ImageTextEvaluationSettings = Field(default_factory=ImageTextEvaluationSettings)
     primary: ImageTextContrast
@@ -233,8 +212,8 @@ class ImageTextStudy(TrainedStudy):
             sections = self.sections_of(objective)
             encoder, text_encoder = sections["encoder"], sections["text_encoder"]
             if "released" in values_of(sections["projection"].name):
-                _refuse_unshared(f".objectives.{name}", encoder, text_encoder)
-            if objective.name == "biovil" and text_encoder.name == "clip":
+                _require_shared_projections(f".objectives.{name}", encoder, text_encoder)
+            if sections["objective"].name == "biovil" and text_encoder.name == "clip":
                 raise ValueError(f".objectives.{name} masks words, which needs a BERT, but text_encoder.name is 'clip'")
             smallest = round(min(values_of(sections["augmentation"].crop)) * min(values_of(self.dataset.resolution)))
             if encoder.name == "clip" and smallest < CLIP_STRIDE:
@@ -244,23 +223,17 @@ class ImageTextStudy(TrainedStudy):
                 )
         return self
 
-    def sections_of(self, objective: Settings) -> dict[str, Settings]:
+    def sections_of(self, objective: Settings) -> dict[str, Any]:
         sections = super().sections_of(objective)
         return objective.sections(sections) if isinstance(objective, ReleasedObjective) else sections
 
 
-def _refuse_unshared(key: str, encoder: Settings, text_encoder: Settings) -> None:
-    """Refuse released projections of encoders that were not released with any, or not together."""
-    found = [f"{section}.name is {one.name!r}" for section, one in (("encoder", encoder), ("text_encoder", text_encoder))]
-    if (encoder.name, text_encoder.name) != ("clip", "clip"):
+def _require_shared_projections(key: str, *encoders: Any) -> None:
+    """Released projections are those of one CLIP: others have none, or in a layout that is not read (BioViL)."""
+    released = [(one.model, one.weights) for one in encoders if one.name == "clip" and one.weights is not None]
+    if len(released) < 2 or released[0] != released[1]:
+        given = " and ".join(str(one.model_dump(include={"name", "model", "weights"})) for one in encoders)
         raise ValueError(
-            f"{key} needs released projections of images and of texts to one space, but {' and '.join(found)}; expected "
-            "'clip' of both, which has them. Others hold none, or in a layout of their own (BioViL), which is not read: "
-            "train a projection (projection.name linear or mlp, and an objective that trains)"
-        )
-    if encoder.weights is None or (encoder.model, encoder.weights) != (text_encoder.model, text_encoder.weights):
-        given = ", ".join(f"{one.model} with weights {one.weights}" for one in (encoder, text_encoder))
-        raise ValueError(
-            f"{key} needs the projections that both encoders were released with, but encoder and text_encoder are {given}; "
-            "expected the same model and weights of both"
+            f"{key} needs the released projections of images and texts to one space, but encoder and text_encoder are {given}; "
+            "give both the name clip and the same model and weights, or train a projection"
         )

@@ -5,11 +5,11 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from trueneg.specs.pairs import AnyText
+from trueneg.specs.resources import Device, JobResources, ResumableResources
 from trueneg.specs.settings import (
     AtLeastTwo,
     Boolean,
     Count,
-    CountFromZero,
     Name,
     NonNegative,
     OpenFraction,
@@ -23,14 +23,14 @@ from trueneg.specs.settings import (
 )
 
 
-class LanguageModelSettings(Settings):
-    """A masked language model: trained here on other reports than it scores, fine-tuned so, or taken as it is."""
+class LanguageModelSettings(ResumableResources):
+    """A masked language model: trained or fine-tuned here on other reports than it scores, or used as released."""
 
     model: PathText | None = Field(None, description="hub name or folder to take or begin with; none: a small BERT from scratch")
     revision: str | None = Field(None, description="of a hub model: a commit, so that it cannot change")
     trust_remote_code: Boolean = Field(False, description="let a hub model's own code run, which some need")
     start: str | None = Field(
-        None, description="STUDY/CORPUS/NAME: take or begin with the language models of another study instead of `model`"
+        None, description="STUDY/CORPUS/NAME: start from another study's language models instead of `model`"
     )
     train: Boolean = Field(True, description="false: score with the model as it is")
     folds: AtLeastTwo = Field(2, description="each report is scored by a model that was trained on other folds")
@@ -38,7 +38,7 @@ class LanguageModelSettings(Settings):
     validation_sentences: Count = Field(300, description="held-out sentences that the pseudo-perplexity is measured on")
     epochs: Count = Field(6, description="at most")
     patience: Count = Field(2, description="epochs without a lower held-out pseudo-perplexity before it stops")
-    batch_size: Count = Field(64, description="sentences an update")
+    batch_size: Count = Field(64, description="sentences per update")
     learning_rate: Positive = Field(2e-3, description="of AdamW; lower it where a trained model is the beginning")
     weight_decay: NonNegative = Field(0.01, description="of AdamW")
     warmup: Share = Field(0.1, description="share of the updates in which the learning rate rises")
@@ -48,24 +48,20 @@ class LanguageModelSettings(Settings):
     layers: Count = Field(2, description="from scratch")
     heads: Count = Field(2, description="of attention, from scratch")
     longest: Count = Field(128, description="tokens of a sentence, from scratch; longer ones are scored by windows")
-    device: Literal["auto", "cpu", "cuda"] = technical("auto", "auto: a GPU where there is one, else the CPU, and says so")
     threads: Count = technical(1, "intra-op threads")
-    checkpoint_minutes: Positive = technical(5.0, "a training that is killed loses at most so much work")
 
     @model_validator(mode="after")
-    def _known_beginning(self):
+    def _one_initialisation(self):
         if self.model is not None and self.start is not None:
             raise ValueError(" names both model and start, expected one of them")
         if not self.train and self.model is None and self.start is None:
             raise ValueError(".train is false, but neither model nor start says what to score with")
-        if self.start is not None and self.start.count("/") != 2:
-            raise ValueError(f".start is {self.start!r}, expected STUDY/CORPUS/NAME, such as phantom_text/phantom/BERT")
         if self.hidden % self.heads:
             raise ValueError(f".heads is {self.heads}, which does not divide hidden, {self.hidden}")
         return self
 
 
-class ScoringSettings(Settings):
+class ScoringSettings(JobResources):
     """Pseudo-log-likelihood (Salazar et al., 2020)."""
 
     variant: Literal["original", "within_word_l2r", "causal"] = Field(
@@ -73,12 +69,9 @@ class ScoringSettings(Settings):
         description="original; within_word_l2r: later pieces of a word are masked too; causal: a causal model's chain rule",
     )
     tokens_per_batch: Count | None = technical(None, "tokens of a batch of masked copies; none: what suits the device")
-    device: Literal["auto", "cpu", "cuda"] = technical("auto", "as for a language model")
-    threads: Count = technical(1, "intra-op threads")
-    shards: Count = technical(1, "jobs that share the work, one a GPU")
-    gpu: CountFromZero = technical(1, "Snakemake resource `gpu` of a job that trains or scores")
-    mem_mb: Count = technical(4000, "memory of such a job, in MB")
-    runtime: Count = technical(240, "minutes that such a job may take on a cluster")
+    device: Device = technical("auto", "as for a language model")
+    shards: Count = technical(1, "jobs that share the work, one per GPU")
+    runtime: Count = technical(240, "minutes that a job, which trains or scores, may take on a cluster")
 
 
 class EtaSettings(Settings):
@@ -101,10 +94,3 @@ class LikelihoodStudy(Study):
     eta: EtaSettings = Field(default_factory=EtaSettings)
     seed: Seed = Field(0, description="of folds, weights and draws")
     processes: Count = technical(2, "that split sentences at the same time")
-
-    @model_validator(mode="after")
-    def _eta_has_a_model(self):
-        wanted = self.eta.language_model
-        if wanted is not None and wanted not in self.language_models:
-            raise ValueError(f".eta.language_model is {wanted!r}, expected one of {', '.join(self.language_models)}")
-        return self

@@ -48,7 +48,7 @@ def relative_cost(settings: Mapping[str, Mapping[str, Any]]) -> float:
     of_image = (IMAGES if images else SPATIAL)[encoder["name"]] * side**2 * encoder.get("width", 1) ** 2
     if images:
         return samples * 2 * of_image
-    text = BERT_BASE | settings["text_encoder"]
+    text = {**BERT_BASE, **settings["text_encoder"]}
     return samples * (of_image + 24 * text["layers"] * text["hidden"] ** 2 * TOKENS / 1e9)
 
 

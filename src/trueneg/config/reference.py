@@ -1,16 +1,18 @@
 """Write the JSON schema and the reference page of the configuration from the typed model."""
 
+import itertools
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from trueneg.config.configuration import ALL_RESOURCES, GLOBAL_KEYS, KINDS, Configuration
 from trueneg.specs.resources import Resources
-from trueneg.specs.settings import Settings, models_within
+from trueneg.specs.settings import Settings, is_technical, models_within, tag_of
 
 HEADER = """# Configuration
 
@@ -31,48 +33,40 @@ def json_schema() -> dict[str, Any]:
 
 def reference_page() -> str:
     """Markdown: a section for every model, a row for every key."""
-    seen: set[type[Settings]] = set()
-    sections = [section for kind, model in KINDS.items() for section in _models(f"Study of kind: {kind}", model, "")]
-    every = [_row(key, Configuration.model_fields[key]) for key in GLOBAL_KEYS]
-    head = "\n".join(["## Keys beside the studies\n", "| key | default | meaning |", "|---|---|---|", *every, ""])
-    asked = ["| rule | mem_mb | runtime | threads |", "|---|---|---|---|"]
-    asked += [f"| {name} | {one.mem_mb} | {one.runtime} | {one.threads} |" for name, one in ALL_RESOURCES.items()]
-    parts = [HEADER, head, _section(Resources, "resources", seen), "\n".join([*asked, ""])]
-    parts += [_section(model, name, seen) for name, model in sections]
-    return "\n".join(part for part in parts if part)
+    models: dict[type[Settings], tuple[str, str]] = {}
+    for kind, study in KINDS.items():
+        for model, title, tag in _models(study, f"Study of kind: {kind}"):
+            models.setdefault(model, (title, tag))
+    resources = [f"| {name} | {one.mem_mb} | {one.runtime} | {one.threads} |" for name, one in ALL_RESOURCES.items()]
+    sections = [
+        _section("Keys beside the studies", {key: Configuration.model_fields[key] for key in GLOBAL_KEYS}),
+        _section("resources", Resources.model_fields, Resources.__doc__),
+        "\n".join(["| rule | mem_mb | runtime | threads |", "|---|---|---|---|", *resources, ""]),
+    ]
+    for model, (title, tag) in models.items():
+        fields = {key: field for key, field in model.model_fields.items() if key != tag}
+        sections.append(_section(title, fields, model.__doc__))
+    return "\n".join([HEADER, *sections])
 
 
-def _models(name: str, model: type[Settings], prefix: str) -> Iterator[tuple[str, type[Settings]]]:
-    """A model under its name, then those within it; `prefix` is what stands before the names of its keys."""
-    yield name, model
+def _models(model: type[Settings], title: str, prefix: str = "", tag: str = "") -> Iterator[tuple[type[Settings], str, str]]:
+    """A model with its title and the key that the title gives, then those within it; `prefix` stands before their keys."""
+    yield model, title, tag
     for key, field in model.model_fields.items():
-        for inner in models_within(field.annotation):
-            suffix = f" with {': '.join(_tag(inner))}" if _tag(inner) else ""
-            yield from _models(prefix + key + suffix, inner, f"{prefix}{key}{suffix}.")
+        inside = models_within(field.annotation)
+        for inner in inside:
+            own, values = (tag_of(inner) if len(inside) > 1 else None) or ("", ())
+            place = f"{prefix}{key} with {own}: {' or '.join(values)}" if own else prefix + key
+            yield from _models(inner, place, f"{place}.", own)
 
 
-def _tag(model: type[Settings]) -> tuple[str, str] | None:
-    """The key whose one value tells this model from its siblings, and the value."""
-    for key in ("name", "source"):
-        field = model.model_fields.get(key)
-        choices = getattr(field.annotation, "__args__", ()) if field is not None else ()
-        if len(choices) == 1 and isinstance(choices[0], str):
-            return key, choices[0]
-    return None
+def _section(title: str, fields: Mapping[str, FieldInfo], doc: str | None = None) -> str:
+    head = ["| key | default | meaning |", "|---|---|---|"] if fields else []
+    return "\n".join([f"## {title}\n", *([f"{doc}\n"] if doc else []), *head, *itertools.starmap(_row, fields.items()), ""])
 
 
-def _section(model: type[Settings], name: str, seen: set[type[Settings]]) -> str:
-    if model in seen:
-        return ""
-    seen.add(model)
-    rows = [_row(key, field) for key, field in model.model_fields.items() if key not in (_tag(model) or ())]
-    table = "\n".join(["| key | default | meaning |", "|---|---|---|", *rows]) if rows else ""
-    return f"## {name}\n\n{model.__doc__}\n\n{table}\n"
-
-
-def _row(key: str, field: Any) -> str:
-    technical = (field.json_schema_extra or {}).get("technical", False)
-    shown = f"*{key}*" if technical else key
+def _row(key: str, field: FieldInfo) -> str:
+    shown = f"*{key}*" if is_technical(field) else key
     sweep = " ↔" if "Tag(tag='sweep')" in repr(field.annotation) + repr(field.metadata) else ""
     default = field.get_default(call_default_factory=True)
     if default is PydanticUndefined:

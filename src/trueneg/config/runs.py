@@ -1,25 +1,24 @@
 """A study expands into runs: data set × objective × seed, in blocks of seeds that one job handles."""
 
+import dataclasses
 import hashlib
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from trueneg.config.image_study import ImageStudy
-from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.trained_study import TrainedStudy
-from trueneg.specs import tasks
+from trueneg.specs.settings import Settings, format_value
 
 RunSettings = Mapping[str, Mapping[str, Any]]  # by section
+Sections = dict[str, Any]  # resolved models by section
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Run:
     """One training: resolved settings (no sweeps left) and a seed."""
 
@@ -27,17 +26,11 @@ class Run:
     dataset: str
     objective: str
     seed: int
-    settings: Mapping[str, Mapping[str, Any]]
+    settings: RunSettings
 
     def to_json(self) -> dict[str, Any]:
         """Plain values with a fixed order of keys (Snakemake compares parameters as they are written)."""
-        return {
-            "study": self.study,
-            "dataset": self.dataset,
-            "objective": self.objective,
-            "seed": self.seed,
-            "settings": {section: dict(values) for section, values in self.settings.items()},
-        }
+        return dataclasses.asdict(self)
 
 
 def training_kind(settings: RunSettings) -> str:
@@ -45,7 +38,7 @@ def training_kind(settings: RunSettings) -> str:
     return settings["training"].get("kind", "images")
 
 
-def swept(section: BaseModel) -> dict[str, list[Any]]:
+def swept(section: Settings) -> dict[str, list[Any]]:
     """The fields of a section that hold a sweep; a field whose own type is a list is none."""
     return {
         name: getattr(section, name)
@@ -64,36 +57,25 @@ def canonical(swept: Mapping[str, Any]) -> str:
     return json.dumps(to_jsonable_python(swept), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def _label(swept: Mapping[str, Any]) -> str:
-    return ",".join(f"{field}={written(value)}" for field, value in swept.items())
-
-
-def _variants(
-    sections: Mapping[str, BaseModel], counts: Callable[[str, str], bool]
-) -> Iterator[tuple[dict[str, Any], dict[str, BaseModel]]]:
-    """Every combination of the sections' sweeps that count: the swept values by field, and the resolved sections.
+def _variants(sections: Sections, counts: Callable[[str, str], bool]) -> Iterator[tuple[str, dict[str, Any], Sections]]:
+    """Every combination of the sections' sweeps that count: its label, the swept values by field, and the resolved sections.
 
     Args:
         sections: models by name.
         counts: whether the sweep of a section's field is meant.
     """
-    axes = [
-        (name, field, values)
+    axes = {
+        (name, field): values
         for name, section in sections.items()
         for field, values in swept(section).items()
         if counts(name, field)
-    ]
-    for combination in itertools.product(*(values for _, _, values in axes)):
-        chosen: dict[str, dict[str, Any]] = {}
-        for (name, field, _), value in zip(axes, combination, strict=True):
-            chosen.setdefault(name, {})[field] = value
-        values = {field: value for (_, field, _), value in zip(axes, combination, strict=True)}
-        yield values, {name: section.model_copy(update=chosen.get(name, {})) for name, section in sections.items()}
-
-
-def written(value: Any) -> str:
-    """A value of a sweep as it stands in labels: numbers as short as they can be told."""
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    }
+    for combination in itertools.product(*axes.values()):
+        resolved, values = dict(sections), {}
+        for (name, field), value in zip(axes, combination, strict=True):
+            resolved[name] = resolved[name].model_copy(update={field: value})
+            values[field] = value
+        yield ",".join(f"{field}={format_value(value)}" for field, value in values.items()), values, resolved
 
 
 def _is_condition(study: TrainedStudy) -> Callable[[str, str], bool]:
@@ -101,9 +83,9 @@ def _is_condition(study: TrainedStudy) -> Callable[[str, str], bool]:
     return lambda section, field: section == "dataset" or (section == "training" and field in study.conditions)
 
 
-def _conditions(study: TrainedStudy) -> dict[str, tuple[dict[str, Any], dict[str, BaseModel]]]:
-    sections = {"dataset": study.dataset, "training": study.training}
-    return {_label(found[0]) or study.dataset.source: found for found in _variants(sections, _is_condition(study))}
+def _conditions(study: TrainedStudy) -> dict[str, tuple[dict[str, Any], Sections]]:
+    found = _variants({"dataset": study.dataset, "training": study.training}, _is_condition(study))
+    return {label or study.dataset.source: (values, resolved) for label, values, resolved in found}
 
 
 def conditions(study: TrainedStudy) -> dict[str, dict[str, Any]]:
@@ -111,15 +93,16 @@ def conditions(study: TrainedStudy) -> dict[str, dict[str, Any]]:
     return {label: values for label, (values, _) in _conditions(study).items()}
 
 
-def datasets(study: TrainedStudy) -> dict[str, BaseModel]:
+def datasets(study: TrainedStudy) -> dict[str, Any]:
     """Label of each data set of a study, or of each condition on it, with the resolved settings of the data."""
     return {label: resolved["dataset"] for label, (_, resolved) in _conditions(study).items()}
 
 
-def corpora(study: LikelihoodStudy) -> dict[str, BaseModel]:
+def corpora(study: LikelihoodStudy) -> dict[str, Any]:
     """Label of each corpus of a likelihood study, with the resolved settings of its reports."""
-    variants = _variants({"reports": study.reports}, lambda section, field: True)
-    return {_label(values) or study.reports.source: sections["reports"] for values, sections in variants}
+    reports: Any = study.reports
+    variants = _variants({"reports": reports}, lambda section, field: True)
+    return {label or reports.source: resolved["reports"] for label, _, resolved in variants}
 
 
 def negative_counts(study: TrainedStudy) -> dict[str, int]:
@@ -130,15 +113,15 @@ def negative_counts(study: TrainedStudy) -> dict[str, int]:
     return {label: views * (resolved["training"].batch_size - 1) for label, (_, resolved) in _conditions(study).items()}
 
 
-def _labelled(study: TrainedStudy) -> Iterator[tuple[str, str, dict[str, Any], dict[str, BaseModel]]]:
+def _labelled(study: TrainedStudy) -> Iterator[tuple[str, str, dict[str, Any], Sections]]:
     """Each variant of each objective: the objective, the variant's label, what was swept, the resolved sections."""
     is_condition = _is_condition(study)
     for name, objective in study.objectives.items():
-        for values, resolved in _variants(study.sections_of(objective), lambda *field: not is_condition(*field)):
-            yield name, ",".join(filter(None, (name, _label(values)))), values, resolved
+        for label, values, resolved in _variants(study.sections_of(objective), lambda *field: not is_condition(*field)):
+            yield name, f"{name},{label}" if label else name, values, resolved
 
 
-def objectives(study: TrainedStudy) -> dict[str, dict[str, BaseModel]]:
+def objectives(study: TrainedStudy) -> dict[str, Sections]:
     """Label of each objective's variant, with the resolved settings of the objective and of the training.
 
     Sweeps that are conditions stay as they are: :func:`runs_of` resolves them.
@@ -162,11 +145,10 @@ def row_names(name: str, study: TrainedStudy) -> dict[tuple[str, str], dict[str,
             "dataset": dataset,
             "condition": canonical(condition),
             "objective": objective,
-            "variant": variant,
+            "variant": canonical(variant),
         }
         for dataset, condition in conditions(study).items()
-        for objective, variants in candidates(study).items()
-        for label, variant in variants.items()
+        for objective, label, variant, _ in _labelled(study)
     }
 
 
@@ -176,8 +158,20 @@ def blocks(study: TrainedStudy) -> dict[str, list[int]]:
     found = {}
     for start in range(0, len(seeds), size):
         block = seeds[start : start + size]
-        contiguous = block == list(range(block[0], block[-1] + 1))
-        found["seed" + (f"{block[0]}-{block[-1]}" if contiguous and len(block) > 1 else "+".join(map(str, block)))] = block
+        contiguous = len(block) > 1 and block == list(range(block[0], block[-1] + 1))
+        found["seed" + (f"{block[0]}-{block[-1]}" if contiguous else "+".join(map(str, block)))] = block
+    return found
+
+
+def settings_of(study: TrainedStudy) -> dict[tuple[str, str], RunSettings]:
+    """Resolved settings of runs, by the labels of :func:`datasets` and :func:`objectives`."""
+    found: dict[tuple[str, str], RunSettings] = {}
+    for (dataset, (_, chosen)), (label, variant) in itertools.product(_conditions(study).items(), objectives(study).items()):
+        # An objective that trains nothing has no sweep there.
+        fields = [field for field in study.conditions if field in swept(variant["training"])]
+        training = variant["training"].model_copy(update={field: getattr(chosen["training"], field) for field in fields})
+        sections = variant | {"dataset": chosen["dataset"], "training": training}
+        found[dataset, label] = {section: model.model_dump(mode="json") for section, model in sections.items()}
     return found
 
 
@@ -191,28 +185,13 @@ def runs_of(name: str, study: TrainedStudy, dataset: str, objective: str, seeds:
         objective: a label from :func:`objectives`.
         seeds: whose runs.
     """
-    condition, sections = _conditions(study)[dataset][1], objectives(study)[objective]
-    # An objective that trains nothing has no sweep there.
-    fields = [field for field in study.conditions if field in swept(sections["training"])]
-    chosen = {field: getattr(condition["training"], field) for field in fields}
-    sections |= {"dataset": condition["dataset"], "training": sections["training"].model_copy(update=chosen)}
-    settings = {section: model.model_dump(mode="json") for section, model in sections.items()}
+    settings = settings_of(study)[dataset, objective]
     return [Run(name, dataset, objective, seed, settings) for seed in seeds]
 
 
 def all_runs(name: str, study: TrainedStudy) -> list[Run]:
     """Every run of a study."""
-    return [
-        run
-        for dataset in datasets(study)
-        for objective in objectives(study)
-        for run in runs_of(name, study, dataset, objective, study.seed_list)
-    ]
-
-
-def measurable(study: TrainedStudy) -> dict[str, dict[str, list[Any]]]:
-    """The tasks that the study's evaluation measures, with the values of each key column that applies to them."""
-    return tasks.measured(study.evaluation, tasks.PAIRS if isinstance(study, ImageTextStudy) else tasks.IMAGES)
+    return [Run(name, *labels, seed, settings) for labels, settings in settings_of(study).items() for seed in study.seed_list]
 
 
 def source_key(settings: Mapping[str, Any]) -> str:

@@ -48,9 +48,7 @@ class SweepSettings(Settings):
     long_negative_counts: Counts = Field([16, 64, 256, 1024, 4096], description="bias against N, up to where it should be gone")
     anchor_counts: Counts = Field([50, 100, 200, 500, 1000, 2000], description="errors against the number of anchors")
     positive_counts: Counts = Field([1, 2, 5, 10, 32, 64, 256], description="errors against K")
-    slides: list[Annotated[Real, Field(ge=0, le=1)]] = Field(
-        [0.0, 0.1, 0.2, 0.3, 0.4, 0.5], description="errors against the slide"
-    )
+    slides: list[Slide] = Field([0.0, 0.1, 0.2, 0.3, 0.4, 0.5], description="errors against the slide")
     temperatures: Temperatures = Field([0.1, 0.2, 0.3, 0.5, 0.7, 1.0], description="errors against t")
     assumed_alphas: Alphas = Field([0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99], description="errors under a wrong α")
     map_alphas: Alphas = Field([0.5, 0.6, 0.7, 0.8, 0.9, 0.99], description="map of the best estimator: α")
@@ -63,10 +61,8 @@ class SweepSettings(Settings):
     bound_temperatures: Temperatures = Field([1.0, 0.5], description="Proposition 1: t = 1/γ²")
     bound_negative_counts: Counts = Field([4, 16, 64, 256, 1024, 4096], description="Proposition 1: N")
     bound_positive_counts: Counts = Field([1, 16, 256], description="Proposition 1: number of positives")
-    imbalances: list[Fraction] = Field(
-        [0.1, 0.5, 1.0], description="r where Proposition 1 says something, and of Lemma 2's digits"
-    )
-    size_temperatures: Temperatures = Field([1.0, 0.5, 0.25, 0.1], description="t where Proposition 1 says something")
+    imbalances: list[Fraction] = Field([0.1, 0.5, 1.0], description="r of Proposition 1 (informative sizes) and of Lemma 2")
+    size_temperatures: Temperatures = Field([1.0, 0.5, 0.25, 0.1], description="t where Proposition 1 is informative")
     lemma_negative_counts: Counts = Field([1, 4, 16, 64, 256], description="Lemma 2: N")
     theorem_negatives: Count = Field(254, description="Theorem 4: N")
     theorem_positives: Count = Field(1, description="Theorem 4: number of positives")

@@ -1,29 +1,41 @@
 """What studies that train have in common: the one question, seeds, sweeps, resources, printed tables to stand beside."""
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from trueneg.specs.settings import Count, CountFromZero, Integer, Positive, Real, Seed, Settings, Study, technical
+from trueneg.specs.resources import JobResources, ResumableResources
+from trueneg.specs.settings import (
+    AtLeastTwo,
+    Count,
+    EachOnce,
+    Integer,
+    Real,
+    Seed,
+    Settings,
+    Study,
+    Sweepable,
+    technical,
+    values_of,
+)
+from trueneg.specs.tasks.base import Task
 from trueneg.stats.measurement import KEYS, Measurement
 
+CONDITIONS = "swept settings of `training` to compare side by side, as data sets are; others are selected on validation"
 
-class TrainingResources(Settings):
-    """What a training may use; no part of a run's identity."""
 
+class Training(JobResources, ResumableResources):
+    """How long to train, and the resources it may use."""
+
+    epochs: Sweepable[Count] | None = Field(None, description="passes over the training images or studies (or state `updates`)")
+    updates: Sweepable[Count] | None = Field(
+        None, description="optimiser steps, in place of `epochs`, for equal work on data sets of different sizes"
+    )
+    batch_size: Sweepable[AtLeastTwo]
     seeds_per_job: Count = technical(8, "seeds that one job trains, so that imports and compilation are paid once")
-    device: Literal["auto", "cpu", "cuda"] = technical("auto", "auto: a GPU where there is one, else the CPU, and says so")
-    runs_per_device: Count = technical(
-        1, "jobs that may share a GPU, where small steps leave it idle; give Snakemake so many times the devices as `gpu`"
-    )
-    devices: Count = technical(
-        1, "GPUs of a run: so many processes share each batch, which they must divide; rounding and the draws of dropout differ"
-    )
-    threads: Count = technical(1, "intra-op threads of a training process")
-    checkpoint_minutes: Positive = technical(5.0, "a training that is killed loses at most so much work")
-    gpu: CountFromZero = technical(1, "Snakemake resource `gpu` of a training job, for each of its `devices`")
-    mem_mb: Count = technical(4000, "memory of a training job, in MB; raised with each attempt")
-    runtime: Count = technical(60, "minutes that a training job may take on a cluster")
+    runs_per_device: Count = technical(1, "jobs that share a GPU that small steps leave idle; multiply Snakemake's `gpu` by it")
+    devices: Count = technical(1, "GPUs per run, each with an equal part of every batch; rounding and dropout draws differ")
 
     @model_validator(mode="after")
     def _one_length(self):
@@ -33,27 +45,17 @@ class TrainingResources(Settings):
 
     @model_validator(mode="after")
     def _devices_share_batches(self):
-        # A batch, and its parts where there are any, are settings of the kinds of training.
-        given, chunks = getattr(self, "batch_size", 0), getattr(self, "chunks", 1)
-        for size in given if isinstance(given, list) else [given]:
-            if self.devices > 1 and size % (self.devices * chunks):
-                raise ValueError(
-                    f".devices is {self.devices}, which cannot share batches of {size}"
-                    + (f" in {chunks} chunks" if chunks > 1 else "")
-                    + "; take a divisor"
-                )
-        if self.devices > 1 and getattr(self, "compile", False):
-            raise ValueError(".compile is true, which several devices do not go with; set it to false, or devices to 1")
+        parts = self.devices * getattr(self, "chunks", 1)  # which only some kinds of training have
+        for size in values_of(self.batch_size):
+            if self.devices > 1 and size % parts:
+                raise ValueError(f".devices is {self.devices}, expected that batches of {size} split into {parts} equal parts")
         return self
 
 
-class EvaluationResources(Settings):
+class EvaluationResources(JobResources):
     """What an evaluation may use."""
 
-    threads: Count = technical(1, "intra-op threads of an evaluation process")
-    mem_mb: Count = technical(4000, "memory of an evaluation job, in MB")
-    runtime: Count = technical(30, "minutes that an evaluation job may take on a cluster")
-    gpu: CountFromZero = technical(1, "Snakemake resource `gpu` of an evaluation job")
+    runtime: Count = technical(30, "minutes that a job may take on a cluster")
 
     if TYPE_CHECKING:  # the sections of the tasks that are found
 
@@ -63,6 +65,8 @@ class EvaluationResources(Settings):
 class MeasurementSettings(Settings):
     """A measurement of the study's evaluation, by the key columns of its rows."""
 
+    task: str
+    metric: str
     labels: str | None = Field(
         None,
         description="training images that lend their labels: all, imbalanced; of a retrieval, what is relevant: report, truth, …",
@@ -78,23 +82,29 @@ class MeasurementSettings(Settings):
         return Measurement(**{key: getattr(self, key) for key in KEYS})
 
 
-class PrimaryContrast(MeasurementSettings):
+class Contrast(Settings):
+    """Two objectives to compare."""
+
+    treatment: str = Field(description="objective whose gain is asked for")
+    baseline: str = Field(description="objective that it is compared with")
+
+
+class PrimaryContrast(Contrast, MeasurementSettings):
     """The one comparison that the study is for, named before it runs; everything else is exploratory."""
 
     dataset: str | None = Field(None, description="label of the data set, such as fraction=0.1; none: the only one")
-    treatment: str = Field(description="objective whose gain is asked for")
-    baseline: str = Field(description="objective that it is compared with, in every table")
-    oracle: str = Field(description="objective of the gate: unless it beats the baseline, the study is uninformative")
+    oracle: str | None = Field(
+        None, description="objective of the gate, which must beat the baseline; none where no truth is known: only chance counts"
+    )
     published: Real | None = Field(None, description="the published difference, to compare with the minimum detectable one")
 
 
-class PublishedTable(Settings):
-    """The printed table that the study's results stand beside: which rows of config/published.csv belong to which of ours."""
+class Published(Settings):
+    """Printed numbers that stand beside the study's results."""
 
-    paper: str = Field(description="as in the column paper")
+    paper: str = Field(description="as in the column paper of config/published.csv")
     table: str = Field(description="as in the column table")
     task: str = Field(description="as in the column task")
-    settings: dict[str, str] = Field(description="label of the data set or condition, and its entry in the column setting")
     methods: dict[str, str] = Field(description="objective, and its entry in the column method")
 
 
@@ -106,16 +116,25 @@ class TrainedStudy(Study):
     """
 
     SECTIONS: ClassVar[tuple[str, ...]]  # with an objective, what a variant settles; ``training`` is one of them
+    TASKS: ClassVar[Mapping[str, type[Task]]]  # what its evaluation may measure
 
-    seeds: Annotated[Integer, Field(ge=1, le=10_000)] | Annotated[list[Seed], Field(min_length=1)] = Field(
+    seeds: Annotated[Integer, Field(ge=1, le=10_000)] | Annotated[list[Seed], Field(min_length=1), EachOnce] = Field(
         description="how many seeds (0, 1, …), or a list of them"
     )
+    if TYPE_CHECKING:  # each kind of study has its own types of these
+        dataset: Any
+        training: Training
+        conditions: list[Any]
+        objectives: dict[str, Any]
+        evaluation: Any
+        primary: PrimaryContrast
+        figures: Any
 
     @property
     def seed_list(self) -> list[int]:
         """The seeds, whether counted or listed."""
         return list(range(self.seeds)) if isinstance(self.seeds, int) else list(self.seeds)
 
-    def sections_of(self, objective: Settings) -> dict[str, Settings]:
+    def sections_of(self, objective: Settings) -> dict[str, Any]:
         """What the runs of one of the objectives are made of besides the data: :attr:`SECTIONS` and the objective."""
         return {section: getattr(self, section) for section in self.SECTIONS} | {"objective": objective}

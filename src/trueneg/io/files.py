@@ -12,12 +12,9 @@ from trueneg.errors import UserError
 
 # Errors of the disk that a user can fix.
 _REMEDIES = {
-    errno.ENOSPC: "free some space on its disk",
-    errno.EDQUOT: "free some of your quota",
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space on its disk or of your quota"),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "get permission to write to its folder"),
     errno.EFBIG: "raise the limit on a file's size (ulimit -f)",
-    errno.EROFS: "choose a folder on a disk that can be written",
-    errno.EACCES: "get permission to write to its folder",
-    errno.EPERM: "get permission to write to its folder",
 }
 
 

@@ -9,7 +9,6 @@ import os
 from pathlib import Path
 
 from trueneg.errors import UserError
-from trueneg.io.files import writable
 
 VARIABLE = "TRUENEG_CACHE"
 
@@ -27,8 +26,7 @@ def cache_folder(own: str | Path, kind: str, *, restricted: bool) -> Path:
     if not folder.is_absolute():
         raise UserError(f"{VARIABLE}: is {shared!r}, expected an absolute path, as jobs may start elsewhere.")
     try:
-        with writable(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(
             f"{VARIABLE}: {folder} cannot be made a folder ({error.strerror}); name another place, or unset the variable."

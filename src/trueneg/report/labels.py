@@ -3,8 +3,8 @@
 import json
 from collections.abc import Iterable
 
-from trueneg.config.runs import written
 from trueneg.report.metrics import evaluation_name, metric_name, unit
+from trueneg.specs.settings import format_value
 from trueneg.stats.measurement import Measurement
 
 INTERVAL = "95\u00a0% t intervals over seeds"
@@ -43,7 +43,7 @@ def variant_name(objective: str, variant: str) -> str:
         >>> variant_name("DCL", '{"class_probability":0.1}'), variant_name("CL", "{}")
         ('DCL,class_probability=0.1', 'CL')
     """
-    return ",".join([objective, *(f"{key}={written(value)}" for key, value in json.loads(variant).items())])
+    return ",".join([objective, *(f"{key}={format_value(value)}" for key, value in json.loads(variant).items())])
 
 
 def capitalised(text: str) -> str:

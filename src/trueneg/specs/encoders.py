@@ -8,16 +8,10 @@ from pydantic import Discriminator, Field, model_validator
 from trueneg.specs.settings import Boolean, Count, CountFromZero, PathText, Settings, Share, Sweepable, technical, values_of
 
 
-class CifarResNet18Settings(Settings):
-    """ResNet-18 in its CIFAR form: 3×3 stem, no max-pooling."""
+class CifarResNetSettings(Settings):
+    """A ResNet in its CIFAR form: 3×3 stem, no max-pooling; ResNet-50 has bottleneck blocks."""
 
-    name: Literal["resnet18"]
-
-
-class CifarResNet50Settings(Settings):
-    """ResNet-50 in its CIFAR form: 3×3 stem, no max-pooling, bottleneck blocks."""
-
-    name: Literal["resnet50"]
+    name: Literal["resnet18", "resnet50"]
 
 
 class SmallResNetSettings(Settings):
@@ -27,7 +21,7 @@ class SmallResNetSettings(Settings):
     width: Sweepable[Count] = Field(16, description="channels of the first stage; the others have 2 and 4 times as many")
 
 
-ImageEncoder = Annotated[CifarResNet18Settings | CifarResNet50Settings | SmallResNetSettings, Discriminator("name")]
+ImageEncoder = Annotated[CifarResNetSettings | SmallResNetSettings, Discriminator("name")]
 
 
 class SmallEncoderSettings(Settings):
@@ -37,33 +31,22 @@ class SmallEncoderSettings(Settings):
     width: Sweepable[Count] = Field(16, description="channels of the first block; the others have 2 and 4 times as many")
 
 
-class ResNet18Settings(Settings):
-    """torchvision's ResNet-18, its spatial map kept."""
+class ResNetSettings(Settings):
+    """torchvision's ResNet, its spatial map kept."""
 
-    name: Literal["resnet18"]
+    name: Literal["resnet18", "resnet50"]
     weights: str | None = Field(None, description="torchvision's name of trained weights, or a file; none: from scratch")
-
-
-class ResNet50Settings(Settings):
-    """torchvision's ResNet-50, its spatial map kept."""
-
-    name: Literal["resnet50"]
-    weights: str | None = Field(None, description="as for resnet18")
 
 
 class ClipEncoderSettings(Settings):
     """The ResNet of a CLIP, by open_clip (the extra clip), its spatial map kept; it normalises images as it was trained to."""
 
     name: Literal["clip"]
-    model: str = Field(
-        "RN50-quickgelu", description="open_clip's name of a CLIP with a ResNet, or a JSON file of its configuration"
-    )
+    model: str = Field("RN50-quickgelu", description="open_clip's name of a CLIP with a ResNet, or its JSON configuration")
     weights: str | None = Field(None, description="open_clip's tag of trained weights, as openai, or a file; none: from scratch")
 
 
-SpatialEncoder = Annotated[
-    SmallEncoderSettings | ResNet18Settings | ResNet50Settings | ClipEncoderSettings, Discriminator("name")
-]
+SpatialEncoder = Annotated[SmallEncoderSettings | ResNetSettings | ClipEncoderSettings, Discriminator("name")]
 
 
 class TextEncoderSettings(Settings):
@@ -100,7 +83,7 @@ class PretrainedTextEncoderSettings(TextEncoderSettings):
     revision: str | None = Field(None, description="branch, tag or commit on the hub; a commit makes a study repeatable")
     offline: Boolean = technical(False, "look in the local cache only, never on the network")
     frozen_layers: Sweepable[CountFromZero] | None = Field(
-        None, description="n: the embedding layer and the first n layers stay as they are (ReCo: 6); none: all learns"
+        None, description="n: the embedding and the first n layers are frozen (ReCo: 6)"
     )
     maximum_tokens: Count | None = Field(None, description="longest sentence; none: what the model allows")
 

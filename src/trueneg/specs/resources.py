@@ -1,8 +1,28 @@
 """Memory, time and threads that no study sets, by rule; for images with sentences by source."""
 
+from typing import Literal
+
 from pydantic import Field
 
-from trueneg.specs.settings import Count, Settings
+from trueneg.specs.settings import Count, CountFromZero, Positive, Settings, technical
+
+Device = Literal["auto", "cpu", "cuda"]
+
+
+class JobResources(Settings):
+    """What a job of a study may use; no part of a run's identity."""
+
+    threads: Count = technical(1, "intra-op threads of a process")
+    gpu: CountFromZero = technical(1, "Snakemake resource `gpu` of a job; of a training, for each of its `devices`")
+    mem_mb: Count = technical(4000, "memory of a job, in MB; raised with each attempt")
+    runtime: Count = technical(60, "minutes that a job may take on a cluster")
+
+
+class ResumableResources(Settings):
+    """Where a training computes, and how often it saves."""
+
+    device: Device = technical("auto", "auto: a GPU where there is one, else the CPU, and says so")
+    checkpoint_minutes: Positive = technical(5.0, "a training that is killed loses at most so much work")
 
 
 class Resources(Settings):

@@ -2,7 +2,7 @@
 
 import os
 import re
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic.fields import FieldInfo
@@ -15,9 +15,21 @@ def _sweep_or_value(given: Any) -> str:
     return "sweep" if isinstance(given, list) else "value"
 
 
+def format_value(value: Any) -> str:
+    """A value of a sweep as labels show it; numbers in their shortest form."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _each_once(values: list[Value]) -> list[Value]:
+    if len(set(map(format_value, values))) != len(values):
+        raise ValueError(f" is {values}, expected every value once")
+    return values
+
+
+EachOnce = AfterValidator(_each_once)
 # A value, or a list of values to sweep over. The discriminator keeps error messages to the branch that was meant.
 Sweepable = Annotated[
-    Annotated[Value, Tag("value")] | Annotated[list[Value], Field(min_length=1), Tag("sweep")],
+    Annotated[Value, Tag("value")] | Annotated[list[Value], Field(min_length=1), EachOnce, Tag("sweep")],
     Discriminator(_sweep_or_value),
 ]
 
@@ -59,13 +71,13 @@ PathText = Annotated[str, AfterValidator(_of_a_path)]
 
 
 def technical(default: Any, description: str) -> Any:
-    """A setting that says where or how fast to compute, not what: it does not enter a run's identity."""
+    """A setting that says where or how fast to compute, not what: it does not enter a run's identity; required if `...`."""
     return Field(default, description=description, json_schema_extra={"technical": True})
 
 
 def is_technical(field: FieldInfo) -> bool:
     """Whether a field was made by :func:`technical`."""
-    return bool((field.json_schema_extra or {}).get("technical", False))
+    return isinstance(field.json_schema_extra, dict) and bool(field.json_schema_extra.get("technical"))
 
 
 class Settings(BaseModel):
@@ -98,6 +110,7 @@ def at_defaults(section: SomeSettings, *kept: str) -> SomeSettings:
 class Study(Settings):
     """What a study of any kind says of itself."""
 
+    kind: str
     title: str = Field(min_length=1, description="shown above the results")
     question: str = Field("", description="what the study asks, in a sentence")
     note: str = Field("", description="printed under every figure, such as what makes the data special")
@@ -108,8 +121,17 @@ def values_of(given: Any) -> list[Any]:
     return given if isinstance(given, list) else [given]
 
 
-def models_within(annotation: Any) -> list[type[BaseModel]]:
+def models_within(annotation: Any) -> list[type[Settings]]:
     """The models that an annotation names, however deep in unions and containers."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+    if isinstance(annotation, type) and issubclass(annotation, Settings):
         return [annotation]
-    return [model for part in getattr(annotation, "__args__", ()) for model in models_within(part)]
+    return [model for part in get_args(annotation) for model in models_within(part)]
+
+
+def tag_of(model: type[Settings]) -> tuple[str, tuple[str, ...]] | None:
+    """The key that tells a model from its siblings in a union, and the values that it has there; None for a model without any."""
+    for key in ("name", "source", "schedule"):
+        values = get_args(model.model_fields[key].annotation) if key in model.model_fields else ()
+        if values and all(isinstance(value, str) for value in values):
+            return key, values
+    return None

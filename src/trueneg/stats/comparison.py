@@ -5,135 +5,125 @@ their differences within a seed. Everything here reads tidy rows, one measured n
 the intervals are over seeds, not over test images.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
 from trueneg.stats.measurement import KEYS as MEASURED
-from trueneg.stats.measurement import Measurement
+from trueneg.stats.measurement import Measurement, with_value
 
 # What must be equal for two rows to be comparable.
 KEYS = ["study", "dataset", "split", *MEASURED]
 COLUMNS = [*KEYS, "objective", "variant", "seed", "run", "value"]
 
+GATE = [
+    *("study", "dataset", "seeds", "baseline mean", "baseline low", "baseline high"),
+    *("chance", "difference", "low", "high", "above chance", "oracle wins", "passed"),
+]
+
+CONFIDENCE = 0.95  # of all intervals
 # Standard errors that a difference must measure for 80 % power in a two-sided test at 5 %: z(0.975) + z(0.8).
 DETECTABLE = 2.8
 
 
-def means(rows: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
-    """Mean over seeds with its t interval, for every objective and measurement.
+def means(rows: pd.DataFrame) -> pd.DataFrame:
+    """Mean over seeds with its 95 % t interval, for every objective and measurement.
 
     Args:
         rows: tidy rows, one variant per objective.
-        confidence: of the interval, in (0, 1).
 
     Returns:
-        One row per :data:`KEYS` and objective in order of appearance, with ``seeds`` (their number), ``mean``, ``low``, ``high``,
-        ``standard deviation`` and ``runs`` (ids of the runs, separated by spaces); from one seed, interval and spread are NaN.
+        One row per :data:`KEYS` and objective in order of appearance, with ``seeds`` (their number), ``mean``, ``standard
+        deviation``, ``runs`` (ids of the runs, separated by spaces), ``low`` and ``high``; from one seed, interval and spread are
+        NaN.
 
     Raises:
-        ValueError: if columns are missing, a value is not finite, or a measurement appears twice.
+        ValueError: if a value is not finite, or a measurement appears twice.
     """
-    values = _checked(rows, confidence).groupby([*KEYS, "objective"], sort=False, observed=True, dropna=False)
-    found = values.agg(
-        seeds=("value", "count"), mean=("value", "mean"), deviation=("value", "std"), runs=("run", " ".join)
-    ).reset_index()
-    half = half_interval(found["deviation"], found["seeds"], confidence)
-    found = found.assign(low=found["mean"] - half, high=found["mean"] + half)
-    found = found.rename(columns={"deviation": "standard deviation"})
-    return found[[*KEYS, "objective", "seeds", "mean", "low", "high", "standard deviation", "runs"]]
+    found = _over_seeds(
+        _checked(rows),
+        {"seeds": ("value", "count"), "mean": ("value", "mean"), "standard deviation": ("value", "std"), "runs": ("run", _ids)},
+    )
+    return _with_interval(found, "mean")
 
 
-def paired_differences(
-    rows: pd.DataFrame,
-    baseline: str,
-    objectives: Sequence[str] | None = None,
-    confidence: float = 0.95,
-) -> pd.DataFrame:
-    r"""Differences to the baseline within each seed: their mean, paired t interval and tests.
+def paired_differences(rows: pd.DataFrame, baseline: str, objectives: Sequence[str] | None = None) -> pd.DataFrame:
+    r"""Differences to the baseline within each seed: their mean, paired 95 % t interval and tests.
 
     .. math::
         \bar d \pm t_{n-1} \frac{s_d}{\sqrt n}, \qquad \text{smallest detectable} = 2.8 \frac{s_d}{\sqrt n}
 
-    The smallest detectable difference is the one that a two-sided test at 5 % sees with a power of 80 %, in
-    the normal approximation, which flatters fewer than about ten seeds.
+    The smallest detectable difference is the one that a two-sided test at 5 % detects with a power of 80 %, in
+    the normal approximation, which is too optimistic below about ten seeds.
 
     Args:
         rows: tidy rows, one variant per objective.
         baseline: the objective that is subtracted.
         objectives: which objectives to compare; all others by default, in order of appearance.
-        confidence: of the interval, in (0, 1).
 
     Returns:
-        One row per :data:`KEYS` and objective with ``baseline``, ``seeds`` (how many both have; only these count), ``mean``,
-        ``baseline mean``, ``difference``, ``low``, ``high``, ``standard deviation`` (of the differences), ``smallest
-        detectable``, ``p`` (paired t test, two-sided), ``p signed-rank`` (exact), ``runs`` and ``baseline runs`` (ids, separated
-        by spaces). From fewer than two seeds, interval, spread and ``p`` are NaN.
+        One row per :data:`KEYS` and objective with ``seeds`` (how many both have; only these count), ``mean``, ``baseline mean``,
+        ``difference``, ``standard deviation`` (of the differences), ``p signed-rank`` (exact), ``runs`` and ``baseline runs``
+        (ids, separated by spaces), ``low``, ``high``, ``baseline``, ``smallest detectable`` and ``p`` (paired t test, two-sided).
+        From fewer than two seeds, interval, spread and ``p`` are NaN.
 
     Raises:
-        ValueError: if an objective has no rows, columns are missing, a value is not finite, or a measurement
-            appears twice.
+        ValueError: if an objective has no rows, a value is not finite, or a measurement appears twice.
     """
-    rows = _checked(rows, confidence)
+    rows = _checked(rows)
     known = list(dict.fromkeys(rows["objective"]))
     compared = [name for name in known if name != baseline] if objectives is None else list(objectives)
-    _require(known, [baseline, *compared])
+    _require(known, [baseline, *compared], "objective")
     pairs = pd.concat([rows[rows["objective"] == name] for name in compared]) if compared else rows.iloc[:0]
     of_baseline = rows.loc[rows["objective"] == baseline, [*KEYS, "seed", "run", "value"]]
     pairs = pairs.merge(of_baseline, how="left", on=[*KEYS, "seed"], suffixes=("", " of baseline"))
     pairs["value"] = pairs["value"].where(pairs["value of baseline"].notna())
     pairs["difference"] = pairs["value"] - pairs["value of baseline"]
-    groups = pairs.groupby([*KEYS, "objective"], sort=False, observed=True, dropna=False)
-    found = groups.agg(
-        seeds=("difference", "count"),
-        mean=("value", "mean"),
-        baseline_mean=("value of baseline", "mean"),
-        difference=("difference", "mean"),
-        deviation=("difference", "std"),
-        signed_rank=("difference", signed_rank_p),
-        runs=("run", " ".join),
-        baseline_runs=("run of baseline", lambda runs: " ".join(runs.dropna())),
-    ).reset_index()
-    half = half_interval(found["deviation"], found["seeds"], confidence)
-    found = found.assign(
-        baseline=baseline,
-        low=found["difference"] - half,
-        high=found["difference"] + half,
-        smallest=DETECTABLE * found["deviation"] / np.sqrt(found["seeds"]),
-        p=_paired_t(found["difference"], found["deviation"], found["seeds"]),
-    ).rename(
-        columns={
-            "baseline_mean": "baseline mean",
-            "baseline_runs": "baseline runs",
-            "deviation": "standard deviation",
-            "smallest": "smallest detectable",
-            "signed_rank": "p signed-rank",
-        }
+    found = _over_seeds(
+        pairs,
+        {
+            "seeds": ("difference", "count"),
+            "mean": ("value", "mean"),
+            "baseline mean": ("value of baseline", "mean"),
+            "difference": ("difference", "mean"),
+            "standard deviation": ("difference", "std"),
+            "p signed-rank": ("difference", signed_rank_p),
+            "runs": ("run", _ids),
+            "baseline runs": ("run of baseline", _ids),
+        },
     )
-    measured = [
-        "seeds",
-        "mean",
-        "baseline mean",
-        "difference",
-        "low",
-        "high",
-        "standard deviation",
-        "smallest detectable",
-    ]
-    return found[[*KEYS, "objective", "baseline", *measured, "p", "p signed-rank", "runs", "baseline runs"]]
+    difference, deviation, seeds = found["difference"], found["standard deviation"], found["seeds"]
+    found = _with_interval(found, "difference")
+    found["baseline"] = baseline
+    found["smallest detectable"] = DETECTABLE * deviation / np.sqrt(seeds)
+    found["p"] = _paired_t(difference, deviation, seeds)
+    return found
 
 
-def half_interval(deviation: pd.Series, seeds: pd.Series, confidence: float = 0.95) -> pd.Series:
-    """Half the width of the t interval of a mean: t · s / √n; NaN from fewer than two seeds.
+def _over_seeds(rows: pd.DataFrame, columns: Mapping[str, Any]) -> pd.DataFrame:
+    return rows.groupby([*KEYS, "objective"], sort=False, observed=True, dropna=False).agg(**columns).reset_index()
+
+
+def _ids(runs: pd.Series) -> str:
+    return " ".join(runs.dropna())
+
+
+def _with_interval(found: pd.DataFrame, center: str) -> pd.DataFrame:
+    half = half_interval(found["standard deviation"], found["seeds"])
+    return found.assign(low=found[center] - half, high=found[center] + half)
+
+
+def half_interval(deviation: pd.Series, seeds: pd.Series) -> pd.Series:
+    """Half the width of the 95 % t interval of a mean: t · s / √n; NaN from fewer than two seeds.
 
     Args:
         deviation: standard deviation over seeds, with n − 1 in the denominator.
         seeds: n, their number.
-        confidence: of the interval, in (0, 1).
     """
-    quantile = stats.t.ppf((1 + confidence) / 2, np.maximum(seeds - 1, 1))
+    quantile = stats.t.ppf((1 + CONFIDENCE) / 2, np.maximum(seeds - 1, 1))
     return (quantile * deviation / np.sqrt(seeds)).where(seeds > 1)
 
 
@@ -189,25 +179,20 @@ def holm(p: Sequence[float]) -> np.ndarray:
     given = np.asarray(p, dtype=float)
     if ((given < 0) | (given > 1)).any():
         raise ValueError(f"p values are {given.tolist()}, expected each between 0 and 1.")
-    adjusted = np.full(given.shape, np.nan)
-    order = [place for place in np.argsort(given, kind="stable") if not np.isnan(given[place])]
-    highest = 0.0
-    for step, place in enumerate(order):
-        highest = max(highest, min(1.0, (len(order) - step) * given[place]))
-        adjusted[place] = highest
+    order = np.argsort(given, kind="stable")  # NaN comes last
+    remaining = np.count_nonzero(~np.isnan(given)) - np.arange(given.size)
+    adjusted = np.empty(given.shape)
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(remaining * given[order]))
     return adjusted
 
 
-def select(
-    rows: pd.DataFrame, candidates: Mapping[str, Sequence[str]], measured: Measurement, higher_is_better: bool = True
-) -> pd.DataFrame:
+def select(rows: pd.DataFrame, candidates: Mapping[str, Sequence[str]], measured: Measurement) -> pd.DataFrame:
     """Choose the best variant of each objective by its mean on the validation split; no other split is read.
 
     Args:
         rows: tidy rows; only those whose split is ``"validation"`` are read.
         candidates: for each objective the variants to choose from; of equal ones the first is taken.
-        measured: which measurement decides.
-        higher_is_better: whether the largest mean is the best.
+        measured: which measurement decides, by its largest mean.
 
     Returns:
         One row per (study, dataset, objective) with ``variant`` (the chosen one), ``candidates`` (how many were
@@ -222,27 +207,16 @@ def select(
     for (study, dataset), group in rows.groupby(["study", "dataset"], sort=False, observed=True):
         for objective, variants in candidates.items():
             table = group[group["objective"] == objective].pivot(index="seed", columns="variant", values="value")
-            _require(list(table.columns), variants, f"variant of {objective}", f" of {dataset} on the validation split")
+            _require(table.columns, variants, f"variant of {objective}", f" of {dataset} on the validation split")
             complete = table[list(variants)].dropna()
             if complete.empty:
                 raise ValueError(
                     f"{dataset}: the variants of {objective} ({', '.join(variants)}) have no seed in common, "
                     "expected at least one. Finish their runs."
                 )
-            mean = complete.mean() if higher_is_better else -complete.mean()
-            best = mean.idxmax()  # the first of equal ones
-            found.append(
-                {
-                    "study": study,
-                    "dataset": dataset,
-                    "objective": objective,
-                    "variant": best,
-                    "candidates": len(variants),
-                    "seeds": len(complete),
-                    "validation mean": complete[best].mean(),
-                }
-            )
-    return pd.DataFrame(found)
+            best = complete.mean().idxmax()  # the first of equal ones
+            found.append((study, dataset, objective, best, len(variants), len(complete), complete[best].mean()))
+    return pd.DataFrame(found, columns=["study", "dataset", "objective", "variant", "candidates", "seeds", "validation mean"])
 
 
 def selected(table: pd.DataFrame, selection: pd.DataFrame) -> pd.DataFrame:
@@ -255,27 +229,15 @@ def selected(table: pd.DataFrame, selection: pd.DataFrame) -> pd.DataFrame:
     return table.merge(selection[["dataset", "objective", "variant"]], on=["dataset", "objective", "variant"])
 
 
-def gate(
-    rows: pd.DataFrame,
-    baseline: str,
-    oracle: str | None,
-    chance: float,
-    measured: Measurement,
-    split: str = "test",
-    higher_is_better: bool = True,
-    confidence: float = 0.95,
-) -> pd.DataFrame:
-    """Whether a study can tell anything: is the baseline above chance, and the label oracle above it?
+def gate(rows: pd.DataFrame, baseline: str, oracle: str | None, chance: float, measured: Measurement) -> pd.DataFrame:
+    """Whether a study can tell anything on the test split: is the baseline above chance, and the label oracle above it?
 
     Args:
         rows: tidy rows, one variant per objective.
         baseline: the uncorrected objective.
         oracle: the objective that knows the labels; None: there is none, and only chance is asked about.
         chance: what guessing reaches, in the metric's own unit (accuracy: 1 / classes).
-        measured: which measurement decides.
-        split: which split decides.
-        higher_is_better: whether larger values are better.
-        confidence: of both intervals.
+        measured: which measurement decides; larger values are better.
 
     Returns:
         One row per (study, dataset) with ``seeds``, ``baseline mean``, ``baseline low``, ``baseline high``, ``chance``,
@@ -285,26 +247,21 @@ def gate(
     Raises:
         ValueError: if a data set has no rows of the baseline or the oracle in that measurement.
     """
-    rows = _chosen(rows, measured, split=split)
+    rows = _chosen(rows, measured, split="test")
     for dataset, group in rows.groupby("dataset", sort=False, observed=True):
-        needed = [baseline, *([] if oracle is None else [oracle])]
-        _require(list(group["objective"].unique()), needed, "objective", f" of {dataset}")
-    level = means(rows[rows["objective"] == baseline], confidence)
-    level = level.rename(columns={"mean": "baseline mean", "low": "baseline low", "high": "baseline high"})
-    columns = ["study", "dataset", "baseline mean", "baseline low", "baseline high"]
+        _require(group["objective"].unique(), [baseline] if oracle is None else [baseline, oracle], "objective", f" of {dataset}")
+    found = means(rows[rows["objective"] == baseline])
+    found = found.rename(columns={"mean": "baseline mean", "low": "baseline low", "high": "baseline high"})
     if oracle is None:
-        found = level.assign(difference=np.nan, low=np.nan, high=np.nan)
+        found = found.assign(difference=np.nan, low=np.nan, high=np.nan)
     else:
-        gain = paired_differences(rows, baseline, [oracle], confidence).drop(columns=["baseline mean"])
-        found = level[columns].merge(gain, on=["study", "dataset"])
-    sign = 1 if higher_is_better else -1
-    worst = found["baseline low" if higher_is_better else "baseline high"]
-    least = found["low" if higher_is_better else "high"]
-    found = found.assign(chance=chance)
-    found["above chance"], found["oracle wins"] = sign * (worst - chance) > 0, (sign * least > 0) | (oracle is None)
+        gain = paired_differences(rows, baseline, [oracle]).drop(columns="baseline mean")
+        found = found[["study", "dataset", "baseline mean", "baseline low", "baseline high"]].merge(gain, on=["study", "dataset"])
+    found["chance"] = chance
+    found["above chance"] = found["baseline low"] > chance
+    found["oracle wins"] = (found["low"] > 0) | (oracle is None)
     found["passed"] = found["above chance"] & found["oracle wins"]
-    numbers = ["chance", "difference", "low", "high", "above chance", "oracle wins", "passed"]
-    return found[[*columns[:2], "seeds", *columns[2:], *numbers]]
+    return found[GATE]
 
 
 def primary_contrast(
@@ -313,26 +270,20 @@ def primary_contrast(
     baseline: str,
     measured: Measurement,
     dataset: str,
-    split: str = "test",
     expected: float | None = None,
     gate: pd.DataFrame | None = None,
-    higher_is_better: bool = True,
-    confidence: float = 0.95,
 ) -> pd.Series:
-    """The one comparison that a study was made for.
+    """The one comparison that a study was made for, on the test split.
 
     Args:
-        rows: tidy rows, one variant per objective.
+        rows: tidy rows of one study, one variant per objective.
         treatment: the objective whose gain is asked for.
         baseline: the objective that it is compared with.
-        measured: which measurement.
+        measured: which measurement; larger values are better.
         dataset: which data set.
-        split: which split.
         expected: a published or expected difference, in the metric's own unit: an interval that includes zero
-            means "no difference seen" only where the study could have seen this much.
+            means "no difference seen" only where the study could have detected this much.
         gate: the result of :func:`gate`; where it failed for the data set, the answer is "uninformative".
-        higher_is_better: whether larger values are better.
-        confidence: of the interval.
 
     Returns:
         The row of :func:`paired_differences` with ``conclusion`` ("better", "worse", "no difference seen",
@@ -341,21 +292,15 @@ def primary_contrast(
     Raises:
         ValueError: if an objective has no rows in that measurement.
     """
-    compared = paired_differences(_chosen(rows, measured, split=split, dataset=dataset), baseline, [treatment], confidence)
-    if len(compared) != 1:
-        raise ValueError(f"rows hold {len(compared)} studies, expected one: {', '.join(compared['study'])}.")
-    row = compared.iloc[0].copy()
+    chosen = _chosen(rows, measured, split="test", dataset=dataset)
+    row = paired_differences(chosen, baseline, [treatment]).iloc[0].copy()
     gate_failed = gate is not None and not gate.set_index("dataset")["passed"].get(dataset, True)
-    row["conclusion"] = _conclusion(row, expected, gate_failed, higher_is_better)
+    row["conclusion"] = "uninformative" if gate_failed else _conclusion(row, expected)
     return row
 
 
-def _checked(rows: pd.DataFrame, confidence: float = 0.95, names: Sequence[str] = ("objective",)) -> pd.DataFrame:
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence is {confidence}, expected a number between 0 and 1.")
-    missing = [column for column in COLUMNS if column not in rows.columns]
-    if missing:
-        raise ValueError(f"rows lack the columns {', '.join(missing)}; expected {', '.join(COLUMNS)}.")
+def _checked(rows: pd.DataFrame, names: Sequence[str] = ("objective",)) -> pd.DataFrame:
+    """The columns that comparisons read; every value must be finite and every measurement appear once."""
     rows = rows[COLUMNS].reset_index(drop=True)
     identity = [*KEYS, *names, "seed"]
     for broken, what in (
@@ -368,21 +313,20 @@ def _checked(rows: pd.DataFrame, confidence: float = 0.95, names: Sequence[str] 
     return rows
 
 
-def _require(known: Sequence[str], names: Sequence[str], what: str = "objective", where: str = "") -> None:
-    absent = [name for name in names if name not in known]
+def _require(known: Iterable[str], names: Sequence[str], what: str, where: str = "") -> None:
+    absent = set(names).difference(known)
     if absent:
-        raise ValueError(f"rows{where} hold no {what} {', '.join(absent)}; found {', '.join(known) or 'none'}.")
+        raise ValueError(f"rows{where} hold no {what} {', '.join(sorted(absent))}; found {', '.join(known) or 'none'}.")
 
 
 def _chosen(rows: pd.DataFrame, measured: Measurement, **wanted: str) -> pd.DataFrame:
     """The rows of one measurement with these values in these columns."""
     kept = rows
     for column, value in {**wanted, **measured._asdict()}.items():
-        of_value = kept[kept[column].isna() if value is None else kept[column].eq(value).fillna(False)]
-        if of_value.empty:
-            found = "; ".join(sorted(map(str, kept[column].unique()))) or "none"
+        before, kept = kept, with_value(kept, column, value)
+        if kept.empty:
+            found = "; ".join(sorted(map(str, before[column].unique()))) or "none"
             raise ValueError(f"rows hold no {column} {value!r}; found {found}.")
-        kept = of_value
     return kept
 
 
@@ -395,10 +339,8 @@ def _paired_t(difference: pd.Series, deviation: pd.Series, seeds: pd.Series) -> 
     return np.where(seeds > 1, p, np.nan)
 
 
-def _conclusion(row: pd.Series, expected: float | None, gate_failed: bool, higher_is_better: bool) -> str:
-    if gate_failed:
-        return "uninformative"
+def _conclusion(row: pd.Series, expected: float | None) -> str:
     if row["low"] > 0 or row["high"] < 0:
-        return "better" if (row["low"] > 0) == higher_is_better else "worse"
+        return "better" if row["low"] > 0 else "worse"
     could_miss = expected is not None and row["smallest detectable"] > abs(expected)
     return "cannot tell" if row["seeds"] < 2 or could_miss else "no difference seen"

@@ -28,19 +28,24 @@ class Measurement(NamedTuple):
     group: str | None = None
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> "Measurement":
+    def of(cls, row: Mapping[Any, Any] | pd.Series) -> "Measurement":
         """From a row, in which a column that does not apply holds None or NaN."""
-        found = {key: None if pd.isna(row[key]) else row[key] for key in KEYS}
+        found: dict[str, Any] = {key: None if pd.isna(row[key]) else row[key] for key in KEYS}
         return cls(**found | {"k": None if found["k"] is None else int(found["k"])})
 
     def rows_of(self, table: pd.DataFrame) -> pd.DataFrame:
         """The rows of this measurement; none if there are none."""
         for column, value in zip(KEYS, self, strict=True):
-            table = table[table[column].isna() if value is None else table[column].eq(value).fillna(False)]
+            table = with_value(table, column, value)
         return table
 
 
 KEYS = list(Measurement._fields)
+
+
+def with_value(table: pd.DataFrame, column: str, value: Any) -> pd.DataFrame:
+    """The rows that have a value in a column; None stands for null."""
+    return table[table[column].isna() if value is None else table[column].eq(value).fillna(False)]
 
 
 def measurements(table: pd.DataFrame) -> list[Measurement]:
@@ -50,5 +55,5 @@ def measurements(table: pd.DataFrame) -> list[Measurement]:
 
 def by_measurement(table: pd.DataFrame) -> dict[tuple[str, Measurement], pd.DataFrame]:
     """The rows of each data set and measurement, in order of appearance."""
-    groups = table.groupby(["dataset", *KEYS], sort=False, dropna=False)
+    groups: Any = table.groupby(["dataset", *KEYS], sort=False, dropna=False)
     return {(dataset, Measurement.of(dict(zip(KEYS, keys, strict=True)))): group for (dataset, *keys), group in groups}

@@ -1,17 +1,16 @@
 """What made each number: runs, a printed table or files, each described once and named by the cells that show it."""
 
 import itertools
-import json
 import re
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any
 
 from trueneg.io.files import file_checksum
 from trueneg.report.formats import Cell
 from trueneg.report.page.artefacts import Artefacts, flat
+from trueneg.store.language_models import language_models
 from trueneg.store.provenance import recorded_code
 
 
@@ -95,7 +94,7 @@ def files_of(artefacts: Artefacts) -> dict[str, Any]:
     return {
         "files": files,
         "code": sorted({recorded_code(path) for path in artefacts.folder.glob("simulation/*.code")}),
-        "models": list(_models(artefacts.folder.parent / "text", results)),
+        "models": language_models(results, artefacts.folder.parent.name),
         "shared": [f"{key}: {text}" for key, text in flat(artefacts.settings)],
     }
 
@@ -105,15 +104,6 @@ def together(values: Iterable[str], most: int = 6) -> str:
     found = list(dict.fromkeys(values))
     more = f" and {len(found) - most} more" if len(found) > most else ""
     return "; ".join(found[:most]) + more
-
-
-def _models(folder: Path, results: Path) -> Iterator[dict[str, Any]]:
-    """The language models that a likelihood study's manifests name; those that were trained have a record."""
-    for manifest in sorted(folder.glob("*/language_models/*.json")):
-        for model in json.loads(manifest.read_text())["models"]:
-            path = results / "language_models" / Path(model["folder"]).name / "run.json"
-            record = json.loads(path.read_text()) if path.is_file() else {}
-            yield {**record, "name": manifest.stem, "checksum": model["checksum"]}
 
 
 def _ranges(numbers: Iterable[int]) -> str:

@@ -49,18 +49,18 @@ class Adjusted(Settings):
 
 
 def _schedule_or_number(given: Any) -> str:
-    return "schedule" if isinstance(given, (dict, Settings)) else "number"
+    return "scheduled" if isinstance(given, (dict, Settings)) else "number"
 
 
 Location = Annotated[Real, Field(ge=0.5, le=1)]
 # A number, or a mapping that says how it changes over the run.
 ScheduledConcentration = Annotated[
-    Annotated[NonNegative, Tag("number")] | Annotated[Annotated[WarmStart | Linear, Discriminator("schedule")], Tag("schedule")],
+    Annotated[NonNegative, Tag("number")] | Annotated[Annotated[WarmStart | Linear, Discriminator("schedule")], Tag("scheduled")],
     Discriminator(_schedule_or_number),
 ]
 ScheduledLocation = Annotated[
     Annotated[Location, Tag("number")]
-    | Annotated[Annotated[WarmStart | Linear | Adjusted, Discriminator("schedule")], Tag("schedule")],
+    | Annotated[Annotated[WarmStart | Linear | Adjusted, Discriminator("schedule")], Tag("scheduled")],
     Discriminator(_schedule_or_number),
 ]
 
