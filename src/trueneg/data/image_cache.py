@@ -170,8 +170,6 @@ def _decode_all(images: EncodedImages, mode: str, resolution: int) -> tuple[byte
     mistakes = []
     for position, content in enumerate(images.read()):
         try:
-            if isinstance(content, UnreadableImageError):
-                raise content
             squares[position] = decode_square(content, mode, resolution)
         except UnreadableImageError as error:
             mistakes.append(f"{images.name(position)}: {error}. {error.remedy}")

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from trueneg.data.decoding import UnreadableImageError
 from trueneg.data.mistakes import readable, refuse
 
 ROWS_AT_ONCE = 64  # bounds the encoded bytes in memory
@@ -34,9 +33,11 @@ class ImageFiles:
         return len(self.paths)
 
     def part(self, chosen: slice) -> "ImageFiles":
+        """Some of them, in order."""
         return replace(self, paths=self.paths[chosen])
 
     def name(self, position: int) -> str:
+        """Where one lies, for a message."""
         return str(self.paths[position])
 
     def stamps(self) -> list[str]:
@@ -54,13 +55,10 @@ class ImageFiles:
         refuse(missing)
         return found
 
-    def read(self) -> Iterator[bytes | UnreadableImageError | None]:
-        """The content of each, or the error where a file cannot be read."""
+    def read(self) -> Iterator[bytes | None]:
+        """The content of each."""
         for path in self.paths:
-            try:
-                yield path.read_bytes()
-            except OSError as error:
-                yield UnreadableImageError(f"cannot be read ({error.strerror})", "Make it a readable file.")
+            yield path.read_bytes()
 
 
 @dataclass(frozen=True)
@@ -81,9 +79,11 @@ class ParquetImages:
         return len(self.places)
 
     def part(self, chosen: slice) -> "ParquetImages":
+        """Some of them, in order."""
         return replace(self, places=self.places[chosen])
 
     def name(self, position: int) -> str:
+        """Where one lies, for a message."""
         file, row = self.places[position]
         return f"{self.files[file]}, row {row:,} (the first is 0)"
 
@@ -92,7 +92,7 @@ class ParquetImages:
         stamps = [_stamp(file) for file in self.files]
         return [f"{stamps[file]} {row}" for file, row in self.places]
 
-    def read(self) -> Iterator[bytes | UnreadableImageError | None]:
+    def read(self) -> Iterator[bytes | None]:
         """The content of each; None where its row has none."""
         for number, file in enumerate(self.files):
             rows = [row for place, row in self.places if place == number]

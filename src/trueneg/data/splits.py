@@ -15,32 +15,21 @@ from trueneg.data.mistakes import intact
 from trueneg.io.files import written_whole
 
 
-def shuffled_classes(labels: np.ndarray, seed: int) -> dict[int, np.ndarray]:
-    """The positions of each class's samples in random order.
+def first_of_each_class(labels: np.ndarray, counts: Mapping[int, int], seed: int) -> np.ndarray:
+    """Sorted positions (int64) of a random sample: so many of each class in `counts`, all of the others.
 
-    Taking the first k of a class gives nested samples: those of a smaller k are among those of a larger one.
     Each class has a generator of its own, so its order does not depend on the other classes.
 
     Args:
         labels: integers, shape (n,).
-        seed: a non-negative integer.
-    """
-    return {
-        int(label): np.random.default_rng((seed, int(label))).permutation(np.flatnonzero(labels == label))
-        for label in np.unique(labels)
-    }
-
-
-def first_of_each_class(labels: np.ndarray, counts: Mapping[int, int], seed: int) -> np.ndarray:
-    """Sorted positions (int64) of a random sample: so many of each class in `counts`, all of the others.
-
-    Args:
-        labels: integers, shape (n,).
         counts: how many of a class; of one with fewer all are taken.
-        seed: samples of one seed are nested in the counts.
+        seed: a non-negative integer; samples of one seed are nested in the counts.
     """
-    chosen = [order[: counts.get(label, len(order))] for label, order in shuffled_classes(labels, seed).items()]
-    return np.sort(np.concatenate([np.empty(0, np.int64), *chosen]))
+    chosen = [np.empty(0, np.int64)]
+    for label in np.unique(labels).tolist():
+        order = np.random.default_rng((seed, label)).permutation(np.flatnonzero(labels == label))
+        chosen.append(order[: counts.get(label, len(order))])
+    return np.sort(np.concatenate(chosen))
 
 
 def stratified_split(labels: np.ndarray, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -106,9 +106,9 @@ def make_subset(
         pool = pool[first_of_each_class(labels[pool], caps, seed_for(seed, "images per class"))]
     train = pool[imbalanced_indices(labels[pool], fraction, rare, seed)]
 
-    used = np.zeros(len(labels), bool)
+    known = np.full_like(labels, -1)
     for indices in (pool, remaining[chosen], held_out):
-        used[indices] = True
+        known[indices] = labels[indices]
     eta_low, eta_high = class_probabilities(fraction, len(source.class_names), len(rare))
     return Subset(
         seed=seed,
@@ -116,7 +116,7 @@ def make_subset(
         pool=pool,
         validation=remaining[chosen],
         test=held_out,
-        labels=np.where(used, labels, -1),
+        labels=known,
         class_names=source.class_names,
         rare_classes=rare,
         fraction=float(fraction),

@@ -90,7 +90,7 @@ def read_flickr30k(path: str | Path | None, split: str = "karpathy") -> Photogra
 def missing_files(settings: Mapping[str, Any]) -> list[str]:
     """What is missing of the folder ``path``."""
     folder = required_path(settings["path"], "flickr30k", EXPECTED)
-    return [] if next(folder.glob("*.parquet"), None) is not None else missing_parts(folder, (KARPATHY, IMAGES))
+    return [] if any(folder.glob("*.parquet")) else missing_parts(folder, (KARPATHY, IMAGES))
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from trueneg.data.images.folder import Part, contents, found_parts, required_path
+from trueneg.data.images.folder import Part, contents, found_parts, missing_parts, required_path
 from trueneg.data.mistakes import refuse
 from trueneg.data.pairs.pair_images import PairImages
 from trueneg.data.pairs.photographs import (
@@ -80,9 +80,8 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
 
 def missing_files(settings: Mapping[str, Any]) -> list[str]:
     """What is missing of the folder ``path``."""
-    if Path(settings["path"]).expanduser().is_dir():
-        return []
-    return [f"the photographs, captions and ratings in {settings['path']}: Flickr8k (Hodosh, Young and Hockenmaier, 2013)"]
+    folder = required_path(settings["path"], "flickr8k", EXPECTED)
+    return [] if any(folder.glob("*.parquet")) else missing_parts(folder, (CAPTIONS, *SPLIT_LISTS.values(), RATINGS, IMAGES))
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:

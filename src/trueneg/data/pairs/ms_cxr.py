@@ -36,8 +36,8 @@ def read_boxes(path: str | Path, radiographs: pd.DataFrame) -> pd.DataFrame:
         radiographs: of :func:`trueneg.data.pairs.mimic_cxr.read_radiographs`.
 
     Returns:
-        A row a box: ``dicom``, ``report``, ``patient``, ``width`` and ``height`` of the image, ``sentence``, ``finding`` (the
-        category), and corners ``x0``, ``y0``, ``x1``, ``y1`` in its pixels.
+        A row for each box: ``dicom``, ``report``, ``patient``, ``width`` and ``height`` of the image, ``sentence``, ``finding``
+        (the category), and corners ``x0``, ``y0``, ``x1``, ``y1`` in its pixels.
 
     Raises:
         UserError: naming the file, and the line, that is missing or damaged, or of another image.
