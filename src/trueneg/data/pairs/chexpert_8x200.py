@@ -170,12 +170,15 @@ def missing_files(settings: Mapping[str, Any]) -> list[str]:
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
     """The lists, and the images that they name."""
-    files = found_parts(Path(settings["lists"]).expanduser(), LISTS)
+    folder, radiographs = Path(settings["lists"]).expanduser(), RADIOGRAPHS.find(_folder(settings))
+    lists = found_parts(folder, LISTS)
+    if len(lists) < len(LISTS) or radiographs is None:
+        return UserFiles(lists)
     try:
-        lists, root = read_lists(settings["lists"]), RADIOGRAPHS.required(_folder(settings)).parent
-    except UserError:  # the job that reads them reports it
-        return UserFiles(files)
-    return UserFiles(files, [root / path for table in (lists.candidates, lists.images) for path in table["path"]])
+        named = [path for file in lists[:2] for path in read_columns(file, ["Path"])["Path"]]
+    except UserError:  # the job that reads the lists reports it
+        return UserFiles(lists)
+    return UserFiles(lists, [radiographs.parent / match[1] for match in map(PATH.fullmatch, named) if match])
 
 
 def _folder(settings: Mapping[str, Any]) -> Path:
