@@ -17,8 +17,7 @@ from torch.profiler import ProfilerActivity, profile
 from trueneg.config.reading import read_configuration
 from trueneg.config.runs import runs_of
 from trueneg.data.images.loading import load_source
-from trueneg.data.images.prepare import DRAWING
-from trueneg.data.images.subsets import make_subset
+from trueneg.data.images.subsets import DRAWING, make_subset
 from trueneg.training.simclr import SimCLR
 
 

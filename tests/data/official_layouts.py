@@ -167,41 +167,17 @@ def ms_cxr(radiographs: Sequence[Radiograph]) -> list[Box]:
     return found
 
 
-def write_ms_cxr(folder: Path, boxes: Sequence[Box], *, version: str = "1.1.0", form: str = "csv") -> Path:
-    """MS-CXR's file: a line a box, or COCO's JSON."""
-    path = folder / f"MS_CXR_Local_Alignment_v{version}.{form}"
+def write_ms_cxr(folder: Path, boxes: Sequence[Box], *, version: str = "1.1.0") -> Path:
+    """MS-CXR's table: a line for each box."""
+    path = folder / f"MS_CXR_Local_Alignment_v{version}.csv"
     folder.mkdir(parents=True, exist_ok=True)
-    if form == "csv":
-        head = ["dicom_id", "category_name", "label_text", "path", "x", "y", "w", "h", "image_width", "image_height"]
-        rows = [
-            (box.image.dicom, box.category, box.phrase, f"files/{box.image.file}", *box[3:], box.image.width, box.image.height)
-            for box in boxes
-        ]
-        own_split = version == "1.1.0"  # which is not MIMIC-CXR's
-        write_csv(path, [*head, "split"] if own_split else head, [(*row, "train") if own_split else row for row in rows])
-        return path
-    categories = list(dict.fromkeys(box.category for box in boxes))
-    images = list(dict.fromkeys(box.image for box in boxes))
-    content = {
-        "categories": [{"id": number, "name": name} for number, name in enumerate(categories, 1)],
-        "images": [
-            {"id": number, "file_name": f"{one.dicom}.jpg", "path": f"files/{one.file}", "width": one.width, "height": one.height}
-            for number, one in enumerate(images)
-        ],
-        "annotations": [
-            {
-                "id": number,
-                "image_id": images.index(box.image),
-                "category_id": categories.index(box.category) + 1,
-                "bbox": list(box[3:]),
-                "label_text": box.phrase,
-                "width": box.image.width,
-                "height": box.image.height,
-            }
-            for number, box in enumerate(boxes)
-        ],
-    }
-    path.write_text(json.dumps(content))
+    head = ["dicom_id", "category_name", "label_text", "path", "x", "y", "w", "h", "image_width", "image_height"]
+    rows = [
+        (box.image.dicom, box.category, box.phrase, f"files/{box.image.file}", *box[3:], box.image.width, box.image.height)
+        for box in boxes
+    ]
+    own_split = version == "1.1.0"  # which is not MIMIC-CXR's
+    write_csv(path, [*head, "split"] if own_split else head, [(*row, "train") if own_split else row for row in rows])
     return path
 
 

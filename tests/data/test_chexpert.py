@@ -19,14 +19,12 @@ def lists(tmp_path):
     return tmp_path / "convirt"
 
 
-def test_the_lists_are_read_as_they_are_written(lists, caplog):
-    with caplog.at_level("INFO"):
-        found = read_lists(lists)
+def test_the_lists_are_read_as_they_are_written(lists):
+    found = read_lists(lists)
     for table, expected in ((found.candidates, LISTS.candidates), (found.images, LISTS.images)):
         assert list(zip(table["path"], table["label"], strict=True)) == expected
     assert list(zip(found.texts["sentence"], found.texts["label"], strict=True)) == LISTS.texts
     assert found.images["patient"].tolist() == [path.split("/")[1] for path, _ in LISTS.images]
-    assert "6 patients of image queries have candidates too" in caplog.text
 
 
 CANDIDATES, QUERIES, TEXTS = "image-retrieval/candidate.csv", "image-retrieval/query.csv", "text-retrieval/query.csv"
@@ -82,17 +80,10 @@ def test_candidates_that_are_not_whole_are_refused(lists):
     with pytest.raises(UserError, match=r"candidate\.csv: line 2: has not exactly one label of 1"):
         read_lists(lists)
     write_convirt_lists(lists, LISTS)
-    path = lists / "text-retrieval" / "candidate.csv"
-    path.write_text(path.read_text() + "\n")
-    with pytest.raises(UserError, match=r"text-retrieval/candidate\.csv: is another file, expected the same bytes"):
-        read_lists(lists)
-    path.unlink()
-    with pytest.raises(UserError, match=r"text-retrieval/candidate\.csv: is not there, expected the same bytes"):
-        read_lists(lists)
     (lists / TEXTS).unlink()
-    with pytest.raises(UserError, match=r"text-retrieval/query\.csv: is not there, expected a table"):
+    with pytest.raises(UserError, match=r"text-retrieval/query\.csv: .*missing .*It is part of the lists"):
         read_lists(lists)
-    with pytest.raises(UserError, match=r"none: is no folder, expected one with image-retrieval/candidate\.csv"):
+    with pytest.raises(UserError, match=r"none/image-retrieval/candidate\.csv: .*missing \(found no such folder"):
         read_lists(lists / "none")
 
 
@@ -146,23 +137,19 @@ def test_images_that_are_missing_are_named(world, tmp_path):
     write_convirt_lists(tmp_path / "convirt", LISTS)
     settings = {"path": tmp_path, "lists": tmp_path / "convirt", "resolution": 8}
     where = {"benchmark": tmp_path / "8x200.npz", "cache": tmp_path / "cache", "threads": 1}
-    with pytest.raises(
-        UserError, match=r"has no folder train \(found convirt\), the images of CheXpert\. It is part of CheXpert"
-    ):
+    with pytest.raises(UserError, match=r"train: the radiographs: missing \(found convirt\)\. It is part of CheXpert"):
         prepare_chexpert_8x200(settings, **where)
     write_chexpert_pictures(tmp_path, LISTS.candidates)
-    with pytest.raises(UserError, match=rf"{LISTS.images[0][0]}: is not there, expected an image\. It is part of CheXpert"):
+    with pytest.raises(UserError, match=rf"{LISTS.images[0][0]}: is missing, expected an image\. It is part of CheXpert"):
         prepare_chexpert_8x200(settings, **where)
     assert not (tmp_path / "8x200.npz").exists()
 
 
 def test_what_a_machine_without_the_data_lacks(world, tmp_path):
-    first, second = missing_files({"path": tmp_path, "lists": tmp_path / "no"})
-    assert (
-        "image-retrieval/candidate.csv, image-retrieval/query.csv, text-retrieval/query.csv, text-retrieval/candidate.csv"
-        in first
-    )
-    assert "https://github.com/yuhaozhang/convirt" in first
-    assert "the radiographs, train/ in" in second
-    assert "https://stanfordmlgroup.github.io/competitions/chexpert/" in second
+    lists, radiographs = missing_files({"path": tmp_path, "lists": tmp_path / "no"})
+    for name in (CANDIDATES, QUERIES, TEXTS):
+        assert name in lists
+    assert "https://github.com/yuhaozhang/convirt" in lists
+    assert radiographs.startswith("train (the radiographs) in ")
+    assert "https://stanfordmlgroup.github.io/competitions/chexpert/" in radiographs
     assert missing_files({"path": world, "lists": world / "convirt"}) == []

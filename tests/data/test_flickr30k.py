@@ -10,9 +10,8 @@ import pytest
 from tests.data.official_layouts import flickr30k_captions, flickr30k_splits, write_flickr30k
 from trueneg.data.image_cache import decode_square
 from trueneg.data.pairs.flickr30k import missing_files, read_flickr30k
-from trueneg.data.pairs.official_splits import official_subset
 from trueneg.data.pairs.pair_source import read_pairs
-from trueneg.data.pairs.pair_splits import SPLITS
+from trueneg.data.pairs.pair_splits import SPLITS, official_subset
 from trueneg.data.pairs.registry import prepare_pairs, write_captions
 from trueneg.errors import UserError
 from trueneg.text import privacy
@@ -121,16 +120,21 @@ def test_kaggles_malformed_line_is_read_as_if_it_had_its_separator(tmp_path):
     ("file", "old", "new", "message"),
     [
         (TOKENS, "1001.jpg#2\t", "1001.jpg 2 ", r"results_20130124\.token: line 8 is not an image's name, #, 0 to 4, a tab"),
-        (TOKENS, "1001.jpg#2", "1001.jpg#1", r"line 8 is the caption 1001\.jpg#1 again, expected once"),
+        (TOKENS, "1001.jpg#2", "1001.jpg#1", r"line 8: caption's id is that of an earlier line"),
         (TOKENS, "1001.jpg", "999.jpg", r"has no captions of 1001\.jpg, which is in dataset_flickr30k\.json"),
         (KAGGLE, "1001.jpg| 2| ", "1001.jpg| 2 ", r"results\.csv: line 9 is not an image's name, \|, 0 to 4, \| and a caption"),
         (KAGGLE, "1001.jpg| 2| Caption 2 of 1001.jpg .", "1001.jpg| 2| ", r"results\.csv: line 9 is not an image's name"),
-        (KARPATHY, '"train"', '"first"', r"image 0 \(the first is 0\) is in split 'first', expected train, val or test"),
+        (
+            KARPATHY,
+            '"train"',
+            '"first"',
+            r"image 0 \(the first is 0\): split is 'first', expected one of train, validation, test",
+        ),
         (
             KARPATHY,
             '"1001.jpg"',
             '"1000.jpg"',
-            r"image 1 .* has the file name '1000\.jpg', expected one that no earlier image has",
+            r"image 1 .*: image is that of an earlier line",
         ),
         (
             KARPATHY,
@@ -138,7 +142,7 @@ def test_kaggles_malformed_line_is_read_as_if_it_had_its_separator(tmp_path):
             '"file"',
             r"dataset_flickr30k\.json: cannot be read as Karpathy's splits \(KeyError: 'filename'",
         ),
-        (KARPATHY, '"raw": "Caption 3 of 1004.jpg ."', '"raw": ""', r"image 4 .* has 5 captions, expected 5 with text"),
+        (KARPATHY, '"raw": "Caption 3 of 1004.jpg ."', '"raw": ""', r"image 4 .*: captions is .*, expected 5 texts"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path, file, old, new, message):
@@ -155,10 +159,10 @@ def test_what_is_wrong_is_named(tmp_path, file, old, new, message):
 
 def test_files_that_are_missing_or_damaged_are_named(official, tmp_path):
     (official / "flickr30k-images" / "1004.jpg").unlink()
-    with pytest.raises(UserError, match=r"1004\.jpg: is not there, expected an image\. Flickr30k is sent to those who fill in"):
+    with pytest.raises(UserError, match=r"1004\.jpg: is missing, expected an image\. Flickr30k is sent to those who fill in"):
         prepare(official, tmp_path / "out")
     (official / "flickr30k-images").rename(official / "photographs")
-    with pytest.raises(UserError, match=r"has no folder flickr30k-images \(found .*\), the photographs\. Flickr30k is sent"):
+    with pytest.raises(UserError, match=r"flickr30k-images: the photographs: missing \(found .*\)\. Flickr30k is sent"):
         read_flickr30k(official)
     (official / "photographs").rename(official / "images")
     whole = (official / KARPATHY).read_text()
@@ -169,11 +173,11 @@ def test_files_that_are_missing_or_damaged_are_named(official, tmp_path):
     ):
         read_flickr30k(official)
     (official / KARPATHY).write_text(json.dumps({"images": []}))
-    with pytest.raises(UserError, match=r"dataset_flickr30k\.json: has no images"):
+    with pytest.raises(UserError, match=r"dataset_flickr30k\.json: has no photographs"):
         read_flickr30k(official)
     (official / KARPATHY).unlink()
     with pytest.raises(
-        UserError, match=r"has no dataset_flickr30k\.json \(found .*\), the official splits; expected .*parquet\. It is"
+        UserError, match=r"dataset_flickr30k\.json: Karpathy's splits: missing \(found .*\)\. It is in caption_datasets"
     ):
         read_flickr30k(official)
     with pytest.raises(
@@ -184,8 +188,8 @@ def test_files_that_are_missing_or_damaged_are_named(official, tmp_path):
 
 def test_what_a_machine_without_the_data_lacks(official, tmp_path):
     splits, images = missing_files({"path": tmp_path / "no"})
-    assert splits.startswith("dataset_flickr30k.json in ")
+    assert splits.startswith("dataset_flickr30k.json (")
     assert "https://cs.stanford.edu/people/karpathy/deepimagesent/" in splits
-    assert "the photographs, flickr30k-images/ in " in images
+    assert images.startswith("flickr30k-images (")
     assert "https://shannon.cs.illinois.edu/DenotationGraph/" in images
     assert missing_files({"path": official}) == []

@@ -176,7 +176,7 @@ def test_missing_images_are_named_before_any_is_decoded(files, tmp_path):
     with pytest.raises(UserError) as told:
         cache_images(files, tmp_path / "cache", mode="L", resolution=16)
     assert [line.split(":")[0] for line in str(told.value).split("\n")] == [str(files.paths[number]) for number in (2, 7)]
-    assert "is not there, expected an image. Copy the whole data set" in str(told.value)
+    assert "is missing, expected an image. Copy the whole data set" in str(told.value)
     assert not (tmp_path / "cache").exists()
 
 
@@ -192,7 +192,7 @@ def test_images_that_cannot_be_used_are_named_and_the_other_shards_stay(files, s
     expected = (
         r"is damaged \(.*truncated.*\)\. Replace the file by a whole copy\.",
         r"is neither a PNG nor a JPEG image\. Replace",
-        r"has pixels of mode I;16, expected 8 bits a channel\. Save the images with 8 bits a channel",
+        r"has pixels of mode I;16, expected 8 bits per channel\. Save the images with 8 bits per channel",
         r"is 4 × 400 pixels, expected sides of a ratio of at most 20\. Leave it out",
     )
     for line, path, what in zip(lines, files.paths, expected, strict=False):
@@ -253,7 +253,7 @@ def test_rows_of_parquet_files_are_read_wherever_they_lie(tmp_path, monkeypatch,
     files = (tmp_path / "a.parquet", tmp_path / "b.parquet")
     write_parquet(files[0], contents[:17], 5)
     write_parquet(files[1], contents[17:], 100)
-    chosen = [0, 1, 4, 5, 11, 16, 17, 18, 25, 29]
+    chosen = [*range(4, 17), *range(17, 29)]
     places = tuple((0, number) if number < 17 else (1, number - 17) for number in chosen)
     images = ParquetImages(files, "image", places)
     for threads in (1, 2):
@@ -272,12 +272,6 @@ def test_bad_rows_and_files_of_parquet_are_named(tmp_path):
     path.write_bytes(path.read_bytes()[:-50])
     with pytest.raises(UserError, match=r"a\.parquet: cannot be read as images \(.*\)\. Download or copy it again"):
         cache_images(images, tmp_path / "cache", mode="L", resolution=16)
-
-
-def test_wrong_arguments_are_refused(files, tmp_path):
-    for change in ({"mode": "CMYK"}, {"resolution": 0}):
-        with pytest.raises(ValueError, match="expected L or RGB, and at least 1"):
-            cache_images(files, tmp_path, **{"mode": "L", "resolution": 8} | change)
 
 
 def test_a_shards_description_tells_what_it_was_made_from(files, small_shards, tmp_path):

@@ -181,11 +181,11 @@ def change(folder, row, column, value):
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("report", "CXR11", r"images\.csv: line 4: report is CXR11, expected one of the 6 reports of the archive"),
+        ("report", "CXR11", r"images\.csv: line 4: report is 'CXR11', expected one of the 6 reports of the archive"),
         (
             "report",
             "CXR2",
-            r"line 4: image 1_IM-0001-3001\.dcm\.jpg is not of report CXR2, whose images are CXR2_IM-0652-1001",
+            r"line 4: image is '1_IM-0001-3001\.dcm\.jpg', expected an image of the row's report",
         ),
         (
             "image",
@@ -205,23 +205,23 @@ def test_what_is_missing_is_named(data, steps, tmp_path):
     with pytest.raises(UserError, match=r"dataset\.path is missing; source open_i expects a folder with images\.csv"):
         read_radiographs(None, data)
     (data / "images" / "2_IM-0652-1001.dcm.jpg").unlink()
-    with pytest.raises(UserError, match=r"2_IM-0652-1001\.dcm\.jpg: is not there, expected an image\. Copy the whole data set"):
+    with pytest.raises(UserError, match=r"2_IM-0652-1001\.dcm\.jpg: is missing, expected an image\. Copy the whole data set"):
         prepare(steps)
     (data / "images").rename(data / "pictures")
-    with pytest.raises(UserError, match="has no folder images"):
+    with pytest.raises(UserError, match="the radiographs: missing"):
         read_radiographs(data, data)
     (data / "images.csv").write_text("report,image\nCXR1,a.jpg\n")
     with pytest.raises(UserError, match=r"images\.csv: has no column projection \(found report, image\)"):
         read_radiographs(data, data)
     (data / "images.csv").unlink()
-    with pytest.raises(UserError, match=r"has no images\.csv and no indiana_projections\.csv \(found NLMCXR"):
+    with pytest.raises(UserError, match=r"images\.csv: .*missing \(found NLMCXR"):
         read_radiographs(data, data)
 
 
 def test_sentences_without_a_class_probability_are_refused(steps):
     table = privacy.read_table(steps / "eta.parquet")[0]
     privacy.write_table(table.iloc[1:], steps / "eta.parquet", restricted=False)
-    with pytest.raises(UserError, match="class probabilities: lack 1 of"):
+    with pytest.raises(UserError, match="eta of 1 sentences, first in row 0"):
         prepare(steps)
 
 

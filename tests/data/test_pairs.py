@@ -102,29 +102,27 @@ def test_reading_takes_no_memory_for_images_and_none_can_be_written_to(source, t
     assert read_pairs(tmp_path / "pairs.npz").checksum == read.checksum
 
 
-def test_images_that_cannot_be_read_in_place_or_are_not_what_their_header_says_are_refused(source, tmp_path):
+def test_images_that_cannot_be_read_in_place_are_refused(source, tmp_path):
     path = tmp_path / "pairs.npz"
     write_pairs(source, path)
     written, count = path.read_bytes(), len(source.images)
     with np.load(path) as archive:
         content = dict(archive)
     np.savez_compressed(path, **content)
-    with pytest.raises(UserError, match=r"pairs\.npz: .*its images are compressed, expected them as numpy\.savez writes them"):
+    with pytest.raises(UserError, match=r"pairs\.npz: is not a readable source .*Remove it and .*pairs\.parquet"):
         read_pairs(path)
     for wrong in (source.images.astype(np.float32), np.asfortranarray(source.images)):
         np.savez(path, **content | {"images": wrong})
-        with pytest.raises(UserError, match=rf"its images are {wrong.dtype} of shape .*, expected uint8, by rows"):
+        with pytest.raises(UserError, match="it is damaged"):
             read_pairs(path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("images.npy", b"no array")
     with pytest.raises(UserError, match="is not a readable source"):
         read_pairs(path)
-    shape = f"({count}, 1, 32, 32)".encode()
     data = written.index(b"images.npy") + len("images.npy")
-    path.write_bytes(written.replace(shape, shape.replace(b"1, 32, 32", b"3, 32, 32")))
-    with pytest.raises(UserError, match=rf"uint8 of shape \({count}, 3, 32, 32\) in {source.images.nbytes} bytes, expected"):
-        read_pairs(path)
+    shape = f"({count}, 1, 32, 32)".encode()
     damages = {
+        "a header of more channels": written.replace(shape, shape.replace(b"1, 32, 32", b"3, 32, 32")),
         "a member's header of another member": written.replace(b"images.npy", b"imagex.npy", 1),
         "a member's header of another length": written[: data - 12] + b"\x0b\x00" + written[data - 10 :],
         "a pixel of another value": written[: data + 1000] + bytes([written[data + 1000] ^ 1]) + written[data + 1001 :],
@@ -148,18 +146,29 @@ def changed_sentence(source, column, value):
     ("change", "message"),
     [
         (lambda s: {"images": s.images.astype(np.float32)}, "images are float32 of shape"),
-        (lambda s: {"reports": s.reports[1:]}, "reports are .*, expected str of shape"),
+        (lambda s: {"reports": s.reports[1:]}, "reports are .*, expected str with 1 axes"),
         (lambda s: {"labels": s.labels * 2}, "labels hold other values than 0, 1 and NaN"),
         (lambda s: {"label_names": ("a", "a", "b", "c")}, "expected 4 distinct ones"),
-        (lambda s: {"shown": s.shown[:, :5]}, "sentences have classes .* expected integers from -1 to 4"),
-        (lambda s: {"sentences": s.sentences.drop(columns="class")}, "sentences lack the columns class"),
-        (lambda s: {"sentences": changed_sentence(s, "sentence", " ")}, "sentence .* of report .* is empty"),
-        (lambda s: {"sentences": pd.concat([s.sentences, s.sentences.iloc[:2]])}, r"is there twice \(and 1 others\)"),
-        (lambda s: {"sentences": changed_sentence(s, "eta", 1.0)}, "class probability 'language model': 1.0 is one of 1"),
-        (lambda s: {"sentences": changed_sentence(s, "eta true", np.nan)}, "class probability 'true': nan"),
-        (lambda s: {"sentences": s.sentences[s.sentences["report"] != "R005"]}, "1 reports, such as R005, have no sentence"),
-        (lambda s: {"reports": np.where(s.reports == "R005", "R006", s.reports)}, "1 reports, such as R005, have no image"),
-        (lambda s: {"patients": np.arange(len(s.patients)).astype(str)}, "report R000 is of patients 0 and 1, expected one"),
+        (lambda s: {"shown": s.shown[:, :5]}, "class of .* sentences, first in row .*, is not an integer from -1 to 4"),
+        (
+            lambda s: {"sentences": changed_sentence(s, "sentence", " ")},
+            r"sentence of 1 sentences, first in row 3 \(.*\), is not text",
+        ),
+        (
+            lambda s: {"sentences": pd.concat([s.sentences, s.sentences.iloc[:2]])},
+            "index of 2 sentences, first in row .*, is not each place in a report once",
+        ),
+        (lambda s: {"sentences": changed_sentence(s, "eta", 1.0)}, r"eta of 1 sentences, first in row 3 .*, is not in \[0, 1\)"),
+        (lambda s: {"sentences": changed_sentence(s, "eta true", np.nan)}, "eta true of 1 sentences, first in row 3 "),
+        (
+            lambda s: {"sentences": s.sentences[s.sentences["report"] != "R005"]},
+            "images, first number .*, have a report without sentences",
+        ),
+        (
+            lambda s: {"reports": np.where(s.reports == "R005", "R006", s.reports)},
+            "report of .* sentences, first in row .*, is not that of an image",
+        ),
+        (lambda s: {"patients": np.arange(len(s.patients)).astype(str)}, "a report is of several patients, expected one"),
     ],
 )
 def test_what_does_not_fit_is_refused(source, change, message):
@@ -184,8 +193,11 @@ def test_the_checksum_tells_content_but_class_probabilities_have_their_own(sourc
 
 def test_joining_refuses_tables_of_other_sentences(source):
     table = source.sentences[["report", "index", "sentence"]]
-    with pytest.raises(ValueError, match=r"classes: lack 2 of .* sentences, the first is number 0 of report R000"):
-        join_sentences(table, assigned=source.sentences[["report", "index", "class"]].iloc[2:])
+    lacking = join_sentences(table, assigned=source.sentences[["report", "index", "class"]].iloc[2:])
+    with pytest.raises(ValueError, match="class of 2 sentences, first in row 0"):
+        dataclasses.replace(source, sentences=lacking)
+    with pytest.raises(ValueError, match="not a one-to-one merge"):
+        join_sentences(table, assigned=pd.concat([source.sentences[["report", "index", "class"]]] * 2))
     joined = join_sentences(table, eta=source.sentences[["report", "index", "eta"]].sample(frac=1, random_state=0))
     np.testing.assert_array_equal(joined["eta"], source.sentences["eta"])
     assert (joined["class"] == -1).all()
@@ -220,7 +232,7 @@ def test_a_split_depends_on_the_seed_and_not_on_the_order_of_images(source):
 
 
 def test_splits_that_cannot_be_drawn_are_refused(source):
-    with pytest.raises(ValueError, match="expected shares in"):
+    with pytest.raises(UserError, match=r"has (\d+) patients, expected more than the \1 that"):
         split_pairs(source, 0, 0.5, 0.5)
     with pytest.raises(UserError, match="has 2 patients, expected more than the 2 that validation and test take"):
         split_pairs(texture_source(patients=4), 0)
@@ -282,12 +294,6 @@ def test_the_known_probability_is_how_often_a_statement_is_true():
     expected = made.classes["image_probability"].fillna(0).to_numpy()
     error = np.sqrt(expected * (1 - expected) / len(reports)) + 1e-9
     assert (np.abs(shown.mean(0) - expected) < 5 * error).all()
-
-
-def test_classes_in_another_order_are_refused():
-    classes = pd.DataFrame({"class": [0, 1], "kind": ["negated", "positive"], "finding": ["edema", "edema"]})
-    with pytest.raises(ValueError, match="not numbered with the 1 positive ones"):
-        statements_shown(classes, np.ones((2, 1), bool))
 
 
 def test_a_lack_of_memory_is_not_told_as_damage(source, tmp_path, monkeypatch):

@@ -207,7 +207,7 @@ def test_a_table_that_cannot_be_read_is_named(data):
         with pytest.raises(UserError, match=message):
             read_image_table(settings_of(data, table=data / name))
     pd.DataFrame({"image": ["3.png"], "text": [["A mass."]]}).to_parquet(data / "table.parquet")
-    with pytest.raises(UserError, match=r"row 0 \(the first is 0\): text is of type list, expected text"):
+    with pytest.raises(UserError, match=r"row 0 \(the first is 0\): text is not text"):
         read_image_table(settings_of(data, table=data / "table.parquet", patient_column=None, label_columns=[]))
 
 

@@ -9,8 +9,8 @@ from torch.nn import functional
 
 from tests.data.official_layouts import ms_cxr, write_mimic_cxr, write_mimic_reports, write_ms_cxr
 from tests.textures import measured_rows, settings_of
-from trueneg.data.pairs.official_splits import official_subset
 from trueneg.data.pairs.pair_source import read_pairs
+from trueneg.data.pairs.pair_splits import official_subset
 from trueneg.data.pairs.registry import prepare_pairs
 from trueneg.text import privacy
 from trueneg.text.reports import prepare_reports

@@ -13,8 +13,7 @@ from trueneg.compute.memory import memory_told, smaller_batch
 from trueneg.config.reading import load_configuration
 from trueneg.config.runs import datasets, objectives, runs_of
 from trueneg.data.images.loading import load_source
-from trueneg.data.images.prepare import DRAWING
-from trueneg.data.images.subsets import make_subset
+from trueneg.data.images.subsets import DRAWING, make_subset
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.errors import UserError
 from trueneg.training.image_text import ImageText

@@ -78,7 +78,7 @@ def write_data(name: str, folder: Path) -> Data:
         layouts.write_convirt_lists(folder / "convirt", lists)
         layouts.write_chexpert_pictures(folder / "chexpert", [*lists.candidates, *lists.images])
         settings = {"source": name, "path": str(folder / "chexpert"), "lists": str(folder / "convirt")}
-        return Data("benchmark", settings, 4, 1680)
+        return Data("benchmark", settings, 3, 1680)
     folder.mkdir()
     layouts.write_open_i_reports(folder, REPORTS)
     if name == "open_i reports":

@@ -1,7 +1,7 @@
 """Decode and check a source's images once."""
 
 from trueneg.compute.jobs import job
-from trueneg.data.images.prepare import prepare_source
+from trueneg.data.images.loading import prepare_source
 from trueneg.store.user_files import recorded
 
 with job(snakemake.log[0]), recorded(snakemake.params.files, snakemake.output[0]):

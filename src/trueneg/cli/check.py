@@ -14,8 +14,7 @@ from trueneg.config.runs import Run, RunSettings, all_runs, corpora, datasets, p
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.data.images.image_source import ImageSource, read_source
 from trueneg.data.images.loading import load_source
-from trueneg.data.images.prepare import DRAWING
-from trueneg.data.images.subsets import Subset, make_subset
+from trueneg.data.images.subsets import DRAWING, Subset, make_subset
 from trueneg.data.pairs import chexpert_8x200
 from trueneg.data.pairs.mimic_cxr import missing_reports
 from trueneg.data.pairs.registry import source_module

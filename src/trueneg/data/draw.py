@@ -1,13 +1,17 @@
-"""The subsets of the seeds: what each trains on, chooses on and is tested on."""
+"""Draws the subsets of the seeds: what each trains on, chooses on and is tested on."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trueneg.data.images.prepare import draw_image_subsets
-from trueneg.data.pairs.official_splits import draw_official_subsets
-from trueneg.data.pairs.pair_splits import draw_pair_subsets
+from trueneg.data.images.image_source import read_source
+from trueneg.data.images.subsets import DRAWING, make_subset, write_subsets
+from trueneg.data.pairs.pair_source import read_pairs
+from trueneg.data.pairs.pair_splits import official_subset, split_pairs, write_pair_subsets
 from trueneg.text import privacy
+
+log = logging.getLogger(__name__)
 
 
 def draw_subsets(
@@ -26,8 +30,17 @@ def draw_subsets(
         UserError: if the settings do not fit the source, or a file is missing or damaged.
     """
     if splits is None:
-        draw_image_subsets(source, settings, seeds, subsets)
-    elif len(privacy.read_table(splits)[0]):
-        draw_official_subsets(source, splits, seeds, subsets)
+        images = read_source(source)
+        drawn = [make_subset(images, seed=seed, **{key: settings[key] for key in DRAWING}) for seed in seeds]
+        for subset in drawn:
+            log.info("seed %d: %d training images, by class %s", subset.seed, len(subset.train), list(subset.class_counts))
+        write_subsets(drawn, subsets)
+        return
+    pairs, official = read_pairs(source), privacy.read_table(splits)[0]
+    if official.empty:
+        chosen = [split_pairs(pairs, seed, settings["validation"], settings["test"]) for seed in seeds]
     else:
-        draw_pair_subsets(source, settings, seeds, subsets)
+        chosen = [official_subset(pairs, official, seed) for seed in seeds]
+    for one in chosen:
+        log.info("seed %d: %d training, %d test images", one.seed, len(one.train), len(one.test))
+    write_pair_subsets(chosen, subsets)

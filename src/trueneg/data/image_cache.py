@@ -14,16 +14,14 @@ import math
 import shutil
 import sys
 import zlib
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from PIL import Image, ImageOps
 from tqdm import tqdm
 
-from trueneg.data.decoding import UnreadableImageError, channels_first, open_image
+from trueneg.data.decoding import UnreadableImageError, channels_first, open_image, refused_if_damaged
 from trueneg.data.image_files import EncodedImages
 from trueneg.data.mistakes import refuse
 from trueneg.errors import UserError
@@ -71,7 +69,7 @@ def decode_square(encoded: bytes | None, mode: str, resolution: int) -> np.ndarr
         uint8, shape (channels, resolution, resolution).
 
     Raises:
-        UnreadableImageError: if it is damaged, not PNG or JPEG, has more than 8 bits a channel, or is a narrow strip.
+        UnreadableImageError: if it is damaged, not PNG or JPEG, has more than 8 bits per channel, or is a narrow strip.
 
     Example:
         >>> import io
@@ -83,42 +81,19 @@ def decode_square(encoded: bytes | None, mode: str, resolution: int) -> np.ndarr
     image = open_image(encoded)
     if max(image.size) > LONGEST * min(image.size):
         found = "is {} × {} pixels".format(*image.size)
-        raise UnreadableImageError(0, f"{found}, expected sides of a ratio of at most {LONGEST}", "Leave it out, or cut it.")
-    try:
-        # A photograph stands as a viewer shows it: cameras leave it lying, with a note of how to turn it.
+        raise UnreadableImageError(f"{found}, expected sides of a ratio of at most {LONGEST}", "Leave it out, or crop it.")
+    with refused_if_damaged("is damaged ({})"):
         if mode == "L":
             image.draft("L", None)  # the luma as the JPEG file has it, without the detour by colours: a third faster
         ImageOps.exif_transpose(image, in_place=True)  # not in place it copies every image
         image.load()  # before the next line asks for its mode: a palette may become another
         image = image if image.mode == mode else image.convert(mode)  # to its own mode it would be copied
-    except MemoryError:  # says nothing of the file
-        raise
-    except Exception as error:
-        raise UnreadableImageError(0, f"is damaged ({error})") from error
     resized, (left, top) = central_square(image.size, resolution)
     if image.size != resized:
         image = image.resize(resized, Image.Resampling.BILINEAR)
     if image.size != (resolution, resolution):
         image = image.crop((left, top, left + resolution, top + resolution))
     return channels_first(image)
-
-
-class _Shard(NamedTuple):
-    """Images ``first``, ``first + 1``, … of the cache, and the checksum of what they are made from."""
-
-    images: EncodedImages
-    first: int
-    inputs: str
-    description: Path
-    pixels: Path
-    mode: str
-    resolution: int
-
-
-class _Made(NamedTuple):
-    images: int
-    kept: bool
-    mistakes: list[str]
 
 
 def cache_images(images: EncodedImages, folder: str | Path, *, mode: str, resolution: int, threads: int = 1) -> np.memmap:
@@ -137,83 +112,68 @@ def cache_images(images: EncodedImages, folder: str | Path, *, mode: str, resolu
     Raises:
         UserError: if images are missing (before any is decoded) or cannot be used (after all others are), naming them; or the
             disk is too small.
-        ValueError: if the mode or the resolution is none of those, or there is no image.
     """
     folder, shape = Path(folder), (len(images), len(mode), resolution, resolution)
-    if mode not in ("L", "RGB") or resolution < 1 or not len(images):
-        raise ValueError(f"mode is {mode!r}, resolution {resolution}, of {len(images)} images; expected L or RGB, and at least 1")
-    shards = list(_shards(images, folder, mode, resolution))
+    pixels, size = folder / "images.u8", math.prod(shape[1:])
+    count = max(1, SHARD_BYTES // size)
+    treatment, stamps = [TREATMENT, mode, str(resolution)], images.stamps()
+
+    def make(first: int) -> tuple[int, bool, list[str]]:
+        """Make the shard from an image on, unless it is there: its number of images, whether it was there, what is wrong."""
+        part = images.part(slice(first, first + count))
+        inputs = "\n".join([*treatment, *stamps[first : first + count]]).encode("utf-8", "surrogatepass")
+        description = _description(folder, first // count)
+        with pixels.open("r+b") as stream:
+            stream.seek(first * size)
+            if description.is_file() and description.read_bytes() == _described(inputs, stream.read(len(part) * size)):
+                return len(part), True, []
+            squares, mistakes = _decode_all(part, mode, resolution)
+            stream.seek(first * size)
+            stream.write(squares)
+        # Written last, and only if all of its images could be used.
+        if not mistakes:
+            with written_whole(description) as temporary:
+                temporary.write_bytes(_described(inputs, squares))
+        return len(part), False, mistakes
+
+    firsts = range(0, len(images), count)
     (folder / "shards").mkdir(parents=True, exist_ok=True)
-    with (folder / "images.u8").open("ab") as stream:
+    with pixels.open("ab") as opened:
         _refuse_small_disk(folder, math.prod(shape))
-        stream.truncate(math.prod(shape))
-    for outdated in set((folder / "shards").iterdir()) - {shard.description for shard in shards}:
+        opened.truncate(math.prod(shape))
+    for outdated in set((folder / "shards").iterdir()) - {_description(folder, first // count) for first in firsts}:
         outdated.unlink()
     mistakes, kept = [], 0
-    with tqdm(total=len(images), desc="images", unit=" images", disable=not sys.stderr.isatty(), leave=False) as bar:
-        for made in _made(shards, threads):
-            bar.update(made.images)
-            mistakes += made.mistakes
-            kept += made.images * made.kept
+    # Threads: nearly all of the time goes to decoding, resizing and checksums, which let other threads run meanwhile.
+    with ThreadPoolExecutor(threads) as pool, tqdm(total=len(images), desc="images", disable=not sys.stderr.isatty()) as bar:
+        for made, is_kept, wrong in pool.map(make, firsts):
+            bar.update(made)
+            mistakes += wrong
+            kept += made * is_kept
     log.info("%s images of %d × %d pixels, %s of them from the cache", f"{len(images):,}", resolution, resolution, f"{kept:,}")
     refuse(mistakes)
-    return np.memmap(folder / "images.u8", np.uint8, "r", shape=shape)
+    return np.memmap(pixels, np.uint8, "r", shape=shape)
 
 
-def _shards(images: EncodedImages, folder: Path, mode: str, resolution: int) -> Iterator[_Shard]:
-    stamps = images.stamps()
-    count = max(1, SHARD_BYTES // (len(mode) * resolution**2))
-    for number, first in enumerate(range(0, len(images), count)):
-        chosen = slice(first, first + count)
-        inputs = hashlib.sha256("\n".join([TREATMENT, mode, str(resolution), *stamps[chosen]]).encode("utf-8", "surrogatepass"))
-        description = folder / "shards" / f"{number:06d}.json"
-        yield _Shard(images.part(chosen), first, inputs.hexdigest(), description, folder / "images.u8", mode, resolution)
+def _description(folder: Path, shard: int) -> Path:
+    return folder / "shards" / f"{shard:06d}.json"
 
 
-def _made(shards: list[_Shard], threads: int) -> Iterator[_Made]:
-    # Threads: nearly all of the time goes to decoding, resizing and checksums, which let other threads run meanwhile.
-    with ThreadPoolExecutor(min(threads, len(shards))) as pool:
-        yield from pool.map(_make, shards)
+def _described(inputs: bytes, pixels: bytes) -> bytes:
+    """What a shard is made from, and what is in it; the checksum finds a damaged disk and half a shard, not a forgery."""
+    return json.dumps({"inputs": hashlib.sha256(inputs).hexdigest(), "checksum": zlib.crc32(pixels)}).encode()
 
 
-def _make(shard: _Shard) -> _Made:
-    """Write one shard, unless it is there; its description is written last, and only if all its images could be used."""
-    count, size = len(shard.images), len(shard.mode) * shard.resolution**2
-    with shard.pixels.open("r+b") as stream:
-        inputs, checksum = _described(shard)
-        stream.seek(shard.first * size)
-        if inputs == shard.inputs and checksum == _checksum(stream.read(count * size)):
-            return _Made(count, True, [])
-        stream.seek(shard.first * size)
-        checksum, mistakes = 0, []  # each image is written while it is still in the processor's cache
-        for position, content in enumerate(shard.images.read()):
-            try:
-                if isinstance(content, UnreadableImageError):
-                    raise content
-                square = np.ascontiguousarray(decode_square(content, shard.mode, shard.resolution))
-            except UnreadableImageError as error:
-                mistakes.append(f"{shard.images.name(position)}: {error}. {error.remedy}")
-                continue
-            checksum = _checksum(square, checksum)
-            stream.write(square)
-    if not mistakes:
-        content = {"inputs": shard.inputs, "checksum": checksum}
-        with written_whole(shard.description) as temporary:
-            temporary.write_text(json.dumps(content))
-    return _Made(count, False, mistakes)
-
-
-def _described(shard: _Shard) -> tuple[str | None, int | None]:
-    try:
-        content = json.loads(shard.description.read_text())
-        return content["inputs"], content["checksum"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):  # none, or damaged: the shard is made again
-        return None, None
-
-
-def _checksum(pixels: bytes | np.ndarray, before: int = 0) -> int:
-    """Finds a damaged disk and a half-written shard, not a forgery: so at half the time of a cryptographic one."""
-    return zlib.crc32(pixels, before)
+def _decode_all(images: EncodedImages, mode: str, resolution: int) -> tuple[bytes, list[str]]:
+    """The squares of some images, and what is wrong with those that cannot be used, whose pixels are 0."""
+    squares = np.zeros((len(images), len(mode), resolution, resolution), np.uint8)
+    mistakes = []
+    for position, content in enumerate(images.read()):
+        try:
+            squares[position] = decode_square(content, mode, resolution)
+        except UnreadableImageError as error:
+            mistakes.append(f"{images.name(position)}: {error}. {error.remedy}")
+    return squares.tobytes(), mistakes
 
 
 def _refuse_small_disk(folder: Path, size: int) -> None:

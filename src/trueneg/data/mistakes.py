@@ -2,12 +2,10 @@
 
 import contextlib
 import csv
-import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 
 from trueneg.errors import UserError
@@ -74,17 +72,3 @@ def intact(path: str | Path, expected: str, *, beside: Path | None = None) -> It
         both = "it" if beside is None else f"it and {beside}"
         again = f"Remove {both} to have {'it' if beside is None else 'them'} made again."
         raise UserError(f"{path}: is not a readable {expected} ({reason}). {again}") from error
-
-
-def open_arrays(path: str | Path) -> np.lib.npyio.NpzFile:
-    """An .npz file, whose checksums are compared as it is read."""
-    if not zipfile.is_zipfile(path):
-        raise ValueError("it is no .npz archive, or its end is missing")
-    return np.load(path, allow_pickle=False)
-
-
-def require_checksum(found: str, archive: np.lib.npyio.NpzFile) -> None:
-    """Compare the checksum of what was read with the one that was written."""
-    expected = str(archive["checksum"])
-    if found != expected:
-        raise ValueError(f"its content has checksum {found[:6]}…, expected {expected[:6]}…: it is damaged")

@@ -68,6 +68,27 @@ def read_columns(
     return table
 
 
+def read_lines(path: Path, pattern: str, expected: str, origin: str, *, header: int = 0) -> pd.DataFrame:
+    """The named groups of a pattern that every line matches, empty ones and the header's aside; the index says where a line is.
+
+    Args:
+        path: of a text file (UTF-8).
+        pattern: a regular expression for a whole line.
+        expected: the same in words.
+        origin: a sentence that says where to get a whole copy.
+        header: number of lines in it.
+
+    Raises:
+        UserError: if the file cannot be read as text, or naming lines that do not match.
+    """
+    with readable(path, "text", origin):
+        lines = path.read_text(encoding="utf-8").split("\n")
+    numbered = {f"line {number:,}": line.rstrip("\r") for number, line in enumerate(lines, 1) if line.strip() and number > header}
+    found = pd.Series(numbered, dtype=object).str.extract(rf"\A(?:{pattern})\Z")
+    refuse([f"{path}: {place} is not {expected}. {origin}" for place in found.index[found.iloc[:, 0].isna()]])
+    return found
+
+
 def wrong_values(table: pd.DataFrame, column: str, wrong: pd.Series | np.ndarray, expected: str) -> list[str]:
     """A sentence for each row of a table, whose index says where it is, that has a wrong value in a column."""
     return [f"{place}: {column} is {value!r}, expected {expected}." for place, value in table.loc[wrong, column].items()]
@@ -90,20 +111,19 @@ def _read_parquet(path: Path, columns: Sequence[str], origin: str | None) -> pd.
 def _read_csv(path: Path, columns: Sequence[str], origin: str | None) -> pd.DataFrame:
     opened = gzip.open if path.suffix == ".gz" else open
     with opened(path, "rt", encoding="utf-8-sig", newline="") as stream:
-        reader = csv.DictReader(stream, strict=True)
-        _require(columns, reader.fieldnames or [], path, origin)
-        rows, places = [], []
+        reader = csv.reader(stream, strict=True)
+        header = next(reader, [])
+        _require(columns, header, path, origin)
+        rows, places, line = [], [], reader.line_num + 1
         for row in reader:
-            # Under None, as csv has it: what is beyond the header's columns; a column that is not there has the value None.
-            given = [value for value in (*row.pop(None, ()), *row.values()) if value is not None]
-            # A row may go over several lines, in quotation marks.
-            place = f"line {reader.line_num - sum(value.count(chr(10)) for value in given):,}"
-            if len(given) != len(reader.fieldnames):
+            if row and len(row) != len(header):
                 remedy = origin or "Put text that holds a comma or a quotation mark in quotation marks."
-                found = f"has {len(given)} columns, expected the {len(reader.fieldnames)} of the header"
-                raise UserError(f"{path}: {place} {found}. {remedy}")
-            rows.append([row[name] for name in columns])
-            places.append(place)
+                found = f"has {len(row)} columns, expected the {len(header)} of the header"
+                raise UserError(f"{path}: line {line:,} {found}. {remedy}")
+            if row:
+                rows.append([row[header.index(name)] for name in columns])
+                places.append(f"line {line:,}")
+            line = reader.line_num + 1  # a row may go over several lines, in quotation marks
     return pd.DataFrame(rows, columns=list(columns), index=places, dtype=object)
 
 

@@ -1,6 +1,8 @@
-"""The folder that a source is read from: there, or a sentence that says what to do."""
+"""The folder that a source is read from, and the files and folders that it should hold."""
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from trueneg.errors import UserError
 
@@ -33,3 +35,46 @@ def contents(folder: Path, shown: int = 5) -> str:
         return "an empty folder"
     more = f" and {len(names) - shown:,} more" if len(names) > shown else ""
     return ", ".join(names[:shown]) + more
+
+
+class Part(NamedTuple):
+    """A file or folder of a known data set.
+
+    Attributes:
+        names: patterns of the paths that it may have within the data set's folder, the usual one first.
+        what: what it holds, in words.
+        origin: a sentence that says where to get it.
+    """
+
+    names: tuple[str, ...]
+    what: str
+    origin: str
+
+    def find(self, folder: Path) -> Path | None:
+        """Its path; None if it is missing."""
+        return next((path for name in self.names for path in folder.glob(name)), None)
+
+    def required(self, folder: Path) -> Path:
+        """Its path.
+
+        Raises:
+            UserError: if it is missing.
+        """
+        path = self.find(folder)
+        if path is None:
+            raise UserError(f"{folder / self.names[0]}: {self.what}: missing (found {contents(folder)}). {self.origin}")
+        return path
+
+
+def found_parts(folder: Path, parts: Iterable[Part]) -> list[Path]:
+    """The paths of those parts that are there."""
+    return [path for part in parts if (path := part.find(folder)) is not None]
+
+
+def missing_parts(folder: Path, parts: Iterable[Part]) -> list[str]:
+    """What ``trueneg check`` reports of those parts that are missing, a line for each origin."""
+    missing: dict[str, list[str]] = {}
+    for part in parts:
+        if part.find(folder) is None:
+            missing.setdefault(part.origin, []).append(f"{part.names[0]} ({part.what})")
+    return [f"{', '.join(named)} in {folder}. {origin}" for origin, named in missing.items()]

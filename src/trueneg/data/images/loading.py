@@ -2,12 +2,11 @@
 
 import importlib
 import logging
-import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from trueneg.data.images.image_source import ImageSource
-from trueneg.errors import UserError
-from trueneg.specs.sources import IMAGE_SOURCES
+from trueneg.data.images.image_source import ImageSource, write_source
 
 logger = logging.getLogger(__name__)
 
@@ -24,25 +23,25 @@ def load_source(
         download: fetch the source into `path` when it is not there.
 
     Raises:
-        UserError: if there is no such source, or its files are missing, damaged or of another layout.
+        UserError: if its files are missing, damaged or of another layout.
 
     Example:
         >>> load_source("digits").images.shape
         (1797, 1, 8, 8)
     """
-    if name not in IMAGE_SOURCES:
-        raise UserError(f"dataset.source is {name!r}, expected one of {', '.join(IMAGE_SOURCES)}.")
-    if resolution is not None and resolution < 1:
-        raise UserError(f"dataset.resolution is {resolution}, expected at least 1 pixel.")
-    start = time.perf_counter()
     source = importlib.import_module(f"trueneg.data.images.sources.{name}").load(path, resolution=resolution, download=download)
     logger.info(
-        "%s: %s images of %s pixels, %d classes, %s official test images; read in %.1f s",
+        "%s: %s images of %s pixels, %d classes, %s official test images",
         name,
         f"{len(source.images):,}",
         " × ".join(map(str, source.images.shape[1:])),
         len(source.class_names),
         f"{source.is_test.sum():,}",
-        time.perf_counter() - start,
     )
     return source
+
+
+def prepare_source(settings: Mapping[str, Any], path: str | Path) -> None:
+    """Load the source of a data set's settings, and write its images to a .npz file."""
+    options = {key: settings[key] for key in ("path", "resolution", "download")}
+    write_source(load_source(settings["source"], **options), path)

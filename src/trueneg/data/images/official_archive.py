@@ -4,7 +4,6 @@ import logging
 import os
 import tarfile
 import tempfile
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 from trueneg.data.images.folder import contents, required_path
 from trueneg.data.images.image_source import ImageSource
 from trueneg.data.images.sources.parquet import parquet_files, read_folder
+from trueneg.data.mistakes import DAMAGE
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
 
@@ -45,14 +45,9 @@ class OfficialArchive:
     binary_files: tuple[str, ...]
     read: Callable[[Path, int | None], tuple[np.ndarray, np.ndarray]]
 
-    @property
-    def layout(self) -> str:
-        """What a folder should hold, in words."""
-        return f"train*.parquet and test*.parquet, or {self.unpacked}"
-
     def folder(self, path: str | Path | None) -> Path:
         """The folder that ``dataset.path`` names."""
-        return required_path(path, self.name, self.layout)
+        return required_path(path, self.name, f"train*.parquet and test*.parquet, or {self.unpacked}")
 
     def load(self, path: str | Path | None, *, resolution: int | None = None, download: bool = False) -> ImageSource:
         """Read the parquet files or the official binary version, whichever the folder holds.
@@ -75,7 +70,7 @@ class OfficialArchive:
         binary = self._binary_folder(folder)
         if binary is None:
             raise UserError(
-                f"{folder}: found {contents(folder)}; expected {self.layout}. "
+                f"{folder}: found {contents(folder)}; expected train*.parquet and test*.parquet, or {self.unpacked}. "
                 "Set dataset.download: true to fetch the binary version, or put parquet files there."
             )
         images, labels = self.read(binary, resolution)
@@ -109,18 +104,6 @@ def binary_content(file: Path, expected: int, images: int) -> np.ndarray:
     return np.fromfile(file, np.uint8)
 
 
-def checked_labels(file: Path, labels: np.ndarray, first: int, last: int) -> np.ndarray:
-    """The labels as int64 from 0, after checking that each is from `first` to `last`."""
-    wrong = (labels < first) | (labels > last)
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise UserError(
-            f"{file}: the label of image {row:,} (the first is 0) is {labels[row]}, expected {first} to {last}; unpack or fetch "
-            "the archive again."
-        )
-    return labels.astype(np.int64) - first
-
-
 def fetch_archive(url: str, md5: str, folder: Path, unpacked: str) -> None:
     """Make `folder`/`unpacked` from a .tar.gz archive, which is not fetched if it lies in the folder already.
 
@@ -130,13 +113,9 @@ def fetch_archive(url: str, md5: str, folder: Path, unpacked: str) -> None:
     from torchvision.datasets.utils import download_url  # imports torch, which reading does not need
 
     name = url.rsplit("/", 1)[1]
-    remedy = f"Put {name} or the data set's parquet files into {folder} by other means, and start again"
     logger.info("%s: fetching %s", folder, url)
     try:
         download_url(url, folder, md5=md5)
-    except (OSError, RuntimeError) as error:  # no network; another checksum
-        raise UserError(f"{folder}: {url} could not be fetched ({error}). {remedy}.") from error
-    try:
         # Unpacked aside and moved, so that a process that dies leaves no half a data set behind.
         with tempfile.TemporaryDirectory(dir=folder, prefix=".unpacking-") as aside:
             with tarfile.open(folder / name) as archive:
@@ -144,5 +123,6 @@ def fetch_archive(url: str, md5: str, folder: Path, unpacked: str) -> None:
                 archive.extraction_filter = getattr(tarfile, "data_filter", None)
                 archive.extractall(aside)
             os.replace(Path(aside) / unpacked, folder / unpacked)
-    except (OSError, tarfile.TarError, EOFError, zlib.error, KeyError, ValueError) as error:  # KeyError: a link to nothing
-        raise UserError(f"{folder / name}: could not be unpacked ({error}). {remedy}.") from error
+    except (*DAMAGE, RuntimeError, tarfile.TarError) as error:  # RuntimeError: another checksum
+        remedy = f"Put {name} or the data set's parquet files into {folder} by other means, and start again."
+        raise UserError(f"{folder}: {url} could not be fetched and unpacked ({error}). {remedy}") from error

@@ -3,19 +3,22 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
+import pandas as pd
 
 from trueneg.data.images.image_source import ImageSource
 from trueneg.data.imbalance import class_probabilities, imbalanced_indices
-from trueneg.data.splits import first_of_each_class, readable_splits, stratified_split, write_splits
+from trueneg.data.splits import first_of_each_class, positions_of, readable_splits, stratified_split, write_splits
 from trueneg.errors import UserError
 from trueneg.randomness import seed_for
 
 METADATA = b"subsets"
 SPLITS = ("pool", "train", "validation", "test")
-DESCRIBED = ("seed", "fraction", "rare_classes", "eta_low", "eta_high", "class_names")  # what holds for a whole subset
+DRAWING = ("fraction", "rare_classes", "images_per_class", "validation", "test")  # settings of a data set
+# What holds for a whole subset.
+DESCRIBED = ("seed", "fraction", "rare_classes", "eta_low", "eta_high", "class_names", "source_checksum")
 TEST_FRACTION = 0.25  # of the images, where a source has no official test split
 
 
@@ -84,10 +87,7 @@ def make_subset(
     Raises:
         UserError: if a class is unknown or too small to split, all are rare, or `test` is given for a source
             that has an official test split.
-        ValueError: if a number is out of its range.
     """
-    if images_per_class is not None and images_per_class < 1:
-        raise ValueError(f"images_per_class is {images_per_class}, expected at least 1")
     rare = _class_numbers(source, rare_classes)
     official = bool(source.is_test.any())
     if official and test is not None:
@@ -106,9 +106,9 @@ def make_subset(
         pool = pool[first_of_each_class(labels[pool], caps, seed_for(seed, "images per class"))]
     train = pool[imbalanced_indices(labels[pool], fraction, rare, seed)]
 
-    used = np.zeros(len(labels), bool)
+    known = np.full_like(labels, -1)
     for indices in (pool, remaining[chosen], held_out):
-        used[indices] = True
+        known[indices] = labels[indices]
     eta_low, eta_high = class_probabilities(fraction, len(source.class_names), len(rare))
     return Subset(
         seed=seed,
@@ -116,7 +116,7 @@ def make_subset(
         pool=pool,
         validation=remaining[chosen],
         test=held_out,
-        labels=np.where(used, labels, -1),
+        labels=known,
         class_names=source.class_names,
         rare_classes=rare,
         fraction=float(fraction),
@@ -153,31 +153,11 @@ def _check_class_sizes(source: ImageSource, needed: int) -> None:
 
 
 def write_subsets(subsets: Sequence[Subset], path: str | Path) -> None:
-    """Write subsets of different seeds as one tidy parquet file, whole or not at all.
-
-    Columns: seed, split (``pool``, ``train``, ``validation`` or ``test``), index, label. What holds for a
-    whole subset (fraction, class probabilities and counts, checksum of the source) is JSON in the schema's
-    metadata under the key ``subsets``, one entry a seed.
-    """
-    rows = [(subset, number, getattr(subset, split)) for subset in subsets for number, split in enumerate(SPLITS)]
-    splits = np.concatenate([np.full(len(chosen), number, np.int8) for _, number, chosen in rows])
-    table = pa.table(
-        {
-            "seed": np.concatenate([np.full(len(chosen), subset.seed, np.int64) for subset, _, chosen in rows]),
-            "split": pa.DictionaryArray.from_arrays(splits, list(SPLITS)),
-            "index": np.concatenate([chosen for _, _, chosen in rows]),
-            "label": np.concatenate([subset.labels[chosen] for subset, _, chosen in rows]),
-        }
-    )
+    """Write subsets of different seeds as one parquet file (:func:`trueneg.data.splits.write_splits`)."""
     described = [
-        {
-            **{name: getattr(subset, name) for name in (*DESCRIBED, "class_counts")},
-            "source_images": len(subset.labels),
-            "source_checksum": subset.source_checksum,
-        }
-        for subset in subsets
+        {**{name: getattr(subset, name) for name in DESCRIBED}, "source_images": len(subset.labels)} for subset in subsets
     ]
-    write_splits(table, described, path, METADATA)
+    write_splits(subsets, SPLITS, described, path, METADATA)
 
 
 def read_subsets(path: str | Path) -> dict[int, Subset]:
@@ -186,21 +166,14 @@ def read_subsets(path: str | Path) -> dict[int, Subset]:
     Raises:
         UserError: if the file is missing, is damaged, or does not hold subsets.
     """
-    with readable_splits(path, METADATA) as (table, described):
-        seeds, indices, labels = (table.column(name).to_numpy() for name in ("seed", "index", "label"))
-        splits = table.column("split").cast(pa.string()).to_numpy(zero_copy_only=False)
-        return {entry["seed"]: _subset(entry, seeds == entry["seed"], splits, indices, labels) for entry in described}
+    with readable_splits(path, METADATA) as subsets:
+        return {entry["seed"]: _subset(entry, rows) for entry, rows in subsets}
 
 
-def _subset(entry: dict, rows: np.ndarray, splits: np.ndarray, indices: np.ndarray, labels: np.ndarray) -> Subset:
-    source_labels = np.full(entry["source_images"], -1, np.int64)
-    source_labels[indices[rows]] = labels[rows]
-    subset = Subset(
-        **{split: indices[rows & (splits == split)] for split in SPLITS},
-        **{name: tuple(entry[name]) if isinstance(entry[name], list) else entry[name] for name in DESCRIBED},
-        labels=source_labels,
-        source_checksum=entry["source_checksum"],
-    )
-    if subset.class_counts != tuple(entry["class_counts"]):
-        raise ValueError(f"the class counts of seed {subset.seed} are not those that were written")
-    return subset
+def _subset(entry: dict[str, Any], rows: pd.DataFrame) -> Subset:
+    labels = np.full(entry["source_images"], -1, np.int64)
+    labels[rows["index"]] = rows["label"]
+    described: dict[str, Any] = {name: entry[name] for name in DESCRIBED}
+    for name in ("rare_classes", "class_names"):  # JSON has no tuples
+        described[name] = tuple(described[name])
+    return Subset(**described, **positions_of(rows, SPLITS), labels=labels)

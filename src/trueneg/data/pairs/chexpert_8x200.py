@@ -4,7 +4,6 @@ The lists::
 
     image-retrieval/candidate.csv     CheXpert's columns; 1,600 images, 200 of each of eight labels, each with that label alone
     image-retrieval/query.csv         Variable, Path; 80 images, ten a label
-    text-retrieval/candidate.csv      the same file again
     text-retrieval/query.csv          Variable, Text; 40 sentences, five a label (the lists' README says ten)
 
 The images are CheXpert's (Irvin et al., 2019), of either of its sizes: ``train/patient00001/study1/view1_frontal.jpg`` and so on,
@@ -23,14 +22,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from trueneg.data.arrays import open_arrays, write_arrays
 from trueneg.data.image_cache import cache_images
 from trueneg.data.image_files import ImageFiles
-from trueneg.data.images.folder import contents, required_path
-from trueneg.data.mistakes import intact, open_arrays, refuse
+from trueneg.data.images.folder import Part, found_parts, missing_parts, required_path
+from trueneg.data.mistakes import intact, refuse
 from trueneg.data.pairs.chexpert_labels import LABEL, OBSERVATIONS, label_values
 from trueneg.data.tables import Values, read_columns
 from trueneg.errors import UserError
-from trueneg.io.files import UserFiles, written_whole
+from trueneg.io.files import UserFiles
 from trueneg.text import privacy
 
 log = logging.getLogger(__name__)
@@ -39,13 +39,16 @@ PAGE, LISTS_PAGE = "https://stanfordmlgroup.github.io/competitions/chexpert/", "
 ORIGIN = f"It is part of CheXpert, or of CheXpert-small, which Stanford AIMI gives on registration ({PAGE})."
 ORIGIN_OF_LISTS = f"It is part of the lists of {LISTS_PAGE}; clone them, and point at the clone."
 ARCHIVES = ("CheXpert-v1.0-small", "CheXpert-v1.0")
+RADIOGRAPHS = Part(("train", *(f"{archive}/train" for archive in ARCHIVES)), "the radiographs", ORIGIN)
+CANDIDATES = Part(("image-retrieval/candidate.csv",), "the images to be found", ORIGIN_OF_LISTS)
+IMAGE_QUERIES = Part(("image-retrieval/query.csv",), "the queries by image", ORIGIN_OF_LISTS)
+TEXT_QUERIES = Part(("text-retrieval/query.csv",), "the queries by sentence", ORIGIN_OF_LISTS)
+LISTS = (CANDIDATES, IMAGE_QUERIES, TEXT_QUERIES)
+EACH = (200, 10, 5)  # rows of a list with each label
 LABELS = (
     *("No Finding", "Cardiomegaly", "Edema", "Pneumonia"),
     *("Atelectasis", "Pneumothorax", "Pleural Effusion", "Fracture"),
 )
-CANDIDATES, IMAGE_QUERIES = "image-retrieval/candidate.csv", "image-retrieval/query.csv"
-SAME_CANDIDATES, TEXT_QUERIES = "text-retrieval/candidate.csv", "text-retrieval/query.csv"
-EACH = {CANDIDATES: 200, IMAGE_QUERIES: 10, TEXT_QUERIES: 5}  # a label
 PATH = re.compile(
     rf"\s*(?:(?:{'|'.join(map(re.escape, ARCHIVES))})/)?(train/(patient\d+)/study\d+/view\d+_(?:frontal|lateral)\.jpg)\s*"
 )
@@ -96,39 +99,28 @@ def read_lists(path: str | Path) -> Lists:
     Raises:
         UserError: naming the file, and the lines, that are missing or wrong.
     """
-    folder = Path(path).expanduser()
-    if not folder.is_dir():
-        raise UserError(f"{folder}: is no folder, expected one with {CANDIDATES} and the lists beside it. {ORIGIN_OF_LISTS}")
-    candidates = _read(folder, CANDIDATES, {"Path": IMAGE, **dict.fromkeys(OBSERVATIONS, LABEL)})
-    images = _read(folder, IMAGE_QUERIES, {"Variable": LABEL_NAME, "Path": IMAGE})
-    texts = _read(folder, TEXT_QUERIES, {"Variable": LABEL_NAME, "Text": Values(r".*\S.*", "a sentence", unique=True)})
-    copy = folder / SAME_CANDIDATES
-    if not copy.is_file() or copy.read_bytes() != (folder / CANDIDATES).read_bytes():
-        found = "is another file" if copy.is_file() else "is not there"
-        raise UserError(f"{copy}: {found}, expected the same bytes as {CANDIDATES}. {ORIGIN_OF_LISTS}")
+    files = [part.required(Path(path).expanduser()) for part in LISTS]
+    candidates = read_columns(files[0], {"Path": IMAGE, **dict.fromkeys(OBSERVATIONS, LABEL)}, ORIGIN_OF_LISTS)
+    images = read_columns(files[1], {"Variable": LABEL_NAME, "Path": IMAGE}, ORIGIN_OF_LISTS)
+    sentence = Values(r".*\S.*", "a sentence", unique=True)
+    texts = read_columns(files[2], {"Variable": LABEL_NAME, "Text": sentence}, ORIGIN_OF_LISTS)
     positive = label_values(candidates[list(OBSERVATIONS)]) == 1
     alone = f"has not exactly one label of 1. {ORIGIN_OF_LISTS}"
-    refuse([f"{folder / CANDIDATES}: {place}: {alone}" for place in candidates.index[positive.sum(axis=1) != 1]])
+    refuse([f"{files[0]}: {place}: {alone}" for place in candidates.index[positive.sum(axis=1) != 1]])
     found = Lists(
         _images(candidates["Path"], positive.idxmax(axis=1)),
         _images(images["Path"], images["Variable"]),
         pd.DataFrame({"sentence": texts["Text"], "label": texts["Variable"]}).reset_index(drop=True),
     )
     mistakes = []
-    for name, table in zip(EACH, found, strict=True):
+    for file, table, each in zip(files, found, EACH, strict=True):
         counts = Counter(table["label"])
-        mistakes += [
-            f"{folder / name}: has {counts[label]} of {label}, expected {EACH[name]}. {ORIGIN_OF_LISTS}"
-            for label in LABELS
-            if counts[label] != EACH[name]
-        ]
+        wrong = [label for label in LABELS if counts[label] != each]
+        mistakes += [f"{file}: has {counts[label]} of {label}, expected {each}. {ORIGIN_OF_LISTS}" for label in wrong]
     refuse(mistakes)
     both = found.images["path"].isin(found.candidates["path"]).sum()
     if both:
-        raise UserError(f"{folder / IMAGE_QUERIES}: {both} of its images are candidates too, expected none. {ORIGIN_OF_LISTS}")
-    shared = found.images["patient"].isin(found.candidates["patient"])
-    patients = found.images.loc[shared, "patient"].nunique()
-    log.info("CheXpert 8×200: %d patients of image queries have candidates too, as in the published lists", patients)
+        raise UserError(f"{files[1]}: {both} of its images are candidates too, expected none. {ORIGIN_OF_LISTS}")
     return found
 
 
@@ -144,22 +136,19 @@ def prepare_chexpert_8x200(settings: Mapping[str, Any], *, benchmark: str | Path
     Raises:
         UserError: if a list or an image is missing or damaged.
     """
-    lists, root = read_lists(settings["lists"]), chexpert_folder(settings["path"])
+    lists, root = read_lists(settings["lists"]), RADIOGRAPHS.required(_folder(settings)).parent
     table = pd.concat([lists.candidates, lists.images], ignore_index=True)
-    if not (root / "train").is_dir():
-        raise UserError(f"{root}: has no folder train (found {contents(root)}), the images of CheXpert. {ORIGIN}")
     files = ImageFiles(tuple(root / path for path in table["path"]), ORIGIN)
     privacy.write_table(lists.texts, _beside(benchmark), restricted=True)
     with privacy.owner_only(True):
         pixels = cache_images(files, cache, mode="L", resolution=settings["resolution"], threads=threads)
-        with written_whole(benchmark) as temporary, temporary.open("wb") as stream:
-            np.savez(
-                stream,
-                images=pixels,
-                is_query=np.arange(len(table)) >= len(lists.candidates),
-                labels=table["label"].map(LABELS.index).to_numpy(np.int64),
-                patients=table["patient"].to_numpy(str),
-            )
+        arrays = {
+            "images": pixels,
+            "is_query": np.arange(len(table)) >= len(lists.candidates),
+            "labels": table["label"].map(LABELS.index).to_numpy(np.int64),
+            "patients": table["patient"].to_numpy(str),
+        }
+        write_arrays(benchmark, arrays)
     log.info("CheXpert 8×200: %s images and %d sentences", f"{len(table):,}", len(lists.texts))
 
 
@@ -173,35 +162,27 @@ def read_benchmark(path: str | Path) -> Benchmark:
         return Benchmark(label_names=LABELS, texts=privacy.read_table(_beside(path))[0], **archive)
 
 
-def chexpert_folder(path: str | Path | None) -> Path:
-    """The folder that holds train/, wherever it lies; `path` itself, where it is in none of the places."""
-    folder = required_path(path, "chexpert", "train/ (CheXpert-v1.0-small or CheXpert-v1.0)")
-    return next((place for place in (folder, *(folder / name for name in ARCHIVES)) if (place / "train").is_dir()), folder)
-
-
 def missing_files(settings: Mapping[str, Any]) -> list[str]:
     """What is missing of the ``lists``, and of CheXpert's images in ``path``."""
-    folder, root = Path(settings["lists"]).expanduser(), chexpert_folder(settings["path"])
-    lacking = [name for name in (*EACH, SAME_CANDIDATES) if not (folder / name).is_file()]
-    found = [f"{', '.join(lacking)} in {folder}: of ConVIRT's lists, public: {LISTS_PAGE}"] if lacking else []
-    if not (root / "train").is_dir():
-        found.append(f"the radiographs, train/ in {root}: of CheXpert or CheXpert-small, Stanford AIMI, on registration: {PAGE}")
-    return found
+    lists = missing_parts(Path(settings["lists"]).expanduser(), LISTS)
+    return lists + missing_parts(_folder(settings), (RADIOGRAPHS,))
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
     """The lists, and the images that they name."""
-    folder, root = Path(settings["lists"]).expanduser(), chexpert_folder(settings["path"])
-    lists = [folder / name for name in (*EACH, SAME_CANDIDATES)]
+    folder, radiographs = Path(settings["lists"]).expanduser(), RADIOGRAPHS.find(_folder(settings))
+    lists = found_parts(folder, LISTS)
+    if len(lists) < len(LISTS) or radiographs is None:
+        return UserFiles(lists)
     try:
-        named = [path for name in (CANDIDATES, IMAGE_QUERIES) for path in read_columns(folder / name, ["Path"])["Path"]]
+        named = [path for file in lists[:2] for path in read_columns(file, ["Path"])["Path"]]
     except UserError:  # the job that reads the lists reports it
         return UserFiles(lists)
-    return UserFiles(lists, [root / match[1] for match in map(PATH.fullmatch, named) if match])
+    return UserFiles(lists, [radiographs.parent / match[1] for match in map(PATH.fullmatch, named) if match])
 
 
-def _read(folder: Path, name: str, columns: Mapping[str, Values]) -> pd.DataFrame:
-    return read_columns(folder / name, columns, ORIGIN_OF_LISTS)
+def _folder(settings: Mapping[str, Any]) -> Path:
+    return required_path(settings["path"], "chexpert", "train/ (CheXpert-v1.0-small or CheXpert-v1.0)")
 
 
 def _images(written: pd.Series, labels: pd.Series) -> pd.DataFrame:

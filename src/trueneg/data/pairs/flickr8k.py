@@ -20,26 +20,42 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from trueneg.data.images.folder import contents, required_path
+from trueneg.data.images.folder import Part, contents, found_parts, missing_parts, required_path
 from trueneg.data.mistakes import refuse
 from trueneg.data.pairs.pair_images import PairImages
-from trueneg.data.pairs.photographs import Photographs, matching_lines, photographs_in_parquet, read_captions
+from trueneg.data.pairs.photographs import (
+    AGAIN,
+    Photographs,
+    checked_photographs,
+    photographs_in_folder,
+    photographs_in_parquet,
+    read_captions,
+    with_splits,
+)
+from trueneg.data.tables import read_lines, wrong_values
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles, files_in
 
 log = logging.getLogger(__name__)
 
-CAPTIONS, RATINGS = "Flickr8k.token.txt", "ExpertAnnotations.txt"
+
+def _text(name: str, what: str) -> Part:
+    return Part((name, f"Flickr8k_text/{name}"), what, "It is in Flickr8k_text.zip.")
+
+
+CAPTIONS = _text("Flickr8k.token.txt", "the captions")
+RATINGS = _text("ExpertAnnotations.txt", "the human ratings")
 SPLIT_LISTS = {
-    "train": "Flickr_8k.trainImages.txt",
-    "validation": "Flickr_8k.devImages.txt",
-    "test": "Flickr_8k.testImages.txt",
+    "train": _text("Flickr_8k.trainImages.txt", "the official training images"),
+    "validation": _text("Flickr_8k.devImages.txt", "the official validation images"),
+    "test": _text("Flickr_8k.testImages.txt", "the official test images"),
 }
-EXPECTED = f"{CAPTIONS}, its split lists and Flicker8k_Dataset/, or *.parquet"
-TEXTS_FROM = "It is in Flickr8k_text.zip."
+IMAGES = Part(("Flicker8k_Dataset", "Flickr8k_Dataset"), "the photographs", "Unpack Flickr8k_Dataset.zip there.")
+EXPECTED = "Flickr8k.token.txt, its split lists and Flicker8k_Dataset/, or *.parquet"
 # The official captions have five of an image that is in no folder of images.
 WITHOUT_IMAGE = "2258277193_586949ec62.jpg.1"
-RATING_COLUMNS = ["image", "report", "index", "rating 1", "rating 2", "rating 3"]
+RATED = ("rating 1", "rating 2", "rating 3")
+RATING_LINE = r"(?P<image>[^\t]+)\t(?P<report>[^\t]+)#(?P<index>[0-4])\t(?P<first>[1-4])\t(?P<second>[1-4])\t(?P<third>[1-4])"
 
 
 def read_texts(settings: Mapping[str, Any]) -> pd.DataFrame:
@@ -50,12 +66,12 @@ def read_texts(settings: Mapping[str, Any]) -> pd.DataFrame:
 def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int) -> PairImages:
     """The photographs, with the ratings of those pairs whose image and caption are both in the source."""
     everything, ratings = read_photographs(settings["path"]), read_ratings(settings["path"])
-    found = everything.joined(tables["sentences"], settings["images"])
+    found = everything.joined(settings["images"])
     unknown = sorted({*ratings["image"], *ratings["report"]} - set(everything.names.tolist()))
     if unknown:
         raise UserError(
-            f"{RATINGS}: rates {len(unknown):,} images that are not there, such as {unknown[0]}; expected those of Flickr8k. Get "
-            "the whole data set."
+            f"{RATINGS.names[0]}: rates {len(unknown):,} images that are not there, such as {unknown[0]}; expected those of "
+            "Flickr8k. Get the whole data set."
         )
     rated = ratings[ratings[["image", "report"]].isin(found.reports).all(axis=1)].reset_index(drop=True)
     log.info("%s pairs of a photograph and a caption are rated", f"{len(rated):,}")
@@ -64,18 +80,17 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
 
 def missing_files(settings: Mapping[str, Any]) -> list[str]:
     """What is missing of the folder ``path``."""
-    if Path(settings["path"]).expanduser().is_dir():
-        return []
-    return [f"the photographs, captions and ratings in {settings['path']}: Flickr8k (Hodosh, Young and Hockenmaier, 2013)"]
+    folder = required_path(settings["path"], "flickr8k", EXPECTED)
+    return [] if any(folder.glob("*.parquet")) else missing_parts(folder, (CAPTIONS, *SPLIT_LISTS.values(), RATINGS, IMAGES))
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
     """The texts and photographs, or the parquet files, in the folder ``path``."""
     folder = required_path(settings["path"], "flickr8k", EXPECTED)
-    texts = [find_text(folder, name) for name in (CAPTIONS, *SPLIT_LISTS.values(), RATINGS)]
-    if texts[0] is None:
-        return UserFiles([*folder.glob("*.parquet"), *filter(None, texts)])
-    return UserFiles([*filter(None, texts)], files_in(_images_folder(folder)))
+    texts = found_parts(folder, (CAPTIONS, *SPLIT_LISTS.values(), RATINGS))
+    if CAPTIONS.find(folder) is None:
+        return UserFiles([*folder.glob("*.parquet"), *texts])
+    return UserFiles(texts, files_in(IMAGES.find(folder)))
 
 
 def read_photographs(path: str | Path | None) -> Photographs:
@@ -85,7 +100,7 @@ def read_photographs(path: str | Path | None) -> Photographs:
         UserError: naming the file, and the line or row, that is missing or of another layout.
     """
     folder = required_path(path, "flickr8k", EXPECTED)
-    if find_text(folder, CAPTIONS) is not None:
+    if CAPTIONS.find(folder) is not None:
         return _official(folder)
     files = sorted(folder.glob("*.parquet"))
     if not files:
@@ -108,47 +123,27 @@ def read_ratings(path: str | Path | None) -> pd.DataFrame:
     Raises:
         UserError: naming the line that is not of this form.
     """
-    folder = required_path(path, "flickr8k", RATINGS)
-    file = find_text(folder, RATINGS)
-    if file is None:
-        raise UserError(f"{folder}: has no {RATINGS} (found {contents(folder)}), the human ratings. {TEXTS_FROM}")
-    pattern = r"([^\t]+)\t([^\t]+)#([0-4])\t([1-4])\t([1-4])\t([1-4])"
+    file = RATINGS.required(required_path(path, "flickr8k", RATINGS.names[0]))
     expected = "an image, a caption's id and three ratings from 1 to 4, with tabs between"
-    lines = matching_lines(file, pattern, expected, TEXTS_FROM)
-    table = pd.DataFrame([match.groups() for _, match in lines], columns=RATING_COLUMNS)
-    twice = table.duplicated(["image", "report", "index"])
-    again = "rates a pair that an earlier line rates, expected each once. Copy it again."
-    refuse([f"{file}: line {lines[row][0]:,} {again}" for row in np.flatnonzero(twice)])
-    return table.astype(dict.fromkeys(RATING_COLUMNS[2:], np.int64))
-
-
-def find_text(folder: Path, name: str) -> Path | None:
-    """One of the text files; None if it is not there."""
-    return next((path for path in (folder / name, folder / "Flickr8k_text" / name) if path.is_file()), None)
-
-
-def _images_folder(folder: Path) -> Path | None:
-    return next((root for root in (folder / "Flicker8k_Dataset", folder / "Flickr8k_Dataset") if root.is_dir()), None)
+    table = read_lines(file, RATING_LINE, expected, RATINGS.origin)
+    twice = table.index[table.duplicated(["image", "report", "index"])]
+    refuse([f"{file}: {place} rates a pair that an earlier line rates, expected each once. {AGAIN}" for place in twice])
+    table.columns = pd.Index(["image", "report", "index", *RATED])
+    return table.astype(dict.fromkeys(("index", *RATED), np.int64)).reset_index(drop=True)
 
 
 def _official(folder: Path) -> Photographs:
-    root = _images_folder(folder)
-    if root is None:
-        raise UserError(
-            f"{folder}: has no folder Flicker8k_Dataset (found {contents(folder)}); unpack Flickr8k_Dataset.zip there."
-        )
-    captions = read_captions(find_text(folder, CAPTIONS), TEXTS_FROM)
-    captions.pop(WITHOUT_IMAGE, None)
-    splits, mistakes = {}, []
-    for split, name in SPLIT_LISTS.items():
-        file = find_text(folder, name)
-        if file is None:
-            raise UserError(f"{folder}: has no {name}, the images of the official {split} split. {TEXTS_FROM}")
-        for number, match in matching_lines(file, ".*", "an image", TEXTS_FROM):
-            image = match[0]
-            if image not in captions:
-                mistakes.append(f"{file}: line {number:,} is {image}, which {CAPTIONS} has no captions of. {TEXTS_FROM}")
-            if splits.setdefault(image, split) != split:
-                mistakes.append(f"{file}: line {number:,}, {image}, is in {SPLIT_LISTS[splits[image]]} too, expected one split.")
-    refuse(mistakes)
-    return Photographs.in_folder(root, captions, splits, "Unpack Flickr8k_Dataset.zip again.")
+    root, file = IMAGES.required(folder), CAPTIONS.required(folder)
+    captions = read_captions(file, CAPTIONS.origin).drop(WITHOUT_IMAGE, errors="ignore")
+    splits: dict[str, str] = {}
+    for split, part in SPLIT_LISTS.items():
+        listing = part.required(folder)
+        images = read_lines(listing, "(?P<image>.*)", "an image", part.origin)
+        mistakes = [
+            *wrong_values(images, "image", ~images["image"].isin(captions.index), f"an image with captions in {file.name}"),
+            *wrong_values(images, "image", images["image"].isin(splits), "an image that is in no other split"),
+        ]
+        refuse([f"{listing}: {mistake} {part.origin}" for mistake in mistakes])
+        splits |= dict.fromkeys(images["image"], split)
+    table = checked_photographs(with_splits(captions, splits), file, CAPTIONS.origin)
+    return photographs_in_folder(root, table, IMAGES.origin)

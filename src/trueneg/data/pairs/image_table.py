@@ -103,12 +103,12 @@ def read_image_table(settings: Mapping[str, Any]) -> ImageTable:
         raise UserError(f"{settings['table']}: has no rows below its header, expected one for each image.")
     table = raw.map(_written)
     table[image] = table[image].map(lambda name: Path(name).as_posix() if name else "")
-    mistakes = _no_texts(raw[[image, text]])
-    for column, expected in {
-        image: "the name of an image file",
-        text: "text",
-        patient: "the patient or group of the image",
-    }.items():
+    mistakes = []
+    for column in (image, text):
+        other = raw.index[raw[column].map(lambda value: value is not None and not isinstance(value, str))]
+        mistakes += [f"{place}: {column} is not text. Save the column as text." for place in other]
+    purposes = {image: "the name of an image file", text: "text", patient: "the patient or group of the image"}
+    for column, expected in purposes.items():
         if column is not None:
             mistakes += wrong_values(table, column, table[column] == "", f"{expected}; fill it in, or remove the row")
     absent = table[image].map(lambda name: name != "" and not (folder / name).is_file())
@@ -140,12 +140,3 @@ def read_image_table(settings: Mapping[str, Any]) -> ImageTable:
 def _written(value: object) -> str:
     """A value as a CSV file would have it; a parquet file's may be numbers, or missing."""
     return "" if value is None or value != value else str(value).strip()
-
-
-def _no_texts(raw: pd.DataFrame) -> list[str]:
-    return [
-        f"{place}: {column} is of type {type(value).__name__}, expected text. Save the column as text."
-        for column in raw
-        for place, value in raw[column].items()
-        if value is not None and not isinstance(value, str)
-    ]

@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from trueneg.data.image_files import ImageFiles
-from trueneg.data.images.folder import contents, required_path
+from trueneg.data.images.folder import Part, found_parts, missing_parts, required_path
 from trueneg.data.pairs import ms_cxr
 from trueneg.data.pairs.chexpert_labels import CHEX5, LABEL, known, label_values
 from trueneg.data.pairs.pair_images import PairImages, usable
@@ -39,12 +39,27 @@ ORIGIN = f"It is part of MIMIC-CXR-JPG 2.0.0 and 2.1.0, which PhysioNet gives to
 ORIGIN_OF_TEST_LABELS = f"It is part of MIMIC-CXR-JPG 2.1.0 alone, which PhysioNet gives to credentialed users ({PAGE})."
 ORIGIN_OF_REPORTS = f"They are mimic-cxr-reports.zip of MIMIC-CXR 2.0.0 or 2.1.0 on PhysioNet ({REPORTS_PAGE})."
 EXPECTED = "mimic-cxr-2.0.0-metadata.csv.gz, the tables beside it, and files/ (MIMIC-CXR-JPG)"
-METADATA, SPLIT, CHEXPERT = (f"mimic-cxr-2.0.0-{name}.csv" for name in ("metadata", "split", "chexpert"))
-TEST_LABELS = "mimic-cxr-2.1.0-test-set-labeled.csv"
+
+
+def _table(name: str, what: str) -> Part:
+    return Part((f"mimic-cxr-2.0.0-{name}.csv.gz", f"mimic-cxr-2.0.0-{name}.csv"), what, ORIGIN)
+
+
+METADATA = _table("metadata", "views and sizes of the images")
+SPLIT = _table("split", "the official splits")
+CHEXPERT = _table("chexpert", "labels of the studies")
+TEST_LABELS = Part(
+    tuple(f"mimic-cxr-2.1.0-test-set-labeled.csv{ending}" for ending in ("", ".gz")),
+    "radiologists' labels of test studies",
+    ORIGIN_OF_TEST_LABELS,
+)
+RADIOGRAPHS = Part(("files/p1?", "p1?"), "the radiographs, p10 … p19", ORIGIN)
+REPORTS = Part(
+    tuple(f"{root}p1?/p*/s*.txt" for root in ("mimic-cxr-reports/files/", "files/", "")), "the reports", ORIGIN_OF_REPORTS
+)
 SPLITS = {"train": "train", "validate": "validation", "test": "test"}
 PIXELS = Values(r"0*[1-9]\d*", "a number of pixels")
 IDS = {"dicom_id": Values(r".*\S.*", "an image's id", unique=True), "study_id": NUMBER, "subject_id": NUMBER}
-GROUPS = "p[0-9][0-9]"  # the folders p10 … p19
 
 # Where the position is missing, the code of the view can tell.
 FRONTAL_POSITIONS = ("AP", "PA")
@@ -74,7 +89,7 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
             f"mimic_cxr: {lacking:,} of {studies:,} studies have no sentence, expected reports of nearly all; the reports are "
             f"not complete. {ORIGIN_OF_REPORTS}"
         )
-    root = images_folder(settings["path"])
+    root = RADIOGRAPHS.required(_folder(settings["path"])).parent
     return PairImages(
         ImageFiles(tuple(root / file for file in images["file"]), ORIGIN),
         images["report"].to_numpy(str),
@@ -90,31 +105,21 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
 
 def missing_files(settings: Mapping[str, Any]) -> list[str]:
     """What is missing of the folders ``path`` and ``ms_cxr``."""
-    folder = _tables(settings["path"])
-    lacking = [table.name for table in (_table(folder, name) for name in (METADATA, SPLIT, CHEXPERT)) if not table.is_file()]
-    found = []
-    if lacking:
-        found.append(f"{', '.join(lacking)} in {folder}: of MIMIC-CXR-JPG 2.0.0 or 2.1.0, PhysioNet, credentialed: {PAGE}")
-    if settings["labels"] == "radiologists" and not _table(folder, TEST_LABELS, packed=False).is_file():
-        found.append(f"{TEST_LABELS} in {folder}: of MIMIC-CXR-JPG 2.1.0, PhysioNet, credentialed: {PAGE}")
-    if not any(any(root.glob(GROUPS)) for root in (folder / "files", folder)):
-        found.append(f"the radiographs, files/p10 … p19 in {folder}: of MIMIC-CXR-JPG, PhysioNet, credentialed: {PAGE}")
-    return found + ms_cxr.missing_files(settings)
+    test_labels = [TEST_LABELS] if settings["labels"] == "radiologists" else []
+    found = missing_parts(_folder(settings["path"]), (METADATA, SPLIT, CHEXPERT, *test_labels, RADIOGRAPHS))
+    if settings["ms_cxr"] is None:
+        return found
+    return found + missing_parts(Path(settings["ms_cxr"]).expanduser(), (ms_cxr.BOXES,))
 
 
 def missing_reports(settings: Mapping[str, Any]) -> list[str]:
     """What is missing of a likelihood study's reports, in its folder ``path``."""
-    folder = Path(settings["path"]).expanduser()
-    for root in (folder / "mimic-cxr-reports" / "files", folder / "files", folder):
-        if next(root.glob(f"{GROUPS}/p*/s*.txt"), None) is not None:
-            return []
-    return [f"the reports in {folder}: mimic-cxr-reports.zip of MIMIC-CXR, PhysioNet, credentialed: {REPORTS_PAGE}"]
+    return missing_parts(Path(settings["path"]).expanduser(), (REPORTS,))
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
     """The tables, and MS-CXR's boxes. Not the images: looking at 377,000 files takes minutes, and releases do not change."""
-    folder = _tables(settings["path"])
-    tables = [_table(folder, name, packed=name != TEST_LABELS) for name in (METADATA, SPLIT, CHEXPERT, TEST_LABELS)]
+    tables = found_parts(_folder(settings["path"]), (METADATA, SPLIT, CHEXPERT, TEST_LABELS))
     boxes = [] if settings["ms_cxr"] is None else Path(settings["ms_cxr"]).expanduser().glob("MS_CXR_Local_Alignment_*")
     return UserFiles([*tables, *boxes])
 
@@ -132,8 +137,8 @@ def read_radiographs(path: str | Path | None) -> pd.DataFrame:
     Raises:
         UserError: naming the table, and the lines, that are missing or damaged, and where to get a whole copy.
     """
-    folder = _tables(path)
-    metadata_file, split_file = _table(folder, METADATA), _table(folder, SPLIT)
+    folder = _folder(path)
+    metadata_file, split_file = METADATA.required(folder), SPLIT.required(folder)
     views = {"ViewPosition": None, "ViewCodeSequence_CodeMeaning": None, "Rows": PIXELS, "Columns": PIXELS}
     metadata = read_columns(metadata_file, IDS | views, ORIGIN)
     split = read_columns(split_file, IDS | {"split": Values("|".join(SPLITS), ", ".join(SPLITS))}, ORIGIN)
@@ -159,21 +164,12 @@ def read_radiographs(path: str | Path | None) -> pd.DataFrame:
     return found.sort_values(["patient", "report", "dicom"], ignore_index=True)
 
 
-def images_folder(path: str | Path | None) -> Path:
-    """The folder that holds the folders p10, …, wherever it lies.
+def read_labels(path: str | Path | None, part: Part = CHEXPERT) -> pd.DataFrame:
+    """The labels of the studies that CheXpert's labeller, or radiologists, have labelled.
 
-    Raises:
-        UserError: if there is none.
-    """
-    folder = _tables(path)
-    found = next((root for root in (folder / "files", folder) if any(root.glob(GROUPS))), None)
-    if found is None:
-        raise UserError(f"{folder}: has no folder files/p10 or the like (found {contents(folder)}), the images. {ORIGIN}")
-    return found
-
-
-def read_labels(path: str | Path | None) -> pd.DataFrame:
-    """CheXpert's labels of the studies that it has labelled.
+    Args:
+        path: folder in the layout of this module.
+        part: :data:`CHEXPERT` or :data:`TEST_LABELS`.
 
     Returns:
         float32 columns cardiomegaly, edema, effusion, pneumonia, pneumothorax, indexed by report: 1, 0, and NaN for unknown,
@@ -182,17 +178,8 @@ def read_labels(path: str | Path | None) -> pd.DataFrame:
     Raises:
         UserError: as :func:`read_radiographs`.
     """
-    return _labels(_table(_tables(path), CHEXPERT), ORIGIN)
-
-
-def read_test_labels(path: str | Path | None) -> pd.DataFrame:
-    """The labels that radiologists gave to studies of the test split, as :func:`read_labels` gives CheXpert's."""
-    return _labels(_table(_tables(path), TEST_LABELS, packed=False), ORIGIN_OF_TEST_LABELS)
-
-
-def _labels(file: Path, origin: str) -> pd.DataFrame:
     study = Values(r"\d+", "a number", unique=True)
-    table = read_columns(file, {"study_id": study, **dict.fromkeys(CHEX5.values(), LABEL)}, origin)
+    table = read_columns(part.required(_folder(path)), {"study_id": study, **dict.fromkeys(CHEX5.values(), LABEL)}, part.origin)
     labels = known(label_values(table[list(CHEX5.values())]))
     return labels.set_axis(list(CHEX5), axis=1).set_axis("s" + table["study_id"].to_numpy(object))
 
@@ -201,7 +188,7 @@ def _labels_of(images: pd.DataFrame, settings: Mapping[str, Any]) -> pd.DataFram
     """The labels of the images' studies; NaN where a study is not labelled."""
     labels = read_labels(settings["path"]).reindex(images["report"])
     if settings["labels"] == "radiologists":
-        own = read_test_labels(settings["path"])
+        own = read_labels(settings["path"], TEST_LABELS)
         test = (images["split"] == "test").to_numpy()
         labels.loc[test] = own.reindex(images["report"][test]).to_numpy()
         labelled = images["report"][test & images["report"].isin(own.index)]
@@ -209,14 +196,7 @@ def _labels_of(images: pd.DataFrame, settings: Mapping[str, Any]) -> pd.DataFram
     return labels
 
 
-def _tables(path: str | Path | None) -> Path:
+def _folder(path: str | Path | None) -> Path:
     """The folder of the tables."""
     folder = required_path(path, "mimic_cxr", EXPECTED)
-    inside = folder.name == "files" and not _table(folder, METADATA).is_file()
-    return folder.parent if inside else folder
-
-
-def _table(folder: Path, name: str, packed: bool = True) -> Path:
-    """A table, packed or unpacked; where neither is there, as PhysioNet has it."""
-    names = (f"{name}.gz", name) if packed else (name, f"{name}.gz")
-    return next((folder / name for name in names if (folder / name).is_file()), folder / names[0])
+    return folder.parent if folder.name == "files" and METADATA.find(folder) is None else folder

@@ -1,35 +1,27 @@
 """MS-CXR: sentences with the boxes that radiologists drew for them in images of MIMIC-CXR (Boecking et al., 2022).
 
-A folder with one of the files of PhysioNet's releases 0.1 and 1.1.0, the newest first::
-
-    MS_CXR_Local_Alignment_v1.1.0.csv    MS_CXR_Local_Alignment_v1.0.0.csv    a line a box
-    MS_CXR_Local_Alignment_v1.1.0.json   MS_CXR_Local_Alignment_v1.0.0.json   the same in COCO's form
-
+A folder with the table of PhysioNet's release 1.1.0 (``MS_CXR_Local_Alignment_v1.1.0.csv``) or 0.1
+(``MS_CXR_Local_Alignment_v1.0.0.csv``), a line for each box; the ``.json`` files beside them hold the same and are not read.
 A phrase is a sentence of an image and its category; it can have several boxes. The column ``split`` of version 1.1.0 is not
 read: it is not MIMIC-CXR's. Instead :func:`hold_out` keeps every patient who has a box out of training and validation.
 """
 
-import json
 import logging
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from trueneg.data.image_cache import central_square
-from trueneg.data.images.folder import contents
-from trueneg.data.mistakes import readable, refuse
+from trueneg.data.images.folder import Part
+from trueneg.data.mistakes import refuse
 from trueneg.data.tables import read_columns, wrong_values
-from trueneg.errors import UserError
 
 log = logging.getLogger(__name__)
 
 PAGE = "https://physionet.org/content/ms-cxr/"
 ORIGIN = f"It is part of MS-CXR 0.1 and 1.1.0, which PhysioNet gives to credentialed users ({PAGE})."
-FILES = tuple(f"MS_CXR_Local_Alignment_v{version}.{form}" for form in ("csv", "json") for version in ("1.1.0", "1.0.0"))
-EXPECTED = " or ".join(FILES[:2])
+BOXES = Part(("MS_CXR_Local_Alignment_v1.1.0.csv", "MS_CXR_Local_Alignment_v1.0.0.csv"), "the boxes of MS-CXR", ORIGIN)
 NUMBERS = ("x", "y", "w", "h", "image_width", "image_height")
 COLUMNS = ("dicom_id", "category_name", "label_text", "path", *NUMBERS)
 CORNERS = ["x0", "y0", "x1", "y1"]
@@ -44,14 +36,14 @@ def read_boxes(path: str | Path, radiographs: pd.DataFrame) -> pd.DataFrame:
         radiographs: of :func:`trueneg.data.pairs.mimic_cxr.read_radiographs`.
 
     Returns:
-        A row a box: ``dicom``, ``report``, ``patient``, ``width`` and ``height`` of the image, ``sentence``, ``finding`` (the
-        category), and corners ``x0``, ``y0``, ``x1``, ``y1`` in its pixels.
+        A row for each box: ``dicom``, ``report``, ``patient``, ``width`` and ``height`` of the image, ``sentence``, ``finding``
+        (the category), and corners ``x0``, ``y0``, ``x1``, ``y1`` in its pixels.
 
     Raises:
         UserError: naming the file, and the line, that is missing or damaged, or of another image.
     """
-    file = _find(Path(path).expanduser())
-    table = _coco(file) if file.suffix == ".json" else read_columns(file, COLUMNS, ORIGIN)
+    file = BOXES.required(Path(path).expanduser())
+    table = read_columns(file, COLUMNS, ORIGIN)
     images = radiographs.set_index("dicom").reindex(table["dicom_id"]).set_axis(table.index)
     numbers = table[list(NUMBERS)].apply(pd.to_numeric, errors="coerce").astype(np.float64)
     refuse([f"{file}: {mistake} {ORIGIN}" for mistake in _mistakes(table, numbers, images)])
@@ -60,11 +52,7 @@ def read_boxes(path: str | Path, radiographs: pd.DataFrame) -> pd.DataFrame:
     x, y, width, height = numbers[["x", "y", "w", "h"]].to_numpy().T
     texts = {"sentence": table["label_text"].map(_tidy).to_numpy(), "finding": table["category_name"].map(_tidy).to_numpy()}
     found = found.assign(**texts, x0=x, y0=y, x1=x + width, y1=y + height)
-    log.info(
-        "MS-CXR: %s boxes of %s phrases, in %s images of %s patients",
-        *(f"{count:,}" for count in (len(found), len(found.drop_duplicates(["dicom", "sentence", "finding"])))),
-        *(f"{found[column].nunique():,}" for column in ("dicom", "patient")),
-    )
+    log.info("MS-CXR: %s boxes in %s images", f"{len(found):,}", f"{found['dicom'].nunique():,}")
     return found
 
 
@@ -82,11 +70,7 @@ def hold_out(radiographs: pd.DataFrame, boxes: pd.DataFrame) -> pd.DataFrame:
     """
     own = radiographs["patient"].isin(boxes["patient"])
     moved = own & (radiographs["split"] != "test")
-    log.info(
-        "%s images of %s patients of MS-CXR are tested on in place of trained on",
-        f"{moved.sum():,}",
-        f"{radiographs.loc[moved, 'patient'].nunique():,}",
-    )
+    log.info("%s images of patients of MS-CXR are tested on in place of trained on", f"{moved.sum():,}")
     return radiographs.assign(split=radiographs["split"].mask(own, "test"))
 
 
@@ -134,41 +118,6 @@ def to_square(box: list[float], size: tuple[int, int], resolution: int) -> list[
     return [value * resized[place % 2] / size[place % 2] - corner[place % 2] for place, value in enumerate(box)]
 
 
-def missing_files(settings: Mapping[str, Any]) -> list[str]:
-    """What is missing of the folder ``ms_cxr``; nothing where the study does without."""
-    if settings["ms_cxr"] is None:
-        return []
-    folder = Path(settings["ms_cxr"]).expanduser()
-    if any((folder / name).is_file() for name in FILES):
-        return []
-    return [f"{FILES[0]} in {folder}: of MS-CXR, PhysioNet, credentialed: {PAGE}"]
-
-
-def _find(folder: Path) -> Path:
-    file = next((folder / name for name in FILES if (folder / name).is_file()), None)
-    if file is None:
-        found = contents(folder) if folder.is_dir() or not folder.exists() else "a file"
-        raise UserError(f"{folder}: expected a folder with {EXPECTED}, found {found}; dataset.ms_cxr names it. {ORIGIN}")
-    return file
-
-
-def _coco(file: Path) -> pd.DataFrame:
-    """The annotations as the CSV file has them; the index counts them from 0."""
-    with readable(file, "MS-CXR in COCO's form", ORIGIN):
-        content = json.loads(file.read_text(encoding="utf-8"))
-        names = {category["id"]: category["name"] for category in content["categories"]}
-        images = {image["id"]: image for image in content["images"]}
-        rows = []
-        for annotation in content["annotations"]:
-            image = images[annotation["image_id"]]
-            path, box, size = str(image["path"]), annotation["bbox"], (image["width"], image["height"])
-            rows.append((Path(path).stem, names[annotation["category_id"]], annotation["label_text"], path, *box, *size))
-        table = pd.DataFrame(rows, columns=list(COLUMNS), dtype=object)
-    texts = ["dicom_id", "category_name", "label_text", "path"]
-    table[texts] = table[texts].map(lambda value: value if isinstance(value, str) else "")
-    return table.set_axis([f"annotation {number:,} (the first is 0)" for number in range(len(table))])
-
-
 def _mistakes(table: pd.DataFrame, numbers: pd.DataFrame, images: pd.DataFrame) -> list[str]:
     """What is wrong with the boxes; `images` has the image of each row."""
     if table.empty:
@@ -176,27 +125,17 @@ def _mistakes(table: pd.DataFrame, numbers: pd.DataFrame, images: pd.DataFrame) 
     unknown = images["file"].isna()
     found = wrong_values(table, "dicom_id", unknown, "an image of MIMIC-CXR-JPG's metadata")
     for side in ("width", "height"):
-        size = images[side]
-        other = ~unknown & (numbers[f"image_{side}"] != size)
-        found += [
-            f"{place}: image_{side} is {table.at[place, f'image_{side}']}, expected {size[place]:.0f} as in MIMIC-CXR-JPG."
-            for place in table.index[other]
-        ]
+        other = ~unknown & (numbers[f"image_{side}"] != images[side])
+        found += wrong_values(table, f"image_{side}", other, "that of MIMIC-CXR-JPG")
     right, bottom = numbers["x"] + numbers["w"], numbers["y"] + numbers["h"]
     on_image = (right > 0) & (bottom > 0) & (numbers["x"] < images["width"]) & (numbers["y"] < images["height"])
     box = on_image & (numbers["w"] > 0) & (numbers["h"] > 0) & np.isfinite(right) & np.isfinite(bottom)
-    written = table[["x", "y", "w", "h"]].astype(str).agg(", ".join, axis=1)
-    found += [
-        f"{place}: x, y, w and h are {written[place]}, expected a box in the image." for place in table.index[~unknown & ~box]
-    ]
+    boxes = table.assign(box=table[["x", "y", "w", "h"]].astype(str).agg(", ".join, axis=1))
+    found += wrong_values(boxes, "box", ~unknown & ~box, "x, y, w and h of a box in the image")
     ending = table["path"].map(lambda path: "/".join(Path(path).parts[-4:]))
-    elsewhere = ~unknown & (ending != images["file"])
-    found += [
-        f"{place}: path is {table.at[place, 'path']!r}, expected files/{images['file'][place]}."
-        for place in table.index[elsewhere]
-    ]
+    found += wrong_values(table, "path", ~unknown & (ending != images["file"]), "that of the image in MIMIC-CXR-JPG")
     for name in ("category_name", "label_text"):
-        found += [f"{place}: {name} is empty." for place in table.index[table[name].str.strip() == ""]]
+        found += wrong_values(table, name, table[name].str.strip() == "", "text")
     return found
 
 

@@ -24,11 +24,10 @@ import numpy as np
 import pandas as pd
 
 from trueneg.data.image_files import ImageFiles
-from trueneg.data.images.folder import contents, required_path
+from trueneg.data.images.folder import Part, found_parts, missing_parts, required_path
 from trueneg.data.mistakes import refuse
 from trueneg.data.pairs.pair_images import PairImages, usable
-from trueneg.data.tables import Values, read_columns
-from trueneg.errors import UserError
+from trueneg.data.tables import Values, read_columns, wrong_values
 from trueneg.io.files import UserFiles, files_in
 from trueneg.text import open_i
 from trueneg.text.open_i import find_archive, image_codes, read_archive
@@ -40,6 +39,9 @@ LAYOUTS = {
     "images.csv": ("report", "image", "projection"),
     "indiana_projections.csv": ("uid", "filename", "projection"),
 }
+PAGE = "https://openi.nlm.nih.gov/faq"
+TABLE = Part(tuple(LAYOUTS), "which image is of which report", f"Make it from the reports of Open-I ({PAGE}).")
+IMAGES = Part(("images/images_normalized", "images"), "the radiographs", f"They are of Open-I ({PAGE}); unpack them there.")
 EXPECTED = "images.csv (report, image, projection), or indiana_projections.csv (uid, filename, projection), and images/"
 # The headings of the codes that a label stands for. Fluid and air in the pleural space are one heading in MeSH.
 HEADINGS = {
@@ -79,15 +81,14 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
 
 def missing_files(settings: Mapping[str, Any]) -> list[str]:
     """What is missing of the folder ``path``."""
-    there = Path(settings["path"]).expanduser().is_dir()
-    return [] if there else [f"the radiographs in {settings['path']}: of Open-I, https://openi.nlm.nih.gov/faq"]
+    return missing_parts(Path(settings["path"]).expanduser(), (TABLE, IMAGES))
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
     """The table and the folder of images of ``path``, and the ``archive`` of the reports if one is named."""
     folder = required_path(settings["path"], "open_i", EXPECTED)
-    name, archive = _table_name(folder), open_i.user_files({"path": settings["archive"]}).files
-    return UserFiles([*archive, *(folder / one for one in [name] if one)], files_in(_images_folder(folder)))
+    archive = open_i.user_files({"path": settings["archive"]}).files
+    return UserFiles([*archive, *found_parts(folder, (TABLE,))], files_in(IMAGES.find(folder)))
 
 
 def read_radiographs(path: str | Path | None, archive: str | Path | None = None) -> pd.DataFrame:
@@ -104,56 +105,36 @@ def read_radiographs(path: str | Path | None, archive: str | Path | None = None)
         UserError: naming what is missing, there twice, or of another report.
     """
     folder = required_path(path, "open_i", EXPECTED)
-    name = _table_name(folder)
-    if name is None:
-        raise UserError(
-            f"{folder}: has no images.csv and no indiana_projections.csv (found {contents(folder)}); expected {EXPECTED}."
-        )
-    columns = LAYOUTS[name]
-    projection = Values("Frontal|Lateral", "Frontal or Lateral")
-    image = Values(r".*", "an image", unique=True)
-    table = read_columns(folder / name, {columns[0]: None, columns[1]: image, columns[2]: projection})
-    table.columns = ["report", "image", "projection"]
-    if name == "indiana_projections.csv":
+    file = TABLE.required(folder)
+    report, image, projection = LAYOUTS[file.name]
+    either, unique = Values("Frontal|Lateral", "Frontal or Lateral"), Values(".*", "an image", unique=True)
+    table = read_columns(file, {report: None, image: unique, projection: either})
+    table = table.set_axis(["report", "image", "projection"], axis=1)
+    if report == "uid":
         table["report"] = "CXR" + table["report"]
-    root = _images_folder(folder)
-    if root is None:
-        raise UserError(f"{folder}: has no folder images (found {contents(folder)}); unpack the images there.")
-    refuse([f"{folder / name}: {mistake}" for mistake in _mistakes(table, _image_ids(archive))])
+    root, known = IMAGES.required(folder), _image_ids(archive)
+    unknown = ~table["report"].isin(known)
+    rows = zip(table["image"].tolist(), table["report"].tolist(), strict=True)
+    foreign = np.array([not _is_of(image, report, known) for image, report in rows], bool)
+    mistakes = wrong_values(table, "report", unknown, f"one of the {len(known):,} reports of the archive")
+    mistakes += wrong_values(table, "image", ~unknown & foreign, "an image of the row's report, as the archive has it")
+    refuse([f"{file}: {mistake}" for mistake in mistakes])
     frontal = table[table["projection"] == "Frontal"]
-    if frontal.empty:
-        raise UserError(f"{folder / name}: none of the {len(table):,} images is Frontal; expected radiographs from the front.")
     found = frontal.assign(number=frontal["report"].str[3:].astype(int)).sort_values(["number", "image"], ignore_index=True)
     log.info("%s frontal images of %s reports", f"{len(found):,}", f"{found['report'].nunique():,}")
     return pd.DataFrame({"report": found["report"], "path": [root / image for image in found["image"]]})
 
 
-def _table_name(folder: Path) -> str | None:
-    return next((name for name in LAYOUTS if (folder / name).is_file()), None)
-
-
-def _images_folder(folder: Path) -> Path | None:
-    return next((root for root in (folder / "images" / "images_normalized", folder / "images") if root.is_dir()), None)
-
-
-def _image_ids(archive: str | Path | None) -> dict[str, set[str]]:
+def _image_ids(archive: str | Path | None) -> dict[str, set[str | None]]:
     """The ids of each report's images."""
     reports = read_archive(find_archive(archive))
     return {name: {node.get("id") for node in report.iter("parentImage")} for name, report, _ in reports if report is not None}
 
 
-def _mistakes(table: pd.DataFrame, known: Mapping[str, set[str]]) -> list[str]:
-    found = []
-    for place, row in table.iterrows():
-        stem = re.sub(r"(\.dcm)?\.(png|jpe?g)$", "", str(row["image"]), flags=re.IGNORECASE)
-        if row["report"] not in known:
-            found.append(f"{place}: report is {row['report']}, expected one of the {len(known):,} reports of the archive.")
-        elif not {stem, f"CXR{stem}", f"{row['report']}_{stem}"} & known[row["report"]]:
-            ids = ", ".join(sorted(known[row["report"]])) or "none"
-            found.append(
-                f"{place}: image {row['image']} is not of report {row['report']}, whose images are {ids}; correct the row."
-            )
-    return found
+def _is_of(image: str, report: str, known: Mapping[str, set[str | None]]) -> bool:
+    """Whether an image's file name is an id of one of the report's images."""
+    stem = re.sub(r"(\.dcm)?\.(png|jpe?g)$", "", image, flags=re.IGNORECASE)
+    return not known.get(report, set()).isdisjoint({stem, f"CXR{stem}", f"{report}_{stem}"})
 
 
 def chexpert_labels(reports: np.ndarray, codes: pd.DataFrame) -> np.ndarray:
@@ -180,7 +161,7 @@ def chexpert_labels(reports: np.ndarray, codes: pd.DataFrame) -> np.ndarray:
     return labels
 
 
-def coded_headings(codes: pd.DataFrame) -> dict[str, frozenset[str]]:
+def coded_headings(codes: pd.DataFrame) -> dict[Any, frozenset[str]]:
     """The headings of the codes of each report that the experts indexed; ``normal`` stands for a report alone."""
     heading = codes["code"].str.split("/").str[0].str.strip()
     found = heading.groupby(codes["report"]).agg(frozenset)

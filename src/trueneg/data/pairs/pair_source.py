@@ -1,19 +1,17 @@
 """Images with the sentences of their reports, and what is known about both: what image–text training reads."""
 
 import hashlib
-import math
 import struct
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from trueneg.data.mistakes import intact, open_arrays, require_checksum
-from trueneg.io.files import written_whole
+from trueneg.data.arrays import content_hash, open_arrays, require_checksum, require_types, write_arrays
+from trueneg.data.mistakes import intact
 from trueneg.text import privacy
 
 SENTENCE_COLUMNS = ("report", "index", "sentence", "class")
@@ -72,9 +70,9 @@ class PairSource:
     checksum: str = field(init=False)
 
     def __post_init__(self):
-        for problem in (*_wrong_arrays(self), *_wrong_sentences(self.sentences, self.shown.shape[-1])):
-            raise ValueError(problem)
-        for problem in _wrong_reports(self):
+        texts, tables = ("str", 1), {"labels": ("float32", 2), "shown": ("bool", 2)}
+        require_types(self, {"images": ("uint8", 4), "reports": texts, "patients": texts, **tables})
+        for problem in _problems(self):
             raise ValueError(problem)
         object.__setattr__(self, "checksum", _checksum(self))
 
@@ -111,7 +109,7 @@ def join_sentences(
         eta: ``report``, ``index``, and the columns that :func:`trueneg.text.eta.write_class_probabilities` writes.
 
     Raises:
-        ValueError: if a table lacks a sentence, or holds one twice.
+        ValueError: if a table holds a sentence twice. What it lacks is NaN, which a :class:`PairSource` refuses.
 
     Example:
         >>> sentences = pd.DataFrame({"report": ["a", "b"], "index": [0, 0], "sentence": ["No edema.", "Hello."]})
@@ -121,27 +119,15 @@ def join_sentences(
         [0.75, 0.0]
     """
     joined = sentences[["report", "index", "sentence"]].reset_index(drop=True)
-    for name, table in (("classes", assigned), ("class probabilities", eta)):
+    for table in (assigned, eta):
         if table is not None:
-            joined = _with(joined, table, name)
+            joined = joined.merge(table, on=["report", "index"], how="left", validate="one_to_one")
     if assigned is None:
         joined["class"] = -1
     elif classes is not None:
         # A sentence that says nothing of an image (filler) has no false negatives.
         probability = classes.set_index("class")["image_probability"].fillna(0.0)
         joined["eta true"] = joined["class"].map(probability).fillna(0.0)
-    return joined
-
-
-def _with(sentences: pd.DataFrame, table: pd.DataFrame, name: str) -> pd.DataFrame:
-    joined = sentences.merge(table, on=["report", "index"], how="left", validate="one_to_one", indicator=True)
-    lacking = joined[joined.pop("_merge") == "left_only"]
-    if len(lacking):
-        first = lacking.iloc[0]
-        raise ValueError(
-            f"{name}: lack {len(lacking)} of {len(sentences)} sentences, the first is number {first['index']} of report "
-            f"{first['report']}; make them from the same sentences."
-        )
     return joined
 
 
@@ -153,18 +139,9 @@ def beside(path: str | Path, table: str) -> Path:
 def write_pairs(source: PairSource, path: str | Path) -> None:
     """Write a source as two files, each whole or not at all: ``path`` (.npz), and its sentences beside it (.parquet)."""
     privacy.write_table(source.sentences, _beside(path), source.restricted)
-    with privacy.owner_only(source.restricted), written_whole(path) as temporary, temporary.open("wb") as stream:
-        np.savez(
-            stream,
-            name=np.array(source.name),
-            images=source.images,
-            reports=source.reports,
-            patients=source.patients,
-            labels=source.labels,
-            label_names=np.array(source.label_names, dtype=np.str_),
-            shown=source.shown,
-            checksum=np.array(source.checksum),
-        )
+    arrays = {name: getattr(source, name) for name in ("name", "images", "reports", "patients", "labels", "shown", "checksum")}
+    with privacy.owner_only(source.restricted):
+        write_arrays(path, arrays | {"label_names": np.array(source.label_names, dtype=np.str_)})
 
 
 def read_pairs(path: str | Path) -> PairSource:
@@ -196,88 +173,54 @@ def _beside(path: str | Path) -> Path:
 
 
 def _mapped(path: str | Path, name: str) -> np.memmap:
-    """The uint8 array of this name in an uncompressed .npz file, read-only and read when it is used."""
+    """The uint8 array of this name in an uncompressed .npz file, read-only and read when it is used.
+
+    An array of another type, or a compressed one, has other bytes there, which the checksum of the source tells.
+    """
     with zipfile.ZipFile(path) as archive, Path(path).open("rb") as file:
         member = archive.getinfo(f"{name}.npy")
-        if member.compress_type != zipfile.ZIP_STORED:
-            raise ValueError(f"its {name} are compressed, expected them as numpy.savez writes them, to be read in place")
         with archive.open(member) as stream:  # compares what stands before the data with the archive's directory
-            version = np.lib.format.read_magic(stream)
-            shape, by_columns, dtype = np.lib.format.read_array_header_1_0(stream)
+            np.lib.format.read_magic(stream)
+            shape, _, _ = np.lib.format.read_array_header_1_0(stream)
             header = stream.tell()
-        if (version, by_columns, dtype) != ((1, 0), False, np.uint8) or header + math.prod(shape) != member.file_size:
-            found = f"{dtype} of shape {shape} in {member.file_size - header} bytes"
-            raise ValueError(f"its {name} are {found}, expected uint8, by rows, in as many bytes as the shape says")
         # The lengths of what stands between the member's header, of 30 bytes, and its data: its name, and further fields.
         file.seek(member.header_offset + 26)
         between = sum(struct.unpack("<HH", file.read(4)))
     return np.memmap(path, np.uint8, "r", member.header_offset + 30 + between + header, shape)
 
 
-def _wrong_arrays(source: PairSource) -> Iterator[str]:
-    images, count = source.images, len(source.images)
-    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[1] not in (1, 3) or not count:
-        found = f"{images.dtype} of shape {images.shape}"
-        yield f"images are {found}, expected uint8 of shape (n, channels, H, W) with 1 or 3 channels, and at least one"
-    for name in ("reports", "patients"):
-        array = getattr(source, name)
-        if array.dtype.kind != "U" or array.shape != (count,):
-            yield f"{name} are {array.dtype} of shape {array.shape}, expected str of shape ({count},)"
-    for name, dtype in (("labels", np.float32), ("shown", np.bool_)):
-        array = getattr(source, name)
-        if array.dtype != dtype or array.ndim != 2 or len(array) != count:
-            yield f"{name} are {array.dtype} of shape {array.shape}, expected {np.dtype(dtype)} with {count} rows, one an image"
-    names = source.label_names
-    if source.labels.shape[-1] != len(names) or len(set(names)) != len(names):
-        yield f"label_names are {list(names)}, expected {source.labels.shape[-1]} distinct ones"
+def _problems(source: PairSource) -> Iterator[str]:
+    """What is wrong with the values; rows are named by number, as the names of reports may be restricted."""
+    sentences, names = source.sentences, source.label_names
+    if source.labels.shape[1] != len(names) or len(set(names)) != len(names):
+        yield f"label_names are {list(names)}, expected {source.labels.shape[1]} distinct ones"
     if not (np.isin(source.labels, (0, 1)) | np.isnan(source.labels)).all():
         yield "labels hold other values than 0, 1 and NaN (unknown)"
-
-
-def _wrong_sentences(sentences: pd.DataFrame, classes: int) -> Iterator[str]:
-    missing = [column for column in SENTENCE_COLUMNS if column not in sentences]
-    if missing:
-        yield f"sentences lack the columns {', '.join(missing)}"
-        return
-    empty = ~sentences["sentence"].map(lambda text: isinstance(text, str) and bool(text.strip())).to_numpy(bool)
-    twice = sentences.duplicated(["report", "index"]).to_numpy()
-    for wrong, what in ((empty, "empty or no text"), (twice, "there twice")):
-        if wrong.any():
-            row = sentences.iloc[int(wrong.argmax())]
-            yield f"sentence {row['index']} of report {row['report']} is {what} (and {wrong.sum() - 1} others)"
-    numbers = sentences["class"].to_numpy()
-    if not np.issubdtype(numbers.dtype, np.integer) or (len(numbers) and not (numbers.min() >= -1 and numbers.max() < classes)):
-        yield f"sentences have classes {np.unique(numbers)[[0, -1]].tolist()}, expected integers from -1 to {classes - 1}"
-    for name, column in PROBABILITY_COLUMNS.items():
-        values = sentences[column].to_numpy() if column in sentences else np.zeros(0)
-        valid = (values >= 0) & (values < 1)
+    lacking = ~np.isin(source.reports, sentences["report"].to_numpy(str))
+    if lacking.any():
+        yield f"{lacking.sum()} images, first number {lacking.argmax()}, have a report without sentences"
+    classes = source.shown.shape[1]
+    right = {
+        "report": (sentences["report"].isin(source.reports), "that of an image"),
+        "index": (~sentences.duplicated(["report", "index"]), "each place in a report once"),
+        "sentence": (sentences["sentence"].str.strip().fillna("") != "", "text"),
+        "class": (sentences["class"].isin(range(-1, classes)), f"an integer from -1 to {classes - 1}"),
+    }
+    for column in PROBABILITY_COLUMNS.values():
+        if column in sentences:
+            right[column] = (sentences[column].between(0, 1, inclusive="left"), "in [0, 1)")
+    for column, (valid, expected) in right.items():
         if not valid.all():
-            yield f"class probability {name!r}: {values[~valid][0]} is one of {(~valid).sum()} values outside [0, 1)"
-
-
-def _wrong_reports(source: PairSource) -> Iterator[str]:
-    with_images, with_text = set(source.reports.tolist()), set(source.sentences["report"])
-    for lacking, what in ((with_images - with_text, "sentence"), (with_text - with_images, "image")):
-        if lacking:
-            yield f"{len(lacking)} reports, such as {min(lacking)}, have no {what}; leave them out of the other table"
-    owners: dict[str, str] = {}
-    for report, patient in zip(source.reports.tolist(), source.patients.tolist(), strict=True):
-        if owners.setdefault(report, patient) != patient:
-            yield f"report {report} is of patients {owners[report]} and {patient}, expected one"
-            return
+            wrong = np.flatnonzero(~valid)
+            yield f"{column} of {len(wrong)} sentences, first in row {wrong[0]} (the first is 0), is not {expected}"
+    if (pd.Series(source.patients).groupby(source.reports).nunique() > 1).any():
+        yield "a report is of several patients, expected one"
 
 
 def _checksum(source: PairSource) -> str:
-    digest = hashlib.sha256()
-    for array in (source.images, source.labels, source.shown):
-        digest.update(f"{array.dtype.name} {array.shape};".encode())
-        digest.update(np.ascontiguousarray(array))
-    table = source.sentences
-    texts: tuple[Sequence[Any], ...] = (
-        *(source.label_names, source.reports.tolist(), source.patients.tolist()),
-        *(table[column].tolist() for column in SENTENCE_COLUMNS),
-    )
-    for values in texts:
+    digest = content_hash(source.images, source.labels, source.shown)
+    columns = (source.sentences[column].tolist() for column in SENTENCE_COLUMNS)
+    for values in (source.label_names, source.reports.tolist(), source.patients.tolist(), *columns):
         # Each value with its length: no two lists of texts run together to the same bytes.
         for value in map(str, values):
             encoded = value.encode("utf-8", "surrogatepass")

@@ -1,20 +1,16 @@
-"""Which images and reports a seed trains, validates and tests on, by patient."""
+"""Which images and reports a seed trains, validates and tests on: drawn by patient, or the splits of a data set's makers."""
 
-import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
+import pandas as pd
 
-from trueneg.data.pairs.pair_source import PairSource, read_pairs
-from trueneg.data.splits import readable_splits, write_splits
+from trueneg.data.pairs.pair_source import PairSource
+from trueneg.data.splits import positions_of, readable_splits, write_splits
 from trueneg.errors import UserError
 from trueneg.randomness import seed_for
-
-log = logging.getLogger(__name__)
 
 METADATA = b"pair subsets"
 SPLITS = ("train", "validation", "test")
@@ -51,11 +47,9 @@ def split_pairs(source: PairSource, seed: int, validation: float = 0.1, test: fl
         test: likewise.
 
     Raises:
-        ValueError: if a share is outside (0, 1), or both leave nothing.
         UserError: if there are too few patients for the three parts.
 
     Example:
-        >>> import pandas as pd
         >>> sentences = pd.DataFrame({"report": list("abcd"), "index": 0, "sentence": "Hello.", "class": -1})
         >>> names = np.array(list("abcd"))
         >>> black, labels, shown = np.zeros((4, 1, 8, 8), np.uint8), np.zeros((4, 0), np.float32), np.zeros((4, 0), bool)
@@ -64,8 +58,6 @@ def split_pairs(source: PairSource, seed: int, validation: float = 0.1, test: fl
         >>> [len(part) for part in (subset.train, subset.validation, subset.test)]
         [2, 1, 1]
     """
-    if not (0 < validation < 1 and 0 < test < 1 and validation + test < 1):
-        raise ValueError(f"validation is {validation} and test {test}, expected shares in (0, 1) that sum to less than 1")
     patients = np.unique(source.patients)
     sizes = [max(1, round(share * len(patients))) for share in (test, validation)]
     if sum(sizes) >= len(patients):
@@ -79,6 +71,41 @@ def split_pairs(source: PairSource, seed: int, validation: float = 0.1, test: fl
         np.flatnonzero(np.isin(source.patients, part)) for part in (held_out, chosen, rest)
     )
     return PairSubset(seed, train_images, validation_images, test_images, source.checksum)
+
+
+def official_subset(source: PairSource, splits: pd.DataFrame, seed: int) -> PairSubset:
+    """The images of each split.
+
+    Args:
+        source: images and sentences.
+        splits: ``report``, and ``split``: train, validation, test, or anything else for reports that are in none.
+        seed: whose subset; it changes nothing of it.
+
+    Raises:
+        UserError: if a report of the source is not in the table, a split has no image, or a patient is in two splits.
+
+    Example:
+        >>> sentences = pd.DataFrame({"report": list("abc"), "index": 0, "sentence": "Hello.", "class": -1})
+        >>> names, nothing = np.array(list("abc")), np.zeros((3, 0))
+        >>> black, labels, shown = np.zeros((3, 1, 8, 8), np.uint8), nothing.astype(np.float32), nothing.astype(bool)
+        >>> source = PairSource("black", black, names, names, sentences, labels, (), shown)
+        >>> splits = pd.DataFrame({"report": list("abc"), "split": ["test", "train", "validation"]})
+        >>> official_subset(source, splits, seed=0).train
+        array([1])
+    """
+    split_of = splits.set_index("report")["split"]
+    unknown = set(source.reports.tolist()) - set(split_of.index)
+    if unknown:
+        found = f"{len(unknown):,} reports" + ("" if source.restricted else f", such as {min(unknown)},")
+        raise UserError(f"source {source.name}: has {found} that the table of splits lacks; make both from the same files.")
+    of_image = split_of.loc[source.reports.tolist()].to_numpy()
+    parts = {name: np.flatnonzero(of_image == name) for name in SPLITS}
+    for name, images in parts.items():
+        if not len(images):
+            raise UserError(f"source {source.name}: no image is in the official {name} split; raise dataset.images, or check it.")
+    subset = PairSubset(seed, **parts, source_checksum=source.checksum)
+    refuse_leakage(source, subset)
+    return subset
 
 
 def refuse_leakage(source: PairSource, subset: PairSubset) -> None:
@@ -101,17 +128,9 @@ def refuse_leakage(source: PairSource, subset: PairSubset) -> None:
 
 
 def write_pair_subsets(subsets: Sequence[PairSubset], path: str | Path) -> None:
-    """Write subsets of different seeds as one parquet file, whole or not at all: seed, split, index."""
-    rows = [(subset.seed, name, getattr(subset, name)) for subset in subsets for name in SPLITS]
-    table = pa.table(
-        {
-            "seed": np.concatenate([np.full(len(indices), seed, np.int64) for seed, _, indices in rows]),
-            "split": np.concatenate([np.full(len(indices), name) for _, name, indices in rows]),
-            "index": np.concatenate([indices for _, _, indices in rows]),
-        }
-    )
+    """Write subsets of different seeds as one parquet file (:func:`trueneg.data.splits.write_splits`)."""
     described = [{"seed": subset.seed, "source_checksum": subset.source_checksum} for subset in subsets]
-    write_splits(table, described, path, METADATA)
+    write_splits(subsets, SPLITS, described, path, METADATA)
 
 
 def read_pair_subsets(path: str | Path) -> dict[int, PairSubset]:
@@ -120,32 +139,5 @@ def read_pair_subsets(path: str | Path) -> dict[int, PairSubset]:
     Raises:
         UserError: if the file is missing, is damaged, or does not hold such subsets.
     """
-    with readable_splits(path, METADATA) as (table, described):
-        seeds, splits, indices = (table.column(name).to_numpy(zero_copy_only=False) for name in ("seed", "split", "index"))
-        return {
-            entry["seed"]: PairSubset(
-                entry["seed"],
-                *(indices[(seeds == entry["seed"]) & (splits == name)] for name in SPLITS),
-                entry["source_checksum"],
-            )
-            for entry in described
-        }
-
-
-def draw_pair_subsets(source: str | Path, settings: Mapping[str, Any], seeds: Sequence[int], path: str | Path) -> None:
-    """Split the images by patient, for each seed.
-
-    Args:
-        source: images and sentences (npz, with its parquet file beside it).
-        settings: ``validation``, ``test``: shares of the patients.
-        seeds: whose splits.
-        path: parquet file to write.
-
-    Raises:
-        UserError: if the source is missing or damaged, or has too few patients.
-    """
-    pairs = read_pairs(source)
-    subsets = [split_pairs(pairs, seed, settings["validation"], settings["test"]) for seed in seeds]
-    for subset in subsets:
-        log.info("seed %d: %d training images", subset.seed, len(subset.train))
-    write_pair_subsets(subsets, path)
+    with readable_splits(path, METADATA) as subsets:
+        return {entry["seed"]: PairSubset(**entry, **positions_of(rows, SPLITS)) for entry, rows in subsets}

@@ -27,10 +27,7 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
     if count is not None:
         reports = reports.iloc[:count]
         assigned = assigned[assigned["report"].isin(reports["report"])].reset_index(drop=True)
-    try:
-        findings = positive_classes(reports["report"].tolist(), assigned)
-    except ValueError as error:
-        raise UserError(f"the classes of sentences do not belong to the reports: {error} Have both made again.") from error
+    findings = positive_classes(reports["report"].tolist(), assigned)
     images, boxes = phantom_images(findings, settings["resolution"], settings["seed"], settings["contrast"], threads)
     names = np.array(list(findings))
     positive = int((tables["classes"]["kind"] == POSITIVE).sum())
@@ -63,6 +60,6 @@ def write_eta_by_class(pairs: str | Path, *, classes: str | Path, table: str | P
     found["eta low"], found["eta high"] = of_class.quantile(0.05).to_numpy(), of_class.quantile(0.95).to_numpy()
     known = privacy.read_table(classes)[0].set_index("class").loc[found["class"]]
     parts = known[["severity", "finding", "side", "zone"]].fillna("").astype(str)
-    found.insert(1, "name", parts.agg(lambda row: " ".join(filter(None, row)), axis=1).to_numpy())
+    found.insert(1, "name", parts.agg(" ".join, axis=1).str.split().str.join(" ").to_numpy())
     found.insert(2, "kind", known["kind"].to_numpy())
     privacy.write_table(found.assign(**{"image probability": known["image_probability"].to_numpy()}), table, restricted=False)

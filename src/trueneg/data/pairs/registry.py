@@ -113,26 +113,26 @@ def prepare_pairs(
         said = f"was made from texts that are {'' if restricted else 'not '}restricted, but the images are"
         raise UserError(f"{text['sentences']}: {said}{'' if found.restricted else ' not'}. Remove it to have it made again.")
     own = tables["sentences"][tables["sentences"]["report"].isin(set(found.reports.tolist()))]
-    try:
-        sentences = join_sentences(own, assigned=found.assigned, classes=found.probabilities, eta=tables.get("eta"))
-    except ValueError as error:
-        raise UserError(f"{text['sentences']}: does not fit the tables beside it: {error}") from error
     count = len(found.reports)
-    source = PairSource(
-        settings["source"],
-        images=_decoded(found, settings["resolution"], cache, threads),
-        reports=found.reports,
-        patients=found.patients,
-        sentences=sentences,
-        labels=found.labels.to_numpy(np.float32).reshape(count, -1),
-        label_names=tuple(found.labels.columns),
-        shown=np.zeros((count, 0), bool) if found.shown is None else found.shown,
-        restricted=restricted,
-    )
+    images = _decoded(found, settings["resolution"], cache, threads)
+    try:
+        source = PairSource(
+            settings["source"],
+            images=images,
+            reports=found.reports,
+            patients=found.patients,
+            sentences=join_sentences(own, assigned=found.assigned, classes=found.probabilities, eta=tables.get("eta")),
+            labels=found.labels.to_numpy(np.float32).reshape(count, -1),
+            label_names=tuple(found.labels.columns),
+            shown=np.zeros((count, 0), bool) if found.shown is None else found.shown,
+            restricted=restricted,
+        )
+    except ValueError as error:
+        raise UserError(f"{text['sentences']}: does not fit the images or the tables beside it: {error}") from error
     write_pairs(source, pairs)
     for name in TABLES:
         privacy.write_table(found.tables.get(name, pd.DataFrame()), beside(pairs, name), restricted)
-    log.info("%s: %s images with %s sentences", source.name, f"{count:,}", f"{len(sentences):,}")
+    log.info("%s: %s images with %s sentences", source.name, f"{count:,}", f"{len(source.sentences):,}")
 
 
 def _decoded(found: PairImages, resolution: int, cache: str | Path, threads: int) -> np.ndarray:

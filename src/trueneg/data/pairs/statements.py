@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from trueneg.data.phantom.reports import NEGATED, POSITIVE
+from trueneg.data.phantom.reports import NEGATED
 
 
 def statements_shown(classes: pd.DataFrame, findings: np.ndarray) -> np.ndarray:
@@ -27,9 +27,6 @@ def statements_shown(classes: pd.DataFrame, findings: np.ndarray) -> np.ndarray:
     Returns:
         bool, shape (n, C).
 
-    Raises:
-        ValueError: if the positive classes are not the first rows, one for each column of ``findings``.
-
     Example:
         >>> kinds, findings = ["positive", "negated", "filler"], ["edema", "edema", "bones"]
         >>> classes = pd.DataFrame({"class": range(3), "kind": kinds, "finding": findings})
@@ -37,12 +34,6 @@ def statements_shown(classes: pd.DataFrame, findings: np.ndarray) -> np.ndarray:
         [[True, False, False], [False, True, False]]
     """
     kinds, count = classes["kind"].to_numpy(), findings.shape[1]
-    if (
-        (kinds[:count] != POSITIVE).any()
-        or (kinds[count:] == POSITIVE).any()
-        or (classes["class"] != np.arange(len(classes))).any()
-    ):
-        raise ValueError(f"classes are not numbered with the {count} positive ones, the columns of findings, first")
     names = classes["finding"].to_numpy()
     shown = np.zeros((len(findings), len(classes)), dtype=bool)
     shown[:, :count] = findings

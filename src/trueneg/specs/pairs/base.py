@@ -39,10 +39,7 @@ class PairSettings(Settings):
     TEXT_TABLES: ClassVar[tuple[str, ...]] = ("sentences", "eta")
     RESOURCES: ClassVar[Resources] = Resources(mem_mb=4000, runtime=120, threads=2)
 
-    text: str = Field(
-        description="the likelihood study that the reports, their classes and class probabilities come from",
-        json_schema_extra={"technical": True},
-    )
+    text: str = technical(..., "the likelihood study that the reports, their classes and class probabilities come from")
     corpus: str | None = technical(None, "which of its corpora; none: the only one")
     images: Sweepable[Count] | None = Field(None, description="images of at most so many reports, the first; none: all")
     resolution: Sweepable[Annotated[Integer, Field(ge=32, le=1024)]] = Field(64, description="side of the images, in pixels")

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from trueneg.specs.pairs.base import PairSettings, TextSettings
 from trueneg.specs.resources import Resources
-from trueneg.specs.settings import PathText
+from trueneg.specs.settings import PathText, technical
 
 
 class Flickr30kCaptionsSettings(TextSettings):
@@ -15,10 +15,7 @@ class Flickr30kCaptionsSettings(TextSettings):
     captions = True
 
     source: Literal["flickr30k"]
-    path: PathText = Field(
-        description="folder of the photographs, their captions and Karpathy's splits, or as parquet",
-        json_schema_extra={"technical": True},
-    )
+    path: PathText = technical(..., "folder of the photographs, their captions and Karpathy's splits, or as parquet")
 
 
 class Flickr30kPairSettings(PairSettings):

@@ -2,10 +2,8 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
 from trueneg.specs.pairs.base import PairSettings, TextSettings
-from trueneg.specs.settings import PathText
+from trueneg.specs.settings import PathText, technical
 
 
 class Flickr8kCaptionsSettings(TextSettings):
@@ -14,10 +12,7 @@ class Flickr8kCaptionsSettings(TextSettings):
     captions = True
 
     source: Literal["flickr8k"]
-    path: PathText = Field(
-        description="folder of the photographs and their captions, in the official layout or as parquet",
-        json_schema_extra={"technical": True},
-    )
+    path: PathText = technical(..., "folder of the photographs and their captions, in the official layout or as parquet")
 
 
 class Flickr8kPairSettings(PairSettings):

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from trueneg.specs.pairs.base import SplitPairSettings, TextSettings
-from trueneg.specs.settings import Boolean, PathText
+from trueneg.specs.settings import Boolean, PathText, technical
 
 
 class ImageTableSettings(TextSettings):
@@ -14,8 +14,8 @@ class ImageTableSettings(TextSettings):
     captions = True
 
     source: Literal["image_table"]
-    path: PathText = Field(description="folder of the images", json_schema_extra={"technical": True})
-    table: PathText = Field(description="the file", json_schema_extra={"technical": True})
+    path: PathText = technical(..., "folder of the images")
+    table: PathText = technical(..., "the file")
     image_column: str = Field("image", description="column of the images' file names, within the folder")
     text_column: str = Field("text", description="column of the texts")
     patient_column: str | None = Field(
@@ -35,7 +35,7 @@ class ImageTablePairSettings(SplitPairSettings):
     label_columns: list[str] = Field([], description="columns of labels, 1, 0 or empty for unknown, if the table has any")
 
     @property
-    def labelled(self) -> bool:
+    def labelled(self) -> bool:  # type: ignore[override]  # a class attribute of sources that always know
         """Whether images have labels: where columns of the table are named."""
         return bool(self.label_columns)
 

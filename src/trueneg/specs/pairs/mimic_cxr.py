@@ -22,7 +22,7 @@ class MimicCxrPairSettings(PairSettings):
     RESOURCES = Resources(mem_mb=16000, runtime=720, threads=8)
 
     source: Literal["mimic_cxr"]
-    path: PathText = Field(description="folder of MIMIC-CXR-JPG, with its tables", json_schema_extra={"technical": True})
+    path: PathText = technical(..., "folder of MIMIC-CXR-JPG, with its tables")
     ms_cxr: str | None = Field(
         None, description="folder of MS-CXR's boxes, whose patients are then all tested on; none: nothing is grounded"
     )
@@ -31,7 +31,7 @@ class MimicCxrPairSettings(PairSettings):
     )
 
     @property
-    def boxed(self) -> bool:
+    def boxed(self) -> bool:  # type: ignore[override]  # a class attribute of sources that always know
         """Whether boxes of what sentences describe are known: where MS-CXR's folder is given."""
         return self.ms_cxr is not None
 

@@ -2,8 +2,6 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
 from trueneg.specs.pairs.base import PairSettings, SplitPairSettings, TextSettings
 from trueneg.specs.settings import PathText, technical
 
@@ -24,7 +22,7 @@ class OpenIPairSettings(SplitPairSettings):
     TEXT_TABLES = (*PairSettings.TEXT_TABLES, "assigned")
 
     source: Literal["open_i"]
-    path: PathText = Field(description="folder of the radiographs, with its images.csv", json_schema_extra={"technical": True})
+    path: PathText = technical(..., "folder of the radiographs, with its images.csv")
 
 
 TEXTS = OpenIReportsSettings

@@ -1,20 +1,19 @@
-"""CIFAR-10: 50,000 training and 10,000 test images of 32 × 32 pixels in 10 classes (Krizhevsky 2009)."""
+"""CIFAR-10: 50,000 training and 10,000 test images of 32 × 32 pixels in 10 classes (Krizhevsky 2009).
 
-from collections.abc import Mapping
+Read from parquet files or the official binary version; the Python version consists of pickles, which can run any code and are
+never loaded.
+"""
+
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from trueneg.data.decoding import resize_images
-from trueneg.data.images.image_source import ImageSource
-from trueneg.data.images.official_archive import OfficialArchive, binary_content, checked_labels
-from trueneg.errors import UserError
-from trueneg.io.files import UserFiles
+from trueneg.data.images.labels import checked_labels
+from trueneg.data.images.official_archive import OfficialArchive, binary_content
 
 IMAGES_PER_FILE = 10_000
 RECORD = 1 + 3 * 32 * 32  # bytes: the label, then the red, green and blue planes by rows
-PYTHON_VERSION = ("cifar-10-batches-py", "data_batch_1", "cifar-10-python.tar.gz")  # what gives it away
 
 
 def _read_binary(folder: Path, resolution: int | None) -> tuple[np.ndarray, np.ndarray]:
@@ -36,23 +35,4 @@ ARCHIVE = OfficialArchive(
     binary_files=(*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin"),
     read=_read_binary,
 )
-
-
-def load(path: str | Path | None, *, resolution: int | None = None, download: bool = False) -> ImageSource:
-    """As :meth:`OfficialArchive.load`; pickles are never loaded.
-
-    Raises:
-        UserError: also if the folder holds nothing but the Python version.
-    """
-    try:
-        return ARCHIVE.load(path, resolution=resolution, download=download)
-    except UserError as error:
-        if path is not None and any((Path(path).expanduser() / name).exists() for name in PYTHON_VERSION):
-            pickles = "The folder holds the Python version of CIFAR-10, whose pickles can run any code and are never loaded."
-            raise UserError(f"{error} {pickles}") from error
-        raise
-
-
-def user_files(settings: Mapping[str, Any]) -> UserFiles:
-    """As :meth:`OfficialArchive.user_files`."""
-    return ARCHIVE.user_files(settings)
+load, user_files = ARCHIVE.load, ARCHIVE.user_files

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from trueneg.data.decoding import resize_images
-from trueneg.data.images.official_archive import OfficialArchive, binary_content, checked_labels
+from trueneg.data.images.labels import checked_labels
+from trueneg.data.images.official_archive import OfficialArchive, binary_content
 
 
 def _read_binary(folder: Path, resolution: int | None) -> tuple[np.ndarray, np.ndarray]:
