@@ -223,6 +223,12 @@ def evaluated_by_other_code(record: Mapping[str, Any]) -> bool:
     return evaluated is not None and evaluated["fingerprint"] != evaluation_fingerprint(record["settings"])
 
 
-def stale_runs(store: RunStore) -> list[str]:
-    """Ids of the finished runs that were made with other training code than today's."""
-    return [identifier for identifier, record in store.records().items() if is_stale(record)]
+def stale_message(store: RunStore) -> str:
+    """A line about the finished runs that were trained with other code than today's; empty if there are none."""
+    stale = sum(map(is_stale, store.records().values()))
+    if not stale:
+        return ""
+    return (
+        f"{stale} runs in {store.path} were made with other code than today's. `trueneg runs` marks them; "
+        "`--config retrain_stale=true` trains them again.\n"
+    )
