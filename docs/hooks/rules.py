@@ -9,7 +9,7 @@ HEADER = """# Rules
 
 Every step of the pipeline, one file of rules per stage, in the order in which data flow. Functions without a module are those of
 `rules/common.smk`, and `plan` is a [Plan](library/compute/plan.md); `{study}`, `{dataset}`, `{objective}` and `{block}` (of
-seeds) are the wildcards that file names are made of. A log and the time and memory of each job are named after rule and wildcards,
+seeds) are the wildcards that file names are made of. The log and the resource use of a job are named after rule and wildcards,
 such as `results/{study}/logs/train/{dataset}/{objective}/{block}.log` and, under `timings`, the same as `.jsonl`.
 """
 ORDER = ("text", "data", "train", "evaluate", "theory", "report")

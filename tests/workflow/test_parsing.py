@@ -152,7 +152,7 @@ def test_the_linter_counts_what_it_waives_and_fails_on_anything_else(tmp_path):
     assert done.returncode == 0
     assert re.findall(r"\d+", done.stdout) == [str(jobs)]
     settle = project.path / "rules/theory.smk"
-    settle.write_text(settle.read_text() + '\nFOLDER = "results"\nPLACE = FOLDER + "/study.yaml"\n')
+    settle.write_text(settle.read_text() + '\nFOLDER = ""\nPLACE = FOLDER + "results/study.yaml"\n')
     done = wrapper(project)
     assert done.returncode
     assert "Path composition" in done.stdout
