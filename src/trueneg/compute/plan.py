@@ -32,9 +32,9 @@ class Plan:
 
     def __init__(self, configuration: Configuration):
         self._configuration, studies = configuration, configuration.studies
-        trained = {name: study for name, study in studies.items() if isinstance(study, TrainedStudy)}
-        self.trained = {name: Expansion(name, study) for name, study in trained.items()}
-        self.image_text = {name: study for name, study in trained.items() if isinstance(study, ImageTextStudy)}
+        self._trained = {name: study for name, study in studies.items() if isinstance(study, TrainedStudy)}
+        self.trained = {name: Expansion(name, study) for name, study in self._trained.items()}
+        self.image_text = {name: study for name, study in self._trained.items() if isinstance(study, ImageTextStudy)}
         self.likelihood = {name: study for name, study in studies.items() if isinstance(study, LikelihoodStudy)}
         self._longest = max((expanded.longest for expanded in self.trained.values()), default=0.0)
         self._readings = {reading.place: reading for reading in self._all_readings()}
@@ -117,7 +117,7 @@ class Plan:
         """What a training job asks for: a setting of its training for each of its devices."""
 
         def asked(wildcards: Any) -> int:
-            training = self._configuration.studies[wildcards.study].training
+            training = self._trained[wildcards.study].training
             return getattr(training, key) * training.devices
 
         return asked

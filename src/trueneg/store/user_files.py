@@ -82,13 +82,13 @@ def of_corpora(name: str, study: LikelihoodStudy) -> dict[str, Reading]:
     }
 
 
-def of_joined_reports(dataset: Mapping[str, Any], studies: Mapping[str, LikelihoodStudy]) -> Reading:
+def of_joined_reports(dataset: Mapping[str, Any], studies: Mapping[str, Any]) -> Reading:
     """The reading of the reports that the images of a data set are joined with."""
     found = of_corpora(dataset["text"], studies[dataset["text"]])
     return found[dataset["corpus"] or next(iter(found))]
 
 
-def of_pairs(dataset: Mapping[str, Any], studies: Mapping[str, LikelihoodStudy]) -> Reading:
+def of_pairs(dataset: Mapping[str, Any], studies: Mapping[str, Any]) -> Reading:
     """The reading of the images of an image–text data set, and of the table or archive that names them."""
     reports = of_joined_reports(dataset, studies).settings
     joining = {key: value for key, value in dataset.items() if key not in ("validation", "test")}
