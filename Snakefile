@@ -24,20 +24,16 @@ include: "rules/theory.smk"
 include: "rules/report.smk"
 
 
-localrules:
-    all,
-    models,
-    rows,
-    figures,
-    tables,
-    likelihood,
-    figures_bcl,
-    figures_theory,
-    tables_theory,
-    figures_ssd,
-    tables_ssd,
-    figures_reco,
-    tables_reco,
+# The log of a job, and its time and memory, are named after its rule and its wildcards.
+for step in workflow.rules:
+    if step.output:
+        pattern, *_ = getattr(rules, step.name).output
+        folder = re.match("results(/[^/]+(?=/))?", pattern)[0]
+        names = re.findall(r"{\w+}", pattern.removeprefix(folder))
+        place = "/".join([step.name, *names])
+        step.log_modifier = step.benchmark_modifier = step.output_modifier
+        step.set_log(f"{folder}/logs/{place}.log")
+        step.benchmark = f"{folder}/timings/{place}.jsonl"
 
 
 # Everything that the configuration asks for, and the page that shows it.
@@ -47,13 +43,13 @@ rule all:
         "results/index.html",
         drawn("figures", STUDIES),
         drawn("tables", STUDIES),
-        each_corpus("results/{study}/text/{corpus}/eta.parquet"),
+        plan.each_corpus("results/{study}/text/{corpus}/eta.parquet"),
 
 
 rule models:
     """Trained encoders only."""
     input:
-        each_block("results/{study}/manifests/{dataset}/{objective}/{block}.json"),
+        plan.each_block(rules.train.output.manifest),
 
 
 rule rows:
@@ -77,51 +73,33 @@ rule tables:
 rule likelihood:
     """Class probabilities of every sentence, and whether likelihood tells them."""
     input:
-        each_corpus("results/{study}/text/{corpus}/eta.parquet"),
+        plan.each_corpus("results/{study}/text/{corpus}/eta.parquet"),
         drawn("figures", LIKELIHOOD),
         drawn("tables", LIKELIHOOD),
 
 
-rule figures_bcl:
-    """The BCL paper's simulations, and what goes beyond them."""
-    input:
-        drawn("figures", THEORY, catalogue.BCL_FIGURES),
+for target, wanted in {
+    # The BCL paper's simulations, and what goes beyond them.
+    "figures_bcl": drawn("figures", THEORY, catalogue.BCL_FIGURES),
+    # Every simulation, and every bound beside what it bounds.
+    "figures_theory": drawn("figures", THEORY),
+    # The numbers of the simulations and bounds.
+    "tables_theory": drawn("tables", THEORY),
+    # Sample-Specific Debiasing's Fig. 3, and what belongs to it.
+    "figures_ssd": drawn("figures", IMAGE_TEXT, catalogue.SSD_FIGURES),
+    # Sample-Specific Debiasing's Tables 1, 3, 4 and 5.
+    "tables_ssd": drawn("tables", IMAGE_TEXT, catalogue.SSD_TABLES),
+    # ReCo's Figs. 4, 5 and 6.
+    "figures_reco": drawn("figures", IMAGE_TEXT, catalogue.RECO_FIGURES),
+    # ReCo's Tables 1, 2 and 3.
+    "tables_reco": drawn("tables", IMAGE_TEXT, catalogue.RECO_TABLES),
+}.items():
 
-
-rule figures_theory:
-    """Every simulation, and every bound beside what it bounds."""
-    input:
-        drawn("figures", THEORY),
-
-
-rule tables_theory:
-    """The numbers of the simulations and bounds."""
-    input:
-        drawn("tables", THEORY),
-
-
-rule figures_ssd:
-    """Sample-Specific Debiasing's Fig. 3, and what belongs to it."""
-    input:
-        drawn("figures", IMAGE_TEXT, catalogue.SSD_FIGURES),
-
-
-rule tables_ssd:
-    """Sample-Specific Debiasing's Tables 1, 3, 4 and 5."""
-    input:
-        drawn("tables", IMAGE_TEXT, catalogue.SSD_TABLES),
-
-
-rule figures_reco:
-    """ReCo's Figs. 4, 5 and 6."""
-    input:
-        drawn("figures", IMAGE_TEXT, catalogue.RECO_FIGURES),
-
-
-rule tables_reco:
-    """ReCo's Tables 1, 2 and 3."""
-    input:
-        drawn("tables", IMAGE_TEXT, catalogue.RECO_TABLES),
+    rule:
+        name:
+            target
+        input:
+            wanted,
 
 
 onstart:
@@ -132,4 +110,4 @@ onstart:
 
 
 onsuccess:
-    print(stale_message(), end="")
+    print(provenance.stale_message(RunStore("results/runs")), end="")

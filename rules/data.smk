@@ -6,17 +6,11 @@ rule source:
     """Decode and check a source's images once; a missing or damaged source ends here, before any training."""
     output:
         "results/sources/{images}.npz",
-    log:
-        "results/sources/logs/{images}.log",
-    benchmark:
-        "results/sources/timings/{images}.jsonl"
     priority: BEFORE_TRAINING
     resources:
-        mem_mb=growing("resources/source/mem_mb"),
-        runtime=growing("resources/source/runtime"),
+        **growing("resources/source"),
     params:
-        settings=image_source,
-        files=image_files,
+        **plan.reading("sources/{images}"),
     script:
         "../workflow/scripts/source.py"
 
@@ -24,7 +18,7 @@ rule source:
 rule pairs:
     """Decode or draw a source's images once, and join them with their sentences; tables that a source does not have are empty."""
     input:
-        unpack(text_of_pairs),
+        unpack(plan.pair_texts),
     output:
         pairs="results/pairs/{pairs}.npz",
         sentences="results/pairs/{pairs}.parquet",
@@ -32,18 +26,12 @@ rule pairs:
         splits="results/pairs/{pairs}-splits.parquet",
         ratings="results/pairs/{pairs}-ratings.parquet",
         classes="results/pairs/{pairs}-classes.parquet",
-    log:
-        "results/pairs/logs/{pairs}.log",
-    benchmark:
-        "results/pairs/timings/{pairs}.jsonl"
     priority: BEFORE_TRAINING
-    threads: of_pair_source("threads")
+    threads: setting("resources/{source}_pairs/threads", source=plan.pair_source)
     resources:
-        mem_mb=growing_with_pair_source("mem_mb"),
-        runtime=growing_with_pair_source("runtime"),
+        **growing("resources/{source}_pairs", source=plan.pair_source),
     params:
-        settings=pair_source,
-        files=pair_files,
+        **plan.reading("pairs/{pairs}"),
         cache="results/pairs/cache/{pairs}",
     script:
         "../workflow/scripts/pairs.py"
@@ -54,17 +42,11 @@ rule chexpert_8x200:
     output:
         benchmark="results/benchmarks/{chexpert}.npz",
         sentences="results/benchmarks/{chexpert}.parquet",
-    log:
-        "results/benchmarks/logs/{chexpert}.log",
-    benchmark:
-        "results/benchmarks/timings/{chexpert}.jsonl"
     threads: setting("resources/chexpert_8x200/threads")
     resources:
-        mem_mb=growing("resources/chexpert_8x200/mem_mb"),
-        runtime=growing("resources/chexpert_8x200/runtime"),
+        **growing("resources/chexpert_8x200"),
     params:
-        settings=chexpert,
-        files=chexpert_files,
+        **plan.reading("benchmarks/{chexpert}"),
         cache="results/benchmarks/cache/{chexpert}",
     script:
         "../workflow/scripts/chexpert_8x200.py"
@@ -73,20 +55,15 @@ rule chexpert_8x200:
 rule subsets:
     """Draw the splits of every seed of a block, and the imbalanced subset of images; or take the official splits."""
     input:
-        source=source,
-        splits=beside_source("splits"),
+        source=plan.source,
+        splits=plan.beside_source("splits"),
     output:
         subsets="results/{study}/subsets/{dataset}/{block}.parquet",
-    log:
-        "results/{study}/logs/subsets/{dataset}/{block}.log",
-    benchmark:
-        "results/{study}/timings/subsets/{dataset}/{block}.jsonl"
     priority: BEFORE_TRAINING
     resources:
-        mem_mb=growing("resources/subsets/mem_mb"),
-        runtime=growing("resources/subsets/runtime"),
+        **growing("resources/subsets"),
     params:
-        settings=dataset,
-        seeds=seeds,
+        settings=plan.dataset,
+        seeds=plan.seeds,
     script:
         "../workflow/scripts/subsets.py"

@@ -3,57 +3,39 @@
 
 
 # Listed one by one, so that each can be asked for; what has not changed is copied from where the last drawing is kept.
-for name in DRAWN:
+for study in [name for name in STUDIES if catalogue.files_of(STUDIES[name])]:
 
     rule:
         """Draw a study's figures and tables."""
         name:
-            f"draw_{name}"
+            f"draw_{study}"
         input:
-            expand(
-                f"results/{name}/artefacts/{{file}}",
-                file=catalogue.files_of(STUDIES[name]),
-            ),
+            [
+                f"results/{study}/artefacts/{file}"
+                for file in catalogue.files_of(STUDIES[study])
+            ],
         output:
             [
                 report(
-                    f"results/{name}/figures/{figure}.png",
-                    caption="../workflow/captions/figure.rst",
-                    category=name,
-                    subcategory="figures",
-                    labels={"figure": figure},
+                    f"results/{study}/{kind}/{name}.{FORMATS[kind][0]}",
+                    caption=f"../workflow/captions/{kind}.rst",
+                    category=study,
+                    subcategory=kind,
+                    labels={kind.removesuffix("s"): name},
                 )
-                for figure in catalogue.figures_of(STUDIES[name])
+                for kind in FORMATS
+                for name in LISTED[kind](STUDIES[study])
             ],
             [
-                report(
-                    f"results/{name}/tables/{table}.csv",
-                    caption="../workflow/captions/table.rst",
-                    category=name,
-                    subcategory="tables",
-                    labels={"table": table},
-                )
-                for table in catalogue.tables_of(STUDIES[name])
+                f"results/{study}/{kind}/{name}.{ending}"
+                for kind in FORMATS
+                for name in LISTED[kind](STUDIES[study])
+                for ending in FORMATS[kind][1:]
             ],
-            expand(
-                f"results/{name}/figures/{{figure}}.{{ending}}",
-                figure=catalogue.figures_of(STUDIES[name]),
-                ending=["pdf", "svg", "txt", "code"],
-            ),
-            expand(
-                f"results/{name}/tables/{{table}}.{{ending}}",
-                table=catalogue.tables_of(STUDIES[name]),
-                ending=["md", "tex", "txt", "code"],
-            ),
-        log:
-            f"results/{name}/logs/draw.log",
-        benchmark:
-            f"results/{name}/timings/draw.jsonl"
         resources:
-            mem_mb=growing("resources/draw/mem_mb"),
-            runtime=growing("resources/draw/runtime"),
+            **growing("resources/draw"),
         params:
-            code=drawing_code(name),
+            code=when_planned(catalogue.code_of, STUDIES[study]),
         script:
             "../workflow/scripts/draw.py"
 
@@ -63,18 +45,13 @@ rule page:
     input:
         drawn("figures", STUDIES),
         drawn("tables", STUDIES),
-        retrieval_examples(),
+        plan.retrieval_examples(),
         studies=collect("results/{study}/artefacts/study.yaml", study=STUDIES),
     output:
         page="results/index.html",
-    log:
-        "results/logs/page.log",
-    benchmark:
-        "results/timings/page.jsonl"
     resources:
-        mem_mb=growing("resources/page/mem_mb"),
-        runtime=growing("resources/page/runtime"),
+        **growing("resources/page"),
     params:
-        code=code(provenance.REPORT),
+        code=when_planned(provenance.fingerprint, provenance.REPORT),
     script:
         "../workflow/scripts/page.py"

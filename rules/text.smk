@@ -9,18 +9,13 @@ rule phantom_reports:
         reports="results/{study}/text/{corpus}/reports.parquet",
         assigned="results/{study}/text/{corpus}/assigned.parquet",
         classes="results/{study}/text/{corpus}/classes.parquet",
-    log:
-        "results/{study}/logs/reports/{corpus}.log",
-    benchmark:
-        "results/{study}/timings/reports/{corpus}.jsonl"
     wildcard_constraints:
         study=any_of(PHANTOM),
     priority: BEFORE_TRAINING
     resources:
-        mem_mb=growing("resources/phantom_reports/mem_mb"),
-        runtime=growing("resources/phantom_reports/runtime"),
+        **growing("resources/phantom_reports"),
     params:
-        settings=reports_settings,
+        settings=plan.settings("{study}/text/{corpus}/reports"),
         seed=setting("{study}/seed"),
     script:
         "../workflow/scripts/phantom_reports.py"
@@ -30,19 +25,13 @@ rule reports:
     """Read a source's reports, and account for each."""
     output:
         reports="results/{study}/text/{corpus}/reports.parquet",
-    log:
-        "results/{study}/logs/reports/{corpus}.log",
-    benchmark:
-        "results/{study}/timings/reports/{corpus}.jsonl"
     wildcard_constraints:
-        study=any_of(LIKELIHOOD.keys() - {*CAPTIONED, *PHANTOM}),
+        study=any_of(LIKELIHOOD.keys() - CAPTIONED - PHANTOM),
     priority: BEFORE_TRAINING
     resources:
-        mem_mb=growing("resources/reports/mem_mb"),
-        runtime=growing("resources/reports/runtime"),
+        **growing("resources/reports"),
     params:
-        settings=reports_settings,
-        files=report_files,
+        **plan.reading("{study}/text/{corpus}/reports"),
     script:
         "../workflow/scripts/reports.py"
 
@@ -54,45 +43,28 @@ rule sentences:
     output:
         sentences="results/{study}/text/{corpus}/sentences.parquet",
         unique="results/{study}/text/{corpus}/unique.parquet",
-    log:
-        "results/{study}/logs/sentences/{corpus}.log",
-    benchmark:
-        "results/{study}/timings/sentences/{corpus}.jsonl"
     wildcard_constraints:
         study=any_of(LIKELIHOOD.keys() - CAPTIONED),
     priority: BEFORE_TRAINING
     threads: setting("{study}/processes")
     resources:
-        mem_mb=growing("resources/sentences/mem_mb"),
-        runtime=growing("resources/sentences/runtime"),
+        **growing("resources/sentences"),
     params:
         cache="results/{study}/text/cache/sentences",
     script:
         "../workflow/scripts/sentences.py"
 
 
-rule captions:
-    """Take captions as sentences, or split the texts of own images into sentences."""
-    output:
-        sentences="results/{study}/text/{corpus}/sentences.parquet",
-        unique="results/{study}/text/{corpus}/unique.parquet",
-    log:
-        "results/{study}/logs/sentences/{corpus}.log",
-    benchmark:
-        "results/{study}/timings/sentences/{corpus}.jsonl"
+# Captions are sentences already; the texts of own images are split like reports.
+use rule sentences as captions with:
+    input:
+        [],
     wildcard_constraints:
         study=any_of(CAPTIONED),
-    priority: BEFORE_TRAINING
-    threads: setting("{study}/processes")
     resources:
-        mem_mb=growing("resources/captions/mem_mb"),
-        runtime=growing("resources/captions/runtime"),
+        **growing("resources/captions"),
     params:
-        settings=reports_settings,
-        files=report_files,
-        cache="results/{study}/text/cache/sentences",
-    script:
-        "../workflow/scripts/captions.py"
+        **plan.reading("{study}/text/{corpus}/reports"),
 
 
 rule open_i_classes:
@@ -102,17 +74,12 @@ rule open_i_classes:
     output:
         assigned="results/{study}/text/{corpus}/assigned.parquet",
         classes="results/{study}/text/{corpus}/classes.parquet",
-    log:
-        "results/{study}/logs/classes/{corpus}.log",
-    benchmark:
-        "results/{study}/timings/classes/{corpus}.jsonl"
     wildcard_constraints:
         study=any_of(OPEN_I),
     resources:
-        mem_mb=growing("resources/open_i_classes/mem_mb"),
-        runtime=growing("resources/open_i_classes/runtime"),
+        **growing("resources/open_i_classes"),
     params:
-        settings=reports_settings,
+        settings=plan.settings("{study}/text/{corpus}/reports"),
     script:
         "../workflow/scripts/open_i_classes.py"
 
@@ -121,19 +88,13 @@ rule language_model:
     """Train a language model for each fold of the reports, or take one as it is; finished ones come from the store."""
     input:
         sentences="results/{study}/text/{corpus}/sentences.parquet",
-        start=initial_models,
+        start=plan.initial_models,
     output:
         manifest="results/{study}/text/{corpus}/language_models/{model}.json",
-    log:
-        "results/{study}/logs/language_models/{corpus}/{model}.log",
-    benchmark:
-        "results/{study}/timings/language_models/{corpus}/{model}.jsonl"
     priority: BEFORE_TRAINING
     threads: setting("{study}/language_models/{model}/threads")
     resources:
-        gpu=setting("{study}/scoring/gpu"),
-        mem_mb=growing("{study}/scoring/mem_mb"),
-        runtime=growing("{study}/scoring/runtime"),
+        **growing("{study}/scoring", gpu=True),
     params:
         settings=setting("{study}/language_models/{model}"),
         seed=setting("{study}/seed"),
@@ -146,22 +107,16 @@ rule score:
     """Pseudo-log-likelihood of every sentence; what was scored before comes from the cache."""
     input:
         sentences="results/{study}/text/{corpus}/sentences.parquet",
-        models=scoring_models,
-        shards=shards,
+        models=plan.scoring_models,
+        shards=plan.shards,
     output:
         likelihoods="results/{study}/text/{corpus}/likelihoods/{model}.parquet",
-    log:
-        "results/{study}/logs/score/{corpus}/{model}.log",
-    benchmark:
-        "results/{study}/timings/score/{corpus}/{model}.jsonl"
     priority: BEFORE_TRAINING
     threads: setting("{study}/scoring/threads")
     resources:
-        gpu=setting("{study}/scoring/gpu"),
-        mem_mb=growing("{study}/scoring/mem_mb"),
-        runtime=growing("{study}/scoring/runtime"),
+        **growing("{study}/scoring", gpu=True),
     params:
-        settings=scoring,
+        settings=plan.scoring,
         cache="results/{study}/text/cache/likelihoods",
     script:
         "../workflow/scripts/score.py"
@@ -171,31 +126,20 @@ rule score:
 use rule score as score_shard with:
     input:
         sentences="results/{study}/text/{corpus}/sentences.parquet",
-        models=scoring_models,
+        models=plan.scoring_models,
     output:
         touch("results/{study}/text/{corpus}/likelihoods/{model}-{shard}.done"),
-    log:
-        "results/{study}/logs/score/{corpus}/{model}-{shard}.log",
-    benchmark:
-        "results/{study}/timings/score/{corpus}/{model}-{shard}.jsonl"
-    wildcard_constraints:
-        shard="[0-9]+",
 
 
 rule eta:
     """Class probabilities from likelihoods, and the controls that text alone gives."""
     input:
-        likelihoods=likelihoods_of_eta,
+        likelihoods=plan.eta_likelihoods,
     output:
         eta="results/{study}/text/{corpus}/eta.parquet",
-    log:
-        "results/{study}/logs/eta/{corpus}.log",
-    benchmark:
-        "results/{study}/timings/eta/{corpus}.jsonl"
     priority: BEFORE_TRAINING
     resources:
-        mem_mb=growing("resources/eta/mem_mb"),
-        runtime=growing("resources/eta/runtime"),
+        **growing("resources/eta"),
     params:
         settings=setting("{study}/eta"),
         seed=setting("{study}/seed"),
@@ -209,20 +153,15 @@ rule assumption:
         sentences="results/{study}/text/{corpus}/sentences.parquet",
         assigned="results/{study}/text/{corpus}/assigned.parquet",
         classes="results/{study}/text/{corpus}/classes.parquet",
-        likelihoods=likelihoods,
+        likelihoods=plan.likelihoods,
     output:
         points="results/{study}/artefacts/assumption/{corpus}/points.parquet",
         summary="results/{study}/artefacts/assumption/{corpus}/summary.parquet",
         calibration="results/{study}/artefacts/assumption/{corpus}/calibration.parquet",
-    log:
-        "results/{study}/logs/assumption/{corpus}.log",
-    benchmark:
-        "results/{study}/timings/assumption/{corpus}.jsonl"
     resources:
-        mem_mb=growing("resources/assumption/mem_mb"),
-        runtime=growing("resources/assumption/runtime"),
+        **growing("resources/assumption"),
     params:
-        folds=folds,
+        folds=plan.folds,
         seed=setting("{study}/seed"),
     script:
         "../workflow/scripts/assumption.py"

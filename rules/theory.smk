@@ -6,18 +6,11 @@ rule simulate:
     output:
         frame="results/{study}/artefacts/simulation/{experiment}.parquet",
         code="results/{study}/artefacts/simulation/{experiment}.code",
-    log:
-        "results/{study}/logs/simulate/{experiment}.log",
-    benchmark:
-        "results/{study}/timings/simulate/{experiment}.jsonl"
-    wildcard_constraints:
-        experiment="[a-z_]+",
     resources:
-        mem_mb=growing("{study}/mem_mb"),
-        runtime=growing("{study}/runtime"),
+        **growing("{study}"),
     params:
-        settings=process_and_sweeps,
-        code=code(provenance.SIMULATION),
+        settings=plan.experiments,
+        code=when_planned(provenance.fingerprint, provenance.SIMULATION),
     script:
         "../workflow/scripts/simulate.py"
 
@@ -26,15 +19,10 @@ rule settle:
     """Write down the resolved settings of a study that has no runs to compare."""
     output:
         "results/{study}/artefacts/study.yaml",
-    log:
-        "results/{study}/logs/settle.log",
-    benchmark:
-        "results/{study}/timings/settle.jsonl"
     wildcard_constraints:
-        study=any_of(THEORY | LIKELIHOOD),
+        study=any_of({*THEORY, *LIKELIHOOD}),
     resources:
-        mem_mb=growing("resources/settle/mem_mb"),
-        runtime=growing("resources/settle/runtime"),
+        **growing("resources/settle"),
     params:
         settings=setting("{study}"),
     script:

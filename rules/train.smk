@@ -6,27 +6,22 @@
 rule train:
     """Train the seeds of one objective; finished runs are taken from the store."""
     input:
-        source=source,
+        source=plan.source,
         subsets="results/{study}/subsets/{dataset}/{block}.parquet",
     output:
         manifest=ensure(
             "results/{study}/manifests/{dataset}/{objective}/{block}.json",
             non_empty=True,
         ),
-    log:
-        "results/{study}/logs/train/{dataset}/{objective}/{block}.log",
-    benchmark:
-        "results/{study}/timings/train/{dataset}/{objective}/{block}.jsonl"
     # The longest first, so that none is left over when the others are done.
-    priority: longest_first
-    threads: of_devices("threads")
+    priority: plan.longest_first
+    threads: plan.of_devices("threads")
     resources:
-        gpu=of_devices("gpu"),
-        mem_mb=growing("{study}/training/mem_mb"),
-        runtime=growing("{study}/training/runtime"),
+        **growing("{study}/training"),
+        gpu=plan.of_devices("gpu"),
     params:
-        runs=resolved_runs,
+        runs=plan.runs,
         store="results/runs",
-        retrain_stale=fingerprint_if_retraining,
+        retrain_stale=plan.retrained_code,
     script:
         "../workflow/scripts/train.py"

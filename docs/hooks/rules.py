@@ -8,10 +8,13 @@ from typing import NamedTuple
 HEADER = """# Rules
 
 Every step of the pipeline, one file of rules per stage, in the order in which data flow. Functions without a module are those of
-`rules/common.smk`; `{study}`, `{dataset}`, `{objective}` and `{block}` (of seeds) are the wildcards that file names are made of.
+`rules/common.smk`, and `plan` is a [Plan](library/compute/plan.md); `{study}`, `{dataset}`, `{objective}` and `{block}` (of
+seeds) are the wildcards that file names are made of. The log and the resource use of a job are named after rule and wildcards,
+such as `results/{study}/logs/train/{dataset}/{objective}/{block}.log` and, under `timings`, the same as `.jsonl`.
 """
 ORDER = ("text", "data", "train", "evaluate", "theory", "report")
 SHOWN = ("input", "output", "threads", "resources")
+RULE = r"^(?:# (.+)\n)?(?:use )?rule (\w+)(?: as (\w+) with)?:\n((?:    .*\n|\n)+)"
 
 
 class Rule(NamedTuple):
@@ -44,8 +47,7 @@ def rules_page(root: Path) -> str:
         raise ValueError(f"rules/ holds {', '.join(sorted(present))}; docs/hooks/rules.py lists {', '.join(ORDER)}.")
     everything = "everything that the configuration asks for, and the page"
     parts = [HEADER, f"## Targets\n\n| name | makes |\n|---|---|\n| *(none)* | {everything} |"]
-    targets = [rule for rule in read_rules(root / "Snakefile") if rule.docstring]
-    parts += ["\n".join(f"| `{rule.name}` | {rule.docstring} |" for rule in targets)]
+    parts += ["\n".join(f"| `{name}` | {made} |" for name, made in read_targets(root / "Snakefile").items())]
     for stage in ORDER:
         path = root / "rules" / f"{stage}.smk"
         parts += [f"\n## {stage.replace('_', ' and ').capitalize()}\n\n`rules/{stage}.smk`. {heading(path)}\n"]
@@ -59,13 +61,26 @@ def heading(path: Path) -> str:
     return " ".join(line for line in lines if line)
 
 
-def read_rules(path: Path) -> Iterator[Rule]:
-    """The rules of a file, in its order."""
-    for name, body in re.findall(r"^rule (\w+):\n((?:    .*\n|\n)+)", path.read_text(encoding="utf-8"), re.M):
-        docstring = re.match(r'    """(.+?)"""\n', body, re.S)
+def read_rules(path: Path) -> list[Rule]:
+    """The rules of a file, in its order; a rule that derives from another has a comment instead of a docstring."""
+    found: dict[str, Rule] = {}
+    text = path.read_text(encoding="utf-8")
+    for comment, name, derived, body in re.findall(RULE, text, re.M):
         parts = dict(re.findall(r"^    (\w+):(.*(?:\n        .*|\n(?=\n?        ))*)", body, re.M))
+        if derived:
+            found[derived] = Rule(derived, comment, found[name].parts | parts, found[name].script)
+            continue
+        docstring = re.match(r'    """(.+?)"""\n', body, re.S)
         script = re.search(r'^        "\.\./(workflow/scripts/\w+\.py)"', parts.get("script", ""), re.M)
-        yield Rule(name, " ".join(docstring[1].split()) if docstring else "", parts, script[1] if script else "")
+        found[name] = Rule(name, " ".join(docstring[1].split()) if docstring else "", parts, script[1] if script else "")
+    return list(found.values())
+
+
+def read_targets(path: Path) -> dict[str, str]:
+    """The named targets of the Snakefile, with what each makes: rules, and entries of its table of papers."""
+    papers = re.findall(r'^    # (.+)\n    "(\w+)": drawn\(', path.read_text(encoding="utf-8"), re.M)
+    rules = {rule.name: rule.docstring for rule in read_rules(path) if rule.docstring}
+    return rules | {name: comment for comment, name in papers}
 
 
 def _section(rule: Rule) -> str:

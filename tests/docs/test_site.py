@@ -57,13 +57,13 @@ def test_an_equation_with_an_unknown_command_is_refused():
 def test_the_rules_page_tells_every_rule_with_what_it_needs_and_makes():
     page = hook("rules").rules_page(ROOT)
     for path in (ROOT / "rules").glob("*.smk"):
-        for name in re.findall(r"^rule (\w+):", path.read_text(encoding="utf-8"), re.M):
+        for name in re.findall(r"^(?:use rule \w+ as|rule) (\w+)(?: with)?:", path.read_text(encoding="utf-8"), re.M):
             part = page.partition(f"### `{name}`\n\n")[2].partition("\n### ")[0]
             assert re.match(r"[^\n]{10,}\.\n", part), name
             assert "\noutput:\n" in part
             assert re.search(r"Script: `(workflow/scripts/\w+\.py)`", part), name
-    targets = re.findall(r"^rule (\w+):", (ROOT / "Snakefile").read_text(encoding="utf-8"), re.M)
-    assert all(f"| `{name}` | " in page for name in targets if name != "all")
+    targets = re.findall(r'^rule (\w+):|^    "(\w+)": drawn', (ROOT / "Snakefile").read_text(encoding="utf-8"), re.M)
+    assert all(f"| `{rule or paper}` | " in page for rule, paper in targets if rule != "all")
 
 
 def test_every_module_has_a_page_that_the_navigation_leads_to():

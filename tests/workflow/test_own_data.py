@@ -82,5 +82,5 @@ def test_what_is_wrong_with_the_table_is_told_by_the_job_that_reads_it(project):
     table.write_text(table.read_text().replace("0/0.png", "0/none.png"))
     done = project.snakemake("rows")
     assert done.returncode != 0
-    (log,) = (project.path / "results/my_text/logs/sentences").glob("*.log")
+    (log,) = (project.path / "results/my_text/logs/captions").glob("*.log")
     assert re.search(r"table\.csv: line 2: image is '0/none\.png'.*data/mine/images", log.read_text())

@@ -152,9 +152,9 @@ def test_the_linter_counts_what_it_waives_and_fails_on_anything_else(tmp_path):
     assert done.returncode == 0
     assert re.findall(r"\d+", done.stdout) == [str(jobs)]
     settle = project.path / "rules/theory.smk"
-    settle.write_text(settle.read_text().replace('    log:\n        "results/{study}/logs/settle.log",\n', ""))
+    settle.write_text(settle.read_text() + '\nFOLDER = ""\nPLACE = FOLDER + "results/study.yaml"\n')
     done = wrapper(project)
     assert done.returncode
-    assert "No log directive defined" in done.stdout
+    assert "Path composition" in done.stdout
     settle.write_text("rule settle\n")
     assert wrapper(project).returncode

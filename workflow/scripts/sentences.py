@@ -1,13 +1,16 @@
-"""Split reports into sentences."""
+"""Split reports into sentences, or write the sentences of texts that belong to images by name."""
 
 from trueneg.compute.jobs import job
-from trueneg.text.sentences import split_reports
 
+given = {**snakemake.output, "cache": snakemake.params.cache, "processes": snakemake.threads}
 with job(snakemake.log[0]):
-    split_reports(
-        snakemake.input.reports,
-        sentences=snakemake.output.sentences,
-        unique=snakemake.output.unique,
-        cache=snakemake.params.cache,
-        processes=snakemake.threads,
-    )
+    if snakemake.rule == "captions":
+        from trueneg.data.pairs.registry import write_captions
+        from trueneg.store.user_files import recorded
+
+        with recorded(snakemake.params.files, snakemake.output[0]):
+            write_captions(snakemake.params.settings, **given)
+    else:
+        from trueneg.text.sentences import split_reports
+
+        split_reports(snakemake.input.reports, **given)

@@ -10,7 +10,7 @@ from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.order import relative_cost
-from trueneg.config.runs import Run, RunSettings, all_runs, corpora, datasets, pairs_key, source_key
+from trueneg.config.runs import Run, RunSettings, all_runs, datasets, pairs_key, source_key
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.data.images.image_source import ImageSource, read_source
 from trueneg.data.images.loading import load_source
@@ -59,9 +59,9 @@ def describe(name: str, studies: Mapping[str, Study], results: Path) -> str:
 
 def _scoring(name: str, study: LikelihoodStudy, results: Path) -> list[str]:
     lines = []
-    for corpus, reports in corpora(study).items():
+    for corpus, reading in user_files.of_corpora(name, study).items():
         folder = results / name / "text" / corpus
-        changes = user_files.look(user_files.of_reports(name, corpus, reports.model_dump(mode="json")), results).changes
+        changes = user_files.look(reading, results).changes
         is_made = (folder / "sentences.parquet").is_file()
         is_current = is_made and not changes
         made = [model for model in study.language_models if is_current and (folder / f"likelihoods/{model}.parquet").is_file()]
@@ -159,7 +159,7 @@ def _changed_benchmark(study: ImageTextStudy, results: Path) -> list[str]:
     """How the files of CheXpert 8×200 changed since they were read."""
     lists = study.evaluation.chexpert_8x200
     sizes = [] if lists is None else values_of(study.dataset.resolution)
-    readings = [user_files.of_benchmark(lists.model_dump() | {"resolution": size}) for size in sizes]
+    readings = [user_files.of_benchmark(lists, size) for size in sizes]
     read = [reading for reading in readings if reading.record(results).is_file()]
     return [change for reading in read for change in user_files.look(reading, results).changes]
 

@@ -108,14 +108,17 @@ class Checkpoint:
     def restore(self, training: Resumable) -> list[dict[str, Any]]:
         """Bring a fresh run to the last usable checkpoint, if there is one; returns the rows of the finished epochs."""
         existing = [path for path in (self._path, self._previous) if path.exists()]
-        tensors, values = next(filter(None, map(self._read, existing)), (None, {"rows": []}))
-        if tensors is not None:
+        found = next(filter(None, map(self._read, existing)), None)
+        rows: list[dict[str, Any]] = []
+        if found is not None:
+            tensors, values = found
             training.load_state(tensors, values["position"])
+            rows = values["rows"]
             log.info("continues in epoch %d, %d updates done in it", training.epoch + 1, training.update)
         elif existing:
-            log.warning("%s: the run starts afresh", self._path.parent)
+            log.warning("%s: the run starts from the beginning", self._path.parent)
         self._note(training)
-        return values["rows"]
+        return rows
 
     def after_update(self, training: Resumable, rows: list[dict[str, Any]]) -> None:
         """Save if the time has come."""
@@ -162,9 +165,11 @@ class Checkpoint:
                 raise ValueError("its checksum is not that of its content")
             digest = values["digest"]
         except (SafetensorError, OSError, KeyError, TypeError, ValueError, RecursionError) as error:
-            return self._move_aside(path, "damaged", f"is damaged ({error})")
+            self._move_aside(path, "damaged", f"is damaged ({error})")
+            return None
         if digest != self._digest:
-            return self._move_aside(path, "outdated", "was made with other settings, data or training code")
+            self._move_aside(path, "outdated", "was made with other settings, data or training code")
+            return None
         return tensors, values
 
     def _move_aside(self, path: Path, kind: str, why: str) -> None:
@@ -177,5 +182,5 @@ def _checksum(tensors: Mapping[str, Tensor], values: str) -> str:
     found = hashlib.sha256(values.encode())
     for name, tensor in sorted(tensors.items()):
         found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        found.update(tensor.reshape(-1).view(torch.uint8).numpy())
+        found.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return found.hexdigest()

@@ -12,8 +12,7 @@ import subprocess
 import tempfile
 import time
 import urllib.parse
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -119,7 +118,7 @@ def lease(devices: Sequence[str], *, count: int = 1, share: int = 1) -> Iterator
 
     Args:
         devices: physical names, the same in every process (a UUID, not a position in ``CUDA_VISIBLE_DEVICES``).
-        count: how many of them.
+        count: how many of them; not more than there are.
         share: how many processes may hold one device at a time; 1 means alone, also towards processes that would share. Devices
             fill up evenly. Processes that share should agree on the number.
 
@@ -127,7 +126,6 @@ def lease(devices: Sequence[str], *, count: int = 1, share: int = 1) -> Iterator
         The names of the devices.
 
     Raises:
-        ValueError: if there are fewer devices than are wanted, or ``share`` or ``count`` is less than 1.
         UserError: if the folder belongs to someone else.
 
     Example:
@@ -135,10 +133,6 @@ def lease(devices: Sequence[str], *, count: int = 1, share: int = 1) -> Iterator
         ...     print(*names)
         device-0 device-1
     """
-    if not 1 <= count <= len(devices) or share < 1:
-        raise ValueError(
-            f"A lease needs at least one device and a share of at least 1, got {list(devices)} (of which {count}) and {share}."
-        )
     folder, reported = _lease_folder(), -REPORT_SECONDS
     with _protected(folder), contextlib.ExitStack() as held:
         while len(names := _take(held, folder, devices, count, share)) < count:
@@ -199,95 +193,61 @@ def _lease_folder() -> Path:
     return folder
 
 
-@dataclass(frozen=True)
-class Gpu:
-    """A GPU of this machine: model, name (``GPU-`` and a UUID), and the names of the MIG instances it is cut into, if any."""
-
-    model: str
-    name: str
-    instances: tuple[str, ...] = ()
-
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """What a process can compute on: the instances, or the GPU itself."""
-        return self.instances or (self.name,)
-
-
-def read_listing(listing: str) -> tuple[Gpu, ...]:
-    """The GPUs that ``nvidia-smi -L`` lists, by index (the order of the PCI bus).
+def read_listing(listing: str) -> dict[str, list[str]]:
+    """The GPUs that ``nvidia-smi -L`` lists, along the PCI bus, with what a process can compute on: MIG instances, or itself.
 
     Example:
         >>> read_listing("GPU 0: NVIDIA H100 (UUID: GPU-7f1e)")
-        (Gpu(model='NVIDIA H100', name='GPU-7f1e', instances=()),)
+        {'GPU-7f1e': ['GPU-7f1e']}
     """
-    gpus: list[Gpu] = []
-    for line in listing.splitlines():
-        if gpu := re.match(r"GPU \d+: (.*) \(UUID: (GPU-[^)]+)\)", line):
-            gpus.append(Gpu(*gpu.groups()))
-        elif gpus and (instance := re.match(r"\s+MIG .*\(UUID: (MIG-[^)]+)\)", line)):
-            gpus[-1] = Gpu(gpus[-1].model, gpus[-1].name, (*gpus[-1].instances, instance.group(1)))
-    return tuple(gpus)
+    gpus: dict[str, list[str]] = {}
+    for name in re.findall(r"\(UUID: ((?:GPU|MIG)-[^)]+)\)", listing):
+        if name.startswith("GPU-"):
+            gpus[name] = []
+        else:
+            gpus[next(reversed(gpus))].append(name)
+    return {name: instances or [name] for name, instances in gpus.items()}
 
 
-def visible_devices(setting: str | None, gpus: Sequence[Gpu]) -> tuple[str, ...]:
+def visible_devices(setting: str | None, gpus: Mapping[str, Sequence[str]]) -> list[str]:
     """The physical names of the devices that a value of ``CUDA_VISIBLE_DEVICES`` lets a process see, in its order.
 
-    The rules are CUDA's: entries are all indices, all ``GPU-`` or all ``MIG-`` names, which may be shortened as long as they are
-    unique; the list ends before the first entry that names nothing; one device named twice empties it. Where a GPU is cut into
-    MIG instances, it stands for all of them. A MIG name that is not listed (the older ``MIG-GPU-…/1/0``) is kept as it is.
+    As for CUDA, an entry is an index, or a name that may be shortened as long as it is unique, and the list ends before the first
+    entry that names nothing. An index counts along the PCI bus. A GPU that is cut into MIG instances stands for all of them.
 
     Args:
         setting: the variable's value; None if it is not set, which shows everything.
-        gpus: the machine's, by index.
+        gpus: the machine's, from :func:`read_listing`.
 
     Example:
-        >>> gpus = [Gpu("NVIDIA H100", "GPU-7f1e"), Gpu("NVIDIA H100", "GPU-02c4")]
+        >>> gpus = {"GPU-7f1e": ["GPU-7f1e"], "GPU-02c4": ["GPU-02c4"]}
         >>> visible_devices("1,0", gpus)
-        ('GPU-02c4', 'GPU-7f1e')
+        ['GPU-02c4', 'GPU-7f1e']
         >>> visible_devices("GPU-02", gpus)
-        ('GPU-02c4',)
+        ['GPU-02c4']
         >>> visible_devices("", gpus)
-        ()
+        []
     """
-    if setting is None:
-        return tuple(device for gpu in gpus for device in gpu.devices)
-    entries = [entry.strip() for entry in setting.split(",")]
-    seen: list[str] = []
-    for entry in entries:
-        named = _named(entry, gpus) if _kind(entry) == _kind(entries[0]) else ()
-        if not named:
+    by_name = {**gpus, **{device: [device] for devices in gpus.values() for device in devices}}
+    by_index = {str(index): devices for index, devices in enumerate(gpus.values())}
+    seen: dict[str, None] = {}
+    for entry in [*by_index] if setting is None else map(str.strip, setting.split(",")):
+        named = [devices for name, devices in by_name.items() if entry and name.startswith(entry)]
+        named += [by_index[entry]] if entry in by_index else []
+        if len(named) != 1:
             break
-        if set(named) & set(seen):
-            return ()
-        seen.extend(named)
-    return tuple(seen)
+        seen.update(dict.fromkeys(named[0]))
+    return list(seen)
 
 
-def _kind(entry: str) -> str:
-    return entry[:4] if entry.startswith(("GPU-", "MIG-")) else "index"
-
-
-def _named(entry: str, gpus: Sequence[Gpu]) -> tuple[str, ...]:
-    """The devices that one entry of ``CUDA_VISIBLE_DEVICES`` names; none if it names nothing, or more than one thing."""
-    if _kind(entry) == "MIG-":
-        found = tuple(instance for gpu in gpus for instance in gpu.instances if instance.startswith(entry)) or (entry,)
-        return found if len(found) == 1 else ()
-    if _kind(entry) == "GPU-":
-        shortened = [gpu.devices for gpu in gpus if gpu.name.startswith(entry)]
-        return shortened[0] if len(shortened) == 1 else ()
-    index = re.match(r"\+?([0-9]+)", entry)  # like CUDA, which reads "1st" as 1
-    return gpus[int(index[1])].devices if index and int(index[1]) < len(gpus) else ()
-
-
-def _usable_devices(setting: str | None) -> tuple[str, ...]:
+def _usable_devices(setting: str | None) -> list[str]:
     """The devices that this process may use, under their physical names."""
     import torch
 
     if not torch.backends.cuda.is_built():
-        return ()
+        return []
     gpus = read_listing(_listing())
     if gpus:
-        _check_order(setting, gpus)
         return visible_devices(setting, gpus)
     # Without nvidia-smi there are no physical names, so one device can be told apart from no device, but not from another.
     count = torch.cuda.device_count()
@@ -296,7 +256,7 @@ def _usable_devices(setting: str | None) -> tuple[str, ...]:
             f"this process sees {count} GPUs, but nvidia-smi, which would name them, cannot be run: "
             f"put it on the PATH, or set {VISIBLE} to one device for each job."
         )
-    return ((setting or "0").split(",")[0].strip(),) * count
+    return [(setting or "0").split(",")[0].strip()] * count
 
 
 def _listing() -> str:
@@ -304,16 +264,6 @@ def _listing() -> str:
         return subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60).stdout
     except (OSError, subprocess.TimeoutExpired):
         return ""
-
-
-def _check_order(setting: str | None, gpus: Sequence[Gpu]) -> None:
-    """Refuse an ambiguous index: CUDA counts from the fastest GPU unless told otherwise, nvidia-smi along the PCI bus."""
-    by_index = setting and _kind(setting.strip()) == "index"
-    if by_index and len({gpu.model for gpu in gpus}) > 1 and os.environ.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
-        raise UserError(
-            f"{VISIBLE} is '{setting}', which on a machine with GPUs of several models may mean one or another: "
-            "set CUDA_DEVICE_ORDER=PCI_BUS_ID for the numbers of nvidia-smi, or name the GPUs as `nvidia-smi -L` does (GPU-…)."
-        )
 
 
 def _cpu_instead(wanted: str) -> "torch.device":

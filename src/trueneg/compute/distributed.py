@@ -5,23 +5,19 @@ their gradients; the loss of the whole batch is then computed by each of them. S
 on one process, and after each update all processes hold the same weights.
 """
 
-import contextlib
 import datetime
 import functools
 import logging
 import logging.handlers
 import os
-import signal
 import tempfile
-import time
-import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from multiprocessing import connection
 from typing import Any
 
 import torch
 from torch import Tensor, distributed, multiprocessing, nn
+from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
 
 from trueneg.compute.processes import end_with, without_main_script
 from trueneg.errors import UserError
@@ -124,94 +120,62 @@ def run_distributed(work: Work, device_type: str, count: int, patience: float = 
         RuntimeError: if one raised another error; with its traceback.
     """
     context = multiprocessing.get_context("spawn")
-    with tempfile.TemporaryDirectory(prefix="trueneg-") as folder, contextlib.ExitStack() as started:
-        workers = {}
-        for rank in range(count):
-            device = torch.device(device_type, rank) if device_type == "cuda" else torch.device(device_type)
-            connect = functools.partial(
-                distributed.init_process_group,
-                "nccl" if device_type == "cuda" else "gloo",
-                init_method=f"file://{folder}/meeting",
-                rank=rank,
-                world_size=count,
-                timeout=datetime.timedelta(seconds=patience),
-            )
-            ours, theirs = context.Pipe(duplex=False)
-            arguments = (theirs, connect, work, device, Processes(rank, count))
-            worker = context.Process(target=_work, args=arguments, name=f"worker {rank + 1}/{count}", daemon=True)
-            with without_main_script():
-                worker.start()
-            started.callback(worker.join)
-            started.callback(worker.kill)
-            theirs.close()
-            workers[ours] = worker
+    records, user_errors = context.Queue(), context.SimpleQueue()
+    listener = logging.handlers.QueueListener(records, _Relay())
+    with tempfile.TemporaryDirectory(prefix="trueneg-") as folder:
+        arguments = (count, work, device_type, patience, f"file://{folder}/meeting", records, user_errors)
+        with without_main_script():
+            workers: Any = multiprocessing.start_processes(_work, arguments, count, join=False, daemon=True)
         log.info("%d processes share each batch", count)
-        failures = _failures(workers)
-    if failures:  # other errors may only follow from the end of the process whose error is the user's
-        raise min(failures, key=lambda error: not isinstance(error, UserError))
-
-
-def _failures(workers: Mapping[connection.Connection, multiprocessing.Process]) -> list[Exception]:
-    """Log what the processes log until all have ended, or one has failed and the others had time to report; their errors."""
-    failures: list[Exception] = []
-    listening, until = set(workers), None
-    while listening:
-        ready = connection.wait(listening, None if until is None else max(until - time.monotonic(), 0))
-        if not ready:
-            break
-        for pipe in ready:
-            try:
-                message = pipe.recv()
-            except (EOFError, OSError):
-                listening.remove(pipe)
-                failures += _failure_by_exit(workers[pipe])
-            else:
-                if isinstance(message, logging.LogRecord):
-                    logging.getLogger(message.name).handle(message)
-                else:
-                    failures.append(message)
-        if failures and until is None:
-            until = time.monotonic() + GRACE
-    return failures
-
-
-def _failure_by_exit(worker: multiprocessing.Process) -> list[Exception]:
-    worker.join()
-    if worker.exitcode >= 0:
-        return [RuntimeError(f"{worker.name} ended with exit status {worker.exitcode}")] if worker.exitcode else []
-    return [
-        UserError(
-            f"{worker.name} of this training was ended by {signal.Signals(-worker.exitcode).name}, so the others were ended too. "
-            "If it ran out of memory, raise training.mem_mb. Start again: the training continues from its checkpoint."
-        )
-    ]
+        listener.start()
+        try:
+            while not workers.join(grace_period=GRACE):
+                pass
+        except (ProcessRaisedException, ProcessExitedException) as error:
+            if not user_errors.empty():  # other errors may only follow from the end of that process
+                raise user_errors.get() from None
+            name = f"worker {error.error_index + 1}/{count}"
+            if isinstance(error, ProcessRaisedException) or error.signal_name is None:
+                raise RuntimeError(f"{name} failed: {error.msg}") from None
+            raise UserError(
+                f"{name} of this training was ended by {error.signal_name}, so the others were ended too. "
+                "If it ran out of memory, raise training.mem_mb. Start again: the training continues from its checkpoint."
+            ) from None
+        finally:
+            listener.stop()
 
 
 def _work(
-    pipe: connection.Connection, connect: Callable[[], None], work: Work, device: torch.device, processes: Processes
+    rank: int, count: int, work: Work, device_type: str, patience: float, meeting: str, records: Any, user_errors: Any
 ) -> None:
-    """One process: it reports an error and ends at once, without waiting for the others."""
-    end_with(multiprocessing.parent_process().pid, "the process that started this worker")
+    """One process; its log records and user errors go to the one that started it."""
+    end_with(os.getppid(), "the process that started this worker")
     logger = logging.getLogger("trueneg")
-    logger.setLevel(logging.INFO if processes.rank == 0 else logging.WARNING)
-    logger.addHandler(_ToPipe(pipe))
-    if device.type == "cuda":
+    logger.setLevel(logging.INFO if rank == 0 else logging.WARNING)
+    logger.addHandler(logging.handlers.QueueHandler(records))
+    device = torch.device(device_type, rank) if device_type == "cuda" else torch.device(device_type)
+    if device_type == "cuda":
         torch.cuda.set_device(device)
+    distributed.init_process_group(
+        "nccl" if device_type == "cuda" else "gloo",
+        init_method=meeting,
+        rank=rank,
+        world_size=count,
+        timeout=datetime.timedelta(seconds=patience),
+    )
     try:
-        connect()
-        work(device, processes)
-    except BaseException as error:
-        name = multiprocessing.current_process().name
-        pipe.send(error if isinstance(error, UserError) else RuntimeError(f"{name} failed:\n{traceback.format_exc()}"))
-        os._exit(1)
+        work(device, Processes(rank, count))
+    except UserError as error:
+        user_errors.put(error)
+        raise
     distributed.destroy_process_group()
 
 
-class _ToPipe(logging.handlers.QueueHandler):
-    """Sends records, formatted so that they can be pickled, to a connection."""
+class _Relay(logging.Handler):
+    """Handles records of other processes as if they were logged here."""
 
-    def enqueue(self, record: logging.LogRecord) -> None:
-        self.queue.send(record)
+    def emit(self, record: logging.LogRecord) -> None:
+        logging.getLogger(record.name).handle(record)
 
 
 def synchronise_norms(network: nn.Module) -> None:
@@ -221,10 +185,10 @@ def synchronise_norms(network: nn.Module) -> None:
     """
     for layer in network.modules():
         if isinstance(layer, nn.modules.batchnorm._BatchNorm):
-            layer.forward = functools.partial(_normalised_by_all, layer)
+            layer.forward = functools.partial(_normalised_by_all, layer)  # type: ignore[method-assign]  # of this instance
 
 
-def _normalised_by_all(layer: nn.modules.batchnorm._BatchNorm, batch: Tensor) -> Tensor:
+def _normalised_by_all(layer: Any, batch: Tensor) -> Tensor:
     """Normalised (B, C, …)."""
     if not layer.training:
         return type(layer).forward(layer, batch)

@@ -16,7 +16,7 @@ from trueneg.legible import LegibleFormatter, print_traceback
 
 LACKS_MEMORY = "Out of memory: raise mem_mb in this job's section of the configuration."
 _CRASHED = ": a native library crashed; the stack is in the log. Run it again; if it crashes again, report it with the stack"
-_CAUSES = {
+_CAUSES: dict[int, str] = {
     signal.SIGKILL: ", usually because the machine or the job ran out of memory: raise mem_mb in the job's section of the "
     "configuration, or run fewer jobs at once",
     signal.SIGTERM: ": it was cancelled, or reached its time limit",
@@ -82,7 +82,7 @@ def job(log_file: str | Path) -> Iterator[None]:
     if SNAKEMAKE in os.environ:
         end_with(int(os.environ[SNAKEMAKE]), "Snakemake")
     sys.excepthook = print_traceback
-    faulthandler.enable(handler.stream)
+    faulthandler.enable(handler.stream)  # type: ignore[arg-type]  # it is open, as the handler was not made with delay=True
     try:
         yield
     except UserError as error:

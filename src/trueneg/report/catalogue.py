@@ -8,6 +8,7 @@ from types import ModuleType
 from trueneg.report import figures, tables
 from trueneg.report.declared import PAIRED, Drawing
 from trueneg.specs.settings import Study
+from trueneg.store.provenance import drawing_code
 
 # Figures of a theory study that repeat or extend the BCL paper's; the others are about bounds of the first paper.
 BCL_FIGURES = (
@@ -65,9 +66,9 @@ def files_of(study: Study) -> list[str]:
     return sorted({file for drawing in _all(study) for file in ("study.yaml", *drawing.files)})
 
 
-def modules_of(study: Study) -> tuple[str, ...]:
-    """The modules that make the figures and tables of a study."""
-    return tuple(sorted({drawing.make.__module__ for drawing in _all(study)}))
+def code_of(study: Study) -> list[str]:
+    """The modules that make the figures and tables of a study, each with its fingerprint."""
+    return [drawing_code(module) for module in sorted({drawing.make.__module__ for drawing in _all(study)})]
 
 
 def _all(study: Study) -> Iterable[Drawing]:

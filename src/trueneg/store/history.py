@@ -80,7 +80,7 @@ def _finished(record: dict[str, Any], data: DataChanges, metrics: _Metrics) -> d
 
 def _unfinished(store: RunStore, identifier: str) -> dict[str, Any]:
     owner, progress = store.owner(identifier), store.progress(identifier)
-    row = {"run": identifier, "state": f"owned by {owner}" if owner else "begun"}
+    row: dict[str, Any] = {"run": identifier, "state": f"owned by {owner}" if owner else "begun"}
     if progress:
         row["epoch"] = f"{progress['epoch']}/{progress['epochs'] or '?'}"
         row |= {key: progress.get(key) for key in ("dataset", "objective", "seed")}

@@ -5,7 +5,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 from pydantic import BaseModel
@@ -94,7 +94,7 @@ def model_of(settings: RunSettings, section: str) -> type[BaseModel] | None:
     """The typed model of a section of a run's settings; None if it no longer exists."""
     study = STUDIES.get(training_kind(settings))
     # The objective's section is one of the study's objectives.
-    field = study and study.model_fields.get("objectives" if section == "objective" else section)
+    field = study.model_fields.get("objectives" if section == "objective" else section) if study is not None else None
     models = models_within(field.annotation) if field else []
     return models[0] if len(models) == 1 else next((one for one in models if _describes(one, settings[section])), None)
 
@@ -126,4 +126,4 @@ def _tag(values: Mapping[str, Any]) -> str:
 
 def _describes(model: type[BaseModel], values: Mapping[str, Any]) -> bool:
     key = "name" if "name" in model.model_fields else "source"
-    return _tag(values) in model.model_fields[key].annotation.__args__
+    return _tag(values) in get_args(model.model_fields[key].annotation)

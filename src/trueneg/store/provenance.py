@@ -112,19 +112,22 @@ def reachable(roots: Sequence[str], without: Sequence[str] = ()) -> list[str]:
     waiting = list(roots)
     while waiting:
         name = waiting.pop()
-        if name in found or _path_of(name) is None or f"{name}.".startswith(tuple(f"{left_out}." for left_out in without)):
+        if name in found or not _is_module(name) or f"{name}.".startswith(tuple(f"{left_out}." for left_out in without)):
             continue
         found.add(name)
         waiting += _imports(name)
     return sorted(found)
 
 
-def _path_of(name: str) -> Path | None:
+def _path_of(name: str) -> Path:
+    """The file of a module of this package."""
     base = PACKAGE.joinpath(*name.split(".")[1:])
-    for path in (base.with_suffix(".py"), base / "__init__.py"):
-        if name.split(".")[0] == PACKAGE.name and path.is_file():
-            return path
-    return None
+    return base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
+
+
+def _is_module(name: str) -> bool:
+    """Whether this package has such a module."""
+    return name.split(".")[0] == PACKAGE.name and _path_of(name).is_file()
 
 
 def _imports(name: str) -> Iterator[str]:
@@ -134,10 +137,9 @@ def _imports(name: str) -> Iterator[str]:
 
 def _defining(base: str, imported: str) -> str:
     """The module that ``from base import imported`` leads to."""
-    path = _path_of(base)
-    if path is None or _path_of(f"{base}.{imported}") is not None:
+    if not _is_module(base) or _is_module(f"{base}.{imported}"):
         return f"{base}.{imported}"
-    if path.name == "__init__.py":
+    if _path_of(base).name == "__init__.py":
         for inner, names in _read(base)[1]:
             if imported in names:
                 return _defining(inner, imported)
@@ -153,7 +155,8 @@ def _read(name: str) -> tuple[str, list[tuple[str, list[str]]]]:
 @functools.cache
 def _parsed(path: Path, written: int) -> tuple[str, list[tuple[str, list[str]]]]:
     """Of a file as it was written at a moment: most modules are reached from several roots."""
-    tree, imports = ast.parse(path.read_text()), []
+    tree = ast.parse(path.read_text())
+    imports: list[tuple[str, list[str]]] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             imports += [(alias.name, []) for alias in node.names]
@@ -223,6 +226,12 @@ def evaluated_by_other_code(record: Mapping[str, Any]) -> bool:
     return evaluated is not None and evaluated["fingerprint"] != evaluation_fingerprint(record["settings"])
 
 
-def stale_runs(store: RunStore) -> list[str]:
-    """Ids of the finished runs that were made with other training code than today's."""
-    return [identifier for identifier, record in store.records().items() if is_stale(record)]
+def stale_message(store: RunStore) -> str:
+    """A line about the finished runs that were trained with other code than today's; empty if there are none."""
+    stale = sum(map(is_stale, store.records().values()))
+    if not stale:
+        return ""
+    return (
+        f"{stale} runs in {store.path} were made with other code than today's. `trueneg runs` marks them; "
+        "`--config retrain_stale=true` trains them again.\n"
+    )

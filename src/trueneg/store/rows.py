@@ -1,6 +1,6 @@
 """The one schema of rows: every measured number of every study, with what it measures and the run that gave it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ COLUMNS = [*IDENTITY, "split", *KEYS, "value"]
 TYPES = dict.fromkeys(COLUMNS, "str") | {"seed": "int64", "fraction": "float64", "k": "Int64", "value": "float64"}
 
 
-def to_table(rows: Iterable[Mapping[str, Any]] | pd.DataFrame) -> pd.DataFrame:
+def to_table(rows: Iterable[dict[str, Any]] | pd.DataFrame) -> pd.DataFrame:
     """Rows with all :data:`COLUMNS` in their types; what a row does not state is null."""
     return typed(pd.DataFrame(rows).reindex(columns=COLUMNS))
 
@@ -27,7 +27,7 @@ def typed(table: pd.DataFrame) -> pd.DataFrame:
     return table.astype({column: kind for column, kind in TYPES.items() if column in table})
 
 
-def save_rows(rows: Iterable[Mapping[str, Any]], path: str | Path) -> None:
+def save_rows(rows: Iterable[dict[str, Any]], path: str | Path) -> None:
     """Write rows as a parquet file."""
     with written_whole(path) as temporary:
         to_table(rows).to_parquet(temporary, index=False)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from pydantic import BaseModel
 
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.runs import benchmark_key, corpora, pairs_key, source_key, training_kind
@@ -66,40 +67,38 @@ class Look(NamedTuple):
     changes: list[str]
 
 
-def of_images(reading: Mapping[str, Any]) -> Reading:
-    """The reading of an image source, from ``source``, ``path``, ``resolution`` and ``download`` of a data set."""
-    return Reading(f"sources/{source_key(reading)}", "images", reading)
+def of_images(dataset: Mapping[str, Any]) -> Reading:
+    """The reading of an image source, from a data set's settings."""
+    return Reading(
+        f"sources/{source_key(dataset)}", "images", {key: dataset[key] for key in ("source", "path", "resolution", "download")}
+    )
 
 
-def of_reports(study: str, corpus: str, settings: Mapping[str, Any]) -> Reading:
-    """The reading of a corpus of a likelihood study.
-
-    Args:
-        study: its name.
-        corpus: a label from :func:`trueneg.config.runs.corpora`.
-        settings: of the corpus's reports.
-    """
-    return Reading(f"{study}/text/{corpus}/reports", "reports", settings)
+def of_corpora(name: str, study: LikelihoodStudy) -> dict[str, Reading]:
+    """The readings of the reports of a likelihood study, by corpus."""
+    return {
+        corpus: Reading(f"{name}/text/{corpus}/reports", "reports", reports.model_dump(mode="json"))
+        for corpus, reports in corpora(study).items()
+    }
 
 
-def of_joined_reports(dataset: Mapping[str, Any], studies: Mapping[str, LikelihoodStudy]) -> Reading:
+def of_joined_reports(dataset: Mapping[str, Any], studies: Mapping[str, Any]) -> Reading:
     """The reading of the reports that the images of a data set are joined with."""
-    found = corpora(studies[dataset["text"]])
-    corpus = dataset["corpus"] or next(iter(found))
-    return of_reports(dataset["text"], corpus, found[corpus].model_dump(mode="json"))
+    found = of_corpora(dataset["text"], studies[dataset["text"]])
+    return found[dataset["corpus"] or next(iter(found))]
 
 
-def of_pairs(dataset: Mapping[str, Any], studies: Mapping[str, LikelihoodStudy]) -> Reading:
+def of_pairs(dataset: Mapping[str, Any], studies: Mapping[str, Any]) -> Reading:
     """The reading of the images of an image–text data set, and of the table or archive that names them."""
     reports = of_joined_reports(dataset, studies).settings
     joining = {key: value for key, value in dataset.items() if key not in ("validation", "test")}
     return Reading(f"pairs/{pairs_key(dataset)}", "pairs", {**reports, **joining, "archive": reports.get("path")})
 
 
-def of_benchmark(settings: Mapping[str, Any]) -> Reading:
-    """The reading of CheXpert 8×200, from ``path``, ``lists`` and ``resolution``."""
-    key = benchmark_key(settings, settings["resolution"])
-    return Reading(f"benchmarks/{key}", "benchmark", {"source": "chexpert_8x200", **settings})
+def of_benchmark(lists: BaseModel, resolution: int) -> Reading:
+    """The reading of CheXpert 8×200 at the size of a study's images."""
+    settings = lists.model_dump() | {"resolution": resolution}
+    return Reading(f"benchmarks/{benchmark_key(settings, resolution)}", "benchmark", {"source": "chexpert_8x200", **settings})
 
 
 def look(reading: Reading, results: Path) -> Look:
@@ -192,7 +191,7 @@ class DataChanges:
     def of_reports(self, study: str) -> list[str]:
         """How the files changed that a likelihood study's reports were read from, in sentences."""
         records = sorted((self._results / study / "text").glob("*/reports.files.json"))
-        return [change for path in records for change in self._look(of_reports(study, path.parent.name, {}).place)[1]]
+        return [change for path in records for change in self._look(f"{study}/text/{path.parent.name}/reports")[1]]
 
     def state(self, run: Mapping[str, Any], code: str) -> str:
         """``finished`` or ``stale`` (`code`), and whether the data changed."""

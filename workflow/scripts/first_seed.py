@@ -1,0 +1,11 @@
+"""What the first seed's networks retrieve for some queries, or t-SNE coordinates of its test images."""
+
+from trueneg.compute.jobs import job
+
+with job(snakemake.log[0]):
+    if snakemake.rule == "embedding":
+        from trueneg.evaluation.embedding import embed_run as write
+    else:
+        from trueneg.evaluation.retrieval_examples import write_examples as write
+
+    write(**snakemake.input, **snakemake.params, **snakemake.output, threads=snakemake.threads)
