@@ -10,24 +10,27 @@ import pandas as pd
 
 from trueneg.legible import one_line
 
-# What LaTeX would read as a command, and what its fonts lack.
-LATEX = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "−": "$-$",
-    "±": r"$\pm$",
-    "η": r"$\eta$",
-    "–": "--",
-    "\u00a0": "~",
-} | {character: "\\" + character for character in "&%$#_{}"}
+# Characters that LaTeX reads as commands, and those that its fonts lack.
+LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "−": "$-$",
+        "±": r"$\pm$",
+        "η": r"$\eta$",
+        "–": "--",
+        "\u00a0": "~",
+        **{character: f"\\{character}" for character in "&%$#_{}"},
+    }
+)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What stands at one place of a table, and what it was made from.
+    """The text of a table cell, and what it was made from.
 
     Attributes:
         runs: ids of the runs, separated by spaces; empty: of the whole study.
@@ -42,7 +45,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Group:
-    """Lines that belong together, each a name and its cells, under a title (none if empty)."""
+    """Lines under a common title (none if empty); each is a name and its cells."""
 
     title: str
     lines: Sequence[tuple[str, Sequence[Cell]]]
@@ -154,7 +157,7 @@ def _markdown(text: str) -> str:
 
 
 def _latex(text: str) -> str:
-    return "".join(LATEX.get(character, character) for character in one_line(text))
+    return one_line(text).translate(LATEX)
 
 
 def _latex_line(texts: Iterable[str]) -> str:
