@@ -11,21 +11,18 @@ import pandas as pd
 from trueneg.legible import one_line
 
 # Characters that LaTeX reads as commands, and those that its fonts lack.
-LATEX = str.maketrans(
-    {
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "<": r"\textless{}",
-        ">": r"\textgreater{}",
-        "−": "$-$",
-        "±": r"$\pm$",
-        "η": r"$\eta$",
-        "–": "--",
-        "\u00a0": "~",
-        **{character: f"\\{character}" for character in "&%$#_{}"},
-    }
-)
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "−": "$-$",
+    "±": r"$\pm$",
+    "η": r"$\eta$",
+    "–": "--",
+    "\u00a0": "~",
+} | {character: "\\" + character for character in "&%$#_{}"}
 
 
 @dataclass(frozen=True)
@@ -157,7 +154,7 @@ def _markdown(text: str) -> str:
 
 
 def _latex(text: str) -> str:
-    return one_line(text).translate(LATEX)
+    return "".join(LATEX.get(character, character) for character in one_line(text))
 
 
 def _latex_line(texts: Iterable[str]) -> str:
