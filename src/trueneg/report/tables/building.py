@@ -119,7 +119,7 @@ def side_by_side(values: pd.DataFrame, layout: "Layout", comparison: "Comparison
     return Table(values, names, groups, sentences, corner="objective")
 
 
-def group_title(dataset: str, failed: Collection[str], title: str = "") -> str:
+def group_title(dataset: Any, failed: Collection[str], title: str = "") -> str:
     """The title of a group of lines: the data set and what the lines show, with a remark where the gate failed."""
     remark = " (uninformative at this size)" if dataset in failed else ""
     return "; ".join(filter(None, (dataset, title))) + remark
