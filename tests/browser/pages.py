@@ -7,9 +7,11 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from tests.report import synthetic_pairs
+from tests.report import synthetic, synthetic_pairs
+from tests.studies import tiny_words
 from trueneg.config import runs
 from trueneg.config.image_text_study import ImageTextStudy
+from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.evaluation.retrieval_examples import COLUMNS, thumbnail
 from trueneg.report.build import write_page
 from trueneg.store import provenance
@@ -81,6 +83,29 @@ def add_theory(results: Path) -> None:
     (folder / "simulation").mkdir(parents=True)
     (folder / "study.yaml").write_text(yaml.safe_dump({"kind": "theory", "title": "Theory"}))
     pd.DataFrame({"value": [1.0]}).to_parquet(folder / "simulation" / "numbers.parquet")
+
+
+def add_likelihoods(results: Path, name: str = "words") -> None:
+    """A likelihood study with a language model that was trained here, for one of two folds, and one that was not."""
+    folder = results / name / "artefacts"
+    (folder / "assumption" / "phantom").mkdir(parents=True)
+    settings = LikelihoodStudy.model_validate(tiny_words()).model_dump(mode="json")
+    (folder / "study.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))
+    for kind, table in zip(("points", "summary", "calibration"), synthetic.likelihoods(), strict=True):
+        table.to_parquet(folder / "assumption" / "phantom" / f"{kind}.parquet")
+    manifests, trained = results / name / "text" / "phantom" / "language_models", results / "language_models" / "abcdef"
+    manifests.mkdir(parents=True)
+    trained.mkdir(parents=True)
+    models = [
+        {"fold": fold, "folder": f"language_models/{place}", "checksum": "7e3f" * 16}
+        for fold, place in enumerate(("abcdef", "gone"))
+    ]
+    released = [{"fold": 0, "folder": "organisation/model", "checksum": None}]
+    for manifest, listed in (("BERT", models), ("released", released)):
+        (manifests / f"{manifest}.json").write_text(json.dumps({"folds": len(listed), "models": listed}))
+    made = {"id": "abcdef", "seed": 0, "fingerprint": STALE, "commit": "8a226e2ecca847cb29f98e8f19c4ed5ef5927b70"}
+    made |= {"machine": {"host": "here", "system": "Linux"}, "versions": {"torch": "2.15.0"}, "attempts": []}
+    (trained / "run.json").write_text(json.dumps(made | {"device": "cuda", "seconds": 150.0}))
 
 
 def page_of(results: Path) -> Path:

@@ -3,6 +3,7 @@
 import io
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,9 +15,11 @@ from tests.browser.pages import OBJECTIVES, SECONDS, add_examples, add_study, ad
 from tests.report import synthetic
 from trueneg.report.drawing import save
 from trueneg.report.figures.by_condition import accuracy_by_condition
+from trueneg.report.formats import from_frame
 from trueneg.report.gathered import Gathered
-from trueneg.report.page import PageFigure, PageTable, StudyPage, render_page
-from trueneg.report.tables.image_text import of_layout
+from trueneg.report.page import StudyPage, render_page, study_page
+from trueneg.report.page.provenance import Provenance
+from trueneg.report.tables.image_text import layout_table
 from trueneg.stats.measurement import Measurement
 from trueneg.text import privacy
 
@@ -43,19 +46,15 @@ def small_page(folder, title="A small phantom", **changes):
     add_theory(folder)
     artefacts = folder / "phantom" / "artefacts"
     drawn = accuracy_by_condition(synthetic.rows(seeds=3), synthetic.FRACTIONS, Measurement("knn", "accuracy", "all"))
-    png, pdf, _ = save(drawn, folder / "phantom" / "figures" / "by fraction", "Accuracy")
-    phantom = StudyPage(
-        "phantom",
-        title,
-        question="Does it help?",
-        answer=json.loads((artefacts / "comparison.json").read_text())["primary"]["answer"],
-        warnings=["Small default: a synthetic study."],
-        figures=[PageFigure("By r", "A caption.", png, pdf)],
-        tables=[PageTable("Tasks", "With paired differences.", of_layout(Gathered(artefacts), "tasks"))],
-        config=(artefacts / "study.yaml").read_text(),
+    png, _, _ = save(drawn, folder / "phantom" / "figures" / "by fraction", "Accuracy")
+    phantom = replace(
+        study_page(artefacts),
+        figures=[("By r", "A caption.", png)],
+        tables=[("Tasks", "With paired differences.", layout_table(Gathered(artefacts), "tasks"))],
     )
-    numbers = PageTable("Numbers", "", pd.DataFrame({"estimator": ["biased"], "value": [0.25]}))
-    theory = StudyPage("theory", "Theory", answer="One number.", tables=[numbers], config="kind: theory\n")
+    numbers = ("Numbers", "", from_frame(pd.DataFrame({"estimator": ["biased"], "value": [0.25]})))
+    made = Provenance(settings={"kind": "theory"}, folder=folder / "theory" / "artefacts")
+    theory = StudyPage("theory", "Theory", answer="One number.", tables=[numbers], config="kind: theory\n", provenance=made)
     return render_page([phantom, theory], folder / "index.html")
 
 
@@ -232,7 +231,7 @@ def test_without_javascript_all_but_the_comparison_can_be_read(visit):
 def many(tmp_path_factory):
     folder = tmp_path_factory.mktemp("many")
     add_study(folder, seeds=MANY // 10)
-    render_page([StudyPage("phantom", "Many runs")], folder / "index.html")
+    render_page([study_page(folder / "phantom" / "artefacts")], folder / "index.html")
     return folder
 
 
@@ -287,8 +286,7 @@ def elsewhere(tmp_path_factory):
     rows = pd.read_parquet(folder / "phantom" / "artefacts" / "rows.parquet")
     rows["value"] += 0.01 * rows["seed"]
     rows.to_parquet(folder / "phantom" / "artefacts" / "rows.parquet")
-    tasks = PageTable("Tasks", "", of_layout(Gathered(folder / "phantom" / "artefacts"), "tasks"))
-    render_page([StudyPage("phantom", title, answer=title, tables=[tasks])], folder / "index.html")
+    render_page([replace(study_page(folder / "phantom" / "artefacts"), answer=title)], folder / "index.html")
     return folder
 
 

@@ -7,6 +7,7 @@ import pandas as pd
 
 from trueneg.stats.measurement import Measurement
 from trueneg.store.rows import to_table
+from trueneg.text.assumption import summarise
 
 FRACTIONS = {"fraction=0.05": 0.05, "fraction=0.1": 0.1, "fraction=0.25": 0.25, "fraction=0.5": 0.5}
 GAINS = {"CL": 0.0, "DCL-low": 0.002, "DCL-high": -0.012, "DCL-true": -0.016, "Oracle": 0.024}
@@ -82,3 +83,26 @@ def coordinates(dataset="fraction=0.1", objectives=("CL", "DCL-high", "DCL-true"
         table = {"dataset": dataset, "objective": objective, "x": points[:, 0], "y": points[:, 1]}
         tables.append(pd.DataFrame({**table, "label": label, "rare": label >= 5}))
     return pd.concat(tables, ignore_index=True)
+
+
+def likelihoods():
+    """Points, summary and calibration of two scorers: one for which the assumption holds, one that is noise."""
+    generator = np.random.default_rng(0)
+    group = generator.integers(0, 12, 300)
+    log_rho = np.log((group + 1) / 80)
+    frames = []
+    for scorer in ("masked LM", "length"):
+        likelihood = (log_rho - np.log(0.2)) / 0.35 if scorer == "masked LM" else -generator.integers(2, 30, 300).astype(float)
+        columns = {
+            "corpus": "phantom",
+            "scorer": scorer,
+            "class": group.astype(str),
+            "finding": group > 3,
+            "log_class_probability": log_rho,
+            "log_likelihood": likelihood,
+            "tokens": 5,
+            "count": generator.integers(1, 9, 300),
+        }
+        frames.append(pd.DataFrame(columns))
+    points = pd.concat(frames, ignore_index=True)
+    return points, *summarise(points, seed=0, draws=100)

@@ -192,7 +192,8 @@ def test_where_the_gate_failed_nothing_is_marked(study):
     folder, _ = study
     parts = [pd.read_parquet(folder / "human_ratings" / f"{name}.parquet") for name in ("summary", "rows", "calibration")]
     selection = Gathered(folder).selection
-    given = parts[0][parts[0]["objective"] == ""], *(selected(part, selection) for part in parts)
+    networks, rows, calibration = (selected(part, selection) for part in parts)
+    given = pd.concat([parts[0][parts[0]["objective"] == ""], networks]), rows, calibration
     marked = human_ratings_table(*given, "CL")
     failed = human_ratings_table(*given, "CL", failed=["flickr8k"])
     starred = [

@@ -12,11 +12,10 @@ from scipy import stats
 
 from trueneg.report import catalogue
 from trueneg.report.gathered import PHANTOM, Gathered
-from trueneg.report.layouts import LAYOUTS, Comparison
+from trueneg.report.layouts import LAYOUTS, Comparison, Layout
 from trueneg.report.retrieval import lengths, sentence_labels, with_means
 from trueneg.report.tables.building import compare, difference_table, published_table, side_by_side
 from trueneg.report.tables.comparisons import RECO_TABLE_1
-from trueneg.report.tables.image_text import layout_table, of_layout
 from trueneg.stats.comparison import gate, holm, selected
 from trueneg.stats.measurement import KEYS, Measurement, by_measurement
 from trueneg.store.rows import load_rows, to_table
@@ -212,10 +211,11 @@ def test_of_ranks_the_smaller_is_bold(metric, best):
     rows = some(metric, {"CL": [50.0, 51.0, 52.0, 50.0, 51.0, 52.0], "a": HIGH, "b": LOW})
     measured = Measurement("t", metric)
     values = compare(rows, "CL", [measured])
-    shown = side_by_side(values, [], {"": [measured]}, "CL")
+    layout, passed = Layout([], {"": [measured]}), pd.DataFrame({"dataset": ["d"], "passed": [True], "verdict": [""]})
+    shown = side_by_side(values, layout, Comparison(rows, "CL", None, passed))
     assert [name for name, cells in shown.groups[0].lines if cells[0].bold] == [best]
     failed = gate(rows.replace({"a": "Oracle"}), "CL", "Oracle", 1000.0, measured)
-    shown = side_by_side(values, [], {"": [measured]}, "CL", gate=failed.assign(verdict="uninformative"))
+    shown = side_by_side(values, layout, Comparison(rows, "CL", None, failed.assign(verdict="uninformative")))
     assert not any(cell.bold or "*" in cell.text for _, cells in shown.groups[0].lines for cell in cells)
     assert "uninformative at this size" in shown.groups[0].title
     assert "uninformative" in shown.notes[-1]
@@ -225,7 +225,8 @@ def test_a_measurement_that_one_data_set_lacks_leaves_its_place_empty():
     both = pd.concat([some("AUC", {"CL": [0.5, 0.6], "a": [0.7, 0.7]}), some("CNR", {"CL": [1.0, 1.1], "a": [1.2, 1.4]})])
     rows = pd.concat([both, both[both["metric"] == "AUC"].assign(dataset="other")], ignore_index=True)
     keys = [Measurement("t", "AUC"), Measurement("t", "CNR")]
-    shown = side_by_side(compare(rows, "CL", keys), [], {"": keys}, "CL")
+    passed = pd.DataFrame({"dataset": ["d", "other"], "passed": True, "verdict": ""})
+    shown = side_by_side(compare(rows, "CL", keys), Layout([], {"": keys}), Comparison(rows, "CL", None, passed))
     assert [group.title for group in shown.groups] == ["d", "other"]
     assert [cell.text for cell in dict(shown.groups[1].lines)["a"]][2:] == ["–", ""]
     with pytest.raises(ValueError, match="rows hold no t, mean IoU, test"):
@@ -254,8 +255,8 @@ def test_precision_of_both_directions_and_their_mean():
             frames.append(some("Prec", values, "precision", direction=direction, k=k))
     frames.append(some("Prec", {"CL": [0.425, 0.5], "a": [0.5, 0.6]}, "precision"))
     rows = with_means(pd.concat(frames, ignore_index=True))
-    oracle, passed = "a", pd.DataFrame({"dataset": ["d"], "passed": [True], "verdict": [""]})
-    shown = layout_table("precision", Comparison(rows, "CL", oracle, passed))
+    passed, layout = pd.DataFrame({"dataset": ["d"], "passed": [True], "verdict": [""]}), LAYOUTS["precision"](rows)
+    shown = side_by_side(compare(rows, "CL", layout.keys(rows)), layout, Comparison(rows, "CL", "a", passed))
     assert [name for name, _ in shown.columns[::2]] == ["Prec@5", "Prec@10", "mean precision"]
     groups = {group.title: [cell.text for cell in dict(group.lines)["CL"][::2]] for group in shown.groups}
     assert groups["d; image to image"][0].startswith("37.5 ±")
@@ -269,11 +270,6 @@ def test_what_is_relevant_to_a_sentence_is_the_truth_where_it_is_known():
     assert sentence_labels(pd.concat([rows, rows.assign(labels="truth")])) == "truth"
     assert sentence_labels(rows.assign(task="zero-shot")) is None
     assert lengths(rows) == [5]
-
-
-def test_a_study_without_the_rows_of_a_table_is_told_so(study):
-    with pytest.raises(ValueError, match="rows hold nothing for the table precision"):
-        of_layout(Gathered(study), "precision")
 
 
 def test_named_contrasts_are_paired_and_corrected_for_each_other(tmp_path):

@@ -3,39 +3,15 @@
 import numpy as np
 import pandas as pd
 import pytest
+import synthetic
 from PIL import Image
 
 from trueneg.report.drawing import alternative_text, footnote, save
 from trueneg.report.figures.assumption import class_probability_by_likelihood
 from trueneg.report.formats import to_latex, to_markdown
 from trueneg.report.tables.assumption import assumption_table
-from trueneg.text.assumption import summarise
 
-
-def tables():
-    """Two scorers: one for which the assumption holds, one that is noise."""
-    generator = np.random.default_rng(0)
-    group = generator.integers(0, 12, 300)
-    log_rho = np.log((group + 1) / 80)
-    frames = []
-    for scorer in ("masked LM", "length"):
-        likelihood = (log_rho - np.log(0.2)) / 0.35 if scorer == "masked LM" else -generator.integers(2, 30, 300).astype(float)
-        columns = {
-            "corpus": "phantom",
-            "scorer": scorer,
-            "class": group.astype(str),
-            "finding": group > 3,
-            "log_class_probability": log_rho,
-            "log_likelihood": likelihood,
-            "tokens": 5,
-            "count": generator.integers(1, 9, 300),
-        }
-        frames.append(pd.DataFrame(columns))
-    points = pd.concat(frames, ignore_index=True)
-    return points, *summarise(points, seed=0, draws=100)
-
-
-POINTS, SUMMARY, CALIBRATION = tables()
+POINTS, SUMMARY, CALIBRATION = synthetic.likelihoods()
 
 
 def test_the_figure_shows_points_quantiles_and_the_fit():

@@ -12,8 +12,8 @@ from tests.browser.pages import add_study
 
 from trueneg.report.drawing import alternative_text, save
 from trueneg.report.figures.by_condition import accuracy_by_condition
-from trueneg.report.formats import Cell, Group, Table
-from trueneg.report.page import StudyPage, render_page
+from trueneg.report.formats import Cell, Group, Table, from_frame
+from trueneg.report.page import StudyPage, render_page, study_page
 from trueneg.stats.measurement import Measurement
 
 VOID = {"meta", "img", "link", "br", "hr", "input"}
@@ -47,8 +47,8 @@ class Reader(HTMLParser):
 def figure(tmp_path_factory):
     rows = synthetic.rows(seeds=3)
     drawn = accuracy_by_condition(rows, synthetic.FRACTIONS, Measurement("knn", "accuracy", "all"))
-    png, pdf, _ = save(drawn, tmp_path_factory.mktemp("results") / "small" / "figures" / "by fraction", "Accuracy")
-    return drawn, png, pdf
+    png, _, _ = save(drawn, tmp_path_factory.mktemp("results") / "small" / "figures" / "by fraction", "Accuracy")
+    return drawn, png
 
 
 def page_of(path, *studies):
@@ -65,13 +65,13 @@ FULL = {
     "warnings": ["2 runs are stale."],
     "config": "small:\n  seeds: 8\n",
     "selection": pd.DataFrame({"objective": ["DCL"], "chosen": ["DCL,class_probability=0.1"], "candidates": [3]}),
-    "tables": [("Numbers", "In percent.", pd.DataFrame({"objective": ["CL"], "mean": [91.25]}))],
+    "tables": [("Numbers", "In percent.", from_frame(pd.DataFrame({"objective": ["CL"], "mean": [91.25]})))],
 }
 
 
 def test_the_page_shows_everything_of_a_study(tmp_path, figure):
-    drawn, png, pdf = figure
-    study = StudyPage("small", "A small study", figures=[("By r", "Caption.", png, pdf)], **FULL)
+    drawn, png = figure
+    study = StudyPage("small", "A small study", figures=[("By r", "Caption.", png)], **FULL)
     _, reader = page_of(png.parents[2], study)
     seen = " ".join(reader.texts["body"].split())
     for words in (
@@ -106,7 +106,7 @@ def test_text_is_escaped_wherever_it_comes_from(tmp_path):
         answer=HOSTILE,
         gate=[HOSTILE],
         warnings=[HOSTILE],
-        tables=[(HOSTILE, HOSTILE, table), (HOSTILE, HOSTILE, pd.DataFrame({HOSTILE: [HOSTILE]}))],
+        tables=[(HOSTILE, HOSTILE, table), (HOSTILE, HOSTILE, from_frame(pd.DataFrame({HOSTILE: [HOSTILE]})))],
         config=HOSTILE,
         selection=pd.DataFrame({HOSTILE: [HOSTILE]}),
     )
@@ -118,8 +118,8 @@ def test_text_is_escaped_wherever_it_comes_from(tmp_path):
 
 
 def test_nothing_is_fetched_from_anywhere(figure):
-    _, png, pdf = figure
-    text, reader = page_of(png.parents[2], StudyPage("small", "A small study", figures=[("By r", "", png, pdf)], **FULL))
+    _, png = figure
+    text, reader = page_of(png.parents[2], StudyPage("small", "A small study", figures=[("By r", "", png)], **FULL))
     without_data = re.sub(r"data:image/[a-z+]+;base64,[A-Za-z0-9+/=]+", "", text)
     # The digests of the policy look like addresses and are none.
     without_data = re.sub(r"'sha256-[^']+'", "", without_data)
@@ -143,8 +143,8 @@ def test_the_policy_lets_this_style_and_this_script_run_and_nothing_else(tmp_pat
 
 
 def test_the_page_can_be_read_on_a_phone_in_the_dark_and_by_keyboard(figure):
-    _, png, pdf = figure
-    text, reader = page_of(png.parents[2], StudyPage("small", "A small study", figures=[("By r", "", png, pdf)], **FULL))
+    _, png = figure
+    text, reader = page_of(png.parents[2], StudyPage("small", "A small study", figures=[("By r", "", png)], **FULL))
     assert {"name": "viewport", "content": "width=device-width, initial-scale=1"} in reader.of("meta")
     assert "prefers-color-scheme: dark" in text
     assert all(image["alt"] for image in reader.of("img"))
@@ -156,19 +156,20 @@ def test_the_page_can_be_read_on_a_phone_in_the_dark_and_by_keyboard(figure):
 
 
 def test_a_large_drawing_stands_as_png(figure, monkeypatch):
-    _, png, pdf = figure
+    _, png = figure
     monkeypatch.setattr("trueneg.report.page.render.LARGEST_DRAWING", 10)
-    _, reader = page_of(png.parents[2], StudyPage("small", "A small study", figures=[("By r", "", png, pdf)]))
+    _, reader = page_of(png.parents[2], StudyPage("small", "A small study", figures=[("By r", "", png)]))
     assert base64.b64decode(reader.of("img")[-1]["src"].removeprefix("data:image/png;base64,")) == png.read_bytes()
 
 
 def test_a_figure_of_paired_differences_stands_before_the_means_it_belongs_to(figure):
-    _, png, pdf = figure
+    _, png = figure
     paths = []
     for name in ("a", "by_r", "by_r_differences", "loss"):
         paths.append(png.with_name(f"{name}.png"))
         paths[-1].write_bytes(png.read_bytes())
-    study = StudyPage("small", "Small", figures=[(path.stem, "", path, pdf) for path in paths])
+        paths[-1].with_suffix(".svg").write_bytes(png.with_suffix(".svg").read_bytes())
+    study = StudyPage("small", "Small", figures=[(path.stem, "", path) for path in paths])
     _, reader = page_of(png.parents[2], study)
     found = [box["aria-label"] for box in reader.of("div") if "paper" in box.get("class", "")]
     assert found == ["a", "by_r_differences", "by_r", "loss"]
@@ -204,14 +205,14 @@ def test_a_page_without_studies_says_so(tmp_path):
 
 def test_two_thousand_runs_stay_a_page_that_opens(tmp_path):
     add_study(tmp_path, seeds=200)
-    text, reader = page_of(tmp_path, StudyPage("phantom", "Many"))
+    text, reader = page_of(tmp_path, study_page(tmp_path / "phantom" / "artefacts"))
     assert "2,000 runs" in reader.texts["p"]
     assert len(text) < 8_000_000
 
 
 def test_a_missing_image_leaves_the_old_page(tmp_path):
     page_of(tmp_path, StudyPage("old", "Old"))
-    broken = StudyPage("new", "New", figures=[("Gone", "", tmp_path / "gone.png", tmp_path / "gone.pdf")])
+    broken = StudyPage("new", "New", figures=[("Gone", "", tmp_path / "gone.png")])
     with pytest.raises(FileNotFoundError, match=r"gone\.png"):
         render_page([broken], tmp_path / "index.html")
     assert "Old" in (tmp_path / "index.html").read_text()

@@ -6,21 +6,18 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 from scipy import stats
-from tests.browser.pages import STALE, add_examples, add_study, add_theory
+from tests.browser.pages import STALE, add_examples, add_likelihoods, add_study, add_theory, page_of
 from tests.report.synthetic_pairs import PUBLISHED
 
 from trueneg.report import catalogue
 from trueneg.report.formats import Cell
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import variant_name
-from trueneg.report.page import StudyPage, render_page
-from trueneg.report.page.artefacts import Artefacts
+from trueneg.report.page import StudyPage, render_page, study_page
 from trueneg.report.page.contrasts import compared_values, glance, measurements
-from trueneg.report.page.marks import marks_of
 from trueneg.report.page.provenance import Provenance
-from trueneg.report.tables import compare
+from trueneg.report.tables.building import compare
 from trueneg.stats.measurement import Measurement
 from trueneg.store.rows import load_rows
 
@@ -37,7 +34,18 @@ def results(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def artefacts(results):
-    return Artefacts(results / "phantom" / "artefacts")
+    return results / "phantom" / "artefacts"
+
+
+@pytest.fixture(scope="module")
+def page(artefacts):
+    return study_page(artefacts)
+
+
+@pytest.fixture
+def provenance(page, artefacts):
+    """That of the study's numbers, of which none has been asked for."""
+    return Provenance(page.provenance.runs, page.provenance.settings, artefacts)
 
 
 def compared_of(path):
@@ -55,17 +63,17 @@ def test_data_cannot_end_their_element_and_are_read_back_as_they_were(text, tmp_
     assert not re.search(r"[<>&\x00-\x1f]", written)
 
 
-def test_every_run_is_known_with_what_made_it(artefacts):
-    states = [run["state"] for run in artefacts.runs]
+def test_every_run_is_known_with_what_made_it(artefacts, provenance):
+    states = [run["state"] for run in provenance.runs]
     assert states == ["stale"] + ["finished"] * (len(states) - 1)
-    first = artefacts.runs[0]
+    first = provenance.runs[0]
     assert first["made"]["Code"] == STALE
     assert first["made"]["Commit"] == "8a226e2ecca8"
     for key in ("epochs", "batch_size"):
         assert first["configuration"][f"training.{key}"] == json.dumps(first["settings"]["training"][key])
-    rows = load_rows(artefacts.folder / "rows.parquet")
+    rows = load_rows(artefacts / "rows.parquet")
     expected = AUC.rows_of(rows[rows["split"] == "test"]).set_index("run")["value"]
-    for run in artefacts.runs:
+    for run in provenance.runs:
         assert float(run["value"]) == pytest.approx(expected[run["id"]], abs=5e-4)
 
 
@@ -74,8 +82,8 @@ def runs_at(described):
     return {(run["objective"], run["seed"]) for run in described["runs"]}
 
 
-def test_a_cell_leads_to_the_runs_that_it_was_made_from(artefacts):
-    provenance, ids = Provenance(artefacts), [run["id"] for run in artefacts.runs]
+def test_a_cell_leads_to_the_runs_that_it_was_made_from(provenance):
+    ids = [run["id"] for run in provenance.runs]
     cells = [Cell("0.81", runs=f"{ids[7]} {ids[2]}"), Cell("–", runs=ids[0]), Cell("0.80", printed="a paper"), Cell("3 seeds")]
     places = [provenance.of_cell(cell) for cell in cells]
     assert places[1] is None
@@ -86,9 +94,8 @@ def test_a_cell_leads_to_the_runs_that_it_was_made_from(artefacts):
     assert [run["id"] for run in described[places[3]]["runs"]] == ids  # of the whole study
 
 
-def test_settings_in_which_runs_differ_are_named_and_the_others_listed(artefacts):
-    provenance = Provenance(artefacts)
-    ids = {run["objective"]: run["id"] for run in artefacts.runs}
+def test_settings_in_which_runs_differ_are_named_and_the_others_listed(provenance):
+    ids = {run["objective"]: run["id"] for run in provenance.runs}
     provenance.of_runs([ids["CL"], ids["ReCo"]])
     (described,) = provenance.described()
     assert "objective.name" in described["differing"]
@@ -97,12 +104,12 @@ def test_settings_in_which_runs_differ_are_named_and_the_others_listed(artefacts
     assert not shared.keys() & set(described["differing"])
 
 
-def test_runs_made_alike_share_what_is_said_of_them(artefacts):
-    places = Provenance(artefacts).of_each_run()
-    of_objective = [places[run["id"]] for run in artefacts.runs if run["objective"] == "ReCo"]
+def test_runs_made_alike_share_what_is_said_of_them(provenance):
+    places = provenance.of_each_run()
+    of_objective = [places[run["id"]] for run in provenance.runs if run["objective"] == "ReCo"]
     assert len(of_objective) == 6
     assert len(set(of_objective)) == 1
-    stale, fresh = artefacts.runs[:2]
+    stale, fresh = provenance.runs[:2]
     assert places[stale["id"]] != places[fresh["id"]]
 
 
@@ -110,11 +117,10 @@ def test_runs_made_alike_share_what_is_said_of_them(artefacts):
 def test_every_number_of_a_table_leads_to_the_runs_of_its_objectives(name, tmp_path):
     named = [{"treatment": "DCL", "baseline": "ReCo"}]
     add_study(tmp_path, contrasts=named, published=PUBLISHED)
-    artefacts = Artefacts(tmp_path / "phantom" / "artefacts")
-    gathered = Gathered(artefacts.folder)
+    gathered = Gathered(tmp_path / "phantom" / "artefacts")
     shown = catalogue.tables_by_name(gathered.study)[name].made(gathered)
-    provenance = Provenance(artefacts)
-    best = next(one["variant"] for one in artefacts.comparison["selection"] if one["objective"] == "DCL")
+    provenance = study_page(gathered.folder).provenance
+    best = next(one["variant"] for one in gathered.comparison["selection"] if one["objective"] == "DCL")
     labels = {"DCL": variant_name("DCL", best)}
     for group in shown.groups:
         for line, cells in group.lines:
@@ -130,15 +136,15 @@ def test_every_number_of_a_table_leads_to_the_runs_of_its_objectives(name, tmp_p
                 assert runs_at(described) == expected, (line, column, cell)
 
 
-def test_the_differences_at_a_glance_are_the_primary_measurements(artefacts):
-    rows = load_rows(artefacts.folder / "rows.parquet")
+def test_the_differences_at_a_glance_are_the_primary_measurements(artefacts, provenance):
+    rows = load_rows(artefacts / "rows.parquet")
     chosen = rows["objective"].isin(("CL", "DCL-LM", "Oracle"))
     values = compare(rows[chosen], "CL", [AUC, Measurement("grounding", "CNR")])
-    provenance = Provenance(artefacts)
-    (group,) = glance(compared_values([values, pd.DataFrame({"value": [1.0]}), values]), artefacts, provenance)
+    gathered = Gathered(artefacts)
+    (group,) = glance(compared_values([values, pd.DataFrame({"value": [1.0]}), values]), gathered, provenance)
     assert [(line["objective"], line["role"]) for line in group["lines"]] == [("DCL-LM", "primary"), ("Oracle", "oracle")]
     line = group["lines"][0]
-    primary = artefacts.comparison["primary"]
+    primary = gathered.comparison["primary"]
     assert line["text"].startswith(f"+{primary['difference']:.3f}")
     # The drawing's axis is linear: its ticks say where a value stands.
     (first, low), (last, high) = group["ticks"][0], group["ticks"][-1]
@@ -150,7 +156,7 @@ def test_the_differences_at_a_glance_are_the_primary_measurements(artefacts):
 
 
 def test_measurements_carry_the_means_and_halves_of_intervals(artefacts):
-    rows, recall = load_rows(artefacts.folder / "rows.parquet"), Measurement("retrieval sentence", "R", "truth")
+    rows, recall = load_rows(artefacts / "rows.parquet"), Measurement("retrieval sentence", "R", "truth")
     held = measurements(compare(rows[rows["objective"].isin(("CL", "DCL-LM"))], "CL", [recall]), "CL")
     assert {row["objective"] for row in held} == {"CL", "DCL-LM"}
     for row in held:
@@ -161,48 +167,48 @@ def test_measurements_carry_the_means_and_halves_of_intervals(artefacts):
         assert row["mean"].startswith(f"{found.mean():.1f} ± ")
 
 
-def test_marks_tell_what_must_be_known_first(artefacts):
-    marks = dict(marks_of(artefacts))
+def test_marks_and_warnings_tell_what_must_be_known_first(page, tmp_path):
+    marks, count = dict(page.marks), len(page.provenance.runs)
     assert marks["small"] == "small default"
-    assert marks["stale"] == f"stale: 1 of {len(artefacts.runs)} runs"
+    assert marks["stale"] == f"stale: 1 of {count} runs"
     assert "few" not in marks  # six seeds
-    other = Artefacts(artefacts.folder)
-    other.comparison = dict(artefacts.comparison) | {
-        "seeds": 3,
-        "primary": {"conclusion": "uninformative"},
-        "gate": [{"dataset": "phantom", "passed": False}],
-    }
-    marks = dict(marks_of(other))
+    assert any(f"1 of {count} runs" in warning and "stale" in warning for warning in page.warnings)
+    add_study(tmp_path)
+    path = tmp_path / "phantom" / "artefacts" / "comparison.json"
+    comparison = json.loads(path.read_text()) | {"seeds": 3}
+    comparison["primary"]["conclusion"] = "uninformative"
+    comparison["gate"][0]["passed"] = False
+    path.write_text(json.dumps(comparison))
+    page = study_page(path.parent)
+    marks = dict(page.marks)
     assert marks["unsure"] == "uninformative"
     assert marks["few"] == "too few seeds: 3"
+    assert any(warning.startswith("3 seeds") for warning in page.warnings)
 
 
 SECRET = "A sentence of a patient"
 
 
-@pytest.mark.parametrize("said_by", ["the files", "the settings"])
+@pytest.mark.parametrize("said_by", ["the files", "the source"])
 def test_of_restricted_data_the_page_shows_numbers_only(tmp_path, said_by):
-    add_study(tmp_path)
+    source = {"dataset": {"source": "mimic_cxr", "text": "reports", "path": "data/mimic"}} if said_by == "the source" else {}
+    add_study(tmp_path, **source)
     add_examples(tmp_path, restricted=said_by == "the files", text=SECRET)
     folder = tmp_path / "phantom" / "artefacts"
-    if said_by == "the settings":
-        settings = yaml.safe_load((folder / "study.yaml").read_text())
-        settings["dataset"]["restricted"] = True
-        (folder / "study.yaml").write_text(yaml.safe_dump(settings))
     overlays = [text for path in folder.glob("overlays/*/*.parquet") for text in pd.read_parquet(path)["sentence"]]
     assert overlays
-    studies = [StudyPage("phantom", "Phantom", answer="One number: 0.81.")]
-    text = render_page(studies, tmp_path / "index.html").read_text()
-    assert "0.81" in text
+    page = study_page(folder)
+    text = render_page([page], tmp_path / "index.html").read_text()
+    assert page.answer in text
     assert not any(secret in text for secret in (SECRET, *overlays))
     assert "data:image" not in text
     assert all(record["id"] in text for record in json.loads((folder / "runs.json").read_text()))
     assert "its numbers, and none of its text and images" in text
 
 
-def test_the_same_folder_gives_the_same_page(results):
+def test_the_same_folder_gives_the_same_page(results, artefacts):
     def written():
-        return render_page([StudyPage("phantom", "Phantom")], results / "index.html").read_bytes()
+        return render_page([study_page(artefacts)], results / "index.html").read_bytes()
 
     assert written() == written()
 
@@ -212,7 +218,7 @@ def test_runs_that_no_study_holds_are_listed_too(tmp_path):
     begun = tmp_path / "runs" / "abcdefabcdef"
     begun.mkdir(parents=True)
     (begun / "lock").write_text("")
-    text = render_page([StudyPage("phantom", "Phantom")], tmp_path / "index.html").read_text()
+    text = render_page([study_page(tmp_path / "phantom" / "artefacts")], tmp_path / "index.html").read_text()
     (line,) = re.findall(r"<tr>.*abcdefabcdef.*</tr>", text)
     assert ">begun<" in line
     assert "1 more in the store" in text
@@ -229,8 +235,21 @@ def test_a_study_without_runs_names_its_files_and_the_code_that_made_them(tmp_pa
     assert found["code"] == ["0123456789abcdef"]
 
 
+def test_the_page_of_a_likelihood_study_names_its_language_models_with_what_made_them(tmp_path):
+    add_likelihoods(tmp_path)
+    text = page_of(tmp_path).read_text()
+    assert 'popovertarget="words:made:0"' in text
+    trained, gone, released = re.findall(r"<dl>\s*<dt>Model</dt>.*?</dl>", text, flags=re.DOTALL)
+    for found in ("BERT (abcdef)", STALE, "8a226e2ecca8", "torch 2.15.0", "2.5 min", "GPU seconds not noted", "7e3f"):
+        assert found in trained
+    assert "BERT<" in gone
+    assert "7e3f" in gone
+    assert "released<" in released
+    assert "7e3f" not in released
+
+
 def described_files(folder):
-    provenance = Provenance(Artefacts(folder))
+    provenance = Provenance(settings={"kind": "theory"}, folder=folder)
     provenance.of_runs()
     (described,) = provenance.described()
     return described

@@ -10,6 +10,7 @@ import synthetic
 from scipy import stats
 
 from trueneg.report.formats import Cell, Group, Table, from_frame, save, to_latex, to_markdown
+from trueneg.report.layouts import Comparison
 from trueneg.report.tables.accuracy import GROUPS, accuracy_table
 from trueneg.report.tables.building import compare, difference_table, published_table
 from trueneg.stats.comparison import gate, holm
@@ -19,7 +20,9 @@ from trueneg.store.rows import to_table, typed
 KNN = Measurement("knn", "accuracy", "all")
 PROBE = Measurement("linear probe", "accuracy", "all", 1.0)
 ROWS = synthetic.rows(fractions={"fraction=0.1": 0.1, "fraction=0.5": 0.5}, seeds=6)
-VALUES = compare(ROWS, "CL", [one._replace(group=group) for one in (PROBE, KNN) for group in GROUPS])
+MEASURED = [one._replace(group=group) for one in (PROBE, KNN) for group in GROUPS]
+VALUES = compare(ROWS, "CL", MEASURED)
+PASSED = pd.DataFrame({"dataset": [], "passed": [], "verdict": []})
 
 
 def column(rows, dataset, group, objective):
@@ -38,14 +41,19 @@ def rows_of(values):
     )
 
 
+def table_of(rows, measured, oracle=None, gate=PASSED):
+    """The table of accuracies, with CL as the baseline."""
+    return accuracy_table(Comparison(rows, "CL", oracle, gate), measured)
+
+
 def bold_of(values, **arguments):
     """Which objectives are bold in a table of these accuracies."""
-    table = accuracy_table(compare(rows_of(values), "CL", [KNN]), "CL", **arguments)
+    table = table_of(rows_of(values), [KNN], **arguments)
     return [name for group in table.groups for name, cells in group.lines if cells[0].bold]
 
 
 def test_cells_hold_mean_and_paired_difference():
-    table = accuracy_table(VALUES, "CL", oracle="Oracle")
+    table = table_of(ROWS, MEASURED, oracle="Oracle")
     group = next(group for group in table.groups if group.title == "fraction=0.1; kNN, labels=all")
     cl, dcl = (column(ROWS, "fraction=0.1", "rare", name) for name in ("CL", "DCL-true"))
     half = stats.t.ppf(0.975, 5) * stats.sem(dcl)
@@ -73,7 +81,7 @@ def test_p_values_are_adjusted_over_the_objectives_of_one_column():
 def test_a_star_needs_an_adjusted_p_below_5_percent():
     texts = {
         (dataset, objective): cells[1].text
-        for dataset, group in zip(("fraction=0.1", "fraction=0.5"), accuracy_table(VALUES, "CL").groups[1::2], strict=True)
+        for dataset, group in zip(("fraction=0.1", "fraction=0.5"), table_of(ROWS, MEASURED).groups[1::2], strict=True)
         for objective, cells in group.lines
     }
     chosen = KNN.rows_of(VALUES)
@@ -107,7 +115,7 @@ def test_where_the_gate_failed_nothing_is_marked():
     values = {"CL": LOW, "a": FAR, "Oracle": LOW}
     failed = gate(rows_of(values), "CL", "Oracle", 0.1, KNN).assign(verdict="no gain")
     assert bold_of(values, oracle="Oracle", gate=failed) == []
-    table = accuracy_table(compare(rows_of(values), "CL", [KNN]), "CL", oracle="Oracle", gate=failed)
+    table = table_of(rows_of(values), [KNN], oracle="Oracle", gate=failed)
     assert "uninformative at this size" in table.groups[0].title
     assert not any("*" in cell.text for _, cells in table.groups[0].lines for cell in cells)
 
@@ -130,7 +138,7 @@ def test_what_is_not_there_is_refused_in_words():
 
 
 def test_the_csv_holds_the_unrounded_numbers(tmp_path):
-    csv, markdown, latex = save(accuracy_table(VALUES, "CL"), tmp_path / "tables" / "accuracy", "Accuracy")
+    csv, markdown, latex = save(table_of(ROWS, MEASURED), tmp_path / "tables" / "accuracy", "Accuracy")
     read = pd.read_csv(csv)
     np.testing.assert_allclose(read["difference"].dropna(), VALUES["difference"].dropna(), rtol=1e-12)
     assert len(read) == len(VALUES)

@@ -3,9 +3,10 @@
 import json
 import logging
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from trueneg.errors import UserError
 from trueneg.io.files import file_checksum, written_whole
@@ -13,8 +14,7 @@ from trueneg.report import catalogue, formats
 from trueneg.report.declared import Drawing
 from trueneg.report.drawing import footnote, save
 from trueneg.report.gathered import Gathered
-from trueneg.report.page import render_page
-from trueneg.report.study_page import study_page
+from trueneg.report.page import render_page, study_page
 from trueneg.store import provenance
 
 FILES = {"figures": ("png", "pdf", "svg", "txt", "code"), "tables": ("csv", "md", "tex", "txt", "code")}
@@ -58,10 +58,9 @@ def draw_study(folder: str | Path) -> None:
         )
 
 
-def _draw(drawing: Drawing, kind: str, gathered: Gathered, path: Path, made_of: dict[str, object]) -> None:
+def _draw(drawing: Drawing, kind: str, gathered: Gathered, path: Path, made_of: Mapping[str, Any]) -> None:
     """Write the files of a figure or table, unless those that are there were made of the same."""
-    record = path.parent / f"{path.name}.json"
-    files = [path.parent / f"{path.name}.{ending}" for ending in FILES[kind]]
+    record, files = path.with_suffix(".json"), [path.with_suffix(f".{ending}") for ending in FILES[kind]]
     if record.is_file() and json.loads(record.read_text()) == made_of and all(file.is_file() for file in files):
         return
     record.unlink(missing_ok=True)
@@ -72,7 +71,7 @@ def _draw(drawing: Drawing, kind: str, gathered: Gathered, path: Path, made_of: 
     else:
         formats.save(made, path, caption)
     for text, ending in ((f"{caption}\n", "txt"), (made_of["code"], "code"), (json.dumps(made_of, indent=1), "json")):
-        with written_whole(path.parent / f"{path.name}.{ending}") as temporary:
+        with written_whole(path.with_suffix(f".{ending}")) as temporary:
             temporary.write_text(text)
 
 
@@ -87,12 +86,12 @@ def write_page(path: str | Path, required: Collection[str | Path] = ()) -> None:
     Raises:
         UserError: if a required study is damaged.
     """
-    pages, unread, required = [], {}, set(map(Path, required))
+    pages, unread, needed = [], {}, set(map(Path, required))
     for found in sorted(Path(path).parent.glob("*/artefacts/study.yaml")):
         try:
             pages.append(study_page(found.parent))
         except UserError as error:
-            if found in required:
+            if found in needed:
                 raise
             unread[found.parts[-3]] = str(error)
     render_page(pages, path, unread)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from trueneg.legible import one_line
 
-# What LaTeX would read as a command, and what its fonts lack.
+# Characters that LaTeX reads as commands, and those that its fonts lack.
 LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -27,7 +27,7 @@ LATEX = {
 
 @dataclass(frozen=True)
 class Cell:
-    """What stands at one place of a table, and what it was made from.
+    """The text of a table cell, and what it was made from.
 
     Attributes:
         runs: ids of the runs, separated by spaces; empty: of the whole study.
@@ -42,7 +42,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Group:
-    """Lines that belong together, each a name and its cells, under a title (none if empty)."""
+    """Lines under a common title (none if empty); each is a name and its cells."""
 
     title: str
     lines: Sequence[tuple[str, Sequence[Cell]]]

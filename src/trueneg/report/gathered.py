@@ -1,7 +1,7 @@
 """What the figures and tables of a study are made of: its settings, its gathered tables, and its other artefacts."""
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from trueneg.store import records
 from trueneg.store.rows import IDENTITY, load_rows
 
 MOST_SELECTIONS = 4  # that a figure's footnote names one by one; the page lists all
-# Said under every figure and table of an image–text study on synthetic data.
+# Under every figure and table of an image–text study on synthetic data.
 PHANTOM = (
     "Phantom: synthetic radiographs and reports whose classes, boxes and class probabilities are known. "
     "Its numbers say nothing of patients and are not those of the papers' data."
@@ -30,13 +30,17 @@ class Gathered:
         folder: ``results/<study>/artefacts``.
 
     Attributes:
-        study: the resolved study.
+        settings: of the resolved study, as plain values.
+        study: the resolved study, of any kind.
     """
+
+    study: Any
 
     def __init__(self, folder: str | Path):
         self.folder = Path(folder)
         path = self.folder / "study.yaml"
-        self.study = records.read_study(path, KINDS[records.read_settings(path).get("kind", "images")])
+        self.settings = records.read_settings(path)
+        self.study = records.read_study(path, KINDS[self.settings.get("kind", "images")])
 
     def read(self, *files: str) -> pd.DataFrame:
         """One or several parquet files of the artefacts, one below the other."""
@@ -93,21 +97,22 @@ class Gathered:
 
     def chosen(self, objective: str) -> str:
         """The variant that stands for an objective on the primary contrast's data set."""
-        return self.selection.set_index(["dataset", "objective"]).loc[(self.dataset, objective), "variant"]
+        of_dataset = self.selection[self.selection["dataset"] == self.dataset]
+        return of_dataset.set_index("objective")["variant"][objective]
 
     @property
     def data_notes(self) -> list[str]:
-        """What has to be said of the study's data under every figure and table."""
-        return [PHANTOM] if getattr(self.study, "kind", "") == "image-text" and self.study.dataset.source == "phantom" else []
+        """Notes on the study's data, for every figure and table."""
+        return [PHANTOM] if self.study.kind == "image-text" and self.study.dataset.source == "phantom" else []
 
     @property
     def own_note(self) -> str:
-        """The end of a footnote that has nothing to say of selection: the study's note, and what its data are."""
-        return _joined([self.study.note, *self.data_notes])
+        """The end of a footnote without selection: the study's note, and the notes on its data."""
+        return " ".join(filter(None, [self.study.note, *self.data_notes]))
 
     @property
     def note(self) -> str:
-        """The end of a footnote: what a sweep selected, the study's note, and what its data are."""
+        """The end of a footnote: the selected variants, the study's note, and the notes on its data."""
         swept = [entry for entry in self.comparison["selection"] if entry["candidates"] > 1]
         sentences = [
             f"{entry['dataset']}: {variant_name(entry['objective'], entry['variant'])} of {entry['candidates']} variants, "
@@ -117,8 +122,4 @@ class Gathered:
         if len(swept) > MOST_SELECTIONS:
             names = ", ".join(dict.fromkeys(entry["objective"] for entry in swept))
             sentences = [f"Of {names} one variant each, selected on the validation split of each data set."]
-        return _joined([*sentences, self.own_note])
-
-
-def _joined(sentences: Iterable[str]) -> str:
-    return " ".join(filter(None, sentences))
+        return " ".join(filter(None, [*sentences, self.own_note]))

@@ -45,8 +45,13 @@ def with_interval(value: float, low: float, high: float, metric: str, signed: bo
         >>> with_interval(0.5, float("nan"), float("nan"), "AUC")
         '0.500'
     """
-    text = f"{written(value, metric, signed)} {unit(metric, difference=signed)}".rstrip()
+    text = amount(value, metric, signed, difference=signed)
     return text if math.isnan(value) or math.isnan(low) else f"{text} {interval(low, high, metric, signed)}"
+
+
+def amount(value: float, metric: str, signed: bool = False, difference: bool = False) -> str:
+    """A value with its unit."""
+    return f"{written(value, metric, signed)} {unit(metric, difference)}".rstrip()
 
 
 def interval(low: float, high: float, metric: str, signed: bool = True) -> str:
@@ -88,9 +93,9 @@ def group_name(of: Measurement) -> str:
         >>> group_name(rare), group_name(rare._replace(group=None)), group_name(Measurement("zero-shot", "AUC", group="edema"))
         ('rare classes', 'all classes', 'edema')
     """
-    if of.metric != "accuracy":
-        return of.metric if of.group is None else {"macro": "the mean of findings"}.get(of.group, of.group)
-    return {None: "all classes", "rare": "rare classes", "common": "common classes"}.get(of.group, of.group)
+    of_accuracy = {None: "all classes", "rare": "rare classes", "common": "common classes"}
+    named = of_accuracy if of.metric == "accuracy" else {None: of.metric, "macro": "the mean of findings"}
+    return named.get(of.group) or str(of.group)
 
 
 def metric_name(of: Measurement) -> str:
@@ -107,11 +112,6 @@ def metric_name(of: Measurement) -> str:
     return name + (f" on {group_name(of)}" if of.group else "") + way
 
 
-def task_name(task: str) -> str:
-    """Display name of an evaluation."""
-    return "kNN" if task == "knn" else task
-
-
 def evaluation_name(of: Measurement) -> str:
     """The evaluation with its settings.
 
@@ -121,9 +121,14 @@ def evaluation_name(of: Measurement) -> str:
         >>> evaluation_name(Measurement("linear probe", "accuracy", "all", 0.1, group="rare"))
         'linear probe, labels=all, fraction=0.1'
     """
-    named = "relevant" if of.metric in ("R", "MedR") else "labels"
-    parts = [task_name(of.task), of.labels and f"{named}={of.labels}", of.fraction and f"fraction={of.fraction:g}"]
-    return ", ".join(filter(None, [*parts, of.direction if of.metric == "Prec" else None]))
+    parts = ["kNN" if of.task == "knn" else of.task]
+    if of.labels:
+        parts.append(f"relevant={of.labels}" if of.metric in ("R", "MedR") else f"labels={of.labels}")
+    if of.fraction:
+        parts.append(f"fraction={of.fraction:g}")
+    if of.direction and of.metric == "Prec":
+        parts.append(of.direction)
+    return ", ".join(parts)
 
 
 def _measure(metric: str) -> Metric:

@@ -1,5 +1,7 @@
 """Retrieval in rows: which list lengths there are, and the means over both directions and over list lengths."""
 
+from typing import Any
+
 import pandas as pd
 
 from trueneg.store.rows import COLUMNS, typed
@@ -27,14 +29,12 @@ def with_means(rows: pd.DataFrame) -> pd.DataFrame:
     Args:
         rows: tidy rows, those of other tasks too.
     """
-    at_k = rows[rows["metric"].isin(("R", "Prec")) & rows["k"].notna() & rows["group"].isna()]
-    return pd.concat(
-        [rows, _means(at_k.assign(direction=None)), _means(at_k.assign(k=pd.NA))],
-        ignore_index=True,
-    )
+    at_k: Any = rows[rows["metric"].isin(("R", "Prec")) & rows["k"].notna() & rows["group"].isna()]
+    return pd.concat([rows, _means(at_k.assign(direction=None)), _means(at_k.assign(k=pd.NA))], ignore_index=True)
 
 
 def _means(rows: pd.DataFrame) -> pd.DataFrame:
     """Of the rows that have become one measurement, within each run."""
     names = [column for column in COLUMNS if column != "value"]
-    return typed(rows).groupby(names, sort=False, as_index=False, dropna=False)["value"].mean()
+    of_runs: Any = typed(rows).groupby(names, sort=False, as_index=False, dropna=False)
+    return of_runs["value"].mean()

@@ -124,7 +124,7 @@ def _panel(
     factor = scale(metric)
     ends = np.array([curve["x"].min(), curve["x"].max()])
     for name, row in across.iterrows():
-        style = styles[name]
+        style = styles[str(name)]
         plot.fill_between(ends, row["low"] * factor, row["high"] * factor, color=style.color, alpha=0.1, linewidth=0)
         # The marker stands beyond the curve, where it hides nothing of it.
         level = row["shown"] * factor

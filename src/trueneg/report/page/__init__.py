@@ -1,6 +1,6 @@
 """The results page: one file that opens from disk, with every study's question, answer, numbers and what made them."""
 
-from trueneg.report.page.content import PageFigure, PageTable, StudyPage
 from trueneg.report.page.render import render_page
+from trueneg.report.page.study import StudyPage, study_page
 
-__all__ = ["PageFigure", "PageTable", "StudyPage", "render_page"]
+__all__ = ["StudyPage", "render_page", "study_page"]

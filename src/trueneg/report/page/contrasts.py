@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
+from trueneg.report.gathered import Gathered
 from trueneg.report.labels import with_unit
 from trueneg.report.metrics import evaluation_name, metric_name, scale, unit, written
-from trueneg.report.page.artefacts import Artefacts
 from trueneg.report.page.provenance import Provenance
-from trueneg.report.tables import difference_text, p_text, runs_of_difference
+from trueneg.report.tables.building import difference_text, p_text, runs_of_difference
 from trueneg.stats.measurement import KEYS, Measurement
 
 NAMES = ["dataset", *KEYS, "objective"]
@@ -25,19 +25,16 @@ def compared_values(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
 
     A table that also holds what is no objective's (people's ratings of pairs) has no metric there, and is left out.
     """
-    parts = [pd.DataFrame(columns=COMPARED)]
-    for values in tables:
-        if {*COMPARED} <= {*values} and "baseline" not in values and values["metric"].notna().all():
-            parts.append(values)
-    return pd.concat(parts[1:] or parts, ignore_index=True).drop_duplicates(NAMES, ignore_index=True)
+    parts = [one for one in tables if {*COMPARED} <= {*one} and "baseline" not in one and one["metric"].notna().all()]
+    return pd.concat(parts, ignore_index=True).drop_duplicates(NAMES, ignore_index=True)
 
 
-def glance(values: pd.DataFrame, artefacts: Artefacts, provenance: Provenance) -> list[dict[str, Any]]:
+def glance(values: pd.DataFrame, gathered: Gathered, provenance: Provenance) -> list[dict[str, Any]]:
     """The primary measurement's differences as a forest plot for each data set, that of the primary contrast first.
 
     Args:
         values: from :func:`compared_values`.
-        artefacts: of the study: what is primary, and whether each data set can tell.
+        gathered: the study: what is primary, and whether each data set can tell.
         provenance: gets that of these numbers.
 
     Returns:
@@ -45,18 +42,15 @@ def glance(values: pd.DataFrame, artefacts: Artefacts, provenance: Provenance) -
         ``zero`` (place) and ``lines``: ``objective``, ``role`` (primary, oracle or none), ``text``, ``pairs``, ``p``, ``places``
         (of low end, difference and high end) and ``origin``. Places are in per cent of the drawing's width.
     """
-    primary = artefacts.comparison.get("primary", {})
-    if not primary:
-        return []
-    measured, baseline = Measurement.of(primary), primary["baseline"]
-    roles = {primary["objective"]: "primary", artefacts.settings["primary"].get("oracle"): "oracle"}
-    gates = {gate["dataset"]: gate for gate in artefacts.comparison.get("gate", ())}
+    primary, measured, baseline = gathered.study.primary, gathered.primary, gathered.baseline
+    roles = {primary.treatment: "primary", primary.oracle: "oracle"}
+    gates = {gate["dataset"]: gate for gate in gathered.comparison["gate"]}
     chosen = measured.rows_of(values).dropna(subset=ENDS)
-    order = sorted(dict.fromkeys(chosen["dataset"]), key=primary["dataset"].__ne__)
+    order = sorted(dict.fromkeys(chosen["dataset"]), key=gathered.dataset.__ne__)
     groups = []
     for dataset in order:
-        rows, gate = chosen[chosen["dataset"] == dataset], gates.get(dataset, {})
-        passed, reach = bool(gate.get("passed", True)), rows[ENDS].to_numpy(float) * scale(measured.metric)
+        rows, gate = chosen[chosen["dataset"] == dataset], gates[dataset]
+        passed, reach = bool(gate["passed"]), rows[ENDS].to_numpy(float) * scale(measured.metric)
         ticks = MaxNLocator(4).tick_values(min(0.0, reach.min()), max(0.0, reach.max()))
         places = LEFT + WIDTH * (np.vstack([reach, np.zeros(3)]) - ticks[0]) / np.ptp(ticks)
         lines = [
@@ -74,7 +68,7 @@ def glance(values: pd.DataFrame, artefacts: Artefacts, provenance: Provenance) -
         texts = [f"{tick:+.6g}".replace("-", "−").replace("+0", "0") for tick in ticks]
         group = {
             "dataset": dataset,
-            "verdict": gate.get("verdict", ""),
+            "verdict": gate["verdict"],
             "passed": passed,
             "measure": f"{metric_name(measured)}, {evaluation_name(measured)}",
             "head": with_unit(f"− {baseline}", unit(measured.metric, difference=True)),
@@ -94,7 +88,8 @@ def measurements(values: pd.DataFrame, baseline: str) -> list[dict[str, Any]]:
         ``seeds``, and ``value`` and ``half`` of its interval in that unit (None if unknown).
     """
     found = []
-    for _, row in values.iterrows():
+    rows: list[Any] = values.to_dict("records")
+    for row in rows:
         measured, metric = Measurement.of(row), row["metric"]
         numbers = [row["mean"], row["high"] - row["mean"]]
         value, half = (None if pd.isna(number) else float(f"{number * scale(metric):.7g}") for number in numbers)

@@ -2,6 +2,7 @@
 
 import base64
 import io
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,20 +10,24 @@ import pandas as pd
 from PIL import Image
 
 from trueneg.report.drawing import heat_colours
-from trueneg.report.page.artefacts import Artefacts
 from trueneg.text import privacy
 
+NO_EXAMPLES: dict[str, Any] = {"restricted": False, "thumbnails": [], "queries": [], "phrases": []}
 
-def examples_of(artefacts: Artefacts) -> dict[str, Any]:
+
+def examples_of(folder: Path, restricted: bool) -> dict[str, Any]:
     """What the page can show of a study's retrieval and grounding; nothing of a restricted one.
 
+    Args:
+        folder: the study's artefacts.
+        restricted: whether the settings say that text and images must not be shown; the files say it for themselves, too.
+
     Returns:
-        ``restricted``; and where it is not: ``thumbnails``, ``queries`` of both directions and ``phrases``.
+        As :data:`NO_EXAMPLES`: ``restricted``, ``thumbnails``, ``queries`` of both directions and ``phrases``.
     """
-    folder = artefacts.folder
     tables = [privacy.read_table(path) for path in sorted(folder.glob("retrieval/*/*.parquet"))]
-    if artefacts.restricted or any(restricted for _, restricted in tables):
-        return {"restricted": True, "thumbnails": [], "queries": [], "phrases": []}
+    if restricted or any(hidden for _, hidden in tables):
+        return NO_EXAMPLES | {"restricted": True}
     retrieval = [table for table, _ in tables if len(table)]
     overlays = [pd.read_parquet(path).assign(dataset=path.parent.name) for path in sorted(folder.glob("overlays/*/*.parquet"))]
     thumbnails, queries = _queries(pd.concat(retrieval, ignore_index=True)) if retrieval else ([], [])

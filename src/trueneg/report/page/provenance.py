@@ -1,15 +1,16 @@
 """What made each number: runs, a printed table or files, each described once and named by the cells that show it."""
 
 import itertools
+import json
 import re
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from trueneg.io.files import file_checksum
 from trueneg.report.formats import Cell
-from trueneg.report.page.artefacts import Artefacts, flat
 from trueneg.store.language_models import language_models
 from trueneg.store.provenance import recorded_code
 
@@ -18,11 +19,16 @@ class Provenance:
     """The provenance of a study's numbers; a cell holds the place of its own in :meth:`described`.
 
     A number comes from ``runs`` (ids), from where it is ``printed``, or, in a study without runs, from ``files``.
+
+    Args:
+        runs: records of the study's runs, with what :mod:`trueneg.report.page.study` adds.
+        settings: the resolved study; empty: nothing is known of what made its numbers.
+        folder: its artefacts.
     """
 
-    def __init__(self, artefacts: Artefacts):
-        self._artefacts = artefacts
-        self._ids = {run["id"] for run in artefacts.runs}
+    def __init__(self, runs: Sequence[Mapping[str, Any]] = (), settings: Mapping[str, Any] | None = None, folder: Path = Path()):
+        self.runs, self.settings, self._folder = runs, settings or {}, folder
+        self._ids = {run["id"] for run in runs}
         self._places: dict[tuple[str, Any], int] = {}
 
     def of_runs(self, ids: Iterable[str] = ()) -> int:
@@ -31,14 +37,14 @@ class Provenance:
 
     def of_cell(self, cell: Cell) -> int | None:
         """What made a cell; None where it holds no number, or nothing is known."""
-        if not self._artefacts.settings or not re.search(r"\d", cell.text):
+        if not self.settings or not re.search(r"\d", cell.text):
             return None
         return self._place("printed", cell.printed) if cell.printed and self._ids else self.of_runs(cell.runs.split())
 
     def of_each_run(self) -> dict[str, int]:
         """For each run its place, which it shares with the runs of the same settings, data, code, machine and state."""
         alike: dict[str, list[str]] = defaultdict(list)
-        for run in self._artefacts.runs:
+        for run in self.runs:
             alike[repr([run[key] for key in ("settings", "made", "state")])].append(run["id"])
         return {one: self.of_runs(ids) for ids in alike.values() for one in ids}
 
@@ -48,20 +54,20 @@ class Provenance:
 
     def facts(self) -> dict[str, str]:
         """What two studies can differ in, as text: what made the runs, and settings by dotted name."""
-        return self._made(self._artefacts.runs) | dict(flat(self._artefacts.settings))
+        return self._made(self.runs) | dict(flat(self.settings))
 
     def _place(self, kind: str, content: Any = None) -> int:
         return self._places.setdefault((kind, content), len(self._places))
 
-    def _made(self, runs: list[dict[str, Any]]) -> dict[str, str]:
+    def _made(self, runs: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         return {name: together(run["made"][name] for run in runs) for name in (runs[0]["made"] if runs else ())}
 
     def _described(self, kind: str, content: Any) -> dict[str, Any]:
         if kind == "printed":
             return {"printed": content}
         if kind == "files":
-            return files_of(self._artefacts)
-        runs = [run for run in self._artefacts.runs if run["id"] in content]
+            return files_of(self._folder, self.settings)
+        runs = [run for run in self.runs if run["id"] in content]
         configurations = [run["configuration"] for run in runs]
         keys = dict.fromkeys(itertools.chain.from_iterable(configurations))
         differing = [key for key in keys if len({one.get(key) for one in configurations}) > 1]
@@ -80,22 +86,22 @@ class Provenance:
         }
 
 
-def files_of(artefacts: Artefacts) -> dict[str, Any]:
+def files_of(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     """What a study without runs was made of.
 
     Returns:
         ``files`` (lines of checksum, time of writing, path), ``code`` (fingerprints of the code of a theory study's experiments),
         ``models`` (records of the language models, each with its ``name`` and ``checksum``) and ``shared``, lines of settings.
     """
-    results, files = artefacts.folder.parents[1], []
-    for path in sorted(artefacts.folder.rglob("*.parquet")):
+    results, files = folder.parents[1], []
+    for path in sorted(folder.rglob("*.parquet")):
         written = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(path.stat().st_mtime))
         files.append(f"{file_checksum(path)[:16]}  {written}  {path.relative_to(results).as_posix()}")
     return {
         "files": files,
-        "code": sorted({recorded_code(path) for path in artefacts.folder.glob("simulation/*.code")}),
-        "models": language_models(results, artefacts.folder.parent.name),
-        "shared": [f"{key}: {text}" for key, text in flat(artefacts.settings)],
+        "code": sorted({recorded_code(path) for path in folder.glob("simulation/*.code")}),
+        "models": language_models(results, folder.parent.name),
+        "shared": [f"{key}: {text}" for key, text in flat(settings)],
     }
 
 
@@ -104,6 +110,15 @@ def together(values: Iterable[str], most: int = 6) -> str:
     found = list(dict.fromkeys(values))
     more = f" and {len(found) - most} more" if len(found) > most else ""
     return "; ".join(found[:most]) + more
+
+
+def flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Nested settings as dotted names with their values as text."""
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _ranges(numbers: Iterable[int]) -> str:

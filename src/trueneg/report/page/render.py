@@ -10,18 +10,14 @@ from typing import Any
 import jinja2
 import markupsafe
 import numpy as np
-import pandas as pd
 from PIL import Image
 from scipy import stats
 
 from trueneg.io.files import written_whole
+from trueneg.report.declared import PAIRED
 from trueneg.report.formats import Table, from_frame
-from trueneg.report.page.artefacts import Artefacts
-from trueneg.report.page.content import PageFigure, StudyPage
-from trueneg.report.page.contrasts import compared_values, glance, measurements
-from trueneg.report.page.examples import data_uri, examples_of, webp
-from trueneg.report.page.marks import marks_of
-from trueneg.report.page.provenance import Provenance
+from trueneg.report.page.examples import data_uri, webp
+from trueneg.report.page.study import StudyPage
 from trueneg.store import history
 
 HERE = Path(__file__).parent
@@ -34,8 +30,8 @@ DEGREES_AT_MOST = 200  # of the quantiles of Student's t that a comparison uses
 def render_page(studies: Sequence[StudyPage], path: str | Path, unread: Mapping[str, str] | None = None) -> Path:
     """Write the page; whole or not at all.
 
-    Everything is inside: figures, style, script, and what lies in ``<name>/artefacts`` beside the page (runs, examples). Nothing
-    is fetched from anywhere; the PDFs are linked by their path relative to the page. All text is escaped.
+    Everything is inside: figures, style, script. Nothing is fetched from anywhere; the PDFs are linked by their path relative to
+    the page. All text is escaped.
 
     Args:
         studies: in the order of the page.
@@ -46,8 +42,7 @@ def render_page(studies: Sequence[StudyPage], path: str | Path, unread: Mapping[
         The path.
 
     Raises:
-        FileNotFoundError: if the PNG of a figure is missing.
-        UserError: if a file of examples is damaged, or does not say whether it is restricted.
+        FileNotFoundError: if the PNG or the SVG of a figure is missing.
     """
     path = Path(path)
     loader, undefined = jinja2.FileSystemLoader(HERE), jinja2.StrictUndefined
@@ -55,7 +50,7 @@ def render_page(studies: Sequence[StudyPage], path: str | Path, unread: Mapping[
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     style, script = _joined("styles/*.css"), _joined("scripts/*.js")
     entries = [_entry(study, path.parent) for study in studies]
-    known = {run["id"]: run["finished"] for entry in entries for run in entry["runs"]}
+    known = {run["id"]: run["finished"] for study in studies for run in study.provenance.runs}
     text = environment.get_template("page.html").render(
         studies=entries,
         unread=unread or {},
@@ -63,7 +58,7 @@ def render_page(studies: Sequence[StudyPage], path: str | Path, unread: Mapping[
         newest=max(known.values(), default=""),
         others=_other_runs(path.parent, known),
         format=FORMAT,
-        quantiles=stats.t.ppf(0.975, np.arange(1, DEGREES_AT_MOST + 1)).round(5).tolist(),
+        quantiles=np.asarray(stats.t.ppf(0.975, np.arange(1, DEGREES_AT_MOST + 1))).round(5).tolist(),
         style=style,
         script=script,
         digests=[base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in (style, script)],
@@ -75,27 +70,15 @@ def render_page(studies: Sequence[StudyPage], path: str | Path, unread: Mapping[
 
 def _entry(study: StudyPage, folder: Path) -> dict[str, Any]:
     """What the templates read of a study."""
-    artefacts = Artefacts(folder / study.name / "artefacts")
-    provenance = Provenance(artefacts)
-    tables = [
-        (title, caption, from_frame(content) if isinstance(content, pd.DataFrame) else content)
-        for title, caption, content in study.tables
-    ]
-    values = compared_values(table.values for _, _, table in tables)
-    baseline = artefacts.comparison.get("primary", {}).get("baseline", "")
+    names = [path.stem for _, _, path in study.figures]
+    bases = [name.removesuffix(PAIRED) for name in names]
+    # Paired differences stand before the means that they belong to.
+    places = sorted(range(len(names)), key=lambda place: (bases.index(bases[place]), names[place] == bases[place]))
     return {
         "study": study,
-        "runs": artefacts.runs,
-        "settings": artefacts.settings,
-        "provenance": provenance,
-        "marks": marks_of(artefacts),
-        "glance": glance(values, artefacts, provenance),
-        "tables": sorted(tables, key=_turn),
-        "figures": [_figure(figure, folder) for figure in _twins_first([PageFigure(*one) for one in study.figures])],
+        "tables": sorted(study.tables, key=_turn),
+        "figures": [_figure(*study.figures[place], folder) for place in places],
         "selection": None if study.selection is None else from_frame(study.selection),
-        "examples": examples_of(artefacts),
-        "baseline": baseline,
-        "measurements": measurements(values, baseline),
     }
 
 
@@ -107,7 +90,7 @@ def _turn(entry: tuple[str, str, Table]) -> int:
     return 1 if "published" in values else 2
 
 
-def _other_runs(results: Path, known: Collection[str]) -> list[dict[str, Any]]:
+def _other_runs(results: Path, known: Collection[str]) -> list[Any]:
     """Runs of the store that no study on the page holds: those that are not finished, and those of studies that are not."""
     table = history.run_table(results, studies=())
     shown = table[~table["run"].isin(known)].reindex(columns=["run", "dataset", "objective", "seed", "state", "seconds"])
@@ -119,25 +102,16 @@ def _joined(pattern: str) -> markupsafe.Markup:
     return markupsafe.Markup("\n".join(path.read_text(encoding="utf-8").strip() for path in sorted(HERE.glob(pattern))))
 
 
-def _twins_first(figures: Sequence[PageFigure]) -> list[PageFigure]:
-    """Paired differences (files that end in ``_differences``) before the means that they belong to; the rest as it was."""
-    bases = [Path(figure.png).stem.removesuffix("_differences") for figure in figures]
-    places = sorted(range(len(figures)), key=lambda one: (bases.index(bases[one]), Path(figures[one].png).stem == bases[one]))
-    return [figures[place] for place in places]
-
-
-def _figure(figure: PageFigure, folder: Path) -> dict[str, Any]:
+def _figure(title: str, caption: str, png: Path, folder: Path) -> dict[str, Any]:
     """The SVG, sharp at any size, unless it is large; else the PNG. And a small picture for the overview."""
-    with Image.open(figure.png) as image:
-        description = image.info.get("Description") or f"{figure.title}. {figure.caption}"
+    with Image.open(png) as image:
+        description = image.info.get("Description") or f"{title}. {caption}"
         width, height = image.size
         image.thumbnail(THUMBNAIL)
         thumbnail = webp(image.convert("RGB"))
-    drawing = Path(figure.png).with_suffix(".svg")
-    if drawing.is_file() and drawing.stat().st_size <= LARGEST_DRAWING:
-        data = data_uri(drawing.read_bytes(), "svg+xml")
-    else:
-        data = data_uri(Path(figure.png).read_bytes(), "png")
-    link = Path(os.path.relpath(figure.pdf, folder)).as_posix()
+    drawing = png.with_suffix(".svg")
+    is_small = drawing.stat().st_size <= LARGEST_DRAWING
+    data = data_uri(drawing.read_bytes(), "svg+xml") if is_small else data_uri(png.read_bytes(), "png")
+    link = Path(os.path.relpath(png.with_suffix(".pdf"), folder)).as_posix()
     made = {"description": description, "data": data, "thumbnail": thumbnail, "width": width, "height": height}
-    return {**figure._asdict(), **made, "link": link}
+    return {"title": title, "caption": caption, "link": link, **made}

@@ -2,7 +2,3 @@
 
 :mod:`trueneg.report.tables.building` is the one builder of tables that compare objectives.
 """
-
-from trueneg.report.tables.building import compare, difference_text, p_text, runs_of_difference
-
-__all__ = ["compare", "difference_text", "p_text", "runs_of_difference"]

@@ -1,17 +1,16 @@
 """Accuracies of an image study: one group of lines per data set and evaluation, a column per group of classes."""
 
-from collections.abc import Iterable
-
-import pandas as pd
+from collections.abc import Sequence
 
 from trueneg.config.image_study import ImageStudy
 from trueneg.report.declared import Drawing, full_probe
 from trueneg.report.formats import Table
 from trueneg.report.gathered import Gathered
+from trueneg.report.layouts import Comparison, Layout, comparison_of
 from trueneg.report.metrics import evaluation_name, group_name
 from trueneg.report.tables.building import Head, compare, side_by_side
 from trueneg.specs.settings import Study
-from trueneg.stats.measurement import Measurement, measurements
+from trueneg.stats.measurement import Measurement
 
 ORDER = 10
 GROUPS = (None, "rare", "common")  # of classes
@@ -26,17 +25,16 @@ def drawings(study: Study) -> list[Drawing]:
 
 def accuracy(gathered: Gathered) -> Table:
     """Every evaluation side by side."""
-    values = compare(gathered.rows, gathered.baseline, measured_of(gathered.study))
-    return accuracy_table(values, gathered.baseline, gathered.study.primary.oracle, gathered.gate)
+    return accuracy_table(comparison_of(gathered), measured_of(gathered.study))
 
 
-def accuracy_table(values: pd.DataFrame, baseline: str, oracle: str | None = None, gate: pd.DataFrame | None = None) -> Table:
-    """Values of :func:`trueneg.report.tables.building.compare`, with what belongs to one evaluation in one group of lines."""
+def accuracy_table(comparison: Comparison, measured: Sequence[Measurement]) -> Table:
+    """Means and paired differences, with what belongs to one evaluation in one group of lines."""
     layout: dict[str, list[Measurement]] = {}
-    for one in measurements(values):
+    for one in measured:
         layout.setdefault(evaluation_name(one), []).append(one)
     heads = [Head(group_name(one), "accuracy", one.metric) for one in next(iter(layout.values()))]
-    return side_by_side(values, heads, layout, baseline, oracle, gate)
+    return side_by_side(compare(comparison.rows, comparison.baseline, measured), Layout(heads, layout), comparison)
 
 
 def measured_of(study: ImageStudy) -> list[Measurement]:
@@ -44,6 +42,6 @@ def measured_of(study: ImageStudy) -> list[Measurement]:
     evaluation = study.evaluation
     probes = (full_probe(study, pool) for pool in evaluation.linear_probe.label_pools)
     others = (Measurement(task, "accuracy", pool) for task in ("knn", "mean classifier") for pool in evaluation.knn.label_pools)
-    ordered: Iterable[Measurement] = dict.fromkeys([study.primary.measurement._replace(group=None), *probes, *others])
+    ordered = dict.fromkeys([study.primary.measurement._replace(group=None), *probes, *others])
     groups = GROUPS if study.dataset.rare_classes else (None,)
     return [one._replace(group=group) for one in ordered for group in groups]

@@ -1,7 +1,8 @@
 """The table builder: means beside paired differences, every comparison with its tests, and ours beside printed numbers."""
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
@@ -11,6 +12,9 @@ from trueneg.report.metrics import evaluation_name, higher_is_better, interval, 
 from trueneg.stats.comparison import KEYS, holm, means, paired_differences
 from trueneg.stats.measurement import KEYS as MEASURED
 from trueneg.stats.measurement import Measurement, by_measurement
+
+if TYPE_CHECKING:
+    from trueneg.report.layouts import Comparison, Layout
 
 SIGNIFICANT = 0.05
 
@@ -33,21 +37,24 @@ def compare(rows: pd.DataFrame, baseline: str, measured: Sequence[Measurement], 
     Raises:
         ValueError: if no data set has one of them.
     """
-    held = by_measurement(rows[rows["split"] == split])
-    chosen = []
-    for dataset in dict.fromkeys(rows["dataset"]):
-        chosen += [held[dataset, one] for one in measured if (dataset, one) in held]
+    held, datasets = by_measurement(rows[rows["split"] == split]), list(dict.fromkeys(rows["dataset"]))
     for one in measured:
-        if not any((dataset, one) in held for dataset in rows["dataset"].unique()):
+        if not any((dataset, one) in held for dataset in datasets):
             raise ValueError(f"rows hold no {evaluation_name(one)}, {metric_name(one)}, {split}; the table needs it.")
-    chosen = pd.concat(chosen, ignore_index=True)
-    differences = paired_differences(chosen, baseline)
-    differences["p Holm"] = differences.groupby(KEYS, sort=False, dropna=False)["p"].transform(holm)
+    places = [place for place in itertools.product(datasets, measured) if place in held]
+    chosen = pd.concat([held[place] for place in places], ignore_index=True)
+    differences = with_holm(paired_differences(chosen, baseline))
     differences = differences.drop(columns=["mean", "baseline mean", "baseline", "runs"]).rename(
         columns={"seeds": "pairs", "low": "difference low", "high": "difference high"}
     )
     level = means(chosen).drop(columns="standard deviation")
     return level.merge(differences, how="left", on=[*KEYS, "objective"]).astype({"pairs": "Int64"})
+
+
+def with_holm(table: pd.DataFrame) -> pd.DataFrame:
+    """The comparisons with ``p Holm``, which is corrected over those of a measurement."""
+    adjust: Any = holm
+    return table.assign(**{"p Holm": table.groupby(KEYS, sort=False, dropna=False)["p"].transform(adjust)})
 
 
 class Head(NamedTuple):
@@ -66,17 +73,8 @@ class Beside(NamedTuple):
     cells: Mapping[tuple[str, str], Cell]
 
 
-def side_by_side(
-    values: pd.DataFrame,
-    heads: Sequence[Head],
-    layout: Mapping[str, Sequence[Measurement]],
-    baseline: str,
-    oracle: str | None = None,
-    gate: pd.DataFrame | None = None,
-    beside: Sequence[Beside] = (),
-    notes: Sequence[str] = (),
-) -> Table:
-    """Means and paired differences, one line an objective; which measurements form a group of lines is the caller's.
+def side_by_side(values: pd.DataFrame, layout: "Layout", comparison: "Comparison", beside: Sequence[Beside] = ()) -> Table:
+    """Means and paired differences, one line per objective.
 
     A mean is bold if it is the best, lies in no other interval, and its difference to the baseline (if it is
     the baseline: every difference) passes Holm's correction. The oracle takes no part, and where the gate
@@ -84,35 +82,27 @@ def side_by_side(
 
     Args:
         values: from :func:`compare`.
-        heads: one per measurement of a group.
-        layout: title of each group (the data set's name goes before it), with its measurement under each head.
-        baseline: the objective that was subtracted.
-        oracle: the objective that uses labels.
-        gate: from :func:`trueneg.stats.comparison.gate`.
+        layout: heads of the columns, and which measurements form a group of lines; the data set's name goes before its title.
+        comparison: what the values compare.
         beside: columns after the comparisons.
-        notes: sentences under the table, after those that every such table has.
     """
-    failed = {} if gate is None else gate[~gate["passed"].astype(bool)].set_index("dataset")["verdict"].to_dict()
-    measured = by_measurement(values)
+    baseline, failed = comparison.baseline, failed_gates(comparison.gate)
+    compared = {
+        place: _cells(column, baseline, comparison.oracle, marked=place[0] not in failed)
+        for place, column in by_measurement(values).items()
+    }
     groups = []
-    for dataset in dict.fromkeys(values["dataset"]):
-        for title, of_group in layout.items():
-            columns = [measured.get((dataset, one)) for one in of_group]
-            present = [column for column in columns if column is not None]
-            if not present:
-                continue
-            lines: dict[str, list[Cell]] = {name: [] for column in present for name in column["objective"]}
-            for column in columns:
-                cells = {} if column is None else _cells(column, baseline, oracle, marked=dataset not in failed)
-                for name, line in lines.items():
-                    line.extend(cells.get(name, (Cell("–"), Cell(""))))
-            for extra in beside:
-                for name, line in lines.items():
-                    line.append(extra.cells.get((dataset, name), Cell("–")))
-            remark = " (uninformative at this size)" if dataset in failed else ""
-            groups.append(Group("; ".join(filter(None, (dataset, title))) + remark, list(lines.items())))
+    for dataset, (title, measured) in itertools.product(dict.fromkeys(values["dataset"]), layout.groups.items()):
+        columns = [compared.get((dataset, one), {}) for one in measured]
+        lines = []
+        for name in dict.fromkeys(itertools.chain(*columns)):
+            pairs = (column.get(name, (Cell("–"), Cell(""))) for column in columns)
+            others = (extra.cells.get((dataset, name), Cell("–")) for extra in beside)
+            lines.append((name, [*itertools.chain(*pairs), *others]))
+        if lines:
+            groups.append(Group(group_title(dataset, failed, title), lines))
     names = []
-    for head in heads:
+    for head in layout.heads:
         names.append((head.title, with_unit(head.name, unit(head.metric))))
         names.append((head.title, with_unit(f"− {baseline}", unit(head.metric, difference=True))))
     names += [(extra.title, extra.name) for extra in beside]
@@ -123,14 +113,25 @@ def side_by_side(
         "Bold: the best mean, if it lies in no other interval and its difference has a star "
         f"(for {baseline}: if all have one).",
     ]
-    if oracle is not None:
-        sentences.append(f"{oracle} uses the labels: it shows what could be gained and is no method.")
-    sentences += [*notes, *(f"{dataset}: {verdict}." for dataset, verdict in failed.items())]
+    if comparison.oracle is not None:
+        sentences.append(f"{comparison.oracle} uses the labels: it shows what could be gained and is no method.")
+    sentences += [*comparison.notes, *(f"{dataset}: {verdict}." for dataset, verdict in failed.items())]
     return Table(values, names, groups, sentences, corner="objective")
 
 
+def group_title(dataset: Any, failed: Collection[str], title: str = "") -> str:
+    """The title of a group of lines: the data set and what the lines show, with a remark where the gate failed."""
+    remark = " (uninformative at this size)" if dataset in failed else ""
+    return "; ".join(filter(None, (dataset, title))) + remark
+
+
+def failed_gates(gate: pd.DataFrame) -> dict[Any, str]:
+    """The verdict on each data set whose gate failed: nothing is marked there."""
+    return gate[~gate["passed"].astype(bool)].set_index("dataset")["verdict"].to_dict()
+
+
 def published_table(rows: pd.DataFrame, printed: pd.DataFrame, split: str = "test", notes: Sequence[str] = ()) -> Table:
-    """Our means beside printed numbers, and the difference with our interval; one group of lines a measurement.
+    """Our means beside printed numbers, and the difference with our interval; one group of lines per measurement.
 
     Args:
         rows: tidy rows.
@@ -149,9 +150,10 @@ def published_table(rows: pd.DataFrame, printed: pd.DataFrame, split: str = "tes
     named = ["printed as"] if "printed as" in values else []
     groups = []
     for _, group in values.groupby([*keys, *named], sort=False, dropna=False):
-        first, lines = group.iloc[0], []
+        rows_of_group: list[Any] = group.to_dict("records")
+        first, lines = rows_of_group[0], []
         measured, sources, metric = Measurement.of(first), [first[name] for name in named], first["metric"]
-        for _, row in group.iterrows():
+        for row in rows_of_group:
             difference, low, high = (row[f"{end} − published"] for end in ("mean", "low", "high"))
             difference_text = f"{written(difference, metric, signed=True)} {interval(low, high, metric)}"
             place = sources[0] if sources else "the table that the study's settings name"
@@ -185,13 +187,9 @@ def difference_table(values: pd.DataFrame, baseline: str, notes: Sequence[str] =
     for (dataset, measured), group in by_measurement(compared).items():
         lines = []
         for _, row in group.iterrows():
-            texts = [
-                str(row["pairs"]),
-                difference_text(row, baseline, starred=False),
-                written(row["standard deviation"], measured.metric),
-                written(row["smallest detectable"], measured.metric),
-                *(p_text(row[column]) for column in ("p", "p Holm", "p signed-rank")),
-            ]
+            spread = (written(row[name], measured.metric) for name in ("standard deviation", "smallest detectable"))
+            tests = (p_text(row[name]) for name in ("p", "p Holm", "p signed-rank"))
+            texts = (str(row["pairs"]), difference_text(row, baseline, starred=False), *spread, *tests)
             lines.append((row["objective"], [Cell(text, runs=runs_of_difference(row)) for text in texts]))
         what = f"{dataset}; {evaluation_name(measured)}; {metric_name(measured)}"
         groups.append(Group(what if one_unit else with_unit(what, unit(measured.metric, difference=True)), lines))
@@ -210,39 +208,38 @@ def difference_table(values: pd.DataFrame, baseline: str, notes: Sequence[str] =
 def _cells(column: pd.DataFrame, baseline: str, oracle: str | None, marked: bool) -> dict[str, tuple[Cell, Cell]]:
     """Mean and difference of every objective in one column of the table."""
     best = _clearly_best(column, baseline, oracle) if marked else None
+    rows: list[Any] = column.to_dict("records")
     return {
         row["objective"]: (
             Cell(_mean(row), bold=row["objective"] == best, runs=row["runs"]),
             Cell(difference_text(row, baseline, starred=marked), runs=runs_of_difference(row)),
         )
-        for _, row in column.iterrows()
+        for row in rows
     }
 
 
 def _clearly_best(column: pd.DataFrame, baseline: str, oracle: str | None) -> str | None:
     """The objective whose mean may be printed bold, if there is one."""
     methods = column[column["objective"] != oracle].set_index("objective")
-    if higher_is_better(column["metric"].iloc[0]):
-        best, reach, side = methods["mean"].idxmax(), methods["high"], 1
-    else:
-        best, reach, side = methods["mean"].idxmin(), methods["low"], -1
-    others = methods.drop(index=best)
-    mean = methods.loc[best, "mean"]
+    higher = higher_is_better(column["metric"].iloc[0])
+    sign, reach = (1, methods["high"]) if higher else (-1, methods["low"])
+    best: Any = (sign * methods["mean"]).idxmax()
+    is_other = methods.index != best
     # An objective with one seed has no interval, and is never clearly different.
-    outside = (side * (mean - reach.drop(index=best)) > 0).all() and methods.loc[best, ["low", "high"]].notna().all()
-    tested = others["p Holm"] if best == baseline else methods.loc[[best], "p Holm"]
+    outside = (sign * (methods["mean"][best] - reach[is_other]) > 0).all() and pd.notna(reach[best])
+    tested = methods["p Holm"][is_other if best == baseline else ~is_other]
     return best if outside and (tested < SIGNIFICANT).all() else None
 
 
-def _mean(row: pd.Series) -> str:
+def _mean(row: Any) -> str:
     return f"{written(row['mean'], row['metric'])} ± {written(row['high'] - row['mean'], row['metric'])}"
 
 
-def difference_text(row: pd.Series, baseline: str, starred: bool) -> str:
-    """A line of :func:`compare` as its difference with the interval; nothing for the baseline itself.
+def difference_text(row: Any, baseline: str, starred: bool) -> str:
+    """A row of :func:`compare` as its difference with the interval; nothing for the baseline itself.
 
     Args:
-        row: the line.
+        row: the row.
         baseline: the objective that was subtracted.
         starred: whether to mark what is significant after Holm's correction.
     """
@@ -254,8 +251,8 @@ def difference_text(row: pd.Series, baseline: str, starred: bool) -> str:
     return f"{written(row['difference'], metric, signed=True)}{star} {within}"
 
 
-def runs_of_difference(row: pd.Series) -> str:
-    """The runs behind a line's difference: the objective's and the baseline's."""
+def runs_of_difference(row: Any) -> str:
+    """The runs behind a row's difference: the objective's and the baseline's."""
     return row["runs"] if pd.isna(row["baseline runs"]) else f"{row['runs']} {row['baseline runs']}"
 
 
@@ -266,7 +263,7 @@ def p_text(value: float) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def _printed(row: pd.Series) -> str:
+def _printed(row: Any) -> str:
     error = row.get("standard_error", float("nan"))
     text = written(row["published"], row["metric"])
     return text if pd.isna(error) else f"{text} (s.e. {written(error, row['metric'])})"

@@ -1,6 +1,6 @@
 """Every paired difference of a study with its tests, and our numbers beside printed ones."""
 
-import pandas as pd
+from typing import Any
 
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
@@ -23,49 +23,39 @@ RECO_TABLE_1 = (
 
 def drawings(study: Study) -> list[Drawing]:
     """Of every study that trains; printed numbers where the study names some."""
-    title, files = "Every paired difference, with its tests", (*ROWS, PUBLISHED)
     if isinstance(study, ImageStudy):
-        found = [Drawing("differences", of_images, title, "The same numbers with their spread and what could have been seen.")]
+        about = "The same numbers with their spread and what could have been seen."
+        title = "Beside the printed table"
         caption = (
             "Our numbers and the paper's, in the study's own setting: where data, network or length differ, they need not agree."
         )
-        printed = Drawing("published", beside_a_table, "Beside the printed table", caption, files)
     elif isinstance(study, ImageTextStudy):
-        caption = "The primary contrast was named beforehand; all else is exploratory."
-        found = [Drawing("differences", of_pairs, title, caption)]
+        about = "The primary contrast was named beforehand; all else is exploratory."
+        title = "Beside the printed tables"
         caption = "Our numbers and the papers': where data, network or length differ, they need not agree."
-        printed = Drawing("published", beside_tables, "Beside the printed tables", caption, files)
     else:
         return []
-    return [*found, printed] if study.published else found
+    found = [Drawing("differences", differences, "Every paired difference, with its tests", about)]
+    return [*found, Drawing("published", published, title, caption, (*ROWS, PUBLISHED))] if study.published else found
 
 
-def of_images(gathered: Gathered) -> Table:
-    """Every measurement of the table of accuracies."""
-    values = compare(gathered.rows, gathered.baseline, measured_of(gathered.study))
-    return difference_table(values, gathered.baseline)
-
-
-def of_pairs(gathered: Gathered) -> Table:
+def differences(gathered: Gathered) -> Table:
     """Every measurement of every table."""
-    comparison = comparison_of(gathered)
-    values = compare(comparison.rows, comparison.baseline, every_measurement(comparison.rows))
-    return difference_table(values, comparison.baseline, comparison.notes)
+    comparison, study = comparison_of(gathered), gathered.study
+    measured = measured_of(study) if isinstance(study, ImageStudy) else every_measurement(comparison.rows)
+    return difference_table(compare(comparison.rows, comparison.baseline, measured), comparison.baseline, comparison.notes)
 
 
-def beside_a_table(gathered: Gathered) -> Table:
-    """The one printed table of an image study."""
-    return published_table(gathered.rows, gathered.read(PUBLISHED))
-
-
-def beside_tables(gathered: Gathered) -> Table:
-    """Printed numbers, each with where it is printed, in the order of the configuration."""
-    comparison, entries = comparison_of(gathered), gathered.study.published
-    places = [
+def published(gathered: Gathered) -> Table:
+    """Printed numbers in the order of the configuration; of several tables, each with where it is printed."""
+    comparison, printed, entries = comparison_of(gathered), gathered.read(PUBLISHED), gathered.study.published
+    if isinstance(gathered.study, ImageStudy):
+        return published_table(comparison.rows, printed)
+    places: Any = [
         f"{entry.paper}, {entry.table}: {', '.join(filter(None, (entry.task, entry.setting, entry.metric)))}"
         for entry in entries
         for _ in entry.methods
     ]
-    printed: pd.DataFrame = gathered.read(PUBLISHED).assign(**{"printed as": places})
     of_reco = any((entry.paper, entry.table) == ("relaxing-contrastiveness", "Table 1") for entry in entries)
-    return published_table(comparison.rows, printed, notes=[*([RECO_TABLE_1] if of_reco else []), *comparison.notes])
+    notes = [*([RECO_TABLE_1] if of_reco else []), *comparison.notes]
+    return published_table(comparison.rows, printed.assign(**{"printed as": places}), notes=notes)

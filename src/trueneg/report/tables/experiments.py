@@ -1,6 +1,7 @@
 """Tables of the theory."""
 
 import math
+from typing import Any
 
 from trueneg.config.theory_study import TheoryStudy
 from trueneg.report.declared import Drawing, of_experiment
@@ -26,16 +27,13 @@ def drawings(study: Study) -> list[Drawing]:
 def protocol_numbers(gathered: Gathered) -> Table:
     """Each number that was known before, measured again, with both standard errors."""
     frame = gathered.experiment("protocol_numbers")
+    rows: list[Any] = frame.to_dict("records")
     lines = []
-    for row in frame.itertuples(index=False):
-        value, error, earlier = row[5], row[6], row[7]
-        cells = [
-            f"{value:.3g} ± {error:.1g}",
-            _interval(row[3], row[4]),
-            f"{earlier:.1g}" if earlier else "–",
-            "yes" if row[8] else "no",
-        ]
-        lines.append((f"{row.estimator}: {row.quantity}; {row.setting}", [Cell(minus(text)) for text in cells]))
+    for row in rows:
+        measured, error = f"{row['value']:.3g} ± {row['standard error']:.1g}", row["earlier error"]
+        earlier = _interval(row["earlier low"], row["earlier high"])
+        texts = (measured, earlier, f"{error:.1g}" if error else "–", "yes" if row["agrees"] else "no")
+        lines.append((f"{row['estimator']}: {row['quantity']}; {row['setting']}", [Cell(minus(text)) for text in texts]))
     columns = ("measured ± standard error", "earlier", "its standard error", "agrees")
     notes = [
         "Against the mean of the drawn true negatives, in the BCL paper's setting but for what is named. The earlier numbers "

@@ -1,6 +1,8 @@
 """The table of the human ratings: AUC within anchors, paired differences, and the errors of what is stated."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -20,12 +22,13 @@ from trueneg.report.figures.human_ratings import (
 from trueneg.report.formats import Cell, Group, Table
 from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import written
-from trueneg.report.tables.building import compare, difference_text, runs_of_difference
+from trueneg.report.tables.building import compare, difference_text, failed_gates, group_title, runs_of_difference
 from trueneg.specs.settings import Study
 from trueneg.stats.measurement import measurements
 
 ORDER = 30
 METRIC = "AUC"
+THRESHOLDS = (THRESHOLD, 2.0, 3.0)
 EXPERT_LINE = f"{EXPERT} against the other two"
 NETWORKS = "similarity under the trained networks"
 TEXTS = "people, and similarity of captions"
@@ -53,77 +56,69 @@ def drawings(study: Study) -> list[Drawing]:
 
 def draw(gathered: Gathered) -> Table:
     """Nothing is marked on a data set whose gate failed."""
-    failed = gathered.gate.loc[~gathered.gate["passed"].astype(bool), "dataset"].tolist()
-    return human_ratings_table(*ratings_of(gathered), gathered.baseline, failed, gathered.data_notes)
+    references, networks, rows, calibration = ratings_of(gathered)
+    summary, failed = pd.concat([references, networks], ignore_index=True), failed_gates(gathered.gate)
+    return human_ratings_table(summary, rows, calibration, gathered.baseline, failed, gathered.data_notes)
 
 
 def human_ratings_table(
-    references: pd.DataFrame,
-    networks: pd.DataFrame,
+    summary: pd.DataFrame,
     rows: pd.DataFrame,
     calibration: pd.DataFrame,
     baseline: str,
-    failed: Sequence[str] = (),
+    failed: Collection[str] = (),
     notes: Sequence[str] = (),
 ) -> Table:
-    """One line per reference and objective: both kinds of anchors, other thresholds, calibration; the frames of
-    :func:`trueneg.report.figures.human_ratings.ratings_of`.
+    """One line per reference and objective: both kinds of anchors, other thresholds, calibration.
+
+    Args:
+        summary: of the references and of the networks, as of :func:`trueneg.report.figures.human_ratings.ratings_of`.
+        rows: of the networks, likewise.
+        calibration: likewise.
+        baseline: the objective that is subtracted.
+        failed: data sets whose gate failed.
+        notes: sentences under the table.
     """
-    summary = pd.concat([references, networks], ignore_index=True)
-    compared = compare(rows, baseline, measurements(rows))
+    values = summary.merge(
+        compare(rows, baseline, measurements(rows)).assign(score="similarity"),
+        how="left",
+        on=["study", "dataset", "objective", "score", "direction", "labels"],
+        suffixes=("", " over seeds"),
+    )
     errors = calibration[calibration["anchors"] == "text"].groupby(["dataset", "objective"])["error"].first()
     groups = []
-    for dataset, own in summary.groupby("dataset", sort=False):
-        remark = " (uninformative at this size)" if dataset in failed else ""
-        places = {
-            TEXTS: {EXPERT: EXPERT_LINE} | REFERENCES,
-            NETWORKS: {name: name for name in own.loc[own["objective"] != "", "objective"].unique()},
-        }
-        for title, names in places.items():
-            of_group = own[(own["objective"] == "") == (title == TEXTS)]
-            key = "score" if title == TEXTS else "objective"
+    for dataset, own in values.groupby("dataset", sort=False):
+        found = {(row["objective"] or row["score"], row["anchors"], row["threshold"]): row for _, row in own.iterrows()}
+        known, trained = {name for name, _, _ in found}, [name for name in own["objective"].unique() if name]
+        shown = {TEXTS: {EXPERT: EXPERT_LINE} | REFERENCES, NETWORKS: dict(zip(trained, trained, strict=True))}
+        for title, names in shown.items():
             lines = []
-            for name, shown in names.items():
-                one = of_group[of_group[key] == name]
-                if one.empty:
-                    continue
-                differences = compared[(compared["dataset"] == dataset) & (compared["objective"] == name)]
-                if title == TEXTS:
-                    differences = differences.iloc[:0]
-                cells = [cell for side in SIDES for cell in _side(one, differences, side, baseline, dataset not in failed)]
-                error = errors.get((dataset, name)) if title == NETWORKS else None
-                lines.append((shown, [*cells, Cell("–" if error is None else f"{error:.3f}")]))
-            groups.append(Group(f"{dataset}; {title}{remark}", lines))
-    columns = [
-        (title, name)
-        for title in SIDES.values()
-        for name in ("anchors", METRIC, f"− {baseline}", "weighted", "above 2", "above 3")
-    ]
+            for name in [name for name in names if name in known]:
+                of_sides = ([found.get((name, side, threshold)) for threshold in THRESHOLDS] for side in SIDES)
+                cells = [cell for of_side in of_sides for cell in _side(of_side, baseline, dataset not in failed)]
+                error = errors.get((dataset, name))
+                lines.append((names[name], [*cells, Cell("–" if error is None else f"{error:.3f}")]))
+            groups.append(Group(group_title(dataset, failed, title), lines))
+    heads = ("anchors", METRIC, f"− {baseline}", "weighted", "above 2", "above 3")
+    columns = [*itertools.product(SIDES.values(), heads), ("stated probability", "calibration error")]
     sentences = [
         *SENTENCES,
         f"Differences to {baseline} are paired within seeds, with their 95 % t intervals over SEEDS; * p < 0.05 (paired t test, "
         "Holm's correction over the objectives of a column).",
         *notes,
     ]
-    values = summary.merge(
-        compared.assign(score="similarity"),
-        how="left",
-        on=["study", "dataset", "objective", "score", "direction", "labels"],
-        suffixes=("", " over seeds"),
-    )
-    return Table(values, [*columns, ("stated probability", "calibration error")], groups, sentences, corner="ranked by")
+    return Table(values, columns, groups, sentences, corner="ranked by")
 
 
-def _side(one: pd.DataFrame, differences: pd.DataFrame, side: str, baseline: str, marked: bool) -> list[Cell]:
-    own = one[one["anchors"] == side].set_index("threshold")
-    if THRESHOLD not in own.index:
+def _side(of_thresholds: Sequence[Any], baseline: str, marked: bool) -> list[Cell]:
+    """One kind of anchors; dashes where none has both kinds of negatives."""
+    row, *stricter = of_thresholds
+    if row is None:
         return [Cell("–")] * 6
-    row = own.loc[THRESHOLD]
-    pair = differences[(differences["direction"] == row["direction"]) & (differences["labels"] == row["labels"])]
-    difference, runs, pairs = "", "", ""
-    if len(pair):
-        difference, runs = difference_text(pair.iloc[0], baseline, starred=marked), pair.iloc[0]["runs"]
-        pairs = runs_of_difference(pair.iloc[0])
-    others = [written(own["AUC"].get(threshold, float("nan")), METRIC) for threshold in (2.0, 3.0)]
-    texts = [f"{row['count']:.0f}", area_text(row), difference, area_text(row, "weighted "), *others]
-    return [Cell(text, runs=pairs if place == 2 else runs) for place, text in enumerate(texts)]
+    others = ["–" if other is None else written(other["AUC"], METRIC) for other in stricter]
+    texts = [f"{row['count']:.0f}", area_text(row), "", area_text(row, "weighted "), *others]
+    if pd.isna(row["runs"]):  # no network
+        return [Cell(text) for text in texts]
+    cells = [Cell(text, runs=row["runs"]) for text in texts]
+    cells[2] = Cell(difference_text(row, baseline, starred=marked), runs=runs_of_difference(row))
+    return cells

@@ -14,6 +14,8 @@ class TextSettings(Settings):
     Attributes:
         captions: whether they belong to images by name: the source's module writes their sentences.
         classes_known: whether the classes of sentences are known.
+
+    A source whose text must not be shown says so as ``restricted``, for all or as a setting; likewise one of images.
     """
 
     captions: ClassVar[bool] = False

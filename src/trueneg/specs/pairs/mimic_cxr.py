@@ -1,6 +1,6 @@
 """MIMIC-CXR: radiographs with their reports; restricted."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -12,6 +12,8 @@ from trueneg.specs.settings import PathText, technical
 class MimicReportsSettings(TextSettings):
     """MIMIC-CXR's reports in the official layout; restricted: no text of theirs reaches a log, a figure or the page."""
 
+    restricted: ClassVar[bool] = True
+
     source: Literal["mimic_cxr"]
     path: PathText = technical(None, "folder that holds files/p10/p10000032/s50414267.txt and so on")
 
@@ -19,6 +21,7 @@ class MimicReportsSettings(TextSettings):
 class MimicCxrPairSettings(PairSettings):
     """MIMIC-CXR-JPG's frontal radiographs, with the reports of a likelihood study that reads MIMIC-CXR; the official splits."""
 
+    restricted: ClassVar[bool] = True
     RESOURCES = Resources(mem_mb=16000, runtime=720, threads=8)
 
     source: Literal["mimic_cxr"]

@@ -1,0 +1,196 @@
+"""What the page shows of a study, from its artefacts and its figures."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from trueneg.config.likelihood_study import LikelihoodStudy
+from trueneg.config.theory_study import TheoryStudy
+from trueneg.config.trained_study import TrainedStudy
+from trueneg.report import catalogue
+from trueneg.report.formats import Table
+from trueneg.report.gathered import Gathered
+from trueneg.report.labels import variant_name
+from trueneg.report.metrics import with_interval, written
+from trueneg.report.page.contrasts import compared_values, glance, measurements
+from trueneg.report.page.examples import NO_EXAMPLES, examples_of
+from trueneg.report.page.provenance import Provenance, flat
+from trueneg.report.tables.assumption import summaries_of
+from trueneg.store import provenance, records
+from trueneg.store.user_files import DataChanges
+
+CONCLUSIONS = {"better": "better", "worse": "worse", "cannot tell": "unsure", "uninformative": "unsure"}
+FEW_SEEDS = 6  # an exact signed-rank test cannot reach p < 0.05 with five pairs, whatever the differences
+
+
+@dataclass(frozen=True)
+class StudyPage:
+    """What the page shows of a study.
+
+    Attributes:
+        name: as in the configuration; its place on the page (``index.html#name``) and its folder.
+        title: heading.
+        question: what the study asks.
+        answer: what it found, in a sentence.
+        gate: whether it can tell, a sentence per data set.
+        warnings: what a reader must know first, such as stale runs or too few seeds.
+        marks: the same in a few words: kind (better, worse, even, unsure, few, small, stale, changed, restricted) and text.
+        figures: title, caption and PNG of each, in the order of the page; the SVG and the PDF lie beside the PNG, whose own
+            description becomes the alternative text.
+        tables: title, caption and content of each, in any order.
+        config: its configuration, as YAML.
+        selection: what was chosen on the validation split.
+        provenance: what made its numbers.
+        glance: from :func:`trueneg.report.page.contrasts.glance`.
+        measurements: from :func:`trueneg.report.page.contrasts.measurements`.
+        baseline: the objective that is subtracted.
+        examples: from :func:`trueneg.report.page.examples.examples_of`.
+    """
+
+    name: str
+    title: str
+    question: str = ""
+    answer: str = ""
+    gate: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+    marks: Sequence[tuple[str, str]] = ()
+    figures: Sequence[tuple[str, str, Path]] = ()
+    tables: Sequence[tuple[str, str, Table]] = ()
+    config: str = ""
+    selection: pd.DataFrame | None = None
+    provenance: Provenance = field(default_factory=Provenance)
+    glance: Sequence[Mapping[str, Any]] = ()
+    measurements: Sequence[Mapping[str, Any]] = ()
+    baseline: str = ""
+    examples: Mapping[str, Any] = field(default_factory=lambda: NO_EXAMPLES)
+
+
+def study_page(folder: Path) -> StudyPage:
+    """Of the study with the artefacts in this folder; the figures lie beside it."""
+    gathered, figures = Gathered(folder), folder.parent / "figures"
+    study, changes = gathered.study, DataChanges(folder.parents[1])
+    is_trained = isinstance(study, TrainedStudy)
+    comparison, runs = (gathered.comparison, _runs(gathered, changes)) if is_trained else ({}, [])
+    restricted = any(getattr(getattr(study, part, None), "restricted", False) for part in ("dataset", "reports"))
+    marks, warnings = _remarks(gathered, comparison, runs, changes, restricted)
+    page = StudyPage(
+        name=folder.parent.name,
+        title=study.title,
+        question=study.question,
+        answer=_answer(gathered),
+        gate=[f"{gate['dataset']}: {gate['verdict']}" for gate in comparison.get("gate", ())],
+        warnings=warnings,
+        marks=marks,
+        # A figure's footnote stands in the picture already.
+        figures=[
+            (drawing.title, drawing.caption, figures / f"{name}.png")
+            for name, drawing in catalogue.figures_by_name(study).items()
+            if (figures / f"{name}.png").is_file()
+        ],
+        tables=[(drawing.title, drawing.caption, drawing.made(gathered)) for drawing in catalogue.tables_by_name(study).values()],
+        config=(folder / "study.yaml").read_text(),
+        provenance=Provenance(runs, gathered.settings, folder),
+        examples=examples_of(folder, restricted),
+    )
+    if not is_trained:
+        return page
+    values = compared_values(table.values for _, _, table in page.tables)
+    swept = gathered.selection[gathered.selection["candidates"] > 1]
+    chosen = [variant_name(*names) for names in zip(swept["objective"], swept["variant"], strict=True)]
+    return replace(
+        page,
+        selection=swept.drop(columns="variant").assign(chosen=chosen) if len(swept) else None,
+        glance=glance(values, gathered, page.provenance),
+        measurements=measurements(values, gathered.baseline),
+        baseline=gathered.baseline,
+    )
+
+
+def _runs(gathered: Gathered, changes: DataChanges) -> list[dict[str, Any]]:
+    """The record of each run, with its ``state`` and, as text, its ``value`` of the primary measurement, its settings by dotted
+    name (``configuration``) and what ``made`` it.
+    """
+    measured = gathered.primary
+    rows = measured.rows_of(gathered.variants[gathered.variants["split"] == "test"])
+    values = {run: written(value, measured.metric) for run, value in zip(rows["run"], rows["value"], strict=True)}
+    found = []
+    for record in records.read_json(gathered.folder / "runs.json", [records.RUN]):
+        state = changes.state(record, provenance.code_state(record))
+        settings = dict(flat(record["settings"]))
+        shown = {"state": state, "value": values.get(record["id"], "–"), "configuration": settings, "made": _made(record)}
+        found.append(record | shown)
+    return found
+
+
+def _made(record: Mapping[str, Any]) -> dict[str, str]:
+    machine, threads = record["machine"], record.get("threads", "–")
+    return {
+        "Commit": re.sub("^([0-9a-f]{12})[0-9a-f]*", r"\1", record["commit"]),
+        "Code": record["fingerprint"],
+        "Data": f"{record['source']['name']} {record['source']['checksum'][:16]}",
+        "Device": f"{record['device']}, threads: {threads}",
+        "Machine": f"{machine['system']}, {machine.get('cores', '–')} cores",
+        "Libraries": ", ".join(f"{name} {version}" for name, version in record["versions"].items()),
+    }
+
+
+def _remarks(
+    gathered: Gathered, comparison: Mapping[str, Any], runs: Sequence[Any], changes: DataChanges, restricted: bool
+) -> tuple[list[tuple[str, str]], list[str]]:
+    """Marks: the conclusion, and what a reader must know before believing a number; and the latter in sentences."""
+    conclusion, seeds = comparison.get("primary", {}).get("conclusion"), comparison.get("seeds", FEW_SEEDS)
+    failed = [gate["dataset"] for gate in comparison.get("gate", ()) if not gate["passed"]]
+    stale, changed = sum(run["state"].startswith("stale") for run in runs), Counter(filter(None, map(changes.of_run, runs)))
+    note = gathered.study.note
+    marks = [
+        (CONCLUSIONS.get(conclusion, "even"), conclusion, conclusion),
+        ("unsure", failed and conclusion != "uninformative", f"uninformative: {', '.join(failed)}"),
+        ("few", seeds < FEW_SEEDS, f"too few seeds: {seeds}"),
+        ("small", "small default" in note.lower(), "small default"),
+        ("stale", stale, f"stale: {stale:,} of {len(runs):,} runs"),
+        ("changed", changed, f"data changed: {changed.total():,} of {len(runs):,} runs"),
+        ("changed", changes.of_reports(gathered.folder.parent.name), "data changed"),
+        ("restricted", restricted, "restricted: numbers only"),
+    ]
+    warnings = [
+        (note, note),
+        (stale, f"{stale} of {len(runs)} runs were made with other code than today's (stale)."),
+        *((count, f"{count} of {len(runs)} runs: {sentence}.") for sentence, count in changed.items()),
+        (seeds < FEW_SEEDS, f"{seeds} seeds are too few to tell an effect from noise; 8 or more can."),
+    ]
+    return [(kind, text) for kind, applies, text in marks if applies], [text for applies, text in warnings if applies]
+
+
+def _answer(gathered: Gathered) -> str:
+    """What the study found, in a sentence; empty if it asks nothing."""
+    if isinstance(gathered.study, TheoryStudy):
+        return _of_numbers(gathered.experiment("protocol_numbers"))
+    if not isinstance(gathered.study, LikelihoodStudy):
+        return gathered.comparison["primary"]["answer"]
+    return _of_summary(gathered.read(*summaries_of(gathered.study))) if gathered.study.reports.classes_known else ""
+
+
+def _of_numbers(numbers: pd.DataFrame) -> str:
+    """The errors at a theory study's own setting, and whether the numbers known before were met again."""
+    errors = numbers[(numbers["quantity"] == "mean squared error") & (numbers["setting"] == "default")]
+    listed = ", ".join(f"{row['estimator']} {row['value']:.2g}" for _, row in errors.iterrows())
+    return (
+        f"Mean squared errors at the process's setting: {listed}. The order changes with the numbers of positives and negatives "
+        f"and with what is known of α. {numbers['agrees'].sum()} of {len(numbers)} numbers that were known before were met again."
+    )
+
+
+def _of_summary(summary: pd.DataFrame) -> str:
+    """Spearman's ρ of every scorer on the sentences that affirm a finding, in the first corpus."""
+    chosen = summary[(summary["corpus"] == summary["corpus"].iloc[0]) & (summary["sentences"] == "findings only")]
+    listed = "; ".join(
+        f"{row['scorer']} {with_interval(row['spearman'], row['low'], row['high'], 'ρ', signed=True)}"
+        for _, row in chosen.iterrows()
+    )
+    what = "Rank correlation of likelihood and class probability, sentences that affirm a finding"
+    return f"{what}: {listed} (95 % intervals over classes)."
