@@ -5,6 +5,7 @@ own, which is computed here from the spread over anchors.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -82,11 +83,11 @@ def protocol_numbers(setting: Setting, sweeps: SweepSettings, repetitions: int =
     tallies: dict[str, tuple[list[str], Tally, int]] = {}
     rows = []
     for known in KNOWN:
-        told = {} if known.told is None else {"assumed alpha": known.told}
-        beta = {} if known.beta == 0 else {"beta": known.beta}
+        told = {"assumed alpha": known.told} if known.told else {}
+        beta = {"beta": known.beta} if known.beta else {}
         differs = ", ".join(f"{name} {value:g}" for name, value in {**known.changes, **told, **beta}.items()) or "default"
         if differs not in tallies:
-            one = Setting(anchors=setting.anchors, seed=setting.seed, **known.changes)
+            one = replace(Setting(anchors=setting.anchors, seed=setting.seed), **known.changes)
             times = max(1, repetitions * Setting.negatives // one.negatives)
             contestants = competitors(known.told or one.alpha, one.class_probability, known.beta)
             tallies[differs] = list(contestants), tally_errors(one, contestants, times)[0], times * one.anchors
