@@ -208,12 +208,15 @@ def test_known_numbers_are_found_again():
 def test_a_wrong_number_would_not_agree(monkeypatch):
     from trueneg.theory import protocol_numbers
 
-    wrong = (
-        protocol_numbers.Known(DCL, "mean squared error", 0.00245, 0.00255),
-        protocol_numbers.Known(DCL, f"MSE minus that of {BIASED}", 0.0, np.inf),
-        protocol_numbers.Known("BCL, paper", "bias", -0.0005, 0.0005),
+    wrong = pd.DataFrame(
+        [
+            (DCL, "mean squared error", 0.00245, 0.00255),
+            (DCL, f"MSE minus that of {BIASED}", 0.0, np.inf),
+            ("BCL, paper", "bias", -0.0005, 0.0005),
+        ],
+        columns=["estimator", "quantity", "earlier low", "earlier high"],
     )
-    monkeypatch.setattr(protocol_numbers, "KNOWN", wrong)
+    monkeypatch.setattr(protocol_numbers, "EARLIER", wrong.reindex(columns=protocol_numbers.EARLIER.columns))
     assert not run("protocol_numbers")["agrees"].any()
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from trueneg.errors import UserError
-from trueneg.text.masked_copies import CAUSAL, check_variant
+from trueneg.text.masked_copies import CAUSAL
 
 KEY = "language_models: model"
 
@@ -28,14 +28,8 @@ def load_language_model(
 
     Raises:
         UserError: if it is not there, may not be read, wants to run code, or lacks weights.
-        ValueError: if there is no such variant.
     """
-    check_variant(variant)
     name = str(name)
-    if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
-        raise UserError(
-            f"{KEY}: {name} holds no config.json; expected a folder as save_pretrained writes it, or a name on the hub."
-        )
     import transformers
     from transformers.utils import logging as transformers_logging
 

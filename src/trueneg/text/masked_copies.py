@@ -12,12 +12,6 @@ ORIGINAL, WITHIN_WORD, CAUSAL = "original", "within_word_l2r", "causal"
 VARIANTS = (ORIGINAL, WITHIN_WORD, CAUSAL)
 
 
-def check_variant(variant: str) -> None:
-    """Raise a ValueError if there is no such variant."""
-    if variant not in VARIANTS:
-        raise ValueError(f"variant is {variant!r}, expected one of {', '.join(VARIANTS)}.")
-
-
 class Piece(NamedTuple):
     """A sentence, or one window of it, as the model sees it.
 
@@ -61,7 +55,8 @@ class Pieces:
     """Sentences to pieces of at most `limit` tokens, with a tokenizer's special tokens around each."""
 
     def __init__(self, tokenizer: Any, variant: str, limit: int):
-        check_variant(variant)
+        if variant not in VARIANTS:
+            raise ValueError(f"variant is {variant!r}, expected one of {', '.join(VARIANTS)}.")
         self._tokenizer, self._causal, self._whole_words = tokenizer, variant == CAUSAL, variant == WITHIN_WORD
         if self._causal:
             start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.cls_token_id
@@ -79,15 +74,14 @@ class Pieces:
         self.capacity = limit - len(self._before) - len(self._after)
         self._forbidden = np.array(sorted(set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}), np.int64)
 
-    def of(self, sentences: Sequence[str], rows: Sequence[int]) -> tuple[list[Piece], np.ndarray, np.ndarray]:
-        """The pieces of some sentences, whose numbers in errors are `rows`; (S,) tokens and (S,) windows of each sentence.
+    def of(self, sentences: Sequence[str], rows: np.ndarray) -> list[Piece]:
+        """The pieces of some sentences, in order; `rows` are the numbers of the sentences in errors.
 
         Raises:
             ValueError: naming the row of a sentence that has no tokens, or holds a special token.
         """
         encoded = self._tokenizer(list(sentences), add_special_tokens=False, return_attention_mask=False, verbose=False)
-        pieces, windows = [], np.zeros(len(sentences), np.int64)
-        lengths = np.array([len(ids) for ids in encoded["input_ids"]])
+        pieces = []
         for place, (tokens, row) in enumerate(zip(encoded["input_ids"], rows, strict=True)):
             ids = np.array(tokens, np.int64)
             if len(ids) == 0 or np.isin(ids, self._forbidden).any():
@@ -102,8 +96,7 @@ class Pieces:
                 whole = np.concatenate([self._before, ids[start:stop], self._after]).astype(np.int64)
                 within = np.minimum(ends[first:last], stop - 1) + moved
                 pieces.append(Piece(place, whole, np.arange(first, last) + moved, within))
-                windows[place] += 1
-        return pieces, lengths, windows
+        return pieces
 
 
 def batches(pieces: Sequence[Piece], tokens: int, targets: int, causal: bool) -> Iterator[Batch]:

@@ -43,8 +43,6 @@ def write_table(frame: pd.DataFrame, path: str | Path, restricted: bool) -> None
     table = table.replace_schema_metadata({**(table.schema.metadata or {}), FLAG: b"yes" if restricted else b"no"})
     with owner_only(restricted), written_whole(path) as temporary:
         pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
-        with temporary.open("rb") as stream:
-            os.fsync(stream.fileno())
 
 
 def read_table(path: str | Path, columns: Sequence[str] | None = None) -> tuple[pd.DataFrame, bool]:
@@ -57,8 +55,6 @@ def read_table(path: str | Path, columns: Sequence[str] | None = None) -> tuple[
         # A folder whose name looks like key=value would otherwise add a column.
         table = pq.read_table(path, columns=columns, partitioning=None, page_checksum_verification=True)
         frame = table.to_pandas()
-    except FileNotFoundError as error:
-        raise UserError(f"{path}: is not there; run the step that makes it.") from error
     except MemoryError:  # says nothing of the file
         raise
     except Exception as error:  # a damaged file can raise nearly anything

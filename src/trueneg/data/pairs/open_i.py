@@ -139,7 +139,7 @@ def _images_folder(folder: Path) -> Path | None:
 def _image_ids(archive: str | Path | None) -> dict[str, set[str]]:
     """The ids of each report's images."""
     reports = read_archive(find_archive(archive))
-    return {name: {node.get("id") for node in report.iter("parentImage")} for name, report, _ in reports if report is not None}
+    return {name: {node.get("id") for node in report.iter("parentImage")} for name, report in reports if report is not None}
 
 
 def _mistakes(table: pd.DataFrame, known: Mapping[str, set[str]]) -> list[str]:
