@@ -36,10 +36,11 @@ def load_language_model(
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     where: dict[str, Any] = {"revision": revision}
+    model_class: Any
     try:
         config, _ = transformers.PretrainedConfig.get_config_dict(name, **where)
         if config.get("model_type") == "cxr-bert" or any("CXRBert" in one for one in config.get("architectures") or []):
-            tokenizer = transformers.BertTokenizerFast.from_pretrained(name, **where)
+            tokenizer = transformers.BertTokenizer.from_pretrained(name, **where)
             model_class = transformers.BertForMaskedLM
             where["config"] = transformers.BertConfig.from_dict({**config, "model_type": "bert", "auto_map": {}})
         else:

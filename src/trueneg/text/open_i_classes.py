@@ -71,11 +71,11 @@ def assign_classes(sentences: pd.DataFrame, codes: pd.DataFrame) -> tuple[pd.Dat
     coded = headings[[NOT_INDEXED not in found for found in headings]]
     share = coded.explode().value_counts() / len(coded)
     found = []
-    for row in sentences[["report", "index", "sentence"]].itertuples(index=False):
-        of_report = coded.get(row.report, frozenset())
-        name = NORMAL if of_report == {NORMAL} else class_of(row.sentence, of_report)
+    for report, index, sentence in zip(sentences["report"], sentences["index"], sentences["sentence"], strict=True):
+        of_report = coded.get(report, frozenset())
+        name = NORMAL if of_report == {NORMAL} else class_of(sentence, of_report)
         if name is not None:
-            found.append((row.report, row.index, name))
+            found.append((report, index, name))
     classes = share.rename_axis("class").reset_index(name="probability")
     return pd.DataFrame(found, columns=["report", "index", "class"]), classes
 

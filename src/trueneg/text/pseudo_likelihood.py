@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from trueneg.text.masked_copies import CAUSAL, ORIGINAL, Batch, Pieces, batches
 from trueneg.text.scorers import AnyModel, PlainBert
@@ -117,26 +116,23 @@ def score(
         mask: Any = None if variant == CAUSAL else tokenizer.mask_token_id
         plain = mask is not None and PlainBert.takes(model)
         scorer = PlainBert(model, mask, device) if plain else AnyModel(model.to(device), mask)
-        total = sum(map(len, sentences))
-        with tqdm(total=total, desc="likelihood", unit=" characters", unit_scale=True, leave=False, disable=None) as bar:
-            for start in range(0, len(order), PART):
-                rows = order[start : start + PART]
-                pieces = cutter.of([sentences[row] for row in rows], names[rows])
-                of_piece, tokens_of_piece = [piece.sentence for piece in pieces], [len(piece.targets) for piece in pieces]
-                windows, lengths = np.bincount(of_piece), np.bincount(of_piece, tokens_of_piece).astype(np.int64)
-                work = list(batches(pieces, tokens, at_once, variant == CAUSAL))
-                found = np.zeros(len(rows))
-                for batch, log_probabilities in zip(work, _side_by_side(scorer, work), strict=True):
-                    np.add.at(found, batch.sentences, log_probabilities.numpy())
-                if not np.isfinite(found).all():
-                    row = names[rows][~np.isfinite(found)][0]
-                    raise ValueError(f"the model gives row {row:,} no finite likelihood; its weights are broken.")
-                if len(long := names[rows][windows > 1]):
-                    some = ", ".join(f"{name:,}" for name in long[:10]) + (" …" if len(long) > 10 else "")
-                    message = "%d sentences have more than %d tokens and are scored by windows: rows %s"
-                    log.warning(message, len(long), cutter.capacity, some)
-                bar.update(sum(len(sentences[row]) for row in rows))
-                yield Scored(rows, found, lengths, windows)
+        for start in range(0, len(order), PART):
+            rows = order[start : start + PART]
+            pieces = cutter.of([sentences[row] for row in rows], names[rows])
+            windows = np.bincount([piece.sentences[0] for piece in pieces])
+            lengths = np.bincount(np.concatenate([piece.sentences for piece in pieces]))
+            work = list(batches(pieces, tokens, at_once, variant == CAUSAL))
+            found = np.zeros(len(rows))
+            for batch, log_probabilities in zip(work, _side_by_side(scorer, work), strict=True):
+                np.add.at(found, batch.sentences, log_probabilities.numpy())
+            if not np.isfinite(found).all():
+                row = names[rows][~np.isfinite(found)][0]
+                raise ValueError(f"the model gives row {row:,} no finite likelihood; its weights are broken.")
+            if len(long := names[rows][windows > 1]):
+                some = ", ".join(f"{name:,}" for name in long[:10]) + (" …" if len(long) > 10 else "")
+                message = "%d sentences have more than %d tokens and are scored by windows: rows %s"
+                log.warning(message, len(long), cutter.capacity, some)
+            yield Scored(rows, found, lengths, windows)
     finally:
         model.train(training)
 

@@ -131,7 +131,7 @@ def normalisation(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
             base = replace(setting, base=name).base_at(0.0)
             low, high = base.support(0.0)
             for population, false_share in POPULATIONS.items():
-                density = Conditional(base, mixing(alpha, false_share)).density
+                density: Any = Conditional(base, mixing(alpha, false_share)).density
                 keys = {"base": name, "population": population, "alpha": alpha}
                 integral, error = quad(density, low, high)
                 rows.append({**keys, "quantity": "integral", "value": integral, "standard error": error})

@@ -5,8 +5,10 @@ Every function returns a tidy frame, one row per number with its Monte-Carlo sta
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +22,7 @@ from trueneg.theory.scores import Setting
 
 def errors_by_parameter(setting: Setting, sweeps: SweepSettings, repetitions: int = 10) -> pd.DataFrame:
     """Mean, bias and mean squared error, one parameter varied at a time (BCL, Figs. 5 and 8); the BCL forms are given the α."""
-    varied = {
+    varied: dict[str, Sequence[Any]] = {
         "alpha": sweeps.alphas,
         "class_probability": sweeps.class_probabilities,
         "negatives": sweeps.negative_counts,

@@ -129,7 +129,7 @@ def _draw(
     )
     for report in np.flatnonzero(numbers):
         for kind in _systematic(shares * numbers[report], generator):
-            place = min(np.searchsorted(edges[kind], generator.random(), side="right"), len(edges[kind]) - 1)
+            place = min(int(np.searchsorted(edges[kind], generator.random(), side="right")), len(edges[kind]) - 1)
             says[report, of_finding[kind][place].number] = True
             says[report, len(findings) + kind] = False  # what is there is not denied
     says[~says.any(1), len(findings) + len(denied)] = True  # a report says something: the first filler
@@ -150,8 +150,8 @@ def _write(drawn: tuple[np.ndarray, np.ndarray], wordings: Sequence[Wordings], s
     generator = np.random.default_rng(seed_for(seed, "phantom words"))
     table = pd.DataFrame(dict(zip(("report", "class"), drawn, strict=True)))
     table["sentence"] = ""
-    for number, places in table.groupby("class").groups.items():
-        one = wordings[number]
+    for number, one in enumerate(wordings):
+        places = np.flatnonzero(table["class"] == number)
         picked = generator.choice(len(one.texts), len(places), p=one.probability)
         table.loc[places, "sentence"] = np.array(one.texts, dtype=object)[picked]
     table["index"] = table.groupby("report").cumcount().astype("int32")

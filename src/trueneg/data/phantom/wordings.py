@@ -2,7 +2,7 @@
 
 import itertools
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,7 @@ import pandas as pd
 from trueneg.randomness import seed_for
 
 # part of a sentence (finding, severity, side, …) → what is said (edema, mild, left, …) → ways to say it
-PHRASES: dict[str, dict[str, list[str]]] = {
+PHRASES: dict[Any, dict[Any, list[str]]] = {
     part: table.groupby("of", sort=False)["phrase"].agg(list).to_dict()
     for part, table in pd.read_csv(Path(__file__).with_name("phrases.csv"), keep_default_na=False).groupby("part", sort=False)
 }
