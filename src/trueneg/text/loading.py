@@ -30,6 +30,10 @@ def load_language_model(
         UserError: if it is not there, may not be read, wants to run code, or lacks weights.
     """
     name = str(name)
+    if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
+        raise UserError(
+            f"{KEY}: {name} holds no config.json; expected a folder as save_pretrained writes it, or a name on the hub."
+        )
     import transformers
     from transformers.utils import logging as transformers_logging
 

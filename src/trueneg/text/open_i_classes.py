@@ -21,7 +21,7 @@ from trueneg.text.open_i import image_codes
 log = logging.getLogger(__name__)
 
 NORMAL, NOT_INDEXED = "normal", "No Indexing"
-WORDS = pd.read_csv(Path(__file__).with_name("open_i_words.csv"), index_col="heading")["pattern"]  # regular expressions
+WORDS = pd.read_csv(Path(__file__).with_name("open_i_words.csv"), index_col="heading")["pattern"].to_dict()
 DENIAL = re.compile(
     r"\b(?:no|not|without|negative|free of|clear of|absence|absent|nor|neither|never|resolv\w+|unremarkable|"
     r"rather than|rule out)\b",
@@ -46,7 +46,7 @@ def class_of(sentence: str, headings: frozenset[str]) -> str | None:
         ('Pleural Effusion', None)
     """
     affirmed = []
-    for heading in headings.intersection(WORDS.index):
+    for heading in headings & WORDS.keys():
         for match in re.finditer(rf"\b(?:{WORDS[heading]})", sentence, re.I):
             before = sentence[: match.start()]
             denials = list(DENIAL.finditer(before))

@@ -18,7 +18,7 @@ from trueneg.theory.scores import Setting
 EARLIER_ANCHORS = 1000
 # One row per earlier number: between which bounds the true result can lie, its rounding considered (one is infinite where only an
 # order was known), and what differed from the default setting: fields of it, the α given to the BCL forms, and their β.
-EARLIER = pd.read_csv(Path(__file__).with_suffix(".csv"), float_precision="round_trip")
+EARLIER = pd.read_csv(Path(__file__).with_suffix(".csv"))
 PROCESS = ("negatives", "positives", "alpha")
 ASSUMED, BETA = "assumed alpha", "beta"
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 
-RANGES = pd.read_csv(Path(__file__).with_suffix(".csv"), index_col="name", float_precision="round_trip")
+RANGES = pd.read_csv(Path(__file__).with_suffix(".csv"), index_col="name")
 
 
 class Patient(SimpleNamespace):
