@@ -119,7 +119,7 @@ def test_what_is_wrong_with_a_table_is_told(tmp_path):
     with pytest.raises(UserError, match=str(path)):
         prepare_reports(settings, tmp_path / "out.parquet")
     pd.DataFrame({"id": ["a"], "note": ["Clear."]}).to_parquet(path)
-    with pytest.raises(UserError, match="columns id, text .*note"):
+    with pytest.raises(UserError, match=r"columns id, text .*note"):
         prepare_reports(settings, tmp_path / "out.parquet")
     pd.DataFrame({"id": ["a", "b", "a"], "text": ["Clear."] * 3}).to_parquet(path)
     with pytest.raises(UserError, match="twice, first in row 2"):
