@@ -55,6 +55,8 @@ def read_table(path: str | Path, columns: Sequence[str] | None = None) -> tuple[
         # A folder whose name looks like key=value would otherwise add a column.
         table = pq.read_table(path, columns=columns, partitioning=None, page_checksum_verification=True)
         frame = table.to_pandas()
+    except FileNotFoundError as error:
+        raise UserError(f"{path}: is not there; run the step that makes it.") from error
     except MemoryError:  # says nothing of the file
         raise
     except Exception as error:  # a damaged file can raise nearly anything

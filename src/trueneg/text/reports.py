@@ -38,10 +38,11 @@ def prepare_reports(settings: Mapping[str, Any], path: str | Path) -> None:
     if twice.any():
         rows = f"row {int(twice.argmax()):,} (the first is 0)"
         raise UserError(f"{settings['path']}: {int(twice.sum()):,} report ids occur twice, first in {rows}; make the ids unique.")
-    for (state, reason), names in reports.groupby(["state", "reason"])["report"]:
-        outcome = f"{state}: {reason}" if reason else state
-        log.info("%s: %s reports are %s (first: report %s)", settings["source"], f"{len(names):,}", outcome, names.iloc[0])
-    if not (reports["state"] == USED).any():
+    counts = {state: int((reports["state"] == state).sum()) for state in (USED, EMPTY, UNREADABLE)}
+    log.info("%s: %s", settings["source"], ", ".join(f"{count:,} {state}" for state, count in counts.items()))
+    for (state, reason), names in reports[reports["state"] != USED].groupby(["state", "reason"])["report"]:
+        log.info("%s, %s: %d (first: report %s)", state, reason, len(names), names.iloc[0])
+    if not counts[USED]:
         source = settings["path"] or settings["source"]
         raise UserError(f"{source}: none of the {len(reports):,} reports has text that can be used.")
     privacy.write_table(reports, path, restricted)

@@ -27,7 +27,10 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
     if count is not None:
         reports = reports.iloc[:count]
         assigned = assigned[assigned["report"].isin(reports["report"])].reset_index(drop=True)
-    findings = positive_classes(reports["report"].tolist(), assigned)
+    try:
+        findings = positive_classes(reports["report"].tolist(), assigned)
+    except ValueError as error:
+        raise UserError(f"the classes of sentences do not belong to the reports: {error} Have both made again.") from error
     images, boxes = phantom_images(findings, settings["resolution"], settings["seed"], settings["contrast"], threads)
     names = np.array(list(findings))
     positive = int((tables["classes"]["kind"] == POSITIVE).sum())

@@ -79,10 +79,16 @@ def positive_classes(reports: Sequence[str], assigned: pd.DataFrame) -> dict[str
         reports: their ids, in order.
         assigned: ``report``, ``class`` of every sentence; classes that deny a finding or say nothing of one are left out.
 
+    Raises:
+        ValueError: if a sentence is of another report.
+
     Example:
         >>> positive_classes(["a", "b"], pd.DataFrame({"report": ["b", "b"], "class": [3, 60]}))
         {'a': [], 'b': [3]}
     """
+    unknown = set(assigned["report"]) - set(reports)
+    if unknown:
+        raise ValueError(f"sentences are of {len(unknown)} other reports, such as {min(unknown)}.")
     positive = assigned[assigned["class"] < len(phantom_classes())].groupby("report")["class"].agg(list)
     return {report: positive.get(report, []) for report in reports}
 
