@@ -37,7 +37,7 @@ GENERATOR = np.random.default_rng(0)
 
 def corpus(archive):
     """Every sentence of every report, with repetitions."""
-    texts = (" ".join(open_i.section_text(root).values()) for _, root, _ in open_i.read_archive(open_i.find_archive(archive)))
+    texts = (" ".join(open_i.section_text(root).values()) for _, root in open_i.read_archive(open_i.find_archive(archive)))
     return [sentence for text in texts for sentence in split_sentences(text)]
 
 

@@ -8,12 +8,11 @@ import time
 
 SCRIPT = """
 import math
-from trueneg.compute.processes import process_pool
+from trueneg.compute.processes import map_in_processes
 
 if __name__ != "__main__":
     raise RuntimeError("the script was run again")
-with process_pool(2) as pool:
-    print(list(pool.map(math.sqrt, [1.0, 4.0, 9.0])))
+print(list(map_in_processes(math.sqrt, [1.0, 4.0, 9.0], processes=2, chunksize=1)))
 print(__file__)
 """
 
@@ -26,13 +25,13 @@ def test_the_processes_do_not_run_the_script_that_asks_for_them(tmp_path):
 
 
 LONG_JOB = """
-import os
 import time
-from trueneg.compute.processes import process_pool
+from functools import partial
+from trueneg.compute.processes import map_in_processes
 
-with process_pool(2) as pool:
-    print(*{pool.submit(os.getpid).result() for _ in range(50)}, flush=True)
-    time.sleep(600)
+process_ids = map_in_processes(partial(eval, "__import__('os').getpid()"), [{}] * 50, processes=2, chunksize=1)
+print(*{next(process_ids) for _ in range(49)}, flush=True)
+time.sleep(600)
 """
 
 

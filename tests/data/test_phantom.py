@@ -186,29 +186,6 @@ def test_labels_are_those_of_the_sentences(seed):
     assert set(CHEX5) == {"cardiomegaly", "edema", "effusion", "pneumonia", "pneumothorax"}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (({"a": []}, 31, 0), "resolution is 31, expected at least 32"),
-        (({"a": []}, 32, 0, 0.0), "contrast is 0.0, expected a number above 0"),
-        (({"a": []}, 32, 0, float("nan")), "contrast is nan"),
-        (({"a": [], "b": [51]}, 32, 0), r"report b has classes \[51\], expected numbers from 0 to 50"),
-        (({"a": [-1]}, 32, 0), r"report a has classes \[-1\]"),
-    ],
-)
-def test_wrong_arguments_are_told(arguments, told):
-    with pytest.raises(ValueError, match=told):
-        phantom_images(*arguments)
-
-
-def test_sentences_of_other_reports_are_told():
-    assigned = pd.DataFrame({"report": ["a", "c"], "class": [3, 60]})
-    with pytest.raises(ValueError, match="1 other reports, such as c"):
-        positive_classes(["a", "b"], assigned)
-    with pytest.raises(ValueError, match="1 of 3 reports are there twice"):
-        positive_classes(["a", "c", "a"], assigned)
-
-
 def test_any_number_of_processes_draws_the_same():
     made = phantom_reports(150, seed=4)
     findings = positive_classes(made.reports["report"].tolist(), made.sentences)

@@ -24,15 +24,14 @@ def test_classes_follow_zipfs_law(exponent):
     np.testing.assert_allclose(probability / probability[0], np.arange(1, len(classes) + 1) ** -exponent)
     of_finding = {finding.name: sum(c.probability for c in classes if c.finding == finding.name) for finding in FINDINGS}
     assert max(of_finding.values()) <= 0.5
-    assert {one.finding for one in classes if one.chexpert} == CHEX5
+    assert {finding.name for finding in FINDINGS if finding.chexpert} == CHEX5
     assert len({(c.finding, c.side, c.zone, c.severity) for c in classes}) == len(classes)
     assert [one.number for one in classes] == list(range(len(classes)))
 
 
-@pytest.mark.parametrize("exponent", [-1.0, 3.0])
-def test_an_exponent_that_cannot_be_is_refused(exponent):
-    with pytest.raises(ValueError, match=f"exponent is {exponent}"):
-        phantom_classes(exponent)
+def test_an_exponent_that_gives_one_finding_more_than_half_is_refused():
+    with pytest.raises(ValueError, match=r"exponent is 3\.0"):
+        phantom_classes(3.0)
 
 
 def test_the_seed_decides_everything():
@@ -102,9 +101,3 @@ def test_the_sentences_are_found_again_in_the_text():
     sentences = MADE.sentences.groupby("report")["sentence"].agg(list)
     for report, text in MADE.reports.head(150).itertuples(index=False):
         assert split_sentences(text) == sentences[report]
-
-
-@pytest.mark.parametrize(("arguments", "message"), [({"count": 0}, "count is 0"), ({"correlation": 2.0}, "correlation is 2.0")])
-def test_wrong_arguments_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        phantom_reports(**{"count": 5, "seed": 0} | arguments)

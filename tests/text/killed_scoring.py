@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from tests.text import corpus
-from trueneg.text import pseudo_likelihood
+from trueneg.text import chunks, pseudo_likelihood
 from trueneg.text.scorers import PlainBert
 from trueneg.text.scoring import score_sentences
 
@@ -21,7 +21,7 @@ def until_three_chunks(self, batch):
 
 if __name__ == "__main__":
     PlainBert.log_probabilities = until_three_chunks
-    pseudo_likelihood.FIRST, pseudo_likelihood.SECONDS = 16, 0.05
+    pseudo_likelihood.PART, chunks.FLUSH = 16, 0.05
     folder = Path(sys.argv[1])
     score_sentences(
         folder / "sentences.parquet",

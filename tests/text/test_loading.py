@@ -69,8 +69,6 @@ def test_a_folder_that_is_none_is_told(tmp_path):
         load_language_model(tmp_path)
     with pytest.raises(UserError, match=r"\./not/there"):
         load_language_model("./not/there")
-    with pytest.raises(ValueError, match="variant is 'pll'"):
-        load_language_model(tmp_path, variant="pll")
 
 
 def test_other_code_needs_consent(tmp_path):

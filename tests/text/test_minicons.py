@@ -20,7 +20,7 @@ def sentences():
     except UserError:
         made = phantom_reports(400, seed=0).sentences["sentence"].unique()
     else:
-        texts = (" ".join(open_i.section_text(root).values()) for _, root, _ in open_i.read_archive(archive))
+        texts = (" ".join(open_i.section_text(root).values()) for _, root in open_i.read_archive(archive))
         made = [sentence for text in texts for sentence in split_sentences(text)]
         made = list(dict.fromkeys(made))
     return [made[place] for place in np.random.default_rng(0).choice(len(made), 200, replace=False)]

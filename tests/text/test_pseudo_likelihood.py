@@ -160,8 +160,6 @@ def test_what_has_no_likelihood_is_refused_by_its_row(sentences, message):
 def test_wrong_arguments_are_refused_in_a_sentence():
     with pytest.raises(ValueError, match="variant is 'pll', expected one of original"):
         pseudo_log_likelihood(BERT, TOKENIZER, ["Clear."], variant="pll")
-    with pytest.raises(ValueError, match="tokens_per_batch is 0"):
-        pseudo_log_likelihood(BERT, TOKENIZER, ["Clear."], tokens_per_batch=0)
     with pytest.raises(ValueError, match="no vocabulary head"):
         AnyModel(BERT.bert, 4)
     without = models.tokenizer()

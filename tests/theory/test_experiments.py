@@ -208,19 +208,22 @@ def test_known_numbers_are_found_again():
 def test_a_wrong_number_would_not_agree(monkeypatch):
     from trueneg.theory import protocol_numbers
 
-    wrong = (
-        protocol_numbers.Known(DCL, "mean squared error", 0.00245, 0.00255),
-        protocol_numbers.Known(DCL, f"MSE minus that of {BIASED}", 0.0, np.inf),
-        protocol_numbers.Known("BCL, paper", "bias", -0.0005, 0.0005),
+    wrong = pd.DataFrame(
+        [
+            (DCL, "mean squared error", 0.00245, 0.00255),
+            (DCL, f"MSE minus that of {BIASED}", 0.0, np.inf),
+            ("BCL, paper", "bias", -0.0005, 0.0005),
+        ],
+        columns=["estimator", "quantity", "earlier low", "earlier high"],
     )
-    monkeypatch.setattr(protocol_numbers, "KNOWN", wrong)
+    monkeypatch.setattr(protocol_numbers, "EARLIER", wrong.reindex(columns=protocol_numbers.EARLIER.columns))
     assert not run("protocol_numbers")["agrees"].any()
 
 
 def test_settings_that_nothing_knows_are_refused():
     with pytest.raises(ValueError, match=r"(?s)alphs.*sed"):
         run("density_ratio", {"alphs": [0.5], "sed": 3})
-    with pytest.raises(ValueError, match="alpha is 2, expected"):
+    with pytest.raises(ValueError, match=r"(?s)alpha.*2"):
         run("density_ratio", {"alpha": 2})
 
 

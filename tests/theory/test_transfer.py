@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trueneg.theory.bounds import proposition_1
 from trueneg.theory.transfer import (
     asymptotic_loss,
     best_linear_loss,
@@ -157,7 +158,8 @@ def test_no_gradient_of_the_loss_is_longer_than_its_constant(negatives, positive
 
 
 def test_the_terms_of_theorem_4_are_those_of_its_equation():
-    frame = theorem_4(5.0, 3, 2, dimension=4, samples=100, largest_eta=0.2, proposition=7.0, classes=10, confidence=0.9)
+    rho = [0.2, *[0.1] * 8]
+    frame = theorem_4(5.0, 3, 2, rho, dimension=4, samples=100)
     found = frame.set_index(["encoders", "term"])["value"]
     lipschitz = lipschitz_constant(3, 2, 0.2) * math.sqrt(4 * 3 + 4 * 2 + 1 + 5 + 1 + 5)  # equation 56, κ constant
     # The supremum over all functions into the unit ball: each of the points turns towards its own signs.
@@ -165,7 +167,9 @@ def test_the_terms_of_theorem_4_are_those_of_its_equation():
     supremum = sum(float(each @ (each / np.linalg.norm(each))) for each in signs)
     assert found["all functions", "complexity"] == pytest.approx(lipschitz * supremum / 100)
     largest = math.log(1 + 3 * (math.exp(2) - 0.2 * math.exp(-2)) / 0.8)
-    assert found["linear maps", "confidence"] == pytest.approx(largest * math.sqrt(math.log(10) / 100))
+    assert found["linear maps", "confidence"] == pytest.approx(largest * math.sqrt(math.log(20) / 100))  # δ = 0.05
+    assert found["linear maps", "Proposition 1"] == proposition_1(3, 2, rho, rho)
+    assert found["linear maps", "log C: knowing nothing"] == pytest.approx(math.log(9))
     for encoders in ("all functions", "linear maps"):
         terms = found[encoders].drop(["sum", "log C: knowing nothing"])
         assert found[encoders, "sum"] == pytest.approx(terms.sum())

@@ -6,13 +6,16 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from typing import Any, TypeVar
 
 import psutil
 
 POLL_SECONDS = 0.5
+
+Result = TypeVar("Result")
 
 log = logging.getLogger(__name__)
 
@@ -35,15 +38,19 @@ def _end_after(process: int, name: str) -> None:
     os._exit(1)
 
 
-@contextlib.contextmanager
-def process_pool(processes: int) -> Iterator[ProcessPoolExecutor]:
-    """A pool of at most so many processes, which end with the one that asks, also if that is killed.
+def map_in_processes(
+    function: Callable[..., Result], *iterables: Collection[Any], processes: int, chunksize: int
+) -> Iterator[Result]:
+    """Like ``map``, in worker processes if there is more than one chunk; they end with this process, even if it is killed.
 
-    Spawned, not forked: the asking process may hold threads.
+    Spawned, not forked: this process may hold threads.
     """
+    if processes == 1 or len(iterables[0]) <= chunksize:
+        yield from map(function, *iterables)
+        return
     parent = os.getpid(), "the process that started this worker"
     with without_main_script(), ProcessPoolExecutor(processes, get_context("spawn"), end_with, parent) as pool:
-        yield pool
+        yield from pool.map(function, *iterables, chunksize=chunksize)
 
 
 @contextlib.contextmanager

@@ -31,7 +31,7 @@ LANGUAGE_MODELS = ("trueneg.text.masked_lm",)
 REPORT = ("trueneg.report.build",)  # the page; figures and tables each have their own module
 SIMULATION = tuple(sorted({f"trueneg.theory.{module}" for module in EXPERIMENTS.values()}))
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-TEMPLATES = ("*.html", "styles/*.css", "scripts/*.js")  # beside the code that fills them in
+TEMPLATES = ("*.html", "styles/*.css", "scripts/*.js", "*.csv")  # beside the code that reads them
 # What pyproject.toml asks for, but for clusters and for the tools of development.
 LIBRARIES = (
     *("trueneg", "torch", "torchvision", "transformers", "tokenizers", "safetensors", "open_clip_torch", "torchxrayvision"),

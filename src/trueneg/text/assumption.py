@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -94,13 +95,13 @@ def summarise(points: pd.DataFrame, seed: int, draws: int = 1000) -> tuple[pd.Da
             x, y, count = (chosen[column].to_numpy() for column in ("log_likelihood", "log_class_probability", "count"))
             if len(np.unique(x)) < 2:
                 continue
-            keys = {"corpus": corpus, "sentences": name, "scorer": scorer}
+            keys: dict[str, Any] = {"corpus": corpus, "sentences": name, "scorer": scorer}
             groups = pd.factorize(chosen["class"])[0]
             fit = fit_log_linear(x, np.exp(y), count)
             low, high = bootstrap_spearman(x, y, count, groups, seed, draws)
             weight = np.bincount(groups, count)
-            means = [np.bincount(groups, values * count) / weight for values in (x, y)]
-            of_classes = weighted_spearman(*means, np.ones(len(weight)))
+            mean_x, mean_y = (np.bincount(groups, values * count) / weight for values in (x, y))
+            of_classes = weighted_spearman(mean_x, mean_y, np.ones(len(weight)))
             error = float(np.average(np.abs(fit.a * np.exp(fit.k * x) - np.exp(y)), weights=count))
             sizes = {"texts": int(count.sum()), "unique": len(chosen), "classes": len(weight)}
             ranks = {"spearman": fit.spearman, "low": low, "high": high, "spearman of classes": of_classes}
@@ -153,7 +154,7 @@ def cross_fitted(sentences: pd.DataFrame, scorer: Callable[[Iterable[str], Seque
     """
     parts = []
     for fold, part in sentences.groupby("fold"):
-        unique = part["sentence"].unique()
+        unique = part["sentence"].unique().tolist()
         scores = dict(zip(unique, scorer(sentences.loc[sentences["fold"] != fold, "sentence"], unique), strict=True))
         parts.append(part.assign(log_likelihood=part["sentence"].map(scores)))
     found = pd.concat(parts).sort_index()

@@ -1,12 +1,15 @@
 """A table that grows by whole files, so that a job that is killed keeps what it has appended."""
 
 import hashlib
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from trueneg.text import privacy
+
+FLUSH = 5.0  # seconds of work that a killed job may lose
 
 
 def text_key(text: str) -> bytes:
@@ -17,6 +20,18 @@ def text_key(text: str) -> bytes:
         '7889ee45'
     """
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16]
+
+
+def append_in_time(folder: Path, frames: Iterable[pd.DataFrame], restricted: bool) -> None:
+    """Append frames as they are made, those of every :data:`FLUSH` seconds as one file."""
+    waiting, began = [], time.monotonic()
+    for frame in frames:
+        waiting.append(frame)
+        if time.monotonic() - began > FLUSH:
+            append_chunk(folder, pd.concat(waiting), restricted)
+            waiting, began = [], time.monotonic()
+    if waiting:
+        append_chunk(folder, pd.concat(waiting), restricted)
 
 
 def append_chunk(folder: Path, frame: pd.DataFrame, restricted: bool) -> None:

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from trueneg.class_probability import constant_of_same_mean, from_length, from_log_likelihood, permuted
 from trueneg.text import privacy
 
@@ -24,7 +26,7 @@ def write_class_probabilities(likelihoods: str | Path, *, settings: Mapping[str,
     table, restricted = privacy.read_table(likelihoods)
     tokens = table["tokens"].to_numpy()
     likelihood, per_token = table["log_likelihood"].to_numpy(), tokens if settings["per_token"] else None
-    values = from_log_likelihood(likelihood, settings["a"], settings["k"], settings["maximum"], tokens=per_token)
+    values = np.asarray(from_log_likelihood(likelihood, settings["a"], settings["k"], settings["maximum"], per_token))
     controls = {
         "eta permuted": permuted(values, seed),
         "eta constant": constant_of_same_mean(values),

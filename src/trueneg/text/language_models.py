@@ -56,23 +56,20 @@ def train_language_models(
     Raises:
         UserError: if the sentences are too few, another process trains the same model, or a model cannot be loaded.
     """
-    models, folds, restricted = [], 1, False
+    models = [{"fold": 0, "folder": str(settings["model"]), "revision": settings["revision"], "checksum": None}]
+    folds, restricted = 1, False
     if settings["train"]:
+        folds, models = settings["folds"], []
         table, restricted = privacy.read_table(sentences)
-        folds = settings["folds"]
         table = with_folds(table, folds, seed)
         torch.set_num_threads(settings["threads"])
-        runs = RunStore(store)
         with privacy.owner_only(restricted):
             for fold in range(folds):
                 parts = training_parts(table, fold, settings["validation"], seed)
-                texts = [part["sentence"].tolist() for part in parts]
                 record = {"settings": dict(settings), "seed": seed, "fold": fold, "begin": _beginning(settings, start)}
-                folder = _trained(runs, record, *texts)
+                folder = _trained(RunStore(store), record, *(part["sentence"].tolist() for part in parts))
                 checksum = file_checksum(folder / RunStore.MODEL)
                 models.append({"fold": fold, "folder": str(folder), "revision": None, "checksum": checksum})
-    else:
-        models = [{"fold": 0, "folder": str(settings["model"]), "revision": settings["revision"], "checksum": None}]
     content = {"folds": folds, "seed": seed, "restricted": restricted, "models": models}
     with written_whole(manifest) as temporary:
         temporary.write_text(json.dumps(content, indent=2) + "\n")
@@ -119,8 +116,6 @@ def _train(
     digest, minutes = f"{record['id']}-{fingerprint}", settings["checkpoint_minutes"]
     checkpoint = Checkpoint(folder, digest, minutes=minutes, about=about, device=device_name(device))
     rows = checkpoint.restore(task)
-    if not rows:
-        log.info("fold %d: held-out pseudo-perplexity before training %.2f", fold, task.pseudo_perplexity())
     while task.epoch < task.epochs:
         row = task.train_epoch(after_update=lambda: checkpoint.after_update(task, rows))
         rows.append({"epoch": task.epoch, **row})
@@ -142,14 +137,12 @@ def _train(
         "device": device_name(device),
         **checkpoint.spent(),
     }
-    written = {
-        RunStore.CURVES: lambda path: pd.DataFrame(rows).to_parquet(path, index=False),
-        RunStore.MODEL: lambda path: save_model(finished, str(path), metadata={"format": "pt"}),
-        RunStore.RECORD: lambda path: path.write_text(json.dumps(record, indent=2, default=str) + "\n"),
-    }
-    for name, write in written.items():
-        with written_whole(folder / name) as path:
-            write(path)
+    with written_whole(folder / RunStore.CURVES) as path:
+        pd.DataFrame(rows).to_parquet(path, index=False)
+    with written_whole(folder / RunStore.MODEL) as path:
+        save_model(finished, str(path), metadata={"format": "pt"})
+    with written_whole(folder / RunStore.RECORD) as path:
+        path.write_text(json.dumps(record, indent=2, default=str) + "\n")
 
 
 def _beginning(settings: Mapping[str, Any], start: str | Path | None) -> dict[str, Any] | None:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from trueneg.errors import UserError
-from trueneg.text.masked_copies import CAUSAL, check_variant
+from trueneg.text.masked_copies import CAUSAL
 
 KEY = "language_models: model"
 
@@ -28,9 +28,7 @@ def load_language_model(
 
     Raises:
         UserError: if it is not there, may not be read, wants to run code, or lacks weights.
-        ValueError: if there is no such variant.
     """
-    check_variant(variant)
     name = str(name)
     if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
         raise UserError(
@@ -42,10 +40,11 @@ def load_language_model(
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     where: dict[str, Any] = {"revision": revision}
+    model_class: Any
     try:
         config, _ = transformers.PretrainedConfig.get_config_dict(name, **where)
         if config.get("model_type") == "cxr-bert" or any("CXRBert" in one for one in config.get("architectures") or []):
-            tokenizer = transformers.BertTokenizerFast.from_pretrained(name, **where)
+            tokenizer = transformers.BertTokenizer.from_pretrained(name, **where)
             model_class = transformers.BertForMaskedLM
             where["config"] = transformers.BertConfig.from_dict({**config, "model_type": "bert", "auto_map": {}})
         else:

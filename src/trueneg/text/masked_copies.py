@@ -12,37 +12,17 @@ ORIGINAL, WITHIN_WORD, CAUSAL = "original", "within_word_l2r", "causal"
 VARIANTS = (ORIGINAL, WITHIN_WORD, CAUSAL)
 
 
-def check_variant(variant: str) -> None:
-    """Raise a ValueError if there is no such variant."""
-    if variant not in VARIANTS:
-        raise ValueError(f"variant is {variant!r}, expected one of {', '.join(VARIANTS)}.")
-
-
-class Piece(NamedTuple):
-    """A sentence, or one window of it, as the model sees it.
-
-    Attributes:
-        sentence: whose tokens these are, a number in the list of sentences.
-        ids: (T,) token ids with the special ones.
-        targets: (n,) positions in `ids` that this piece scores.
-        ends: (n,) the last position that is masked together with each target (the target itself, or the end of its word).
-    """
-
-    sentence: int
-    ids: np.ndarray
-    targets: np.ndarray
-    ends: np.ndarray
-
-
 class Batch(NamedTuple):
-    """Targets of pieces that have one length, so that nothing is padded and attention needs no mask.
+    """What is asked about pieces of one length, so that nothing is padded and attention needs no mask.
+
+    A piece is a sentence, or a window of it, as the model sees it.
 
     Attributes:
-        sentences: (B,) the sentence of each target.
-        ids: (P, T) the pieces.
+        sentences: (B,) the sentence of each target, a number in the list of sentences.
+        ids: (P, T) token ids of the pieces, with the special ones.
         piece: (B,) the piece of each target.
-        targets: (B,) its position.
-        ends: (B,) the last position that is masked with it.
+        targets: (B,) its position, whose probability is asked for.
+        ends: (B,) the last position that is masked with it (the target itself, or the end of its word).
     """
 
     sentences: np.ndarray
@@ -61,7 +41,8 @@ class Pieces:
     """Sentences to pieces of at most `limit` tokens, with a tokenizer's special tokens around each."""
 
     def __init__(self, tokenizer: Any, variant: str, limit: int):
-        check_variant(variant)
+        if variant not in VARIANTS:
+            raise ValueError(f"variant is {variant!r}, expected one of {', '.join(VARIANTS)}.")
         self._tokenizer, self._causal, self._whole_words = tokenizer, variant == CAUSAL, variant == WITHIN_WORD
         if self._causal:
             start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.cls_token_id
@@ -79,15 +60,14 @@ class Pieces:
         self.capacity = limit - len(self._before) - len(self._after)
         self._forbidden = np.array(sorted(set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}), np.int64)
 
-    def of(self, sentences: Sequence[str], rows: Sequence[int]) -> tuple[list[Piece], np.ndarray, np.ndarray]:
-        """The pieces of some sentences, whose numbers in errors are `rows`; (S,) tokens and (S,) windows of each sentence.
+    def of(self, sentences: Sequence[str], rows: np.ndarray) -> list[Batch]:
+        """Each piece of some sentences, in order, with all its targets; `rows` are the numbers of the sentences in errors.
 
         Raises:
             ValueError: naming the row of a sentence that has no tokens, or holds a special token.
         """
         encoded = self._tokenizer(list(sentences), add_special_tokens=False, return_attention_mask=False, verbose=False)
-        pieces, windows = [], np.zeros(len(sentences), np.int64)
-        lengths = np.array([len(ids) for ids in encoded["input_ids"]])
+        pieces = []
         for place, (tokens, row) in enumerate(zip(encoded["input_ids"], rows, strict=True)):
             ids = np.array(tokens, np.int64)
             if len(ids) == 0 or np.isin(ids, self._forbidden).any():
@@ -95,18 +75,17 @@ class Pieces:
                 raise ValueError(f"the sentence in row {row:,} (the first is 0) {problem}; leave that out.")
             ends = np.arange(len(ids))
             if self._whole_words:
-                words = np.array([-1 if word is None else word for word in encoded.word_ids(place)])
+                words = np.array(encoded.word_ids(place))
                 ends = np.searchsorted(words, words, side="right") - 1
             for start, stop, first, last in _windows(len(ids), self.capacity, self._causal):
                 moved = len(self._before) - start
                 whole = np.concatenate([self._before, ids[start:stop], self._after]).astype(np.int64)
-                within = np.minimum(ends[first:last], stop - 1) + moved
-                pieces.append(Piece(place, whole, np.arange(first, last) + moved, within))
-                windows[place] += 1
-        return pieces, lengths, windows
+                targets, within = np.arange(first, last) + moved, np.minimum(ends[first:last], stop - 1) + moved
+                pieces.append(Batch(np.full_like(targets, place), whole[None], np.zeros_like(targets), targets, within))
+        return pieces
 
 
-def batches(pieces: Sequence[Piece], tokens: int, targets: int, causal: bool) -> Iterator[Batch]:
+def batches(pieces: Sequence[Batch], tokens: int, targets: int, causal: bool) -> Iterator[Batch]:
     """Pieces by length, long ones first, as many targets at a time as fit.
 
     Args:
@@ -115,15 +94,12 @@ def batches(pieces: Sequence[Piece], tokens: int, targets: int, causal: bool) ->
         targets: in a batch, at most, unless a causal piece alone has more.
         causal: whether one pass over a piece scores all its targets: then a piece is never divided.
     """
-    by_length: dict[int, list[Piece]] = {}
-    for piece in pieces:
-        by_length.setdefault(len(piece.ids), []).append(piece)
-    for length, group in sorted(by_length.items(), reverse=True):
+    by_length = sorted(pieces, key=lambda piece: -piece.ids.shape[1])
+    for length, same_length in itertools.groupby(by_length, key=lambda piece: piece.ids.shape[1]):
+        group = list(same_length)
         counts = np.array([len(piece.targets) for piece in group])
         of = np.repeat(np.arange(len(group)), counts)
-        ids = np.stack([piece.ids for piece in group])
-        sentence = np.array([piece.sentence for piece in group])
-        wanted, ends = np.concatenate([piece.targets for piece in group]), np.concatenate([piece.ends for piece in group])
+        sentences, ids, _, wanted, ends = (np.concatenate(parts) for parts in zip(*group, strict=True))
         if causal:
             at_once = max(1, min(tokens // length, targets // counts.max()))
             cuts = np.r_[0, np.cumsum(counts)[:-1]][::at_once]
@@ -131,7 +107,7 @@ def batches(pieces: Sequence[Piece], tokens: int, targets: int, causal: bool) ->
             cuts = np.arange(0, len(of), max(1, min(tokens // length, targets)))
         for start, stop in itertools.pairwise([*cuts, len(of)]):
             chosen, first, last = slice(start, stop), of[start], of[stop - 1] + 1
-            yield Batch(sentence[of[chosen]], ids[first:last], of[chosen] - first, wanted[chosen], ends[chosen])
+            yield Batch(sentences[chosen], ids[first:last], of[chosen] - first, wanted[chosen], ends[chosen])
 
 
 def _windows(length: int, capacity: int, causal: bool) -> Iterator[tuple[int, int, int, int]]:

@@ -28,7 +28,7 @@ def find_archive(path: str | Path | None = None) -> Path:
     """
     if path is None:
         package = importlib.util.find_spec("torchxrayvision")
-        if package is None:
+        if package is None or package.origin is None:
             raise UserError(
                 "reports.path is not given and torchxrayvision, whose wheel carries the Open-I reports, is not installed. "
                 "Install it (pip install torchxrayvision), or name the archive's path."
@@ -46,11 +46,11 @@ def user_files(settings: Mapping[str, Any]) -> UserFiles:
     return UserFiles() if settings["path"] is None else UserFiles([find_archive(settings["path"])])
 
 
-def read_archive(path: str | Path) -> Iterator[tuple[str, ElementTree.Element | None, str]]:
+def read_archive(path: str | Path) -> Iterator[tuple[str, ElementTree.Element | None]]:
     """Each report's XML, in the order of their numbers; nothing is unpacked to disk.
 
     Yields:
-        The report's id (``CXR12``), its root element, and an empty string; or None and why it cannot be read.
+        The report's id (``CXR12``) and its root element; None if it is not valid XML.
 
     Raises:
         UserError: if the archive is damaged.
@@ -59,17 +59,17 @@ def read_archive(path: str | Path) -> Iterator[tuple[str, ElementTree.Element | 
     try:
         with tarfile.open(path, "r:gz") as archive:
             for member in archive:
-                if member.isfile() and member.name.endswith(".xml"):
-                    found["CXR" + Path(member.name).stem] = archive.extractfile(member).read()
+                if member.isfile() and member.name.endswith(".xml") and (file := archive.extractfile(member)):
+                    found["CXR" + Path(member.name).stem] = file.read()
     except (tarfile.TarError, EOFError, OSError) as error:
         raise UserError(f"{path}: is not a whole archive of reports ({error}). Install torchxrayvision again.") from error
     if not found:
         raise UserError(f"{path}: holds no XML files, expected the reports of Open-I.")
     for name in sorted(found, key=lambda name: (len(name), name)):
         try:
-            yield name, ElementTree.fromstring(found[name]), ""
-        except ElementTree.ParseError as error:
-            yield name, None, f"is not valid XML ({error})"
+            yield name, ElementTree.fromstring(found[name])
+        except ElementTree.ParseError:
+            yield name, None
 
 
 def section_text(report: ElementTree.Element) -> dict[str, str]:
@@ -89,7 +89,7 @@ def image_codes(path: str | Path | None = None) -> pd.DataFrame:
         nothing has the one code ``normal``.
     """
     rows = []
-    for name, report, _ in read_archive(find_archive(path)):
+    for name, report in read_archive(find_archive(path)):
         if report is not None:
             codes = (" ".join("".join(node.itertext()).split()) for node in report.iter("major"))
             rows += [(name, re.sub(r"\s*/\s*", "/", code)) for code in codes if code]

@@ -21,62 +21,7 @@ from trueneg.text.open_i import image_codes
 log = logging.getLogger(__name__)
 
 NORMAL, NOT_INDEXED = "normal", "No Indexing"
-WORDS = {
-    "Airspace Disease": r"air ?space (?:disease|opacit\w+|consolidation)",
-    "Aorta": r"aort\w+",
-    "Aorta, Thoracic": r"aort\w+",
-    "Arthritis": r"arthrit\w+|arthrosis|arthropathy",
-    "Atherosclerosis": r"athero\w+",
-    "Bone Diseases, Metabolic": r"osteopeni\w+|osteoporo\w+|deminerali[sz]\w+",
-    "Calcified Granuloma": r"granuloma\w*",
-    "Calcinosis": r"calcifi\w+",
-    "Cardiac Shadow": r"(?:cardiac|heart|cardiomediastinal|cardiopericardial) (?:shadow|silhouette|size)|heart",
-    "Cardiomegaly": r"cardiomegaly|(?:heart|cardiac\w*|cardiomediastinal)\b.*\benlarge\w*|enlarge\w*\b.*\b(?:heart|cardiac)|"
-    r"borderline.*heart",
-    "Catheters, Indwelling": r"catheter\w*|picc|central (?:venous )?line|port\b|port-a|mediport|line",
-    "Cicatrix": r"scar\w*|cicatri\w+",
-    "Consolidation": r"consolidat\w+",
-    "Costophrenic Angle": r"costophrenic|cp angle\w*|sulcus|sulci",
-    "Deformity": r"deform\w+|wedg\w+",
-    "Density": r"densit\w+",
-    "Diaphragm": r"(?:hemi)?diaphragm\w*",
-    "Diaphragmatic Eventration": r"eventrat\w+",
-    "Emphysema": r"emphysem\w+",
-    "Foreign Bodies": r"foreign bod\w+|bullet\w*|shrapnel|metallic|ballistic",
-    "Fractures, Bone": r"fractur\w+",
-    "Granuloma": r"granuloma\w*",
-    "Granulomatous Disease": r"granulomat\w+|granuloma\w*",
-    "Hernia, Hiatal": r"hiat\w+",
-    "Implanted Medical Device": r"pacemaker\w*|pacer\w*|icd|aicd|defibrillator\w*|device|generator|stimulator|leads?|valve\w*|"
-    r"hardware|prosthe\w+",
-    "Infiltrate": r"infiltrat\w+",
-    "Kyphosis": r"kypho\w+",
-    "Lung": r"hyperinflat\w+|hyperexpan\w+|hyperaerat\w+|hyperlucen\w+|hypoinflat\w+|hypoventilat\w+|"
-    r"low (?:lung|inspiratory) volume\w*|lung volumes|inspiratory|hypoaerat\w+|hypoexpan\w+|shallow",
-    "Markings": r"markings?|interstiti\w+",
-    "Mass": r"mass\w*",
-    "Nodule": r"nodul\w+",
-    "Opacity": r"opaci\w+",
-    "Osteophyte": r"osteophyt\w+|spur\w*",
-    "Pleural Effusion": r"effusion\w*|pleural fluid",
-    "Pneumonia": r"pneumoni\w+",
-    "Pneumothorax": r"pneumothora\w+",
-    "Pulmonary Atelectasis": r"atelecta\w+",
-    "Pulmonary Congestion": r"congest\w+|vascular (?:prominence|engorgement)",
-    "Pulmonary Disease, Chronic Obstructive": r"copd|chronic obstructive|obstructive",
-    "Pulmonary Edema": r"edema",
-    "Pulmonary Emphysema": r"emphysem\w+",
-    "Pulmonary Fibrosis": r"fibro\w+",
-    "Scoliosis": r"scolio\w+|dextroscolio\w+|levoscolio\w+|curvature",
-    "Spinal Fusion": r"fusion",
-    "Spine": r"spin\w+|spondyl\w+|vertebra\w*|degenerative",
-    "Spondylosis": r"spondyl\w+",
-    "Stents": r"stents?",
-    "Surgical Instruments": r"clips?|sternotomy|sutures?|wires?|staples?|surgical",
-    "Thickening": r"thicken\w+",
-    "Thoracic Vertebrae": r"thoracic (?:spine|vertebra\w*)|spin\w+|spondyl\w+|degenerative|vertebra\w*|disc",
-    "Tube, Inserted": r"tubes?|tracheostomy|tracheotomy",
-}
+WORDS = pd.read_csv(Path(__file__).with_name("open_i_words.csv"), index_col="heading")["pattern"].to_dict()
 DENIAL = re.compile(
     r"\b(?:no|not|without|negative|free of|clear of|absence|absent|nor|neither|never|resolv\w+|unremarkable|"
     r"rather than|rule out)\b",
@@ -126,11 +71,11 @@ def assign_classes(sentences: pd.DataFrame, codes: pd.DataFrame) -> tuple[pd.Dat
     coded = headings[[NOT_INDEXED not in found for found in headings]]
     share = coded.explode().value_counts() / len(coded)
     found = []
-    for row in sentences[["report", "index", "sentence"]].itertuples(index=False):
-        of_report = coded.get(row.report, frozenset())
-        name = NORMAL if of_report == {NORMAL} else class_of(row.sentence, of_report)
+    for report, index, sentence in zip(sentences["report"], sentences["index"], sentences["sentence"], strict=True):
+        of_report = coded.get(report, frozenset())
+        name = NORMAL if of_report == {NORMAL} else class_of(sentence, of_report)
         if name is not None:
-            found.append((row.report, row.index, name))
+            found.append((report, index, name))
     classes = share.rename_axis("class").reset_index(name="probability")
     return pd.DataFrame(found, columns=["report", "index", "class"]), classes
 

@@ -43,8 +43,6 @@ def write_table(frame: pd.DataFrame, path: str | Path, restricted: bool) -> None
     table = table.replace_schema_metadata({**(table.schema.metadata or {}), FLAG: b"yes" if restricted else b"no"})
     with owner_only(restricted), written_whole(path) as temporary:
         pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
-        with temporary.open("rb") as stream:
-            os.fsync(stream.fileno())
 
 
 def read_table(path: str | Path, columns: Sequence[str] | None = None) -> tuple[pd.DataFrame, bool]:

@@ -7,7 +7,6 @@ Salazar et al. (2020). Tokens that the model adds ([CLS], [SEP]) are seen, but n
 
 import logging
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -16,7 +15,6 @@ import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from trueneg.text.masked_copies import CAUSAL, ORIGINAL, Batch, Pieces, batches
 from trueneg.text.scorers import AnyModel, PlainBert
@@ -25,8 +23,7 @@ log = logging.getLogger(__name__)
 
 TOKENS = {"cpu": 8_192, "cuda": 131_072}  # of masked copies in a batch
 LOGITS = 2**28  # numbers in the largest array of logits
-SECONDS = 5.0  # of work between two results, about
-FIRST, MOST = 256, 65_536  # sentences in the first, and at most in a later part
+PART = 256  # sentences between two results
 
 
 class Scored(NamedTuple):
@@ -77,7 +74,7 @@ def pseudo_log_likelihood(
     _check(sentences)
     numbers, unique = pd.factorize(np.array(sentences, dtype=object))
     found, first_rows = np.empty(len(unique)), np.unique(numbers, return_index=True)[1]
-    for part in score(model, tokenizer, unique, tokens_per_batch, device, variant, names=first_rows):
+    for part in score(model, tokenizer, unique.tolist(), tokens_per_batch, device, variant, names=first_rows):
         found[part.rows] = part.log_likelihood
     return found[numbers]
 
@@ -89,9 +86,9 @@ def score(
     tokens_per_batch: int | None = None,
     device: str | torch.device | None = None,
     variant: str = ORIGINAL,
-    names: Sequence[int] | None = None,
+    names: np.ndarray | None = None,
 ) -> Iterator[Scored]:
-    """:func:`pseudo_log_likelihood`, a few seconds of work at a time, so that a caller can keep what is done.
+    """:func:`pseudo_log_likelihood`, some sentences at a time, so that a caller can keep what is done.
 
     Args:
         model: as there.
@@ -108,42 +105,34 @@ def score(
     Raises:
         ValueError: as there.
     """
-    _check(sentences)
-    if tokens_per_batch is not None and tokens_per_batch < 1:
-        raise ValueError(f"tokens_per_batch is {tokens_per_batch}, expected at least 1.")
-    names = np.arange(len(sentences)) if names is None else np.asarray(names)
+    names = np.arange(len(sentences)) if names is None else names
     device = torch.device(device) if device is not None else next(model.parameters()).device
     tokens, at_once = tokens_per_batch or TOKENS.get(device.type, TOKENS["cpu"]), max(1, LOGITS // model.config.vocab_size)
     cutter = Pieces(tokenizer, variant, _limit(model, tokenizer))
-    order = sorted(range(len(sentences)), key=lambda number: -len(sentences[number]))
+    order = np.argsort([-len(sentence) for sentence in sentences], kind="stable")
     training = model.training
     model.eval()
     try:
-        plain = variant != CAUSAL and PlainBert.takes(model)
-        mask = None if variant == CAUSAL else tokenizer.mask_token_id
+        mask: Any = None if variant == CAUSAL else tokenizer.mask_token_id
+        plain = mask is not None and PlainBert.takes(model)
         scorer = PlainBert(model, mask, device) if plain else AnyModel(model.to(device), mask)
-        total, quiet = sum(map(len, sentences)), not sys.stderr.isatty()
-        with tqdm(total=total, desc="likelihood", unit=" characters", unit_scale=True, leave=False, disable=quiet) as bar:
-            start, size = 0, FIRST
-            while start < len(order):
-                began = time.monotonic()
-                rows = np.array(order[start : start + size])
-                pieces, lengths, windows = cutter.of([sentences[row] for row in rows], names[rows])
-                work = list(batches(pieces, tokens, at_once, variant == CAUSAL))
-                found = np.zeros(len(rows))
-                for batch, log_probabilities in zip(work, _side_by_side(scorer, work), strict=True):
-                    np.add.at(found, batch.sentences, log_probabilities.numpy())
-                if not np.isfinite(found).all():
-                    row = names[rows][~np.isfinite(found)][0]
-                    raise ValueError(f"the model gives row {row:,} no finite likelihood; its weights are broken.")
-                if len(long := names[rows][windows > 1]):
-                    some = ", ".join(f"{name:,}" for name in long[:10]) + (" …" if len(long) > 10 else "")
-                    message = "%d sentences have more than %d tokens and are scored by windows: rows %s"
-                    log.warning(message, len(long), cutter.capacity, some)
-                bar.update(sum(len(sentences[row]) for row in rows))
-                yield Scored(rows, found, lengths, windows)
-                start += size
-                size = int(np.clip(size * SECONDS / (time.monotonic() - began), size / 4, size * 4).clip(FIRST // 4, MOST))
+        for start in range(0, len(order), PART):
+            rows = order[start : start + PART]
+            pieces = cutter.of([sentences[row] for row in rows], names[rows])
+            windows = np.bincount([piece.sentences[0] for piece in pieces])
+            lengths = np.bincount(np.concatenate([piece.sentences for piece in pieces]))
+            work = list(batches(pieces, tokens, at_once, variant == CAUSAL))
+            found = np.zeros(len(rows))
+            for batch, log_probabilities in zip(work, _side_by_side(scorer, work), strict=True):
+                np.add.at(found, batch.sentences, log_probabilities.numpy())
+            if not np.isfinite(found).all():
+                row = names[rows][~np.isfinite(found)][0]
+                raise ValueError(f"the model gives row {row:,} no finite likelihood; its weights are broken.")
+            if len(long := names[rows][windows > 1]):
+                some = ", ".join(f"{name:,}" for name in long[:10]) + (" …" if len(long) > 10 else "")
+                message = "%d sentences have more than %d tokens and are scored by windows: rows %s"
+                log.warning(message, len(long), cutter.capacity, some)
+            yield Scored(rows, found, lengths, windows)
     finally:
         model.train(training)
 

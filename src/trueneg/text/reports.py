@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 
 USED, EMPTY, UNREADABLE = "used", "empty", "unreadable"
 COLUMNS = ["report", "patient", "state", "reason", "sections", "text"]
+TABLE_COLUMNS = {"id": "report", "text": "text", "patient": "patient"}  # of the user's own table
 
 
 def prepare_reports(settings: Mapping[str, Any], path: str | Path) -> None:
@@ -39,8 +40,8 @@ def prepare_reports(settings: Mapping[str, Any], path: str | Path) -> None:
         raise UserError(f"{settings['path']}: {int(twice.sum()):,} report ids occur twice, first in {rows}; make the ids unique.")
     counts = {state: int((reports["state"] == state).sum()) for state in (USED, EMPTY, UNREADABLE)}
     log.info("%s: %s", settings["source"], ", ".join(f"{count:,} {state}" for state, count in counts.items()))
-    for (state, reason), rows in reports[reports["state"] != USED].groupby(["state", "reason"]):
-        log.info("%s, %s: %d (first: report %s)", state, reason, len(rows), rows["report"].iloc[0])
+    for (state, reason), names in reports[reports["state"] != USED].groupby(["state", "reason"])["report"]:
+        log.info("%s, %s: %d (first: report %s)", state, reason, len(names), names.iloc[0])
     if not counts[USED]:
         source = settings["path"] or settings["source"]
         raise UserError(f"{source}: none of the {len(reports):,} reports has text that can be used.")
@@ -49,11 +50,10 @@ def prepare_reports(settings: Mapping[str, Any], path: str | Path) -> None:
 
 def read_open_i(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, bool]:
     """The reports inside torchxrayvision's wheel: findings and impression are fields of their XML."""
-    rows = []
-    for name, report, problem in open_i.read_archive(open_i.find_archive(settings["path"])):
+    rows: list[tuple[str, ...]] = []
+    for name, report in open_i.read_archive(open_i.find_archive(settings["path"])):
         if report is None:
             rows.append((name, name, UNREADABLE, "is not valid XML", "", ""))
-            log.warning("report %s %s", name, problem)
         else:
             rows.append(_row(name, name, open_i.section_text(report)))
     return pd.DataFrame(rows, columns=COLUMNS), False
@@ -72,47 +72,40 @@ def read_mimic_cxr(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, bool]:
     files = sorted(root.glob("p[0-9][0-9]/p*/s*.txt"))
     if not files:
         raise UserError(f"{folder}: there are no reports; expected files/p10/p10000032/s50414267.txt and the like.")
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for file in files:
         name, patient = file.stem, file.parent.name
         try:
             rows.append(_row(name, patient, parse_sections(file.read_text(encoding="utf-8"))))
-        except UnicodeDecodeError:
-            rows.append((name, patient, UNREADABLE, "is not UTF-8", "", ""))
-        except OSError:
-            rows.append((name, patient, UNREADABLE, "cannot be opened", "", ""))
+        except (UnicodeDecodeError, OSError) as error:
+            reason = "is not UTF-8" if isinstance(error, UnicodeDecodeError) else "cannot be opened"
+            rows.append((name, patient, UNREADABLE, reason, "", ""))
     return pd.DataFrame(rows, columns=COLUMNS), True
 
 
 def read_report_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, bool]:
-    """A CSV or parquet file with a row a report: an id and a text column, and perhaps a patient column.
+    """A CSV or parquet file with one row per report: an id and a text column, and perhaps a patient column.
 
     Raises:
-        UserError: if the file is not there, is no table, or lacks a column.
+        UserError: if the file is missing or damaged, or lacks a column.
     """
     path = Path(settings["path"] or "")
-    columns = {"id_column": "report", "text_column": "text", "patient_column": "patient"}
-    wanted = {settings[key]: name for key, name in columns.items() if settings.get(key) is not None}
+    names = {settings[f"{name}_column"]: column for name, column in TABLE_COLUMNS.items() if settings.get(f"{name}_column")}
     try:
         if path.suffix == ".parquet":
-            present = pq.read_schema(path).names
-            table = pq.read_table(path, columns=[name for name in wanted if name in present]).to_pandas(ignore_metadata=True)
-        elif path.name.endswith((".csv", ".csv.gz")):
-            table = pd.read_csv(path, dtype=object, keep_default_na=False)
+            table = pq.read_table(path, columns=list(names)).to_pandas(ignore_metadata=True)
         else:
-            raise UserError(f"reports.path is {str(path)!r}, expected a .csv, .csv.gz or .parquet file.")
-    except FileNotFoundError as error:
-        raise UserError(f"{path}: is not there; source table needs a CSV or parquet file of reports.") from error
+            table = pd.read_csv(path, usecols=list(names), dtype=object, keep_default_na=False)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise UserError(f"{path}: cannot be read as a table ({type(error).__name__}); get a whole copy.") from error
-    missing = [name for name in wanted if name not in table.columns]
-    if missing:
-        raise UserError(f"{path}: has no column {', '.join(missing)} (found {', '.join(table.columns)}); name yours in text.")
-    table = table[list(wanted)].rename(columns=wanted)
-    names = table["report"].astype(str)
-    patients = table["patient"].astype(str) if "patient" in table else names
+        reason = " ".join(str(error).split())[:200]
+        raise UserError(
+            f"{path}: cannot be read as a CSV or parquet file with the columns {', '.join(names)} ({reason}). Get a whole copy, "
+            "or name its columns in id_column, text_column and patient_column."
+        ) from error
+    table = table.rename(columns=names).astype({"report": str})
+    patients = table["patient"].astype(str) if "patient" in table else table["report"]
     rows = []
-    for name, patient, text in zip(names, patients, table["text"], strict=True):
+    for name, patient, text in zip(table["report"], patients, table["text"], strict=True):
         if isinstance(text, str) or pd.isna(text):
             rows.append(_row(name, patient, parse_sections(text) if isinstance(text, str) else {}))
         else:

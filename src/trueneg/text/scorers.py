@@ -1,6 +1,7 @@
 """log P of a batch's targets: any model of the transformers library, and a shorter way for plain BERT."""
 
 import contextlib
+import copy
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,10 +25,7 @@ def only_states_at(model: Any, wanted: tuple[Tensor, Tensor]) -> Iterator[None]:
     """
 
     def select(_module: Any, _inputs: Any, output: Any) -> Any:
-        states = output[0][wanted][:, None]
-        if isinstance(output, tuple):
-            return (states, *output[1:])
-        output[next(iter(output.keys()))] = states
+        output[next(iter(output))] = output[0][wanted][:, None]
         return output
 
     handle = model.base_model.register_forward_hook(select)
@@ -86,7 +84,7 @@ class PlainBert:
     Args:
         model: a ``BertForMaskedLM``.
         mask: id of the mask token.
-        device: where to compute; weights are copied there (bfloat16 on a GPU).
+        device: where to compute, with a copy of the model (bfloat16 on a GPU).
     """
 
     @staticmethod
@@ -101,19 +99,20 @@ class PlainBert:
         )
 
     def __init__(self, model: Any, mask: int, device: torch.device):
+        dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
         self._device, self._mask, self._heads = device, mask, model.config.num_attention_heads
-        self._dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
         self.concurrent = device.type == "cpu"
-        self._epsilon = model.config.layer_norm_eps
-        embeddings, head = model.bert.embeddings, model.cls.predictions
-        self._words = self._copy(embeddings.word_embeddings.weight)
-        self._positions = self._copy(embeddings.position_embeddings.weight + embeddings.token_type_embeddings.weight[0])
-        self._norm = self._pair(embeddings.LayerNorm)
-        self._layers = [self._layer(layer) for layer in model.bert.encoder.layer]
-        self._activation = model.bert.encoder.layer[0].intermediate.intermediate_act_fn
-        self._transform, self._transform_norm = self._pair(head.transform.dense), self._pair(head.transform.LayerNorm)
-        self._transform_activation = head.transform.transform_act_fn
-        self._vocabulary = (self._copy(head.decoder.weight), self._copy(head.decoder.bias))
+        embeddings = model.bert.embeddings
+        positions = embeddings.position_embeddings.weight + embeddings.token_type_embeddings.weight[0]
+        self._positions = positions.detach().to(device, dtype)
+        model = copy.deepcopy(model).to(device, dtype)
+        self._embeddings, self._layers, self._head = model.bert.embeddings, model.bert.encoder.layer, model.cls.predictions
+        attentions = [layer.attention.self for layer in self._layers]
+        parts = [(attention.query, attention.key, attention.value) for attention in attentions]
+        # (weight, bias) of query, key and value as one product.
+        self._qkv = [
+            tuple(torch.cat([getattr(part, name).detach() for part in three]) for name in ("weight", "bias")) for three in parts
+        ]
 
     @torch.inference_mode()
     def log_probabilities(self, batch: Batch) -> Tensor:
@@ -121,10 +120,8 @@ class PlainBert:
         ids = torch.from_numpy(batch.ids).to(self._device)
         piece, target = (torch.from_numpy(array).to(self._device) for array in (batch.piece, batch.targets))
         masked = batch.masked().to(self._device)[..., None]
-        of_words = self._embed(self._words[ids])
-        of_mask = self._embed(self._words[self._mask].expand(1, ids.shape[1], -1))
-        first = self._layers[0]["qkv"]
-        projected, projected_mask = functional.linear(of_words, *first), functional.linear(of_mask, *first)
+        of_words, of_mask = self._embed(ids), self._embed(torch.full_like(ids[:1], self._mask))
+        projected, projected_mask = (functional.linear(embedded, *self._qkv[0]) for embedded in (of_words, of_mask))
         copies = len(target) if self._device.type != "cpu" else max(1, CACHE_TOKENS // ids.shape[1])
         states = []
         for start in range(0, len(target), copies):
@@ -134,11 +131,14 @@ class PlainBert:
             states.append(self._encode(embedded, torch.where(where, projected_mask, projected[which]), target[chosen]))
         return self._log_softmax(torch.cat(states), ids[piece, target]).double().cpu()
 
+    def _embed(self, ids: Tensor) -> Tensor:
+        return self._embeddings.LayerNorm(self._embeddings.word_embeddings(ids) + self._positions[: ids.shape[1]])
+
     def _encode(self, states: Tensor, projected: Tensor, target: Tensor) -> Tensor:
         """The last hidden states (B, H) at the targets, from the embeddings (B, T, H) and the first layer's projections."""
         rows, width = torch.arange(len(target), device=self._device), states.shape[-1]
-        for number, layer in enumerate(self._layers):
-            last, (weight, bias) = number == len(self._layers) - 1, layer["qkv"]
+        for number, (layer, (weight, bias)) in enumerate(zip(self._layers, self._qkv, strict=True)):
+            last = number == len(self._layers) - 1
             if number == 0:
                 query, key, value = projected.chunk(3, dim=-1)
             elif last:
@@ -151,41 +151,16 @@ class PlainBert:
                 query = query[rows, target][:, None] if number == 0 else query
             query, key, value = (part.unflatten(-1, (self._heads, -1)).transpose(1, 2) for part in (query, key, value))
             mixed = functional.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2)
-            states = self._normalise(functional.linear(mixed, *layer["out"]).add_(states), layer["norm"])
-            inner = self._activation(functional.linear(states, *layer["in"]))
-            states = self._normalise(functional.linear(inner, *layer["feed"]).add_(states), layer["feed_norm"])
+            states = layer.attention.output(mixed, states)
+            states = layer.output(layer.intermediate(states), states)
         return states[:, 0]
 
     def _log_softmax(self, states: Tensor, words: Tensor) -> Tensor:
-        states = self._normalise(self._transform_activation(functional.linear(states, *self._transform)), self._transform_norm)
-        weight, bias = self._vocabulary
+        states = self._head.transform(states)
+        weight, bias = self._head.decoder.weight, self._head.decoder.bias
         if self._device.type != "cpu":
             logits = functional.linear(states, weight, bias).float()
             return logits.gather(1, words[:, None])[:, 0] - logits.logsumexp(1)
         blocks = zip(weight.split(VOCABULARY_BLOCK), bias.split(VOCABULARY_BLOCK), strict=True)
         total = torch.stack([functional.linear(states, *block).logsumexp(1) for block in blocks]).logsumexp(0)
         return (states * weight[words]).sum(1) + bias[words] - total
-
-    def _embed(self, words: Tensor) -> Tensor:
-        return self._normalise(words + self._positions[: words.shape[1]], self._norm)
-
-    def _normalise(self, states: Tensor, parameters: tuple[Tensor, Tensor]) -> Tensor:
-        return functional.layer_norm(states, states.shape[-1:], *parameters, eps=self._epsilon)
-
-    def _layer(self, layer: Any) -> dict[str, tuple[Tensor, Tensor]]:
-        attention = layer.attention.self
-        parts = [self._pair(part) for part in (attention.query, attention.key, attention.value)]
-        return {
-            "qkv": (torch.cat([weight for weight, _ in parts]), torch.cat([bias for _, bias in parts])),
-            "out": self._pair(layer.attention.output.dense),
-            "norm": self._pair(layer.attention.output.LayerNorm),
-            "in": self._pair(layer.intermediate.dense),
-            "feed": self._pair(layer.output.dense),
-            "feed_norm": self._pair(layer.output.LayerNorm),
-        }
-
-    def _pair(self, module: Any) -> tuple[Tensor, Tensor]:
-        return self._copy(module.weight), self._copy(module.bias)
-
-    def _copy(self, parameter: Tensor) -> Tensor:
-        return parameter.detach().to(self._device, self._dtype)

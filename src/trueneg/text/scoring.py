@@ -3,7 +3,7 @@
 import hashlib
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from trueneg.io.files import file_checksum
 from trueneg.io.shared_cache import cache_folder
 from trueneg.store.provenance import fingerprint
 from trueneg.text import privacy
-from trueneg.text.chunks import append_chunk, read_chunks, text_key
+from trueneg.text.chunks import append_in_time, read_chunks, text_key
 from trueneg.text.folds import with_folds
 from trueneg.text.language_models import read_language_models
 from trueneg.text.loading import load_language_model
@@ -72,7 +72,7 @@ def score_sentences(
             missing = of_fold[own & ~of_fold["key"].isin(known)].drop_duplicates("key")
             log.info("fold %d: %s sentences to score", model["fold"], f"{len(missing):,}")
             if len(missing):
-                _score(missing, folder, model, settings, hidden)
+                append_in_time(folder, _score(missing, model, settings), hidden)
             if shards == 1:
                 found = read_chunks(folder, [*SCORES, "device"]).loc[of_fold["key"]].set_axis(of_fold.index)
                 parts.append(of_fold.drop(columns="key").join(found))
@@ -80,7 +80,8 @@ def score_sentences(
         privacy.write_table(pd.concat(parts).sort_index(), likelihoods, restricted)
 
 
-def _score(missing: pd.DataFrame, folder: Path, model: Mapping[str, Any], settings: Mapping[str, Any], hidden: bool) -> None:
+def _score(missing: pd.DataFrame, model: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[pd.DataFrame]:
+    """The scores of sentences as rows of the cache, some at a time."""
     began, tokens, variant = time.monotonic(), 0, settings["variant"]
     keys = missing["key"].to_numpy()
     with leased_device(settings["device"]) as device:
@@ -89,7 +90,7 @@ def _score(missing: pd.DataFrame, folder: Path, model: Mapping[str, Any], settin
         sentences = missing["sentence"].tolist()
         for part in score(network.to(device), tokenizer, sentences, settings["tokens_per_batch"], device, variant):
             scores = {name: getattr(part, name) for name in SCORES}
-            append_chunk(folder, pd.DataFrame({"key": keys[part.rows], **scores, "device": device.type}), hidden)
+            yield pd.DataFrame({"key": keys[part.rows], **scores, "device": device.type})
             tokens += int(part.tokens.sum())
     seconds = time.monotonic() - began
     log.info("fold %d: %s tokens in %.1f s, %s tokens/s", model["fold"], f"{tokens:,}", seconds, f"{tokens / seconds:,.0f}")

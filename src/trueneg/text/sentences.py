@@ -1,12 +1,10 @@
 """Sentences of reports, with pySBD (Sadvilkar and Neumann, 2020), in parallel and only once a text."""
 
-import contextlib
 import functools
 import inspect
+import itertools
 import logging
-import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -14,16 +12,15 @@ from typing import Any
 import pandas as pd
 from tqdm import tqdm
 
-from trueneg.compute.processes import process_pool
+from trueneg.compute.processes import map_in_processes
 from trueneg.io.shared_cache import cache_folder
 from trueneg.text import privacy, sections
-from trueneg.text.chunks import append_chunk, read_chunks, text_key
+from trueneg.text.chunks import append_in_time, read_chunks, text_key
 from trueneg.text.reports import USED
 from trueneg.text.sections import MARK, clean, has_words
 
 log = logging.getLogger(__name__)
 
-FLUSH = 5.0  # seconds of work that a killed job may lose
 TEXTS_PER_TASK = 50
 
 
@@ -72,7 +69,7 @@ def split_reports(
     missing = used["text"][~keys.isin(known.index)].drop_duplicates()
     log.info("%s texts to split, %s known", f"{len(missing):,}", f"{len(used) - len(missing):,}")
     with privacy.owner_only(restricted):
-        _split_missing(missing.tolist(), store, processes, restricted)
+        append_in_time(store, _split(missing.tolist(), processes), restricted)
     known = read_chunks(store, ["sentences"])["sentences"]
     found = used[["report", "patient"]].assign(sentence=list(known.loc[keys]))
     found["index"] = [range(len(listed)) for listed in found["sentence"]]
@@ -101,17 +98,9 @@ def _splitter_version() -> str:
     return f"pysbd-{version('pysbd')}-{text_key(source).hex()[:8]}"
 
 
-def _split_missing(texts: Sequence[str], store: Path, processes: int, restricted: bool) -> None:
-    """Split texts into the cache, a file for what came within :data:`FLUSH` seconds."""
-    with contextlib.ExitStack() as stack:
-        split = map(split_sentences, texts)
-        if processes > 1 and len(texts) > TEXTS_PER_TASK:
-            pool = stack.enter_context(process_pool(processes))
-            split = pool.map(split_sentences, texts, chunksize=TEXTS_PER_TASK)
-        quiet = not sys.stderr.isatty()
-        chunk, began = [], time.monotonic()
-        for number, sentences in enumerate(tqdm(split, "sentences", len(texts), False, unit=" texts", disable=quiet)):
-            chunk.append({"key": text_key(texts[number]), "sentences": sentences})
-            if time.monotonic() - began > FLUSH or number == len(texts) - 1:
-                append_chunk(store, pd.DataFrame(chunk), restricted)
-                chunk, began = [], time.monotonic()
+def _split(texts: Sequence[str], processes: int) -> Iterator[pd.DataFrame]:
+    """Texts with their sentences as rows of the cache, some at a time."""
+    split = map_in_processes(split_sentences, texts, processes=processes, chunksize=TEXTS_PER_TASK)
+    rows = zip(map(text_key, texts), tqdm(split, "sentences", len(texts), False, unit=" texts", disable=None), strict=True)
+    while some := list(itertools.islice(rows, TEXTS_PER_TASK)):
+        yield pd.DataFrame(some, columns=["key", "sentences"])

@@ -37,12 +37,12 @@ def approximation_errors(setting: Setting, sweeps: SweepSettings, repetitions: i
     contestants = objectives(rho)
     frames = []
     for temperature, negatives in product(sweeps.bound_temperatures, sweeps.bound_negative_counts):
-        one = replace(setting, temperature=temperature, negatives=negatives, class_probability=rho)
+        one = replace(setting, temperature=temperature, negatives=negatives, classes=rho)
         times = max(1, repetitions * setting.negatives // negatives)
         rows = []
         for (name, objective), positives in product(contestants.items(), sweeps.bound_positive_counts):
             eta, keys = objective.class_probability, {"objective": name, "positives": positives}
-            bound = sum(proposition_1(negatives, positives, rho, eta, temperature).values())
+            bound = proposition_1(negatives, positives, rho, eta, temperature)
             rows.append({**keys, "quantity": "Proposition 1", "value": bound})
             rows.append({**keys, "quantity": "trivial bound", "value": trivial_bound(negatives, rho, eta, temperature)})
         measured = approximation_error(one, contestants, sweeps.bound_positive_counts, times)
@@ -94,13 +94,11 @@ def generalisation_terms(setting: Setting, sweeps: SweepSettings) -> pd.DataFram
     """
     rho = class_distribution(sweeps.imbalance)
     negatives, positives = sweeps.theorem_negatives, sweeps.theorem_positives
-    one = replace(setting, temperature=1.0, negatives=negatives, positives=positives + 1, class_probability=rho)
+    one = replace(setting, temperature=1.0, negatives=negatives, positives=positives + 1, classes=rho)
     scores = simulate_scores(one)
     log_mass = Debiased()(scores.positive[:, :-1], scores.negatives, scores.class_probability, -1.0)
     loss = functional.softplus(log_mass - scores.positive[:, -1])
-    bound = sum(proposition_1(negatives, positives, rho, rho).values())
-    sizes = {"dimension": sweeps.dimension, "samples": sweeps.training_samples, "classes": len(rho)}
-    terms = theorem_4(float(loss.mean()), negatives, positives, largest_eta=max(rho), proposition=bound, **sizes)
+    terms = theorem_4(float(loss.mean()), negatives, positives, rho, sweeps.dimension, sweeps.training_samples)
     terms.loc[terms["term"].isin(["L(f, N, M)", "sum"]), "standard error"] = float(loss.std()) / len(loss) ** 0.5
     return terms
 

@@ -4,6 +4,7 @@ The bound, what is trivially true without it, where it first says more than that
 on the stochastic process.
 """
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from numpy import ndarray
+from numpy.typing import ArrayLike
 from torch.nn import functional
 
 from trueneg.losses.base import Estimator
@@ -29,7 +31,7 @@ class Objective(NamedTuple):
     class_probability: ndarray
 
 
-def objectives(rho: Sequence[float]) -> dict[str, Objective]:
+def objectives(rho: ArrayLike) -> dict[str, Objective]:
     """CL, DCL with the mean, with the largest and with the true probability of the classes, `rho` (C,)."""
     rho = np.asarray(rho, dtype=float)
     mean, largest = float(rho.mean()), float(rho.max())
@@ -41,10 +43,8 @@ def objectives(rho: Sequence[float]) -> dict[str, Objective]:
     }
 
 
-def proposition_1(
-    negatives: float, positives: float, rho: Sequence[float], eta: Sequence[float], temperature: float = 1.0
-) -> dict[str, float]:
-    r"""The bound's three terms.
+def proposition_1(negatives: float, positives: float, rho: ArrayLike, eta: ArrayLike, temperature: float = 1.0) -> float:
+    r"""The bound, a sum of three terms.
 
     .. math:: 3e^{2\gamma^2}\Bigl(\sqrt{\tfrac{\pi}{2N}}\,\mathbb{E}\tfrac{1}{1-\rho}
               + \sqrt{\tfrac{\pi}{2M}}\,\mathbb{E}\tfrac{\rho}{1-\rho}
@@ -59,24 +59,18 @@ def proposition_1(
         eta: (C,) η of each class.
         temperature: t = 1/γ².
 
-    Returns:
-        The terms ``negatives``, ``positives`` and ``class probability``; the bound is their sum.
-
     Example:
-        >>> bound = proposition_1(254, 1, rho=[0.1] * 10, eta=[0.1] * 10)
-        >>> round(sum(bound.values()), 2)
+        >>> round(proposition_1(254, 1, rho=[0.1] * 10, eta=[0.1] * 10), 2)
         5.02
     """
     rho, eta = np.asarray(rho, dtype=float), np.asarray(eta, dtype=float)
     scale = 3 * math.exp(2 / temperature)
-    return {
-        "negatives": scale * math.sqrt(math.pi / 2 / negatives) * float(rho @ (1 / (1 - rho))),
-        "positives": scale * math.sqrt(math.pi / 2 / positives) * float(rho @ (rho / (1 - rho))),
-        "class probability": scale * float(rho @ abs(1 / (1 - eta) - 1 / (1 - rho))),
-    }
+    of_negatives = scale * math.sqrt(math.pi / 2 / negatives) * float(rho @ (1 / (1 - rho)))
+    of_positives = scale * math.sqrt(math.pi / 2 / positives) * float(rho @ (rho / (1 - rho)))
+    return of_negatives + of_positives + scale * float(rho @ abs(1 / (1 - eta) - 1 / (1 - rho)))
 
 
-def trivial_bound(negatives: float, rho: Sequence[float], eta: Sequence[float], temperature: float = 1.0) -> float:
+def trivial_bound(negatives: float, rho: ArrayLike, eta: ArrayLike, temperature: float = 1.0) -> float:
     r"""What holds whatever is drawn, since all scores lie within ±γ² = ±1/t.
 
     .. math:: \mathbb{E} \log\frac{1 + N\,(e^{2\gamma^2} - \eta)/(1-\eta)}{1 + N}
@@ -99,7 +93,7 @@ def trivial_bound(negatives: float, rho: Sequence[float], eta: Sequence[float], 
     return float(rho @ np.log((1 + negatives * largest) / (1 + negatives)))
 
 
-def informative_size(rho: Sequence[float], eta: Sequence[float], temperature: float = 1.0, positives: int | None = None) -> float:
+def informative_size(rho: ArrayLike, eta: ArrayLike, temperature: float = 1.0, positives: int | None = None) -> float:
     """The smallest number of negatives at which Proposition 1 says more than the trivial bound; infinity if none.
 
     Args:
@@ -115,7 +109,7 @@ def informative_size(rho: Sequence[float], eta: Sequence[float], temperature: fl
 
     def says_something(negatives: int) -> bool:
         bound = proposition_1(negatives, positives or negatives, rho, eta, temperature)
-        return sum(bound.values()) < trivial_bound(negatives, rho, eta, temperature)
+        return bound < trivial_bound(negatives, rho, eta, temperature)
 
     if not says_something(LARGEST):
         return math.inf
@@ -152,18 +146,20 @@ def approximation_error(
             f"base is {setting.base!r} with a slide of {setting.slide}: scores can leave ±1, where e^(−1/t) is no lower "
             "bound; take the uniform base and a slide of at most 0.5."
         )
-    names = [(name, count) for name in contestants for count in positive_counts]
+    keys = pd.DataFrame(list(itertools.product(contestants, positive_counts)), columns=["objective", "positives"])
     anchors = setting.anchors * repetitions
     tally = Tally(1, anchors)
     for scores in simulate_blocks(replace(setting, anchors=anchors, positives=max(positive_counts) + 1)):
-        differences = np.stack([_differences(scores, contestants[name].estimator, count, setting) for name, count in names])
+        differences = np.stack(
+            [_differences(scores, contestants[name].estimator, count, setting) for name, count in keys.to_numpy()]
+        )
         tally.add(0, np.ones(differences.shape[1], dtype=bool), signed=differences, absolute=abs(differences))
-    rows = []
-    for (name, count), signed, absolute in zip(names, tally.of("signed"), tally.of("absolute"), strict=True):
-        keys = {"objective": name, "positives": count}
-        rows.append({**keys, "quantity": "|L − L̄|", **signed, "value": abs(signed["value"])})
-        rows.append({**keys, "quantity": "mean |Δ|", **absolute})
-    return pd.DataFrame(rows).drop(columns="spread")
+    signed, absolute = tally.of("signed"), tally.of("absolute")
+    frames = [
+        keys.join(signed.assign(value=signed["value"].abs(), quantity="|L − L̄|")),
+        keys.join(absolute.assign(quantity="mean |Δ|")),
+    ]
+    return pd.concat(frames, ignore_index=True).drop(columns="spread")
 
 
 def _differences(scores: Scores, estimator: Estimator, positives: int, setting: Setting) -> ndarray:

@@ -4,7 +4,9 @@ Every function returns a tidy frame, one row per number. ``standard error`` is 0
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +18,7 @@ from trueneg.losses.estimators.bayesian import FORMS
 from trueneg.specs.experiments import FORM_NAMES
 from trueneg.theory.distributions import Conditional, mixing
 from trueneg.theory.estimate import importance
-from trueneg.theory.scores import BASES, Setting, simulate_scores
+from trueneg.theory.scores import Setting, simulate_scores
 
 POPULATIONS = {"true negatives": 0.0, "false negatives": 1.0}
 SHOWN_ALPHAS = (0.5, 0.7, 0.9, 1.0)
@@ -32,15 +34,11 @@ def class_conditional_densities(setting: Setting, sweeps: SweepSettings, density
     edges = np.linspace(-3, 3, POINTS + 1)
     centres, width = (edges[1:] + edges[:-1]) / 2, edges[1] - edges[0]
     frames = []
-    for alpha in SHOWN_ALPHAS:
-        one = replace(setting, alpha=alpha, base="normal", slide=0.0, temperature=1.0)
-        for population, drawn in _drawn(one, density_draws).items():
-            exact = _population(one, population).density(centres)
-            frequency = np.histogram(drawn, edges)[0] / density_draws
-            error = np.sqrt(frequency * (1 - frequency) / density_draws) / width
-            keys = {"population": population, "alpha": alpha, "score": centres}
-            frames.append(pd.DataFrame({**keys, "source": "closed form", "density": exact, "standard error": 0.0}))
-            frames.append(pd.DataFrame({**keys, "source": "drawn", "density": frequency / width, "standard error": error}))
+    for keys, population, drawn in _populations(replace(setting, base="normal", temperature=1.0), density_draws):
+        frequency = np.histogram(drawn, edges)[0] / density_draws
+        error = np.sqrt(frequency * (1 - frequency) / density_draws) / width
+        exact = population.density(centres)
+        frames.append(_beside({**keys, "score": centres}, exact, "drawn", frequency / width, error))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -53,20 +51,17 @@ def observation_densities(
         ``population``, ``alpha``, ``observation``, ``source`` ("closed form" or "kernel estimate"), ``density``,
         ``standard error`` (of the kernel estimate, to first order; its bias at the ends is not in it).
     """
+    one = replace(setting, base="uniform", temperature=temperature)
+    observation = np.exp(np.linspace(-1.15, 1.15, POINTS) * one.half_width / temperature)
+    score = temperature * np.log(observation)
     frames = []
-    for alpha in SHOWN_ALPHAS:
-        one = replace(setting, alpha=alpha, base="uniform", slide=0.0, temperature=temperature)
-        observation = np.exp(np.linspace(-1.15, 1.15, POINTS) * one.half_width / temperature)
-        score = temperature * np.log(observation)
-        for population, drawn in _drawn(one, density_draws).items():
-            # The density of e^(x/t) is that of x times dx/dy = t/y.
-            exact = _population(one, population).density(score) * temperature / observation
-            kernel = gaussian_kde(np.exp(drawn / temperature))
-            estimate = kernel(observation)
-            error = np.sqrt(estimate * (1 / (2 * math.sqrt(math.pi) * math.sqrt(kernel.covariance[0, 0]) * density_draws)))
-            keys = {"population": population, "alpha": alpha, "observation": observation}
-            frames.append(pd.DataFrame({**keys, "source": "closed form", "density": exact, "standard error": 0.0}))
-            frames.append(pd.DataFrame({**keys, "source": "kernel estimate", "density": estimate, "standard error": error}))
+    for keys, population, drawn in _populations(one, density_draws):
+        # The density of e^(x/t) is that of x times dx/dy = t/y.
+        exact = population.density(score) * temperature / observation
+        kernel = gaussian_kde(np.exp(drawn / temperature))
+        estimate = kernel(observation)
+        error = np.sqrt(estimate * (1 / (2 * math.sqrt(math.pi) * math.sqrt(kernel.covariance[0, 0]) * density_draws)))
+        frames.append(_beside({**keys, "observation": observation}, exact, "kernel estimate", estimate, error))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -131,12 +126,12 @@ def normalisation(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
         (of the adaptive quadrature; 0 for the smallest density of a grid).
     """
     rows = []
-    for name in BASES:
+    for name in ("uniform", "normal"):
         for alpha in SHOWN_ALPHAS:
-            one = replace(setting, base=name, slide=0.0, alpha=alpha)
-            low, high = one.base_at(0.0).support(0.0)
-            for population in POPULATIONS:
-                density = _population(one, population).density
+            base = replace(setting, base=name).base_at(0.0)
+            low, high = base.support(0.0)
+            for population, false_share in POPULATIONS.items():
+                density: Any = Conditional(base, mixing(alpha, false_share)).density
                 keys = {"base": name, "population": population, "alpha": alpha}
                 integral, error = quad(density, low, high)
                 rows.append({**keys, "quantity": "integral", "value": integral, "standard error": error})
@@ -145,12 +140,18 @@ def normalisation(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _population(setting: Setting, name: str) -> Conditional:
-    return Conditional(setting.base_at(0.0), mixing(setting.alpha, POPULATIONS[name]))
+def _populations(setting: Setting, count: int) -> Iterator[tuple[dict[str, Any], Conditional, np.ndarray]]:
+    """For each shown α and population its columns, its distribution, and scores drawn from it, over the base without a slide."""
+    for alpha in SHOWN_ALPHAS:
+        one = replace(setting, alpha=alpha, slide=0.0, class_probability=0.0, anchors=1, negatives=count, positives=count)
+        scores = simulate_scores(one)
+        # With τ⁺ = 0 all negatives are true, and positives are as false ones.
+        for (name, false_share), logits in zip(POPULATIONS.items(), (scores.negatives, scores.positive), strict=True):
+            population = Conditional(one.base_at(0.0), mixing(alpha, false_share))
+            yield {"population": name, "alpha": alpha}, population, logits[0].numpy() * setting.temperature
 
 
-def _drawn(setting: Setting, count: int) -> dict[str, np.ndarray]:
-    """Scores of one anchor's true and false negatives: with τ⁺ = 0 all negatives are true, positives are as false ones."""
-    scores = simulate_scores(replace(setting, class_probability=0.0, anchors=1, negatives=count, positives=count))
-    logits = zip(POPULATIONS, (scores.negatives, scores.positive), strict=True)
-    return {name: values[0].numpy() * setting.temperature for name, values in logits}
+def _beside(keys: dict[str, Any], exact: np.ndarray, source: str, estimate: np.ndarray, error: np.ndarray) -> pd.DataFrame:
+    """A density in closed form, and its estimate with its standard error."""
+    closed = pd.DataFrame({**keys, "source": "closed form", "density": exact, "standard error": 0.0})
+    return pd.concat([closed, pd.DataFrame({**keys, "source": source, "density": estimate, "standard error": error})])

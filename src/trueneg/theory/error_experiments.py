@@ -5,23 +5,24 @@ Every function returns a tidy frame, one row per number with its Monte-Carlo sta
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from trueneg.config.theory_study import SweepSettings
 from trueneg.losses.estimators import Debiased
-from trueneg.specs.experiments import DCL, EXACT
+from trueneg.specs.experiments import DCL, ESTIMATORS, EXACT
 from trueneg.theory.estimate import Competitor, competitors, limiting_bias, measure_errors, tally_errors
 from trueneg.theory.scores import Setting
 
 
 def errors_by_parameter(setting: Setting, sweeps: SweepSettings, repetitions: int = 10) -> pd.DataFrame:
     """Mean, bias and mean squared error, one parameter varied at a time (BCL, Figs. 5 and 8); the BCL forms are given the α."""
-    varied = {
+    varied: dict[str, Sequence[Any]] = {
         "alpha": sweeps.alphas,
         "class_probability": sweeps.class_probabilities,
         "negatives": sweeps.negative_counts,
@@ -29,11 +30,8 @@ def errors_by_parameter(setting: Setting, sweeps: SweepSettings, repetitions: in
         "slide": sweeps.slides,
         "temperature": sweeps.temperatures,
     }
-    frames = []
-    for parameter, values in varied.items():
-        for value in values:
-            one = replace(setting, **{parameter: value})
-            frames.append(_measured(one, competitors(one.alpha, one.class_probability), repetitions, parameter, value))
+    places = [(parameter, value) for parameter, values in varied.items() for value in values]
+    frames = [_errors(parameter, value, replace(setting, **{parameter: value}), repetitions) for parameter, value in places]
     return pd.concat(frames, ignore_index=True)
 
 
@@ -42,35 +40,25 @@ def errors_by_negatives(setting: Setting, sweeps: SweepSettings, repetitions: in
 
     The number of draws is that of the repetitions at the setting's N. At infinity there is the limit by quadrature.
     """
-    contestants = competitors(setting.alpha, setting.class_probability)
     frames = []
     for count in sweeps.long_negative_counts:
         times = max(1, repetitions * setting.negatives // count)
-        frames.append(_measured(replace(setting, negatives=count), contestants, times, "negatives", count))
+        frames.append(_errors("negatives", count, replace(setting, negatives=count), times))
     keys = {"parameter": "negatives", "at": math.inf, "reference": EXACT, "quantity": "bias", "standard error": 0.0}
-    frames += [pd.DataFrame([{**keys, "estimator": name, "value": limiting_bias(setting, name)}]) for name in contestants]
+    frames += [pd.DataFrame([{**keys, "estimator": name, "value": limiting_bias(setting, name)}]) for name in ESTIMATORS]
     return pd.concat(frames, ignore_index=True)
 
 
 def errors_by_positives(setting: Setting, sweeps: SweepSettings, repetitions: int = 4) -> pd.DataFrame:
     """Errors against the number of positives K, which only DCL uses; all share their draws, the first K of the most."""
-    counts = sweeps.positive_counts
-    contestants = _with_positives(setting.alpha, setting.class_probability, counts)
-    found = measure_errors(replace(setting, positives=max(counts)), contestants, repetitions)
-    others = found[~found["estimator"].isin(_names_of_dcl(counts))]
-    frames = []
-    for count, name in zip(counts, _names_of_dcl(counts), strict=True):
-        own = found[found["estimator"] == name].assign(estimator=DCL)
-        frames.append(pd.concat([others, own]).assign(parameter="positives", at=float(count)))
+    one = replace(setting, positives=max(sweeps.positive_counts))
+    frames = [_errors("positives", count, one, repetitions, positives=count) for count in sweeps.positive_counts]
     return pd.concat(frames, ignore_index=True)
 
 
 def errors_by_assumed_alpha(setting: Setting, sweeps: SweepSettings, repetitions: int = 10) -> pd.DataFrame:
     """Errors where the BCL forms are given an α that is not the process's, ``true alpha``; the draws are the same."""
-    frames = [
-        _measured(setting, competitors(alpha, setting.class_probability), repetitions, "assumed alpha", alpha)
-        for alpha in sweeps.assumed_alphas
-    ]
+    frames = [_errors("assumed alpha", alpha, setting, repetitions, assumed=alpha) for alpha in sweeps.assumed_alphas]
     return pd.concat(frames, ignore_index=True).assign(**{"true alpha": setting.alpha})
 
 
@@ -83,30 +71,18 @@ def best_estimators(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
         the standard error of that paired difference: both 0 for the best.
     """
     frames, counts = [], sweeps.map_positive_counts
-    places = product(sweeps.map_alphas, sweeps.map_class_probabilities, sweeps.map_negative_counts)
-    for alpha, eta, negatives in places:
+    names = [*(name for name in ESTIMATORS if name != DCL), DCL]
+    for alpha, eta, negatives in product(sweeps.map_alphas, sweeps.map_class_probabilities, sweeps.map_negative_counts):
         one = replace(setting, alpha=alpha, class_probability=eta, negatives=negatives, positives=max(counts))
-        contestants = _with_positives(alpha, eta, counts)
+        contestants = competitors(alpha, eta)
+        del contestants[DCL]
+        contestants |= {f"{DCL} {count}": Competitor(Debiased(eta), count) for count in counts}
         means, covariance = tally_errors(one, contestants, 1)[0].moments("squared")
-        names = list(contestants)
-        others = [place for place, name in enumerate(names) if name not in _names_of_dcl(counts)]
-        for count, of_dcl in zip(counts, _names_of_dcl(counts), strict=True):
-            chosen = [*others, names.index(of_dcl)]
-            compared = _compared(means[chosen], covariance[np.ix_(chosen, chosen)])
-            compared.insert(0, "estimator", [*(names[place] for place in others), DCL])
+        for count in counts:
+            chosen = [place for place, each in enumerate(contestants.values()) if each.positives in (None, count)]
+            compared = _compared(means[chosen], covariance[np.ix_(chosen, chosen)]).assign(estimator=names)
             frames.append(compared.assign(alpha=alpha, class_probability=eta, negatives=negatives, positives=count))
     return pd.concat(frames, ignore_index=True)
-
-
-def _names_of_dcl(counts: Sequence[int]) -> list[str]:
-    return [f"{DCL} {count}" for count in counts]
-
-
-def _with_positives(alpha: float, eta: float, counts: Sequence[int]) -> dict[str, Competitor]:
-    """The competitors, with DCL once for each number of positives in place of with all."""
-    contestants = competitors(alpha, eta)
-    del contestants[DCL]
-    return contestants | dict(zip(_names_of_dcl(counts), (Competitor(Debiased(eta), count) for count in counts), strict=True))
 
 
 def _compared(means: np.ndarray, covariance: np.ndarray) -> pd.DataFrame:
@@ -117,7 +93,16 @@ def _compared(means: np.ndarray, covariance: np.ndarray) -> pd.DataFrame:
     )
 
 
-def _measured(
-    setting: Setting, contestants: Mapping[str, Competitor], repetitions: int, parameter: str, value: float
+def _errors(
+    parameter: str,
+    value: float,
+    setting: Setting,
+    repetitions: int,
+    *,
+    assumed: float | None = None,
+    positives: int | None = None,
 ) -> pd.DataFrame:
+    """The errors at one place of a sweep; the BCL forms assume an α (None: the true one), DCL has so many positives."""
+    contestants = competitors(assumed or setting.alpha, setting.class_probability)
+    contestants[DCL] = replace(contestants[DCL], positives=positives)
     return measure_errors(setting, contestants, repetitions).assign(parameter=parameter, at=float(value))

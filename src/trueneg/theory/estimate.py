@@ -4,7 +4,7 @@ The estimators are those of :mod:`trueneg.losses`, by their signed linear mean: 
 bound may be negative, and has no log there.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -96,14 +96,13 @@ def measure_errors(setting: Setting, contestants: Mapping[str, Competitor], repe
         value over repetitions (NaN for one). A mean has no reference.
     """
     tallies = tally_errors(setting, contestants, repetitions)
-    rows = []
+    frames = []
     for reference, tally in zip(REFERENCES, tallies, strict=True):
-        for name, bias, squared in zip(contestants, tally.of("error"), tally.of("squared"), strict=True):
-            rows.append({"estimator": name, "reference": reference, "quantity": "bias", **bias})
-            rows.append({"estimator": name, "reference": reference, "quantity": "mean squared error", **squared})
-    for name, mean in zip([*contestants, TRUE], tallies[1].of("estimate"), strict=True):
-        rows.append({"estimator": name, "reference": "", "quantity": "mean", **mean})
-    return pd.DataFrame(rows)
+        for quantity, name in (("bias", "error"), ("mean squared error", "squared")):
+            frames.append(tally.of(name).assign(estimator=list(contestants), reference=reference, quantity=quantity))
+    means = tallies[1].of("estimate")
+    frames.append(means.assign(estimator=[*contestants, TRUE], reference="", quantity="mean"))
+    return pd.concat(frames, ignore_index=True)
 
 
 class Tally:
@@ -130,14 +129,12 @@ class Tally:
             self.sums[name] = self.sums.get(name, 0) + sums
             self.products[name] = self.products.get(name, 0) + kept @ kept.T
 
-    def of(self, name: str) -> list[dict[str, float]]:
-        """Mean, standard error and spread over repetitions of each of the E values."""
+    def of(self, name: str) -> pd.DataFrame:
+        """One row per value: its mean (``value``), ``standard error`` and ``spread`` over repetitions."""
         means, covariance = self.moments(name)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            of_repetition = self.sums[name] / self.count
-        spread = of_repetition.std(axis=1, ddof=1) if self.count.size > 1 else np.full(len(means), np.nan)
-        table = pd.DataFrame({"value": means, "standard error": np.sqrt(np.diag(covariance)), "spread": spread})
-        return table.to_dict("records")
+        of_repetition = self.sums[name] / self.count
+        spread = of_repetition.std(axis=1, ddof=1) if self.count.size > 1 else np.nan
+        return pd.DataFrame({"value": means, "standard error": np.sqrt(np.diag(covariance)), "spread": spread})
 
     def moments(self, name: str) -> tuple[ndarray, ndarray]:
         """(E,) means and the (E, E) covariance of those means."""
@@ -147,7 +144,7 @@ class Tally:
         return means, covariance.clip(min=np.where(np.eye(len(means)), 0, -np.inf)) / total
 
 
-def tally_errors(setting: Setting, contestants: Mapping[str, Competitor], repetitions: int) -> Sequence[Tally]:
+def tally_errors(setting: Setting, contestants: Mapping[str, Competitor], repetitions: int) -> list[Tally]:
     """Sums of ``error`` and ``squared`` error of each estimator, one tally a reference; the second has ``estimate`` too."""
     tallies = [Tally(repetitions, setting.anchors) for _ in REFERENCES]
     first = 0
@@ -164,15 +161,14 @@ def tally_errors(setting: Setting, contestants: Mapping[str, Competitor], repeti
     return tallies
 
 
-def limiting_bias(setting: Setting, contestant: str, alpha: float | None = None) -> float:
+def limiting_bias(setting: Setting, contestant: str) -> float:
     """The bias that is left when an anchor has any number of negatives and positives, by quadrature.
 
     Args:
         setting: the process; one class probability for all anchors.
-        contestant: a name of :func:`competitors`.
-        alpha: α given to the BCL forms; None: the true one.
+        contestant: a name of :func:`competitors`; the BCL forms are given the true α.
     """
-    told, eta, rate = setting.alpha if alpha is None else alpha, setting.class_probability, 1 / setting.temperature
+    eta, rate = setting.class_probability, 1 / setting.temperature
     base = setting.base_at(0.0)
     population = Conditional(base, mixing(setting.alpha, eta))
     true_mean = float(Conditional(base, mixing(setting.alpha, 0.0)).mean_exponential(setting.temperature))
@@ -186,7 +182,7 @@ def limiting_bias(setting: Setting, contestant: str, alpha: float | None = None)
     form = next(form for form, name in FORM_NAMES.items() if name == contestant)
 
     def weight(score: ndarray) -> ndarray:
-        return importance(population.distribution(score), score * rate, told, NO_HARDNESS[form], eta, form)
+        return importance(population.distribution(score), score * rate, setting.alpha, NO_HARDNESS[form], eta, form)
 
     total = population.expectation(lambda score: weight(score) * np.exp(rate * score), rate)
     norm = 1.0 if form == "released" else population.expectation(weight)

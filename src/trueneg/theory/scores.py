@@ -4,20 +4,23 @@ Algorithms 1 to 3 of its appendix, for all anchors at once. Each anchor has a ba
 slid by a random amount; each of its negatives is false with the probability of the anchor's class.
 """
 
+import dataclasses
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
 from numpy import ndarray
+from pydantic import field_validator
+from pydantic.dataclasses import dataclass
 from torch import Tensor
 
+from trueneg.config.theory_study import Alpha, Slide
 from trueneg.randomness import seed_for
+from trueneg.specs.settings import Count, Positive, Probability, Seed
 from trueneg.theory.distributions import Conditional, Normal, Uniform, base_probability, mixing
 
-BASES = ("uniform", "normal")
-COUNTS = ("anchors", "negatives", "positives")
 HALF_WIDTH = 0.5  # of the uniform base interval, as in the paper
 DRAWS_PER_BLOCK = 2**19  # 4 MB an array: a block's arrays stay near the processor
 
@@ -28,8 +31,7 @@ class Setting:
 
     Args:
         alpha: α in [0.5, 1], the probability that a true negative is farther than a false one.
-        class_probability: τ⁺ in [0, 1), the probability that a negative is false; or the probabilities of all
-            classes, which sum to 1: each anchor's class is then drawn from them. The paper does not say: 0.1.
+        class_probability: τ⁺ in [0, 1), the probability that a negative is false. The paper does not say: 0.1.
         slide: the largest shift of an anchor's base interval, drawn uniformly from ± this; in [0, 1].
         temperature: t > 0; logits are scores / t. Scores stay within ±1/t²: the interval is cut to it, and no
             shift leads outside of it (the normal base has no bounds).
@@ -38,37 +40,30 @@ class Setting:
         positives: K, of each anchor: further samples of its class.
         base: "uniform", U(−0.5, 0.5), or "normal", N(0, 1), before the shift.
         seed: of all draws. Each kind of draw has its own generator, so that settings share what they can.
+        classes: the probabilities of all classes, which sum to 1: each anchor's class is drawn from them, and its probability
+            takes the place of τ⁺. Empty: τ⁺ is that of every anchor.
 
     Raises:
         ValueError: if a value is out of its range.
     """
 
-    alpha: float = 0.9
-    class_probability: float | tuple[float, ...] = 0.1
-    slide: float = 0.1
-    temperature: float = 0.5
-    anchors: int = 1000
-    negatives: int = 64
-    positives: int = 10
-    base: str = "uniform"
-    seed: int = 0
+    alpha: Alpha = 0.9
+    class_probability: Probability = 0.1
+    slide: Slide = 0.1
+    temperature: Positive = 0.5
+    anchors: Count = 1000
+    negatives: Count = 64
+    positives: Count = 10
+    base: Literal["uniform", "normal"] = "uniform"
+    seed: Seed = 0
+    classes: tuple[Probability, ...] = ()
 
-    def __post_init__(self):
-        if not np.isscalar(self.class_probability):
-            object.__setattr__(self, "class_probability", tuple(map(float, self.class_probability)))
-        classes = np.atleast_1d(self.class_probability)
-        if not ((classes >= 0) & (classes < 1)).all() or (classes.size > 1 and not math.isclose(classes.sum(), 1, rel_tol=1e-6)):
-            raise ValueError(
-                f"class_probability is {self.class_probability} with the sum {classes.sum():g}, expected one number in [0, 1), "
-                "or those of all classes, with the sum 1."
-            )
-        if not 0 < self.temperature < math.inf:
-            raise ValueError(f"temperature is {self.temperature}, expected a finite number above 0.")
-        for name, low, high in (("alpha", 0.5, 1), ("slide", 0, 1), *((name, 1, math.inf) for name in COUNTS)):
-            if not low <= getattr(self, name) <= high:
-                raise ValueError(f"{name} is {getattr(self, name)}, expected a number from {low} to {high}.")
-        if self.base not in BASES:
-            raise ValueError(f"base is {self.base!r}, expected one of {', '.join(BASES)}.")
+    @field_validator("classes")
+    @classmethod
+    def _sum_to_one(cls, given: tuple[float, ...]) -> tuple[float, ...]:
+        if given and not math.isclose(sum(given), 1, rel_tol=1e-6):
+            raise ValueError(f"classes have the sum {sum(given):g}, expected probabilities with the sum 1")
+        return given
 
     @property
     def half_width(self) -> float:
@@ -85,7 +80,7 @@ class Setting:
         return Normal(shift) if self.base == "normal" else Uniform(shift - self.half_width, 2 * self.half_width)
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Scores:
     """Logits of A anchors with what they were drawn from; float64.
 
@@ -151,9 +146,9 @@ def _block(setting: Setting, count: int, generators: dict[str, np.random.Generat
 
 def _class_probabilities(setting: Setting, count: int, generator: np.random.Generator) -> ndarray:
     """(A,) τ⁺ of each anchor: one for all, or that of a class drawn in proportion to it."""
-    if not isinstance(setting.class_probability, tuple):
-        return np.full(count, float(setting.class_probability))
-    classes = np.array(setting.class_probability)
+    if not setting.classes:
+        return np.full(count, setting.class_probability)
+    classes = np.array(setting.classes)
     ends = classes.cumsum()
     chosen = np.searchsorted(ends[:-1], generator.random(count) * ends[-1], side="right")
     return classes[chosen]

@@ -15,8 +15,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from trueneg.evaluation.mean_classifier import class_means, mean_classifier
+from trueneg.theory.bounds import proposition_1
 
 ANCHORS_PER_BLOCK = 1024
+CONFIDENCE = 0.95  # 1 − δ of Theorem 4
 
 
 def asymptotic_loss(features: Tensor, labels: Tensor, negatives: Sequence[float], temperature: float = 1.0) -> Tensor:
@@ -125,17 +127,18 @@ def lemma_2(features: Tensor, labels: Tensor, negatives: Sequence[int], temperat
     """
     features, labels = _checked(features, labels)
     sizes = torch.bincount(labels)
-    smallest = smallest_number(sizes.numpy() / len(labels))
+    smallest = smallest_number((sizes.double() / len(labels)).tolist())
     counts = sorted({*map(int, negatives), smallest})
     losses = asymptotic_loss(features, labels, counts, temperature)
     predicted = mean_classifier(features, labels, features, classes=len(sizes))
-    rows = [("asymptotic debiased loss", n, n >= smallest, float(loss)) for n, loss in zip(counts, losses, strict=True)]
-    rows += [
-        ("mean classifier, all classes", math.nan, True, mean_classifier_loss(features, labels, temperature)),
-        ("mean classifier, pairs of classes", math.nan, True, mean_classifier_loss(features, labels, temperature, pairs=True)),
-        ("best linear classifier", math.nan, True, best_linear_loss(features, labels, temperature)),
-        ("accuracy of the mean classifier", math.nan, True, float((predicted == labels).double().mean())),
-    ]
+    supervised = {
+        "mean classifier, all classes": mean_classifier_loss(features, labels, temperature),
+        "mean classifier, pairs of classes": mean_classifier_loss(features, labels, temperature, pairs=True),
+        "best linear classifier": best_linear_loss(features, labels, temperature),
+        "accuracy of the mean classifier": float((predicted == labels).double().mean()),
+    }
+    rows = [("asymptotic debiased loss", float(n), n >= smallest, float(loss)) for n, loss in zip(counts, losses, strict=True)]
+    rows += [(quantity, math.nan, True, value) for quantity, value in supervised.items()]
     return pd.DataFrame(rows, columns=["quantity", "negatives", "promised", "value"]).assign(**{"standard error": 0.0})
 
 
@@ -168,39 +171,26 @@ def lipschitz_constant(negatives: int, positives: int, largest_eta: float) -> fl
     return outer * math.sqrt(of_similarities + (math.exp(2) - 1) ** 2 / rest**4 + 1)
 
 
-def theorem_4(
-    loss: float,
-    negatives: int,
-    positives: int,
-    dimension: int,
-    samples: int,
-    largest_eta: float,
-    proposition: float,
-    classes: int,
-    confidence: float = 0.95,
-) -> pd.DataFrame:
+def theorem_4(loss: float, negatives: int, positives: int, rho: Sequence[float], dimension: int, samples: int) -> pd.DataFrame:
     """The terms of Theorem 4, with the constants that its proof gives where it gives them, else 1; γ = 1.
 
-    κ is taken for constant, its best case.
+    η is the true one of each class. κ is taken for constant, its best case; the confidence is 95 %.
 
     Args:
         loss: L(f, N, M) of the encoder.
         negatives: N.
         positives: M.
+        rho: (C,) the probability of each class.
         dimension: D of the embedding.
         samples: T, the number of anchors that were trained on.
-        largest_eta: η_max.
-        proposition: the bound of Proposition 1.
-        classes: C, for the loss of a classifier that knows nothing, log C.
-        confidence: 1 − δ.
 
     Returns:
         One row a term: ``encoders`` (all functions into the unit ball, as the theorem has it, or linear maps of unit
         norm), ``term``, ``value``, ``standard error`` (0).
     """
-    n, m, rest = negatives, positives, 1 - largest_eta
+    n, m, largest_eta = negatives, positives, max(rho)
     lipschitz = lipschitz_constant(n, m, largest_eta) * math.sqrt(6 * (n + m) + 2)
-    largest_loss = math.log(1 + n * max((math.exp(2) - largest_eta * math.exp(-2)) / rest, 1))
+    largest_loss = math.log(1 + n * max((math.exp(2) - largest_eta * math.exp(-2)) / (1 - largest_eta), 1))
     points = (n + m + 2) * samples
     # The supremum of ⟨σ, f|S⟩ is reached point by point where f is free: |σ| = √D each. For linear maps of unit
     # Frobenius norm on inputs of unit norm it is that of a D × D' matrix of sums, at most √(D · points).
@@ -209,12 +199,12 @@ def theorem_4(
     for encoders, value in complexity.items():
         terms = {
             "L(f, N, M)": loss,
-            "Proposition 1": proposition,
+            "Proposition 1": proposition_1(n, m, rho, rho),
             "complexity": lipschitz * value / samples,
-            "confidence": largest_loss * math.sqrt(math.log(1 / (1 - confidence)) / samples),
+            "confidence": largest_loss * math.sqrt(math.log(1 / (1 - CONFIDENCE)) / samples),
         }
         terms["sum"] = sum(terms.values())
-        terms["log C: knowing nothing"] = math.log(classes)
+        terms["log C: knowing nothing"] = math.log(len(rho))
         rows += [{"encoders": encoders, "term": term, "value": value} for term, value in terms.items()]
     return pd.DataFrame(rows).assign(**{"standard error": 0.0})
 

@@ -128,7 +128,7 @@ def read_radiographs(path: str | Path | None, archive: str | Path | None = None)
 def _image_ids(archive: str | Path | None) -> dict[str, set[str | None]]:
     """The ids of each report's images."""
     reports = read_archive(find_archive(archive))
-    return {name: {node.get("id") for node in report.iter("parentImage")} for name, report, _ in reports if report is not None}
+    return {name: {node.get("id") for node in report.iter("parentImage")} for name, report in reports if report is not None}
 
 
 def _is_of(image: str, report: str, known: Mapping[str, set[str | None]]) -> bool:

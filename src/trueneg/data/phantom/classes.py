@@ -57,7 +57,6 @@ class PhantomClass:
         side: ``left``, ``right``, ``bilateral`` or ``""``.
         zone: ``upper``, ``middle``, ``lower`` or ``""``.
         severity: degree.
-        chexpert: whether the finding is one of CheX5.
         probability: ρ(c) among the findings that are present; they sum to 1.
     """
 
@@ -66,7 +65,6 @@ class PhantomClass:
     side: str
     zone: str
     severity: str
-    chexpert: bool
     probability: float
 
 
@@ -82,7 +80,7 @@ def phantom_classes(exponent: float = 1.0, seed: int = 0) -> tuple[PhantomClass,
         seed: of the ranks.
 
     Raises:
-        ValueError: if the exponent is negative, or so large that one class holds more than half.
+        ValueError: if the exponent is so large that one class holds more than half.
 
     Example:
         >>> classes = phantom_classes()
@@ -92,8 +90,6 @@ def phantom_classes(exponent: float = 1.0, seed: int = 0) -> tuple[PhantomClass,
     attributes = [
         (finding, *place) for finding in FINDINGS for place in itertools.product(finding.sides, finding.zones, finding.severities)
     ]
-    if exponent < 0:
-        raise ValueError(f"exponent is {exponent}, expected at least 0.")
     probability = np.arange(1, len(attributes) + 1) ** -float(exponent)
     probability /= probability.sum()
     generator = np.random.default_rng(seed_for(seed, "phantom ranks"))
@@ -105,6 +101,6 @@ def phantom_classes(exponent: float = 1.0, seed: int = 0) -> tuple[PhantomClass,
     else:
         raise ValueError(f"exponent is {exponent}: one finding would have more than half of the probability; take a smaller one.")
     return tuple(
-        PhantomClass(number, finding.name, side, zone, severity, finding.chexpert, float(probability[ranks[number]]))
+        PhantomClass(number, finding.name, side, zone, severity, float(probability[ranks[number]]))
         for number, (finding, side, zone, severity) in enumerate(attributes)
     )

@@ -83,7 +83,7 @@ def _cardiomegaly(chest: Chest, one: PhantomClass, generator: np.random.Generato
 def _edema(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
     """Haze around both hila, and Kerley's B lines: short and horizontal, at the chest wall of the lower zones."""
     reach, spacing, start = generator.uniform(0.12, 0.17), generator.uniform(0.016, 0.022), generator.uniform(0, math.pi)
-    haze, lines = np.float32(0), np.float32(0)
+    haze, lines = np.zeros_like(chest.down), np.zeros_like(chest.down)
     for lung in affected(chest, one.side):
         strength = generator.uniform(0.85, 1.15)
         place = lung.place(generator.uniform(0.52, 0.62), generator.uniform(-0.5, -0.2))
@@ -99,7 +99,7 @@ def _edema(chest: Chest, one: PhantomClass, generator: np.random.Generator, cont
 
 def _effusion(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
     """Fluid above the diaphragm whose surface, the meniscus, rises towards the chest wall."""
-    opacity = np.float32(0)
+    opacity = np.zeros_like(chest.down)
     for lung in affected(chest, one.side):
         height = FLUID[one.severity] * generator.uniform(0.9, 1.1)
         rise = np.clip((lung.lateral - 0.04) / 0.33, 0, 1) ** 2.5
@@ -114,7 +114,7 @@ def _pneumonia(chest: Chest, one: PhantomClass, generator: np.random.Generator, 
     [lung] = affected(chest, one.side)
     place = lung.place(generator.uniform(*ZONES[one.zone]), generator.uniform(-0.1, 0.5))
     size = generator.uniform(0.045, 0.060) * (1.25 if one.severity == "severe" else 1.0)
-    clear = np.float32(1)
+    clear = np.ones_like(chest.down)
     for _ in range(5):
         away, turn, share = size * generator.uniform(0, 1.1), generator.uniform(0, 2 * math.pi), generator.uniform(0.5, 1)
         cloud = (place[0] + away * math.cos(turn), place[1] + away * math.sin(turn))
@@ -142,7 +142,7 @@ def _pneumothorax(chest: Chest, one: PhantomClass, generator: np.random.Generato
 
 def _atelectasis(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
     """Plate-like lines above the diaphragm, and when moderate a wedge from the hilum to it."""
-    opacity = np.float32(0)
+    opacity = np.zeros_like(chest.down)
     for lung in affected(chest, one.side):
         for _ in range(2):
             place = lung.place(generator.uniform(0.80, 0.95), generator.uniform(0.0, 0.5))

@@ -1,71 +1,19 @@
 """How the phantom's classes are put into words: a small grammar, and for each class its own wordings of it."""
 
 import itertools
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from trueneg.randomness import seed_for
 
-NAMES = {
-    "cardiomegaly": ("cardiomegaly", "enlargement of the heart", "cardiac enlargement", "enlargement of the cardiac silhouette"),
-    "edema": ("pulmonary edema", "interstitial edema", "fluid overload", "pulmonary vascular congestion with edema"),
-    "effusion": ("pleural effusion", "pleural fluid", "layering effusion", "fluid in the pleural space"),
-    "pneumonia": ("pneumonia", "airspace consolidation", "infectious consolidation", "infiltrate suspicious for infection"),
-    "pneumothorax": ("pneumothorax", "pleural air", "air in the pleural space", "collapse with free pleural air"),
-    "atelectasis": ("atelectasis", "subsegmental atelectasis", "volume loss", "streaky atelectatic change"),
-    "nodule": ("pulmonary nodule", "nodular opacity", "rounded density", "lung nodule"),
-    "granuloma": ("calcified granuloma", "calcified nodule", "dense granuloma", "sequela of granulomatous disease"),
-    "rib fracture": ("rib fracture", "fracture of a rib", "cortical break of a rib", "rib injury with cortical disruption"),
+# part of a sentence (finding, severity, side, …) → what is said (edema, mild, left, …) → ways to say it
+PHRASES: dict[Any, dict[Any, list[str]]] = {
+    part: table.groupby("of", sort=False)["phrase"].agg(list).to_dict()
+    for part, table in pd.read_csv(Path(__file__).with_name("phrases.csv"), keep_default_na=False).groupby("part", sort=False)
 }
-DEGREES = {
-    "mild": ("mild", "slight"),
-    "moderate": ("moderate", "moderately extensive"),
-    "severe": ("severe", "marked"),
-    "small": ("small", "minor"),
-    "large": ("large", "sizeable"),
-}
-SIDES = {"left": ("left", "left-sided"), "right": ("right", "right-sided"), "bilateral": ("bilateral", "bilateral and symmetric")}
-ZONES = {
-    "upper": ("in the upper zone", "near the apex"),
-    "middle": ("in the middle zone", "at the level of the hilum"),
-    "lower": ("in the lower zone", "at the base"),
-}
-AFFIRMING = ("", "there is", "again seen is", "the image shows", "findings are consistent with", "we note")
-DENYING = ("no", "no evidence of", "there is no", "there is no evidence of", "without", "negative for")
-TAILS = (
-    "",
-    "unchanged from the prior study",
-    "as described above",
-    "better seen on the lateral view",
-    "which may be followed with a repeat examination",
-    "in comparison with the most recent radiograph that is available",
-    "although evaluation is limited by the position of the patient and low lung volumes",
-)
-FILLERS = {
-    "technique": ("frontal and lateral views were obtained", "two views of the chest", "single portable view of the chest"),
-    "comparison": ("comparison is made with the prior study", "no prior study is available", "compared with the earlier film"),
-    "bones": (
-        "the bones are intact",
-        "osseous structures are unremarkable",
-        "degenerative change of the spine is typical for age",
-    ),
-    "mediastinum": (
-        "mediastinal contours are normal",
-        "the mediastinum is unremarkable",
-        "hilar contours are within normal limits",
-    ),
-    "devices": (
-        "a central line ends in the superior vena cava",
-        "a feeding tube is in place",
-        "leads of a pacemaker are in place",
-    ),
-    "volumes": ("lung volumes are low", "the lungs are well expanded", "inspiratory effort is adequate"),
-    "abdomen": ("the upper abdomen is unremarkable", "bowel gas is normal", "there is no free air under the diaphragm"),
-    "advice": ("clinical correlation is advised", "follow-up is recommended", "results were discussed by telephone"),
-}
-ASIDES = ("", "of note,", "overall,", "on this examination,", "as far as can be seen,", "in summary,")
 MOST_WORDINGS = 120
 WORDS, SPREAD = 9.0, 3.0  # of a sentence: mean and standard deviation over classes, about
 
@@ -112,12 +60,13 @@ def wordings_of(classes: pd.DataFrame, entropy: np.ndarray, length: np.ndarray, 
 
 def _grammar(row: pd.Series) -> list[str]:
     """All sentences of a class; no two classes share one."""
+    aside, tail = PHRASES["frame"]["aside"], PHRASES["frame"]["tail"]
     if row["kind"] == "filler":
-        heads = FILLERS[row["finding"]]
-    elif row["kind"] == "negated":
-        heads = [f"{opening} {name}" for opening, name in itertools.product(DENYING, NAMES[row["finding"]])]
+        parts = [PHRASES["filler"][row["finding"]]]
     else:
-        parts = (AFFIRMING, DEGREES[row["severity"]], SIDES.get(row["side"], ("",)), NAMES[row["finding"]])
-        heads = [" ".join(words) for words in itertools.product(*parts, ZONES.get(row["zone"], ("",)))]
-    texts = (" ".join(f"{aside} {head} {tail}".split()) for aside, head, tail in itertools.product(ASIDES, heads, TAILS))
+        parts = [PHRASES["opening"][row["kind"]], PHRASES["finding"][row["finding"]]]
+    if row["kind"] == "positive":
+        side, zone = PHRASES["side"].get(row["side"], [""]), PHRASES["zone"].get(row["zone"], [""])
+        parts = [parts[0], PHRASES["severity"][row["severity"]], side, parts[1], zone]
+    texts = [" ".join(" ".join(words).split()) for words in itertools.product(aside, *parts, tail)]
     return [f"{text[0].upper()}{text[1:]}." for text in texts]
