@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
+from tqdm import tqdm
 
 from trueneg.text.masked_copies import CAUSAL, ORIGINAL, Batch, Pieces, batches
 from trueneg.text.scorers import AnyModel, PlainBert
@@ -116,7 +117,8 @@ def score(
         mask: Any = None if variant == CAUSAL else tokenizer.mask_token_id
         plain = mask is not None and PlainBert.takes(model)
         scorer = PlainBert(model, mask, device) if plain else AnyModel(model.to(device), mask)
-        for start in range(0, len(order), PART):
+        # Parts of equal size, of which the first have the longest sentences.
+        for start in tqdm(range(0, len(order), PART), "likelihood", leave=False, unit=f" x {PART} sentences", disable=None):
             rows = order[start : start + PART]
             pieces = cutter.of([sentences[row] for row in rows], names[rows])
             windows = np.bincount([piece.sentences[0] for piece in pieces])
