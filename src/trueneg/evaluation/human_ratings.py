@@ -51,7 +51,7 @@ def false_negatives(ratings, threshold: float = THRESHOLD) -> np.ndarray:
 
 
 def areas_within_anchors(scores, false, anchors) -> pd.DataFrame:
-    r"""For each anchor, how well the score tells its false negatives from its true ones.
+    r"""For each anchor, how well the score separates its false negatives from its true ones.
 
     .. math:: \mathrm{AUC}_a = \frac{1}{|F_a||T_a|} \sum_{i \in F_a} \sum_{j \in T_a}
               \bigl([s_i > s_j] + \tfrac12 [s_i = s_j]\bigr)

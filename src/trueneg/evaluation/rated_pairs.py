@@ -50,7 +50,7 @@ class RatedPairs:
         return ordered["text"].to_numpy().reshape(len(self.positions), -1)
 
     def anchor_names(self, kind: str) -> np.ndarray:
-        """(C,) or (m,) what the anchors are called: ``report#index`` of a caption, the report of an image."""
+        """(C,) or (m,) names of the anchors: ``report#index`` of a caption, the report of an image."""
         names = self.captions["report"].astype(str)
         if kind == "text":
             return (names + "#" + self.captions["index"].astype(str)).to_numpy(str)
@@ -61,7 +61,7 @@ def rated_pairs(source: PairSource, ratings: pd.DataFrame, test: np.ndarray) -> 
     """The rated pairs of which image and caption are both among some images; an image with its own caption is no negative.
 
     Args:
-        source: images, one a report, with as many captions each.
+        source: one image per report, and equally many captions of each.
         ratings: of :func:`trueneg.data.pairs.flickr8k.read_ratings`.
         test: positions of the images.
 

@@ -148,7 +148,7 @@ def chance_recall_both_ways(relevant, ks: Sequence[int]) -> dict[Metric, float]:
     for a query with m of C candidates relevant, averaged over queries.
 
     Args:
-        relevant: (texts, images) bool, at least one true a row and a column.
+        relevant: (texts, images) bool, at least one true per row and column.
         ks: list lengths.
 
     Returns:

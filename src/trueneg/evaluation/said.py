@@ -29,7 +29,7 @@ class Said(NamedTuple):
     def relation(self) -> np.ndarray:
         """(T, n) int8: the place of each sentence's relation to each image in :data:`RELATIONS`.
 
-        A sentence of another report that is true of the image is a false negative; where no class is known, there is none.
+        A sentence of another report that is true of the image is a false negative; where no class is known, there are none.
         """
         return np.where(self.own, RELATIONS.index(OWN), self.true).astype(np.int8)
 

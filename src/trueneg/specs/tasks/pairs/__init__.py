@@ -14,7 +14,7 @@ class ListSettings(Task):
 
     Attributes:
         DIRECTIONS: from what to what is retrieved.
-        RELEVANT: what counts as relevant, by the task's name in the rows; of others, nothing has to be told apart.
+        RELEVANT: what counts as relevant, by the task's name in the rows, where there are several criteria.
     """
 
     METRICS = RECALL
