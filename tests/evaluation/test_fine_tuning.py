@@ -1,7 +1,7 @@
 """Fine-tuning and the augmented linear evaluation: what they learn, what they leave alone, and what they must equal."""
 
 import copy
-import doctest
+import dataclasses
 
 import hypothesis.strategies as st
 import numpy as np
@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from tests.textures import TEXTURES, settings_of, texture_source
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.errors import UserError
-from trueneg.evaluation.pairs import fine_tuning
-from trueneg.evaluation.pairs.fine_tuning import fine_tuned_scores, known_binary_cross_entropy
-from trueneg.evaluation.pairs.linear_probe import multilabel_subset, train_multilabel_probes
+from trueneg.evaluation.linear_heads import known_binary_cross_entropy, train_linear_heads
+from trueneg.evaluation.pairs import EmbeddedRun
+from trueneg.evaluation.pairs.fine_tuning import fine_tuned_scores
+from trueneg.evaluation.pairs.linear_probe import multilabel_subset
 from trueneg.evaluation.roc import areas_by_class
 from trueneg.randomness import seed_for
 from trueneg.training.image_text import ImageText
@@ -24,7 +25,7 @@ CPU = torch.device("cpu")
 SOURCE = texture_source(patients=120)
 SUBSET = split_pairs(SOURCE, 0, validation=0.1, test=0.3)
 LABELS = SOURCE.labels[SUBSET.train]
-OPTIONS = {"epochs": 2, "batch_size": 16, "learning_rate": 3e-3, "seed": 0, "device": CPU}
+OPTIONS = {"fractions": [1.0], "epochs": 2, "batch_size": 16, "learning_rate": 3e-3, "weight_decay": 1e-6}
 
 
 @pytest.fixture(scope="module")
@@ -39,12 +40,23 @@ def networks():
     return model
 
 
+def every_score(networks, labels=LABELS, frozen=False, indices=SUBSET.train, seed=0, **changes):
+    """By fraction and split, with these labels of the training images."""
+    known = SOURCE.labels.copy()
+    known[indices] = labels
+    source = dataclasses.replace(SOURCE, labels=known)
+    subset = dataclasses.replace(SUBSET, seed=seed, train=indices, source_checksum=source.checksum)
+    run = EmbeddedRun("abc", networks, source, subset, CPU)
+    return fine_tuned_scores(run, TEXTURES, OPTIONS | changes, frozen=frozen)
+
+
 def scores(networks, labels=LABELS, **changes):
-    return fine_tuned_scores(networks, SOURCE, SUBSET.train, labels, [SUBSET.test], **(OPTIONS | {"fractions": [1.0]} | changes))
+    """Of the test images, by classifiers with all labels."""
+    return every_score(networks, labels, **changes)[1.0]["test"]
 
 
 def mean_area(found):
-    return np.mean(list(areas_by_class(found[1.0][0], SOURCE.labels[SUBSET.test], TEXTURES).values()))
+    return areas_by_class(found, SOURCE.labels[SUBSET.test], TEXTURES)["mean"]
 
 
 def test_a_few_epochs_make_a_classifier_of_an_encoder_that_knew_nothing(networks):
@@ -55,12 +67,12 @@ def test_a_few_epochs_make_a_classifier_of_an_encoder_that_knew_nothing(networks
 
 def test_a_seed_decides_everything_and_the_global_generator_nothing(networks):
     torch.manual_seed(1)
-    first, state = scores(networks)[1.0][0], torch.random.get_rng_state()
+    first, state = scores(networks), torch.random.get_rng_state()
     torch.manual_seed(2)
-    np.testing.assert_array_equal(scores(networks)[1.0][0], first)
+    np.testing.assert_array_equal(scores(networks), first)
     torch.manual_seed(1)
     assert torch.equal(torch.random.get_rng_state(), state)
-    assert not np.array_equal(scores(networks, seed=1)[1.0][0], first)
+    assert not np.array_equal(scores(networks, seed=1), first)
 
 
 @pytest.mark.parametrize("frozen", [False, True])
@@ -85,23 +97,21 @@ def test_with_a_frozen_encoder_and_no_augmentation_it_is_the_linear_probe_on_fea
     labels = LABELS.copy()
     labels[::7, 1] = np.nan
     options = {"epochs": 30, "batch_size": len(labels), "learning_rate": 0.01, "weight_decay": 1e-3}
-    found = scores(networks._replace(augmentation=still), labels, frozen=True, **options)[1.0][0]
+    found = scores(networks._replace(augmentation=still), labels, frozen=True, **options)
     with torch.no_grad():
         features, held_out = (
             networks.model.image_encoder(still.normalise(torch.from_numpy(SOURCE.images[part]))).mean((2, 3))
             for part in (SUBSET.train, SUBSET.test)
         )
-    heads = train_multilabel_probes(
-        [features], [torch.from_numpy(labels)], generator_seeds=[seed_for(0, "fine-tuning")], **options
-    )
+    seeds = [seed_for(0, "fine-tuning")]
+    bank = [features], [torch.from_numpy(labels)]
+    heads = train_linear_heads(*bank, len(TEXTURES), known_binary_cross_entropy, generator_seeds=seeds, **options)
     np.testing.assert_allclose(found, heads.logits([held_out])[0].numpy(), rtol=0, atol=1e-4)
 
 
 def test_a_frozen_encoder_learns_less_and_its_images_are_augmented(networks):
     found = scores(networks, frozen=True, epochs=5)
-    assert not np.array_equal(
-        scores(networks._replace(augmentation=_weaker(networks)), frozen=True, epochs=5)[1.0][0], found[1.0][0]
-    )
+    assert not np.array_equal(scores(networks._replace(augmentation=_weaker(networks)), frozen=True, epochs=5), found)
     assert mean_area(found) < mean_area(scores(networks, epochs=5))
 
 
@@ -122,18 +132,17 @@ def test_the_loss_is_the_mean_over_known_labels(count, classes, seed):
         for logit, label in zip(logits.flat, labels.flat, strict=True)
         if not np.isnan(label)
     ]
-    found = known_binary_cross_entropy(torch.from_numpy(logits).requires_grad_(), torch.from_numpy(labels))
+    found = known_binary_cross_entropy(torch.from_numpy(logits).requires_grad_().mT, torch.from_numpy(labels))
     assert found.item() == pytest.approx(np.mean(terms) if terms else 0)
     found.backward()  # also where nothing is known
 
 
-def test_uncertain_and_missing_labels_train_nothing(networks):
-    """A class of which nothing is known gets nothing but weight decay, and the others what they got without it."""
-    unknown = np.column_stack([LABELS[:, 0], np.where(np.arange(len(LABELS)) % 2, -1, np.nan)])
-    found = scores(networks, unknown, frozen=True, weight_decay=0.0, learning_rate=0.05)[1.0][0]
-    swapped = np.column_stack([LABELS[:, 0], np.where(np.arange(len(LABELS)) % 2, np.nan, -1)])
-    np.testing.assert_array_equal(scores(networks, swapped, frozen=True, weight_decay=0.0, learning_rate=0.05)[1.0][0], found)
-    first = scores(networks, unknown, frozen=True, weight_decay=0.0, learning_rate=1e-30)[1.0][0]
+def test_unknown_labels_train_nothing(networks):
+    """A class of which nothing is known gets nothing but weight decay."""
+    unknown = LABELS.copy()
+    unknown[:, 1] = np.nan
+    found = scores(networks, unknown, frozen=True, weight_decay=0.0, learning_rate=0.05)
+    first = scores(networks, unknown, frozen=True, weight_decay=0.0, learning_rate=1e-30)
     np.testing.assert_array_equal(found[:, 1], first[:, 1])
     assert np.abs(found[:, 0] - first[:, 0]).min() > 0
 
@@ -142,12 +151,10 @@ def test_a_fraction_trains_on_its_subset_alone(networks):
     """Labels outside the subset may be anything."""
     kept = multilabel_subset(LABELS, 0.1, seed=0)
     assert len(kept) < 0.25 * len(LABELS)
-    few = fine_tuned_scores(
-        networks, SOURCE, SUBSET.train[kept], LABELS[kept], [SUBSET.test], **(OPTIONS | {"fractions": [1.0]})
-    )[1.0][0]
-    both = scores(networks, fractions=[0.1, 1.0])
-    np.testing.assert_array_equal(both[0.1][0], few)
-    np.testing.assert_array_equal(both[1.0][0], scores(networks)[1.0][0])
+    few = scores(networks, LABELS[kept], indices=SUBSET.train[kept])
+    both = every_score(networks, fractions=[0.1, 1.0])
+    np.testing.assert_array_equal(both[0.1]["test"], few)
+    np.testing.assert_array_equal(both[1.0]["test"], scores(networks))
 
 
 def test_batches_are_of_nearly_equal_size_and_hold_every_image_once_an_epoch(networks):
@@ -157,28 +164,27 @@ def test_batches_are_of_nearly_equal_size_and_hold_every_image_once_an_epoch(net
     )
     chosen, labels = SUBSET.train[:33], LABELS[:33]
     try:
-        fine_tuned_scores(networks, SOURCE, chosen, labels, [SUBSET.test], **(OPTIONS | {"fractions": [1.0]}))
+        scores(networks, labels, indices=chosen)
     finally:
         handle.remove()
     assert sizes == [11, 11, 11] * 2
 
 
-def test_every_part_is_scored_by_its_central_crops_in_evaluation_mode(networks):
-    """What a part holds besides does not matter: image by image, or in blocks."""
-    images = np.append(SUBSET.test, SUBSET.validation)
-    parts = [images, images[:1], images[::-1]]
-    found = fine_tuned_scores(networks, SOURCE, SUBSET.train, LABELS, parts, **(OPTIONS | {"fractions": [1.0]}))[1.0]
-    assert [part.shape for part in found] == [(len(part), 4) for part in parts]
-    np.testing.assert_allclose(found[1][0], found[0][0], atol=1e-5)
-    np.testing.assert_allclose(found[2], found[0][::-1], atol=1e-5)
+def test_held_out_images_are_scored_by_their_central_crops_in_evaluation_mode(networks):
+    """A classifier that has learned nothing scores the features of central crops, whatever else the split contains."""
+    found = every_score(networks, frozen=True, learning_rate=1e-30, weight_decay=0.0)[1.0]
+    head = torch.nn.Linear(networks.model.image_encoder.dimensions, len(TEXTURES))
+    generator = torch.Generator().manual_seed(seed_for(0, "fine-tuning"))
+    with torch.no_grad():
+        for parameter in head.parameters():
+            torch.nn.init.uniform_(parameter, -(head.in_features**-0.5), head.in_features**-0.5, generator=generator)
+        for split, scored in found.items():
+            for image, own in zip(getattr(SUBSET, split), scored, strict=True):
+                pixels = networks.augmentation.normalise(torch.from_numpy(SOURCE.images[[image]]))
+                expected = head(networks.model.image_encoder(pixels).mean((2, 3)))[0]
+                np.testing.assert_allclose(own, expected, atol=1e-5)
 
 
-def test_a_step_too_large_is_told_with_its_remedy(networks):
+def test_a_step_too_large_is_an_error_with_its_remedy(networks):
     with pytest.raises(UserError, match=r"with 1 of the labels diverged \(seed 0\).*learning_rate is 1e\+30; lower it"):
         scores(networks, learning_rate=1e30)
-
-
-def test_examples():
-    failed, attempted = doctest.testmod(fine_tuning)
-    assert attempted
-    assert not failed

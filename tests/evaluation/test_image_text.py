@@ -17,6 +17,7 @@ from trueneg.data.pairs.pair_source import write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
 from trueneg.errors import UserError
 from trueneg.evaluation.evaluate import evaluate_runs
+from trueneg.evaluation.pairs import EmbeddedRun
 from trueneg.evaluation.pairs.fine_tuning import fine_tuned_scores
 from trueneg.evaluation.retrieval import Metric, retrieval_both_ways
 from trueneg.io.files import file_checksum
@@ -278,13 +279,13 @@ def test_precision_is_that_of_single_label_images_and_positive_prompts(rows, net
 
 @pytest.mark.parametrize("section", ["fine_tuning", "augmented_linear_probe"])
 def test_classifiers_trained_on_augmented_images_are_measured_on_both_splits(rows, networks, source, subset, section):
-    options = EVALUATION[section] | {"frozen": section != "fine_tuning", "seed": 0, "device": CPU}
-    parts = [subset.validation, subset.test]
-    found = fine_tuned_scores(networks, source, subset.train, source.labels[subset.train], parts, **options)
+    run = EmbeddedRun("abc", networks, source, subset, CPU)
+    found = fine_tuned_scores(run, TEXTURES, EVALUATION[section], frozen=section != "fine_tuning")
     assert list(found) == EVALUATION[section]["fractions"]
-    for fraction, scores in found.items():
-        for split, part, own in zip(("validation", "test"), parts, scores, strict=True):
-            areas = [roc_auc_score(source.labels[part, place], own[:, place]) for place in range(len(TEXTURES))]
+    for fraction, by_split in found.items():
+        for split, own in by_split.items():
+            labels = source.labels[getattr(subset, split)]
+            areas = [roc_auc_score(labels[:, place], own[:, place]) for place in range(len(TEXTURES))]
             for name, area in [*zip(TEXTURES, areas, strict=True), (None, np.mean(areas))]:
                 of = {"fraction": fraction, "group": name}
                 assert value(rows, OPTIONAL[section], "AUC", split=split, **of) == pytest.approx(area)

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trueneg.evaluation.human_ratings import areas_within_anchors
+from trueneg.evaluation.human_ratings import areas_within_anchors, false_negatives
 from trueneg.evaluation.implied_scores import captions_similarity, drawn_areas, false_negative_probability, word_features
 from trueneg.losses import Bayesian
 
@@ -75,8 +75,8 @@ def test_within_an_anchor_it_ranks_as_the_similarity_does():
     found = false_negative_probability(similarities, own, alpha=0.7, eta=generator.uniform(0.01, 0.3, 20), form="consistent")
     false, kept = generator.random((20, 50)) < 0.3, ~own
     anchor = np.broadcast_to(np.arange(20)[:, None], own.shape)[kept]
-    ranked = areas_within_anchors(found[kept], false[kept], anchor).areas
-    np.testing.assert_array_equal(ranked, areas_within_anchors(similarities[kept], false[kept], anchor).areas)
+    ranked = areas_within_anchors(found[kept], false[kept], anchor).area
+    np.testing.assert_array_equal(ranked, areas_within_anchors(similarities[kept], false[kept], anchor).area)
     np.testing.assert_array_equal(np.isnan(found), own)
 
 
@@ -101,8 +101,9 @@ def test_text_similarity_is_a_cosine_dense_and_sparse():
 
 def test_a_batch_draws_one_caption_and_expects_the_mean_of_their_areas():
     generator = np.random.default_rng(3)
-    similarity, false, own = generator.random((60, 5)), generator.random(60) < 0.4, generator.integers(0, 6, 60)
-    found = drawn_areas(similarity, false, own)
-    each = [areas_within_anchors(column, false, own).areas for column in similarity.T]
-    np.testing.assert_allclose(found.areas, np.mean(each, axis=0))
-    np.testing.assert_array_equal(drawn_areas(similarity[:, :1], false, own).areas, each[0])
+    similarity, ratings, own = generator.random((60, 5)), generator.integers(1, 5, (60, 3)), generator.integers(0, 6, 60)
+    found = drawn_areas(similarity, ratings, own, 2.5)
+    false = false_negatives(ratings, 2.5)
+    each = [areas_within_anchors(column, false, own).area for column in similarity.T]
+    np.testing.assert_allclose(found.area, np.mean(each, axis=0))
+    np.testing.assert_array_equal(drawn_areas(similarity[:, 0], ratings, own, 2.5).area, each[0])

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
-from trueneg.evaluation.images.linear_probe import label_subset, train_linear_probes
+from trueneg.evaluation.images.linear_probe import label_subset
+from trueneg.evaluation.linear_heads import cross_entropy, train_linear_heads
 
 
 def train_alone(features, labels, classes, seed, epochs, batch_size, learning_rate, weight_decay):
@@ -43,7 +44,7 @@ def test_each_head_equals_the_head_trained_alone(counts, dimensions, classes, ba
     heads = [random_head(count, dimensions, classes, index) for index, count in enumerate(counts)]
     seeds = [seed - index if seed >= len(counts) else seed + index for index in range(len(counts))]
     protocol = {"epochs": 3, "batch_size": batch_size, "learning_rate": 1e-2, "weight_decay": weight_decay}
-    together = train_linear_probes(*zip(*heads, strict=True), classes, **protocol, generator_seeds=seeds)
+    together = train_linear_heads(*zip(*heads, strict=True), classes, cross_entropy, **protocol, generator_seeds=seeds)
     for index, (features, labels) in enumerate(heads):
         alone = train_alone(features, labels, classes, seeds[index], **protocol)
         torch.testing.assert_close(together.weights[index], alone.weight.detach().T, rtol=1e-6, atol=1e-9)
@@ -58,10 +59,11 @@ def test_accuracy_on_digits_is_that_of_converged_logistic_regression():
     train = np.random.default_rng(0).permutation(len(labels)) < 1200
     reference = LogisticRegression(C=100, max_iter=5000).fit(pixels[train], labels[train])
     features, targets = torch.tensor(pixels, dtype=torch.float32), torch.tensor(labels)
-    probes = train_linear_probes(
+    probes = train_linear_heads(
         [features[train]],
         [targets[train]],
         10,
+        cross_entropy,
         epochs=300,
         batch_size=64,
         learning_rate=1e-2,
@@ -77,7 +79,7 @@ def test_features_of_a_diverged_encoder_are_refused():
     features = [torch.zeros(3, 2), torch.full((3, 2), torch.nan)]
     protocol = {"epochs": 1, "batch_size": 3, "learning_rate": 0.1, "weight_decay": 0.0}
     with pytest.raises(ValueError, match="not finite"):
-        train_linear_probes(features, [torch.tensor([0, 1, 2])] * 2, 3, generator_seeds=[0, 1], **protocol)
+        train_linear_heads(features, [torch.tensor([0, 1, 2])] * 2, 3, cross_entropy, generator_seeds=[0, 1], **protocol)
 
 
 label_vectors = st.lists(st.integers(0, 4), min_size=1, max_size=80).map(np.array)

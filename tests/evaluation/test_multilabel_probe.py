@@ -13,8 +13,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from trueneg.evaluation.images.linear_probe import label_subset
+from trueneg.evaluation.linear_heads import known_binary_cross_entropy, train_linear_heads
 from trueneg.evaluation.pairs import linear_probe as multilabel_probe
-from trueneg.evaluation.pairs.linear_probe import linear_evaluation, multilabel_subset, train_multilabel_probes
+from trueneg.evaluation.pairs.linear_probe import linear_evaluation, multilabel_subset
 from trueneg.randomness import seed_for
 
 
@@ -57,7 +58,8 @@ def test_each_head_equals_the_head_trained_alone(counts, dimensions, classes, ba
     heads = [random_head(count, dimensions, classes, index, unknown) for index, count in enumerate(counts)]
     seeds = [seed + index for index in range(len(counts))]
     protocol = {"epochs": 3, "batch_size": batch_size, "learning_rate": 1e-2, "weight_decay": weight_decay}
-    together = train_multilabel_probes(*zip(*heads, strict=True), **protocol, generator_seeds=seeds)
+    loss = known_binary_cross_entropy
+    together = train_linear_heads(*zip(*heads, strict=True), classes, loss, **protocol, generator_seeds=seeds)
     for index, (features, labels) in enumerate(heads):
         alone = train_alone(features, labels, seeds[index], **protocol)
         torch.testing.assert_close(together.weights[index], alone.weight.detach().T, rtol=1e-6, atol=1e-9)
@@ -81,9 +83,9 @@ def test_converged_heads_are_logistic_regression_of_each_label(findings):
     # The loss is a mean over samples AND classes, scikit-learn's a sum over samples; and Adam's penalty is on the bias too.
     penalty = 1e-3
     with_constant = np.column_stack([features, np.ones(len(features))])
-    heads = train_multilabel_probes(
-        [torch.tensor(features)], [torch.tensor(labels)], epochs=400, batch_size=3000, learning_rate=0.05,
-        weight_decay=penalty, generator_seeds=[0],
+    heads = train_linear_heads(
+        [torch.tensor(features)], [torch.tensor(labels)], 3, known_binary_cross_entropy, epochs=400, batch_size=3000,
+        learning_rate=0.05,        weight_decay=penalty, generator_seeds=[0],
     )  # fmt: skip
     for label in range(3):
         reference = LogisticRegression(C=1 / (penalty * labels.size), fit_intercept=False, tol=1e-10, max_iter=2000)
@@ -97,8 +99,8 @@ def test_linear_evaluation_reaches_scikit_learns_areas_with_all_labels_and_less_
     train, test = slice(0, 2000), slice(2000, None)
     results = linear_evaluation(
         torch.tensor(features[train], dtype=torch.float32), labels[train],
-        torch.tensor(features[test], dtype=torch.float32), labels[test], names, seed=0, epochs=300, batch_size=512,
-        learning_rate=0.01, weight_decay=1e-6,
+        torch.tensor(features[test], dtype=torch.float32), labels[test], names, fractions=[0.01, 0.1, 1.0], seed=0, epochs=300,
+        batch_size=512, learning_rate=0.01, weight_decay=1e-6,
     )  # fmt: skip
     assert list(results) == [0.01, 0.1, 1.0]
     for label, name in enumerate(names):
@@ -112,22 +114,19 @@ def test_linear_evaluation_reaches_scikit_learns_areas_with_all_labels_and_less_
 
 def test_linear_evaluation_is_training_on_the_subset_and_unknown_labels_count_nowhere(findings):
     features, labels = (part[:300].copy() for part in findings)
-    labels[::7, 0], labels[::5, 1] = -1, nan
+    labels[::7, 0] = labels[::5, 1] = nan
     features = torch.tensor(features)
     options = {"epochs": 5, "batch_size": 64, "learning_rate": 1e-2, "weight_decay": 1e-6}
     results = linear_evaluation(features, labels, features, labels, ["a", "b", "c"], fractions=[0.2], seed=3, **options)
     subset = multilabel_subset(labels, 0.2, seed=3)
-    known = torch.tensor(np.where(labels == -1, nan, labels))
-    alone = train_alone(features[subset], known[subset], seed_for(3, "linear probe"), **options)
+    alone = train_alone(features[subset], torch.tensor(labels)[subset], seed_for(3, "linear probe"), **options)
     scores = alone(features).detach().numpy()
     for label, name in enumerate("abc"):
         seen = labels[:, label] >= 0
         assert results[0.2][name] == pytest.approx(roc_auc_score(labels[seen, label], scores[seen, label]))
 
 
-LABELS = arrays(
-    np.float64, st.tuples(st.integers(1, 60), st.integers(1, 4)), elements=st.sampled_from([0.0, 0.0, 0.0, 1.0, -1.0, nan])
-)
+LABELS = arrays(np.float64, st.tuples(st.integers(1, 60), st.integers(1, 4)), elements=st.sampled_from([0.0, 0.0, 0.0, 1.0, nan]))
 
 
 @settings(deadline=None, max_examples=80)

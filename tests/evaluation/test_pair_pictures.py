@@ -13,8 +13,9 @@ from trueneg.data.pairs.pair_source import write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
 from trueneg.errors import UserError
 from trueneg.evaluation.grounding import box_masks, contrast_to_noise_ratio
-from trueneg.evaluation.pair_pictures import OTHER, OWN, TRUE, phrase_heatmaps, picture_run, similarities_by_truth
+from trueneg.evaluation.pair_pictures import phrase_heatmaps, picture_run, similarities_by_truth
 from trueneg.evaluation.pairs import EmbeddedRun
+from trueneg.evaluation.said import OTHER, OWN, TRUE
 from trueneg.io.files import file_checksum
 from trueneg.store.run_store import RunStore
 from trueneg.training.image_text import ImageText

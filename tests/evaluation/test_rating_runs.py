@@ -142,10 +142,10 @@ def test_the_areas_are_those_of_the_runs_own_similarities(world, kind):
         own = own_scores(networks["CL", seed], seed)
         expected = areas_within_anchors(own["score"], own["false"], own[kind])
         found = table[(table["seed"] == seed) & (table["anchors"] == kind) & (table["threshold"] == 2.5)].sort_values("anchor")
-        assert found["anchor"].tolist() == expected.anchors.tolist()
+        assert found["anchor"].tolist() == expected["anchor"].tolist()
         # Batches of other sizes may round ties apart.
-        np.testing.assert_allclose(found["area"], expected.areas, atol=0.02)
-        assert found["comparisons"].tolist() == expected.comparisons.tolist()
+        np.testing.assert_allclose(found["area"], expected["area"], atol=0.02)
+        assert found["comparisons"].tolist() == expected["comparisons"].tolist()
 
 
 def test_the_summary_is_the_mean_over_seeds_and_anchors(world):

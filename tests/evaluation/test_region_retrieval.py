@@ -10,7 +10,6 @@ import torch
 from hypothesis import given, settings
 
 from tests.textures import FINDINGS, texture_boxes, texture_source
-from trueneg.errors import UserError
 from trueneg.evaluation.pairs import region_retrieval as module
 from trueneg.evaluation.pairs.grounding import CORNERS, boxed_phrases
 from trueneg.evaluation.pairs.region_retrieval import phrase_region_scores, region_retrieval
@@ -122,15 +121,6 @@ def test_equal_sentences_and_equal_regions_tie_exactly(world):
         assert (found[:, same.index] == found[:, same.index[:1]]).all()
 
 
-def test_more_images_than_are_embedded_at_once_change_nothing(monkeypatch):
-    phrases = boxed_phrases(SOURCE, np.arange(20), texture_boxes(SOURCE), WINDOW)
-    torch.manual_seed(0)
-    grids, texts = torch.randn(20, 4, 3, 3), torch.randn(phrases["sentence"].nunique(), 4)
-    whole = phrase_region_scores(texts, grids, phrases, (CROP, CROP))
-    monkeypatch.setattr(module, "IMAGES_AT_ONCE", 3)
-    np.testing.assert_array_equal(phrase_region_scores(texts, grids, phrases, (CROP, CROP)), whole)
-
-
 def sorted_rank(scores, relevant, unlucky):
     """Sort the candidates, the relevant ones last or first among equals; those before the first relevant one are irrelevant."""
     order = sorted(range(len(scores)), key=lambda c: (-scores[c], relevant[c] if unlucky else not relevant[c]))
@@ -214,13 +204,6 @@ def test_regions_of_phrases_with_boxes_of_their_own_are_their_own():
     scores = phrase_region_scores(torch.randn(3, 4), torch.randn(1, 4, 3, 3), phrases, (CROP, CROP))
     np.testing.assert_allclose(scores[:, 0], scores[:, 2], rtol=1e-6)
     assert (np.abs(scores[:, 0] - scores[:, 1]) > 1e-3).all()
-
-
-@pytest.mark.parametrize("change", [{"report": "R999"}, {"image": 10_000}, {"image": -1}])
-def test_boxes_of_another_source_are_refused(change):
-    boxes = own_boxes([(0, "A.", "x", 4, 4, 8, 8)]).assign(**change)
-    with pytest.raises(UserError, match="the boxes name images that textures has not, or has of other reports; remove"):
-        boxed_phrases(SOURCE, np.array([0]), boxes, WINDOW)
 
 
 def test_examples():

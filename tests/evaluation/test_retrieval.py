@@ -59,18 +59,18 @@ ties = st.sampled_from(["against", "for"])
 
 
 @settings(deadline=None, max_examples=150)
-@given(with_relevance(), ties, st.integers(1, 20))
-def test_ranks_equal_a_sort_with_unlucky_or_lucky_ties(pair, ties, block):
+@given(with_relevance(), ties)
+def test_ranks_equal_a_sort_with_unlucky_or_lucky_ties(pair, ties):
     scores, relevant = pair
     expected = [sorted_rank(row, own, ties) for row, own in zip(scores.tolist(), relevant.tolist(), strict=True)]
-    assert ranks(scores, relevant, ties=ties, block=block).tolist() == expected
+    assert ranks(scores, relevant, ties=ties).tolist() == expected
 
 
 @settings(deadline=None, max_examples=100)
-@given(scored(), ties, st.integers(1, 20))
-def test_by_default_query_i_seeks_candidate_i(scores, ties, block):
+@given(scored(), ties)
+def test_by_default_query_i_seeks_candidate_i(scores, ties):
     own = np.eye(*scores.shape, dtype=bool)
-    assert ranks(scores, ties=ties, block=block).tolist() == ranks(scores, own, ties=ties).tolist()
+    assert ranks(scores, ties=ties).tolist() == ranks(scores, own, ties=ties).tolist()
 
 
 @settings(deadline=None, max_examples=60)
@@ -135,8 +135,8 @@ def test_both_ways_are_the_two_directions_and_their_means(scores, ties):
 
 
 @settings(deadline=None, max_examples=100)
-@given(scored(), st.data(), ties, st.integers(1, 20))
-def test_precision_equals_a_sort_with_unlucky_or_lucky_ties(scores, data, ties, block):
+@given(scored(), st.data(), ties)
+def test_precision_equals_a_sort_with_unlucky_or_lucky_ties(scores, data, ties):
     queries, candidates = scores.shape
     query_labels = data.draw(arrays(np.int64, queries, elements=st.integers(0, 2)))
     candidate_labels = data.draw(arrays(np.int64, candidates, elements=st.integers(0, 2)))
@@ -145,7 +145,7 @@ def test_precision_equals_a_sort_with_unlucky_or_lucky_ties(scores, data, ties, 
         [sorted_precision(row, (candidate_labels == label).tolist(), k, ties) for k in ks]
         for row, label in zip(scores.tolist(), query_labels, strict=True)
     ]
-    found = precisions_at_k(scores, query_labels, candidate_labels, ks, ties=ties, block=block)
+    found = precisions_at_k(scores, query_labels, candidate_labels, ks, ties=ties)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-15)
     shown = np.eye(3, dtype=int)[candidate_labels]
     assert np.array_equal(found, precisions_at_k(scores, query_labels, shown, ks, ties=ties))
@@ -180,19 +180,18 @@ def test_tensors_are_taken_with_or_without_gradient(dtype):
     [
         (lambda: ranks(np.zeros(3)), r"scores have the shape \(3,\)"),
         (lambda: ranks(np.zeros((0, 3))), "at least one of each"),
-        (lambda: ranks(np.zeros((3, 2))), "query q seeks candidate q"),
-        (lambda: ranks(np.array([[0.0, 1.0], [np.nan, 0.0]])), "scores of query 1 hold NaN"),
+        (lambda: ranks(np.zeros((3, 2))), "query 2 has no relevant candidate"),
+        (lambda: ranks(np.array([[0.0, 1.0], [np.nan, 0.0]])), "query 1 .* NaN"),
         (lambda: ranks(np.zeros((2, 2)), np.array([[True, False], [False, False]])), "query 1 has no relevant candidate"),
         (lambda: ranks(np.zeros((2, 2)), np.eye(2)), "relevant is float64"),
         (lambda: ranks(np.zeros((2, 2)), np.eye(3, dtype=bool)), r"expected bool of shape \(2, 2\)"),
         (lambda: ranks(np.zeros((2, 2)), ties="random"), "ties is 'random'"),
         (lambda: recall_at_k(np.zeros((2, 2)), (0, 1)), r"ks are \[0, 1\]"),
         (lambda: recall_at_k(np.zeros((2, 2)), ()), r"ks are \[\]"),
-        (lambda: retrieval_both_ways(np.zeros((2, 3))), "expected as many texts as images"),
+        (lambda: retrieval_both_ways(np.zeros((2, 3))), "query 2 has no relevant candidate"),
         (lambda: precision_at_k(np.zeros((1, 2)), [0], [0, 1], (3,)), "at most 2, the number of candidates"),
         (lambda: precision_at_k(np.zeros((1, 2)), [0, 1], [0, 1], (1,)), r"query_labels \(2,\)"),
-        (lambda: precision_at_k(np.zeros((1, 2)), [2], np.zeros((2, 2)), (1,)), "query_labels go from 2 to 2, expected 0 to 1"),
-        (lambda: precision_at_k(np.array([[0.0, np.nan]]), [0], [0, 1], (1,)), "scores of query 0 hold NaN"),
+        (lambda: precision_at_k(np.array([[0.0, np.nan]]), [0], [0, 1], (1,)), "query 0 .* NaN"),
     ],
 )
 def test_wrong_arguments_are_refused_in_words(call, message):

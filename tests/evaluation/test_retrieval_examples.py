@@ -12,17 +12,15 @@ from safetensors.torch import save_file
 from tests.textures import settings_of, texture_source
 from trueneg.data.pairs.pair_source import write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
-from trueneg.evaluation.pair_pictures import OTHER, OWN, TRUE
 from trueneg.evaluation.retrieval_examples import (
     COLUMNS,
     IMAGE_TO_TEXT,
-    RELATIONS,
     TEXT_TO_IMAGE,
-    relations,
     retrieval_examples,
     thumbnail,
     write_examples,
 )
+from trueneg.evaluation.said import OTHER, OWN, RELATIONS, TRUE, said_of
 from trueneg.io.files import file_checksum
 from trueneg.store.run_store import RunStore
 from trueneg.text import privacy
@@ -30,9 +28,10 @@ from trueneg.training.image_text import ImageText
 
 SOURCE = texture_source(patients=40)
 SUBSET = split_pairs(SOURCE, 0, test=0.4)
-TEXTS, RELATION = relations(SOURCE, SUBSET.test)
+SAID = said_of(SOURCE, SUBSET.test)
+TEXTS, RELATION = SAID.texts, SAID.relation
 SCORES = np.random.default_rng(0).normal(size=RELATION.shape).astype(np.float32)
-EXAMPLES = retrieval_examples(SCORES, TEXTS, RELATION, SOURCE, SUBSET.test, seed=3, queries=6, length=4)
+EXAMPLES = retrieval_examples(SCORES, SAID, SOURCE, SUBSET.test, seed=3, queries=6, length=4)
 
 
 def test_a_sentence_is_of_the_images_report_or_true_of_it_or_neither():
@@ -73,7 +72,7 @@ def test_results_are_those_with_the_highest_scores_and_found_is_the_rank_of_the_
 
 
 def test_every_network_is_asked_the_same():
-    other = retrieval_examples(-SCORES, TEXTS, RELATION, SOURCE, SUBSET.test, seed=3, queries=6, length=4)
+    other = retrieval_examples(-SCORES, SAID, SOURCE, SUBSET.test, seed=3, queries=6, length=4)
 
     def asked(table):
         texts = table.loc[table["direction"] == TEXT_TO_IMAGE].groupby("query")["text"].first()
@@ -81,7 +80,7 @@ def test_every_network_is_asked_the_same():
 
     assert asked(other) == asked(EXAMPLES)
     assert not other["image"].equals(EXAMPLES["image"])
-    again = retrieval_examples(SCORES, TEXTS, RELATION, SOURCE, SUBSET.test, seed=4, queries=6, length=4)
+    again = retrieval_examples(SCORES, SAID, SOURCE, SUBSET.test, seed=4, queries=6, length=4)
     assert asked(again) != asked(EXAMPLES)
 
 

@@ -1,7 +1,6 @@
 """Areas and accuracies against scikit-learn, with ties and missing labels; the paper's prompts."""
 
 import doctest
-import re
 from math import isnan, nan
 
 import hypothesis.strategies as st
@@ -15,22 +14,20 @@ from sklearn.metrics import accuracy_score, roc_auc_score
 from trueneg.evaluation import roc
 from trueneg.evaluation.pairs import zero_shot
 from trueneg.evaluation.pairs.zero_shot import PROMPTS, zero_shot_metrics
-from trueneg.evaluation.roc import area_under_roc, known_labels
+from trueneg.evaluation.roc import area_under_roc
 
 TIED = st.sampled_from([-1.0, 0.0, 0.5])
-LABEL = st.sampled_from([0.0, 1.0, -1.0, nan])
+LABEL = st.sampled_from([0.0, 1.0, nan])
 
 
 def test_prompts_are_those_of_table_2():
-    assert dict(PROMPTS) == {
+    assert {name: (pair["negative"], pair["positive"]) for name, pair in PROMPTS.items()} == {
         "pneumonia": ("No signs of pneumonia", "Findings suggesting pneumonia"),
         "cardiomegaly": ("Heart size normal", "Cardiomegaly"),
         "edema": ("No pulmonary edema", "Pulmonary edema"),
         "effusion": ("No pleural effusions", "Pleural effusions"),
         "pneumothorax": ("No pneumothorax", "Pneumothorax"),
     }
-    with pytest.raises(TypeError):
-        PROMPTS["edema"] = None
 
 
 @settings(deadline=None, max_examples=100)
@@ -61,7 +58,7 @@ def test_area_is_the_share_of_pairs_in_order_ties_one_half(scores, data):
 def test_metrics_are_scikit_learns_class_by_class(count, classes, seed, tied):
     generator = np.random.default_rng(seed)
     negative, positive = generator.uniform(-1, 1, (2, count + 2, classes)).round(1 if tied else 9)
-    labels = generator.choice([0, 1, -1, nan], (count + 2, classes))
+    labels = generator.choice([0, 1, nan], (count + 2, classes))
     labels[:2] = [[0] * classes, [1] * classes]
     names = ["edema", "effusion", "pneumonia"][:classes]
     metrics = zero_shot_metrics(negative, torch.tensor(positive), labels, names)
@@ -86,25 +83,15 @@ def test_the_softmax_of_the_two_prompts_ranks_as_their_difference_at_any_logit_s
         assert area_under_roc(shares, labels) == pytest.approx(area_under_roc(positive - negative, labels))
 
 
-def test_uncertain_and_missing_labels_are_unknown_not_negative():
-    np.testing.assert_array_equal(known_labels(torch.tensor([[1, 0, -1]])), [[1, 0, nan]])
+def test_unknown_labels_are_not_negative():
     scores = np.array([0.9, 0.2, 0.95, 0.99])
-    assert area_under_roc(scores, [1, 0, -1, nan]) == 1.0
+    assert area_under_roc(scores, [1, 0, nan, nan]) == 1.0
     assert area_under_roc(scores, [1, 0, 0, 0]) == pytest.approx(1 / 3)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: area_under_roc([0.1, 0.2], [0, 2]), "a label is 2, expected 1, 0, -1"),
-        (lambda: area_under_roc([0.1, nan], [0, 1]), "no score NaN"),
-        (lambda: area_under_roc([0.1], [0, 1]), r"scores \(1,\) and labels \(2,\)"),
-    ],
-)
-def test_wrong_arguments_are_refused_in_words(call, message):
-    with pytest.raises(ValueError, match=message) as caught:
-        call()
-    assert re.search(r"expected|leave", str(caught.value))
+def test_scores_that_are_nan_are_refused():
+    with pytest.raises(ValueError, match="1 of 2 scores are NaN"):
+        area_under_roc([0.1, nan], [0, 1])
 
 
 @pytest.mark.parametrize("module", [zero_shot, roc])

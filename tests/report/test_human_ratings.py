@@ -7,7 +7,7 @@ import synthetic_pairs
 from scipy import stats
 
 from trueneg.evaluation.human_ratings import mean_area, rank_correlation
-from trueneg.evaluation.rating_summary import AnchorAreas, calibrated, seed_rows, summarised
+from trueneg.evaluation.rating_summary import calibrated, seed_rows, summarised
 from trueneg.report import catalogue
 from trueneg.report.drawing import alternative_text, footnote
 from trueneg.report.figures import human_ratings as ratings
@@ -71,7 +71,7 @@ def correlations(table):
     found = []
     for name in ("language model", "permuted", "constant mean"):
         for outcome in ("rate", "mean rating"):
-            rho, low, high, _ = rank_correlation(table[name], table[outcome], seed=0)
+            rho, low, high = rank_correlation(table[name], table[outcome], seed=0)
             found.append({"dataset": "flickr8k", "eta": name, "with": outcome, "rho": rho, "low": low, "high": high})
     return pd.DataFrame(found)
 
@@ -119,8 +119,7 @@ def test_dots_are_means_over_seeds_and_anchors_with_their_intervals(study, panel
     for name in ("TF-IDF, mean", "CL", "DCL", "BCL"):
         label = name if name in SCORES else variant(folder, name)
         table = own(everything, label, anchors)
-        weights = np.ones(len(table))
-        expected = mean_area(AnchorAreas(table.index.to_numpy(), table.mean(axis=1).to_numpy(), weights), seed=0)
+        expected = mean_area(pd.DataFrame({"area": table.mean(axis=1)}), seed=0)
         shown = ratings.REFERENCES.get(name, name)
         segments = bars[shown].lines[2]
         line = next(line for line in plot.lines if line.get_label() == shown)

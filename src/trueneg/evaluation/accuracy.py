@@ -18,7 +18,7 @@ def accuracies(
     Args:
         predictions: integers, shape (n,).
         labels: integers in 0 … len(class_names) − 1, shape (n,), n ≥ 1.
-        class_names: one a class.
+        class_names: one per class.
         rare_classes: the rare ones, as integers; all others are common.
 
     Returns:

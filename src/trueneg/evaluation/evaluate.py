@@ -1,10 +1,11 @@
-"""Measures a block of runs by every task of their kind of study, and gathers what their training left."""
+"""Measures a block of runs by every task of their kind of study, and gathers the records of their training."""
 
+import contextlib
 import importlib
 import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -14,6 +15,28 @@ from trueneg.evaluation.training_records import gather_training
 from trueneg.store.provenance import TASKS
 from trueneg.store.rows import save_rows
 from trueneg.store.run_store import RunStore, read_manifest
+
+
+class Data(NamedTuple):
+    """Files with what runs are measured on; boxes and CheXpert 8×200's images if these are measured."""
+
+    source: str | Path
+    subsets: str | Path
+    boxes: str | Path | None = None
+    benchmark: str | Path | None = None
+
+
+@contextlib.contextmanager
+def encoded_runs(
+    manifest: str | Path, store: str | Path, data: Data, device: str, threads: int, count: int | None = None
+) -> Iterator[tuple[str, Iterator[list[Any]]]]:
+    """The package of tasks for a manifest's runs, and the runs, or the first `count`, as it encodes them on a leased device."""
+    torch.set_num_threads(threads)
+    kept = RunStore(store)
+    listed = read_manifest(manifest, kept)[:count]
+    package = TASKS[training_kind(kept.record(listed[0]["id"])["settings"])]
+    with leased_device(device) as leased:
+        yield package, importlib.import_module(package).encoded(listed, kept, data, leased)
 
 
 def evaluate_runs(
@@ -32,16 +55,11 @@ def evaluate_runs(
     benchmark: str | Path | None = None,
 ) -> None:
     """Measure the runs of a manifest: `rows`, their training `curves` and records (`runs`), under these `names`."""
-    torch.set_num_threads(settings["threads"])
-    kept = RunStore(store)
-    listed = read_manifest(manifest, kept)
-    package = TASKS[training_kind(kept.record(listed[0]["id"])["settings"])]
-    data = {"source": source, "subsets": subsets, "boxes": boxes, "benchmark": benchmark}
-    with leased_device(device) as leased:
-        encoded = importlib.import_module(package).encoded(listed, kept, data, leased)
+    data = Data(source, subsets, boxes, benchmark)
+    with encoded_runs(manifest, store, data, device, settings["threads"]) as (package, encoded):
         measured = [{**names, **row} for ready in encoded for row in rows_of(package, ready, settings)]
     save_rows(measured, rows)
-    gather_training(listed, kept, manifest, names, curves, runs)
+    gather_training(manifest, RunStore(store), names, curves, runs)
 
 
 def rows_of(package: str, runs: Sequence[Any], settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 def extract_features(encoder: nn.Module, normalise: Callable[[Tensor], Tensor], images: Tensor, batch_size: int = 512) -> Tensor:
     """Features of images, without augmentation, dropout or batch statistics.
 
-    The encoder runs in evaluation mode; afterwards every module is in the mode that it was in.
+    The encoder is put into evaluation mode.
 
     Args:
         encoder: maps float32 images (B, C, H, W) to features (B, D).
@@ -28,20 +28,14 @@ def extract_features(encoder: nn.Module, normalise: Callable[[Tensor], Tensor], 
         >>> extract_features(nn.Flatten(), lambda batch: batch / 255, images).shape
         torch.Size([3, 4])
     """
-    parameter = next(encoder.parameters(), None)
-    device = images.device if parameter is None else parameter.device
-    modes = [(module, module.training) for module in encoder.modules()]
+    parameter = next(encoder.parameters(), images)
     encoder.eval()
-    try:
-        with torch.inference_mode():
-            features = [
-                encoder(normalise(batch.to(device)).contiguous(memory_format=torch.channels_last)).float()
-                for batch in images.split(batch_size)
-            ]
-    finally:
-        for module, training in modes:
-            module.training = training
-    features = torch.cat(features)  # outside inference mode, so that autograd may save it
+    with torch.inference_mode():
+        parts = [
+            encoder(normalise(batch.to(parameter.device)).contiguous(memory_format=torch.channels_last)).float()
+            for batch in images.split(batch_size)
+        ]
+    features = torch.cat(parts)  # outside inference mode, so that autograd may save it
     if not features.isfinite().all():
         raise ValueError("some features are not finite; the encoder's training has diverged")
     return features

@@ -19,32 +19,16 @@ retrieved for it.
 out in all three ways (:func:`expert_agreement`).
 """
 
-from typing import NamedTuple
-
 import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 
-from trueneg.evaluation.bootstrap import Interval, Statistic, cluster_bootstrap, mean_of
+from trueneg.evaluation.bootstrap import Interval, bootstrap
 
 THRESHOLD = 2.5
 SENSITIVITY = (2.0, 3.0)
 BINS = 10
 RATINGS = ["rating 1", "rating 2", "rating 3"]
-
-
-class AnchorAreas(NamedTuple):
-    """The area under the ROC curve of every anchor that has false and true negatives; A of them.
-
-    Attributes:
-        anchors: (A,) which, ascending.
-        areas: (A,) share of its pairs of a false and a true negative in which the false one has the larger score.
-        comparisons: (A,) how many such pairs it has.
-    """
-
-    anchors: np.ndarray
-    areas: np.ndarray
-    comparisons: np.ndarray
 
 
 def false_negatives(ratings, threshold: float = THRESHOLD) -> np.ndarray:
@@ -66,8 +50,8 @@ def false_negatives(ratings, threshold: float = THRESHOLD) -> np.ndarray:
     return ratings.sum(1) > ratings.shape[1] * threshold
 
 
-def areas_within_anchors(scores, false, anchors) -> AnchorAreas:
-    r"""For each anchor, how well the score tells its false negatives from its true ones.
+def areas_within_anchors(scores, false, anchors) -> pd.DataFrame:
+    r"""For each anchor, how well the score separates its false negatives from its true ones.
 
     .. math:: \mathrm{AUC}_a = \frac{1}{|F_a||T_a|} \sum_{i \in F_a} \sum_{j \in T_a}
               \bigl([s_i > s_j] + \tfrac12 [s_i = s_j]\bigr)
@@ -80,33 +64,24 @@ def areas_within_anchors(scores, false, anchors) -> AnchorAreas:
         anchors: (n,) the anchor of each pair: integers or strings.
 
     Returns:
-        The anchors that have both kinds; there may be none.
+        A row for each anchor that has both kinds, sorted: ``anchor``, ``area``, and ``comparisons``, how many pairs of a false
+        and a true negative it has.
 
     Example:
-        >>> found = areas_within_anchors([0.1, 0.4, 0.4, 9.0], [False, True, False, True], ["a", "a", "a", "b"])
-        >>> found.anchors.tolist(), found.areas.tolist(), found.comparisons.tolist()
-        (['a'], [0.75], [2])
+        >>> areas_within_anchors([0.1, 0.4, 0.4, 9.0], [False, True, False, True], ["a", "a", "a", "b"]).values.tolist()
+        [['a', 0.75, 2]]
     """
-    scores, false, anchors = np.asarray(scores, np.float64), np.asarray(false, bool), np.asarray(anchors)
-    if np.isnan(scores).any():
-        raise ValueError(f"{np.isnan(scores).sum()} of {len(scores)} scores are NaN, expected a number for every pair.")
-    names, own = np.unique(anchors, return_inverse=True)
-    counts, positives = np.bincount(own, minlength=len(names)), np.bincount(own, false, minlength=len(names))
-    comparisons = positives * (counts - positives)
-    # Mann and Whitney: an anchor's sum of ranks of the false ones, ties sharing theirs, tells the comparisons won.
-    order = np.lexsort((scores, own))
-    changed = (np.diff(own[order], prepend=-1) != 0) | (np.diff(scores[order], prepend=np.nan) != 0)
-    starts = np.flatnonzero(changed)
-    ends = np.append(starts[1:], len(order))
-    ranks = np.empty(len(order))
-    ranks[order] = np.repeat((starts + 1 + ends) / 2, ends - starts)
-    ranks -= (counts.cumsum() - counts)[own]
-    wins = np.bincount(own, ranks * false, minlength=len(names)) - positives * (positives + 1) / 2
-    both = comparisons > 0
-    return AnchorAreas(names[both], wins[both] / comparisons[both], comparisons[both].astype(np.int64))
+    table = pd.DataFrame({"anchor": np.asarray(anchors), "score": np.asarray(scores), "false": np.asarray(false, bool)})
+    if table["score"].isna().any():
+        raise ValueError(f"{table['score'].isna().sum()} of {len(table)} scores are NaN")
+    # Mann and Whitney: an anchor's sum of ranks of the false ones, ties sharing theirs, gives the comparisons won.
+    table["rank"] = table.groupby("anchor")["score"].rank() * table["false"]
+    found = table.groupby("anchor").agg(pairs=("false", "size"), false=("false", "sum"), ranks=("rank", "sum"))
+    wins = found["ranks"] - found["false"] * (found["false"] + 1) / 2
+    return _areas(wins, found["false"] * (found["pairs"] - found["false"]))
 
 
-def expert_agreement(ratings, anchors, threshold: float = THRESHOLD) -> AnchorAreas:
+def expert_agreement(ratings, anchors, threshold: float = THRESHOLD) -> pd.DataFrame:
     """The ceiling: how well ONE expert's rating ranks what is false by the mean of the other two, within each anchor.
 
     The mean over all ways to take one expert out of each of the two pairs that are compared (nine), as the file does not say who
@@ -121,48 +96,43 @@ def expert_agreement(ratings, anchors, threshold: float = THRESHOLD) -> AnchorAr
         As :func:`areas_within_anchors`; ``comparisons`` are counted over the nine ways.
 
     Example:
-        >>> expert_agreement([[4, 4, 4], [1, 1, 1], [4, 4, 4]], ["a", "a", "b"]).areas.tolist()
+        >>> expert_agreement([[4, 4, 4], [1, 1, 1], [4, 4, 4]], ["a", "a", "b"])["area"].tolist()
         [1.0]
     """
     ratings = np.asarray(ratings)
-    anchors = np.asarray(anchors)
     others = (ratings.sum(1, keepdims=True) - ratings) > (ratings.shape[1] - 1) * threshold
-    names, own = np.unique(anchors, return_inverse=True)
-    found = []
-    for anchor in range(len(names)):
-        rows = np.flatnonzero(own == anchor)
+    wins, comparisons = {}, {}
+    for anchor, rows in pd.Series(np.arange(len(ratings))).groupby(np.asarray(anchors)):
         score, false = ratings[rows].ravel(), others[rows].ravel()
-        pair = np.repeat(rows, ratings.shape[1])
-        # Of one pair, one expert against two may go both ways; only different pairs are compared.
-        meant = false[:, None] & ~false[None] & (pair[:, None] != pair[None])
+        pair = np.repeat(rows.to_numpy(), ratings.shape[1])
+        # One expert against the other two may go both ways within a pair; only different pairs are compared.
+        compared = false[:, None] & ~false[None] & (pair[:, None] != pair[None])
         won = (np.sign(score[:, None] - score[None]) + 1) / 2
-        found.append((won[meant].sum(), meant.sum()))
-    wins, comparisons = np.array(found, dtype=np.float64).reshape(-1, 2).T
-    both = comparisons > 0
-    return AnchorAreas(names[both], wins[both] / comparisons[both], comparisons[both].astype(np.int64))
+        wins[anchor], comparisons[anchor] = won[compared].sum(), compared.sum()
+    return _areas(pd.Series(wins, dtype=np.float64), pd.Series(comparisons, dtype=np.int64))
 
 
-def mean_area(found: AnchorAreas, *, seed: int, weighted: bool = False) -> Interval:
-    """The mean of the anchors' areas with its 95 % bootstrap interval; whole anchors are drawn anew.
+def _areas(wins: pd.Series, comparisons: pd.Series) -> pd.DataFrame:
+    """The areas of the anchors, their index, that have anything to compare."""
+    found = pd.DataFrame({"area": wins / comparisons, "comparisons": comparisons})
+    return found[comparisons > 0].rename_axis("anchor").reset_index()
 
-    It says how the mean would vary with other anchors, for the same networks. Anchors share candidates (an image is rated with
-    several captions), which the bootstrap over one side does not know: it is somewhat too narrow.
+
+def mean_area(found: pd.DataFrame, *, seed: int, weighted: bool = False) -> Interval:
+    """The mean of the anchors' areas with its 95 % bootstrap interval over anchors.
+
+    It shows how the mean would vary with other anchors, for the same networks. Anchors share candidates (an image is rated with
+    several captions), which the bootstrap over one side ignores: the interval is somewhat too narrow.
 
     Args:
-        found: areas, of at least two anchors.
+        found: areas (:func:`areas_within_anchors`), of at least two anchors.
         seed: of the bootstrap.
         weighted: by an anchor's number of comparisons: the share of all comparisons within anchors; else every anchor counts
             the same.
-
     """
-    statistic: Statistic = mean_of(found.areas)
-    if weighted:
-        wins, comparisons = found.areas * found.comparisons, found.comparisons.astype(np.float64)
-
-        def statistic(multiplicities: np.ndarray) -> np.ndarray:
-            return (multiplicities @ wins) / (multiplicities @ comparisons)
-
-    return cluster_bootstrap(statistic, found.anchors, seed=seed)
+    weights = found["comparisons"].to_numpy(np.float64) if weighted else np.ones(len(found))
+    won = found["area"].to_numpy() * weights
+    return bootstrap(lambda multiplicities: (multiplicities @ won) / (multiplicities @ weights), len(found), seed=seed)
 
 
 def calibration(probabilities, false, bins: int = BINS) -> pd.DataFrame:
@@ -176,15 +146,14 @@ def calibration(probabilities, false, bins: int = BINS) -> pd.DataFrame:
         bins: how many.
 
     Returns:
-        A row a bin that holds any: ``bin``, ``pairs``, ``implied`` (mean probability), ``rated`` (share of false negatives).
+        A row per bin that holds any: ``bin``, ``pairs``, ``implied`` (mean probability), ``rated`` (share of false negatives).
 
     Example:
         >>> calibration([0.0, 0.0, 0.5, 0.5], [False, False, True, False], bins=2)["rated"].tolist()
         [0.0, 0.5]
     """
-    probabilities, false = np.asarray(probabilities, np.float64), np.asarray(false, bool)
     own = np.floor((rankdata(probabilities) - 0.5) / len(probabilities) * bins).astype(np.int64)
-    table = pd.DataFrame({"bin": own, "implied": probabilities, "rated": false.astype(np.float64)})
+    table = pd.DataFrame({"bin": own, "implied": probabilities, "rated": np.asarray(false, np.float64)})
     found = table.groupby("bin").agg(pairs=("rated", "size"), implied=("implied", "mean"), rated=("rated", "mean"))
     return found.reset_index()
 
@@ -202,54 +171,41 @@ def calibration_error(bins: pd.DataFrame) -> float:
     return float(np.average((bins["implied"] - bins["rated"]).abs(), weights=bins["pairs"]))
 
 
-def rates_by_anchor(ratings, anchors, threshold: float = THRESHOLD) -> pd.DataFrame:
+def rates_by_anchor(ratings, anchors) -> pd.DataFrame:
     """What people say of each anchor's candidates as a whole.
 
     Args:
         ratings: (n, 3), from 1 to 4.
         anchors: (n,) the anchor of each pair.
-        threshold: as for :func:`false_negatives`.
 
     Returns:
-        A row an anchor, ascending: ``anchor``, ``pairs``, ``rate`` (share of false negatives), ``mean rating``.
+        A row per anchor, sorted: ``anchor``, ``pairs``, ``rate`` (share of false negatives), ``mean rating``.
     """
-    ratings = np.asarray(ratings)
-    table = pd.DataFrame({"anchor": np.asarray(anchors), "false": false_negatives(ratings, threshold), "rating": ratings.mean(1)})
-    found = table.groupby("anchor").agg(pairs=("false", "size"), rate=("false", "mean"), mean=("rating", "mean"))
-    return found.rename(columns={"mean": "mean rating"}).reset_index()
+    table = pd.DataFrame({"anchor": anchors, "false": false_negatives(ratings), "rating": np.mean(ratings, axis=1)})
+    columns = {"pairs": ("false", "size"), "rate": ("false", "mean"), "mean rating": ("rating", "mean")}
+    return table.groupby("anchor").agg(**columns).reset_index()
 
 
 def rank_correlation(first, second, *, seed: int) -> Interval:
     """Spearman's ρ with its 95 % bootstrap interval over the pairs of values, ties sharing their ranks.
 
     Args:
-        first: (n,), one value an anchor, such as its η.
+        first: (n,), one value per anchor, such as its η.
         second: (n,), such as its rate of false negatives.
         seed: of the bootstrap.
 
     Returns:
         NaN where one side is constant: it has no rank to correlate.
-
     """
-    first, second = np.asarray(first, np.float64), np.asarray(second, np.float64)
-    if len(set(first)) < 2 or len(set(second)) < 2:
-        nothing = np.float64("nan")
-        return Interval(nothing, nothing, nothing, np.float64(1))
+    sides = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    if any(len(set(values)) < 2 for values in sides):
+        return Interval(np.nan, np.nan, np.nan)
+    count = len(sides[0])
 
     def spearman(multiplicities: np.ndarray) -> np.ndarray:
-        x, y = (_centred_ranks(multiplicities, values) for values in (first, second))
+        drawn = np.repeat(np.tile(np.arange(count), len(multiplicities)), multiplicities.ravel()).reshape(-1, count)
+        x, y = (rankdata(values[drawn], axis=1) - (count + 1) / 2 for values in sides)
         with np.errstate(invalid="ignore"):  # all values drawn may be equal
-            return (multiplicities * x * y).sum(1) / np.sqrt((multiplicities * x**2).sum(1) * (multiplicities * y**2).sum(1))
+            return (x * y).sum(1) / np.sqrt((x**2).sum(1) * (y**2).sum(1))
 
-    return cluster_bootstrap(spearman, np.arange(len(first)), seed=seed)
-
-
-def _centred_ranks(multiplicities: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """(r, n) the rank that each value has in each draw, equal ones sharing theirs, less the draw's mean rank."""
-    order = np.argsort(values, kind="stable")
-    starts = np.flatnonzero(np.diff(values[order], prepend=np.nan) != 0)  # of runs of equal values
-    counts = np.add.reduceat(multiplicities[:, order], starts, axis=1)
-    middle = counts.cumsum(1) - counts / 2
-    ranks = np.empty(multiplicities.shape)
-    ranks[:, order] = np.repeat(middle, np.diff(starts, append=len(values)), axis=1)
-    return ranks - multiplicities.sum(1, keepdims=True) / 2
+    return bootstrap(spearman, count, seed=seed)

@@ -12,19 +12,20 @@ text similarity  what remove, reweight and resample go by: the cosine of the cap
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
+from scipy.sparse import csr_array
 from scipy.stats import rankdata
 from sklearn.feature_extraction.text import TfidfVectorizer
 from torch.nn import functional
 
-from trueneg.evaluation.human_ratings import AnchorAreas, areas_within_anchors
+from trueneg.evaluation.human_ratings import areas_within_anchors, false_negatives
+from trueneg.evaluation.pair_features import encode_texts
 from trueneg.losses.estimators.bayesian import recovered_distribution, true_negative_probability
 from trueneg.training.image_text_networks import Networks
-from trueneg.training.sentence_tokens import SentenceTokens
-
-TEXTS_AT_ONCE = 256  # memory and speed, not the result
 
 
 def false_negative_probability(similarities, own, *, alpha: float, eta, form: str) -> np.ndarray:
@@ -53,48 +54,36 @@ def false_negative_probability(similarities, own, *, alpha: float, eta, form: st
         [[nan, 0.25, 0.25]]
     """
     similarities, own = np.asarray(similarities, np.float64), np.asarray(own, bool)
-    eta = np.broadcast_to(np.asarray(eta, np.float64), len(similarities))
-    kept = (~own).sum(1, keepdims=True)
     # Its own rank below all negatives; equal ones share the share of negatives that are at most as near.
     rank = rankdata(np.where(own, -np.inf, similarities), method="max", axis=1) - own.sum(1, keepdims=True)
-    distribution = torch.from_numpy(np.clip(rank, 0, None) / kept)
-    column = torch.from_numpy(eta.copy())[:, None]
+    distribution = torch.from_numpy(np.clip(rank, 0, None) / (~own).sum(1, keepdims=True))
+    column = torch.tensor(eta, dtype=torch.float64).expand(len(similarities))[:, None]
     if form != "paper":
         distribution = recovered_distribution(distribution, alpha, column)
     probability = 1 - true_negative_probability(distribution, alpha, column).numpy()
     return np.where(own, np.nan, probability)
 
 
-@torch.no_grad()
 def text_features(networks: Networks, texts: Sequence[str], device: torch.device) -> np.ndarray:
-    """(T, H) texts under the text encoder, before the projection, of length 1: what text similarity is the cosine of.
-
-    Args:
-        networks: in evaluation mode, on the device.
-        texts: longer ones than the encoder takes are cut.
-        device: where to compute.
-    """
-    tokens = SentenceTokens(networks.tokenizer, texts, networks.maximum_tokens, truncate=True, device=device)
-    blocks = torch.arange(len(texts)).split(TEXTS_AT_ONCE)
-    encoded = [networks.model.text_encoder(**tokens.batch(some, some.to(device))).float() for some in blocks]
-    return functional.normalize(torch.cat(encoded), dim=1).cpu().numpy()
+    """(T, H) texts under the text encoder, before the projection, of length 1: what text similarity is the cosine of."""
+    return functional.normalize(encode_texts(networks, networks.model.text_encoder, texts, device), dim=1).cpu().numpy()
 
 
-def word_features(texts: Sequence[str], corpus: Sequence[str]):
-    """(T, V) sparse TF-IDF of words, of length 1: a similarity of texts that no network had a part in.
+def word_features(texts: Sequence[str], corpus: Sequence[str]) -> csr_array:
+    """(T, V) TF-IDF of words, of length 1: a similarity of texts without a network; unknown words do not count.
 
     Args:
         texts: to compare.
-        corpus: texts that say how rare each word is; unknown words do not count.
+        corpus: texts that determine how rare each word is.
     """
-    return TfidfVectorizer().fit(corpus).transform(texts)
+    return csr_array(TfidfVectorizer().fit(corpus).transform(texts))
 
 
-def captions_similarity(features, captions: np.ndarray, others: np.ndarray) -> np.ndarray:
+def captions_similarity(features: Any, captions: np.ndarray, others: np.ndarray) -> np.ndarray:
     """(n, K) cosine of each pair's caption with each of its image's own K captions.
 
     Args:
-        features: (T, H) of texts, of length 1; dense or sparse.
+        features: (T, H) of texts, of length 1; an array, dense or sparse.
         captions: (n,) which text the rated caption is.
         others: (n, K) which texts are the captions of the image that it was rated for.
 
@@ -102,23 +91,18 @@ def captions_similarity(features, captions: np.ndarray, others: np.ndarray) -> n
         >>> captions_similarity(np.eye(2), np.array([0]), np.array([[0, 1]])).tolist()
         [[1.0, 0.0]]
     """
-    left = features[captions]
-
-    def cosine(column: np.ndarray) -> np.ndarray:
-        right = features[column]
-        product = left.multiply(right) if hasattr(left, "multiply") else left * right
-        return np.asarray(product.sum(1)).ravel()
-
-    return np.stack([cosine(column) for column in others.T], axis=1)
+    return np.stack([(features[captions] * features[column]).sum(1) for column in others.T], axis=1)
 
 
-def drawn_areas(similarity: np.ndarray, false, anchors) -> AnchorAreas:
+def drawn_areas(similarity: np.ndarray, ratings, anchors: np.ndarray, threshold: float) -> pd.DataFrame:
     """The areas within anchors that a batch gets, which draws one caption of each image: the mean over the captions.
 
     Args:
-        similarity: (n, K) of :func:`captions_similarity`.
-        false: (n,) bool.
+        similarity: (n, K) of :func:`captions_similarity`; or (n,), where nothing is drawn.
+        ratings: (n, 3), which determine what is false.
         anchors: (n,).
+        threshold: of the mean rating.
     """
-    each = [areas_within_anchors(column, false, anchors) for column in np.asarray(similarity).T]
-    return each[0]._replace(areas=np.mean([one.areas for one in each], axis=0))
+    false = false_negatives(ratings, threshold)
+    each = [areas_within_anchors(column, false, anchors) for column in similarity.reshape(len(anchors), -1).T]
+    return each[0].assign(area=np.mean([one["area"] for one in each], axis=0))

@@ -1,10 +1,13 @@
 """Linear classifiers on frozen features: many heads, trained as one stacked product."""
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
+
+Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 class LinearHeads(NamedTuple):
@@ -19,68 +22,76 @@ class LinearHeads(NamedTuple):
         return torch.stack([torch.addmm(bias, own, weights) for own, weights, bias in heads])
 
 
+def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    """Of (H, C, b) logits and (H, b) classes, a mean over each head's samples, summed over the heads."""
+    return functional.cross_entropy(logits, labels, reduction="sum") / labels.shape[1]
+
+
+def known_binary_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    """Of (…, C, b) logits, a mean over each head's known labels (…, b, C), summed over the heads.
+
+    Args:
+        logits: of a batch of b samples and C classes, perhaps of several heads.
+        labels: 1, 0, and NaN for an unknown label, which counts nowhere; a batch without a known label gives 0.
+
+    Example:
+        >>> known_binary_cross_entropy(torch.tensor([[0.0], [9.0]]), torch.tensor([[1.0, torch.nan]]))  # −log ½
+        tensor(0.6931)
+    """
+    known = (~labels.isnan()).to(logits.dtype).mT
+    losses = functional.binary_cross_entropy_with_logits(logits, labels.nan_to_num(0).mT, known, reduction="none")
+    return (losses.sum((-2, -1)) / known.sum((-2, -1)).clamp(min=1)).sum()
+
+
 def train_linear_heads(
     features: Sequence[Tensor],
     labels: Sequence[Tensor],
     classes: int,
-    loss: Callable[[Tensor, Tensor], Tensor],
+    loss: Loss,
     *,
-    epochs: int,
-    batch_size: int,
-    learning_rate: float,
-    weight_decay: float,
     generator_seeds: Sequence[int],
+    **training: Any,
 ) -> LinearHeads:
-    """Train H linear classifiers by Adam, each as if alone; heads with equally many samples are one stacked product.
+    r"""Train H linear classifiers by Adam, each as if alone; heads with equally many samples are one stacked product.
 
-    All draws of head h come from a CPU generator with ``generator_seeds[h]``: first the weights and bias of
-    ``nn.Linear(D, C)``, uniform in ±1/√D, then one ``torch.randperm`` per epoch; the last batch may be smaller. The draws do not
-    depend on the features, so heads of the same seed on different encoders share them.
+    Head :math:`h` minimises the loss of :math:`W_h^\top f + b_h`, averaged over a batch. All its draws come from a CPU generator
+    with ``generator_seeds[h]``: first the weights and bias of ``nn.Linear(D, C)``, uniform in ±1/√D, then one ``torch.randperm``
+    per epoch; the last batch may be smaller. The draws do not depend on the features, so heads of the same seed on different
+    encoders share them.
 
     Args:
         features: H tensors (n_h, D), of one device.
         labels: H tensors (n_h, …).
         classes: C.
-        loss: from logits (H, C, b) and labels (H, b, …) to a scalar: a sum over heads, so that no gradient depends on another.
-        epochs: passes of each head over its own samples.
-        batch_size: samples per step.
-        learning_rate: of Adam.
-        weight_decay: of Adam, an L2 term of the gradient.
+        loss: from logits (H, C, b) and labels (H, b, …) to a sum over heads, so that no gradient depends on another head.
         generator_seeds: one per head.
+        training: ``epochs`` of each head over its own samples, ``batch_size``, and Adam's ``learning_rate`` and
+            ``weight_decay``, an L2 term of the gradient.
 
     Raises:
         ValueError: if a feature is not finite.
+
+    Example:
+        >>> features, labels = torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 1])
+        >>> training = {"epochs": 50, "batch_size": 2, "learning_rate": 0.1, "weight_decay": 0.0}
+        >>> heads = train_linear_heads([features], [labels], 2, cross_entropy, generator_seeds=[0], **training)
+        >>> heads.logits([features]).argmax(2)
+        tensor([[0, 1]])
     """
     if not all(own.isfinite().all() for own in features):
         raise ValueError("some features are not finite; the encoder's training has diverged")
     weights = features[0].new_empty(len(features), features[0].shape[1], classes)
     bias = features[0].new_empty(len(features), classes)
-    heads_by_count: dict[int, list[int]] = {}
-    for head, own_labels in enumerate(labels):
-        heads_by_count.setdefault(len(own_labels), []).append(head)
-    for heads in heads_by_count.values():
-        weights[heads], bias[heads] = _train_stacked(
-            torch.stack([features[head] for head in heads]),
-            torch.stack([labels[head] for head in heads]),
-            classes,
-            loss,
-            epochs,
-            batch_size,
-            {"lr": learning_rate, "weight_decay": weight_decay},
-            [torch.Generator().manual_seed(generator_seeds[head]) for head in heads],
-        )
+    for count in {len(own) for own in labels}:
+        heads = [head for head, own in enumerate(labels) if len(own) == count]
+        own_features, own_labels = (torch.stack([values[head] for head in heads]) for values in (features, labels))
+        generators = [torch.Generator().manual_seed(generator_seeds[head]) for head in heads]
+        weights[heads], bias[heads] = _train_stacked(own_features, own_labels, classes, loss, generators, training)
     return LinearHeads(weights, bias)
 
 
 def _train_stacked(
-    features: Tensor,
-    labels: Tensor,
-    classes: int,
-    loss: Callable[[Tensor, Tensor], Tensor],
-    epochs: int,
-    batch_size: int,
-    adam: dict[str, float],
-    generators: Sequence[torch.Generator],
+    features: Tensor, labels: Tensor, classes: int, loss: Loss, generators: Sequence[torch.Generator], training: Mapping[str, Any]
 ) -> tuple[Tensor, Tensor]:
     """Weights (H, D, C) and bias (H, C) of heads with equally many samples: features (H, n, D)."""
     heads, count, dimensions = features.shape
@@ -90,20 +101,19 @@ def _train_stacked(
     for head, generator in enumerate(generators):
         weights[head].uniform_(-bound, bound, generator=generator)
         bias[head].uniform_(-bound, bound, generator=generator)
-    weights = weights.to(features.device).requires_grad_()
-    bias = bias.to(features.device).requires_grad_()
-    optimizer = torch.optim.Adam([weights, bias], **adam)
+    learned = [start.to(features.device).requires_grad_() for start in (weights, bias)]
+    optimizer = torch.optim.Adam(learned, lr=training["learning_rate"], weight_decay=training["weight_decay"])
     # Rows of all heads in one matrix: a batch of every head is then a single gather.
     all_features, all_labels = features.flatten(0, 1), labels.flatten(0, 1)
     first_row = torch.arange(heads).unsqueeze(1) * count
-    for _ in range(epochs):
+    for _ in range(training["epochs"]):
         order = torch.stack([torch.randperm(count, generator=generator) for generator in generators]) + first_row
-        for rows in order.to(features.device).split(batch_size, dim=1):
+        for rows in order.to(features.device).split(training["batch_size"], dim=1):
             batch = all_features.index_select(0, rows.flatten()).unflatten(0, rows.shape)
             # Logits as (H, C, b), so that samples and dimensions, not the few classes, are innermost in both
             # passes: on a CPU about five times as fast as (H, b, C).
-            logits = torch.baddbmm(bias.unsqueeze(2), weights, batch.mT)
+            logits = torch.baddbmm(learned[1].unsqueeze(2), learned[0], batch.mT)
             optimizer.zero_grad()
             loss(logits, all_labels[rows]).backward()
             optimizer.step()
-    return weights.detach().mT, bias.detach()
+    return learned[0].detach().mT, learned[1].detach()

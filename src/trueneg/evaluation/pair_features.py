@@ -1,7 +1,7 @@
 """Images and texts under a finished image–text run, embedded once and shared by every evaluation."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -34,7 +34,8 @@ class EmbeddedImages(NamedTuple):
     def part(self, chosen: Sequence[int] | np.ndarray) -> ImageEmbeddings:
         """The embeddings of some."""
         places = torch.as_tensor(np.asarray(chosen), device=self.features.device)
-        return ImageEmbeddings(*(None if one is None else one[places] for one in self.embeddings))
+        pooled, regions = self.embeddings
+        return ImageEmbeddings(pooled[places], None if regions is None else regions[places])
 
 
 @torch.no_grad()
@@ -60,34 +61,26 @@ def embed_images(
     finally:
         handle.remove()
     pooled = torch.cat([one.pooled for one in embedded])
-    grids = torch.cat([one.regions for one in embedded]) if embedded[0].regions is not None else None
-    return EmbeddedImages(indices, torch.cat(features), ImageEmbeddings(pooled, grids))
+    grids = [one.regions for one in embedded if one.regions is not None]
+    return EmbeddedImages(indices, torch.cat(features), ImageEmbeddings(pooled, torch.cat(grids) if grids else None))
 
 
 @torch.no_grad()
-def embed_texts(networks: Networks, texts: Sequence[str], device: torch.device) -> Tensor:
-    """(T, D) embeddings of different texts, not normalised.
-
-    Args:
-        networks: in evaluation mode, on the device.
-        texts: T of them; longer ones than the encoder takes are cut.
-        device: to compute on.
-    """
+def encode_texts(networks: Networks, encoder: Callable[..., Tensor], texts: Sequence[str], device: torch.device) -> Tensor:
+    """(T, …) different texts under an encoder of their tokens; longer texts than the networks take are cut."""
     tokens = SentenceTokens(networks.tokenizer, texts, networks.maximum_tokens, truncate=True, device=device)
     blocks = torch.arange(len(texts)).split(TEXTS_AT_ONCE)
-    return torch.cat([networks.model.embed_texts(**tokens.batch(some, some.to(device))) for some in blocks])
+    return torch.cat([encoder(**tokens.batch(some, some.to(device))) for some in blocks])
+
+
+def embed_texts(networks: Networks, texts: Sequence[str], device: torch.device) -> Tensor:
+    """(T, D) embeddings of different texts, not normalised."""
+    return encode_texts(networks, networks.model.embed_texts, texts, device)
 
 
 @torch.no_grad()
 def similarities(networks: Networks, texts: Sequence[str], images: EmbeddedImages, device: torch.device) -> np.ndarray:
-    """(T, n) s(text, image) of different texts with some images, as the model's aggregation has it.
-
-    Args:
-        networks: in evaluation mode, on the device.
-        texts: T of them.
-        images: n of them, embedded by the same networks.
-        device: to compute on.
-    """
+    """(T, n) s(text, image) of different texts with some images, as the model's aggregation has it."""
     embedded = embed_texts(networks, texts, device)
     # Bounded both ways: regions × texts is what takes the memory.
     parts = [

@@ -8,19 +8,16 @@ import numpy as np
 import pandas as pd
 import torch
 
-from trueneg.compute.devices import leased_device
 from trueneg.errors import UserError
-from trueneg.evaluation.grounding import box_masks, contrast_to_noise_ratio, corner_of_crop, upsample
+from trueneg.evaluation.evaluate import Data, encoded_runs
+from trueneg.evaluation.grounding import contrast_to_noise_ratio, corner_of_crop
 from trueneg.evaluation.pair_features import embed_texts
-from trueneg.evaluation.pairs import EmbeddedRun, first_of
-from trueneg.evaluation.pairs.grounding import CORNERS, boxed_phrases
-from trueneg.evaluation.said import said_of
-from trueneg.evaluation.training_records import first_run_names
-from trueneg.io.files import written_whole
+from trueneg.evaluation.pairs import EmbeddedRun
+from trueneg.evaluation.pairs.grounding import CORNERS, boxed_phrases, phrase_maps
+from trueneg.evaluation.said import OTHER, OWN, RELATIONS, TRUE, said_of
+from trueneg.evaluation.training_records import first_run_names, write_tables
 from trueneg.randomness import seed_for
-from trueneg.store.run_store import RunStore
 
-OWN, TRUE, OTHER = "own pair", "true of the image", "not true of the image"
 HEATMAP_COLUMNS = ["report", "finding", "sentence", "size", "pixels", "heatmap", *CORNERS, "CNR"]
 AT_MOST = 20_000  # similarities of each relation
 
@@ -43,22 +40,17 @@ def picture_run(
     Raises:
         UserError: if the source is restricted, so that no figure may show its images.
     """
-    torch.set_num_threads(settings["threads"])
-    data = {"source": source, "subsets": subsets, "boxes": boxes}
-    with leased_device(device) as leased:
-        run = first_of(manifest, RunStore(store), data, leased)
+    with encoded_runs(manifest, store, Data(source, subsets, boxes), device, settings["threads"], count=1) as (_, runs):
+        ((run,),) = runs
         if run.source.restricted and phrases:
             raise UserError(f"{source}: is restricted, so no figure may show its images; leave figures.overlays out.")
         heatmaps = phrase_heatmaps(run, phrases, settings["grounding"]["smoothing"])
-        tables = {similarities: similarities_by_truth(run), overlays: heatmaps}
-    names = first_run_names(manifest, run.subset.seed)
-    for path, table in tables.items():
-        with written_whole(path) as temporary:
-            table.assign(**names)[[*names, *table.columns]].to_parquet(temporary, index=False)
+        names = first_run_names(manifest, run.subset.seed)
+        write_tables({similarities: similarities_by_truth(run).assign(**names), overlays: heatmaps.assign(**names)})
 
 
 def similarities_by_truth(run: EmbeddedRun) -> pd.DataFrame:
-    """Similarities of different sentences with test images (``similarity``), by what the one says of the other (``relation``).
+    """Similarities of different sentences with test images (``similarity``), by how the two are related (``relation``).
 
     A sentence of the image's report is its own pair; of the other sentences some are known to be true of the image: the false
     negatives. Where no class is known, all others count as not true.
@@ -67,8 +59,8 @@ def similarities_by_truth(run: EmbeddedRun) -> pd.DataFrame:
     scores = run.similarities(said.texts, "test")
     generator = np.random.default_rng(seed_for(run.subset.seed, "shown similarities"))
     parts = []
-    for relation, chosen in ((OWN, said.own), (TRUE, said.true & ~said.own), (OTHER, ~said.true & ~said.own)):
-        values = scores[chosen]
+    for relation in (OWN, TRUE, OTHER):
+        values = scores[said.relation == RELATIONS.index(relation)]
         if len(values) > AT_MOST:
             values = generator.choice(values, AT_MOST, replace=False)
         parts.append(pd.DataFrame({"relation": relation, "similarity": values.astype(np.float32)}))
@@ -87,25 +79,23 @@ def phrase_heatmaps(run: EmbeddedRun, count: int, smoothing: float) -> pd.DataFr
         return pd.DataFrame(columns=HEATMAP_COLUMNS)
     source, images = run.source, run.images("test")
     crop = run.networks.augmentation.cropped(source.size)
+    top, left = corner_of_crop(source.size, crop)
     phrases = boxed_phrases(source, images.indices, run.boxes, crop)
     first = phrases.drop_duplicates("phrase")
     # The first phrase of every finding, then the second of every finding, and so on.
     turns = first.assign(turn=first.groupby("finding").cumcount()).sort_values(["turn", "finding"], kind="stable")
     rows = []
-    for chosen in turns.head(count).itertuples():
-        own = phrases[phrases["phrase"] == chosen.phrase]
-        text = embed_texts(run.networks, [chosen.sentence], run.device)
-        heatmap = run.networks.model.region_scores(text, images.part([chosen.image]))[0]
-        scores = upsample(heatmap, crop, smoothing=smoothing)
-        mask = box_masks(own[CORNERS].to_numpy(), crop).any(0)
-        position = images.indices[chosen.image]
-        top, left = corner_of_crop(source.size, crop)
+    for phrase in turns["phrase"].head(count):
+        own = phrases[phrases["phrase"] == phrase]
+        text = embed_texts(run.networks, own["sentence"].head(1).tolist(), run.device)
+        ((_, scores, mask),) = phrase_maps(run.networks.model, images, text, own, crop, smoothing)
+        position = images.indices[own["image"].iloc[0]]
         pixels = np.asarray(source.images[position, 0, top : top + crop[0], left : left + crop[1]])
         rows.append(
             {
                 "report": source.reports[position],
-                "finding": chosen.finding,
-                "sentence": chosen.sentence,
+                "finding": own["finding"].iloc[0],
+                "sentence": own["sentence"].iloc[0],
                 "size": crop[0],
                 "pixels": pixels.tobytes(),
                 "heatmap": np.asarray(scores, np.float32).tobytes(),

@@ -1,16 +1,15 @@
 """The pairs that people rated, among a seed's test images: whose caption, whose image, and both as anchors."""
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from trueneg.data.pairs.pair_source import PairSource
 from trueneg.errors import UserError
-from trueneg.evaluation.human_ratings import RATINGS, SENSITIVITY, THRESHOLD, AnchorAreas, false_negatives
-from trueneg.evaluation.implied_scores import drawn_areas
+from trueneg.evaluation.human_ratings import RATINGS, SENSITIVITY, THRESHOLD, false_negatives
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +50,7 @@ class RatedPairs:
         return ordered["text"].to_numpy().reshape(len(self.positions), -1)
 
     def anchor_names(self, kind: str) -> np.ndarray:
-        """(C,) or (m,) what the anchors are called: ``report#index`` of a caption, the report of an image."""
+        """(C,) or (m,) names of the anchors: ``report#index`` of a caption, the report of an image."""
         names = self.captions["report"].astype(str)
         if kind == "text":
             return (names + "#" + self.captions["index"].astype(str)).to_numpy(str)
@@ -62,18 +61,15 @@ def rated_pairs(source: PairSource, ratings: pd.DataFrame, test: np.ndarray) -> 
     """The rated pairs of which image and caption are both among some images; an image with its own caption is no negative.
 
     Args:
-        source: images, one a report, with as many captions each.
+        source: one image per report, and equally many captions of each.
         ratings: of :func:`trueneg.data.pairs.flickr8k.read_ratings`.
         test: positions of the images.
 
     Raises:
         UserError: if there are no two anchors with false and true negatives on each side.
-        ValueError: if a report has several images, or captions are not as many of each.
     """
     reports = pd.Index(source.reports[test])
     table = source.sentences[source.sentences["report"].isin(reports)].reset_index(drop=True)
-    if not reports.is_unique or table["report"].value_counts().nunique() != 1:
-        raise ValueError(f"source {source.name}: expected one image a report, and as many captions of each.")
     numbers, texts = pd.factorize(table["sentence"], sort=True)
     captions = table.drop(columns=["sentence", "class"]).assign(image=reports.get_indexer(table["report"]), text=numbers)
     places = pd.MultiIndex.from_frame(captions[["report", "index"]])
@@ -81,7 +77,7 @@ def rated_pairs(source: PairSource, ratings: pd.DataFrame, test: np.ndarray) -> 
     image = reports.get_indexer(ratings["image"])
     chosen = (caption >= 0) & (image >= 0) & (ratings["image"] != ratings["report"]).to_numpy()
     found = RatedPairs(test, captions, texts.tolist(), image[chosen], caption[chosen], ratings.loc[chosen, RATINGS].to_numpy())
-    false = false_negatives(found.ratings) if chosen.any() else np.zeros(0, bool)
+    false = false_negatives(found.ratings)
     for kind, own in found.anchors.items():
         both = np.intersect1d(own[false], own[~false])
         if len(both) < 2:
@@ -92,32 +88,20 @@ def rated_pairs(source: PairSource, ratings: pd.DataFrame, test: np.ndarray) -> 
     return found
 
 
-def area_rows(scores: Mapping[str, np.ndarray], pairs: RatedPairs) -> pd.DataFrame:
-    """The :func:`anchor_rows` of some scores by name; each is (n,), or (n, K) where a batch draws one of K."""
-    parts = [anchor_rows(name, pairs, partial(_drawn, values, pairs.ratings)) for name, values in scores.items()]
-    return pd.concat(parts, ignore_index=True)
-
-
-def anchor_rows(score: str, pairs: RatedPairs, areas: Callable[[np.ndarray, float], AnchorAreas]) -> pd.DataFrame:
-    """Areas within anchors, of both sides, at every threshold.
+def anchor_rows(scores: Mapping[str, Callable[[np.ndarray, np.ndarray, float], pd.DataFrame]], pairs: RatedPairs) -> pd.DataFrame:
+    """Areas within anchors of some scores, for text and image anchors, at every threshold.
 
     Args:
-        score: the name of what ranks.
+        scores: by name, from ratings, the anchor of each pair and a threshold to areas
+            (:func:`trueneg.evaluation.human_ratings.areas_within_anchors`).
         pairs: rated pairs.
-        areas: from the anchor of each pair and a threshold to areas.
 
     Returns:
-        A row per anchor: ``score``, ``anchors`` (text, image), ``threshold``, ``anchor``, ``area``, ``comparisons``.
+        A row per anchor: ``anchor``, ``area``, ``comparisons``, ``score``, ``anchors`` (text, image), ``threshold``.
     """
-    parts = []
-    for kind, own in pairs.anchors.items():
-        for threshold in (THRESHOLD, *SENSITIVITY):
-            found = areas(own, threshold)
-            labels = {"score": score, "anchors": kind, "threshold": threshold}
-            names = pairs.anchor_names(kind)[found.anchors]
-            parts.append(pd.DataFrame({**labels, "anchor": names, "area": found.areas, "comparisons": found.comparisons}))
+    parts, thresholds = [], (THRESHOLD, *SENSITIVITY)
+    for (score, areas), (kind, own), threshold in itertools.product(scores.items(), pairs.anchors.items(), thresholds):
+        found = areas(pairs.ratings, own, threshold)
+        names = pairs.anchor_names(kind)[found["anchor"]]
+        parts.append(found.assign(anchor=names, score=score, anchors=kind, threshold=threshold))
     return pd.concat(parts, ignore_index=True)
-
-
-def _drawn(values: np.ndarray, ratings: np.ndarray, anchors: np.ndarray, threshold: float) -> AnchorAreas:
-    return drawn_areas(values.reshape(len(anchors), -1), false_negatives(ratings, threshold), anchors)

@@ -1,5 +1,6 @@
 """How finished image–text runs, and what needs no run, rank the negatives that people call false."""
 
+import itertools
 import logging
 from collections.abc import Mapping
 from functools import partial
@@ -8,11 +9,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 
-from trueneg.compute.devices import leased_device
-from trueneg.data.pairs.pair_source import PROBABILITY_COLUMNS, PairSource, read_pairs
-from trueneg.data.pairs.pair_splits import PairSubset, read_pair_subsets
+from trueneg.data.pairs.pair_source import PROBABILITY_COLUMNS
+from trueneg.evaluation.evaluate import Data, encoded_runs
 from trueneg.evaluation.human_ratings import (
     calibration,
     expert_agreement,
@@ -20,14 +19,17 @@ from trueneg.evaluation.human_ratings import (
     rank_correlation,
     rates_by_anchor,
 )
-from trueneg.evaluation.implied_scores import captions_similarity, false_negative_probability, text_features, word_features
-from trueneg.evaluation.pairs import encoded
-from trueneg.evaluation.rated_pairs import RatedPairs, anchor_rows, area_rows, rated_pairs
-from trueneg.evaluation.training_records import manifest_names
-from trueneg.io.files import written_whole
+from trueneg.evaluation.implied_scores import (
+    captions_similarity,
+    drawn_areas,
+    false_negative_probability,
+    text_features,
+    word_features,
+)
+from trueneg.evaluation.rated_pairs import RatedPairs, anchor_rows, rated_pairs
+from trueneg.evaluation.training_records import manifest_names, write_tables
 from trueneg.store.records import read_rows
-from trueneg.store.rows import IDENTITY
-from trueneg.store.run_store import RunStore, read_manifest
+from trueneg.store.run_store import RunStore
 from trueneg.training.image_text import ImageText
 from trueneg.training.image_text_objectives import DIRECTIONS
 
@@ -35,7 +37,6 @@ log = logging.getLogger(__name__)
 
 SIMILARITY = "similarity"
 EXPERT, WORDS, TEXTS = "one expert", "TF-IDF", "text encoder at first"
-CALIBRATION_COLUMNS = ["anchors", "bin", "pairs", "implied", "rated"]
 
 
 def rate_runs(
@@ -54,21 +55,19 @@ def rate_runs(
     """Measure how the runs that a manifest lists rank false negatives, and how the probabilities that they imply are calibrated.
 
     Raises:
-        UserError: if too little is rated.
+        UserError: if too few pairs are rated.
     """
-    torch.set_num_threads(settings["threads"])
-    kept, table = RunStore(store), read_rows(ratings)
-    listed, ranked, binned = read_manifest(manifest, kept), [], []
-    with leased_device(device) as leased:
-        for (run,) in encoded(listed, kept, {"source": source, "subsets": subsets}, leased):
+    kept, table, ranked, binned = RunStore(store), read_rows(ratings), [], []
+    with encoded_runs(manifest, store, Data(source, subsets), device, settings["threads"]) as (_, runs):
+        for (run,) in runs:
             rated = rated_pairs(run.source, table, run.subset.test)
             scores = run.similarities(rated.texts, "test")
             labels = {**names, "seed": run.subset.seed, "run": run.id}
-            ranked.append(area_rows({SIMILARITY: scores[rated.text, rated.image]}, rated).assign(**labels))
+            similarity = partial(drawn_areas, scores[rated.text, rated.image])
+            ranked.append(anchor_rows({SIMILARITY: similarity}, rated).assign(**labels))
             binned.append(calibration_rows(kept.record(run.id)["settings"]["objective"], scores, rated).assign(**labels))
             log.info("seed %d: %s rated pairs", run.subset.seed, f"{len(rated.image):,}")
-    _write(ranked, areas)
-    _write(binned, bins)
+    write_tables({areas: pd.concat(ranked, ignore_index=True), bins: pd.concat(binned, ignore_index=True)})
 
 
 def rate_references(
@@ -84,33 +83,32 @@ def rate_references(
     eta: str | Path,
     correlations: str | Path,
 ) -> None:
-    """Measure what needs no finished network: the experts against each other, words, the text encoder at first, and η.
+    """Measure what needs no trained network: the experts against each other, words, the initial text encoder, and η.
 
-    The manifest is of an objective that trains: its runs' settings tell the text encoder.
+    The manifest is of an objective that trains: its runs' settings determine the text encoder.
     """
-    torch.set_num_threads(settings["threads"])
-    kept, names = RunStore(store), manifest_names(manifest) | {"condition": "", "objective": "", "variant": ""}
-    pairs, table, by_seed = read_pairs(source), read_rows(ratings), read_pair_subsets(subsets)
+    kept, table = RunStore(store), read_rows(ratings)
+    names = manifest_names(manifest) | {"condition": "", "objective": "", "variant": "", "run": ""}
     ranked, of_captions, correlated = [], [], []
-    with leased_device(device) as leased:
-        for run in read_manifest(manifest, kept):
-            subset, labels = by_seed[run["seed"]], {**names, "seed": run["seed"], "run": ""}
-            rated = rated_pairs(pairs, table, subset.test)
-            # What a training begins with: the very encoder whose cosine remove, reweight and resample go by.
-            networks = ImageText(kept.record(run["id"])["settings"], run["seed"], pairs, subset, leased).networks
+    with encoded_runs(manifest, store, Data(source, subsets), device, settings["threads"]) as (_, runs):
+        for (run,) in runs:
+            seed, subset, pairs = run.subset.seed, run.subset, run.source
+            rated, labels = rated_pairs(pairs, table, subset.test), {**names, "seed": seed}
+            # The very encoder that a training starts with, whose cosine remove, reweight and resample use.
+            networks = ImageText(kept.record(run.id)["settings"], seed, pairs, subset, run.device).networks
             networks.model.eval()
+            trained_on = pairs.sentences["report"].isin(pairs.reports[subset.train])
             features = {
-                WORDS: word_features(rated.texts, training_captions(pairs, subset)),
-                TEXTS: text_features(networks, rated.texts, leased),
+                WORDS: word_features(rated.texts, pairs.sentences.loc[trained_on, "sentence"].tolist()),
+                TEXTS: text_features(networks, rated.texts, run.device),
             }
-            experts = anchor_rows(EXPERT, rated, partial(expert_agreement, rated.ratings))
-            ranked += [experts.assign(**labels), area_rows(text_scores(features, rated), rated).assign(**labels)]
+            scores = {name: partial(drawn_areas, values) for name, values in text_scores(features, rated).items()}
+            ranked.append(anchor_rows({EXPERT: expert_agreement, **scores}, rated).assign(**labels))
             captions = eta_rows(rated)
             of_captions.append(captions.assign(**labels))
-            correlated.append(correlation_rows(captions, run["seed"]).assign(**labels))
-    _write(ranked, areas)
-    _write(of_captions, eta)
-    _write(correlated, correlations)
+            correlated.append(correlation_rows(captions, seed).assign(**labels))
+    tables = {areas: ranked, eta: of_captions, correlations: correlated}
+    write_tables({path: pd.concat(parts, ignore_index=True) for path, parts in tables.items()})
 
 
 def calibration_rows(objective: Mapping[str, Any], scores: np.ndarray, rated: RatedPairs) -> pd.DataFrame:
@@ -129,31 +127,28 @@ def calibration_rows(objective: Mapping[str, Any], scores: np.ndarray, rated: Ra
         no probability.
     """
     if "class_probability" not in objective:
-        return pd.DataFrame(columns=CALIBRATION_COLUMNS)
+        return pd.DataFrame(columns=["bin", "pairs", "implied", "rated", "anchors"])
     captions, given = rated.captions, objective["class_probability"]
     of_caption = captions[PROBABILITY_COLUMNS[given]] if isinstance(given, str) else pd.Series(float(given), captions.index)
     eta = {"text": of_caption.to_numpy(), "image": of_caption.groupby(captions["image"]).mean().to_numpy()}
+    by_caption = scores[captions["text"].to_numpy()]
     own = captions["image"].to_numpy()[:, None] == np.arange(len(rated.positions))
-    false, parts = false_negatives(rated.ratings), []
+    grids = {"text": (by_caption, own), "image": (by_caption.T, own.T)}
+    parts = []
     for kind in DIRECTIONS[objective["directions"]]:
-        anchor, numbers = rated.anchors[kind], np.unique(rated.anchors[kind])
-        implied = eta[kind][anchor]
+        implied = eta[kind][rated.anchors[kind]]
         if objective["name"] == "bcl":
-            matrix, mine, candidate = scores[captions["text"].to_numpy()], own, rated.image
-            if kind == "image":
-                matrix, mine, candidate = matrix.T, mine.T, rated.caption
-            form = {key: objective[key] for key in ("alpha", "form")}
-            found = false_negative_probability(matrix[numbers], mine[numbers], eta=eta[kind][numbers], **form)
-            implied = found[np.searchsorted(numbers, anchor), candidate]
-        parts.append(calibration(implied, false).assign(anchors=kind))
-    return pd.concat(parts, ignore_index=True)[CALIBRATION_COLUMNS]
+            found = false_negative_probability(*grids[kind], alpha=objective["alpha"], eta=eta[kind], form=objective["form"])
+            implied = (found if kind == "text" else found.T)[rated.caption, rated.image]
+        parts.append(calibration(implied, false_negatives(rated.ratings)).assign(anchors=kind))
+    return pd.concat(parts, ignore_index=True)
 
 
 def text_scores(features: Mapping[str, Any], rated: RatedPairs) -> dict[str, np.ndarray]:
-    """Similarity of the rated caption with the image's own captions, by kind of features: with the one that a batch draws (n, K),
+    """Similarity of the rated caption with the image's own captions, by name of features: with the one that a batch draws (n, K),
     and the mean and the nearest of all (n,).
     """
-    found = {}
+    found: dict[str, np.ndarray] = {}
     for name, values in features.items():
         each = captions_similarity(values, rated.text, rated.own_texts[rated.image])
         found |= {f"{name}, drawn": each, f"{name}, mean": each.mean(1), f"{name}, nearest": each.max(1)}
@@ -164,7 +159,7 @@ def eta_rows(rated: RatedPairs) -> pd.DataFrame:
     """What people say of each rated caption's images, beside every η that the source knows of the caption.
 
     Returns:
-        A row a caption: ``anchor`` (its name), ``pairs``, ``rate``, ``mean rating``, and a column for each η, by its name in a
+        A row per caption: ``anchor`` (its name), ``pairs``, ``rate``, ``mean rating``, and a column for each η, by its name in a
         config.
     """
     found = rates_by_anchor(rated.ratings, rated.caption)
@@ -184,21 +179,7 @@ def correlation_rows(captions: pd.DataFrame, seed: int) -> pd.DataFrame:
         ``eta``, ``with``, ``rho``, ``low``, ``high`` (95 %; NaN where the η is constant), ``captions``.
     """
     found = []
-    for name in (name for name in PROBABILITY_COLUMNS if name in captions):
-        for outcome in ("rate", "mean rating"):
-            interval = rank_correlation(captions[name], captions[outcome], seed=seed)
-            ends = {"rho": interval.estimate, "low": interval.low, "high": interval.high}
-            found.append({"eta": name, "with": outcome, **ends, "captions": len(captions)})
+    for name, outcome in itertools.product(PROBABILITY_COLUMNS, ("rate", "mean rating")):
+        if name in captions:
+            found.append((name, outcome, *rank_correlation(captions[name], captions[outcome], seed=seed), len(captions)))
     return pd.DataFrame(found, columns=["eta", "with", "rho", "low", "high", "captions"])
-
-
-def training_captions(source: PairSource, subset: PairSubset) -> list[str]:
-    """The captions that a seed trains on."""
-    return source.sentences.loc[source.sentences["report"].isin(source.reports[subset.train]), "sentence"].tolist()
-
-
-def _write(parts: list[pd.DataFrame], path: str | Path) -> None:
-    labels = IDENTITY
-    table = pd.concat(parts, ignore_index=True)
-    with written_whole(path) as temporary:
-        table[[*labels, *(name for name in table.columns if name not in labels)]].to_parquet(temporary, index=False)

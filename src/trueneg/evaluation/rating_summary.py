@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from trueneg.evaluation.human_ratings import AnchorAreas, calibration_error, mean_area
-from trueneg.io.files import written_whole
+from trueneg.evaluation.human_ratings import calibration_error, mean_area
+from trueneg.evaluation.training_records import write_tables
 from trueneg.store.records import read_rows
 from trueneg.store.rows import IDENTITY, to_table
 
@@ -34,8 +35,8 @@ def gather_ratings(
     """Write what the figures and the table of the human ratings show.
 
     Args:
-        areas, bins: parquet files of :func:`trueneg.evaluation.rating_runs.rate_runs`, one a block of seeds of an objective.
-        references, captions, correlated: of :func:`trueneg.evaluation.rating_runs.rate_references`, one a block.
+        areas, bins: parquet files of :func:`trueneg.evaluation.rating_runs.rate_runs`, one per objective and block of seeds.
+        references, captions, correlated: of :func:`trueneg.evaluation.rating_runs.rate_references`, one per block.
         summary: parquet file to write (:func:`summarised`).
         rows: parquet file to write: tidy rows, a seed's mean area within anchors each, by which objectives are paired.
         calibration: parquet file to write (:func:`calibrated`).
@@ -43,16 +44,14 @@ def gather_ratings(
         correlations: parquet file to write: of that seed.
     """
     ranked = _read([*areas, *references])
-    tables = {
+    tables: dict[str | Path, pd.DataFrame] = {
         summary: summarised(ranked),
         rows: seed_rows(ranked[ranked["objective"] != ""]),
         calibration: calibrated(_read(bins)),
         eta: _of_first_seed(_read(captions)),
         correlations: _of_first_seed(_read(correlated)),
     }
-    for path, table in tables.items():
-        with written_whole(path) as temporary:
-            table.to_parquet(temporary, index=False)
+    write_tables(tables)
 
 
 def summarised(ranked: pd.DataFrame) -> pd.DataFrame:
@@ -61,8 +60,8 @@ def summarised(ranked: pd.DataFrame) -> pd.DataFrame:
     An anchor's area is the mean over seeds: the interval says how the mean would vary with other anchors, not with other seeds.
 
     Args:
-        ranked: a row an anchor of a seed: study, dataset, objective, seed and the columns of
-            :func:`trueneg.evaluation.rated_pairs.area_rows`.
+        ranked: a row per anchor and seed: study, dataset, objective, seed and the columns of
+            :func:`trueneg.evaluation.rated_pairs.anchor_rows`.
 
     Returns:
         One row per (study, dataset, objective, variant, score, anchors, threshold): ``direction`` and ``labels``, by which
@@ -71,14 +70,13 @@ def summarised(ranked: pd.DataFrame) -> pd.DataFrame:
     """
     found = []
     for place, own in ranked.groupby(MEASURED, sort=False):
-        each = own.groupby("anchor")[["area", "comparisons"]].mean()
-        areas = AnchorAreas(each.index.to_numpy(), each["area"].to_numpy(), each["comparisons"].to_numpy())
-        row = dict(zip(MEASURED, place, strict=True)) | {"seeds": own["seed"].nunique(), "count": len(each)}
+        each = own.groupby("anchor", as_index=False)[["area", "comparisons"]].mean()
+        row: dict[str, Any] = dict(zip(MEASURED, place, strict=True)) | {"seeds": own["seed"].nunique(), "count": len(each)}
         row |= {"direction": DIRECTIONS[row["anchors"]], "labels": RATED_ABOVE.format(row["threshold"])}  # as of seed_rows
         for prefix, weighted in (("", False), ("weighted ", True)):
-            # One anchor, which only a strict threshold on few images leaves, tells nothing of others.
-            ends = mean_area(areas, seed=0, weighted=weighted)[:3] if len(each) > 1 else (areas.areas[0], np.nan, np.nan)
-            row |= dict(zip((f"{prefix}AUC", f"{prefix}low", f"{prefix}high"), map(float, ends), strict=True))
+            # One anchor, which only a strict threshold on few images leaves, says nothing about others.
+            ends = mean_area(each, seed=0, weighted=weighted) if len(each) > 1 else (each["area"].item(), np.nan, np.nan)
+            row |= dict(zip((f"{prefix}AUC", f"{prefix}low", f"{prefix}high"), ends, strict=True))
         found.append(row)
     return pd.DataFrame(found)
 
@@ -98,10 +96,10 @@ def calibrated(bins: pd.DataFrame) -> pd.DataFrame:
     """Implied beside rated shares, the mean over seeds.
 
     Args:
-        bins: a row a bin of a seed.
+        bins: a row per bin and seed.
 
     Returns:
-        A row a (study, dataset, objective, anchors, bin): ``pairs``, ``implied``, ``rated``, ``seeds``, and ``error``, the mean
+        A row per (study, dataset, objective, anchors, bin): ``pairs``, ``implied``, ``rated``, ``seeds``, and ``error``, the mean
         over seeds of the expected calibration error of all the bins.
     """
     of_seed = bins.groupby([*PLACE, "anchors", "seed"], sort=False)[["pairs", "implied", "rated"]]

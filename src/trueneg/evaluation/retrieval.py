@@ -1,6 +1,6 @@
 """Retrieval: ranks that account for ties, and the recall, median rank and precision made of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ def as_array(values) -> np.ndarray:
     return np.asarray(values)
 
 
-def ranks(scores, relevant=None, *, ties: Ties = "against", block: int = 2**22) -> np.ndarray:
+def ranks(scores, relevant=None, *, ties: Ties = "against") -> np.ndarray:
     r"""The rank, from 1, of each query's best relevant candidate among the irrelevant ones.
 
     .. math:: r_q = 1 + \bigl|\{c \text{ irrelevant}: s_{qc} \ge \max_{c' \text{ relevant}} s_{qc'}\}\bigr|
@@ -28,11 +28,10 @@ def ranks(scores, relevant=None, *, ties: Ties = "against", block: int = 2**22) 
 
     Args:
         scores: (Q, C), higher is nearer; array or tensor.
-        relevant: (Q, C) bool, at least one true a row. By default candidate q is the one that query q seeks;
+        relevant: (Q, C) bool, at least one true per row. By default candidate q is the one that query q seeks;
             further candidates are distractors.
         ties: ``"against"`` as in the equation, or ``"for"`` (> in place of ≥): the optimistic rank. How much
             the two differ shows how much ties matter.
-        block: scores looked at at once; it bounds the memory beside the scores and does not change the result.
 
     Returns:
         int64, shape (Q,).
@@ -45,29 +44,19 @@ def ranks(scores, relevant=None, *, ties: Ties = "against", block: int = 2**22) 
         >>> ranks(np.array([[0.9, 0.9, 0.1], [0.3, 0.8, 0.2]])).tolist()
         [2, 1]
     """
-    scores, relevant = _scores_and_relevance(scores, relevant)
-    if relevant is None and len(scores) > scores.shape[1]:
-        raise ValueError(f"scores have the shape {scores.shape}: query q seeks candidate q, so there must be one for each query")
-    compare = np.greater_equal if _against(ties) else np.greater
-    found = np.empty(len(scores), np.int64)
-    for rows in _blocks(scores, block):
-        some = scores[rows]
-        _refuse_nan(some, rows.start)
-        if relevant is None:
-            best = some[np.arange(len(some)), np.arange(rows.start, rows.stop)]
-            found[rows] = np.count_nonzero(compare(some, best[:, None]), axis=1) + (not _against(ties))
-        else:
-            sought = relevant[rows]
-            without = np.flatnonzero(~sought.any(1))
-            if len(without):
-                raise ValueError(f"query {rows.start + without[0]} has no relevant candidate; leave such queries out")
-            best = np.where(sought, some, -np.inf).max(1)
-            found[rows] = 1 + np.count_nonzero(compare(some, best[:, None]) & ~sought, axis=1)
-    return found
+    scores = _matrix(scores)
+    relevant = np.eye(*scores.shape, dtype=bool) if relevant is None else as_array(relevant)
+    if relevant.shape != scores.shape or relevant.dtype != bool:
+        raise ValueError(f"relevant is {relevant.dtype} of shape {relevant.shape}, expected bool of shape {scores.shape}")
+    if not relevant.any(1).all():
+        raise ValueError(f"query {relevant.any(1).argmin()} has no relevant candidate; leave such queries out")
+    best = np.where(relevant, scores, -np.inf).max(1, keepdims=True)
+    before = scores >= best if _against(ties) else scores > best
+    return 1 + np.count_nonzero(before & ~relevant, axis=1)
 
 
 def recall_at_k(scores, ks: Sequence[int], relevant=None, *, ties: Ties = "against") -> dict[int, float]:
-    """The share of queries with a relevant candidate among the first k (a hit or miss a query, not a share of relevant ones).
+    """The share of queries with a relevant candidate among the first k (each query is a hit or a miss).
 
     Args:
         scores: (Q, C), higher is nearer; array or tensor.
@@ -85,9 +74,8 @@ def recall_at_k(scores, ks: Sequence[int], relevant=None, *, ties: Ties = "again
         >>> recall_at_k(np.array([[0.9, 0.1, 0.3], [0.9, 0.8, 0.2]]), ks=(1, 2))
         {1: 0.5, 2: 1.0}
     """
-    _refuse_lengths(ks)
     found = ranks(scores, relevant, ties=ties)
-    return {k: float((found <= k).mean()) for k in ks}
+    return {k: float((found <= k).mean()) for k in _lengths(ks)}
 
 
 def median_rank(scores, relevant=None, *, ties: Ties = "against") -> float:
@@ -134,24 +122,18 @@ def retrieval_both_ways(
         R at each k and MedR from text to image, the same from image to text, and the means of all R and of both MedR.
 
     Raises:
-        ValueError: as :func:`recall_at_k`, or without ``relevant`` if the scores are not square.
+        ValueError: as :func:`recall_at_k`.
 
     Example:
         >>> metrics = retrieval_both_ways(np.array([[0.9, 0.1], [0.8, 0.7]]), ks=(1,))
         >>> metrics[Metric("R", "text to image", 1)], metrics[Metric("R", "image to text", 1)], metrics[Metric("R")]
         (0.5, 1.0, 0.75)
     """
-    _refuse_lengths(ks)
-    scores, relevant = _scores_and_relevance(scores, relevant)
-    if relevant is None and scores.shape[0] != scores.shape[1]:
-        raise ValueError(f"scores have the shape {scores.shape}, expected as many texts as images, or relevant={scores.shape}")
-    metrics = {}
-    for direction, own, sought in (
-        ("text to image", scores, relevant),
-        ("image to text", scores.T, None if relevant is None else relevant.T),
-    ):
-        found = ranks(own, sought, ties=ties)
-        metrics |= {Metric("R", direction, k): float((found <= k).mean()) for k in ks}
+    metrics: dict[Metric, float] = {}
+    for direction, axes in (("text to image", (0, 1)), ("image to text", (1, 0))):
+        own = None if relevant is None else as_array(relevant).transpose(axes)
+        found = ranks(as_array(scores).transpose(axes), own, ties=ties)
+        metrics |= {Metric("R", direction, k): float((found <= k).mean()) for k in _lengths(ks)}
         metrics[Metric("MedR", direction)] = float(np.median(found))
     for name in ("R", "MedR"):
         metrics[Metric(name)] = float(np.mean([value for one, value in metrics.items() if one.metric == name]))
@@ -166,35 +148,27 @@ def chance_recall_both_ways(relevant, ks: Sequence[int]) -> dict[Metric, float]:
     for a query with m of C candidates relevant, averaged over queries.
 
     Args:
-        relevant: (texts, images) bool, at least one true a row and a column.
+        relevant: (texts, images) bool, at least one true per row and column.
         ks: list lengths.
 
     Returns:
         R at each k from text to image, and from image to text.
-
-    Raises:
-        ValueError: if a k is not positive, or a query has no relevant candidate.
 
     Example:
         >>> by_chance = chance_recall_both_ways(np.array([[True, False], [True, False], [False, True]]), ks=(1,))
         >>> by_chance[Metric("R", "text to image", 1)]
         0.5
     """
-    _refuse_lengths(ks)
-    relevant, found = as_array(relevant), {}
+    found = {}
     for direction, sought in (("text to image", relevant), ("image to text", relevant.T)):
         candidates, own = sought.shape[1], sought.sum(1)
-        if not own.all():
-            raise ValueError(f"query {int(own.argmin())} has no relevant candidate; leave such queries out")
         for k in ks:
             missed = np.prod([np.maximum(candidates - own - i, 0) / (candidates - i) for i in range(min(k, candidates))], axis=0)
             found[Metric("R", direction, k)] = float(1 - missed.mean())
     return found
 
 
-def precisions_at_k(
-    scores, query_labels, candidate_labels, ks: Sequence[int], *, ties: Ties = "against", block: int = 2**22
-) -> np.ndarray:
+def precisions_at_k(scores, query_labels, candidate_labels, ks: Sequence[int], *, ties: Ties = "against") -> np.ndarray:
     """Each query's share of candidates of its own class among the first k.
 
     Of candidates tied at the end of the list, those of other classes come first (``ties="against"``), or last.
@@ -206,42 +180,29 @@ def precisions_at_k(
             each candidate shows: correct is then a candidate whose label for the query's class is 1.
         ks: list lengths, each at most C.
         ties: as for :func:`ranks`.
-        block: as for :func:`ranks`.
 
     Returns:
         float64, shape (Q, len(ks)).
 
     Raises:
-        ValueError: if shapes do not fit, a score is NaN, a k is not in 1 … C, labels are not as described, or
-            ``ties`` is unknown.
+        ValueError: if shapes do not fit, a score is NaN, a k is not in 1 … C, or ``ties`` is unknown.
 
     Example:
         >>> precisions_at_k(np.array([[0.9, 0.8, 0.1]]), [1], [1, 0, 1], ks=(1, 2)).tolist()
         [[1.0, 0.5]]
     """
-    scores, _ = _scores_and_relevance(scores, None)
-    query_labels, candidate_labels = as_array(query_labels), as_array(candidate_labels)
-    _refuse_labels(scores.shape, query_labels, candidate_labels)
-    _refuse_lengths(ks, longest=scores.shape[1])
-    against = _against(ties)
-    precisions = np.empty((len(scores), len(ks)))
-    for rows in _blocks(scores, block):
-        some = scores[rows]
-        _refuse_nan(some, rows.start)
-        if candidate_labels.ndim == 1:
-            correct = query_labels[rows, None] == candidate_labels
-        else:
-            correct = candidate_labels.T[query_labels[rows]] == 1
-        ordered = np.partition(some, [some.shape[1] - k for k in ks], axis=1)
-        for column, k in enumerate(ks):
-            last = ordered[:, some.shape[1] - k, None]
-            above, tied = some > last, some == last
-            hits = np.count_nonzero(above & correct, axis=1)
-            places = k - np.count_nonzero(above, axis=1)
-            tied_correct = np.count_nonzero(tied & correct, axis=1)
-            tied_wrong = np.count_nonzero(tied, axis=1) - tied_correct
-            hits += np.maximum(places - tied_wrong, 0) if against else np.minimum(places, tied_correct)
-            precisions[rows, column] = hits / k
+    scores, own, candidates = _matrix(scores), as_array(query_labels), as_array(candidate_labels)
+    correct = own[:, None] == candidates if candidates.ndim == 1 else candidates.T[own] == 1
+    if correct.shape != scores.shape:
+        raise ValueError(f"query_labels {own.shape} and candidate_labels {candidates.shape} do not fit scores {scores.shape}")
+    precisions, ordered = np.empty((len(scores), len(ks))), np.sort(scores, axis=1)
+    for column, k in enumerate(_lengths(ks, longest=scores.shape[1])):
+        last = ordered[:, -k, None]
+        above, tied = scores > last, scores == last
+        places = k - np.count_nonzero(above, axis=1)
+        tied_correct, tied_wrong = (np.count_nonzero(tied & which, axis=1) for which in (correct, ~correct))
+        taken = np.maximum(places - tied_wrong, 0) if _against(ties) else np.minimum(places, tied_correct)
+        precisions[:, column] = (np.count_nonzero(above & correct, axis=1) + taken) / k
     return precisions
 
 
@@ -268,49 +229,26 @@ def precision_at_k(scores, query_labels, candidate_labels, ks: Sequence[int], *,
     return dict(zip(ks, precisions_at_k(scores, query_labels, candidate_labels, ks, ties=ties).mean(0).tolist(), strict=True))
 
 
-def _blocks(scores: np.ndarray, block: int) -> Iterator[slice]:
-    step = max(1, block // scores.shape[1])
-    for start in range(0, len(scores), step):
-        yield slice(start, min(start + step, len(scores)))
-
-
 def _against(ties: Ties) -> bool:
     if ties not in ("against", "for"):
         raise ValueError(f"ties is {ties!r}, expected 'against' or 'for'")
     return ties == "against"
 
 
-def _scores_and_relevance(scores, relevant) -> tuple[np.ndarray, np.ndarray | None]:
+def _matrix(scores) -> np.ndarray:
+    """Scores of queries with candidates, which must be numbers."""
     scores = as_array(scores)
     if scores.ndim != 2 or not scores.size:
         raise ValueError(f"scores have the shape {scores.shape}, expected (queries, candidates), at least one of each")
-    if relevant is None:
-        return scores, None
-    relevant = as_array(relevant)
-    if relevant.shape != scores.shape or relevant.dtype != bool:
-        raise ValueError(f"relevant is {relevant.dtype} of shape {relevant.shape}, expected bool of shape {scores.shape}")
-    return scores, relevant
-
-
-def _refuse_nan(scores: np.ndarray, first_query: int) -> None:
     unordered = np.isnan(scores).any(1)
     if unordered.any():
-        raise ValueError(f"scores of query {first_query + unordered.argmax()} hold NaN, expected numbers")
+        raise ValueError(f"scores of query {unordered.argmax()} contain NaN")
+    return scores
 
 
-def _refuse_lengths(ks: Sequence[int], longest: int | None = None) -> None:
+def _lengths(ks: Sequence[int], longest: int | None = None) -> Sequence[int]:
+    """Lengths of lists, at least one; none below 1 or above `longest`."""
     if not len(ks) or min(ks) < 1 or (longest is not None and max(ks) > longest):
         limit = "" if longest is None else f" and at most {longest}, the number of candidates"
         raise ValueError(f"ks are {list(ks)}, expected numbers of at least 1{limit}")
-
-
-def _refuse_labels(shape: tuple[int, int], query_labels: np.ndarray, candidate_labels: np.ndarray) -> None:
-    queries, candidates = shape
-    if query_labels.shape != (queries,) or candidate_labels.shape[:1] != (candidates,) or candidate_labels.ndim > 2:
-        raise ValueError(
-            f"query_labels {query_labels.shape} and candidate_labels {candidate_labels.shape}, expected "
-            f"({queries},) and ({candidates},) or ({candidates}, classes)"
-        )
-    classes = candidate_labels.shape[1] if candidate_labels.ndim == 2 else None
-    if classes is not None and not (query_labels.min() >= 0 and query_labels.max() < classes):
-        raise ValueError(f"query_labels go from {query_labels.min()} to {query_labels.max()}, expected 0 to {classes - 1}")
+    return ks

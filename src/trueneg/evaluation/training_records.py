@@ -1,7 +1,7 @@
-"""What the training of evaluated runs left: their curves and their records, under the names of the study that asks."""
+"""The curves and the records of evaluated runs, under the names of the study that evaluates them."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,40 +13,25 @@ from trueneg.store.run_store import RunStore
 
 
 def gather_training(
-    listed: Sequence[Mapping[str, Any]],
-    store: RunStore,
-    manifest: str | Path,
-    names: Mapping[str, str],
-    curves: str | Path,
-    runs: str | Path,
+    manifest: str | Path, store: RunStore, names: Mapping[str, str], curves: str | Path, runs: str | Path
 ) -> None:
-    """Write the training curves and the records of runs, each with what has just evaluated it.
+    """Write the training `curves` and the records (`runs`) of a manifest's runs, and what has just evaluated them.
 
-    A run may have been trained for another study, under other names: here it goes by this study's.
-
-    Args:
-        listed: the manifest's runs.
-        store: that holds them.
-        manifest: JSON file with study, dataset and objective.
-        names: what rows are named by (:data:`trueneg.store.rows.NAMES`).
-        curves: parquet file to write: the curves, with these names, seed and run.
-        runs: JSON file to write: the records.
+    A run may have been trained for another study under other names; here it has this study's `names`.
     """
-    trained, commit = [], provenance.commit()
-    for run in listed:
+    trained, made = [], []
+    for run in records.read_json(manifest, records.MANIFEST)["runs"]:
         curve = records.read_rows(store.folder(run["id"]) / RunStore.CURVES, remedy="Remove its folder to have the run trained.")
-        labels = {**names, "seed": run["seed"], "run": run["id"]}
-        trained.append(curve.assign(**labels)[[*labels, *curve.columns]])
-    with written_whole(curves) as path:
-        pd.concat(trained).to_parquet(path, index=False)
-    made = [{**store.record(run["id"]), **manifest_names(manifest)} for run in listed]
-    for record in made:
-        record["evaluated"] = {
+        trained.append(curve.assign(**names, seed=run["seed"], run=run["id"]))
+        record = store.record(run["id"])
+        evaluated = {
             "fingerprint": provenance.evaluation_fingerprint(record["settings"]),
             "versions": provenance.versions(),
-            "commit": commit,
+            "commit": provenance.commit(),
             "machine": provenance.machine(),
         }
+        made.append({**record, **manifest_names(manifest), "evaluated": evaluated})
+    write_tables({curves: pd.concat(trained)})
     with written_whole(runs) as path:
         path.write_text(json.dumps(made, indent=2) + "\n")
 
@@ -58,6 +43,13 @@ def manifest_names(manifest: str | Path) -> dict[str, str]:
 
 
 def first_run_names(manifest: str | Path, seed: int) -> dict[str, Any]:
-    """What artefacts of a manifest's first run are named by."""
+    """The columns that name the artefacts of a manifest's first run."""
     names = manifest_names(manifest)
     return {"dataset": names["dataset"], "objective": names["objective"], "seed": seed}
+
+
+def write_tables(tables: Mapping[str | Path, pd.DataFrame]) -> None:
+    """Write tables as parquet files."""
+    for path, table in tables.items():
+        with written_whole(path) as temporary:
+            table.to_parquet(temporary, index=False)

@@ -7,7 +7,6 @@ the encoded runs of a block of seeds, ``settings`` the study's evaluation settin
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,16 +17,16 @@ from torch import Tensor
 from trueneg.data.images.image_source import ImageSource, read_source
 from trueneg.data.images.subsets import Subset, read_subsets
 from trueneg.evaluation.accuracy import accuracies
+from trueneg.evaluation.evaluate import Data
 from trueneg.evaluation.features import extract_features
 from trueneg.models.image_encoders import build_encoder
+from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 from trueneg.store.run_store import RunStore
 from trueneg.training.augment import build_augmentation
 from trueneg.training.simclr import channel_statistics
 
 log = logging.getLogger(__name__)
-
-SPLITS = ("validation", "test")
 
 
 class EncodedRun(NamedTuple):
@@ -61,28 +60,24 @@ class EncodedRun(NamedTuple):
 Measured = tuple[EncodedRun, str, Measurement, float]
 
 
-def encoded(
-    listed: Sequence[Mapping[str, Any]], store: RunStore, data: Mapping[str, str | Path | None], device: torch.device
-) -> Iterator[list[EncodedRun]]:
-    """The runs of a manifest all at once, as some tasks train one classifier for all seeds."""
-    source, by_seed = read_source(data["source"]), read_subsets(data["subsets"])
-    yield [_encode(run, by_seed[run["seed"]], source, store.record(run["id"])["settings"], device) for run in listed]
-
-
-def _encode(
-    run: Mapping[str, Any], subset: Subset, source: ImageSource, settings: Mapping[str, Any], device: torch.device
-) -> EncodedRun:
-    pixels = torch.from_numpy(source.images)
-    encoder = build_encoder(**settings["encoder"], in_channels=pixels.shape[1])
-    weights = load_file(run["model"]).items()
-    encoder.load_state_dict({name.removeprefix("encoder."): value for name, value in weights if name.startswith("encoder.")})
-    encoder.to(device, memory_format=torch.channels_last)
-    augmentation = build_augmentation(settings["augmentation"], *channel_statistics(source)).to(device)
-    needed = torch.from_numpy(np.concatenate([subset.pool, subset.validation, subset.test]))
-    features = torch.zeros(len(pixels), encoder.dimensions, device=device)
-    features[needed.to(device)] = extract_features(encoder, augmentation.normalise, pixels[needed])
-    log.info("seed %d: features of %d images", run["seed"], len(needed))
-    return EncodedRun(run["id"], subset, source, features, torch.from_numpy(source.labels).to(device))
+def encoded(listed: Sequence[Mapping[str, Any]], store: RunStore, data: Data, device: torch.device) -> Iterator[list[EncodedRun]]:
+    """The runs of a manifest all at once, as some tasks train the classifiers of all seeds together."""
+    source, by_seed = read_source(data.source), read_subsets(data.subsets)
+    pixels, runs = torch.from_numpy(source.images), []
+    for run in listed:
+        subset, settings = by_seed[run["seed"]], store.record(run["id"])["settings"]
+        encoder = build_encoder(**settings["encoder"], in_channels=pixels.shape[1])
+        weights = load_file(run["model"]).items()
+        encoder.load_state_dict({name.removeprefix("encoder."): value for name, value in weights if name.startswith("encoder.")})
+        encoder.to(memory_format=torch.channels_last).to(device)
+        augmentation = build_augmentation(settings["augmentation"], *channel_statistics(source)).to(device)
+        needed = torch.from_numpy(np.concatenate([subset.pool, subset.validation, subset.test]))
+        found = extract_features(encoder, augmentation.normalise, pixels[needed])
+        features = found.new_zeros(len(pixels), found.shape[1])
+        features[needed.to(device)] = found
+        log.info("seed %d: features of %d images", run["seed"], len(needed))
+        runs.append(EncodedRun(run["id"], subset, source, features, torch.from_numpy(source.labels).to(device)))
+    yield runs
 
 
 def chance(runs: Sequence[EncodedRun], task: str) -> Iterator[Measured]:

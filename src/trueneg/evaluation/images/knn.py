@@ -43,14 +43,7 @@ def effective_k(k: int, bank_labels: Tensor) -> int:
 
 
 def weighted_knn(
-    bank: Tensor,
-    bank_labels: Tensor,
-    queries: Tensor,
-    *,
-    k: int,
-    temperature: float = 0.1,
-    classes: int,
-    block: int = 2**24,
+    bank: Tensor, bank_labels: Tensor, queries: Tensor, *, k: int, temperature: float = 0.1, classes: int, block: int = 2**24
 ) -> Tensor:
     r"""Classify queries by their k nearest neighbours in a bank, nearer ones counting more.
 

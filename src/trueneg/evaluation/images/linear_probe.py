@@ -1,4 +1,7 @@
-"""The linear probe: softmax classifiers on frozen features, for shares of the labels."""
+"""The linear probe: softmax classifiers on frozen features, for shares of the labels.
+
+The linear evaluation of Sample-Specific Debiasing (2023), section 3.1, which does not state its batch size.
+"""
 
 import itertools
 import logging
@@ -6,11 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from torch import Tensor
-from torch.nn import functional
 
 from trueneg.evaluation.images import SPLITS, EncodedRun, Measured, chance, of_groups
-from trueneg.evaluation.linear_heads import LinearHeads, train_linear_heads
+from trueneg.evaluation.linear_heads import cross_entropy, train_linear_heads
 from trueneg.randomness import seed_for
 from trueneg.stats.measurement import Measurement
 
@@ -23,9 +24,9 @@ def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator
     pools, fractions = training.pop("label_pools"), sorted(training.pop("label_fractions"))
     yield from chance(runs, "linear probe")
     for pool, fraction in itertools.product(pools, fractions):
-        banks = [run.of(_labelled(run, pool, fraction)) for run in runs]
+        features, labels = zip(*(run.of(_labelled(run, pool, fraction)) for run in runs), strict=True)
         seeds = [seed_for(run.subset.seed, "linear probe") for run in runs]
-        probes = train_linear_probes(*zip(*banks, strict=True), runs[0].classes, generator_seeds=seeds, **training)
+        probes = train_linear_heads(features, labels, runs[0].classes, cross_entropy, generator_seeds=seeds, **training)
         for split in SPLITS:
             # Splits are stratified, so all seeds hold equally many images.
             predicted = probes.logits([run.of_split(split) for run in runs]).argmax(2)
@@ -37,37 +38,6 @@ def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator
 def _labelled(run: EncodedRun, pool: str, fraction: float) -> np.ndarray:
     indices = run.pool(pool)
     return indices[label_subset(run.source.labels[indices], fraction, run.subset.seed)]
-
-
-def train_linear_probes(
-    features: Sequence[Tensor], labels: Sequence[Tensor], classes: int, *, generator_seeds: Sequence[int], **training: float
-) -> LinearHeads:
-    r"""Train H softmax classifiers at once, each as if alone.
-
-    Head :math:`h` minimises the mean cross-entropy of :math:`W_h^\top f + b_h` by Adam, with weight decay as an L2 term of the
-    gradient: the linear evaluation of Sample-Specific Debiasing (2023), section 3.1, which does not state its batch size.
-
-    Args:
-        features: H tensors (n_h, D): float32 or float64, of one device.
-        labels: H tensors (n_h,): int64 in 0 … classes − 1.
-        classes: C.
-        generator_seeds: one per head, such as ``seed_for(seed, "linear probe")``.
-        training: ``epochs``, ``batch_size``, ``learning_rate`` and ``weight_decay``, as for
-            :func:`trueneg.evaluation.linear_heads.train_linear_heads`.
-
-    Example:
-        >>> import torch
-        >>> features, labels = torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 1])
-        >>> training = {"epochs": 50, "batch_size": 2, "learning_rate": 0.1, "weight_decay": 0.0}
-        >>> train_linear_probes([features], [labels], 2, generator_seeds=[0], **training).logits([features]).argmax(2)
-        tensor([[0, 1]])
-    """
-    return train_linear_heads(features, labels, classes, _cross_entropy, generator_seeds=generator_seeds, **training)
-
-
-def _cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """Of (H, C, b) logits, a mean over each head's samples, summed over the heads."""
-    return functional.cross_entropy(logits, labels, reduction="sum") / labels.shape[1]
 
 
 def label_subset(labels: np.ndarray, fraction: float, seed: int) -> np.ndarray:

@@ -9,7 +9,6 @@ import itertools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,15 +18,15 @@ import torch
 from trueneg.data.pairs.chexpert_8x200 import Benchmark, read_benchmark
 from trueneg.data.pairs.pair_source import PairSource, read_pairs
 from trueneg.data.pairs.pair_splits import PairSubset, read_pair_subsets, refuse_leakage
+from trueneg.evaluation.evaluate import Data
 from trueneg.evaluation.pair_features import EmbeddedImages, embed_images, similarities
+from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 from trueneg.store.records import read_rows
-from trueneg.store.run_store import RunStore, read_manifest
+from trueneg.store.run_store import RunStore
 from trueneg.training.image_text_networks import Networks, read_networks
 
 log = logging.getLogger(__name__)
-
-SPLITS = ("validation", "test")
 
 
 @dataclass(eq=False)
@@ -61,13 +60,10 @@ class EmbeddedRun:
             self._images[split] = embed_images(self.networks, self.source, indices, self.device, regions=regions)
         return self._images[split]
 
-    def labels(self, split: str) -> np.ndarray:
-        """(n, K) labels of the images of a split: 1, 0, −1 (uncertain) and NaN (missing)."""
-        return self.source.labels[getattr(self.subset, split)]
-
-    def columns(self, names: Sequence[str]) -> list[int]:
-        """Where some labels stand among all."""
-        return [self.source.label_names.index(name) for name in names]
+    def labels(self, split: str, names: Sequence[str] | None = None) -> np.ndarray:
+        """(n, K) labels of the images of a split, all or those with these names: 1, 0 and NaN (unknown)."""
+        known = self.source.labels[getattr(self.subset, split)]
+        return known if names is None else known[:, [self.source.label_names.index(name) for name in names]]
 
     def similarities(self, texts: Sequence[str], split: str) -> np.ndarray:
         """(T, n) of different texts with the images of a split."""
@@ -78,22 +74,16 @@ Measured = tuple[EmbeddedRun, str, Measurement, float]
 
 
 def encoded(
-    listed: Sequence[Mapping[str, Any]], store: RunStore, data: Mapping[str, str | Path | None], device: torch.device
+    listed: Sequence[Mapping[str, Any]], store: RunStore, data: Data, device: torch.device
 ) -> Iterator[list[EmbeddedRun]]:
     """The runs of a manifest one by one, as their embeddings take memory."""
-    source, by_seed = read_pairs(data["source"]), read_pair_subsets(data["subsets"])
-    boxes = read_rows(data["boxes"]) if data.get("boxes") else None
-    benchmark = read_benchmark(data["benchmark"]) if data.get("benchmark") else None
+    source, by_seed = read_pairs(data.source), read_pair_subsets(data.subsets)
+    boxes = read_rows(data.boxes) if data.boxes else None
+    benchmark = read_benchmark(data.benchmark) if data.benchmark else None
     for run in listed:
         networks = read_networks(run["model"], store.record(run["id"])["settings"])
         known = None if boxes is None or boxes.empty else boxes
         yield [EmbeddedRun(run["id"], networks, source, by_seed[run["seed"]], device, known, benchmark)]
-
-
-def first_of(manifest: str | Path, store: RunStore, data: Mapping[str, str | Path | None], device: torch.device) -> EmbeddedRun:
-    """The first run of a manifest."""
-    ((run,),) = encoded(read_manifest(manifest, store)[:1], store, data, device)
-    return run
 
 
 def each_split(runs: Sequence[EmbeddedRun]) -> Iterator[tuple[EmbeddedRun, str]]:

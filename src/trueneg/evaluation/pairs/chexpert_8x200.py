@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from torch.nn import functional
 
+from trueneg.data.pairs.chexpert_8x200 import Benchmark
 from trueneg.errors import UserError
 from trueneg.evaluation.pair_features import embed_images, similarities
 from trueneg.evaluation.pairs import EmbeddedRun, Measured
-from trueneg.evaluation.pairs.precision import Gallery, Precisions, label_precisions, of_lengths, with_average
+from trueneg.evaluation.pairs.precision import Precisions, label_precisions, of_lengths, with_average
 from trueneg.stats.measurement import Measurement
 
 
@@ -23,28 +24,23 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
     """Precisions by direction, length of the list and label, and ReCo's average."""
     for run in runs:
         if run.benchmark is not None:
-            found = _precisions(run, settings["chexpert_8x200"]["ks"])
+            found = _precisions(run, run.benchmark, settings["chexpert_8x200"]["ks"])
             yield from of_lengths(run, "test", Measurement("chexpert 8x200", "Prec"), found)
 
 
-def _precisions(run: EmbeddedRun, ks: Sequence[int]) -> Precisions:
-    networks, benchmark = run.networks, run.benchmark
-    channels, found = networks.augmentation.mean.numel(), benchmark.images.shape[1]
+def _precisions(run: EmbeddedRun, benchmark: Benchmark, ks: Sequence[int]) -> Precisions:
+    networks, channels, found = run.networks, run.source.images.shape[1], benchmark.images.shape[1]
     if channels != found:
         raise UserError(f"the networks take images of {channels} channels, but CheXpert 8×200 has {found}; leave it out.")
-    regions, places = networks.model.region_similarity.needs_regions, np.arange(len(benchmark.images))
+    regions, is_query = networks.model.region_similarity.needs_regions, benchmark.is_query
     candidates, queries = (
-        embed_images(networks, benchmark, places[chosen], run.device, regions=regions)
-        for chosen in (~benchmark.is_query, benchmark.is_query)
+        embed_images(networks, benchmark, np.flatnonzero(chosen), run.device, regions=regions) for chosen in (~is_query, is_query)
     )
-    gallery = Gallery(*(values[~benchmark.is_query] for values in (places, benchmark.labels, benchmark.patients)))
     units, wanted = (functional.normalize(images.embeddings.pooled.float(), dim=1) for images in (candidates, queries))
-    names, table = benchmark.label_names, benchmark.texts
+    labels, names, table = benchmark.labels[~is_query], benchmark.label_names, benchmark.texts
     scores = similarities(networks, table["sentence"].tolist(), candidates, run.device)
     asked = table["label"].map(names.index).to_numpy(np.int64)
     return with_average(
-        {
-            "image to image": label_precisions(wanted @ units.T, benchmark.labels[benchmark.is_query], gallery, ks, names),
-            "text to image": label_precisions(scores, asked, gallery, ks, names),
-        }
+        label_precisions(wanted @ units.T, benchmark.labels[is_query], labels, ks, names),
+        label_precisions(scores, asked, labels, ks, names),
     )

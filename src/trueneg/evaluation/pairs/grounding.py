@@ -1,6 +1,6 @@
 """Grounding: sentences with the boxes that readers drew for them, and how well the model finds these boxes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,6 @@ import pandas as pd
 from torch import Tensor
 
 from trueneg.data.pairs.pair_source import PairSource
-from trueneg.errors import UserError
 from trueneg.evaluation.grounding import (
     box_masks,
     boxes_in_crop,
@@ -27,10 +26,10 @@ SMALLEST_BOX = 0.25  # share of a box's area that the crop must hold
 
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
-    """How heatmaps agree with boxes; a row counts the phrases."""
+    """How heatmaps agree with boxes, and of how many phrases."""
     for run, split, phrases, texts, crop in with_boxes(runs):
-        grounded = phrase_grounding(run.networks.model, run.images(split), texts, phrases, crop, **settings["grounding"])
-        for metric, by_finding in grounded.items():
+        maps = phrase_maps(run.networks.model, run.images(split), texts, phrases, crop, settings["grounding"]["smoothing"])
+        for metric, by_finding in phrase_grounding(maps).items():
             yield from of_classes(run, split, Measurement("grounding", metric), by_finding)
 
 
@@ -67,16 +66,17 @@ def boxed_phrases(source: PairSource, indices: np.ndarray, boxes: pd.DataFrame, 
         crop: (height, width) of the central crop that the encoder sees of an image.
 
     Returns:
-        A row a box, sorted: ``phrase`` (0 … P − 1), ``image`` (a place in ``indices``), ``index`` (of the sentence in its report,
-        or a running number), ``sentence``, ``class``, ``finding``, ``region`` (equal for phrases that have the same boxes
+        A row per box, sorted: ``phrase`` (0 … P − 1), ``image`` (a place in ``indices``), ``index`` (of the sentence in its
+        report, or a running number), ``sentence``, ``class``, ``finding``, ``region`` (equal for phrases that have the same boxes
         because they say the same of an image), and the corners in pixels of the crop, clipped to it.
-
-    Raises:
-        ValueError: if a box is not (x0 < x1, y0 < y1).
-        UserError: if boxes name images of another source.
     """
     own = "sentence" in boxes
-    found = _own_phrases(source, indices, boxes) if own else _said_in_reports(source, indices, boxes)
+    if own:
+        found = boxes.assign(image=pd.Index(indices).get_indexer(boxes["image"])).query("image >= 0")
+        found = found.assign(index=found.groupby(["image", "sentence", "finding"], sort=False).ngroup())
+    else:
+        found = boxes.merge(source.sentences[["report", "index", "sentence", "class"]], on=["report", "class"])
+        found = found.merge(pd.DataFrame({"report": source.reports[indices], "image": np.arange(len(indices))}), on="report")
     found = found.sort_values(["image", "index"], kind="stable")
     whole = found[CORNERS].to_numpy(np.float64)
     inside = boxes_in_crop(whole, source.size, crop)
@@ -88,68 +88,45 @@ def boxed_phrases(source: PairSource, indices: np.ndarray, boxes: pd.DataFrame, 
     return found.assign(phrase=numbers, region=regions)[columns].reset_index(drop=True)
 
 
-def _said_in_reports(source: PairSource, indices: np.ndarray, boxes: pd.DataFrame) -> pd.DataFrame:
-    place_of = pd.Series(np.arange(len(indices)), index=source.reports[indices]).rename("image")
-    found = boxes.merge(source.sentences[["report", "index", "sentence", "class"]], on=["report", "class"])
-    return found.merge(place_of, left_on="report", right_index=True)
-
-
-def _own_phrases(source: PairSource, indices: np.ndarray, boxes: pd.DataFrame) -> pd.DataFrame:
-    images = boxes["image"].to_numpy(np.int64)
-    inside = (images >= 0) & (images < len(source.reports))
-    if not inside.all() or (source.reports[images] != boxes["report"].to_numpy(str)).any():
-        raise UserError(
-            f"the boxes name images that {source.name} has not, or has of other reports; remove the boxes and the source to have "
-            "both made again."
-        )
-    place_of = pd.Series(np.arange(len(indices)), index=indices)
-    found = boxes[boxes["image"].isin(indices)]
-    numbers = found.groupby(["image", "sentence", "finding"], sort=False).ngroup()
-    return found.assign(image=place_of.reindex(found["image"]).to_numpy(), index=numbers)
-
-
-def phrase_grounding(
-    model: ImageTextModel,
-    images: EmbeddedImages,
-    texts: Tensor,
-    phrases: pd.DataFrame,
-    crop: tuple[int, int],
-    *,
-    smoothing: float = 0.0,
-) -> dict[str, dict[str, float]]:
-    """How each phrase's heatmap agrees with the union of its boxes, in the crop's pixels.
+def phrase_maps(
+    model: ImageTextModel, images: EmbeddedImages, texts: Tensor, phrases: pd.DataFrame, crop: tuple[int, int], smoothing: float
+) -> Iterator[tuple[pd.DataFrame, np.ndarray, np.ndarray]]:
+    """The rows of each phrase, its heatmap in the crop's pixels, and where the union of its boxes is, of the same shape.
 
     Args:
         model: of the finished run.
         images: with regions.
         texts: (U, D), an embedding for each different sentence, in the order in which they first occur in ``phrases``.
-        phrases: of these images (:func:`boxed_phrases`), at least one.
+        phrases: of these images (:func:`boxed_phrases`).
         crop: its (height, width).
         smoothing: as for :func:`trueneg.evaluation.grounding.upsample`.
-
-    Returns:
-        ``"phrases"``, how many (one whose boxes cover the whole crop is none); ``"CNR"``, ``"CNR signed"``, ``"mIoU"``: for
-        each finding and, as ``"mean"``, over all phrases (``"macro"``: over findings).
     """
     text_of = pd.Series(pd.factorize(phrases["sentence"])[0], index=phrases.index)
-    found: dict[str, list[float]] = {"CNR": [], "CNR signed": [], "mIoU": []}
-    findings = []
     for _, own in phrases.groupby("phrase"):
-        mask = box_masks(own[CORNERS].to_numpy(), crop).any(0)
-        if mask.all():
-            continue
         text, image = int(text_of[own.index[0]]), int(own["image"].iloc[0])
         heatmap = model.region_scores(texts[text][None], images.part([image]))[0]
         pixels = upsample(heatmap.detach(), crop, smoothing=smoothing)
-        found["CNR"].append(contrast_to_noise_ratio(pixels, mask))
-        found["CNR signed"].append(contrast_to_noise_ratio(pixels, mask, signed=True))
-        found["mIoU"].append(intersection_over_union(pixels, mask))
-        findings.append(own["finding"].iloc[0])
+        yield own, pixels, np.any(box_masks(own[CORNERS].to_numpy(), crop), axis=0)
+
+
+def phrase_grounding(maps: Iterable[tuple[pd.DataFrame, np.ndarray, np.ndarray]]) -> dict[str, dict[str, float]]:
+    """How each phrase's heatmap agrees with the union of its boxes, from :func:`phrase_maps`.
+
+    Returns:
+        ``"phrases"``, how many (one whose boxes cover the whole crop does not count); ``"CNR"``, ``"CNR signed"``, ``"mIoU"``:
+        for each finding and, as ``"mean"``, over all phrases (``"macro"``: over findings).
+    """
+    found: dict[str, list[float]] = {"CNR": [], "CNR signed": [], "mIoU": []}
+    findings = []
+    for own, pixels, mask in maps:
+        if not mask.all():
+            found["CNR"].append(contrast_to_noise_ratio(pixels, mask))
+            found["CNR signed"].append(contrast_to_noise_ratio(pixels, mask, signed=True))
+            found["mIoU"].append(intersection_over_union(pixels, mask))
+            findings.append(own["finding"].iloc[0])
     metrics = {"phrases": {"mean": float(len(findings))}}
     if findings:
-        for metric, values in found.items():
-            means = mean_by_category(values, findings)
-            metrics[metric] = means | {"mean": means.pop("micro")}
+        metrics |= {metric: mean_by_category(values, findings) for metric, values in found.items()}
     return metrics
 
 

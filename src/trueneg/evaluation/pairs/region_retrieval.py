@@ -1,7 +1,7 @@
 """Retrieval between phrases and the regions that readers boxed for them: RoIAlign of the region grid, both directions."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -12,17 +12,16 @@ from torch.nn import functional
 from trueneg.evaluation.pairs import EmbeddedRun, Measured
 from trueneg.evaluation.pairs.grounding import CORNERS, with_boxes
 from trueneg.evaluation.pairs.retrieval import both_ways
-from trueneg.evaluation.retrieval import Metric, as_array, retrieval_both_ways
+from trueneg.evaluation.retrieval import Metric, retrieval_both_ways
 from trueneg.models.region_similarity import box_features
 from trueneg.stats.measurement import Measurement
-
-IMAGES_AT_ONCE = 256  # memory, not the result
 
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Recalls and median ranks, by what counts as relevant."""
     for run, split, phrases, texts, crop in with_boxes(runs):
-        scores = phrase_region_scores(texts, run.images(split).embeddings.regions, phrases, crop)
+        regions = cast(Tensor, run.images(split).embeddings.regions)  # images of runs with boxes have them
+        scores = phrase_region_scores(texts, regions, phrases, crop)
         for labels, values in region_retrieval(scores, phrases, settings["region_retrieval"]["ks"]).items():
             yield from both_ways(run, split, Measurement("region retrieval", "", labels), values)
 
@@ -54,19 +53,14 @@ def phrase_region_scores(texts: Tensor, regions: Tensor, phrases: pd.DataFrame, 
         [0, 1]
     """
     said = phrases.drop_duplicates("phrase")
-    text_of, different = pd.factorize(said["sentence"])
+    text_of = pd.factorize(said["sentence"])[0]
     boxes = phrases.drop_duplicates(["region", *CORNERS]).sort_values("image", kind="stable")
     images, counts = np.unique(boxes["image"], return_counts=True)
-    corners = np.split(boxes[CORNERS].to_numpy(np.float64, copy=True), np.cumsum(counts)[:-1])
-    features = []
-    for start in range(0, len(images), IMAGES_AT_ONCE):
-        some = slice(start, start + IMAGES_AT_ONCE)
-        own = regions[torch.as_tensor(images[some], device=regions.device)]
-        features.append(box_features(own, corners[some], crop).cpu())
+    corners = torch.from_numpy(boxes[CORNERS].to_numpy(np.float64, copy=True)).split(counts.tolist())
+    features = box_features(regions[torch.as_tensor(images, device=regions.device)], corners, crop).cpu()
     region_of_box, different = pd.factorize(boxes["region"])
-    numbers = torch.from_numpy(region_of_box)
-    sums = torch.zeros(len(different), regions.shape[1], dtype=features[0].dtype)
-    sums.index_add_(0, numbers, torch.cat(features))  # of the same direction as the mean
+    sums = torch.zeros(len(different), regions.shape[1], dtype=features.dtype)
+    sums.index_add_(0, torch.from_numpy(region_of_box), features)  # of the same direction as the mean
     units = functional.normalize(texts.cpu().to(sums), dim=1), functional.normalize(sums, dim=1)
     scores = (units[0] @ units[1].T).numpy()
     return scores[np.ix_(text_of, pd.Index(different).get_indexer(said["region"]))]
@@ -101,16 +95,10 @@ def region_retrieval(scores, phrases: pd.DataFrame, ks: Sequence[int] = (10, 50,
         >>> {labels: metrics[Metric("R")] for labels, metrics in found.items()}
         {'pair': 0.0, 'pair or tie': 1.0, 'sentence': 1.0, 'truth': 1.0}
     """
-    said, scores = phrases.drop_duplicates("phrase"), as_array(scores)
-    sentences, classes = pd.factorize(said["sentence"])[0], said["class"].to_numpy()
-    found = {
-        "pair": retrieval_both_ways(scores, ks),
-        "pair or tie": retrieval_both_ways(scores, ks, ties="for"),
-        "sentence": retrieval_both_ways(scores, ks, sentences[:, None] == sentences),
-    }
-    if (classes >= 0).all():
-        found["truth"] = retrieval_both_ways(scores, ks, classes[:, None] == classes)
-    else:
-        findings = pd.factorize(said["finding"])[0]
-        found["finding"] = retrieval_both_ways(scores, ks, findings[:, None] == findings)
+    said = phrases.drop_duplicates("phrase")
+    found = {"pair": retrieval_both_ways(scores, ks), "pair or tie": retrieval_both_ways(scores, ks, ties="for")}
+    meanings = {"truth": "class"} if (said["class"] >= 0).all() else {"finding": "finding"}
+    for labels, column in ({"sentence": "sentence"} | meanings).items():
+        numbers = pd.factorize(said[column])[0]
+        found[labels] = retrieval_both_ways(scores, ks, numbers[:, None] == numbers)
     return found

@@ -1,8 +1,7 @@
 """Zero-shot classification: a class's negative and positive prompt are compared by their scores with an image."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -10,47 +9,33 @@ from trueneg.data.pairs.pair_source import PairSource
 from trueneg.errors import UserError
 from trueneg.evaluation.pairs import EmbeddedRun, Measured, each_split, measurable, of_classes
 from trueneg.evaluation.retrieval import as_array
-from trueneg.evaluation.roc import areas_by_class, known_labels
+from trueneg.evaluation.roc import areas_by_class
 from trueneg.stats.measurement import Measurement
 
-
-class PromptPair(NamedTuple):
-    """The two sentences that stand for a class.
-
-    Attributes:
-        negative: tells that the finding is absent.
-        positive: tells that it is present.
-    """
-
-    negative: str
-    positive: str
-
-
 # Sample-Specific Debiasing (2023), Table 2. The paper's main text writes them with full stops, the table without.
-PROMPTS: Mapping[str, PromptPair] = MappingProxyType(
-    {
-        "pneumonia": PromptPair("No signs of pneumonia", "Findings suggesting pneumonia"),
-        "cardiomegaly": PromptPair("Heart size normal", "Cardiomegaly"),
-        "edema": PromptPair("No pulmonary edema", "Pulmonary edema"),
-        "effusion": PromptPair("No pleural effusions", "Pleural effusions"),
-        "pneumothorax": PromptPair("No pneumothorax", "Pneumothorax"),
-    }
-)
+PROMPTS: Mapping[str, Mapping[str, str]] = {
+    "pneumonia": {"negative": "No signs of pneumonia", "positive": "Findings suggesting pneumonia"},
+    "cardiomegaly": {"negative": "Heart size normal", "positive": "Cardiomegaly"},
+    "edema": {"negative": "No pulmonary edema", "positive": "Pulmonary edema"},
+    "effusion": {"negative": "No pleural effusions", "positive": "Pleural effusions"},
+    "pneumothorax": {"negative": "No pneumothorax", "positive": "Pneumothorax"},
+}
 
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Areas under the ROC curve and accuracies, of the labels that have prompts."""
     for run, split in each_split(runs):
-        prompts, labels = prompts_of(run.source, settings), run.labels(split)
-        names = [name for name in measurable(labels, run.source.label_names) if name in prompts]
+        prompts = prompts_of(run.source, settings)
+        names = [name for name in measurable(run.labels(split), run.source.label_names) if name in prompts]
         if names:
-            scores = run.similarities([text for name in names for text in prompts[name]], split)
-            found = zero_shot_metrics(scores[::2].T, scores[1::2].T, labels[:, run.columns(names)], names)
+            texts = [prompts[name][sign] for name in names for sign in ("negative", "positive")]
+            scores = run.similarities(texts, split)
+            found = zero_shot_metrics(scores[::2].T, scores[1::2].T, run.labels(split, names), names)
             for metric, by_class in found.items():
                 yield from of_classes(run, split, Measurement("zero-shot", metric), by_class)
 
 
-def prompts_of(source: PairSource, settings: Mapping[str, Any]) -> Mapping[str, PromptPair]:
+def prompts_of(source: PairSource, settings: Mapping[str, Any]) -> Mapping[str, Mapping[str, str]]:
     """The prompts of ``evaluation.zero_shot``, by label; those of the paper if none are given."""
     given = settings["zero_shot"]["prompts"]
     if given is None:
@@ -61,10 +46,12 @@ def prompts_of(source: PairSource, settings: Mapping[str, Any]) -> Mapping[str, 
             f"evaluation.zero_shot.prompts names {', '.join(unknown)}, expected labels of {source.name}: "
             f"{', '.join(source.label_names)}."
         )
-    return {name: PromptPair(**pair) for name, pair in given.items()}
+    return given
 
 
-def zero_shot_metrics(negative_scores, positive_scores, labels, class_names: Sequence[str]) -> dict[str, dict[str, float]]:
+def zero_shot_metrics(
+    negative_scores, positive_scores, labels: np.ndarray, class_names: Sequence[str]
+) -> dict[str, dict[str, float]]:
     r"""AUC and accuracy of every class, from the scores of an image with the class's two prompts.
 
     ``"AUC"`` ranks images by :math:`s_+ - s_-`; the softmax over the two prompts orders them alike, whatever the
@@ -75,7 +62,7 @@ def zero_shot_metrics(negative_scores, positive_scores, labels, class_names: Seq
     Args:
         negative_scores: (n, K) image-sentence scores with each class's negative prompt.
         positive_scores: (n, K) with its positive prompt.
-        labels: (n, K) of 1, 0, −1 (uncertain) and NaN (missing); the last two are left out, class by class.
+        labels: (n, K) of 1, 0 and NaN (unknown), which are left out, class by class.
         class_names: K distinct names.
 
     Returns:
@@ -87,11 +74,11 @@ def zero_shot_metrics(negative_scores, positive_scores, labels, class_names: Seq
         >>> metrics["AUC"]["edema"], round(metrics["ACC"]["edema"], 3)
         (1.0, 0.667)
     """
-    negative_scores, positive_scores, labels = as_array(negative_scores), as_array(positive_scores), known_labels(labels)
-    metrics = {
+    negative_scores, positive_scores = as_array(negative_scores), as_array(positive_scores)
+    right = np.where(np.isnan(labels), np.nan, (positive_scores > negative_scores) == labels)
+    shares = dict(zip(class_names, np.nanmean(right, axis=0).tolist(), strict=True))
+    return {
         "AUC": areas_by_class(positive_scores - negative_scores, labels, class_names),
         "AUC positive prompt": areas_by_class(positive_scores, labels, class_names),
+        "ACC": shares | {"mean": float(np.mean(list(shares.values())))},
     }
-    right = np.where(np.isnan(labels), np.nan, (positive_scores > negative_scores) == labels)
-    metrics["ACC"] = dict(zip(class_names, np.nanmean(right, axis=0).tolist(), strict=True))
-    return {metric: {**values, "mean": float(np.mean(list(values.values())))} for metric, values in metrics.items()}

@@ -1,19 +1,32 @@
 """Tasks that measure image–text networks."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from pydantic import Field
 
 from trueneg.specs.settings import Count, Fraction, NonNegative, Positive
-from trueneg.specs.tasks.base import AUC, Task
-
-BOTH_WAYS = ("text to image", "image to text")
-BY_LABEL = ("image to image", "text to image")
+from trueneg.specs.tasks.base import AUC, RECALL, Task
 
 
-def of_retrieval(ks: list[int], directions: tuple[str, ...], relevant: tuple[str, ...] = ()) -> dict[str, list[Any]]:
-    """The values of a retrieval's key columns; None stands for the mean over the others."""
-    return ({"labels": list(relevant)} if relevant else {}) | {"direction": [*directions, None], "k": [*ks, None]}
+class ListSettings(Task):
+    """Retrieval, of which the first k results are measured.
+
+    Attributes:
+        DIRECTIONS: from what to what is retrieved.
+        RELEVANT: what counts as relevant, by the task's name in the rows, where there are several criteria.
+    """
+
+    METRICS = RECALL
+    DIRECTIONS: ClassVar = ("text to image", "image to text")
+    RELEVANT: ClassVar[Mapping[str, list[str]]] = {}
+
+    ks: list[Count]
+
+    def columns(self, row: str) -> dict[str, list[Any]]:
+        labels = {"labels": self.RELEVANT[row]} if row in self.RELEVANT else {}
+        # None stands for the mean over the others.
+        return labels | {"direction": [*self.DIRECTIONS, None], "k": [*self.ks, None]}
 
 
 class ClassifierSettings(Task):

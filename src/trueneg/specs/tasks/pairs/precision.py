@@ -1,26 +1,24 @@
 """Prec@k among the images of one label."""
 
-from typing import Any
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from trueneg.specs.settings import Count
-from trueneg.specs.tasks.base import PRECISION, Task
-from trueneg.specs.tasks.pairs import BY_LABEL, of_retrieval
+from trueneg.specs.tasks.base import PRECISION
+from trueneg.specs.tasks.pairs import ListSettings
 
 
-class PrecisionSettings(Task):
+class PrecisionSettings(ListSettings):
     """Images of the same label by an image, and by a sentence."""
 
     ROWS = ("precision",)
     OPTIONAL = "measured where given"
-    NEEDS = "labels"
+    NEEDS: ClassVar[Literal["labels"] | None] = "labels"
     METRICS = PRECISION
+    DIRECTIONS: ClassVar = ("image to image", "text to image")
 
     ks: list[Count] = Field([5, 10, 50], min_length=1, description="k of Prec@k")
-
-    def columns(self, row: str) -> dict[str, list[Any]]:
-        return of_retrieval(self.ks, BY_LABEL)
 
 
 TASK = PrecisionSettings
