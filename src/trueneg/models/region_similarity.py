@@ -9,7 +9,7 @@ or, by ``RegionSimilarity.parts``, a loss of each.
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -22,11 +22,11 @@ class ImageEmbeddings(NamedTuple):
 
     Attributes:
         pooled: (I, D), one embedding an image.
-        regions: (I, D, h, w), one embedding a cell of the encoder's grid; None where only ``pooled`` is needed.
+        regions: (I, D, h, w), one embedding a cell of the encoder's grid; a tensor, or None where only ``pooled`` is needed.
     """
 
     pooled: Tensor
-    regions: Tensor | None
+    regions: Any
 
 
 def heatmaps(texts: Tensor, regions: Tensor) -> Tensor:
@@ -137,8 +137,8 @@ class RegionSimilarity(nn.Module):
     ) -> None:
         super().__init__()
         self.names = tuple(aggregation.split("+"))
-        self.lse_sharpness = lse_sharpness
-        self.attention_scale = attention_scale
+        self.lse_sharpness: Any = lse_sharpness
+        self.attention_scale: Any = attention_scale
         self.needs_regions = self.names != ("global",)
         self.query_map = self.value_map = None
         if mapped_dimensions is not None:
@@ -166,7 +166,7 @@ class RegionSimilarity(nn.Module):
             if "global" in self.names:
                 found["global"] = texts @ functional.normalize(_precise(images.pooled), dim=1).T
             if self.needs_regions:
-                regions = _unit_regions(_precise(images.regions))
+                regions = functional.normalize(_precise(images.regions).flatten(2), dim=1)  # (I, D, N)
                 scores = texts @ regions  # (I, T, N)
                 if "lse" in self.names:
                     found["lse"] = log_sum_exp(scores, self.lse_sharpness).T
@@ -214,11 +214,6 @@ def box_features(regions: Tensor, boxes: Sequence[Tensor], crop: tuple[int, int]
             raise ValueError(f"{found}, has no area in the crop of {height} × {width}; leave it out")
     aligned = roi_align(regions, [own * to_grid for own in clipped], output, sampling_ratio=samples, aligned=True)
     return aligned.mean((2, 3))
-
-
-def _unit_regions(regions: Tensor) -> Tensor:
-    """(I, D, h, w) → (I, D, N), regions of length 1."""
-    return functional.normalize(regions.flatten(2), dim=1)
 
 
 def _precise(embeddings: Tensor) -> Tensor:
