@@ -193,9 +193,6 @@ def box_features(regions: Tensor, boxes: Sequence[Tensor], crop: tuple[int, int]
     Returns:
         (Σ n_i, D), boxes in the order given.
 
-    Raises:
-        ValueError: if a box has no area inside the crop.
-
     Example:
         >>> regions = torch.tensor([[[[1.0, 1.0, 5.0, 5.0]] * 4]])
         >>> box_features(regions, [torch.tensor([[64.0, 0.0, 128.0, 128.0]])], crop=(128, 128), output=1)
@@ -206,12 +203,6 @@ def box_features(regions: Tensor, boxes: Sequence[Tensor], crop: tuple[int, int]
     limits = regions.new_tensor([width, height, width, height])
     to_grid = regions.new_tensor([regions.shape[3] / width, regions.shape[2] / height]).repeat(2)
     clipped = [torch.as_tensor(own).to(regions).reshape(-1, 4).clamp(min=0).minimum(limits) for own in boxes]
-    for image, own in enumerate(clipped):
-        outside = ((own[:, 2:] - own[:, :2]) <= 0).any(1)
-        if outside.any():
-            box = int(outside.int().argmax())
-            found = f"box {box} of image {image}, {boxes[image][box].tolist()}"
-            raise ValueError(f"{found}, has no area in the crop of {height} × {width}; leave it out")
     aligned = roi_align(regions, [own * to_grid for own in clipped], output, sampling_ratio=samples, aligned=True)
     return aligned.mean((2, 3))
 

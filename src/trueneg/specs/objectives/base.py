@@ -56,20 +56,17 @@ def _schedule_or_number(given: Any) -> str:
 
 Location = Annotated[Real, Field(ge=0.5, le=1)]
 # A number, or a mapping that says how it changes over the run.
-ScheduledConcentration = Sweepable[
-    Annotated[
-        Annotated[NonNegative, Tag("number")]
-        | Annotated[Annotated[WarmStart | Linear, Discriminator("schedule")], Tag("schedule")],
-        Discriminator(_schedule_or_number),
-    ]
+ScheduledConcentration = Annotated[
+    Annotated[NonNegative, Tag("number")] | Annotated[Annotated[WarmStart | Linear, Discriminator("schedule")], Tag("schedule")],
+    Discriminator(_schedule_or_number),
 ]
-ScheduledLocation = Sweepable[
-    Annotated[
-        Annotated[Location, Tag("number")]
-        | Annotated[Annotated[WarmStart | Linear | Adjusted, Discriminator("schedule")], Tag("schedule")],
-        Discriminator(_schedule_or_number),
-    ]
+ScheduledLocation = Annotated[
+    Annotated[Location, Tag("number")]
+    | Annotated[Annotated[WarmStart | Linear | Adjusted, Discriminator("schedule")], Tag("schedule")],
+    Discriminator(_schedule_or_number),
 ]
+SweptConcentration = Sweepable[ScheduledConcentration]
+SweptLocation = Sweepable[ScheduledLocation]
 
 
 class Objective(Settings):
@@ -100,10 +97,10 @@ class TwoViews(Objective):
             "η: a number; low and high: that of the rare and of the common classes; true: of each image's own class",
         ),
         "alpha": (
-            ScheduledLocation,
+            SweptLocation,
             "α, how often a true negative is farther than a false one; may be scheduled or measured",
         ),
-        "beta": (ScheduledConcentration, "β ≥ 0, how much more near negatives weigh; may be scheduled"),
+        "beta": (SweptConcentration, "β ≥ 0, how much more near negatives weigh; may be scheduled"),
     }
 
     temperature: Sweepable[Positive] | None = Field(None, description="in place of training.temperature")
