@@ -192,7 +192,7 @@ def test_a_resampled_block_is_drawn_again_as_it_was():
         (lambda: CrossModalLoss(Uncorrected())(torch.zeros(3, 4), 1.0), r"shape \(3, 4\), expected \(B, B\)"),
         (
             lambda: CrossModalLoss(HardNegative())(torch.zeros(4, 4), 1.0, torch.full((5,), 0.1)),
-            r"shape \(5,\), expected one value per sample: \(4,\)",
+            r"shape \(5,\), expected \(4,\)",
         ),
         (
             lambda: CrossModalLoss(Uncorrected()).of_features(torch.zeros(4, 2), torch.zeros(5, 2), 1.0),

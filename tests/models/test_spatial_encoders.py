@@ -12,6 +12,7 @@ from torchvision.models.feature_extraction import create_feature_extractor
 from trueneg.errors import UserError
 from trueneg.models import spatial_encoders
 from trueneg.models.spatial_encoders import SmallSpatialResNet, SpatialResNet, build_spatial_encoder
+from trueneg.models.weights import refuse_unless_whole
 
 NETWORKS = {"resnet18": (resnet18, 512), "resnet50": (resnet50, 2048)}
 
@@ -118,3 +119,8 @@ def test_examples():
     failed, attempted = doctest.testmod(spatial_encoders)
     assert attempted
     assert not failed
+
+
+def test_a_gpu_that_runs_out_of_memory_is_not_reported_as_damaged_weights():
+    with pytest.raises(torch.OutOfMemoryError), refuse_unless_whole("w.pt", "a whole state dict", "Get a whole copy"):
+        raise torch.OutOfMemoryError("tried to allocate 2 GiB")

@@ -166,7 +166,7 @@ def test_adding_a_task_or_editing_what_measures_makes_rows_stale_and_no_run(copi
     ("file", "own"),
     [
         ("estimators/uncorrected", {"cl", "clip", "biovil"}),
-        ("estimators/debiased", {"dcl", "switched_off_by"}),
+        ("estimators/debiased", {"dcl", "hcl", "switched_off_by"}),  # HCL subtracts as DCL does
         ("estimators/hard_negative", {"hcl"}),
         ("estimators/bayesian", {"bcl"}),
         ("estimators/removed", {"remove"}),

@@ -58,5 +58,5 @@ class OpenClipLoss(nn.Module):
             output_dict: whether to return a dictionary.
             class_probability: η of each pair, shape (B,), or one number.
         """
-        terms = self.loss.of_features(text_features, image_features, logit_scale, class_probability, keep_negatives=False)
+        terms = self.loss.of_features(text_features, image_features, logit_scale, class_probability)
         return {"contrastive_loss": terms.loss} if output_dict else terms.loss

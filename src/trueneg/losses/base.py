@@ -5,6 +5,7 @@ drawn from the data. Everything stays in log space, so that a logit scale of 100
 """
 
 import math
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -35,21 +36,24 @@ class Estimator:
         name: what a configuration and :func:`trueneg.losses.build` call it.
         needs_labels: whether ``same_class`` must be given.
         needs_similarity: whether ``similarity`` must be given.
-        needs_valid: whether ``valid`` must be given where not all columns are negatives; False: their logits of −∞ suffice.
     """
 
     name: ClassVar[str]
     needs_labels: ClassVar[bool] = False
     needs_similarity: ClassVar[bool] = False
-    needs_valid: ClassVar[bool] = True
 
     def __call__(
         self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None, valid=None
     ) -> Tensor:
-        """The log of the true-negative mass, shape (A,); arguments as for :meth:`mass`, with any numbers where not ``valid``."""
+        """The log of the true-negative mass, shape (A,); arguments as for :meth:`mass`, and one more.
+
+        Args:
+            valid: (A, N) bool, which columns are an anchor's negatives, whatever the others hold; None: all.
+        """
         if valid is not None:
             negatives = negatives.masked_fill(~valid, -math.inf)
-        known = {"same_class": same_class, "similarity": similarity, "valid": valid}
+        count = None if valid is None else valid.sum(-1)
+        known = {"same_class": same_class, "similarity": similarity, "count": count}
         return self.mass(positive, negatives, class_probability, floor, **known).log
 
     def mass(
@@ -61,31 +65,30 @@ class Estimator:
         *,
         same_class: Tensor | None = None,
         similarity: Tensor | None = None,
-        valid: Tensor | None = None,
+        count: int | Tensor | None = None,
     ) -> NegativeMass:
         """The log of the true-negative mass, and where it is a bound. Subclasses ignore what they do not name.
 
         Args:
             positive: (A,) or (A, M) logits; the first column is the anchor's own positive, the others are
                 further draws from its class.
-            negatives: (A, N) logits; −∞ in columns that are not ``valid``.
+            negatives: (A, N) logits; −∞ in columns that are none of the anchor's negatives, with a ``count``.
             class_probability: η, a number or one per anchor, shape (A,); overrides the estimator's own.
             floor: the log of the lower bound of g, a number or a tensor that broadcasts to (A,); None: no bound.
             same_class: (A, N) bool, whether a negative shares the anchor's class, where ``needs_labels``.
             similarity: (A, N), how alike a negative and the anchor's positive are known to be, where
                 ``needs_similarity``.
-            valid: (A, N) bool, which columns are an anchor's negatives; N counts these. None: all.
+            count: N, one for all or one per anchor, shape (A,); None: the number of columns.
         """
         raise NotImplementedError
 
-    def mean(self, positive, negatives, class_probability=None, **known: Tensor) -> Tensor:
+    def mean(self, positive: Tensor, negatives: Tensor, class_probability=None, **known: Tensor) -> Tensor:
         """g itself, without a bound, shape (A,): the estimated mean of e^u over the true negatives.
 
         Not in log space: where a bracket is negative, and its log NaN, this is a number below 0. Arguments as for
         :meth:`mass`.
         """
-        log_mass = self.mass(positive, negatives, class_probability, **known).log
-        return (log_mass - math.log(negatives.shape[-1])).exp()
+        return (self.mass(positive, negatives, class_probability, **known).log - math.log(negatives.shape[-1])).exp()
 
 
 def log_sum_exp(logits: Tensor) -> Tensor:
@@ -94,22 +97,11 @@ def log_sum_exp(logits: Tensor) -> Tensor:
     return (logits - largest).exp_().sum(-1).log() + largest[:, 0]
 
 
-def log_count(negatives: Tensor, valid: Tensor | None) -> Tensor:
-    """log N of each anchor, shape (A,): of its valid columns, or of all."""
-    if valid is None:
-        return negatives.new_full(negatives.shape[:1], math.log(negatives.shape[-1]))
-    return valid.sum(-1).to(negatives.dtype).log()
-
-
-def debiased_mean(mean: Tensor, positive: Tensor, eta: float | Tensor) -> Tensor:
-    """(mean − η · mean of e^p) / (1 − η), without a bound, so that it may be negative.
-
-    Args:
-        mean: (A,) of e^u over the negatives.
-        positive: (A,) or (A, M) logits p.
-        eta: η, a number or (A,).
-    """
-    return (mean - eta * positive.reshape(len(positive), -1).exp().mean(-1)) / (1 - eta)
+def log_count(negatives: Tensor, count: int | Tensor | None) -> Tensor:
+    """log N of each anchor, shape (A,), from the count or, where there is none, from the number of columns."""
+    if isinstance(count, Tensor):
+        return count.to(negatives.dtype).log()
+    return negatives.new_full(negatives.shape[:1], math.log(count or negatives.shape[-1]))
 
 
 def checked_class_probability(value: float | Tensor | None) -> float | Tensor | None:
@@ -153,28 +145,19 @@ def given_class_probability(given: float | Tensor | None, own: float | Tensor | 
         raise ValueError("class_probability is missing: give it to the estimator, or to each call.")
     if not isinstance(eta, Tensor):
         return eta
-    if eta.dim() > 0 and eta.shape != negatives.shape[:1]:
-        raise ValueError(
-            f"class_probability has the shape {tuple(eta.shape)}, expected one value per anchor: ({negatives.shape[0]},)."
-        )
+    if eta.dim() > 0:
+        checked_shape("class_probability", eta, negatives.shape[:1])
     return eta.to(dtype=negatives.dtype, device=negatives.device)
 
 
-def required(estimator: Estimator, given: Tensor | None, name: str, negatives: Tensor) -> Tensor:
-    """What the caller knows of each negative, detached, shape (A, N).
-
-    Args:
-        estimator: that needs it.
-        given: what the caller passed.
-        name: of the argument.
-        negatives: (A, N) logits.
+def checked_shape(name: str, given: Tensor | None, shape: Sequence[int]) -> Tensor:
+    """A tensor that must be given with this shape.
 
     Raises:
-        ValueError: if it is missing or has another shape than the negatives.
+        ValueError: if it is missing, or has another shape.
     """
-    if given is None or given.shape != negatives.shape:
-        found = "nothing" if given is None else f"the shape {tuple(given.shape)}"
-        raise ValueError(
-            f"{type(estimator).__name__} needs {name} of the negatives' shape {tuple(negatives.shape)}, found {found}."
-        )
-    return given.detach()
+    if given is None:
+        raise ValueError(f"{name} is missing, which the estimator needs; expected a tensor of shape {tuple(shape)}.")
+    if given.shape != torch.Size(shape):
+        raise ValueError(f"{name} has the shape {tuple(given.shape)}, expected {tuple(shape)}.")
+    return given

@@ -53,7 +53,7 @@ def build(
     unknown = sorted(set(values) - set(parameters(name)))
     if unknown:
         raise ValueError(f"The objective {name} has no parameter {', '.join(map(str, unknown))}; known are {_known_names()}.")
-    options = {"chunk_size": chunk_size, "gather_distributed": gather_distributed}
+    options: dict[str, Any] = {"chunk_size": chunk_size, "gather_distributed": gather_distributed}
     if name in WHOLE_LOSSES:
         return WHOLE_LOSSES[name](**values, **options)
     estimator = ESTIMATORS[name](**values)

@@ -4,9 +4,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from trueneg.losses.base import Estimator
+from trueneg.losses.base import Estimator, checked_shape
 from trueneg.losses.execution import checked_chunk_size, gathered, outside_autocast, single_precision
-from trueneg.losses.terms import Batch, ContrastiveTerms, contrastive_terms
+from trueneg.losses.terms import ContrastiveTerms, contrastive_terms
 
 
 class ContrastiveLoss(nn.Module):
@@ -56,7 +56,7 @@ class ContrastiveLoss(nn.Module):
 
     def forward(self, z1, z2, class_probability=None, extra_positives=None, labels=None, negative_similarity=None) -> Tensor:
         """The scalar loss; arguments as for :meth:`terms`."""
-        return self.terms(z1, z2, class_probability, extra_positives, labels, negative_similarity, keep_negatives=False).loss
+        return self.terms(z1, z2, class_probability, extra_positives, labels, negative_similarity).loss
 
     def terms(
         self,
@@ -66,13 +66,11 @@ class ContrastiveLoss(nn.Module):
         extra_positives: Tensor | None = None,
         labels: Tensor | None = None,
         negative_similarity: Tensor | None = None,
-        *,
-        keep_negatives: bool = True,
     ) -> ContrastiveTerms:
         """The loss and what it was computed from, in one pass and without waiting for the device.
 
-        Anchors are ordered view 1 of samples 0 … B−1, then view 2. An anchor's negatives are the B−1 others
-        of its own view, then the B−1 others of the other view, in the order of the samples.
+        Anchors are ordered view 1 of samples 0 … B−1, then view 2; so are an anchor's negatives, which leave out both
+        views of its own sample.
 
         Args:
             z1: (B, D) embeddings of the first views; normalised here.
@@ -83,36 +81,33 @@ class ContrastiveLoss(nn.Module):
             labels: (B,) class of each sample, for estimators that need labels.
             negative_similarity: (B, B) known similarity of samples, for estimators that need it; on several
                 processes (B, G), its columns the samples of all of them.
-            keep_negatives: False: leave ``negatives`` out, which saves a copy.
 
         Raises:
             ValueError: if shapes do not fit, or something is missing that the estimator needs.
         """
         if z1.dim() != 2 or z1.shape != z2.shape:
             raise ValueError(f"z1 and z2 have the shapes {tuple(z1.shape)} and {tuple(z2.shape)}, expected both (B, D).")
-        count = len(z1)
+        count, dimensions = z1.shape
         with outside_autocast(z1.device):
             views = functional.normalize(torch.cat(single_precision(z1, z2)), dim=-1)
-            anchors, floor = views / self.temperature, -1 / self.temperature
+            anchors = views / self.temperature
             positive = torch.linalg.vecdot(anchors, views.roll(count, 0))
             if extra_positives is not None:
-                further = self._normalized(extra_positives, views).repeat(2, 1, 1)
+                checked_shape("extra_positives", extra_positives, (count, extra_positives.shape[1], dimensions))
+                further = functional.normalize(extra_positives.to(views.dtype), dim=-1).repeat(2, 1, 1)
                 positive = torch.cat((positive[:, None], torch.linalg.vecdot(anchors[:, None], further)), dim=1)
-            keys, batch = views, Batch(count, class_probability, labels, negative_similarity, self.gather_distributed)
-            if self.gather_distributed:
-                everyone, rank = gathered(views.view(2, count, -1))
-                keys = everyone.transpose(0, 1).flatten(0, 2)  # view 1 of all samples, then view 2
-                batch = batch._replace(processes=len(everyone), first=rank * count)
-            if keep_negatives and (self.chunk_size is None or self.chunk_size >= 2 * count):
-                # In the documented order: an anchor's own view comes first.
-                swapped = keys.roll(len(keys) // 2, 0)
-                anchors, keys = torch.cat((anchors[:count] @ keys.mT, anchors[count:] @ swapped.mT)), None
-            return contrastive_terms(self.estimator, positive, anchors, keys, floor, batch, self.chunk_size, keep_negatives)
-
-    def _normalized(self, extra_positives: Tensor, views: Tensor) -> Tensor:
-        if extra_positives.dim() != 3 or extra_positives.shape[::2] != (len(views) // 2, views.shape[1]):
-            raise ValueError(
-                f"extra_positives have the shape {tuple(extra_positives.shape)}, expected (B, M−1, D) with "
-                f"B, D = {(len(views) // 2, views.shape[1])}."
+            everyone, rank = gathered(views.view(2, count, dimensions), self.gather_distributed)
+            return contrastive_terms(
+                self.estimator,
+                positive,
+                anchors,
+                everyone.transpose(0, 1).flatten(0, 2),  # view 1 of all samples, then view 2
+                -1 / self.temperature,
+                views=2,
+                rank=rank,
+                gather_distributed=self.gather_distributed,
+                chunk_size=self.chunk_size,
+                class_probability=class_probability,
+                labels=labels,
+                negative_similarity=negative_similarity,
             )
-        return functional.normalize(extra_positives.to(views.dtype), dim=-1)

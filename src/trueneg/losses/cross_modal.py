@@ -1,6 +1,8 @@
 """Contrastive losses between two modalities (CLIP's setting) with any estimator of the true-negative mass."""
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +11,7 @@ from torch.nn import functional
 from trueneg.losses.base import Estimator
 from trueneg.losses.estimators import Uncorrected
 from trueneg.losses.execution import checked_chunk_size, gathered, outside_autocast, single_precision
-from trueneg.losses.terms import Batch, ContrastiveTerms, contrastive_terms, joined
+from trueneg.losses.terms import ContrastiveTerms, contrastive_terms, joined
 
 DIRECTIONS = {"text": ("text",), "image": ("image",), "both": ("text", "image")}
 
@@ -65,8 +67,7 @@ class CrossModalLoss(nn.Module):
         self, similarity, logit_scale, class_probability=None, negative_similarity=None, labels=None, *, same_class=None
     ) -> Tensor:
         """The scalar loss; arguments as for :meth:`terms`."""
-        known = {"same_class": same_class, "keep_negatives": False}
-        return self.terms(similarity, logit_scale, class_probability, negative_similarity, labels, **known).loss
+        return self.terms(similarity, logit_scale, class_probability, negative_similarity, labels, same_class=same_class).loss
 
     def terms(
         self,
@@ -77,7 +78,6 @@ class CrossModalLoss(nn.Module):
         labels: Tensor | None = None,
         *,
         same_class: Tensor | None = None,
-        keep_negatives: bool = True,
     ) -> ContrastiveTerms:
         """The loss and what it was computed from; anchors are ordered texts, then images.
 
@@ -90,7 +90,6 @@ class CrossModalLoss(nn.Module):
             labels: (B,) class of each pair, for estimators that need labels.
             same_class: (B, B) bool, in place of labels where the classes of texts and images differ: whether image j
                 is of the class of text i. Its transpose serves images as anchors.
-            keep_negatives: False: leave ``negatives`` out, which saves a copy.
 
         Raises:
             ValueError: if shapes do not fit, or something is missing that the estimator needs.
@@ -99,10 +98,10 @@ class CrossModalLoss(nn.Module):
             raise ValueError(f"similarity has the shape {tuple(similarity.shape)}, expected (B, B).")
         if self.gather_distributed:
             raise ValueError("similarity holds one process's samples; gather_distributed needs of_features.")
+        known = {"class_probability": class_probability, "negative_similarity": negative_similarity, "labels": labels}
         with outside_autocast(similarity.device):
             logits, floor = self._scaled(single_precision(similarity)[0], logit_scale)
-            batch = Batch(len(similarity), class_probability, labels, negative_similarity, same_class=same_class)
-            return self._of_matrix(logits, floor, batch, keep_negatives)
+            return self._of_matrix(logits.diagonal().clone(), logits, floor, known | {"same_class": same_class})
 
     def of_features(
         self,
@@ -112,8 +111,6 @@ class CrossModalLoss(nn.Module):
         class_probability: float | Tensor | None = None,
         negative_similarity: Tensor | None = None,
         labels: Tensor | None = None,
-        *,
-        keep_negatives: bool = True,
     ) -> ContrastiveTerms:
         """As :meth:`terms`, from features whose inner product is the similarity.
 
@@ -125,7 +122,6 @@ class CrossModalLoss(nn.Module):
             negative_similarity: as for :meth:`terms`; on several processes (B, G), its columns the samples of
                 all of them.
             labels: as for :meth:`terms`.
-            keep_negatives: as for :meth:`terms`.
 
         Raises:
             ValueError: if shapes do not fit, or something is missing that the estimator needs.
@@ -135,40 +131,39 @@ class CrossModalLoss(nn.Module):
                 f"text_features and image_features have the shapes {tuple(text_features.shape)} and "
                 f"{tuple(image_features.shape)}, expected both (B, D)."
             )
+        known = {"class_probability": class_probability, "negative_similarity": negative_similarity, "labels": labels}
         with outside_autocast(text_features.device):
             text, image = single_precision(text_features, image_features)
-            text, floor = self._scaled(text, logit_scale)
-            batch = Batch(len(text), class_probability, labels, negative_similarity, self.gather_distributed)
+            scaled, floor = self._scaled(text, logit_scale)
+            positive = torch.linalg.vecdot(scaled, image)
             if self.chunk_size is None and not self.gather_distributed:
-                return self._of_matrix(text @ image.mT, floor, batch, keep_negatives)  # one product for both directions
-            pair = torch.stack((text, image))
-            everyone, rank = gathered(pair) if self.gather_distributed else (pair[None], 0)
-            batch = batch._replace(processes=len(everyone), first=rank * len(text))
-            keys = everyone.transpose(0, 1).flatten(1, 2)
-            features = {"text": (text, keys[1]), "image": (image, keys[0])}
-            return self._terms(torch.linalg.vecdot(text, image), features, floor, batch, keep_negatives)
+                return self._of_matrix(positive, scaled @ image.mT, floor, known)  # one product for both directions
+            pairs, rank = gathered(torch.stack((scaled, image)), self.gather_distributed)
+            texts, images = pairs.transpose(0, 1).flatten(1, 2)
+            anchors = {"text": (scaled, images), "image": (image, texts)}
+            return self._of_directions(positive, anchors, floor, known | {"rank": rank})
 
-    def _of_matrix(self, logits: Tensor, floor: float | Tensor, batch: Batch, keep_negatives: bool) -> ContrastiveTerms:
-        """From the (B, B) logits of all texts with all images."""
-        rows = {"text": (logits, None), "image": (logits.mT.contiguous(), None)}
-        return self._terms(logits.diagonal(), rows, floor, batch, keep_negatives)
+    def _of_matrix(self, positive: Tensor, logits: Tensor, floor: float | Tensor, known: dict[str, Any]) -> ContrastiveTerms:
+        """From the (B, B) logits of all texts with all images, which are changed in place."""
+        logits.fill_diagonal_(-math.inf)
+        anchors = {"text": (logits, None), "image": (logits.mT.contiguous(), None)}
+        return self._of_directions(positive, anchors, floor, known)
 
-    def _terms(
+    def _of_directions(
         self,
         positive: Tensor,
-        anchors: dict[str, tuple[Tensor, Tensor | None]],
+        anchors: Mapping[str, tuple[Tensor, Tensor | None]],
         floor: float | Tensor,
-        batch: Batch,
-        keep_negatives: bool,
+        known: dict[str, Any],
     ) -> ContrastiveTerms:
         """From each direction's anchors and keys, and the positives, which both directions share."""
-        found = []
+        known |= {"views": 1, "gather_distributed": self.gather_distributed, "chunk_size": self.chunk_size}
+        parts = []
         for direction in DIRECTIONS[self.directions]:
-            if batch.same_class is not None and direction == "image":
-                batch = batch._replace(same_class=batch.same_class.mT)
-            keep = {"keep_negatives": keep_negatives}
-            found.append(contrastive_terms(self.estimator, positive, *anchors[direction], floor, batch, self.chunk_size, **keep))
-        return joined(found)
+            if direction == "image" and known.get("same_class") is not None:
+                known["same_class"] = known["same_class"].mT
+            parts.append(contrastive_terms(self.estimator, positive, *anchors[direction], floor, **known))
+        return joined(parts)
 
     def _scaled(self, values: Tensor, logit_scale: float | Tensor) -> tuple[Tensor, float | Tensor]:
         """The values times the logit scale, and the log of the lower bound of g."""
@@ -249,4 +244,4 @@ class SymmetricInfoNCE(nn.Module):
         """The scalar loss of (B, D) embeddings of the two modalities, normalised here."""
         with outside_autocast(u.device):
             u, v = (functional.normalize(each, dim=-1) for each in single_precision(u, v))
-        return self.loss.of_features(u, v, self.logit_scale(), keep_negatives=False).loss
+        return self.loss.of_features(u, v, self.logit_scale()).loss

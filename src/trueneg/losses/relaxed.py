@@ -65,17 +65,13 @@ class RelaxedContrastiveLoss(nn.Module):
             raise ValueError(f"u and v have the shapes {tuple(u.shape)} and {tuple(v.shape)}, expected both (B, D).")
         with outside_autocast(u.device):
             u, v = (functional.normalize(each, dim=-1, eps=1e-7) for each in single_precision(u, v))
-            everyone, rank = gathered(v) if self.gather_distributed else (v[None], 0)
+            everyone, rank = gathered(v, self.gather_distributed)
             keys, processes = everyone.flatten(0, 1), len(everyone)
 
-            column = torch.arange(len(keys), device=u.device)
-
-            def of_rows(u: Tensor, own: Tensor, keys: Tensor) -> tuple[Tensor]:
-                others = (u @ keys.mT).masked_fill(own[:, None] == column, 0)
+            def of_rows(u: Tensor, own: Tensor) -> tuple[Tensor]:
+                others = (u @ keys.mT).scatter(1, own[:, None], 0)
                 return ((others.clamp(min=0) if self.relaxed else others).square().sum(-1),)
 
-            (of_negatives,) = by_chunks(
-                of_rows, self.chunk_size, {"u": u, "own": column[rank * len(u) :][: len(u)]}, {"keys": keys}
-            )
+            (of_negatives,) = by_chunks(of_rows, self.chunk_size, u, rank * len(u) + torch.arange(len(u), device=u.device))
             distance = 1 - (u * v).sum(-1)
             return processes * (distance.square().sum() + self.negative_weight * of_negatives.sum())

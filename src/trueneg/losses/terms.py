@@ -1,56 +1,40 @@
 """From logits to a contrastive loss: what the two-view and the cross-modal loss have in common."""
 
+import itertools
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from trueneg.losses.base import Estimator
+from trueneg.losses.base import Estimator, checked_shape
 from trueneg.losses.execution import by_chunks, gathered
 
 
 class ContrastiveTerms(NamedTuple):
-    """A contrastive loss with what it was computed from; A anchors, N negatives, M positives.
+    """A contrastive loss with what it was computed from; A anchors, K columns, M positives.
 
     Attributes:
         loss: scalar, the mean over the anchors.
         positive: (A, M) logits; the first column is the anchor's own positive.
-        negatives: (A, N) logits; None where they are not kept: in chunks, or if the call says so.
+        logits: with all samples, −∞ in the columns of the anchor's own: (A, K), of two directions two tensors; none where they
+            are computed in chunks.
         log_negative_mass: (A,) the estimator's log(N·g).
         at_bound: (A,) bool: log(N·g) is its lower bound, so the anchor's negatives get no gradient.
     """
 
     loss: Tensor
     positive: Tensor
-    negatives: Tensor | None
+    logits: tuple[Tensor, ...]
     log_negative_mass: Tensor
     at_bound: Tensor
 
-
-class Batch(NamedTuple):
-    """What is known about the B samples of a batch beside their embeddings; G samples on all processes.
-
-    Attributes:
-        count: B.
-        class_probability: η, a number or (B,); None: the estimator's own.
-        labels: (B,) class of each sample, or None.
-        negative_similarity: (B, G) known similarity of samples, or None.
-        gather_distributed: whether other processes' samples are negatives too.
-        processes: how many share the G samples.
-        first: the place of this process's first sample among them.
-        same_class: (B, G) bool, whether sample j is of the class of anchor i, in place of the labels; or None.
-    """
-
-    count: int
-    class_probability: float | Tensor | None = None
-    labels: Tensor | None = None
-    negative_similarity: Tensor | None = None
-    gather_distributed: bool = False
-    same_class: Tensor | None = None
-    processes: int = 1
-    first: int = 0
+    @property
+    def negatives(self) -> Tensor | None:
+        """(A, N) logits of the negatives alone, in the order of the columns; None where there are no ``logits``."""
+        parts = [part[part > -math.inf].view(len(part), -1) for part in self.logits]
+        return torch.cat(parts) if parts else None
 
 
 def contrastive_terms(
@@ -59,91 +43,76 @@ def contrastive_terms(
     anchors: Tensor,
     keys: Tensor | None,
     floor: float | Tensor,
-    batch: Batch,
+    *,
+    views: int,
+    rank: int = 0,
+    gather_distributed: bool = False,
     chunk_size: int | None = None,
-    keep_negatives: bool = True,
+    class_probability: float | Tensor | None = None,
+    labels: Tensor | None = None,
+    same_class: Tensor | None = None,
+    negative_similarity: Tensor | None = None,
 ) -> ContrastiveTerms:
-    """The loss of A anchors, which are all B samples, once or once per view.
+    """The loss of A = V·B anchors, which are all B samples, once per view.
 
     Args:
         estimator: of the true-negative mass.
         positive: (A,) or (A, M) logits.
-        anchors: (A, D), whose inner products with the keys are the logits; without keys the logits themselves, (A, K).
-        keys: (K, D) of all G samples, once or once per view; or None.
+        anchors: (A, D), whose inner products with the keys are the logits; without keys the logits themselves, (A, V·G),
+            −∞ in the columns of the anchor's own sample.
+        keys: (V·G, D) of the G samples of all processes, once per view; or None.
         floor: log of the lower bound of g.
-        batch: what else is known.
+        views: V.
+        rank: of this process among those that share the G samples.
+        gather_distributed: whether labels are gathered from the other processes.
         chunk_size: how many anchors are computed at a time; None: all.
-        keep_negatives: whether the (A, N) logits of the negatives are wanted, which costs a copy; never in chunks.
+        class_probability: η, a number or (B,); None: the estimator's own.
+        labels: (B,) class of each sample, or None.
+        same_class: (B, G) bool, whether sample j is of the class of anchor i, in place of the labels; or None.
+        negative_similarity: (B, G) known similarity of samples, or None.
 
     Raises:
         ValueError: if shapes do not fit, or something is missing that the estimator needs.
     """
-    samples, columns = batch.processes * batch.count, anchors.shape[1] if keys is None else len(keys)
-    labels, eta, views = _checked(estimator, batch, samples), batch.class_probability, columns // samples
-    per_anchor = isinstance(eta, Tensor) and eta.dim() > 0
-    keep_negatives &= chunk_size is None or chunk_size >= len(anchors)
-    # (A, V): the columns of each anchor's own sample; the first is the sample's place among all.
-    own = torch.arange(columns, device=anchors.device).view(views, samples)[:, batch.first : batch.first + batch.count]
-    own = torch.cat([own.mT] * (len(anchors) // batch.count))
-    kept = None
+    count, samples = len(anchors) // views, (anchors.shape[1] if keys is None else len(keys)) // views
+    if samples < 2:
+        raise ValueError("There is one sample in the batch, expected at least 2: it has no negatives.")
+    etas: Tensor | None = None
+    similarity: Tensor | None = None
+    if isinstance(class_probability, Tensor) and class_probability.dim() > 0:
+        etas = checked_shape("class_probability", class_probability, (count,))
+    if estimator.needs_similarity:
+        similarity = checked_shape("negative_similarity", negative_similarity, (count, samples))
+    if estimator.needs_labels and same_class is None:
+        own = checked_shape("labels", labels, (count,))
+        everyones = gathered(own, gather_distributed)[0].flatten()
+    elif estimator.needs_labels:
+        checked_shape("same_class", same_class, (count, samples))
+    whole = chunk_size is None or chunk_size >= len(anchors)
+    first_columns = rank * count + samples * torch.arange(views, device=anchors.device)
 
-    def mass(positive, anchors, own, class_probability, floor, keys) -> tuple[Tensor, Tensor]:
-        nonlocal kept
-        logits = anchors if keys is None else anchors @ keys.mT
-        known = {}
+    def of_rows(positive: Tensor, anchors: Tensor, sample: Tensor) -> tuple[Tensor, ...]:
+        logits = anchors if keys is None else (anchors @ keys.mT).scatter_(1, sample[:, None] + first_columns, -math.inf)
+        known: dict[str, Any] = {"count": views * (samples - 1)}
         if estimator.needs_labels:
-            by_labels = batch.same_class is None
-            same = labels[own[:, :1]] == labels if by_labels else batch.same_class[own[:, 0] - batch.first]
+            same = own[sample, None] == everyones if same_class is None else same_class[sample]
             known["same_class"] = same.repeat(1, views)
-        if estimator.needs_similarity:
-            known["similarity"] = batch.negative_similarity[own[:, 0] - batch.first].repeat(1, views)
-        if keep_negatives:
-            kept = negatives = _without_own(logits, own, samples)
-            known = {name: _without_own(value, own, samples) for name, value in known.items()}
-        else:
-            if estimator.needs_valid:
-                known["valid"] = torch.ones_like(logits, dtype=torch.bool).scatter_(1, own, False)
-            fill = logits.scatter if keys is None else logits.scatter_  # in place where the logits are not the caller's
-            negatives = fill(1, own, -math.inf)
-        return estimator.mass(positive, negatives, class_probability, floor, **known)
+        if similarity is not None:
+            known["similarity"] = similarity[sample].repeat(1, views)
+        eta = class_probability if etas is None else etas[sample]
+        mass = estimator.mass(positive, logits, eta, floor, **known)
+        return (*mass, logits) if whole else mass
 
-    rows, shared = {"positive": positive, "anchors": anchors, "own": own}, {"floor": floor, "keys": keys}
-    (rows if per_anchor else shared)["class_probability"] = eta.repeat(len(anchors) // batch.count) if per_anchor else eta
-    log_mass, at_bound = by_chunks(mass, chunk_size, rows, shared)
+    sample = torch.arange(count, device=anchors.device).repeat(views)
+    log_mass, at_bound, *logits = by_chunks(of_rows, chunk_size, positive, anchors, sample)
     loss = functional.softplus(log_mass - (positive if positive.dim() == 1 else positive[:, 0])).mean()
-    return ContrastiveTerms(loss, positive.view(len(anchors), -1), kept, log_mass, at_bound)
-
-
-def _without_own(rows: Tensor, own: Tensor, samples: int) -> Tensor:
-    """Drop each row's ``own`` columns, one per view: (A, V·G) -> (A, V·(G − 1)), the others in their order."""
-    views = rows.view(len(rows), -1, samples)
-    before = torch.arange(samples - 1, device=rows.device) < own[:, :1, None]
-    return torch.where(before, views[..., :-1], views[..., 1:]).flatten(1)
+    return ContrastiveTerms(loss, positive.view(len(anchors), -1), tuple(logits), log_mass, at_bound)
 
 
 def joined(parts: list[ContrastiveTerms]) -> ContrastiveTerms:
     """The terms of several equally large groups of anchors as those of all."""
     if len(parts) == 1:
         return parts[0]
-    losses, *others = zip(*parts, strict=True)
-    return ContrastiveTerms(torch.stack(losses).mean(), *(None if each[0] is None else torch.cat(each) for each in others))
-
-
-def _checked(estimator: Estimator, batch: Batch, samples: int) -> Tensor | None:
-    """The labels of all samples, if the estimator needs labels; checks the shapes of everything that is given."""
-    if samples < 2:
-        raise ValueError("There is one sample in the batch, expected at least 2: it has no negatives.")
-    name, eta, count = type(estimator).__name__, batch.class_probability, batch.count
-    if isinstance(eta, Tensor) and eta.dim() > 0 and eta.shape != (count,):
-        raise ValueError(f"class_probability has the shape {tuple(eta.shape)}, expected one value per sample: ({count},).")
-    if estimator.needs_similarity and (batch.negative_similarity is None or batch.negative_similarity.shape != (count, samples)):
-        raise ValueError(f"{name} needs negative_similarity of our samples with all: a tensor of shape ({count}, {samples}).")
-    if not estimator.needs_labels:
-        return None
-    if batch.same_class is not None:
-        if batch.same_class.shape != (count, samples):
-            raise ValueError(f"same_class has the shape {tuple(batch.same_class.shape)}, expected ({count}, {samples}).")
-        return None
-    if batch.labels is None or batch.labels.shape != (count,):
-        raise ValueError(f"{name} needs labels, one per sample: a tensor of shape ({count},).")
-    return gathered(batch.labels)[0].flatten() if batch.gather_distributed else batch.labels
+    losses, positives, logits, masses, at_bounds = zip(*parts, strict=True)
+    together = torch.cat(positives), tuple(itertools.chain(*logits)), torch.cat(masses), torch.cat(at_bounds)
+    return ContrastiveTerms(torch.stack(losses).mean(), *together)

@@ -39,7 +39,10 @@ class ClipImageEncoder(nn.Module):
         config: as given; with it :func:`clip_of` makes the same network again.
     """
 
-    def __init__(self, visual: nn.Module, config: Mapping[str, Any], mean: Sequence[float], std: Sequence[float]) -> None:
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, visual: Any, config: Mapping[str, Any], mean: Sequence[float], std: Sequence[float]) -> None:
         super().__init__()
         self.dimensions = visual.attnpool.c_proj.in_features
         self.visual, self.config = visual, dict(config)
@@ -70,7 +73,7 @@ class ClipAttentionPool(nn.Module):
         dimensions: D of the shared space.
     """
 
-    def __init__(self, pool: nn.Module) -> None:
+    def __init__(self, pool: Any) -> None:
         super().__init__()
         self.heads, self.dimensions = pool.num_heads, pool.c_proj.out_features
         self.query, self.key, self.value, self.out = pool.q_proj, pool.k_proj, pool.v_proj, pool.c_proj
@@ -113,7 +116,9 @@ class ClipTextEncoder(nn.Module):
         config: as given; with it :func:`clip_of` makes the same network again.
     """
 
-    def __init__(self, network: "CLIP", config: Mapping[str, Any]) -> None:
+    causal: Tensor
+
+    def __init__(self, network: Any, config: Mapping[str, Any]) -> None:
         super().__init__()
         self.tokens, self.position = network.token_embedding, network.positional_embedding
         self.transformer, self.norm, self.config = network.transformer, network.ln_final, dict(config)

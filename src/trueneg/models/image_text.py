@@ -1,6 +1,6 @@
 """An image and a text encoder with projections to one space, a similarity and a learned logit scale."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -46,8 +46,8 @@ class ImageTextModel(nn.Module):
 
     def __init__(
         self,
-        image_encoder: nn.Module,
-        text_encoder: nn.Module,
+        image_encoder: Any,
+        text_encoder: Any,
         similarity: RegionSimilarity,
         *,
         dimensions: int = 128,
@@ -58,11 +58,11 @@ class ImageTextModel(nn.Module):
         self.image_encoder = image_encoder
         self.text_encoder = text_encoder
         self.projects_maps = not isinstance(projection, str)
-        self.image_projection, self.text_projection = (
-            projection
-            if self.projects_maps
-            else (_projection(projection, encoder.dimensions, dimensions) for encoder in (image_encoder, text_encoder))
-        )
+        if isinstance(projection, str):
+            self.image_projection = _projection(projection, image_encoder.dimensions, dimensions)
+            self.text_projection = _projection(projection, text_encoder.dimensions, dimensions)
+        else:
+            self.image_projection, self.text_projection = projection
         self.region_similarity = similarity
         self.logit_scale = LogitScale(logit_scale)
 

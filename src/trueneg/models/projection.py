@@ -22,10 +22,10 @@ class ProjectionHead(nn.Sequential):
     """
 
     def __init__(self, in_features: int, hidden: int = 512, out: int = 128, batch_norm: bool = True) -> None:
-        layers = [nn.Linear(in_features, hidden, bias=not batch_norm)]
-        if batch_norm:
-            layers.append(nn.BatchNorm1d(hidden))
-        super().__init__(*layers, nn.ReLU(inplace=True), nn.Linear(hidden, out))
+        norm = [nn.BatchNorm1d(hidden)] if batch_norm else []
+        super().__init__(
+            nn.Linear(in_features, hidden, bias=not batch_norm), *norm, nn.ReLU(inplace=True), nn.Linear(hidden, out)
+        )
 
     def forward(self, features: Tensor) -> Tensor:
         """Embeddings (B, out) of features (B, D)."""

@@ -9,7 +9,7 @@ or, by ``RegionSimilarity.parts``, a loss of each.
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -22,11 +22,11 @@ class ImageEmbeddings(NamedTuple):
 
     Attributes:
         pooled: (I, D), one embedding an image.
-        regions: (I, D, h, w), one embedding a cell of the encoder's grid; None where only ``pooled`` is needed.
+        regions: (I, D, h, w), one embedding a cell of the encoder's grid; a tensor, or None where only ``pooled`` is needed.
     """
 
     pooled: Tensor
-    regions: Tensor | None
+    regions: Any
 
 
 def heatmaps(texts: Tensor, regions: Tensor) -> Tensor:
@@ -137,8 +137,8 @@ class RegionSimilarity(nn.Module):
     ) -> None:
         super().__init__()
         self.names = tuple(aggregation.split("+"))
-        self.lse_sharpness = lse_sharpness
-        self.attention_scale = attention_scale
+        self.lse_sharpness: Any = lse_sharpness
+        self.attention_scale: Any = attention_scale
         self.needs_regions = self.names != ("global",)
         self.query_map = self.value_map = None
         if mapped_dimensions is not None:
@@ -166,7 +166,7 @@ class RegionSimilarity(nn.Module):
             if "global" in self.names:
                 found["global"] = texts @ functional.normalize(_precise(images.pooled), dim=1).T
             if self.needs_regions:
-                regions = _unit_regions(_precise(images.regions))
+                regions = functional.normalize(_precise(images.regions).flatten(2), dim=1)  # (I, D, N)
                 scores = texts @ regions  # (I, T, N)
                 if "lse" in self.names:
                     found["lse"] = log_sum_exp(scores, self.lse_sharpness).T
@@ -193,9 +193,6 @@ def box_features(regions: Tensor, boxes: Sequence[Tensor], crop: tuple[int, int]
     Returns:
         (Σ n_i, D), boxes in the order given.
 
-    Raises:
-        ValueError: if a box has no area inside the crop.
-
     Example:
         >>> regions = torch.tensor([[[[1.0, 1.0, 5.0, 5.0]] * 4]])
         >>> box_features(regions, [torch.tensor([[64.0, 0.0, 128.0, 128.0]])], crop=(128, 128), output=1)
@@ -206,19 +203,8 @@ def box_features(regions: Tensor, boxes: Sequence[Tensor], crop: tuple[int, int]
     limits = regions.new_tensor([width, height, width, height])
     to_grid = regions.new_tensor([regions.shape[3] / width, regions.shape[2] / height]).repeat(2)
     clipped = [torch.as_tensor(own).to(regions).reshape(-1, 4).clamp(min=0).minimum(limits) for own in boxes]
-    for image, own in enumerate(clipped):
-        outside = ((own[:, 2:] - own[:, :2]) <= 0).any(1)
-        if outside.any():
-            box = int(outside.int().argmax())
-            found = f"box {box} of image {image}, {boxes[image][box].tolist()}"
-            raise ValueError(f"{found}, has no area in the crop of {height} × {width}; leave it out")
     aligned = roi_align(regions, [own * to_grid for own in clipped], output, sampling_ratio=samples, aligned=True)
     return aligned.mean((2, 3))
-
-
-def _unit_regions(regions: Tensor) -> Tensor:
-    """(I, D, h, w) → (I, D, N), regions of length 1."""
-    return functional.normalize(regions.flatten(2), dim=1)
 
 
 def _precise(embeddings: Tensor) -> Tensor:

@@ -2,7 +2,6 @@
 
 import warnings
 from pathlib import Path
-from typing import Literal
 
 import torch
 from safetensors.torch import load_file
@@ -40,12 +39,12 @@ class SpatialResNet(nn.Module):
         torch.Size([1, 512, 2, 3])
     """
 
-    def __init__(self, name: Literal["resnet18", "resnet50"], weights: str | Path | None = None) -> None:
+    def __init__(self, name: str, weights: str | Path | None = None) -> None:
         super().__init__()
         network = getattr(resnet, name)()
         self.dimensions = network.fc.in_features
-        for part in ("conv1", "bn1", "maxpool", "layer1", "layer2", "layer3", "layer4"):
-            self.add_module(part, getattr(network, part))
+        self.conv1, self.bn1, self.maxpool = network.conv1, network.bn1, network.maxpool
+        self.layer1, self.layer2, self.layer3, self.layer4 = network.layer1, network.layer2, network.layer3, network.layer4
         if weights is not None:
             state = _state_dict(name, weights)
             with refuse_unless_whole(weights, f"a state dict of {name}", "Get one that fits"):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor, nn
 
@@ -115,7 +115,7 @@ def load_bert(
     # Without the table of left-out heads and the progress bars, which would fill a log.
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    where = {"revision": revision or "main", "local_files_only": offline}
+    where: dict[str, Any] = {"revision": revision or "main", "local_files_only": offline}
     with refuse_unless_whole(name, "a whole BERT that can be read", "Give a hub name or a whole folder"):
         settings, _ = BertConfig.get_config_dict(name, **where)
         kind = settings.get("model_type", "bert")
@@ -123,10 +123,11 @@ def load_bert(
             own_code = " and needs code of its own (trust_remote_code), which is never run here" if "auto_map" in settings else ""
             raise UserError(f"{name}: is a {kind!r} model{own_code}; expected a BERT ({', '.join(BERT_TYPES)}).")
         config = BertConfig.from_pretrained(name, **where)
-        bert, report = BertModel.from_pretrained(
+        loaded: Any = BertModel.from_pretrained(
             name, config=config, add_pooling_layer=False, output_loading_info=True, weights_only=True, **where
         )
         tokenizer = BertTokenizer.from_pretrained(name, **where)
+    bert, report = loaded
     missing = sorted(report["missing_keys"])
     if missing:
         raise UserError(f"{name}: lacks {len(missing)} tensors of a BERT, such as {missing[0]}; expected a whole BERT.")

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from pickle import UnpicklingError
 
+import torch
+
 from trueneg.errors import UserError
 
 
@@ -13,7 +15,7 @@ def refuse_unless_whole(name: str | Path, what: str, remedy: str) -> Iterator[No
     """Raise a :class:`UserError` for any error in the block but a lack of memory: a damaged file can raise nearly anything."""
     try:
         yield
-    except (MemoryError, UserError):
+    except (MemoryError, torch.OutOfMemoryError, UserError):
         raise
     except Exception as error:
         # torch's message about a pickle that holds more than tensors advises to load it all the same.

@@ -36,6 +36,9 @@ class Augmentation(nn.Module):
         [-1.0, 1.0]
     """
 
+    mean: Tensor
+    std: Tensor
+
     def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
         super().__init__()
         self.register_buffer("mean", torch.tensor(mean, dtype=torch.float32).view(-1, 1, 1))
@@ -165,9 +168,7 @@ class DigitAugmentation(Augmentation):
         pixels = affine_map(_unit_range(images), affine)
         brightness, contrast = brightness.view(-1, 1, 1, 1), contrast.view(-1, 1, 1, 1)
         pixels = pixels.mul_(brightness).clamp_(0, 1)
-        grey = pixels if images.shape[1] == 1 else _greyscale(pixels)
-        average = grey.flatten(1).mean(dim=1).view(-1, 1, 1, 1)
-        pixels = torch.addcmul((1 - contrast) * average, pixels, contrast).clamp_(0, 1)
+        pixels = torch.addcmul((1 - contrast) * mean_grey(pixels), pixels, contrast).clamp_(0, 1)
         pixels = pixels.add_(noise.view(-1, 1, *images.shape[-2:])).clamp_(0, 1)
         return pixels.sub_(self.mean).div_(self.std)
 
@@ -307,6 +308,12 @@ def jitter_colors(pixels: Tensor, factors: Tensor, hue: Tensor, turns: Tensor) -
         grey.mul_(missing[:, 2, number].view(-1, 1, 1)).add_(average.view(-1, 1, 1))
         pixels.mul_(kept[:, number].view(-1, 1, 1, 1)).add_(grey.unsqueeze(1)).clamp_(0, 1)
     return pixels
+
+
+def mean_grey(pixels: Tensor) -> Tensor:
+    """The mean grey value (B, 1, 1, 1) of each image (B, 1 or 3, H, W)."""
+    grey = pixels if pixels.shape[1] == 1 else _greyscale(pixels)
+    return grey.flatten(1).mean(dim=1).view(-1, 1, 1, 1)
 
 
 def _greyscale(pixels: Tensor) -> Tensor:

@@ -2,26 +2,18 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import torch
-from torch import Tensor, nn
-
-
-class HasLoss(Protocol):
-    """Whatever a loss function gives."""
-
-    loss: Tensor
-
+from torch import nn
 
 Chunk = TypeVar("Chunk")
-Terms = TypeVar("Terms", bound=HasLoss)
-Embeddings = tuple[Tensor | None, ...]
+Embeddings = tuple[Any, ...]  # of tensors and None
 
 
 def backward_in_chunks(
-    network: nn.Module, embed: Callable[[int, Chunk], Embeddings], chunks: Sequence[Chunk], terms_of: Callable[..., Terms]
-) -> Terms:
+    network: nn.Module, embed: Callable[[int, Chunk], Embeddings], chunks: Sequence[Chunk], terms_of: Callable[..., Any]
+) -> Any:
     r"""Add the gradients of the loss of ALL chunks to a network's, so that every sample keeps the whole batch as negatives.
 
     With several chunks (Gao et al., 2021, "GradCache") all are embedded without a graph, the loss of all together gives the
@@ -47,7 +39,7 @@ def backward_in_chunks(
     with torch.no_grad(), _without_running_statistics(network):
         parts = list(zip(*(embed(number, chunk) for number, chunk in enumerate(chunks)), strict=True))
     sizes = [len(part) for part in parts[0]]
-    cached = [None if part[0] is None else torch.cat(part).requires_grad_() for part in parts]
+    cached: list[Any] = [None if part[0] is None else torch.cat(part).requires_grad_() for part in parts]
     terms = terms_of(*cached)
     terms.loss.backward()
     used = [place for place, leaf in enumerate(cached) if leaf is not None and leaf.grad is not None]

@@ -1,6 +1,5 @@
 """Train the runs of a job: what is finished is taken from the store, what is begun continues, and a manifest lists them."""
 
-import contextlib
 import functools
 import json
 import logging
@@ -21,8 +20,6 @@ from trueneg.compute.devices import device_name, leased_device
 from trueneg.compute.distributed import ALONE, Processes, run_distributed
 from trueneg.compute.memory import memory_told, smaller_batch
 from trueneg.config.runs import Run, training_kind
-from trueneg.data.images.subsets import Subset
-from trueneg.data.pairs.pair_splits import PairSubset
 from trueneg.errors import UserError
 from trueneg.io.files import file_checksum, written_whole
 from trueneg.store import provenance
@@ -123,7 +120,9 @@ class Block:
         )
         with bar:
             for number, (run, identifier) in enumerate(zip(self.runs, self.identifiers, strict=True), start=1):
-                with _memory_told(run):
+                training = run.settings["training"]
+                remedy = smaller_batch(training["batch_size"], training.get("chunks"))
+                with memory_told(f"{run.dataset}, {run.objective}, seed {run.seed}", remedy):
                     if processes.rank == 0:
                         self._train_owned(run, identifier, device, processes, bar)
                     elif not processes.same(None):
@@ -131,7 +130,7 @@ class Block:
                 bar.n = number
                 bar.refresh()
 
-    def _train_owned(self, run: Run, identifier: str, device: torch.device, processes: Processes, bar: tqdm) -> None:
+    def _train_owned(self, run: Run, identifier: str, device: Any, processes: Processes, bar: tqdm) -> None:
         patience = PATIENCE_FOR_RELEASED if run.settings["objective"]["name"] == RELEASED else PATIENCE
         with self.store.owned(identifier, patience=patience) as folder:
             if self._retrain_stale:
@@ -195,11 +194,11 @@ class Block:
         with written_whole(folder / RunStore.RECORD) as path:
             path.write_text(json.dumps(record, indent=2) + "\n")
 
-    def _start(self, run: Run, device: torch.device, processes: Processes) -> Training | ReleasedNetworks:
-        start = ReleasedNetworks if run.settings["objective"]["name"] == RELEASED else self._training
+    def _start(self, run: Run, device: torch.device | None, processes: Processes) -> Any:
+        start: Any = ReleasedNetworks if run.settings["objective"]["name"] == RELEASED else self._training
         return start(run.settings, run.seed, self._source, self._subset_of(run), device, processes)
 
-    def _subset_of(self, run: Run) -> Subset | PairSubset:
+    def _subset_of(self, run: Run) -> Any:
         subset = self._subsets.get(run.seed)
         if subset is None or subset.source_checksum != self._source.checksum:
             found = "no subset of that seed" if subset is None else "a subset of other images"
@@ -232,12 +231,6 @@ def _follow(training: Training, processes: Processes) -> None:
     processes.share_state(training)
     while training.epoch < training.epochs:
         training.train_epoch()
-
-
-def _memory_told(run: Run) -> contextlib.AbstractContextManager[None]:
-    training = run.settings["training"]
-    remedy = smaller_batch(training["batch_size"], training.get("chunks"))
-    return memory_told(f"{run.dataset}, {run.objective}, seed {run.seed}", remedy)
 
 
 def _move_stale_aside(store: RunStore, identifier: str) -> None:

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -50,7 +50,7 @@ class TrainingImages:
         self._images, self._chosen, self._device = images, chosen, device
         self.size: tuple[int, int] = images.shape[2:]
         self.resident = len(chosen) * images[0].nbytes <= RESIDENT_BYTES
-        self._pixels = torch.from_numpy(images[chosen]).to(device) if self.resident else None
+        self._pixels: Any = torch.from_numpy(images[chosen]).to(device) if self.resident else None
 
     def __len__(self) -> int:
         return len(self._chosen)
@@ -121,7 +121,7 @@ def _read(images: np.ndarray, numbers: np.ndarray, device: torch.device) -> Tens
         return pixels.pin_memory()
 
 
-def _announce(images: np.memmap, numbers: np.ndarray) -> None:
+def _announce(images: Any, numbers: np.ndarray) -> None:
     """Ask the system for all images of a batch at once: a disk answers many requests in hardly more time than one."""
     size, first = images[0].nbytes, images.offset % mmap.ALLOCATIONGRANULARITY  # numpy maps from such a boundary on
     for start in (first + size * np.asarray(numbers)).tolist():

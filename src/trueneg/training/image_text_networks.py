@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from trueneg.data.pairs.pair_source import PairSource
 from trueneg.data.pairs.pair_splits import PairSubset, refuse_leakage
 from trueneg.errors import UserError
 from trueneg.losses import LogitScale
-from trueneg.models.clip_encoders import Clip, ClipImageEncoder, clip_of, clip_tokenizer, load_clip
+from trueneg.models.clip_encoders import ClipImageEncoder, clip_of, clip_tokenizer, load_clip
 from trueneg.models.image_text import ImageTextModel
 from trueneg.models.region_similarity import RegionSimilarity
 from trueneg.models.spatial_encoders import build_spatial_encoder
@@ -111,13 +111,13 @@ def read_networks(path: str | Path, settings: Settings) -> Networks:
     with refuse_unless_whole(path, "the model of such an image–text run", "Train it again"):
         tensors = load_file(path)
         described, config = _read(tensors.pop(TOKENIZER)), _read(tensors.pop(TEXT_CONFIG))
-        statistics = tuple(tensors.pop(name).tolist() for name in (MEAN, STD))
+        statistics = tensors.pop(MEAN).tolist(), tensors.pop(STD).tolist()
         tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(described["tokenizer"]), **described["special"])
-        text_clip = clip_of(config) if text["name"] == "clip" else None
-        if text_clip is None:
-            texts = _pooled(text, BertModel(BertConfig.from_dict(config), add_pooling_layer=False))
+        if text["name"] == "clip":
+            text_clip = clip_of(config)
+            texts: Any = text_clip.text_encoder
         else:
-            texts = text_clip.text_encoder
+            text_clip, texts = None, _pooled(text, BertModel(BertConfig.from_dict(config), add_pooling_layer=False))
         image_clip = clip_of(_read(tensors.pop(IMAGE_CONFIG))) if encoder["name"] == "clip" else None
         # Trained weights of the image encoder would be loaded only to be replaced.
         untrained = {key: value for key, value in encoder.items() if key != "weights"}
@@ -171,11 +171,11 @@ def _pooled(text: Mapping[str, Any], bert: "BertModel") -> BertTextEncoder:
 
 def _assemble(
     settings: Settings,
-    texts: nn.Module,
+    texts: Any,
     tokenizer: "PreTrainedTokenizerBase",
     statistics: tuple[list[float], list[float]],
-    image_clip: Clip | None,
-    text_clip: Clip | None,
+    image_clip: Any,
+    text_clip: Any,
 ) -> Networks:
     encoder, text, projection, similarity = (settings[name] for name in ("encoder", "text_encoder", "projection", "similarity"))
     projections, dimensions = projection["name"], projection["dimensions"]
@@ -190,8 +190,8 @@ def _assemble(
         mapped_dimensions=dimensions if similarity["learned_maps"] else None,
     )
     if image_clip is None:
-        own = {"in_channels": len(statistics[0])} if encoder["name"] == "small" else {}
-        images = build_spatial_encoder(**encoder, **own)
+        own: dict[str, Any] = {"in_channels": len(statistics[0])} if encoder["name"] == "small" else {}
+        images: Any = build_spatial_encoder(**encoder, **own)
     else:
         images = image_clip.image_encoder
     images = images.to(memory_format=torch.channels_last)

@@ -79,7 +79,8 @@ class ImageTextObjective:
         aggregation: str,
         text_features: Tensor | None = None,
     ):
-        self._data, self._source, self._text_features = data, source, text_features
+        self._data, self._source = data, source
+        self._text_features: Any = text_features
         values = dict(settings)
         self.name = values.pop("name")
         self._by, self._all_positives = values.pop("by", None), values.pop("mode", None) == "positives"
@@ -89,9 +90,9 @@ class ImageTextObjective:
         self._eta, self._switch = (
             self._probability(values.pop(key, None), key) for key in ("class_probability", "switched_off_by")
         )
-        self._loss = build({"name": IN_LIBRARY.get(self.name, self.name), **values}, directions=directions)
+        self._loss: Any = build({"name": IN_LIBRARY.get(self.name, self.name), **values}, directions=directions)
         if not self.on_embeddings:
-            self._loss = CrossModalLoss(self._loss.estimator, directions, bound_gradient=bound_gradient)
+            self._loss.bound_gradient = bound_gradient
         self._debiased = CrossModalLoss(Debiased(), directions)
 
     @property
@@ -108,7 +109,7 @@ class ImageTextObjective:
             pairs: what is known of the batch's sentences and images.
         """
         estimator = self._loss.estimator
-        same = self._same_class(pairs) if estimator.needs_labels else None
+        same: Any = self._same_class(pairs) if estimator.needs_labels else None
         alike = self._alike(pairs) if estimator.needs_similarity else None
         terms = self._loss.terms(similarity, scale, _of_batch(self._eta, pairs), alike, same_class=same)
         if self._switch is not None:

@@ -5,7 +5,6 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping
-from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -15,7 +14,6 @@ from trueneg.compute.distributed import ALONE, Processes, synchronise_norms
 from trueneg.compute.parts import by_part, load_moments, moments_of, named_tensors
 from trueneg.errors import UserError
 from trueneg.randomness import seed_for
-from trueneg.training.monitors import RunningMeans
 from trueneg.training.schedules import learning_rate_factor
 
 Settings = Mapping[str, Mapping[str, Any]]  # resolved, by section
@@ -58,11 +56,11 @@ class Training(ABC):
     SAMPLES: ClassVar[str]
     PER_PICK: ClassVar[int]
     STATE: ClassVar[tuple[str, ...]] = ("epoch", "update", "seconds")
-    read_source: ClassVar[Callable[[str | Path], Any]]
-    read_subsets: ClassVar[Callable[[str | Path], Mapping[int, Any]]]
+    read_source: Any
+    read_subsets: Any
     network: nn.Module
     optimizer: torch.optim.Optimizer
-    monitors: RunningMeans
+    monitors: Any  # RunningMeans, whose method `add` takes what :meth:`backward` returns
     remedy: str
 
     def __init__(

@@ -1,5 +1,7 @@
 """The masked-language-model term of BioViL-style training: the text encoder also predicts words that are hidden from it."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -41,7 +43,7 @@ def masked_positions(draws: Tensor, attention_mask: Tensor, share: float) -> Ten
     return words & ((draws < share) | (draws == draws.amin(1, keepdim=True)))
 
 
-def masked_word_loss(bert: nn.Module, head: MaskedWordHead, tokens: dict[str, Tensor], masked: Tensor, mask_id: int) -> Tensor:
+def masked_word_loss(bert: Any, head: MaskedWordHead, tokens: dict[str, Tensor], masked: Tensor, mask_id: int) -> Tensor:
     """Sum of the cross-entropies of the masked words, in nats.
 
     Args:

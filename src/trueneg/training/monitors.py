@@ -87,15 +87,15 @@ class ViewMonitors(RunningMeans):
             labels: (B,) classes of the images.
         """
         # In float64, which holds e^(±2/t) down to t = 0.01; beside the network the few values cost nothing.
-        positive, mass = terms.positive[..., 0].double(), terms.negatives.double().exp()
-        same = _same_class(labels)
-        same_count = same.sum(1)
-        true_count = mass.shape[1] - same_count
+        positive, mass = terms.positive[..., 0].double(), terms.logits[0].double().exp()  # 0 of the anchor's own sample
+        same = (labels[:, None] == labels).repeat(2, 2)
+        same_count = same.sum(1) - 2  # without both views of its own sample
+        true_count = (~same).sum(1)
         same_mass = (mass * same).sum(1)
         values = [
             terms.at_bound,
             same_mass / same_count.clamp(min=1) / positive.exp(),
-            terms.log_negative_mass.double().exp() / mass.shape[1],
+            terms.log_negative_mass.double().exp() / (mass.shape[1] - 2),
             (mass.sum(1) - same_mass) / true_count.clamp(min=1),
         ]
         every, rare = torch.ones_like(positive), self._rare[labels].repeat(2)
@@ -129,11 +129,3 @@ class PairMonitors(RunningMeans):
         members = torch.stack([every.bool(), *(own == number for number in range(len(GROUPS)))])
         scalars = [loss.double() + masked_loss.double(), loss, masked_loss, positive.double().mean()]
         self._add(scalars, members, [at_bound], [every])
-
-
-def _same_class(labels: Tensor) -> Tensor:
-    """(2B, 2B−2) bool: whether a negative shares the anchor's class, in the order of the loss's negatives."""
-    count = len(labels)
-    equal = labels[:, None] == labels[None, :]
-    others = equal.flatten()[1:].view(count - 1, count + 1)[:, :-1].reshape(count, count - 1)  # without the diagonal
-    return others.repeat(2, 2)

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torchvision.transforms.functional import center_crop
 
-from trueneg.training.augment import LUMA, Augmentation
+from trueneg.training.augment import Augmentation, mean_grey
 
 
 class RadiographAugmentation(Augmentation):
@@ -39,7 +40,8 @@ class RadiographAugmentation(Augmentation):
 
     def cropped(self, size: Sequence[int]) -> tuple[int, int]:
         """Height and width of the crop of images of this size."""
-        return tuple(max(1, round(self.crop * side)) for side in size)
+        height, width = (max(1, round(self.crop * side)) for side in size)
+        return height, width
 
     def draw(self, count: int, size: Sequence[int], generator: torch.Generator) -> Tensor:
         uniform = torch.rand(count, 4, generator=generator, dtype=torch.float64)
@@ -59,21 +61,10 @@ class RadiographAugmentation(Augmentation):
         pixels = images[own, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).float() / 255
         brightness, contrast = parameters[:, 2:].view(-1, 2, 1, 1).split(1, dim=1)
         pixels = (pixels * brightness).clamp_(0, 1)
-        middle = _mean_grey(pixels)
+        middle = mean_grey(pixels)
         pixels = ((pixels - middle) * contrast + middle).clamp_(0, 1)
         return pixels.sub_(self.mean).div_(self.std)
 
     def normalise(self, images: Tensor) -> Tensor:
         """The central crop, normalised: what evaluation sees."""
-        size = images.shape[-2:]
-        height, width = self.cropped(size)
-        top, left = (round((whole - part) / 2) for whole, part in zip(size, (height, width), strict=True))
-        return super().normalise(images[..., top : top + height, left : left + width])
-
-
-def _mean_grey(pixels: Tensor) -> Tensor:
-    """(B, 1, 1, 1) mean grey value of each image."""
-    if pixels.shape[1] == 1:
-        return pixels.mean((1, 2, 3), keepdim=True)
-    grey = (pixels * pixels.new_tensor(LUMA).view(-1, 1, 1)).sum(1, keepdim=True)
-    return grey.mean((2, 3), keepdim=True)
+        return super().normalise(center_crop(images, list(self.cropped(images.shape[-2:]))))

@@ -48,12 +48,13 @@ class SimCLR(Training):
         self.class_probability = self._class_probability(objective, source.labels[subset.train], subset)
         self.schedules = {name: value for name, value in objective.items() if isinstance(value, Mapping)}
         self.scheduled = dict.fromkeys(self.schedules, FIRST_VALUE)  # what the scheduled parameters are in this epoch
-        self.loss = build(objective | self.scheduled, temperature=temperature)
-        encoder = build_encoder(**settings["encoder"], in_channels=source.images.shape[1])
+        self.loss: Any = build(objective | self.scheduled, temperature=temperature)
+        encoder: Any = build_encoder(**settings["encoder"], in_channels=source.images.shape[1])
         shape = projection["hidden"], projection["dimensions"]
         head = ProjectionHead(encoder.dimensions, *shape, batch_norm=projection["batch_norm"])
         self.encoder = encoder.to(self.device, memory_format=torch.channels_last)
-        self.network = nn.Sequential(self.encoder, head.to(self.device))
+        self.projection = head.to(self.device)
+        self.network = nn.Sequential(self.encoder, self.projection)
         rate, decay = training["learning_rate"], training["weight_decay"]
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=rate, weight_decay=decay, fused=True)
         rare = torch.zeros(len(source.class_names), dtype=torch.bool)
@@ -89,7 +90,7 @@ class SimCLR(Training):
 
     def weights(self) -> dict[str, Tensor]:
         """The trained parameters and buffers, as ``encoder.…`` and ``projection.…``, on the CPU."""
-        tensors = named_tensors(encoder=self.encoder.state_dict(), projection=self.network[1].state_dict())
+        tensors = named_tensors(encoder=self.encoder.state_dict(), projection=self.projection.state_dict())
         return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
 
     def _class_probability(self, objective: dict[str, Any], labels: np.ndarray, subset: Subset) -> Tensor | None:

@@ -67,26 +67,25 @@ class Bayesian(Estimator):
         self.class_probability = checked_class_probability(self.class_probability)
         self._check()
 
-    def mass(self, positive, negatives, class_probability=None, floor=None, *, valid=None, **_) -> NegativeMass:
+    def mass(self, positive, negatives, class_probability=None, floor=None, *, count=None, **_) -> NegativeMass:
         self._check()
         eta = given_class_probability(class_probability, self.class_probability, negatives)
         if isinstance(eta, Tensor) and eta.dim() == 1:
             eta = eta[:, None]
-        log_weight = self._log_weight(negatives, eta, valid)
+        log_weight = self._log_weight(negatives, eta)
         if self.form == "released":
             return unbounded((negatives + log_weight).logsumexp(-1))
         if self.beta > 0:
             log_weight = log_weight + self.beta * negatives
-        return unbounded((log_weight + negatives).logsumexp(-1) - log_weight.logsumexp(-1) + log_count(negatives, valid))
+        return unbounded((log_weight + negatives).logsumexp(-1) - log_weight.logsumexp(-1) + log_count(negatives, count))
 
     @torch.no_grad()
-    def _log_weight(self, negatives: Tensor, eta: float | Tensor, valid: Tensor | None = None) -> Tensor:
-        """(A, N) log p(TN | u), or log ω of the released form; −∞ in columns that are not valid."""
-        # The share of negatives at most as large, ties counted. What is not valid is −∞, and comes first.
+    def _log_weight(self, negatives: Tensor, eta: float | Tensor) -> Tensor:
+        """(A, N) log p(TN | u), or log ω of the released form; −∞ in columns that are no negatives."""
+        # The share of negatives at most as large, ties counted. What is no negative is −∞, and comes first.
         ordered, columns = negatives.sort(-1)
         place = torch.empty_like(columns).scatter_(-1, columns, torch.searchsorted(ordered, ordered, right=True))
-        if valid is None:
-            valid = torch.ones_like(negatives, dtype=torch.bool)
+        valid = negatives > -math.inf
         count = valid.sum(-1, keepdim=True)
         distribution = (place - (negatives.shape[-1] - count)).to(negatives.dtype) / count
         if self.form != "paper":

@@ -11,7 +11,6 @@ from trueneg.losses.base import (
     Estimator,
     NegativeMass,
     checked_class_probability,
-    debiased_mean,
     given_class_probability,
     log_count,
     log_sum_exp,
@@ -19,8 +18,41 @@ from trueneg.losses.base import (
 )
 
 
+class Subtracting(Estimator):
+    """The expected mass of the false negatives is subtracted from a sum over all negatives, which a subclass may weight."""
+
+    class_probability: float | Tensor | None
+    smooth_bound: bool
+
+    def log_sum(self, negatives: Tensor, log_n: Tensor) -> Tensor:
+        """Log of the sum of e^u over the negatives, shape (A,)."""
+        return log_sum_exp(negatives)
+
+    def mass(self, positive, negatives, class_probability=None, floor=None, *, count=None, **_) -> NegativeMass:
+        eta = given_class_probability(class_probability, self.class_probability, negatives)
+        log_n = log_count(negatives, count)
+        log_sum = self.log_sum(negatives, log_n)
+        log_positive = positive if positive.dim() == 1 else positive.logsumexp(-1) - math.log(positive.shape[-1])
+        # What the subtraction leaves of the sum, below 0 where it takes too much. The clamp keeps 0 times infinity out.
+        share = (1 - eta * (log_n + log_positive - log_sum).clamp(max=80).exp()) / (1 - eta)
+        if floor is None or (isinstance(eta, float) and eta == 0):
+            return unbounded(log_sum + share.log())
+        bound = floor + log_n
+        least = (bound - log_sum).exp()  # a share of the sum too
+        at_bound = (share <= (0 if self.smooth_bound else least)) & (eta > 0)
+        share = share + least if self.smooth_bound else share
+        estimate = log_sum + share.masked_fill(at_bound, 1).log()  # the gradient of log 0 is NaN, even where it is not used
+        return NegativeMass(torch.where(at_bound, bound, estimate), at_bound)
+
+    def mean(self, positive, negatives, class_probability=None, **known: Tensor) -> Tensor:
+        eta = given_class_probability(class_probability, self.class_probability, negatives)
+        log_n = log_count(negatives, None)
+        mean = (self.log_sum(negatives, log_n) - log_n).exp()
+        return (mean - eta * positive.reshape(len(positive), -1).exp().mean(-1)) / (1 - eta)
+
+
 @dataclass
-class Debiased(Estimator):
+class Debiased(Subtracting):
     r"""The expected share of false negatives is subtracted: DCL.
 
     .. math:: N g = \max\Bigl(\frac{\sum_n e^{u_n} - N \eta\, \overline{e^{p}}}{1-\eta},\; N e^{b}\Bigr)
@@ -54,22 +86,3 @@ class Debiased(Estimator):
 
     def __post_init__(self):
         self.class_probability = checked_class_probability(self.class_probability)
-
-    def mass(self, positive, negatives, class_probability=None, floor=None, *, valid=None, **_) -> NegativeMass:
-        eta = given_class_probability(class_probability, self.class_probability, negatives)
-        log_n, log_sum = log_count(negatives, valid), log_sum_exp(negatives)
-        log_positive = positive if positive.dim() == 1 else positive.logsumexp(-1) - math.log(positive.shape[-1])
-        # What the subtraction leaves of the sum, below 0 where it takes too much. The clamp keeps 0 times infinity out.
-        share = (1 - eta * (log_n + log_positive - log_sum).clamp(max=80).exp()) / (1 - eta)
-        if floor is None or (isinstance(eta, float) and eta == 0):
-            return unbounded(log_sum + share.log())
-        bound = floor + log_n
-        least = (bound - log_sum).exp()  # a share of the sum too
-        at_bound = (share <= (0 if self.smooth_bound else least)) & (eta > 0)
-        share = share + least if self.smooth_bound else share
-        estimate = log_sum + share.masked_fill(at_bound, 1).log()  # the gradient of log 0 is NaN, even where it is not used
-        return NegativeMass(torch.where(at_bound, bound, estimate), at_bound)
-
-    def mean(self, positive, negatives, class_probability=None, **known: Tensor) -> Tensor:
-        eta = given_class_probability(class_probability, self.class_probability, negatives)
-        return debiased_mean(negatives.exp().mean(-1), positive, eta)

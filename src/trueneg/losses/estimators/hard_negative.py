@@ -7,20 +7,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from trueneg.losses.base import (
-    Estimator,
-    NegativeMass,
-    checked_class_probability,
-    debiased_mean,
-    given_class_probability,
-    log_count,
-    log_sum_exp,
-    unbounded,
-)
+from trueneg.losses.base import checked_class_probability, log_sum_exp
+from trueneg.losses.estimators.debiased import Subtracting
 
 
 @dataclass
-class HardNegative(Estimator):
+class HardNegative(Subtracting):
     r"""As :class:`Debiased`, but near negatives weigh more: HCL.
 
     .. math:: \sum_n e^{u_n} \;\text{becomes}\; \sum_n w_n e^{u_n},\qquad w_n = e^{\beta u_n} / \overline{e^{\beta u}}
@@ -53,25 +45,11 @@ class HardNegative(Estimator):
             raise ValueError(f"beta is {self.beta}, expected a finite number of at least 0.")
         self.class_probability = checked_class_probability(self.class_probability)
 
-    def mass(self, positive, negatives, class_probability=None, floor=None, *, valid=None, **_) -> NegativeMass:
-        eta = given_class_probability(class_probability, self.class_probability, negatives)
-        log_n, largest = log_count(negatives, valid), negatives.detach().amax(-1, keepdim=True)
-        weight = (self.beta * negatives).softmax(-1)  # w / N; at β = 0 not used, where a column of −∞ makes it NaN
-        log_mean = torch.linalg.vecdot(weight, (negatives - largest).exp_()).log() + largest[:, 0]
-        log_sum = log_n + log_mean if self.beta > 0 else log_sum_exp(negatives)
-        log_positive = positive if positive.dim() == 1 else positive.logsumexp(-1) - math.log(positive.shape[-1])
-        # What the subtraction leaves of the sum, below 0 where it takes too much. The clamp keeps 0 times infinity out.
-        share = (1 - eta * (log_n + log_positive - log_sum).clamp(max=80).exp()) / (1 - eta)
-        if floor is None or (isinstance(eta, float) and eta == 0):
-            return unbounded(log_sum + share.log())
-        bound = floor + log_n
-        least = (bound - log_sum).exp()  # a share of the sum too
-        at_bound = (share <= (0 if self.smooth_bound else least)) & (eta > 0)
-        share = share + least if self.smooth_bound else share
-        estimate = log_sum + share.masked_fill(at_bound, 1).log()  # the gradient of log 0 is NaN, even where it is not used
-        return NegativeMass(torch.where(at_bound, bound, estimate), at_bound)
-
-    def mean(self, positive, negatives, class_probability=None, **known: Tensor) -> Tensor:
-        eta = given_class_probability(class_probability, self.class_probability, negatives)
-        weight = (self.beta * negatives).softmax(-1)
-        return debiased_mean((weight * negatives.exp()).sum(-1), positive, eta)
+    def log_sum(self, negatives: Tensor, log_n: Tensor) -> Tensor:
+        """Log of the weighted sum, shape (A,)."""
+        if self.beta == 0:
+            return log_sum_exp(negatives)
+        largest = negatives.detach().amax(-1, keepdim=True)
+        mass = (negatives - largest).exp_()
+        weight = mass if self.beta == 1 else (self.beta * (negatives - largest)).exp_()
+        return log_n + (torch.linalg.vecdot(weight, mass) / weight.sum(-1)).log() + largest[:, 0]

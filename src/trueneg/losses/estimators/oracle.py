@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from trueneg.losses.base import Estimator, NegativeMass, required, unbounded
+from trueneg.losses.base import Estimator, NegativeMass, checked_shape, unbounded
 
 
 @dataclass
@@ -24,8 +24,7 @@ class Oracle(Estimator):
 
     name: ClassVar[str] = "oracle"
     needs_labels: ClassVar[bool] = True
-    needs_valid: ClassVar[bool] = False
 
     def mass(self, positive, negatives, class_probability=None, floor=None, *, same_class=None, **_) -> NegativeMass:
-        same_class = required(self, same_class, "same_class", negatives)
+        same_class = checked_shape("same_class", same_class, negatives.shape)
         return unbounded(negatives.masked_fill(same_class, -math.inf).logsumexp(-1))

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from trueneg.losses.base import Estimator, NegativeMass, required, unbounded
+from trueneg.losses.base import Estimator, NegativeMass, checked_shape, unbounded
 
 
 @dataclass
@@ -31,7 +31,6 @@ class Removed(Estimator):
 
     name: ClassVar[str] = "remove"
     needs_similarity: ClassVar[bool] = True
-    needs_valid: ClassVar[bool] = False
     threshold: float = 0.5
 
     def __post_init__(self):
@@ -39,5 +38,5 @@ class Removed(Estimator):
             raise ValueError(f"threshold is {self.threshold}, expected a finite number.")
 
     def mass(self, positive, negatives, class_probability=None, floor=None, *, similarity=None, **_) -> NegativeMass:
-        similarity = required(self, similarity, "similarity", negatives)
+        similarity = checked_shape("similarity", similarity, negatives.shape).detach()
         return unbounded(negatives.masked_fill(similarity > self.threshold, -math.inf).logsumexp(-1))

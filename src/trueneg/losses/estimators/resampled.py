@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import torch
 
-from trueneg.losses.base import Estimator, NegativeMass, required, unbounded
+from trueneg.losses.base import Estimator, NegativeMass, checked_shape, unbounded
 
 
 @dataclass
@@ -39,11 +39,9 @@ class Resampled(Estimator):
         if not (isinstance(self.size, int) and self.size > 0):
             raise ValueError(f"size is {self.size}, expected a positive integer.")
 
-    def mass(self, positive, negatives, class_probability=None, floor=None, *, similarity=None, valid=None, **_) -> NegativeMass:
-        similarity = required(self, similarity, "similarity", negatives).to(negatives.dtype)
-        weight = 1 - similarity.clamp(0, 1)  # rounding can make a cosine exceed 1
-        if valid is not None:
-            weight = weight.masked_fill(~valid, 0)
+    def mass(self, positive, negatives, class_probability=None, floor=None, *, similarity=None, **_) -> NegativeMass:
+        similarity = checked_shape("similarity", similarity, negatives.shape).detach().to(negatives.dtype)
+        weight = (1 - similarity.clamp(0, 1)).masked_fill(negatives.isneginf(), 0)  # rounding can make a cosine exceed 1
         none_left = (weight == 0).all(-1)
         drawn = torch.multinomial(weight.masked_fill(none_left[:, None], 1), self.size, replacement=True)
         log_sum = negatives.gather(-1, drawn).logsumexp(-1)

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import torch
 
-from trueneg.losses.base import Estimator, NegativeMass, log_count, required, unbounded
+from trueneg.losses.base import Estimator, NegativeMass, checked_shape, log_count, unbounded
 
 
 @dataclass
@@ -38,11 +38,10 @@ class Reweighted(Estimator):
         if not 0 < self.exponent < math.inf:
             raise ValueError(f"exponent is {self.exponent}, expected a positive number.")
 
-    def mass(self, positive, negatives, class_probability=None, floor=None, *, similarity=None, valid=None, **_) -> NegativeMass:
-        similarity = required(self, similarity, "similarity", negatives).to(negatives.dtype)
+    def mass(self, positive, negatives, class_probability=None, floor=None, *, similarity=None, count=None, **_) -> NegativeMass:
+        similarity = checked_shape("similarity", similarity, negatives.shape).detach().to(negatives.dtype)
         weight = (1 - similarity.clamp(0, 1)) ** self.exponent  # rounding can make a cosine exceed 1
-        if valid is not None:
-            weight = weight.masked_fill(~valid, 0)
+        weight = weight.masked_fill(negatives.isneginf(), 0)
         share = weight / weight.sum(-1, keepdim=True).clamp(min=torch.finfo(weight.dtype).tiny)
         weighted = (negatives + share.log()).masked_fill(share == 0, -math.inf)  # so that it gets a gradient of 0, not NaN
-        return unbounded(weighted.logsumexp(-1) + log_count(negatives, valid))
+        return unbounded(weighted.logsumexp(-1) + log_count(negatives, count))

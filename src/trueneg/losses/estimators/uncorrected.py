@@ -19,7 +19,6 @@ class Uncorrected(Estimator):
     """
 
     name: ClassVar[str] = "cl"
-    needs_valid: ClassVar[bool] = False
 
     def mass(self, positive, negatives, class_probability=None, floor=None, **_) -> NegativeMass:
         return unbounded(log_sum_exp(negatives))

@@ -15,9 +15,11 @@ def _word_true(given: Any) -> Any:
 
 
 ImageProbability = Annotated[Probability | Literal["low", "high", "true"], BeforeValidator(_word_true)]
+ImageProbabilities = Sweepable[ImageProbability]
 SentenceProbability = Annotated[
     Probability | Literal["language model", "permuted", "constant mean", "length", "true"], BeforeValidator(_word_true)
 ]
+SentenceProbabilities = Sweepable[SentenceProbability]
 
 
 class WarmStart(Settings):
@@ -63,6 +65,8 @@ ScheduledLocation = Annotated[
     | Annotated[Annotated[WarmStart | Linear | Adjusted, Discriminator("schedule")], Tag("scheduled")],
     Discriminator(_schedule_or_number),
 ]
+SweptConcentration = Sweepable[ScheduledConcentration]
+SweptLocation = Sweepable[ScheduledLocation]
 
 
 class Objective(Settings):
@@ -89,14 +93,14 @@ class TwoViews(Objective):
 
     ALLOWED: ClassVar[Mapping[str, Any]] = {
         "class_probability": (
-            Sweepable[ImageProbability],
+            ImageProbabilities,
             "η: a number; low and high: that of the rare and of the common classes; true: of each image's own class",
         ),
         "alpha": (
-            Sweepable[ScheduledLocation],
+            SweptLocation,
             "α, how often a true negative is farther than a false one; may be scheduled or measured",
         ),
-        "beta": (Sweepable[ScheduledConcentration], "β ≥ 0, how much more near negatives weigh; may be scheduled"),
+        "beta": (SweptConcentration, "β ≥ 0, how much more near negatives weigh; may be scheduled"),
     }
 
     temperature: Sweepable[Positive] | None = Field(None, description="in place of training.temperature")
@@ -117,7 +121,7 @@ class Directed(Pairs):
 
     ALLOWED: ClassVar[Mapping[str, Any]] = {
         "class_probability": (
-            Sweepable[SentenceProbability],
+            SentenceProbabilities,
             "η: a number; language model: from the sentence's likelihood; permuted, constant mean, length: its controls; "
             "true: the known one",
         ),
@@ -142,14 +146,15 @@ def completed(objective: type[Objective], kind: type[TwoViews] | type[Directed])
     if issubclass(objective, (TwoViews, Pairs)):
         return objective
     fields = objective.model_fields
+    replaced: dict[str, Any] = {
+        key: (allowed, Field(fields[key].get_default(), description=description))
+        for key, (allowed, description) in kind.ALLOWED.items()
+        if key in fields
+    }
     return create_model(
         f"{kind.__name__}{objective.__name__}",
         __base__=(objective, kind),
         __doc__=inspect.getdoc(objective),
         __module__=objective.__module__,
-        **{
-            key: (allowed, Field(fields[key].get_default(), description=description))
-            for key, (allowed, description) in kind.ALLOWED.items()
-            if key in fields
-        },
+        **replaced,
     )
