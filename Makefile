@@ -30,6 +30,7 @@ lint: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/snakefmt --check Snakefile rules
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m mypy
 	$(BIN)/python tests/workflow/lint.py
 
 format: .venv/ready

@@ -36,7 +36,7 @@ TEMPLATES = ("*.html", "styles/*.css", "scripts/*.js", "*.csv")  # beside the co
 LIBRARIES = (
     *("trueneg", "torch", "torchvision", "transformers", "tokenizers", "safetensors", "open_clip_torch", "torchxrayvision"),
     *("numpy", "scipy", "scikit-learn", "openTSNE", "pandas", "pyarrow", "pillow", "pysbd", "pydantic", "pyyaml"),
-    *("filelock", "jsonschema", "psutil", "matplotlib", "seaborn", "jinja2", "pygments", "tabulate", "tqdm", "snakemake"),
+    *("filelock", "jsonschema", "psutil", "matplotlib", "seaborn", "jinja2", "pygments", "tqdm", "snakemake"),
 )
 
 
