@@ -43,19 +43,19 @@ rule all:
         "results/index.html",
         drawn("figures", STUDIES),
         drawn("tables", STUDIES),
-        plan.each_corpus("results/{study}/text/{corpus}/eta.parquet"),
+        corpora.each_corpus("results/{study}/text/{corpus}/eta.parquet"),
 
 
 rule models:
     """Trained encoders only."""
     input:
-        plan.each_block(rules.train.output.manifest),
+        trainings.each_block(rules.train.output.manifest),
 
 
 rule rows:
     """Evaluations only."""
     input:
-        collect("results/{study}/artefacts/rows.parquet", study=TRAINED),
+        collect("results/{study}/artefacts/rows.parquet", study=trainings.studies),
 
 
 rule figures:
@@ -73,9 +73,9 @@ rule tables:
 rule likelihood:
     """Class probabilities of every sentence, and whether likelihood tells them."""
     input:
-        plan.each_corpus("results/{study}/text/{corpus}/eta.parquet"),
-        drawn("figures", LIKELIHOOD),
-        drawn("tables", LIKELIHOOD),
+        corpora.each_corpus("results/{study}/text/{corpus}/eta.parquet"),
+        drawn("figures", corpora.studies),
+        drawn("tables", corpora.studies),
 
 
 for target, wanted in {
@@ -86,13 +86,13 @@ for target, wanted in {
     # The numbers of the simulations and bounds.
     "tables_theory": drawn("tables", THEORY),
     # Sample-Specific Debiasing's Fig. 3, and what belongs to it.
-    "figures_ssd": drawn("figures", IMAGE_TEXT, catalogue.SSD_FIGURES),
+    "figures_ssd": drawn("figures", trainings.image_text, catalogue.SSD_FIGURES),
     # Sample-Specific Debiasing's Tables 1, 3, 4 and 5.
-    "tables_ssd": drawn("tables", IMAGE_TEXT, catalogue.SSD_TABLES),
+    "tables_ssd": drawn("tables", trainings.image_text, catalogue.SSD_TABLES),
     # ReCo's Figs. 4, 5 and 6.
-    "figures_reco": drawn("figures", IMAGE_TEXT, catalogue.RECO_FIGURES),
+    "figures_reco": drawn("figures", trainings.image_text, catalogue.RECO_FIGURES),
     # ReCo's Tables 1, 2 and 3.
-    "tables_reco": drawn("tables", IMAGE_TEXT, catalogue.RECO_TABLES),
+    "tables_reco": drawn("tables", trainings.image_text, catalogue.RECO_TABLES),
 }.items():
 
     rule:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
+from trueneg.compute.corpora import Corpora
 from trueneg.compute.jobs import name_snakemake
-from trueneg.compute.plan import Plan
+from trueneg.compute.readings import Readings
+from trueneg.compute.trainings import Trainings
 from trueneg.config.reading import load_configuration
 from trueneg.config.theory_study import TheoryStudy
 from trueneg.errors import UserError
@@ -37,14 +39,10 @@ config.update(configuration.resolved())
 
 name_snakemake()
 
-STUDIES, plan = configuration.studies, Plan(configuration)
-TRAINED, IMAGE_TEXT, LIKELIHOOD = plan.trained, plan.image_text, plan.likelihood
+trainings, corpora = Trainings(configuration), Corpora(configuration)
+readings = Readings(trainings, corpora)
+STUDIES = configuration.studies
 THEORY = [name for name, study in STUDIES.items() if isinstance(study, TheoryStudy)]
-CAPTIONED = {name for name, study in LIKELIHOOD.items() if study.reports.captions}
-PHANTOM, OPEN_I = (
-    {name for name, study in LIKELIHOOD.items() if study.reports.source == source}
-    for source in ("phantom", "open_i")
-)
 
 
 def any_of(names):
@@ -67,6 +65,11 @@ def setting(place, **found):
         return value
 
     return of_job
+
+
+def experiments(wildcards):
+    """The settings that the experiments of a study share."""
+    return config[wildcards.study]["process"] | config[wildcards.study]["sweeps"]
 
 
 def growing(section, gpu=False, **found):

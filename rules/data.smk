@@ -10,7 +10,7 @@ rule source:
     resources:
         **growing("resources/source"),
     params:
-        **plan.reading("sources/{images}"),
+        **readings.parameters("sources/{images}"),
     script:
         "../workflow/scripts/source.py"
 
@@ -18,7 +18,7 @@ rule source:
 rule pairs:
     """Decode or draw a source's images once, and join them with their sentences; tables that a source does not have are empty."""
     input:
-        unpack(plan.pair_texts),
+        unpack(readings.pair_texts),
     output:
         pairs="results/pairs/{pairs}.npz",
         sentences="results/pairs/{pairs}.parquet",
@@ -27,11 +27,11 @@ rule pairs:
         ratings="results/pairs/{pairs}-ratings.parquet",
         classes="results/pairs/{pairs}-classes.parquet",
     priority: BEFORE_TRAINING
-    threads: setting("resources/{source}_pairs/threads", source=plan.pair_source)
+    threads: setting("resources/{source}_pairs/threads", source=readings.pair_source)
     resources:
-        **growing("resources/{source}_pairs", source=plan.pair_source),
+        **growing("resources/{source}_pairs", source=readings.pair_source),
     params:
-        **plan.reading("pairs/{pairs}"),
+        **readings.parameters("pairs/{pairs}"),
         cache="results/pairs/cache/{pairs}",
     script:
         "../workflow/scripts/pairs.py"
@@ -46,7 +46,7 @@ rule chexpert_8x200:
     resources:
         **growing("resources/chexpert_8x200"),
     params:
-        **plan.reading("benchmarks/{chexpert}"),
+        **readings.parameters("benchmarks/{chexpert}"),
         cache="results/benchmarks/cache/{chexpert}",
     script:
         "../workflow/scripts/chexpert_8x200.py"
@@ -55,15 +55,15 @@ rule chexpert_8x200:
 rule subsets:
     """Draw the splits of every seed of a block, and the imbalanced subset of images; or take the official splits."""
     input:
-        source=plan.source,
-        splits=plan.beside_source("splits"),
+        source=trainings.source,
+        splits=trainings.beside_source("splits"),
     output:
         subsets="results/{study}/subsets/{dataset}/{block}.parquet",
     priority: BEFORE_TRAINING
     resources:
         **growing("resources/subsets"),
     params:
-        settings=plan.dataset,
-        seeds=plan.seeds,
+        settings=trainings.dataset,
+        seeds=trainings.seeds,
     script:
         "../workflow/scripts/subsets.py"

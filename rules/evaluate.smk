@@ -8,9 +8,9 @@ ON_DEVICE = {"device": setting("{study}/training/device"), "store": "results/run
 rule evaluate:
     """Measure the networks of a block: probes and neighbours of images; retrieval, grounding and more of images with sentences."""
     input:
-        source=plan.source,
-        boxes=plan.beside_source("boxes"),
-        benchmark=plan.benchmark,
+        source=trainings.source,
+        boxes=trainings.beside_source("boxes"),
+        benchmark=trainings.benchmark,
         subsets="results/{study}/subsets/{dataset}/{block}.parquet",
         manifest="results/{study}/manifests/{dataset}/{objective}/{block}.json",
     output:
@@ -22,7 +22,7 @@ rule evaluate:
         **growing("{study}/evaluation", gpu=True),
     params:
         **ON_DEVICE,
-        names=plan.row_names,
+        names=trainings.row_names,
         settings=setting("{study}/evaluation"),
     script:
         "../workflow/scripts/evaluate.py"
@@ -31,9 +31,9 @@ rule evaluate:
 rule compare:
     """Gather a study's rows, and settle selection, gate and primary contrast."""
     input:
-        rows=plan.every(rules.evaluate.output.rows),
-        curves=plan.every(rules.evaluate.output.curves),
-        runs=plan.every(rules.evaluate.output.runs),
+        rows=trainings.every(rules.evaluate.output.rows),
+        curves=trainings.every(rules.evaluate.output.curves),
+        runs=trainings.every(rules.evaluate.output.runs),
         published=branch(setting("{study}/published"), then=PUBLISHED),
     output:
         rows="results/{study}/artefacts/rows.parquet",
@@ -44,7 +44,7 @@ rule compare:
         comparison="results/{study}/artefacts/comparison.json",
         study="results/{study}/artefacts/study.yaml",
     wildcard_constraints:
-        study=any_of(TRAINED),
+        study=any_of(trainings.studies),
     resources:
         **growing("resources/compare"),
     params:
@@ -56,9 +56,9 @@ rule compare:
 rule retrieval_examples:
     """Record what the first seed's networks retrieve for some queries."""
     input:
-        source=plan.source,
-        subsets=plan.first(rules.subsets.output.subsets),
-        manifest=plan.first(rules.train.output.manifest),
+        source=trainings.source,
+        subsets=trainings.first(rules.subsets.output.subsets),
+        manifest=trainings.first(rules.train.output.manifest),
     output:
         examples="results/{study}/artefacts/retrieval/{dataset}/{objective}.parquet",
     threads: setting("{study}/evaluation/threads")
@@ -81,10 +81,10 @@ use rule retrieval_examples as embedding with:
 rule pair_pictures:
     """Compute similarities of pairs, and heatmaps of phrases, under the first seed's networks."""
     input:
-        source=plan.source,
-        boxes=plan.beside_source("boxes"),
-        subsets=plan.first(rules.subsets.output.subsets),
-        manifest=plan.first(rules.train.output.manifest),
+        source=trainings.source,
+        boxes=trainings.beside_source("boxes"),
+        subsets=trainings.first(rules.subsets.output.subsets),
+        manifest=trainings.first(rules.train.output.manifest),
     output:
         similarities="results/{study}/artefacts/similarities/{dataset}/{objective}.parquet",
         overlays="results/{study}/artefacts/overlays/{dataset}/{objective}.parquet",
@@ -94,7 +94,7 @@ rule pair_pictures:
     params:
         **ON_DEVICE,
         settings=setting("{study}/evaluation"),
-        phrases=plan.phrases,
+        phrases=trainings.phrases,
     script:
         "../workflow/scripts/pair_pictures.py"
 
@@ -102,7 +102,7 @@ rule pair_pictures:
 rule eta_by_class:
     """Average class probabilities from likelihoods by latent class, beside the known ones."""
     input:
-        unpack(plan.eta_by_class),
+        unpack(readings.eta_by_class),
     output:
         table="results/{study}/artefacts/class_probabilities.parquet",
     resources:
@@ -114,8 +114,8 @@ rule eta_by_class:
 # How the networks of a block rank the negatives that people call false.
 use rule evaluate as human_ratings with:
     input:
-        source=plan.source,
-        ratings=plan.beside_source("ratings"),
+        source=trainings.source,
+        ratings=trainings.beside_source("ratings"),
         subsets="results/{study}/subsets/{dataset}/{block}.parquet",
         manifest="results/{study}/manifests/{dataset}/{objective}/{block}.json",
     output:
@@ -126,10 +126,10 @@ use rule evaluate as human_ratings with:
 rule rating_references:
     """Measure how people, words and the untrained text encoder rank them, and whether η follows their number."""
     input:
-        source=plan.source,
-        ratings=plan.beside_source("ratings"),
+        source=trainings.source,
+        ratings=trainings.beside_source("ratings"),
         subsets="results/{study}/subsets/{dataset}/{block}.parquet",
-        manifest=plan.first(rules.train.output.manifest),
+        manifest=trainings.first(rules.train.output.manifest),
     output:
         areas="results/{study}/artefacts/rating_references/{dataset}/{block}.parquet",
         eta="results/{study}/artefacts/rating_references/{dataset}/{block}-eta.parquet",
@@ -147,11 +147,11 @@ rule rating_references:
 rule rating_summary:
     """Compute intervals over anchors for every ranking, and compare what is stated with what people say."""
     input:
-        areas=plan.every(rules.human_ratings.output.areas),
-        bins=plan.every(rules.human_ratings.output.bins),
-        references=plan.every(rules.rating_references.output.areas),
-        captions=plan.every(rules.rating_references.output.eta),
-        correlated=plan.every(rules.rating_references.output.correlations),
+        areas=trainings.every(rules.human_ratings.output.areas),
+        bins=trainings.every(rules.human_ratings.output.bins),
+        references=trainings.every(rules.rating_references.output.areas),
+        captions=trainings.every(rules.rating_references.output.eta),
+        correlated=trainings.every(rules.rating_references.output.correlations),
     output:
         summary="results/{study}/artefacts/human_ratings/summary.parquet",
         rows="results/{study}/artefacts/human_ratings/rows.parquet",

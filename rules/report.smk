@@ -3,17 +3,14 @@
 
 
 # Listed one by one, so that each can be asked for; what has not changed is copied from where the last drawing is kept.
-for study in [name for name in STUDIES if catalogue.files_of(STUDIES[name])]:
+for study, files in catalogue.files_by_study(STUDIES).items():
 
     rule:
         """Draw a study's figures and tables."""
         name:
             f"draw_{study}"
         input:
-            [
-                f"results/{study}/artefacts/{file}"
-                for file in catalogue.files_of(STUDIES[study])
-            ],
+            collect("results/{study}/artefacts/{file}", study=study, file=files),
         output:
             [
                 report(
@@ -45,7 +42,7 @@ rule page:
     input:
         drawn("figures", STUDIES),
         drawn("tables", STUDIES),
-        plan.retrieval_examples(),
+        trainings.retrieval_examples(),
         studies=collect("results/{study}/artefacts/study.yaml", study=STUDIES),
     output:
         page="results/index.html",

@@ -10,12 +10,12 @@ rule phantom_reports:
         assigned="results/{study}/text/{corpus}/assigned.parquet",
         classes="results/{study}/text/{corpus}/classes.parquet",
     wildcard_constraints:
-        study=any_of(PHANTOM),
+        study=any_of(corpora.of("phantom")),
     priority: BEFORE_TRAINING
     resources:
         **growing("resources/phantom_reports"),
     params:
-        settings=plan.settings("{study}/text/{corpus}/reports"),
+        settings=readings.settings("{study}/text/{corpus}/reports"),
         seed=setting("{study}/seed"),
     script:
         "../workflow/scripts/phantom_reports.py"
@@ -26,12 +26,12 @@ rule reports:
     output:
         reports="results/{study}/text/{corpus}/reports.parquet",
     wildcard_constraints:
-        study=any_of(LIKELIHOOD.keys() - CAPTIONED - PHANTOM),
+        study=any_of(corpora.studies.keys() - corpora.captioned - corpora.of("phantom")),
     priority: BEFORE_TRAINING
     resources:
         **growing("resources/reports"),
     params:
-        **plan.reading("{study}/text/{corpus}/reports"),
+        **readings.parameters("{study}/text/{corpus}/reports"),
     script:
         "../workflow/scripts/reports.py"
 
@@ -44,7 +44,7 @@ rule sentences:
         sentences="results/{study}/text/{corpus}/sentences.parquet",
         unique="results/{study}/text/{corpus}/unique.parquet",
     wildcard_constraints:
-        study=any_of(LIKELIHOOD.keys() - CAPTIONED),
+        study=any_of(corpora.studies.keys() - corpora.captioned),
     priority: BEFORE_TRAINING
     threads: setting("{study}/processes")
     resources:
@@ -60,11 +60,11 @@ use rule sentences as captions with:
     input:
         [],
     wildcard_constraints:
-        study=any_of(CAPTIONED),
+        study=any_of(corpora.captioned),
     resources:
         **growing("resources/captions"),
     params:
-        **plan.reading("{study}/text/{corpus}/reports"),
+        **readings.parameters("{study}/text/{corpus}/reports"),
 
 
 rule open_i_classes:
@@ -75,11 +75,11 @@ rule open_i_classes:
         assigned="results/{study}/text/{corpus}/assigned.parquet",
         classes="results/{study}/text/{corpus}/classes.parquet",
     wildcard_constraints:
-        study=any_of(OPEN_I),
+        study=any_of(corpora.of("open_i")),
     resources:
         **growing("resources/open_i_classes"),
     params:
-        settings=plan.settings("{study}/text/{corpus}/reports"),
+        settings=readings.settings("{study}/text/{corpus}/reports"),
     script:
         "../workflow/scripts/open_i_classes.py"
 
@@ -88,7 +88,7 @@ rule language_model:
     """Train a language model for each fold of the reports, or take one as it is; finished ones come from the store."""
     input:
         sentences="results/{study}/text/{corpus}/sentences.parquet",
-        start=plan.initial_models,
+        start=corpora.initial_models,
     output:
         manifest="results/{study}/text/{corpus}/language_models/{model}.json",
     priority: BEFORE_TRAINING
@@ -107,8 +107,8 @@ rule score:
     """Pseudo-log-likelihood of every sentence; what was scored before comes from the cache."""
     input:
         sentences="results/{study}/text/{corpus}/sentences.parquet",
-        models=plan.scoring_models,
-        shards=plan.shards,
+        models=corpora.scoring_models,
+        shards=corpora.shards,
     output:
         likelihoods="results/{study}/text/{corpus}/likelihoods/{model}.parquet",
     priority: BEFORE_TRAINING
@@ -116,7 +116,7 @@ rule score:
     resources:
         **growing("{study}/scoring", gpu=True),
     params:
-        settings=plan.scoring,
+        settings=corpora.scoring,
         cache="results/{study}/text/cache/likelihoods",
     script:
         "../workflow/scripts/score.py"
@@ -126,7 +126,7 @@ rule score:
 use rule score as score_shard with:
     input:
         sentences="results/{study}/text/{corpus}/sentences.parquet",
-        models=plan.scoring_models,
+        models=corpora.scoring_models,
     output:
         touch("results/{study}/text/{corpus}/likelihoods/{model}-{shard}.done"),
 
@@ -134,7 +134,7 @@ use rule score as score_shard with:
 rule eta:
     """Class probabilities from likelihoods, and the controls that text alone gives."""
     input:
-        likelihoods=plan.eta_likelihoods,
+        likelihoods=corpora.eta_likelihoods,
     output:
         eta="results/{study}/text/{corpus}/eta.parquet",
     priority: BEFORE_TRAINING
@@ -153,7 +153,7 @@ rule assumption:
         sentences="results/{study}/text/{corpus}/sentences.parquet",
         assigned="results/{study}/text/{corpus}/assigned.parquet",
         classes="results/{study}/text/{corpus}/classes.parquet",
-        likelihoods=plan.likelihoods,
+        likelihoods=corpora.likelihoods,
     output:
         points="results/{study}/artefacts/assumption/{corpus}/points.parquet",
         summary="results/{study}/artefacts/assumption/{corpus}/summary.parquet",
@@ -161,7 +161,7 @@ rule assumption:
     resources:
         **growing("resources/assumption"),
     params:
-        folds=plan.folds,
+        folds=corpora.folds,
         seed=setting("{study}/seed"),
     script:
         "../workflow/scripts/assumption.py"

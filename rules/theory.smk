@@ -9,7 +9,7 @@ rule simulate:
     resources:
         **growing("{study}"),
     params:
-        settings=plan.experiments,
+        settings=experiments,
         code=when_planned(provenance.fingerprint, provenance.SIMULATION),
     script:
         "../workflow/scripts/simulate.py"
@@ -20,7 +20,7 @@ rule settle:
     output:
         "results/{study}/artefacts/study.yaml",
     wildcard_constraints:
-        study=any_of({*THEORY, *LIKELIHOOD}),
+        study=any_of({*THEORY, *corpora.studies}),
     resources:
         **growing("resources/settle"),
     params:

@@ -6,7 +6,7 @@
 rule train:
     """Train the seeds of one objective; finished runs are taken from the store."""
     input:
-        source=plan.source,
+        source=trainings.source,
         subsets="results/{study}/subsets/{dataset}/{block}.parquet",
     output:
         manifest=ensure(
@@ -14,14 +14,14 @@ rule train:
             non_empty=True,
         ),
     # The longest first, so that none is left over when the others are done.
-    priority: plan.longest_first
-    threads: plan.of_devices("threads")
+    priority: trainings.longest_first
+    threads: trainings.of_devices("threads")
     resources:
         **growing("{study}/training"),
-        gpu=plan.of_devices("gpu"),
+        gpu=trainings.of_devices("gpu"),
     params:
-        runs=plan.runs,
+        runs=trainings.runs,
         store="results/runs",
-        retrain_stale=plan.retrained_code,
+        retrain_stale=trainings.retrained_code,
     script:
         "../workflow/scripts/train.py"

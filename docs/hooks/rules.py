@@ -8,9 +8,10 @@ from typing import NamedTuple
 HEADER = """# Rules
 
 Every step of the pipeline, one file of rules per stage, in the order in which data flow. Functions without a module are those of
-`rules/common.smk`, and `plan` is a [Plan](library/compute/plan.md); `{study}`, `{dataset}`, `{objective}` and `{block}` (of
-seeds) are the wildcards that file names are made of. The log and the resource use of a job are named after rule and wildcards,
-such as `results/{study}/logs/train/{dataset}/{objective}/{block}.log` and, under `timings`, the same as `.jsonl`.
+`rules/common.smk`; `trainings`, `corpora` and `readings` are [Trainings](library/compute/trainings.md),
+[Corpora](library/compute/corpora.md) and [Readings](library/compute/readings.md). The wildcards that file names are made of are
+`{study}`, `{dataset}`, `{objective}` and `{block}` (of seeds). A job's log and resource use are named after its rule and its
+wildcards, such as `results/{study}/logs/train/{dataset}/{objective}/{block}.log` and, under `timings`, the same as `.jsonl`.
 """
 ORDER = ("text", "data", "train", "evaluate", "theory", "report")
 SHOWN = ("input", "output", "threads", "resources")

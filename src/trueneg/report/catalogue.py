@@ -2,7 +2,7 @@
 
 import importlib
 import pkgutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import ModuleType
 
 from trueneg.report import figures, tables
@@ -61,9 +61,10 @@ def tables_of(study: Study) -> list[str]:
     return list(tables_by_name(study))
 
 
-def files_of(study: Study) -> list[str]:
-    """What the figures and tables of a study are drawn from, relative to its artefacts; nothing if it has none."""
-    return sorted({file for drawing in _all(study) for file in ("study.yaml", *drawing.files)})
+def files_by_study(studies: Mapping[str, Study]) -> dict[str, list[str]]:
+    """For each study that has figures or tables, what they are drawn from, relative to its artefacts."""
+    drawn = {name: study for name, study in studies.items() if _all(study)}
+    return {name: sorted({"study.yaml", *(file for one in _all(study) for file in one.files)}) for name, study in drawn.items()}
 
 
 def code_of(study: Study) -> list[str]:
@@ -71,7 +72,7 @@ def code_of(study: Study) -> list[str]:
     return [drawing_code(module) for module in sorted({drawing.make.__module__ for drawing in _all(study)})]
 
 
-def _all(study: Study) -> Iterable[Drawing]:
+def _all(study: Study) -> tuple[Drawing, ...]:
     return (*figures_by_name(study).values(), *tables_by_name(study).values())
 
 

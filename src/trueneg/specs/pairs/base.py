@@ -1,6 +1,6 @@
 """What every source of texts, and of images with sentences, can say."""
 
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field
 
@@ -20,6 +20,8 @@ class TextSettings(Settings):
 
     captions: ClassVar[bool] = False
     classes_known: ClassVar[bool] = False
+    if TYPE_CHECKING:  # each source has its own name, by which pydantic tells them apart
+        source: str
 
 
 class PairSettings(Settings):

@@ -1,0 +1,70 @@
+"""What the rules ask of the sources that are read: settings, the user's files, and the tables that a source is joined with."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from trueneg.compute.corpora import Corpora
+from trueneg.compute.trainings import Trainings
+from trueneg.specs.pairs import PAIRS
+from trueneg.store import user_files
+from trueneg.store.user_files import Reading
+
+
+class Readings:
+    """Every source that the studies read, by the place of its output in the results folder; methods take a job's wildcards."""
+
+    def __init__(self, trainings: Trainings, corpora: Corpora):
+        self._trainings, self._corpora = trainings, corpora
+        self._by_place = {reading.place: reading for reading in self._all()}
+        self._files: dict[str, dict[str, Any]] = {}
+
+    def _all(self) -> list[Reading]:
+        corpora = self._corpora.studies
+        found = [reading for name, study in corpora.items() for reading in user_files.of_corpora(name, study).values()]
+        for name, expanded in self._trainings.expanded.items():
+            for dataset in expanded.datasets.values():
+                if name not in self._trainings.image_text:
+                    found.append(user_files.of_images(dataset))
+                    continue
+                found.append(user_files.of_pairs(dataset, corpora))
+                lists = self._trainings.image_text[name].evaluation.chexpert_8x200
+                if lists is not None:
+                    found.append(user_files.of_benchmark(lists, dataset["resolution"]))
+        return found
+
+    def settings(self, place: str) -> Callable[[Any], dict[str, Any]]:
+        """What a job reads; `place` is that of its output in the results folder."""
+
+        def read(wildcards: Any) -> dict[str, Any]:
+            reading = self._by_place[place.format(**wildcards)]
+            seed = {"seed": self._corpora.studies[reading.settings["text"]].seed} if reading.kind == "pairs" else {}
+            return {**reading.settings, **seed}
+
+        return read
+
+    def parameters(self, place: str) -> dict[str, Callable[[Any], dict[str, Any]]]:
+        """Parameters of a job that reads the user's files: its settings, and the files with a stamp of their content."""
+
+        def files(wildcards: Any) -> dict[str, Any]:
+            found = place.format(**wildcards)
+            if found not in self._files:  # Snakemake asks several times, and there may be many files
+                self._files[found] = user_files.parameter(self._by_place[found], Path("results"))
+            return self._files[found]
+
+        return {"settings": self.settings(place), "files": files}
+
+    def pair_source(self, wildcards: Any) -> str:
+        """The name of the source of images with sentences."""
+        return self._by_place[f"pairs/{wildcards.pairs}"].settings["source"]
+
+    def pair_texts(self, wildcards: Any) -> dict[str, str]:
+        """Tables of the reports that images are joined with."""
+        settings = self._by_place[f"pairs/{wildcards.pairs}"].settings
+        return {name: self._corpora.table(settings, name) for name in PAIRS[settings["source"]].TEXT_TABLES}
+
+    def eta_by_class(self, wildcards: Any) -> dict[str, str]:
+        """The sentences of an image–text study, and their latent classes."""
+        label, dataset = next(iter(self._trainings.expanded[wildcards.study].datasets.items()))
+        sentences = self._trainings.expanded[wildcards.study].sources[label].replace(".npz", ".parquet")
+        return {"sentences": sentences, "classes": self._corpora.table(dataset, "classes")}
