@@ -38,11 +38,11 @@ def shortened(text: str) -> str:
     return "\n".join(line if len(line) <= LONGEST else f"{line[:kept]} … {line[kept - LONGEST + 3 :]}" for line in lines)
 
 
-def one_line(text: str) -> str:
+def escape_control_characters(text: str) -> str:
     r"""Text that stays on one line, for a cell of a table: as :func:`legible`, line breaks made spaces.
 
     Example:
-        >>> one_line("Heart size\n is normal.\x00")
+        >>> escape_control_characters("Heart size\n is normal.\x00")
         'Heart size is normal.\\x00'
     """
     return "".join(map(_told, re.sub(r"\s*[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]\s*", " ", text)))

@@ -11,7 +11,7 @@ from tests.studies import tiny_study
 from trueneg.config import runs
 from trueneg.config.reading import load_configuration
 from trueneg.errors import UserError
-from trueneg.io.files import file_checksum, written_whole
+from trueneg.io.files import atomic_write, file_checksum
 from trueneg.store.identity import run_id
 from trueneg.store.run_store import RunStore, read_manifest
 
@@ -126,11 +126,11 @@ def test_two_processes_never_own_one_run(tmp_path):
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path):
     path = tmp_path / "a" / "file.txt"
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text("old")
 
     def interrupted():
-        with written_whole(path) as temporary:
+        with atomic_write(path) as temporary:
             temporary.write_text("new, but half")
             raise KeyboardInterrupt
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from trueneg.data.decoding import resize_images
 from trueneg.data.images.image_source import ImageSource, read_source, write_source
 from trueneg.errors import UserError
-from trueneg.io.files import written_whole
+from trueneg.io.files import atomic_write
 
 quick = settings(deadline=None, max_examples=60)
 
@@ -124,7 +124,7 @@ def test_pickled_and_missing_files_are_told(tmp_path):
 
 
 def _write_half(path):
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text("half of the new")
         raise RuntimeError("died half way")
 

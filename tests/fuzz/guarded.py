@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from trueneg.compute.jobs import LACKS_MEMORY
-from trueneg.compute.memory import lacks_memory
+from trueneg.compute.jobs import OUT_OF_MEMORY
+from trueneg.compute.memory import is_out_of_memory
 from trueneg.errors import UserError
 from trueneg.legible import LegibleFormatter
 
@@ -166,10 +166,10 @@ def attempted(work: Callable[[], int | None], folder: Path) -> Outcome:
                 code = 1
                 print(error, file=printed)
             except Exception as error:
-                if not lacks_memory(error) and not any(part in str(error) for part in TOO_LARGE):
+                if not is_out_of_memory(error) and not any(part in str(error) for part in TOO_LARGE):
                     raise
                 code = 1
-                print(LACKS_MEMORY, file=printed)
+                print(OUT_OF_MEMORY, file=printed)
     except (Exception, SystemExit, HungError):
         return Outcome(WRONG, traceback.format_exc())
     finally:

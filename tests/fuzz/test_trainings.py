@@ -9,7 +9,7 @@ from tests.fuzz.configurations import REPLACEMENTS, changed, leaves
 from tests.fuzz.guarded import WRONG, attempted, counted
 from tests.studies import tiny_study, tiny_words, tiny_world
 from tests.textures import texture_source
-from trueneg.compute.memory import memory_told, smaller_batch
+from trueneg.compute.memory import catch_out_of_memory, smaller_batch
 from trueneg.config.reading import load_configuration
 from trueneg.config.runs import datasets, objectives, runs_of
 from trueneg.data.images.loading import load_source
@@ -40,7 +40,7 @@ def trained(start, study, name):
         training = dict(run.settings["training"]) | {"epochs": None, "updates": UPDATES}
         if "warmup_updates" in training:
             training["warmup_updates"] = min(training["warmup_updates"], 1)
-        with memory_told(objective, smaller_batch(training["batch_size"])):
+        with catch_out_of_memory(objective, smaller_batch(training["batch_size"])):
             start(dict(run.settings) | {"training": training}, run.seed).train_epoch()
 
 

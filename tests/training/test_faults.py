@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from tests.training.interrupted import new_job
-from trueneg.compute.memory import memory_told
+from trueneg.compute.memory import catch_out_of_memory
 from trueneg.errors import UserError
-from trueneg.io.files import written_whole
+from trueneg.io.files import atomic_write
 from trueneg.store.run_store import RunStore
 from trueneg.text.masked_lm import MaskedLMTraining, new_masked_lm
 from trueneg.training.engine import train_runs
@@ -103,7 +103,7 @@ def test_whatever_writes_a_file_a_full_disk_is_told(tmp_path, writer):
     with (
         mounted(tmp_path / "disk", "-o", "size=64k"),
         pytest.raises(UserError, match=r"table: cannot be written \(No space left on device\)"),
-        written_whole(tmp_path / "disk/table") as path,
+        atomic_write(tmp_path / "disk/table") as path,
     ):
         write(path)
 
@@ -147,7 +147,7 @@ def test_a_gpu_that_runs_out_of_memory_is_told_and_the_run_goes_on_from_its_chec
 
 
 def test_other_errors_are_not_told_as_a_lack_of_memory():
-    with pytest.raises(RuntimeError, match="shapes"), memory_told("training", "Nothing to do."):
+    with pytest.raises(RuntimeError, match="shapes"), catch_out_of_memory("training", "Nothing to do."):
         raise RuntimeError("shapes do not match")
 
 

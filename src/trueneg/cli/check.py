@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trueneg.compute.memory import memory_told, smaller_batch
+from trueneg.compute.memory import catch_out_of_memory, smaller_batch
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
@@ -232,7 +232,7 @@ def _measured(run: Run, source: ImageSource, subset: Subset) -> float:
     training = run.settings["training"]
     torch.set_num_threads(training["threads"])
     device = choose_device(training["device"])
-    with memory_told(f"{run.study}, {run.objective}", smaller_batch(training["batch_size"])):
+    with catch_out_of_memory(f"{run.study}, {run.objective}", smaller_batch(training["batch_size"])):
         for updates in (1, MEASURED_UPDATES):
             settings = {**run.settings, "training": {**training, "updates": updates, "epochs": None}}
             row = SimCLR(settings, run.seed, source, subset, device).train_epoch()

@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from trueneg.io.files import written_whole
+from trueneg.io.files import atomic_write
 from trueneg.store.run_store import RunStore
 
 log = logging.getLogger(__name__)
@@ -138,7 +138,7 @@ class Checkpoint:
         tensors, position = training.state()
         values = json.dumps({"digest": self._digest, "position": position, "rows": rows})
         metadata = {"values": values, "checksum": _checksum(tensors, values)}
-        with written_whole(self._path) as path:
+        with atomic_write(self._path) as path:
             path.write_bytes(save(tensors, metadata))
             if self._path.exists():
                 self._path.replace(self._previous)
@@ -150,7 +150,7 @@ class Checkpoint:
         if training is not None:
             self._position = {"epoch": training.epoch, "epochs": training.epochs}
         progress = self._about | self._position | {"spent": self.attempts}
-        with written_whole(self._progress) as path:
+        with atomic_write(self._progress) as path:
             path.write_text(json.dumps(progress, indent=2) + "\n")
         self._noted = time.monotonic()
 

@@ -9,12 +9,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from trueneg.compute.memory import lacks_memory
+from trueneg.compute.memory import is_out_of_memory
 from trueneg.compute.processes import end_with
 from trueneg.errors import UserError
 from trueneg.legible import LegibleFormatter, print_traceback
 
-LACKS_MEMORY = "Out of memory: raise mem_mb in this job's section of the configuration."
+OUT_OF_MEMORY = "Out of memory: raise mem_mb in this job's section of the configuration."
 _CRASHED = ": a native library crashed; the stack is in the log. Run it again; if it crashes again, report it with the stack"
 _CAUSES: dict[int, str] = {
     signal.SIGKILL: ", usually because the machine or the job ran out of memory: raise mem_mb in the job's section of the "
@@ -90,9 +90,9 @@ def job(log_file: str | Path) -> Iterator[None]:
         print(f"\n{error}\n", file=sys.stderr)
         sys.exit(1)
     except BaseException as error:
-        if lacks_memory(error):
-            logger.exception(LACKS_MEMORY)
-            print(f"\n{LACKS_MEMORY} Its log is {log_file}.\n", file=sys.stderr)
+        if is_out_of_memory(error):
+            logger.exception(OUT_OF_MEMORY)
+            print(f"\n{OUT_OF_MEMORY} Its log is {log_file}.\n", file=sys.stderr)
             sys.exit(1)
         logger.exception("the job failed")
         raise

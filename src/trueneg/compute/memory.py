@@ -7,17 +7,17 @@ from trueneg.errors import UserError
 
 
 @contextlib.contextmanager
-def memory_told(what: str, remedy: str) -> Iterator[None]:
+def catch_out_of_memory(what: str, remedy: str) -> Iterator[None]:
     """Report the end of a GPU's or the machine's memory in the block as a user error, with its remedy."""
     try:
         yield
     except Exception as error:
-        if not lacks_memory(error):
+        if not is_out_of_memory(error):
             raise
         raise UserError(f"{what}: out of memory. {remedy}") from error
 
 
-def lacks_memory(error: BaseException) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
     """Whether memory ran out; torch's error is known by its name, as most jobs do not import torch."""
     return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from trueneg.config.configuration import GLOBAL_KEYS, KINDS, Configuration
 from trueneg.config.contradictions import contradictions
 from trueneg.errors import UserError
-from trueneg.legible import one_line
+from trueneg.legible import escape_control_characters
 from trueneg.specs.settings import models_within, tag_of
 
 # What pydantic expects, where its own words are no help to the author of a YAML file.
@@ -65,7 +65,7 @@ def read_configuration(paths: Sequence[str | Path]) -> Configuration:
             mark = getattr(error, "problem_mark", None)
             line = f" in line {mark.line + 1}" if mark else ""
             reason = getattr(error, "problem", None) or getattr(error, "strerror", None) or error
-            raise UserError(f"{path}: cannot be read as YAML{line} ({one_line(str(reason))}).") from error
+            raise UserError(f"{path}: cannot be read as YAML{line} ({escape_control_characters(str(reason))}).") from error
         if not isinstance(raw, Mapping):
             raise UserError(f"{path}: found {_shown(raw)}, expected a mapping from study names to studies.")
         merged |= raw
@@ -113,7 +113,7 @@ def _key(location: Sequence[str | int], raw: Any, missing: bool) -> str:
         if present:
             level = level[part]
         if present or (missing and position == len(location) - 1):
-            parts.append(one_line(str(part)))
+            parts.append(escape_control_characters(str(part)))
     return ".".join(parts) or "the configuration"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from trueneg.io.files import written_whole
+from trueneg.io.files import atomic_write
 
 
 def require_types(source: Any, expected: Mapping[str, tuple[str, int]]) -> None:
@@ -37,7 +37,7 @@ def content_hash(*arrays: np.ndarray) -> Any:
 
 def write_arrays(path: str | Path, arrays: Mapping[str, Any]) -> None:
     """Write an uncompressed .npz file, whole or not at all."""
-    with written_whole(path) as temporary, temporary.open("wb") as stream:
+    with atomic_write(path) as temporary, temporary.open("wb") as stream:
         np.savez(stream, **arrays)
 
 

@@ -25,7 +25,7 @@ from trueneg.data.decoding import UnreadableImageError, channels_first, open_ima
 from trueneg.data.image_files import EncodedImages
 from trueneg.data.mistakes import refuse
 from trueneg.errors import UserError
-from trueneg.io.files import written_whole
+from trueneg.io.files import atomic_write
 
 log = logging.getLogger(__name__)
 
@@ -132,7 +132,7 @@ def cache_images(images: EncodedImages, folder: str | Path, *, mode: str, resolu
             stream.write(squares)
         # Written last, and only if all of its images could be used.
         if not mistakes:
-            with written_whole(description) as temporary:
+            with atomic_write(description) as temporary:
                 temporary.write_bytes(_described(inputs, squares))
         return len(part), False, mistakes
 

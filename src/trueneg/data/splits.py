@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trueneg.data.mistakes import intact
-from trueneg.io.files import written_whole
+from trueneg.io.files import atomic_write
 
 
 def first_of_each_class(labels: np.ndarray, counts: Mapping[int, int], seed: int) -> np.ndarray:
@@ -75,7 +75,7 @@ def write_splits(
     if hasattr(subsets[0], "labels"):
         columns["label"] = np.concatenate([subset.labels[positions] for subset, _, positions in rows])
     table = pa.table(columns).replace_schema_metadata({key: json.dumps(described)})
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from trueneg.io.files import written_whole
+from trueneg.io.files import atomic_write
 from trueneg.store import provenance, records
 from trueneg.store.run_store import RunStore
 
@@ -32,7 +32,7 @@ def gather_training(
         }
         made.append({**record, **manifest_names(manifest), "evaluated": evaluated})
     write_tables({curves: pd.concat(trained)})
-    with written_whole(runs) as path:
+    with atomic_write(runs) as path:
         path.write_text(json.dumps(made, indent=2) + "\n")
 
 
@@ -51,5 +51,5 @@ def first_run_names(manifest: str | Path, seed: int) -> dict[str, Any]:
 def write_tables(tables: Mapping[str | Path, pd.DataFrame]) -> None:
     """Write tables as parquet files."""
     for path, table in tables.items():
-        with written_whole(path) as temporary:
+        with atomic_write(path) as temporary:
             table.to_parquet(temporary, index=False)

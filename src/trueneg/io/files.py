@@ -39,7 +39,7 @@ def files_in(folder: Path | None) -> list[Path]:
 
 
 @contextlib.contextmanager
-def written_whole(path: str | Path) -> Iterator[Path]:
+def atomic_write(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; when the block ends well it is flushed to the disk and renamed, else removed.
 
     Raises:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trueneg.legible import legible, one_line
+from trueneg.legible import escape_control_characters, legible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -183,7 +183,7 @@ def save(figure: Figure, path: str | Path, title: str) -> list[Path]:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    title, description = one_line(title), one_line(alternative_text(figure))
+    title, description = escape_control_characters(title), escape_control_characters(alternative_text(figure))
     # No dates and no versions of libraries: they would make every file differ.
     metadata = {
         ".png": {"Title": title, "Description": description, "Software": None},

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from trueneg.legible import one_line
+from trueneg.legible import escape_control_characters
 
 # Characters that LaTeX reads as commands, and those that its fonts lack.
 LATEX = {
@@ -150,11 +150,11 @@ def _plain(value: object) -> str:
 
 
 def _markdown(text: str) -> str:
-    return re.sub(r"([\\|*_<>&`\[\]])", r"\\\1", one_line(text))
+    return re.sub(r"([\\|*_<>&`\[\]])", r"\\\1", escape_control_characters(text))
 
 
 def _latex(text: str) -> str:
-    return "".join(LATEX.get(character, character) for character in one_line(text))
+    return "".join(LATEX.get(character, character) for character in escape_control_characters(text))
 
 
 def _latex_line(texts: Iterable[str]) -> str:

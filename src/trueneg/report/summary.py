@@ -14,7 +14,7 @@ from trueneg.config.configuration import KINDS
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.errors import UserError
-from trueneg.io.files import written_whole
+from trueneg.io.files import atomic_write
 from trueneg.report.answers import answer, verdict
 from trueneg.report.labels import variant_name
 from trueneg.specs.tasks import CHANCE
@@ -55,10 +55,10 @@ def summarise_study(name: str, settings: Mapping[str, Any], inputs: Any, outputs
     published = _published(study, inputs.published)
     tables = {outputs.rows: rows, outputs.curves: curves, outputs.selection: selection, outputs.published: published}
     for path, table in tables.items():
-        with written_whole(path) as temporary:
+        with atomic_write(path) as temporary:
             table.to_parquet(temporary, index=False)
     for path, content in ((outputs.runs, records), (outputs.comparison, comparison)):
-        with written_whole(path) as temporary:
+        with atomic_write(path) as temporary:
             temporary.write_text(json.dumps(content, indent=1) + "\n")
     write_settings(settings, outputs.study)
 
@@ -70,7 +70,7 @@ def write_settings(settings: Mapping[str, Any], path: str | Path) -> None:
         settings: plain values.
         path: YAML file to write.
     """
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from trueneg.config.runs import RunSettings, training_kind
-from trueneg.io.files import written_whole
+from trueneg.io.files import atomic_write
 from trueneg.specs.experiments import EXPERIMENTS
 from trueneg.store.identity import objective_modules
 from trueneg.store.run_store import RunStore
@@ -89,7 +89,7 @@ def _digest(content: object) -> str:
 
 def record_code(path: str | Path, code: str) -> None:
     """Write the fingerprint of the code that made a result to `path`, the result's own with the ending ``.code``."""
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(code)
 
 

@@ -22,7 +22,7 @@ from pydantic import BaseModel
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.runs import benchmark_key, corpora, pairs_key, source_key, training_kind
 from trueneg.errors import UserError
-from trueneg.io.files import UserFiles, file_checksum, written_whole
+from trueneg.io.files import UserFiles, atomic_write, file_checksum
 from trueneg.specs.pairs import PAIRS, TEXTS
 from trueneg.specs.sources import IMAGE_SOURCES
 from trueneg.store.records import USER_FILES, read_json
@@ -154,7 +154,7 @@ def recorded(parameter: Mapping[str, Any], output: str | Path) -> Iterator[None]
     yield
     content = {key: parameter[key] for key in ("kind", "settings", "stamp")} | {"data": _data_checksum(Path(output))}
     content |= found if found["files"] else _content(reading)  # the block may have downloaded them
-    with written_whole(parameter["record"]) as temporary:
+    with atomic_write(parameter["record"]) as temporary:
         temporary.write_text(json.dumps(content, indent=1) + "\n")
         temporary.chmod(stat.S_IMODE(Path(output).stat().st_mode))  # restricted data are readable by their owner only
 

@@ -14,9 +14,9 @@ from safetensors.torch import save_model
 
 from trueneg.compute.checkpoint import Checkpoint
 from trueneg.compute.devices import device_name, leased_device
-from trueneg.compute.memory import memory_told
+from trueneg.compute.memory import catch_out_of_memory
 from trueneg.errors import UserError
-from trueneg.io.files import file_checksum, written_whole
+from trueneg.io.files import atomic_write, file_checksum
 from trueneg.store import identity, provenance, records
 from trueneg.store.run_store import RunStore
 from trueneg.text import privacy
@@ -71,7 +71,7 @@ def train_language_models(
                 checksum = file_checksum(folder / RunStore.MODEL)
                 models.append({"fold": fold, "folder": str(folder), "revision": None, "checksum": checksum})
     content = {"folds": folds, "seed": seed, "restricted": restricted, "models": models}
-    with written_whole(manifest) as temporary:
+    with atomic_write(manifest) as temporary:
         temporary.write_text(json.dumps(content, indent=2) + "\n")
 
 
@@ -97,7 +97,10 @@ def _trained(runs: RunStore, record: dict[str, Any], training: Sequence[str], va
             log.info("fold %d: language model %s is finished and reused", record["fold"], identifier)
         else:
             remedy = f"Lower its batch_size from {settings['batch_size']} to {max(settings['batch_size'] // 2, 1)}."
-            with leased_device(settings["device"]) as device, memory_told(f"language model, fold {record['fold']}", remedy):
+            with (
+                leased_device(settings["device"]) as device,
+                catch_out_of_memory(f"language model, fold {record['fold']}", remedy),
+            ):
                 _train(folder, {"id": identifier, **record}, training, validating, device)
         runs.forget_progress(identifier)
     return folder
@@ -137,11 +140,11 @@ def _train(
         "device": device_name(device),
         **checkpoint.spent(),
     }
-    with written_whole(folder / RunStore.CURVES) as path:
+    with atomic_write(folder / RunStore.CURVES) as path:
         pd.DataFrame(rows).to_parquet(path, index=False)
-    with written_whole(folder / RunStore.MODEL) as path:
+    with atomic_write(folder / RunStore.MODEL) as path:
         save_model(finished, str(path), metadata={"format": "pt"})
-    with written_whole(folder / RunStore.RECORD) as path:
+    with atomic_write(folder / RunStore.RECORD) as path:
         path.write_text(json.dumps(record, indent=2, default=str) + "\n")
 
 

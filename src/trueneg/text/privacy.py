@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from trueneg.errors import UserError
-from trueneg.io.files import written_whole
+from trueneg.io.files import atomic_write
 
 FLAG = b"trueneg restricted"
 
@@ -41,7 +41,7 @@ def write_table(frame: pd.DataFrame, path: str | Path, restricted: bool) -> None
     """
     table = pa.Table.from_pandas(frame, preserve_index=False)
     table = table.replace_schema_metadata({**(table.schema.metadata or {}), FLAG: b"yes" if restricted else b"no"})
-    with owner_only(restricted), written_whole(path) as temporary:
+    with owner_only(restricted), atomic_write(path) as temporary:
         pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
 
 

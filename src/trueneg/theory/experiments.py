@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 
 from trueneg.config.theory_study import SweepSettings
-from trueneg.io.files import written_whole
+from trueneg.io.files import atomic_write
 from trueneg.specs.experiments import EXPERIMENTS
 from trueneg.theory.scores import Setting
 
@@ -44,5 +44,5 @@ def write_experiment(name: str, settings: Mapping[str, Any], path: str | Path, t
     """Run an experiment, and write its frame as parquet, whole or not at all; on one thread of torch if several run at once."""
     torch.set_num_threads(threads)
     frame = run(name, settings)
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         frame.to_parquet(temporary, index=False)

@@ -18,10 +18,10 @@ from tqdm import tqdm
 from trueneg.compute.checkpoint import Checkpoint
 from trueneg.compute.devices import device_name, leased_device
 from trueneg.compute.distributed import ALONE, Processes, run_distributed
-from trueneg.compute.memory import memory_told, smaller_batch
+from trueneg.compute.memory import catch_out_of_memory, smaller_batch
 from trueneg.config.runs import Run, training_kind
 from trueneg.errors import UserError
-from trueneg.io.files import file_checksum, written_whole
+from trueneg.io.files import atomic_write, file_checksum
 from trueneg.store import provenance
 from trueneg.store.identity import refuse_other_settings, run_id
 from trueneg.store.run_store import RunStore
@@ -122,7 +122,7 @@ class Block:
             for number, (run, identifier) in enumerate(zip(self.runs, self.identifiers, strict=True), start=1):
                 training = run.settings["training"]
                 remedy = smaller_batch(training["batch_size"], training.get("chunks"))
-                with memory_told(f"{run.dataset}, {run.objective}, seed {run.seed}", remedy):
+                with catch_out_of_memory(f"{run.dataset}, {run.objective}, seed {run.seed}", remedy):
                     if processes.rank == 0:
                         self._train_owned(run, identifier, device, processes, bar)
                     elif not processes.same(None):
@@ -171,9 +171,9 @@ class Block:
                 f"{run.dataset}, {run.objective}, seed {run.seed}: after the last of {training.updates} updates the weights "
                 f"contain NaN or inf, so the run is not finished; lower training.learning_rate, which is {rate:g}."
             )
-        with written_whole(folder / RunStore.CURVES) as path:
+        with atomic_write(folder / RunStore.CURVES) as path:
             pd.DataFrame(rows or [UNTRAINED]).to_parquet(path, index=False)
-        with written_whole(folder / RunStore.MODEL) as path:
+        with atomic_write(folder / RunStore.MODEL) as path:
             path.write_bytes(save(weights))
         record = run.to_json() | {
             "id": identifier,
@@ -191,7 +191,7 @@ class Block:
             **checkpoint.spent(),
             "finished": time.strftime("%Y-%m-%d %H:%M:%S %z"),
         }
-        with written_whole(folder / RunStore.RECORD) as path:
+        with atomic_write(folder / RunStore.RECORD) as path:
             path.write_text(json.dumps(record, indent=2) + "\n")
 
     def _start(self, run: Run, device: torch.device | None, processes: Processes) -> Any:
@@ -213,7 +213,7 @@ class Block:
         ]
         first = self.runs[0]
         content = {"study": first.study, "dataset": first.dataset, "objective": first.objective, "runs": listed}
-        with written_whole(path) as temporary:
+        with atomic_write(path) as temporary:
             temporary.write_text(json.dumps(content, indent=2) + "\n")
 
 
