@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from tests.theory.sweeps import SWEEPS
 
 from trueneg.config.theory_study import TheoryStudy
 from trueneg.report import catalogue
@@ -18,26 +19,7 @@ from trueneg.report.tables.experiments import protocol_numbers
 from trueneg.specs.experiments import DRAWN, ESTIMATORS, EXPERIMENTS, TRUE
 from trueneg.theory.experiments import run
 
-SMALL = {
-    "anchors": 40,
-    "alphas": [0.5, 0.9],
-    "class_probabilities": [0.1, 0.3],
-    "negative_counts": [16, 64],
-    "anchor_counts": [20, 60],
-    "slides": [0.0, 0.3],
-    "temperatures": [0.5, 1.0],
-    "long_negative_counts": [64, 128],
-    "positive_counts": [1, 4],
-    "assumed_alphas": [0.7, 0.9],
-    "map_alphas": [0.5, 0.99],
-    "map_class_probabilities": [0.02, 0.1],
-    "map_negative_counts": [30, 62],
-    "map_positive_counts": [1, 10],
-    "bound_negative_counts": [4, 64],
-    "bound_positive_counts": [1, 4],
-    "imbalances": [0.2, 1.0],
-    "lemma_negative_counts": [4, 64],
-}
+SMALL = {"anchors": 40} | SWEEPS
 OWN = {
     **{key: {"repetitions": 2} for key in ("errors_by_parameter", "errors_by_negatives", "errors_by_positives")},
     **{key: {"repetitions": 2} for key in ("errors_by_assumed_alpha", "approximation_errors", "protocol_numbers")},

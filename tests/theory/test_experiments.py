@@ -11,31 +11,19 @@ import pandas as pd
 import pytest
 from scipy.integrate import trapezoid
 
+from tests.theory.sweeps import SWEEPS
 from trueneg.losses import Bayesian
 from trueneg.specs.experiments import BIASED, DCL, DRAWN, ESTIMATORS, EXPERIMENTS
 from trueneg.theory import Setting, simulate_scores
 from trueneg.theory.estimate import estimate_true_negative_mean
 from trueneg.theory.experiments import run, write_experiment
 
-SMALL = {
+SMALL = SWEEPS | {
     "anchors": 60,
-    "alphas": [0.5, 0.9],
-    "class_probabilities": [0.1, 0.3],
-    "negative_counts": [16, 64],
-    "anchor_counts": [20, 60],
-    "slides": [0.0, 0.3],
-    "temperatures": [0.5, 1.0],
     "long_negative_counts": [64, 256],
-    "positive_counts": [1, 4],
-    "assumed_alphas": [0.7, 0.9],
     "map_alphas": [0.5, 0.9],
     "map_class_probabilities": [0.1],
     "map_negative_counts": [30],
-    "map_positive_counts": [1, 10],
-    "bound_negative_counts": [4, 64],
-    "bound_positive_counts": [1, 4],
-    "imbalances": [0.2, 1.0],
-    "lemma_negative_counts": [4, 64],
 }
 OWN = {
     **{key: {"repetitions": 2} for key in ("errors_by_parameter", "errors_by_negatives", "errors_by_positives")},

@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from tests.projects import new_project
+from tests.theory.sweeps import SWEEPS
 from trueneg.cli.why import provenance_of
 from trueneg.config.theory_study import TheoryStudy
 
@@ -11,25 +12,7 @@ THEORY = {
     "kind": "theory",
     "title": "Tiny theory",
     "process": {"anchors": 20, "negatives": 16},
-    "sweeps": {
-        "alphas": [0.5, 0.9],
-        "class_probabilities": [0.1, 0.3],
-        "negative_counts": [16, 64],
-        "anchor_counts": [10, 20],
-        "slides": [0.0, 0.3],
-        "temperatures": [0.5, 1.0],
-        "long_negative_counts": [8, 16],
-        "positive_counts": [1, 4],
-        "assumed_alphas": [0.7, 0.9],
-        "map_alphas": [0.5, 0.99],
-        "map_class_probabilities": [0.02, 0.1],
-        "map_negative_counts": [30, 62],
-        "map_positive_counts": [1, 10],
-        "bound_negative_counts": [4, 64],
-        "bound_positive_counts": [1, 4],
-        "imbalances": [0.2, 1.0],
-        "lemma_negative_counts": [4, 64],
-    },
+    "sweeps": SWEEPS | {"anchor_counts": [10, 20], "long_negative_counts": [8, 16]},
 }
 FIGURE, TABLE = "results/tiny/figures/bias_by_negatives.png", "results/tiny/tables/normalisation.csv"
 
