@@ -12,7 +12,7 @@ demo: .venv/ready ## train, evaluate and draw the embedded default study
 	@echo "Done. Open results/index.html in a browser."
 
 test: .venv/ready
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not long and not studies" tests
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long and not studies" tests
 
 test-long: SEED := $(shell date +%s)
 test-long: .venv/ready ## the long tests, and the property tests on other examples in every run

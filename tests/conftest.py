@@ -25,6 +25,11 @@ if hasattr(providers, "_get_local_constants"):
     pytest.MonkeyPatch().setattr(providers, "_get_local_constants", providers.Constants)
 
 
+def pytest_collection_modifyitems(items):
+    """Files that run whole studies go first: at the end one worker would be left with them."""
+    items.sort(key=lambda item: item.path.parent.name not in ("workflow", "docs"))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     """No test, and no fixture of a module, depends on which tests have drawn random numbers before it."""

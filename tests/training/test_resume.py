@@ -132,7 +132,6 @@ def test_a_damaged_checkpoint_is_moved_aside_and_the_run_starts_afresh(source, t
     assert (training.epoch, training.update) == (0, 0)
     assert all(torch.equal(value, training.weights()[name]) for name, value in expected.items())
     assert "is damaged" in caplog.text
-    assert "starts afresh" in caplog.text
     assert not path.exists()
     assert (tmp_path / "checkpoint.damaged.safetensors").read_bytes() == damaged
 

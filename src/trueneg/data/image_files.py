@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from trueneg.data.mistakes import readable, refuse
+from trueneg.errors import UserError
 
 ROWS_AT_ONCE = 64  # bounds the encoded bytes in memory
 
@@ -56,9 +57,17 @@ class ImageFiles:
         return found
 
     def read(self) -> Iterator[bytes | None]:
-        """The content of each."""
+        """The content of each.
+
+        Raises:
+            UserError: if a file cannot be read.
+        """
         for path in self.paths:
-            yield path.read_bytes()
+            try:
+                yield path.read_bytes()
+            except OSError as error:
+                reason = f"cannot be read ({error.strerror}), expected an image"
+                raise UserError(f"{path}: {reason}; make it a readable file.") from error
 
 
 @dataclass(frozen=True)

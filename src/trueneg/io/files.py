@@ -13,7 +13,8 @@ from trueneg.errors import UserError
 # Errors of the disk that a user can fix.
 _REMEDIES = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space on its disk or of your quota"),
-    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "get permission to write to its folder"),
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "get permission to write to its folder"),
+    errno.EROFS: "choose a folder on a disk that can be written",
     errno.EFBIG: "raise the limit on a file's size (ulimit -f)",
 }
 

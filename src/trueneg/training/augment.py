@@ -312,8 +312,8 @@ def jitter_colors(pixels: Tensor, factors: Tensor, hue: Tensor, turns: Tensor) -
 
 def mean_grey(pixels: Tensor) -> Tensor:
     """The mean grey value (B, 1, 1, 1) of each image (B, 1 or 3, H, W)."""
-    grey = pixels if pixels.shape[1] == 1 else _greyscale(pixels)
-    return grey.flatten(1).mean(dim=1).view(-1, 1, 1, 1)
+    grey = pixels if pixels.shape[1] == 1 else (pixels * pixels.new_tensor(LUMA).view(-1, 1, 1)).sum(1, keepdim=True)
+    return grey.mean((1, 2, 3), keepdim=True)
 
 
 def _greyscale(pixels: Tensor) -> Tensor:
