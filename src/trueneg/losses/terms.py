@@ -89,7 +89,7 @@ def contrastive_terms(
     elif estimator.needs_labels:
         checked_shape("same_class", same_class, (count, samples))
     whole = chunk_size is None or chunk_size >= len(anchors)
-    first_columns = rank * count + samples * torch.arange(views, device=anchors.device)
+    first_columns = torch.arange(rank * count, views * samples, samples, device=anchors.device)
 
     def of_rows(positive: Tensor, anchors: Tensor, sample: Tensor) -> tuple[Tensor, ...]:
         logits = anchors if keys is None else (anchors @ keys.mT).scatter_(1, sample[:, None] + first_columns, -math.inf)
@@ -103,7 +103,7 @@ def contrastive_terms(
         mass = estimator.mass(positive, logits, eta, floor, **known)
         return (*mass, logits) if whole else mass
 
-    sample = torch.arange(count, device=anchors.device).repeat(views)
+    sample = torch.arange(len(anchors), device=anchors.device) % count
     log_mass, at_bound, *logits = by_chunks(of_rows, chunk_size, positive, anchors, sample)
     loss = functional.softplus(log_mass - (positive if positive.dim() == 1 else positive[:, 0])).mean()
     return ContrastiveTerms(loss, positive.view(len(anchors), -1), tuple(logits), log_mass, at_bound)
