@@ -554,3 +554,20 @@ def test_choosing_takes_a_gpu_if_there_is_one(machine):
     assert choose_device("auto") == choose_device("cpu") == torch.device("cpu")
     with pytest.raises(UserError, match=r"training.device is 'cuda', but this process has no GPU that torch can use"):
         choose_device("cuda")
+
+
+def test_an_index_on_a_machine_of_several_models_needs_an_order(machine, monkeypatch):
+    machine(TWO_GPUS.replace("H100 80GB HBM3", "T1000", 1))
+    monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
+    with leased_device("auto"):
+        pass  # no index, no question
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    with pytest.raises(UserError, match=r"CUDA_DEVICE_ORDER=PCI_BUS_ID"), leased_device("auto"):
+        pass
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+    with leased_device("auto"):
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-1a5f"
+
+
+def test_a_device_that_is_named_twice_hides_all_as_for_cuda():
+    assert visible_devices("0,0", {"GPU-1a5f": ["GPU-1a5f"]}) == []

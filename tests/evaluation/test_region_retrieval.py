@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 
 from tests.textures import FINDINGS, texture_boxes, texture_source
+from trueneg.errors import UserError
 from trueneg.evaluation.pairs import region_retrieval as module
 from trueneg.evaluation.pairs.grounding import CORNERS, boxed_phrases
 from trueneg.evaluation.pairs.region_retrieval import phrase_region_scores, region_retrieval
@@ -204,6 +205,13 @@ def test_regions_of_phrases_with_boxes_of_their_own_are_their_own():
     scores = phrase_region_scores(torch.randn(3, 4), torch.randn(1, 4, 3, 3), phrases, (CROP, CROP))
     np.testing.assert_allclose(scores[:, 0], scores[:, 2], rtol=1e-6)
     assert (np.abs(scores[:, 0] - scores[:, 1]) > 1e-3).all()
+
+
+@pytest.mark.parametrize("change", [{"report": "R999"}, {"image": 10_000}, {"image": -1}])
+def test_boxes_of_another_source_are_refused(change):
+    boxes = own_boxes([(0, "A.", "x", 4, 4, 8, 8)]).assign(**change)
+    with pytest.raises(UserError, match="textures: the boxes name images of other reports"):
+        boxed_phrases(SOURCE, np.array([0]), boxes, WINDOW)
 
 
 def test_examples():

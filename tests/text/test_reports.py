@@ -130,6 +130,22 @@ def test_what_is_wrong_with_a_table_is_told(tmp_path):
     assert not (tmp_path / "out.parquet").exists()
 
 
+def test_a_row_with_too_many_fields_is_refused(tmp_path):
+    """A text with a comma and without quotes must not be cut at it."""
+    path = tmp_path / "reports.csv"
+    path.write_text("id,text\n1,Clear.\n2,Heart is big, lungs clear\n")
+    settings = {"source": "table", "path": str(path), "id_column": "id", "text_column": "text"}
+    with pytest.raises(UserError, match="line 3"):
+        prepare_reports(settings, tmp_path / "out.parquet")
+
+
+def test_one_column_cannot_be_both_id_and_text(tmp_path):
+    path = tmp_path / "reports.csv"
+    path.write_text("id,text\n1,Clear.\n")
+    with pytest.raises(UserError, match="the same column"):
+        prepare_reports({"source": "table", "path": str(path), "id_column": "text", "text_column": "text"}, tmp_path / "out")
+
+
 def test_a_section_without_a_final_full_stop_does_not_run_into_the_next(tmp_path):
     content = XML.format(number=1, findings="Heart size normal", impression="No acute disease.", codes="")
     archive(tmp_path / open_i.ARCHIVE, {1: content})

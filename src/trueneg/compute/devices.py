@@ -236,8 +236,20 @@ def visible_devices(setting: str | None, gpus: Mapping[str, Sequence[str]]) -> l
         named += [by_index[entry]] if entry in by_index else []
         if len(named) != 1:
             break
+        if not seen.keys().isdisjoint(named[0]):  # CUDA shows nothing then
+            return []
         seen.update(dict.fromkeys(named[0]))
     return list(seen)
+
+
+def _refuse_ambiguous_index(setting: str | None, listing: str) -> None:
+    """CUDA counts from the fastest GPU unless told otherwise, nvidia-smi along the PCI bus: with several models they differ."""
+    models = set(re.findall(r"^GPU \d+: (.+) \(UUID", listing, re.MULTILINE))
+    if setting and setting.strip()[:1].isdigit() and len(models) > 1 and os.environ.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
+        raise UserError(
+            f"{VISIBLE} is '{setting}', which is ambiguous on a machine with several models of GPU: set "
+            "CUDA_DEVICE_ORDER=PCI_BUS_ID to use the numbers of nvidia-smi, or name the GPUs as `nvidia-smi -L` does (GPU-…)."
+        )
 
 
 def _usable_devices(setting: str | None) -> list[str]:
@@ -246,8 +258,10 @@ def _usable_devices(setting: str | None) -> list[str]:
 
     if not torch.backends.cuda.is_built():
         return []
-    gpus = read_listing(_listing())
+    listing = _listing()
+    gpus = read_listing(listing)
     if gpus:
+        _refuse_ambiguous_index(setting, listing)
         return visible_devices(setting, gpus)
     # Without nvidia-smi there are no physical names, so one device can be told apart from no device, but not from another.
     count = torch.cuda.device_count()

@@ -36,7 +36,8 @@ class Trainings:
 
         def path(wildcards: Any) -> str:
             expanded = self.expanded[wildcards.study]
-            objective = next(label for (_, label), run in expanded.settings.items() if run["objective"]["name"] != "released")
+            trains = [label for (_, label), run in expanded.settings.items() if run["objective"]["name"] != "released"]
+            objective = next(iter(trains), None)
             return pattern.format(**{"objective": objective, "block": next(iter(expanded.blocks)), **wildcards})
 
         return path

@@ -60,7 +60,7 @@ def open_image(encoded: bytes | None) -> Image.Image:
         UnreadableImageError: if it is neither, or has more than 8 bits per channel.
     """
     if encoded is None:
-        raise UnreadableImageError("has no bytes")
+        raise UnreadableImageError("has no bytes that can be read")
     with refused_if_damaged("is neither a PNG nor a JPEG image"):
         image: Image.Image = Image.open(io.BytesIO(encoded), formats=("PNG", "JPEG"))
     if image.mode.startswith(("I", "F")):

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from trueneg.data.mistakes import readable, refuse
-from trueneg.errors import UserError
 
 ROWS_AT_ONCE = 64  # bounds the encoded bytes in memory
 
@@ -57,17 +56,13 @@ class ImageFiles:
         return found
 
     def read(self) -> Iterator[bytes | None]:
-        """The content of each.
-
-        Raises:
-            UserError: if a file cannot be read.
-        """
+        """The content of each; None for a file that cannot be read, which is reported with all other mistakes."""
         for path in self.paths:
             try:
-                yield path.read_bytes()
-            except OSError as error:
-                reason = f"cannot be read ({error.strerror}), expected an image"
-                raise UserError(f"{path}: {reason}; make it a readable file.") from error
+                content = path.read_bytes()
+            except OSError:
+                content = None
+            yield content
 
 
 @dataclass(frozen=True)

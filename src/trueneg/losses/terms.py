@@ -80,7 +80,7 @@ def contrastive_terms(
     etas: Tensor | None = None
     similarity: Tensor | None = None
     if isinstance(class_probability, Tensor) and class_probability.dim() > 0:
-        etas = checked_shape("class_probability", class_probability, (count,))
+        etas = checked_shape("class_probability", class_probability, (count,)).to(anchors.device)
     if estimator.needs_similarity:
         similarity = checked_shape("negative_similarity", negative_similarity, (count, samples))
     if estimator.needs_labels and same_class is None:

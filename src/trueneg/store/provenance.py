@@ -122,7 +122,7 @@ def reachable(roots: Sequence[str], without: Sequence[str] = ()) -> list[str]:
 def _path_of(name: str) -> Path:
     """The file of a module of this package."""
     base = PACKAGE.joinpath(*name.split(".")[1:])
-    return base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
+    return init if (init := base / "__init__.py").is_file() else base.with_suffix(".py")
 
 
 def _is_module(name: str) -> bool:

@@ -1,6 +1,7 @@
 """Reports from their sources, as one table in which every report is accounted for."""
 
 import logging
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -91,12 +92,14 @@ def read_report_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, bool]:
     """
     path = Path(settings["path"] or "")
     names = {settings[f"{name}_column"]: column for name, column in TABLE_COLUMNS.items() if settings.get(f"{name}_column")}
+    if "text" not in names.values() or "report" not in names.values():
+        raise UserError("reports.id_column and reports.text_column name the same column, expected one for each.")
     try:
         if path.suffix == ".parquet":
             table = pq.read_table(path, columns=list(names)).to_pandas(ignore_metadata=True)
-        else:
-            table = pd.read_csv(path, usecols=list(names), dtype=object, keep_default_na=False)
-    except (pa.ArrowException, OSError, ValueError) as error:
+        else:  # all columns: with usecols, pandas cuts rows that have too many fields without a word
+            table = pd.read_csv(path, dtype=object, keep_default_na=False)[list(names)]
+    except (pa.ArrowException, OSError, EOFError, zlib.error, ValueError, KeyError) as error:
         reason = " ".join(str(error).split())[:200]
         raise UserError(
             f"{path}: cannot be read as a CSV or parquet file with the columns {', '.join(names)} ({reason}). Get a whole copy, "

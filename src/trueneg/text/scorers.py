@@ -25,6 +25,8 @@ def only_states_at(model: Any, wanted: tuple[Tensor, Tensor]) -> Iterator[None]:
     """
 
     def select(_module: Any, _inputs: Any, output: Any) -> Any:
+        if isinstance(output, tuple):
+            return (output[0][wanted][:, None], *output[1:])
         output[next(iter(output))] = output[0][wanted][:, None]
         return output
 

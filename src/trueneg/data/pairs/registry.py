@@ -114,6 +114,10 @@ def prepare_pairs(
         raise UserError(f"{text['sentences']}: {said}{'' if found.restricted else ' not'}. Remove it to have it made again.")
     own = tables["sentences"][tables["sentences"]["report"].isin(set(found.reports.tolist()))]
     count = len(found.reports)
+    try:
+        sentences = join_sentences(own, assigned=found.assigned, classes=found.probabilities, eta=tables.get("eta"))
+    except ValueError as error:
+        raise UserError(f"{text['sentences']}: does not fit the images or the tables beside it: {error}") from error
     images = _decoded(found, settings["resolution"], cache, threads)
     try:
         source = PairSource(
@@ -121,7 +125,7 @@ def prepare_pairs(
             images=images,
             reports=found.reports,
             patients=found.patients,
-            sentences=join_sentences(own, assigned=found.assigned, classes=found.probabilities, eta=tables.get("eta")),
+            sentences=sentences,
             labels=found.labels.to_numpy(np.float32).reshape(count, -1),
             label_names=tuple(found.labels.columns),
             shown=np.zeros((count, 0), bool) if found.shown is None else found.shown,

@@ -8,6 +8,7 @@ import pandas as pd
 from torch import Tensor
 
 from trueneg.data.pairs.pair_source import PairSource
+from trueneg.errors import UserError
 from trueneg.evaluation.grounding import (
     box_masks,
     boxes_in_crop,
@@ -69,10 +70,19 @@ def boxed_phrases(source: PairSource, indices: np.ndarray, boxes: pd.DataFrame, 
         A row per box, sorted: ``phrase`` (0 … P − 1), ``image`` (a place in ``indices``), ``index`` (of the sentence in its
         report, or a running number), ``sentence``, ``class``, ``finding``, ``region`` (equal for phrases that have the same boxes
         because they say the same of an image), and the corners in pixels of the crop, clipped to it.
+
+    Raises:
+        UserError: if boxes name images of another source.
     """
     own = "sentence" in boxes
     if own:
-        found = boxes.assign(image=pd.Index(indices).get_indexer(boxes["image"])).query("image >= 0")
+        images = boxes["image"].to_numpy(np.int64)
+        known = (images >= 0) & (images < len(source.reports))
+        if not known.all() or (source.reports[images] != boxes["report"].to_numpy(str)).any():
+            raise UserError(
+                f"{source.name}: the boxes name images of other reports; remove both to have them made again."
+            )
+        found = boxes.assign(image=pd.Index(indices).get_indexer(images)).query("image >= 0")
         found = found.assign(index=found.groupby(["image", "sentence", "finding"], sort=False).ngroup())
     else:
         found = boxes.merge(source.sentences[["report", "index", "sentence", "class"]], on=["report", "class"])
