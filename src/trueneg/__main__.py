@@ -1,4 +1,4 @@
-"""``python -m trueneg``: the same as the command ``trueneg``."""
+"""Run the ``trueneg`` command with ``python -m trueneg``."""
 
 import sys
 

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def from_class_frequency(labels: "np.ndarray | Tensor") -> "np.ndarray | Tensor":
-    """The frequency of each sample's own class among the labels.
+    """Return the relative frequency of each sample's own class.
 
     Args:
-        labels: (n,) integers, an array or a tensor.
+        labels: (n,) integer array or tensor.
 
     Returns:
-        (n,) float64, an array or a tensor as given (on the same device).
+        (n,) float64 array or tensor, matching the input type and device.
 
     Raises:
         ValueError: if the labels are not a non-empty vector.
@@ -43,21 +43,21 @@ def from_log_likelihood(
     maximum: float = 0.9,
     tokens: "np.ndarray | Tensor | None" = None,
 ) -> "np.ndarray | Tensor":
-    r"""η of a text from its log-likelihood: :math:`\eta = \min(a\, p^k, \mathrm{maximum})`.
+    r"""Compute η of a text from its log-likelihood: :math:`\eta = \min(a\, p^k, \mathrm{maximum})`.
 
-    Sample-Specific Debiasing (2023). Computed as exp(log a + k·log p), bounded in the exponent: it neither
-    overflows nor underflows to 0. A long text is always unlikely; with `tokens` log p is the mean over a text's tokens, which the
-    paper does not do.
+    Sample-Specific Debiasing (2023). Computed as exp(log a + k·log p) with a bounded exponent, so that it neither
+    overflows nor underflows to 0. Long texts always have a low likelihood; with `tokens`, log p is averaged over the tokens of
+    each text, which the paper does not do.
 
     Args:
-        log_p: natural log of the (pseudo-)likelihood; a number, an array or a tensor.
-        a: η of a text of likelihood 1, above 0.
-        k: exponent of the log-linear model, at least 0.
+        log_p: natural log of the (pseudo-)likelihood; a number, array or tensor.
+        a: η of a text with likelihood 1; must be positive.
+        k: exponent of the log-linear model; must be non-negative.
         maximum: largest η, in (0, 1).
-        tokens: number of tokens of each text, to divide by; None: no normalisation, as in the paper.
+        tokens: number of tokens of each text, by which log_p is divided; None: no normalisation, as in the paper.
 
     Returns:
-        η, of the shape given; arrays and numbers as float64 arrays, tensors in their own floating type.
+        η in the shape of log_p: float64 for arrays and numbers; floating-point tensors keep their dtype.
 
     Raises:
         ValueError: if a parameter is out of range, a log-likelihood is NaN, or a text has no tokens.
@@ -82,7 +82,7 @@ def from_log_likelihood(
     values: Any = log_p
     if library is np or not values.is_floating_point():
         values = library.asarray(log_p, dtype=library.float64)
-    if str(getattr(values, "device", "cpu")) == "cpu" and library.isnan(values).any():  # on an accelerator values are not read
+    if str(getattr(values, "device", "cpu")) == "cpu" and library.isnan(values).any():  # avoid reading values on an accelerator
         count, total = int(library.isnan(values).sum()), math.prod(values.shape)
         raise ValueError(f"log_p holds {count} NaN among {total} values; leave those texts out, or score them again.")
     smallest = math.log(library.finfo(values.dtype).tiny)
@@ -91,11 +91,11 @@ def from_log_likelihood(
 
 
 def permuted(eta: np.ndarray, seed: int) -> np.ndarray:
-    """Control: the same values, at the wrong texts.
+    """Permute η across texts (control): the same values, assigned to the wrong texts.
 
     Args:
         eta: (n,) class probabilities.
-        seed: of the permutation.
+        seed: seed of the permutation.
 
     Example:
         >>> sorted(permuted(np.array([0.1, 0.2, 0.3]), seed=0).tolist())
@@ -105,7 +105,7 @@ def permuted(eta: np.ndarray, seed: int) -> np.ndarray:
 
 
 def constant_of_same_mean(eta: np.ndarray) -> np.ndarray:
-    """Control: as much correction on average, the same for all texts.
+    """Replace every η by the mean (control): the same average correction for every text.
 
     Example:
         >>> constant_of_same_mean(np.array([0.25, 0.75])).tolist()
@@ -115,13 +115,13 @@ def constant_of_same_mean(eta: np.ndarray) -> np.ndarray:
 
 
 def from_length(eta: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """Control: what the length of a text alone tells of its η, the mean over the texts of its length.
+    """Replace each η by the mean over texts of the same length (control): only length information remains.
 
-    Its mean is that of η. Where this does as well as η itself, the language model has added nothing but length.
+    The overall mean of η is unchanged. If this control performs as well as η itself, the language model adds only length.
 
     Args:
         eta: (n,) class probabilities.
-        tokens: (n,) lengths.
+        tokens: (n,) text lengths in tokens.
 
     Example:
         >>> from_length(np.array([0.25, 0.75, 0.125]), np.array([3, 3, 9])).tolist()
@@ -132,5 +132,5 @@ def from_length(eta: np.ndarray, tokens: np.ndarray) -> np.ndarray:
 
 
 def _library_of(given: Any) -> Any:
-    """PyTorch for a tensor, else NumPy; PyTorch is not imported where only arrays are used."""
+    """Return PyTorch for a tensor, else NumPy; PyTorch is not imported if only arrays are used."""
     return sys.modules["torch"] if type(given).__module__.partition(".")[0] == "torch" else np

@@ -1,13 +1,13 @@
-"""Mistakes of a user, told in a sentence instead of a traceback."""
+"""User errors, reported in a sentence instead of a traceback."""
 
 from trueneg.legible import legible, shortened
 
 
 class UserError(Exception):
-    """Something that the user can mend: a config value, a missing or broken file.
+    """An error that the user can fix: a config value, a missing or broken file.
 
-    The message is one clear sentence a mistake: the file or key, what was found, what was expected, and the remedy.
-    What it quotes of a file or a configuration cannot steer the terminal that it is printed on, and does not drown it.
+    The message has one clear sentence per mistake: the file or key, what was found, what was expected, and the remedy.
+    Text quoted from a file or a configuration is escaped and shortened, so it can neither control nor flood the terminal.
     """
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Text that others wrote, made harmless for a terminal, a log or a table."""
+"""Make text from external sources safe to print in a terminal, a log or a table."""
 
 import logging
 import re
@@ -7,17 +7,17 @@ import traceback
 import unicodedata
 from types import TracebackType
 
-LONGEST = 1000  # characters of a line that one still reads
+LONGEST = 1000  # characters per line; longer lines are shortened
 
 
 def legible(text: str) -> str:
-    r"""Text whose control characters are told and not obeyed, line by line.
+    r"""Escape control characters line by line, so that a terminal prints them instead of interpreting them.
 
-    A sentence from a report, a file's name or a value of a configuration may hold what steers a terminal, hides what follows or
-    looks like a line of its own.
+    A sentence from a report, a file name or a configuration value may contain characters that control a terminal, hide the
+    text that follows or imitate a separate line.
 
     Args:
-        text: any; line breaks stay.
+        text: any text; line breaks are kept.
 
     Example:
         >>> print(legible("title is '\x1b[31mred\u202e'."))
@@ -27,7 +27,7 @@ def legible(text: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """Text whose very long lines lack their middle.
+    """Replace the middle of very long lines with an ellipsis.
 
     Example:
         >>> len(shortened("long " * 20_000))
@@ -39,7 +39,7 @@ def shortened(text: str) -> str:
 
 
 def escape_control_characters(text: str) -> str:
-    r"""Text that stays on one line, for a cell of a table: as :func:`legible`, line breaks made spaces.
+    r"""Return text on one line, for a table cell: like :func:`legible`, with line breaks replaced by spaces.
 
     Example:
         >>> escape_control_characters("Heart size\n is normal.\x00")
@@ -49,18 +49,18 @@ def escape_control_characters(text: str) -> str:
 
 
 class LegibleFormatter(logging.Formatter):
-    """Escapes control characters of a whole log entry, its traceback included; its further lines are indented."""
+    """Escape control characters in a whole log entry, including its traceback, and indent continuation lines."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The entry's text."""
+        """Return the formatted text of a log entry."""
         return legible(super().format(record)).replace("\n", "\n    ")
 
 
 def print_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Replaces ``sys.excepthook`` and escapes control characters, because libraries quote file contents.
+    """Print a traceback with control characters escaped; replaces ``sys.excepthook``, as libraries quote file contents.
 
     Args:
-        kind, error, trace: of the exception.
+        kind, error, trace: type, value and traceback of the exception.
     """
     print(legible("".join(traceback.format_exception(kind, error, trace))), end="", file=sys.stderr)
 
@@ -68,5 +68,5 @@ def print_traceback(kind: type[BaseException], error: BaseException, trace: Trac
 def _told(character: str) -> str:
     if character.isprintable() or character == "\t" or unicodedata.category(character) == "Zs":
         return character
-    # Lone halves of surrogate pairs too, which no file can be written with.
+    # This also escapes lone surrogates, which cannot be written to a file.
     return character.encode("unicode_escape", "backslashreplace").decode("ascii")

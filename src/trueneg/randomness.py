@@ -1,10 +1,10 @@
-"""One generator for each purpose, so that all objectives of a seed share every draw (common random numbers)."""
+"""Separate seeds per purpose, so that all objectives with the same study seed share every draw (common random numbers)."""
 
 import hashlib
 
 
 def seed_for(seed: int, purpose: str) -> int:
-    """A 63-bit seed for one purpose of one study seed; the same on every machine.
+    """Derive a 63-bit seed for one purpose from a study seed; the result is the same on every machine.
 
     Args:
         seed: the study's seed.

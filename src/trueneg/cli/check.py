@@ -1,4 +1,4 @@
-"""What a study would run, what exists already, what is missing, and about how long the missing runs take."""
+"""Report what a study would run, what exists, what is missing, and how long the missing runs would take."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -26,22 +26,22 @@ from trueneg.store.records import RUN, read_json
 from trueneg.store.run_store import RunStore
 
 MEASURED_UPDATES = 3
-SUSTAINED = 1e14  # operations per second that a GPU is assumed to reach
+SUSTAINED = 1e14  # assumed sustained operations per second of a GPU
 DONE = ("finished", "stale")
 
 
 class Data(NamedTuple):
-    """The data of a study's runs under one label."""
+    """The data that runs of a study with the same label use."""
 
     description: str
     changes: list[str]
-    images: int = 0  # to train on; 0: the data are not read yet
+    images: int = 0  # number of training images; 0: the data have not been read yet
     checksum: Callable[[RunSettings], str] | None = None
     measure: Callable[[Run], float] | None = None  # seconds per update
 
 
 def describe(name: str, studies: Mapping[str, Study], results: Path) -> str:
-    """A text: what the study would run, what exists already, what is missing, and about how long the rest takes.
+    """Describe what the study would run, what exists, what is missing, and how long the rest would take.
 
     Raises:
         UserError: if a source is missing or damaged, or a batch does not fit a subset.
@@ -134,7 +134,7 @@ def _pairs(dataset: Mapping[str, Any], studies: Mapping[str, Any], results: Path
 
 
 def _state(store: RunStore, run: Run, identifier: str) -> str:
-    """The state of a run in the store; of a finished one that other code trained ``"stale"``."""
+    """Return the state of a run in the store; ``"stale"`` if it is finished but was trained with other code."""
     state = store.state(identifier)
     if state != "finished":
         return state
@@ -156,7 +156,7 @@ def _stale_rows(path: Path) -> list[str]:
 
 
 def _changed_benchmark(study: ImageTextStudy, results: Path) -> list[str]:
-    """How the files of CheXpert 8×200 changed since they were read."""
+    """List changes to the files of CheXpert 8×200 since they were read."""
     lists = study.evaluation.chexpert_8x200
     sizes = [] if lists is None else values_of(study.dataset.resolution)
     readings = [user_files.of_benchmark(lists, size) for size in sizes]
@@ -165,7 +165,7 @@ def _changed_benchmark(study: ImageTextStudy, results: Path) -> list[str]:
 
 
 def _missing_texts(study: LikelihoodStudy) -> list[str]:
-    """What is missing of the reports' files, and where to get it."""
+    """List missing report files and where to get them."""
     settings, missing = study.reports.model_dump(), []
     if study.reports.captions:
         missing = source_module(settings["source"]).missing_files(settings)
@@ -177,7 +177,7 @@ def _missing_texts(study: LikelihoodStudy) -> list[str]:
 
 
 def _missing_images(study: ImageTextStudy) -> list[str]:
-    """What is missing of the images' files, and where to get it; some lie where their captions do."""
+    """List missing image files and where to get them; some sources keep images and captions in the same folder."""
     settings, lists = study.dataset.model_dump(), study.evaluation.chexpert_8x200
     missing = source_module(settings["source"]).missing_files(settings) if "path" in settings else []
     missing = missing + (chexpert_8x200.missing_files(lists.model_dump()) if lists is not None else [])
@@ -185,8 +185,8 @@ def _missing_images(study: ImageTextStudy) -> list[str]:
 
 
 def _time(missing: Sequence[tuple[Run, Data]], store: RunStore) -> str:
-    """About how long runs take: as finished ones of the same kind took, or a few updates take here, or a GPU should."""
-    paces: dict[str, tuple[float, str]] = {}  # seconds per update, and how they are known
+    """Estimate the training time from finished runs of the same kind, a few measured updates or an assumed GPU speed."""
+    paces: dict[str, tuple[float, str]] = {}  # seconds per update, and where they come from
     used, seconds, operations = [], 0.0, 0.0
     for record in store.records().values():
         if updates := _updates(record["settings"], record["images"]):
@@ -200,7 +200,7 @@ def _time(missing: Sequence[tuple[Run, Data]], store: RunStore) -> str:
             seconds += pace * updates
             used.append(how)
         else:
-            operations += 3e9 * relative_cost(run.settings)  # backward is about two forward passes
+            operations += 3e9 * relative_cost(run.settings)  # a backward pass costs about two forward passes
     parts = [f"about {_duration(seconds)} of one process (from {' and '.join(dict.fromkeys(used))})"] if seconds else []
     if operations:
         parts.append(f"about {_duration(operations / SUSTAINED)} of one GPU (assumed: {SUSTAINED / 1e12:.0f} TFLOP/s)")
@@ -208,7 +208,7 @@ def _time(missing: Sequence[tuple[Run, Data]], store: RunStore) -> str:
 
 
 def _kind(settings: RunSettings) -> str:
-    """What a run's pace depends on."""
+    """Return a key of the settings that determine a run's speed."""
     networks = [settings.get(section) for section in ("encoder", "text_encoder", "projection", "augmentation")]
     data = [settings["dataset"].get(key) for key in ("source", "path", "resolution")]
     training = [settings["training"].get(key, 1) for key in ("batch_size", "threads", "device", "devices")]
@@ -223,7 +223,7 @@ def _updates(settings: RunSettings, images: int) -> float:
 
 
 def _measured(run: Run, source: ImageSource, subset: Subset) -> float:
-    """Seconds per update, from a few after one to warm up."""
+    """Measure seconds per update over a few updates, after one warm-up update."""
     import torch
 
     from trueneg.compute.devices import choose_device

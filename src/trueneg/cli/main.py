@@ -17,7 +17,7 @@ from trueneg.store import history
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a subcommand; returns the exit code (1 for a user error)."""
+    """Run a subcommand and return the exit code (1 for a user error)."""
     given = _parser().parse_args(arguments)
     sys.excepthook = print_traceback
     if logging.lastResort is not None:
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(error, file=sys.stderr)
         return 1
-    except BrokenPipeError:  # the reader of our output, such as `head`, has gone
+    except BrokenPipeError:  # the reader of our output, such as `head`, has exited
         sys.stderr.close()
     except MemoryError:
         print("Out of memory: a file or a setting needs more than this machine has.", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The provenance of a result: study, settings, runs, code, data, machine and time; and whether it is still up to date."""
+"""Report the provenance of a result (study, settings, runs, code, data, machine, time) and whether it is up to date."""
 
 import re
 import time
@@ -18,16 +18,16 @@ from trueneg.store.language_models import language_models
 from trueneg.store.run_store import RunStore
 from trueneg.store.user_files import DataChanges
 
-PICTURES = {"embedding", "similarities", "overlays"}  # artefacts of one objective's first seed
-LISTED_RUNS = 12  # more are counted only
+PICTURES = {"embedding", "similarities", "overlays"}  # artefacts that show only the first seed of an objective
+LISTED_RUNS = 12  # further runs are only counted
 
 
 def provenance_of(result: str, results: Path) -> dict[str, Any]:
-    """What made a result, as plain values.
+    """Return the provenance of a result as plain values.
 
     Args:
-        result: a run's id, or a file under the results folder (rows, an artefact, a figure, a table, a manifest). A colon and a
-            number after a CSV table mean that line of it (the head is line 1): only the runs behind that line count then.
+        result: a run's id, or a file under the results folder (rows, an artefact, a figure, a table, a manifest). A CSV
+            table followed by a colon and a line number (the header is line 1) restricts the runs to those behind that line.
         results: the results folder.
 
     Returns:
@@ -35,25 +35,25 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
         key              meaning
         ===============  ======================================================================================
         result, written  the result and when it was written
-        study, title     the study that asked for it; of a run, the first one that did, without title
-        differing        settings that are not the defaults, by dotted name
+        study, title     the study that requested it; for a run, the first such study, without a title
+        differing        settings that differ from the defaults, by dotted name
         settings         all settings
-        runs             records of the runs behind it; ``state`` is ``finished`` or begins with ``stale``
-        language models  records of those that gave class probabilities
-        stale            sentences: what is out of date
-        comparison       gate and primary contrast, of a whole study that trains
+        runs             records of the runs behind it; ``state`` is ``finished`` or starts with ``stale``
+        language models  records of the models that provided class probabilities
+        stale            sentences that describe what is out of date
+        comparison       gate and primary contrast; only for results of a study that trains
         time             ``seconds`` and ``gpu_seconds`` of all ``attempts`` of these runs and language models
         ===============  ======================================================================================
 
     Raises:
-        UserError: if there is no such result.
+        UserError: if the result does not exist.
     """
     store, data = RunStore(results / "runs"), DataChanges(results)
     path, line = (store.folder(result), None) if store.state(result) == "finished" else _place(result)
     if not path.resolve().is_relative_to(results.resolve()):
         raise UserError(f"{result}: lies outside {results}; name a file under it, or give its folder by --results.")
     top, *parts = path.resolve().relative_to(results.resolve()).parts or ("",)
-    runs, reports = [], None  # the likelihood study that gave class probabilities, if any did
+    runs, reports = [], None  # likelihood study that provided the class probabilities, if any
     if top == "runs" and parts:
         runs = [store.record(parts[0], records.RUN)]
         settings: Any = runs[0]["settings"]
@@ -97,7 +97,7 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
 
 
 def _place(result: str) -> tuple[Path, int | None]:
-    """A file, and a line of it if one is named."""
+    """Split a result into a file and an optional line number."""
     numbered = re.fullmatch(r"(.*\.csv):([0-9]+)", result)
     path, line = (Path(numbered[1]), int(numbered[2])) if numbered and not Path(result).exists() else (Path(result), None)
     if not path.exists():
@@ -106,18 +106,18 @@ def _place(result: str) -> tuple[Path, int | None]:
 
 
 def _chosen(listed: Sequence[dict[str, Any]], path: Path, parts: Sequence[str], line: int | None) -> list[dict[str, Any]]:
-    """The runs behind a file, or behind a line of a table."""
+    """Return the runs behind a file or a line of a table."""
     named = _named(path, line)
     if named:
         return [record for record in listed if record["id"] in named]
-    # What does not name its runs lies in folders of the data set and the objective; figures and tables need all runs.
+    # Files that do not name their runs are in folders of the data set and objective; figures and tables need all runs.
     place = {part.removesuffix(path.suffix) for part in parts}
     behind = [record for record in listed if {record["dataset"], record["objective"]} <= place]
     return (behind[:1] if PICTURES.intersection(parts) else behind) or list(listed)
 
 
 def _named(path: Path, line: int | None) -> set[str]:
-    """The ids of the runs that a file, or a line of a table, names."""
+    """Return the run ids named in a file or a line of a table."""
     if path.suffix == ".parquet":
         return set(records.read_rows(path).get("run", ()))
     if path.suffix == ".json":
@@ -132,7 +132,7 @@ def _named(path: Path, line: int | None) -> set[str]:
 
 
 def _outdated(path: Path, parts: Sequence[str], rows: Path) -> list[str]:
-    """Whether a figure, a table or an experiment was made by other code than today's, or from earlier rows."""
+    """Report whether a figure, table or experiment was made with outdated code or from earlier rows."""
     is_drawn, is_simulated = parts[:1] in (["figures"], ["tables"]), parts[:2] == ["artefacts", "simulation"]
     if not path.is_file() or not (is_drawn or is_simulated):
         return []
@@ -146,7 +146,7 @@ def _outdated(path: Path, parts: Sequence[str], rows: Path) -> list[str]:
 
 
 def _marked(record: Mapping[str, Any], store: RunStore, data: DataChanges) -> dict[str, Any]:
-    """A run's record with its state."""
+    """Add the current state to a run's record."""
     identifier, reasons = record["id"], [data.of_run(record)]
     if provenance.trained_by_other_code(record):
         reasons.append("trained with other code than today's")
@@ -159,7 +159,7 @@ def _marked(record: Mapping[str, Any], store: RunStore, data: DataChanges) -> di
 
 
 def _differing(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """A study's settings that are not the defaults; all of them, if today's model of a study does not know them."""
+    """Return the settings that differ from the defaults; all of them if they do not fit the current model of a study."""
     try:
         study = KINDS[settings.get("kind", "images")].model_validate(settings)
     except ValidationError:
@@ -168,7 +168,7 @@ def _differing(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _flat(settings: Mapping[str, Any]) -> dict[Any, Any]:
-    """Settings by dotted name.
+    """Flatten settings to dotted names.
 
     Example:
         >>> _flat({"training": {"epochs": 2}, "seeds": 8})
@@ -178,7 +178,7 @@ def _flat(settings: Mapping[str, Any]) -> dict[Any, Any]:
 
 
 def as_text(found: Mapping[str, Any]) -> str:
-    """The provenance of a result in lines for a terminal."""
+    """Format the provenance of a result for a terminal."""
     runs, models, spent, comparison = found["runs"], found["language models"], found["time"], found.get("comparison")
     made = [*runs, *(model for model in models if "versions" in model)]
     evaluated = [run["evaluated"] for run in runs if "evaluated" in run]

@@ -1,8 +1,8 @@
-"""The checkpoint of an unfinished run, from which a run that dies continues.
+"""Checkpoints of unfinished runs, from which an interrupted run resumes.
 
-Until the run is finished its folder holds ``checkpoint.safetensors`` (tensors; everything else as JSON in the metadata) and
-``progress.json`` (the epoch reached and what every attempt took, for people and for the record). The checkpoint before the last
-stays too, in case the last gets damaged.
+Until a run is finished, its folder contains ``checkpoint.safetensors`` (tensors; everything else as JSON in the metadata) and
+``progress.json`` (the epoch reached and the time each attempt took, for people and for the record). The previous checkpoint is
+kept too, in case the latest one is damaged.
 """
 
 import hashlib
@@ -24,40 +24,40 @@ from trueneg.store.run_store import RunStore
 
 log = logging.getLogger(__name__)
 
-HEARTBEAT = 10.0  # seconds between two notes of the progress: what an attempt's time is short of when it is killed
-SHARE = 0.01  # of the time, at most, goes into the checkpoints at ends of epochs
-FIRST_COST = 0.1  # seconds that the first checkpoint is expected to take; with SHARE: a run of less than 10 s writes none
+HEARTBEAT = 10.0  # seconds between progress updates; a killed attempt's recorded time can be short by this much
+SHARE = 0.01  # maximum fraction of the time spent on checkpoints at the ends of epochs
+FIRST_COST = 0.1  # expected seconds for the first checkpoint; with SHARE, a run of less than 10 s writes none
 
 
 class Resumable(Protocol):
-    """A training with finished epochs, updates done in the unfinished one, and a state to continue from."""
+    """A training that counts finished epochs and the updates in the current one, and has a state to resume from."""
 
     epoch: int
     epochs: int
     update: int
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Tensors on the CPU, and plain values."""
+        """Return tensors on the CPU, and plain values."""
 
     def load_state(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
-        """Continue from :meth:`state`."""
+        """Resume from the result of :meth:`state`."""
 
 
 class Checkpoint:
-    """A run's checkpoint: written by timer, and at ends of epochs as often as it is cheap.
+    """Writes a run's checkpoints at regular intervals, and at the ends of epochs when this is cheap.
 
-    Order of batches and augmentations are drawn from generators keyed by seed, purpose and epoch, so no generator has a state to
-    keep: networks, optimiser, running sums of the monitors and the position tell everything.
+    Batch order and augmentations are drawn from generators keyed by seed, purpose and epoch, so no generator state needs to be
+    saved: networks, optimiser, running sums of the monitors and the position are the complete state.
 
     Args:
-        folder: the run's, which this process owns.
-        digest: of settings, data, seed and training code; a checkpoint with another one is moved aside.
-        minutes: a checkpoint is written at least so often.
-        about: what ``progress.json`` says of the run besides its progress.
-        device: what is computed on: ``"cpu"``, or a GPU's name.
-        devices: how many of them.
+        folder: the run's folder, owned by this process.
+        digest: digest of settings, data, seed and training code; a checkpoint with a different digest is moved aside.
+        minutes: maximum time between checkpoints.
+        about: information about the run, besides its progress, to write to ``progress.json``.
+        device: device of the run: ``"cpu"`` or the name of a GPU.
+        devices: number of devices.
 
-    As a context, it notes what an attempt took that ends with an exception.
+    Used as a context manager, it also records the time of an attempt that ends with an exception.
     """
 
     def __init__(
@@ -88,15 +88,15 @@ class Checkpoint:
 
     @property
     def attempts(self) -> list[dict[str, Any]]:
-        """When and where each attempt began, on what, and its seconds; this one last.
+        """Start time, host, device and seconds of each attempt, with the current one last.
 
-        Attempts with other settings, data or code count too: they were paid for. A killed attempt may have had up to
-        :data:`HEARTBEAT` more, or an update, if that takes longer.
+        Attempts with other settings, data or code are included because they also used compute time. A killed attempt may have
+        run for up to :data:`HEARTBEAT` seconds longer, or for one update if that takes longer.
         """
         return [*self._earlier, {**self._attempt, "seconds": round(time.monotonic() - self._began, 3)}]
 
     def spent(self) -> dict[str, Any]:
-        """For a run's record: ``seconds`` and ``gpu_seconds`` (times the number of GPUs) of all attempts, and ``attempts``."""
+        """Return ``seconds``, ``gpu_seconds`` (times the number of GPUs) and ``attempts`` of all attempts, for a run's record."""
         attempts = self.attempts
         on_gpu = [attempt["seconds"] * attempt["devices"] for attempt in attempts if attempt["device"] != "cpu"]
         return {
@@ -106,7 +106,7 @@ class Checkpoint:
         }
 
     def restore(self, training: Resumable) -> list[dict[str, Any]]:
-        """Bring a fresh run to the last usable checkpoint, if there is one; returns the rows of the finished epochs."""
+        """Restore a new run from the last usable checkpoint, if there is one, and return the rows of the finished epochs."""
         existing = [path for path in (self._path, self._previous) if path.exists()]
         found = next(filter(None, map(self._read, existing)), None)
         rows: list[dict[str, Any]] = []
@@ -121,7 +121,7 @@ class Checkpoint:
         return rows
 
     def after_update(self, training: Resumable, rows: list[dict[str, Any]]) -> None:
-        """Save if the time has come."""
+        """Save if the checkpoint interval has elapsed."""
         now = time.monotonic()
         if now - self._saved >= self._interval:
             self._save(training, rows)
@@ -129,7 +129,7 @@ class Checkpoint:
             self._note(training)
 
     def after_epoch(self, training: Resumable, rows: list[dict[str, Any]]) -> None:
-        """Save if that is cheap beside the time since the last one."""
+        """Save if the cost is small compared with the time since the last checkpoint."""
         if time.monotonic() - self._saved >= min(self._interval, self._cost / SHARE):
             self._save(training, rows)
 
@@ -155,7 +155,7 @@ class Checkpoint:
         self._noted = time.monotonic()
 
     def _read(self, path: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """Tensors and values of a checkpoint; None, and the file moved aside, if it is damaged or another run's."""
+        """Read a checkpoint's tensors and values; move it aside and return None if it is damaged or has another digest."""
         try:
             with safe_open(path, framework="pt") as file:
                 metadata = file.metadata() or {}

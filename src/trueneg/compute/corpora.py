@@ -1,4 +1,4 @@
-"""What the rules ask of the likelihood studies: paths and parameters by a job's wildcards."""
+"""Paths and parameters that the rules need from the likelihood studies, by a job's wildcards."""
 
 from typing import Any
 
@@ -11,11 +11,11 @@ LIKELIHOODS = "results/{study}/text/{corpus}/likelihoods/{model}.parquet"
 
 
 class Corpora:
-    """The corpora of sentences; most methods take a job's wildcards.
+    """Paths and parameters of the corpora of sentences; most methods take a job's wildcards.
 
     Attributes:
         studies: the likelihood studies, by name.
-        captioned: the names of those whose sentences are captions.
+        captioned: the names of the studies that use captions as sentences.
     """
 
     def __init__(self, configuration: Configuration):
@@ -23,54 +23,54 @@ class Corpora:
         self.captioned = {name for name, study in self.studies.items() if study.reports.captions}
 
     def of(self, source: str) -> set[str]:
-        """The names of the studies whose reports are of a source."""
+        """Return the names of the studies that use a given source of reports."""
         return {name for name, study in self.studies.items() if study.reports.source == source}
 
     def each_corpus(self, pattern: str) -> list[str]:
-        """The pattern for every corpus of every likelihood study."""
+        """Fill in the pattern for every corpus of every likelihood study."""
         return [
             pattern.format(study=name, corpus=corpus) for name, study in self.studies.items() for corpus in runs.corpora(study)
         ]
 
     def table(self, dataset: Any, name: str) -> str:
-        """A table of the corpus that a data set of images with sentences takes its texts from."""
+        """Return the path of a table of the corpus that provides the texts of an image–text data set."""
         corpus = dataset["corpus"] or next(iter(runs.corpora(self.studies[dataset["text"]])))
         return f"results/{dataset['text']}/text/{corpus}/{name}.parquet"
 
     def initial_models(self, wildcards: Any) -> str | list[str]:
-        """The models of another study that a training starts from, if there are any."""
+        """Return another study's models that a training starts from, or an empty list."""
         start = self.studies[wildcards.study].language_models[wildcards.model].start
         return [] if start is None else MODELS.format(**dict(zip(("study", "corpus", "model"), start.split("/"), strict=True)))
 
     def scoring_models(self, wildcards: Any) -> str | list[str]:
-        """The models that score: a study's own, or another's that it does not train further."""
+        """Return the models used for scoring: the study's own, or another study's if used without further training."""
         own = MODELS.format(**wildcards)
         is_trained = self.studies[wildcards.study].language_models[wildcards.model].train
         return own if is_trained else self.initial_models(wildcards) or own
 
     def scoring(self, wildcards: Any) -> dict[str, Any]:
-        """How a language model scores."""
+        """Return the scoring settings of a language model."""
         study = self.studies[wildcards.study]
         trusted = study.language_models[wildcards.model].trust_remote_code
         return {**study.scoring.model_dump(mode="json"), "trust_remote_code": trusted}
 
     def shards(self, wildcards: Any) -> list[str]:
-        """The marks of finished shards; none where one job scores everything."""
+        """Return the marker files of finished shards; an empty list if one job scores everything."""
         count = self.studies[wildcards.study].scoring.shards
         base = LIKELIHOODS.format(**wildcards).removesuffix(".parquet")
         return [f"{base}-{shard}.done" for shard in range(count)] if count > 1 else []
 
     def likelihoods(self, wildcards: Any) -> list[str]:
-        """Those of every language model, in the order of the configuration."""
+        """Return the likelihoods of every language model, in the order of the configuration."""
         models = self.studies[wildcards.study].language_models
         return [LIKELIHOODS.format(**wildcards, model=model) for model in models]
 
     def eta_likelihoods(self, wildcards: Any) -> str:
-        """Those that class probabilities are estimated from."""
+        """Return the likelihoods used to estimate class probabilities."""
         study = self.studies[wildcards.study]
         return LIKELIHOODS.format(**wildcards, model=study.eta.language_model or next(iter(study.language_models)))
 
     def folds(self, wildcards: Any) -> int:
-        """The folds of the simple scorers: as many as the first language model that is trained has."""
+        """Return the number of folds for the simple scorers: that of the first trained language model, or 2."""
         models = self.studies[wildcards.study].language_models.values()
         return next((model.folds for model in models if model.train), 2)

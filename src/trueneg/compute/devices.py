@@ -1,6 +1,6 @@
-"""Which device a process computes on, and that no other training computes on the same one.
+"""Choose a device for a process, and lease it so that no other training uses it.
 
-Nothing here imports torch before a device is asked for, so that listing and leasing cost milliseconds.
+This module imports torch only when a device is requested, so listing and leasing take milliseconds.
 """
 
 import contextlib
@@ -30,13 +30,13 @@ POLL_SECONDS, REPORT_SECONDS = 0.5, 60.0
 
 
 def choose_device(wanted: str) -> "torch.device":
-    """The device for a setting ``training.device``, with no lease: the first GPU that this process sees, or the CPU.
+    """Return the device for a setting ``training.device``, without a lease: the first visible GPU, or the CPU.
 
     Args:
         wanted: ``"auto"`` (a GPU where there is one, else the CPU), ``"cpu"`` or ``"cuda"``.
 
     Raises:
-        UserError: if a GPU is wanted, or Slurm gave this job one, and torch can use none.
+        UserError: if a GPU is requested, or was assigned by Slurm, but torch cannot use one.
 
     Example:
         >>> choose_device("cpu")
@@ -50,7 +50,7 @@ def choose_device(wanted: str) -> "torch.device":
 
 
 def device_name(device: "torch.device") -> str:
-    """What a record calls a device: a GPU's model, or ``cpu``."""
+    """Return the name of a device for records: a GPU's model, or ``cpu``."""
     import torch
 
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
@@ -58,28 +58,28 @@ def device_name(device: "torch.device") -> str:
 
 @contextlib.contextmanager
 def leased_device(wanted: str, *, share: int = 1, count: int = 1) -> Iterator["torch.device"]:
-    """Hold a device for a setting ``training.device``; wait while others hold all of them. See :func:`lease`.
+    """Hold a device for a setting ``training.device``, waiting while all devices are taken. See :func:`lease`.
 
-    To be called before CUDA is initialised (``torch.cuda.is_available()`` is enough to do so): ``CUDA_VISIBLE_DEVICES`` is set to
-    the leased device, and stays so after the lease, because CUDA reads it only once.
+    Call this before CUDA is initialised (which ``torch.cuda.is_available()`` already does): ``CUDA_VISIBLE_DEVICES`` is set to
+    the leased device and keeps this value after the lease, because CUDA reads it only once.
 
-    In a Slurm job (``SLURM_JOB_ID``) the scheduler's assignment is what ``CUDA_VISIBLE_DEVICES`` lists, and nothing if it is not
-    set, whatever else the node has. One device is used without a lease, Slurm having seen to that; of several, one is leased,
-    because a Snakemake inside one allocation starts several trainings. The job asked for a GPU if ``SLURM_JOB_GPUS``,
-    ``SLURM_STEP_GPUS`` or ``SLURM_GPUS_ON_NODE`` says so; if it then has none that can be used, that is an error for ``"auto"``
-    too. A job that asked for none trains on the CPU under ``"auto"``.
+    In a Slurm job (``SLURM_JOB_ID``), only the devices in ``CUDA_VISIBLE_DEVICES`` are assigned to the job; if it is not set, none
+    are, whatever else the node has. A single device is used without a lease, because Slurm already reserves it. If there are
+    several, one is leased, because Snakemake can start several trainings inside one allocation. ``SLURM_JOB_GPUS``,
+    ``SLURM_STEP_GPUS`` and ``SLURM_GPUS_ON_NODE`` show whether the job requested a GPU. If it did but none is usable, it is
+    an error even with ``"auto"``; a job that requested none trains on the CPU.
 
-    Of several devices (`count`) the first is yielded, and all of them are in ``CUDA_VISIBLE_DEVICES``, for processes that are
-    started then.
+    With `count` > 1, the first device is yielded, and ``CUDA_VISIBLE_DEVICES`` lists all of them for worker processes started
+    in the block.
 
     Args:
         wanted: ``"auto"`` (a GPU where there is one, else the CPU), ``"cpu"`` (nothing is leased) or ``"cuda"``.
-        share: how many processes may hold one device at a time.
-        count: how many devices.
+        share: number of processes that may hold one device at a time.
+        count: number of devices.
 
     Raises:
-        UserError: if a GPU is wanted and there are not so many, or it is not clear which devices are meant.
-        RuntimeError: if CUDA was initialised before and sees other devices.
+        UserError: if there are too few GPUs, or it is unclear which devices to use.
+        RuntimeError: if CUDA was already initialised and sees other devices.
     """
     import torch
 
@@ -108,19 +108,19 @@ def leased_device(wanted: str, *, share: int = 1, count: int = 1) -> Iterator["t
 
 @contextlib.contextmanager
 def lease(devices: Sequence[str], *, count: int = 1, share: int = 1) -> Iterator[tuple[str, ...]]:
-    """Hold so many of some devices at once, the first that are free; wait, and log it, while there are too few.
+    """Hold `count` of the given devices at once, taking the first free ones; wait, and log it, while too few are free.
 
-    All or none are taken, and nothing is held while waiting, so processes that want several cannot wait for each other's.
+    Either all or none are taken, and nothing is held while waiting, so processes that need several devices cannot deadlock.
 
-    A lease is an ``flock`` on a file named after the device, on this node: the kernel frees it when its process ends, however it
-    ends. The files lie in a folder of the user's own under the folder for temporary files, or in ``$TRUENEG_LEASES``; processes
-    find each other only if they use the same folder.
+    A lease is an ``flock`` on a file named after the device, on this node; the kernel releases it when the process ends, for any
+    reason. The files are in a user-specific folder below the temporary directory, or in ``$TRUENEG_LEASES``; processes must use
+    the same folder to see each other's leases.
 
     Args:
         devices: physical names, the same in every process (a UUID, not a position in ``CUDA_VISIBLE_DEVICES``).
-        count: how many of them; not more than there are.
-        share: how many processes may hold one device at a time; 1 means alone, also towards processes that would share. Devices
-            fill up evenly. Processes that share should agree on the number.
+        count: number of devices to lease, at most as many as given.
+        share: number of processes that may hold one device at a time; 1 means exclusive use, even if other processes allow
+            sharing. Devices fill up evenly. Processes that share devices should use the same value.
 
     Yields:
         The names of the devices.
@@ -145,7 +145,7 @@ def lease(devices: Sequence[str], *, count: int = 1, share: int = 1) -> Iterator
 
 
 def _take(held: contextlib.ExitStack, folder: Path, devices: Sequence[str], count: int, share: int) -> list[str]:
-    """Lock `count` devices, or none; one process looks at a time, so that none sees what another only tries."""
+    """Lock `count` devices or none; one process searches at a time, so that none sees another's temporary locks."""
     names: list[str] = []
     with _lock(folder / "looking", timeout=-1):
         for place in range(share):
@@ -160,7 +160,7 @@ def _take(held: contextlib.ExitStack, folder: Path, devices: Sequence[str], coun
 
 
 def _lock_place(folder: Path, device: str, place: int, share: int) -> AcquireReturnProxy:
-    """Lock a device that nobody holds, or if it is shared, one of its numbered places; Timeout if it is taken."""
+    """Lock a free device, or one numbered slot of a shared device; raises Timeout if it is taken."""
     own = folder / (device if share == 1 else f"{device}.{place}")
     for path in folder.glob(f"{device}.*") if share == 1 else [folder / device]:
         with _lock(path):
@@ -176,7 +176,7 @@ def _lock(path: Path, timeout: float = 0) -> AcquireReturnProxy:
 
 @contextlib.contextmanager
 def _protected(folder: Path) -> Iterator[None]:
-    """Lock a folder, so that what cleans up old temporary files leaves it alone."""
+    """Lock a folder, so that cleaners of temporary files leave it alone."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH)
@@ -194,7 +194,7 @@ def _lease_folder() -> Path:
 
 
 def read_listing(listing: str) -> dict[str, list[str]]:
-    """The GPUs that ``nvidia-smi -L`` lists, along the PCI bus, with what a process can compute on: MIG instances, or itself.
+    """Map each GPU in ``nvidia-smi -L`` output, in PCI bus order, to its compute devices: its MIG instances, or itself.
 
     Example:
         >>> read_listing("GPU 0: NVIDIA H100 (UUID: GPU-7f1e)")
@@ -210,14 +210,14 @@ def read_listing(listing: str) -> dict[str, list[str]]:
 
 
 def visible_devices(setting: str | None, gpus: Mapping[str, Sequence[str]]) -> list[str]:
-    """The physical names of the devices that a value of ``CUDA_VISIBLE_DEVICES`` lets a process see, in its order.
+    """Return the physical names of the devices that a value of ``CUDA_VISIBLE_DEVICES`` makes visible, in its order.
 
-    As for CUDA, an entry is an index, or a name that may be shortened as long as it is unique, and the list ends before the first
-    entry that names nothing. An index counts along the PCI bus. A GPU that is cut into MIG instances stands for all of them.
+    As in CUDA, an entry is an index or a unique prefix of a name, and the list ends before the first invalid entry. Indices
+    follow the PCI bus order. A GPU that is split into MIG instances stands for all of them.
 
     Args:
-        setting: the variable's value; None if it is not set, which shows everything.
-        gpus: the machine's, from :func:`read_listing`.
+        setting: the variable's value; None if it is not set, which makes all devices visible.
+        gpus: the machine's GPUs, from :func:`read_listing`.
 
     Example:
         >>> gpus = {"GPU-7f1e": ["GPU-7f1e"], "GPU-02c4": ["GPU-02c4"]}
@@ -253,7 +253,7 @@ def _refuse_ambiguous_index(setting: str | None, listing: str) -> None:
 
 
 def _usable_devices(setting: str | None) -> list[str]:
-    """The devices that this process may use, under their physical names."""
+    """Return the physical names of the devices that this process may use."""
     import torch
 
     if not torch.backends.cuda.is_built():
@@ -263,7 +263,7 @@ def _usable_devices(setting: str | None) -> list[str]:
     if gpus:
         _refuse_ambiguous_index(setting, listing)
         return visible_devices(setting, gpus)
-    # Without nvidia-smi there are no physical names, so one device can be told apart from no device, but not from another.
+    # Without nvidia-smi there are no physical names, so several devices cannot be distinguished; only one can be supported.
     count = torch.cuda.device_count()
     if count > 1:
         raise UserError(
@@ -281,7 +281,7 @@ def _listing() -> str:
 
 
 def _cpu_instead(wanted: str) -> "torch.device":
-    """The CPU, for want of a GPU, unless there should have been one."""
+    """Return the CPU as a fallback, or raise an error if a GPU was requested or assigned."""
     import torch
 
     in_slurm = "SLURM_JOB_ID" in os.environ
@@ -303,7 +303,7 @@ def _slurm_gave_gpu() -> bool:
 def _check_confined(names: Sequence[str]) -> None:
     import torch
 
-    torch.cuda.init()  # before it, torch counts what the variable says, not what CUDA has read
+    torch.cuda.init()  # before this, torch counts the devices in the variable, not those that CUDA sees
     if torch.cuda.device_count() != len(names):
         raise RuntimeError(
             f"CUDA was initialised before {', '.join(names)} was leased, and sees {torch.cuda.device_count()} devices; "

@@ -1,8 +1,8 @@
-"""One training on several processes, a device each: which part of a batch is ours, and what all of them must agree on.
+"""Train on several processes with one device each: split batches and keep the processes synchronised.
 
 Every process draws the whole batch (from the same generators), encodes its part, and gathers the embeddings of the others with
-their gradients; the loss of the whole batch is then computed by each of them. So every objective and every monitor is what it is
-on one process, and after each update all processes hold the same weights.
+their gradients; each process then computes the loss of the whole batch. Therefore all objectives and monitors have the same
+values as on one process, and all processes hold the same weights after each update.
 """
 
 import datetime
@@ -23,30 +23,30 @@ from trueneg.compute.processes import end_with, without_main_script
 from trueneg.errors import UserError
 from trueneg.losses.execution import gathered
 
-PATIENCE = 600.0  # seconds that a process waits for the others in an exchange
-GRACE = 2.0  # seconds that the other processes get to report why they failed, too
+PATIENCE = 600.0  # seconds that a process waits for the others in a collective operation
+GRACE = 2.0  # seconds that the other processes have to report their own failures
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes of a training, and which of them this one is; alone by default, where nothing below does anything.
+    """The processes of a training and the rank of this one; a single process by default, for which all methods do nothing.
 
     Attributes:
-        rank: ours, from 0.
-        count: of all.
+        rank: rank of this process, from 0.
+        count: number of processes.
     """
 
     rank: int = 0
     count: int = 1
 
     def part(self, batch: Tensor, chunks: int = 1) -> Tensor:
-        """Our part of a batch: of each of its chunks an equal share, so that a chunk is the same samples for any number of us.
+        """Return this process's equal share of each chunk, so that chunks hold the same samples for any number of processes.
 
         Args:
             batch: (B, …), the same on all processes.
-            chunks: that the batch is encoded in; ``count · chunks`` divides B.
+            chunks: number of chunks the batch is encoded in; B must be divisible by ``count · chunks``.
 
         Example:
             >>> Processes(1, 2).part(torch.arange(8), chunks=2)
@@ -58,9 +58,9 @@ class Processes:
         return batch.unflatten(0, (chunks, self.count, share))[:, self.rank].flatten(0, 1)
 
     def whole(self, part: Tensor, chunks: int = 1) -> Tensor:
-        """The batch of which every process gives its :meth:`part`, in the batch's order, with gradients.
+        """Gather the :meth:`part` of every process into the whole batch, in its original order, with gradients.
 
-        What every process then derives from the whole batch, :meth:`average_gradients` makes the gradient of one process.
+        If every process computes the loss from the whole batch, :meth:`average_gradients` gives the gradient of a single process.
         """
         if self.count == 1:
             return part
@@ -68,14 +68,14 @@ class Processes:
         return everyone.transpose(0, 1).flatten(0, 2)
 
     def sum(self, value: Tensor) -> Tensor:
-        """The sum of every process's value, without gradients."""
+        """Return the sum of the values of all processes, without gradients."""
         if self.count > 1:
             value = value.detach().clone()
             distributed.all_reduce(value)
         return value
 
     def same(self, value: Any) -> Any:
-        """The first process's value, for all."""
+        """Broadcast the first process's value to all processes."""
         if self.count == 1:
             return value
         shared = [value]
@@ -84,7 +84,7 @@ class Processes:
 
     @torch.no_grad()
     def average_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """The mean of every process's gradients, for all, in one exchange."""
+        """Replace the gradients by their mean over all processes, with one all-reduce."""
         if self.count == 1:
             return
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
@@ -95,7 +95,7 @@ class Processes:
             gradient.copy_(own.view_as(gradient))
 
     def share_state(self, training: Any) -> None:
-        """Bring the other processes' runs, :class:`~trueneg.compute.checkpoint.Resumable`, to where the first one's stands."""
+        """Copy the first process's training state (:class:`~trueneg.compute.checkpoint.Resumable`) to all other processes."""
         if self.count > 1:
             state = self.same(training.state() if self.rank == 0 else None)
             if self.rank > 0:
@@ -107,17 +107,17 @@ Work = Callable[[torch.device, Processes], None]
 
 
 def run_distributed(work: Work, device_type: str, count: int, patience: float = PATIENCE) -> None:
-    """Call `work` in several processes that exchange tensors. They end with this one, however it ends, which logs for them.
+    """Run `work` in several communicating processes; this process handles their logs, and they exit whenever it does.
 
     Args:
-        work: can be pickled.
-        device_type: ``"cpu"`` or ``"cuda"``; each process takes the visible device with its own number.
-        count: of processes.
-        patience: seconds that a process waits for the others in an exchange.
+        work: picklable function.
+        device_type: ``"cpu"`` or ``"cuda"``; each process uses the visible device with the index of its rank.
+        count: number of processes.
+        patience: seconds that a process waits for the others in a collective operation.
 
     Raises:
-        UserError: that one of the processes raised; or if one was killed.
-        RuntimeError: if one raised another error; with its traceback.
+        UserError: if a process raised it, or a process was killed.
+        RuntimeError: if a process raised another error; includes its traceback.
     """
     context = multiprocessing.get_context("spawn")
     records, user_errors = context.Queue(), context.SimpleQueue()
@@ -132,7 +132,7 @@ def run_distributed(work: Work, device_type: str, count: int, patience: float = 
             while not workers.join(grace_period=GRACE):
                 pass
         except (ProcessRaisedException, ProcessExitedException) as error:
-            if not user_errors.empty():  # other errors may only follow from the end of that process
+            if not user_errors.empty():  # other errors may only be consequences of that process ending
                 raise user_errors.get() from None
             name = f"worker {error.error_index + 1}/{count}"
             if isinstance(error, ProcessRaisedException) or error.signal_name is None:
@@ -148,7 +148,7 @@ def run_distributed(work: Work, device_type: str, count: int, patience: float = 
 def _work(
     rank: int, count: int, work: Work, device_type: str, patience: float, meeting: str, records: Any, user_errors: Any
 ) -> None:
-    """One process; its log records and user errors go to the one that started it."""
+    """Run one worker process; it sends its log records and user errors to the process that started it."""
     end_with(os.getppid(), "the process that started this worker")
     logger = logging.getLogger("trueneg")
     logger.setLevel(logging.INFO if rank == 0 else logging.WARNING)
@@ -172,16 +172,16 @@ def _work(
 
 
 class _Relay(logging.Handler):
-    """Handles records of other processes as if they were logged here."""
+    """Handles log records of other processes as if they were logged in this one."""
 
     def emit(self, record: logging.LogRecord) -> None:
         logging.getLogger(record.name).handle(record)
 
 
 def synchronise_norms(network: nn.Module) -> None:
-    """Let every batch normalisation within a network see the samples of all processes, each of which has as many.
+    """Synchronise the batch normalisation layers of a network across processes, which must have equally many samples.
 
-    torch's SyncBatchNorm works on GPUs only.
+    torch's SyncBatchNorm works only on GPUs.
     """
     for layer in network.modules():
         if isinstance(layer, nn.modules.batchnorm._BatchNorm):
@@ -189,7 +189,7 @@ def synchronise_norms(network: nn.Module) -> None:
 
 
 def _normalised_by_all(layer: Any, batch: Tensor) -> Tensor:
-    """Normalised (B, C, …)."""
+    """Normalise a (B, C, …) batch with the statistics of all processes."""
     if not layer.training:
         return type(layer).forward(layer, batch)
     dimensions = [0, *range(2, batch.dim())]

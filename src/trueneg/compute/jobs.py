@@ -1,4 +1,4 @@
-"""What every job of the pipeline does around its work: write its log, report errors in a sentence, end with Snakemake."""
+"""Common behaviour of all pipeline jobs: write a log, report errors in one sentence, and exit when Snakemake does."""
 
 import contextlib
 import faulthandler
@@ -22,13 +22,13 @@ _CAUSES: dict[int, str] = {
     signal.SIGTERM: ": it was cancelled, or reached its time limit",
     **dict.fromkeys((signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL), _CRASHED),
 }
-SNAKEMAKE = "TRUENEG_SNAKEMAKE"  # environment variable: the process of the Snakemake that starts this job
+SNAKEMAKE = "TRUENEG_SNAKEMAKE"  # environment variable: id of the Snakemake process that started this job
 
 log = logging.getLogger(__name__)
 
 
 def name_snakemake() -> None:
-    """Tell the jobs that this process will start who started them; called where the Snakefile is read."""
+    """Store this process's id in the environment of the jobs it will start; called when the Snakefile is read."""
     os.environ[SNAKEMAKE] = str(os.getpid())
 
 
@@ -37,7 +37,7 @@ def _supervise(log_file: str | Path) -> None:
     supervisor, awaited = os.getpid(), {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD}
     sys.stdout.flush()
     sys.stderr.flush()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, awaited)  # the parent takes them one by one, so that none is lost
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, awaited)  # the parent waits for them one by one, so that none is lost
     child = os.fork()
     if child == 0:
         os.setpgid(0, 0)  # a terminal's Ctrl-C reaches it and its own processes once, through the parent
@@ -45,7 +45,7 @@ def _supervise(log_file: str | Path) -> None:
         end_with(supervisor, "the job's supervisor")
         return
 
-    with contextlib.suppress(PermissionError, ProcessLookupError):  # the child has done it, or has ended
+    with contextlib.suppress(PermissionError, ProcessLookupError):  # the child has already done it or has exited
         os.setpgid(child, child)
     ended = 0
     while not ended:
@@ -68,9 +68,9 @@ def _supervise(log_file: str | Path) -> None:
 def job(log_file: str | Path) -> Iterator[None]:
     """Run the block in a child process with a log file; this process waits for it and ends with its exit status.
 
-    A :class:`UserError`, or running out of memory, is reported in a sentence and ends the job with exit status 1. A child killed
-    by a signal is reported in a sentence, in the log and on stderr, with 128 plus the signal's number as the exit status. The
-    child ends when this process or its Snakemake does.
+    A :class:`UserError` or out-of-memory error is reported in one sentence, and the job exits with status 1. If a signal kills
+    the child, this is reported in one sentence in the log and on stderr, and the exit status is 128 plus the signal's number. The
+    child exits when this process or its Snakemake does.
     """
     Path(log_file).parent.mkdir(parents=True, exist_ok=True)
     handler = logging.FileHandler(log_file, mode="w", encoding="utf-8")
@@ -82,7 +82,7 @@ def job(log_file: str | Path) -> Iterator[None]:
     if SNAKEMAKE in os.environ:
         end_with(int(os.environ[SNAKEMAKE]), "Snakemake")
     sys.excepthook = print_traceback
-    faulthandler.enable(handler.stream)  # type: ignore[arg-type]  # it is open, as the handler was not made with delay=True
+    faulthandler.enable(handler.stream)  # type: ignore[arg-type]  # it is open, as the handler was created without delay=True
     try:
         yield
     except UserError as error:

@@ -1,4 +1,4 @@
-"""Running out of memory, reported as what to change."""
+"""Report out-of-memory errors with advice on what to change."""
 
 import contextlib
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from trueneg.errors import UserError
 
 @contextlib.contextmanager
 def catch_out_of_memory(what: str, remedy: str) -> Iterator[None]:
-    """Report the end of a GPU's or the machine's memory in the block as a user error, with its remedy."""
+    """Turn GPU or CPU out-of-memory errors in the block into a user error with a remedy."""
     try:
         yield
     except Exception as error:
@@ -18,12 +18,12 @@ def catch_out_of_memory(what: str, remedy: str) -> Iterator[None]:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out; torch's error is known by its name, as most jobs do not import torch."""
+    """Return whether an error means out of memory; torch's error is matched by name, because most jobs do not import torch."""
     return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
 
 
 def smaller_batch(batch_size: int, chunks: int | None = None) -> str:
-    """The remedy of a training, which may encode a batch in chunks.
+    """Return the remedy for a training, which may encode a batch in chunks.
 
     Example:
         >>> smaller_batch(64, chunks=2)

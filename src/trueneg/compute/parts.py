@@ -1,4 +1,4 @@
-"""What an unfinished training is made of, as named tensors and back: modules, sums and the optimiser's moments."""
+"""Convert the state of an unfinished training (modules, sums, optimiser moments) to named tensors and back."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def named_tensors(**parts: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """All tensors as ``part.name``.
+    """Combine the tensors of all parts into one dictionary with keys ``part.name``.
 
     Args:
         parts: state dictionaries by part.
@@ -16,7 +16,7 @@ def named_tensors(**parts: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def by_part(tensors: Mapping[str, Tensor], *parts: str) -> list[dict[str, Tensor]]:
-    """The state dictionaries of the parts, from :func:`named_tensors`.
+    """Split the result of :func:`named_tensors` into the state dictionaries of the parts.
 
     Example:
         >>> by_part({"network.a.weight": torch.zeros(1), "optimizer.0.step": torch.ones(1)}, "network", "optimizer")
@@ -28,25 +28,25 @@ def by_part(tensors: Mapping[str, Tensor], *parts: str) -> list[dict[str, Tensor
 
 
 def moments_of(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The optimiser's tensors as ``index.name``."""
+    """Return the optimiser's tensors with keys ``index.name``."""
     state = optimizer.state_dict()["state"]
     return {f"{index}.{name}": value for index, moments in state.items() for name, value in moments.items()}
 
 
 def load_moments(optimizer: torch.optim.Optimizer, moments: Mapping[str, Tensor], learning_rate: float | None = None) -> None:
-    """Give an optimiser the tensors of :func:`moments_of`, and its learning rate if one is told.
+    """Load the tensors of :func:`moments_of` into an optimiser, and optionally set its learning rate.
 
     Args:
-        optimizer: of parameters like those of the optimiser that the moments come from.
-        moments: tensors as ``index.name``.
-        learning_rate: of all groups of parameters.
+        optimizer: optimiser with the same parameter shapes as the one that the moments come from.
+        moments: tensors with keys ``index.name``.
+        learning_rate: learning rate for all parameter groups; None: unchanged.
     """
     parameters = [parameter.detach() for group in optimizer.param_groups for parameter in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
     for name, value in moments.items():
         index, moment = name.split(".")
         like = parameters[int(index)]
-        # Laid out in memory as its parameter is (channels last), as the optimiser itself would make it.
+        # Use the parameter's memory layout (channels last), as the optimiser itself would.
         laid_out = torch.empty_like(like).copy_(value) if value.shape == like.shape else value
         state.setdefault(int(index), {})[moment] = laid_out
     optimizer.load_state_dict(optimizer.state_dict() | {"state": state})

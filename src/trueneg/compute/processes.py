@@ -1,4 +1,4 @@
-"""Worker processes that end with the process that started them."""
+"""Worker processes that exit when the process that started them does."""
 
 import contextlib
 import logging
@@ -21,10 +21,10 @@ log = logging.getLogger(__name__)
 
 
 def end_with(process: int, name: str) -> None:
-    """End this process as soon as another one has ended, however that one ends.
+    """Exit this process as soon as another one has ended, for any reason.
 
-    Watching the parent is not enough for a job: depending on the shell's version there is a shell between it and Snakemake, which
-    outlives a Snakemake that was killed.
+    For a job, watching the parent is not enough: depending on the shell's version, there is a shell between the job and
+    Snakemake, which survives if Snakemake is killed.
     """
     threading.Thread(target=_end_after, args=(process, name), daemon=True).start()
 
@@ -41,9 +41,9 @@ def _end_after(process: int, name: str) -> None:
 def map_in_processes(
     function: Callable[..., Result], *iterables: Collection[Any], processes: int, chunksize: int
 ) -> Iterator[Result]:
-    """Like ``map``, in worker processes if there is more than one chunk; they end with this process, even if it is killed.
+    """Like ``map``, with worker processes if there is more than one chunk; they exit with this process, even if it is killed.
 
-    Spawned, not forked: this process may hold threads.
+    Processes are spawned rather than forked, because this process may have threads.
     """
     if processes == 1 or len(iterables[0]) <= chunksize:
         yield from map(function, *iterables)
@@ -55,9 +55,9 @@ def map_in_processes(
 
 @contextlib.contextmanager
 def without_main_script() -> Iterator[None]:
-    """Keep processes that are spawned in the block from running the main script.
+    """Prevent processes spawned in the block from running the main script.
 
-    They run it again unless it has no file, and a job's script cannot run without the object that Snakemake gives it.
+    They rerun it unless it has no file, and a job's script cannot run without the object that Snakemake provides.
     """
     main = sys.modules["__main__"]
     file = main.__dict__.pop("__file__", None)

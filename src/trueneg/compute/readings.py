@@ -1,4 +1,4 @@
-"""What the rules ask of the sources that are read: settings, the user's files, and the tables that a source is joined with."""
+"""Settings, user files and joined tables of the data sources, as needed by the rules."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +12,7 @@ from trueneg.store.user_files import Reading
 
 
 class Readings:
-    """Every source that the studies read, by the place of its output in the results folder; methods take a job's wildcards."""
+    """All sources that the studies read, keyed by output path in the results folder; methods take a job's wildcards."""
 
     def __init__(self, trainings: Trainings, corpora: Corpora):
         self._trainings, self._corpora = trainings, corpora
@@ -34,7 +34,7 @@ class Readings:
         return found
 
     def settings(self, place: str) -> Callable[[Any], dict[str, Any]]:
-        """What a job reads; `place` is that of its output in the results folder."""
+        """Return the settings of a reading job; `place` is its output path in the results folder."""
 
         def read(wildcards: Any) -> dict[str, Any]:
             reading = self._by_place[place.format(**wildcards)]
@@ -44,7 +44,7 @@ class Readings:
         return read
 
     def parameters(self, place: str) -> dict[str, Callable[[Any], dict[str, Any]]]:
-        """Parameters of a job that reads the user's files: its settings, and the files with a stamp of their content."""
+        """Return the parameters of a job that reads user files: its settings, and the files with a stamp of their content."""
 
         def files(wildcards: Any) -> dict[str, Any]:
             found = place.format(**wildcards)
@@ -55,16 +55,16 @@ class Readings:
         return {"settings": self.settings(place), "files": files}
 
     def pair_source(self, wildcards: Any) -> str:
-        """The name of the source of images with sentences."""
+        """Return the name of an image–text source."""
         return self._by_place[f"pairs/{wildcards.pairs}"].settings["source"]
 
     def pair_texts(self, wildcards: Any) -> dict[str, str]:
-        """Tables of the reports that images are joined with."""
+        """Return the tables of the reports that are joined with the images."""
         settings = self._by_place[f"pairs/{wildcards.pairs}"].settings
         return {name: self._corpora.table(settings, name) for name in PAIRS[settings["source"]].TEXT_TABLES}
 
     def eta_by_class(self, wildcards: Any) -> dict[str, str]:
-        """The sentences of an image–text study, and their latent classes."""
+        """Return the tables of an image–text study's sentences and latent classes."""
         label, dataset = next(iter(self._trainings.expanded[wildcards.study].datasets.items()))
         sentences = self._trainings.expanded[wildcards.study].sources[label].replace(".npz", ".parquet")
         return {"sentences": sentences, "classes": self._corpora.table(dataset, "classes")}

@@ -1,4 +1,4 @@
-"""What the rules ask of the studies that train encoders: paths and parameters by a job's wildcards."""
+"""Paths and parameters that the rules need from the studies that train encoders, by a job's wildcards."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,12 +12,12 @@ from trueneg.store import provenance, user_files
 
 
 class Trainings:
-    """The data sets, objectives and blocks of seeds; most methods take a job's wildcards.
+    """Data sets, objectives and blocks of seeds of all studies; most methods take a job's wildcards.
 
     Attributes:
         studies: the studies that train encoders, by name.
-        image_text: those of images with sentences.
-        expanded: what each study's runs are.
+        image_text: the image–text studies among them.
+        expanded: the expansion of each study into runs.
     """
 
     def __init__(self, configuration: Configuration):
@@ -28,11 +28,11 @@ class Trainings:
         self._retrains_stale = configuration.retrain_stale
 
     def every(self, pattern: str) -> Callable[[Any], list[str]]:
-        """The pattern for every data set, objective and block of the study, as far as it names them."""
+        """Fill in the pattern for every data set, objective and block of the study that it refers to."""
         return lambda wildcards: list(dict.fromkeys(self.expanded[wildcards.study].paths(pattern)))
 
     def first(self, pattern: str) -> Callable[[Any], str]:
-        """The pattern; what the wildcards lack is the first block, or the first objective that trains: all start alike."""
+        """Fill in the pattern; missing wildcards default to the first block and first trained objective, as all start alike."""
 
         def path(wildcards: Any) -> str:
             expanded = self.expanded[wildcards.study]
@@ -43,15 +43,15 @@ class Trainings:
         return path
 
     def each_block(self, pattern: str) -> list[str]:
-        """The pattern for every data set, objective and block of every study that trains."""
+        """Fill in the pattern for every data set, objective and block of every study that trains encoders."""
         return [path for expanded in self.expanded.values() for path in expanded.paths(pattern)]
 
     def source(self, wildcards: Any) -> str:
-        """The decoded images of a data set, or its images with their sentences."""
+        """Return the file of a data set's decoded images, with their sentences in an image–text study."""
         return self.expanded[wildcards.study].sources[wildcards.dataset]
 
     def beside_source(self, table: str) -> Callable[[Any], str | list[str]]:
-        """A table beside images with sentences; nothing beside images alone."""
+        """Return a table stored beside an image–text source; an empty list for other images."""
 
         def path(wildcards: Any) -> str | list[str]:
             is_beside = wildcards.study in self.image_text
@@ -60,34 +60,34 @@ class Trainings:
         return path
 
     def dataset(self, wildcards: Any) -> dict[str, Any]:
-        """The settings of a data set."""
+        """Return the settings of a data set."""
         return self.expanded[wildcards.study].datasets[wildcards.dataset]
 
     def seeds(self, wildcards: Any) -> list[int]:
-        """The seeds of a block."""
+        """Return the seeds of a block."""
         return self.expanded[wildcards.study].blocks[wildcards.block]
 
     def runs(self, wildcards: Any) -> list[dict[str, Any]]:
-        """The runs of a training job."""
+        """Return the runs of a training job."""
         return self.expanded[wildcards.study].runs(wildcards.dataset, wildcards.objective, wildcards.block)
 
     def row_names(self, wildcards: Any) -> dict[str, str]:
-        """What the rows of a data set and an objective are named by."""
+        """Return the names that identify the rows of a data set and an objective."""
         return self.expanded[wildcards.study].row_names[wildcards.dataset, wildcards.objective]
 
     def longest_first(self, wildcards: Any) -> float:
-        """The priority of a training job: from 1 to 9, the longest first, so that none is left over at the end."""
+        """Return a training job's priority from 1 to 9; long jobs go first, so that none is left running alone at the end."""
         cost = self.expanded[wildcards.study].cost(wildcards.dataset, wildcards.objective, wildcards.block)
         return 1 + 8 * cost / self._longest if self._longest else 1
 
     def retrained_code(self, wildcards: Any) -> str | None:
-        """The training code, if stale runs are to be trained again: otherwise an edit must plan no training."""
+        """Return the training fingerprint if stale runs are retrained; None otherwise, so that edits plan no training."""
         if not self._retrains_stale:
             return None
         return provenance.training_fingerprint(self.expanded[wildcards.study].settings[wildcards.dataset, wildcards.objective])
 
     def of_devices(self, key: str) -> Callable[[Any], int]:
-        """What a training job asks for: a setting of its training for each of its devices."""
+        """Return a training job's resource request: a per-device setting times the number of devices."""
 
         def asked(wildcards: Any) -> int:
             training = self.studies[wildcards.study].training
@@ -96,7 +96,7 @@ class Trainings:
         return asked
 
     def benchmark(self, wildcards: Any) -> str | list[str]:
-        """CheXpert 8×200 at the size of the study's images; nothing where it is not measured."""
+        """Return CheXpert 8×200 at the resolution of the study's images; an empty list if the study does not use it."""
         study = self.image_text.get(wildcards.study)
         if study is None or study.evaluation.chexpert_8x200 is None:
             return []
@@ -104,7 +104,7 @@ class Trainings:
         return f"results/{user_files.of_benchmark(study.evaluation.chexpert_8x200, size).place}.npz"
 
     def retrieval_examples(self) -> list[str]:
-        """What the page shows of retrieval, by the first variant of each objective in the primary contrast."""
+        """Return the retrieval examples of the page, from the first variant of each objective in the primary contrast."""
         found = []
         for name, study in self.image_text.items():
             primary, variants = study.primary, runs.candidates(study)
@@ -115,6 +115,6 @@ class Trainings:
         return found
 
     def phrases(self, wildcards: Any) -> int:
-        """How many phrases have their heatmaps kept."""
+        """Return the number of phrases for which heatmaps are kept."""
         overlays = self.image_text[wildcards.study].figures.overlays
         return 0 if overlays is None else overlays.phrases

@@ -1,9 +1,9 @@
-"""The typed model of a configuration: the one source of the defaults, the JSON schema and the configuration's reference page.
+"""The typed configuration model: single source of the defaults, the JSON schema and the configuration reference page.
 
-A configuration is a mapping from study names to studies, whose ``kind`` says which of the models they follow.
+A configuration maps study names to studies; each study's ``kind`` selects its model.
 
-A default may change: runs of studies that do not state the key get another id (:mod:`trueneg.store.identity`). A new key of an
-existing section needs a line in ``frozen.yaml``, so that earlier runs keep theirs.
+Changing a default changes the run ids of studies that do not set the key (:mod:`trueneg.store.identity`). A new key in an
+existing section needs a line in ``frozen.yaml``, so that earlier runs keep their ids.
 """
 
 from typing import Annotated, Any
@@ -24,14 +24,14 @@ KINDS: dict[str, type[Study]] = {
     "likelihood": LikelihoodStudy,
     "image-text": ImageTextStudy,
 }
-GLOBAL_KEYS = ("retrain_stale", "resources")  # keys of a configuration that are not studies
+GLOBAL_KEYS = ("retrain_stale", "resources")  # configuration keys that are not studies
 AnyStudy = Annotated[ImageStudy | TheoryStudy | LikelihoodStudy | ImageTextStudy, Discriminator("kind")]
-# By rule, and for the rule pairs by source.
+# Keyed by rule; the rule `pairs` has one entry per source.
 ALL_RESOURCES = RESOURCES | {f"{source}_pairs": model.RESOURCES for source, model in PAIRS.items()}
 
 
 class Configuration(Settings):
-    """A whole configuration: its studies, and what holds for all of them."""
+    """A whole configuration: its studies and the global settings."""
 
     studies: dict[Name, AnyStudy]
     retrain_stale: Boolean = Field(False, description="train runs again that other code trained; the old ones are kept aside")
@@ -43,7 +43,7 @@ class Configuration(Settings):
     @field_validator("resources")
     @classmethod
     def _every_rule(cls, given: dict[str, Resources]) -> dict[str, Resources]:
-        """The given resources over the defaults of each rule."""
+        """Merge the given resources into the defaults of each rule."""
         for name in given.keys() - ALL_RESOURCES.keys():
             raise ValueError(f".{name} is not a rule that asks for resources here; expected one of {', '.join(ALL_RESOURCES)}")
         changed = {
@@ -52,6 +52,6 @@ class Configuration(Settings):
         return ALL_RESOURCES | changed
 
     def resolved(self) -> dict[str, Any]:
-        """The configuration as plain values, every default filled in."""
+        """Return the configuration as plain values with all defaults filled in."""
         studies = {name: study.model_dump(mode="json") for name, study in self.studies.items()}
         return studies | self.model_dump(mode="json", exclude={"studies"})

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration beyond single values: names that point nowhere, settings that exclude each other."""
+"""Checks across the values of a configuration: references to unknown names, settings that exclude each other."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
@@ -13,12 +13,12 @@ from trueneg.specs import tasks
 from trueneg.specs.settings import format_value, values_of
 
 OTHER_FILE = "if it is in another file, name that file too"
-# Folders beside the studies' under results/.
+# Folders under results/ that do not belong to a study.
 RESERVED_NAMES = ("runs", "sources", "pairs", "benchmarks", "language_models", "logs", "timings")
 
 
 def contradictions(configuration: Configuration) -> Iterator[str]:
-    """A sentence per contradiction, without the full stop."""
+    """Yield one sentence per contradiction, without the full stop."""
     texts = {name: study for name, study in configuration.studies.items() if isinstance(study, LikelihoodStudy)}
     for name, study in configuration.studies.items():
         found: list[str] = []
@@ -36,7 +36,7 @@ def contradictions(configuration: Configuration) -> Iterator[str]:
 
 
 def _unknown_language_models(study: LikelihoodStudy, texts: Mapping[str, LikelihoodStudy]) -> Iterator[str]:
-    """Language models that do not exist but are named, for the class probabilities or as a start."""
+    """Report unknown language models that are named for the class probabilities or as a start."""
     wanted = study.eta.language_model
     yield from _unknown("eta.language_model", [] if wanted is None else [wanted], study.language_models, "language models")
     known = [
@@ -49,7 +49,7 @@ def _unknown_language_models(study: LikelihoodStudy, texts: Mapping[str, Likelih
 
 
 def _unknown_text(data: Any, texts: Mapping[str, LikelihoodStudy]) -> Iterator[str]:
-    """Reports of an image–text data set that no likelihood study reads."""
+    """Report an image–text data set whose reports are not read by any likelihood study."""
     if data.text not in texts:
         studies = ", ".join(texts) or "none is given"
         yield f"dataset.text is {data.text!r}, expected a study of kind likelihood ({studies}); {OTHER_FILE}"
@@ -97,7 +97,7 @@ def _of_pairs(study: ImageTextStudy) -> Iterator[str]:
 
 
 def _without_truth(study: ImageTextStudy) -> Iterator[str]:
-    """What asks for boxes, labels or a truth that the data have not."""
+    """Report settings that need boxes, labels or a known truth that the data do not provide."""
     data: Any = study.dataset
     needs = {row: task.NEEDS for task in study.TASKS.values() for row in task.ROWS}[study.primary.task]
     needing = {"figures.overlays": study.figures.overlays, "evaluation.region_retrieval": study.evaluation.region_retrieval}
@@ -117,7 +117,7 @@ def _without_truth(study: ImageTextStudy) -> Iterator[str]:
 
 
 def _not_measured(key: str, given: MeasurementSettings, study: TrainedStudy) -> Iterator[str]:
-    """Keys of a measurement that the study's evaluation does not have."""
+    """Report a measurement that the study's evaluation does not produce."""
     measured = tasks.measured(study.evaluation, dict(study.TASKS))
     if given.task not in measured:
         yield f"{key}.task is {given.task!r}, which evaluation does not measure; it measures {', '.join(measured)}"
@@ -130,13 +130,13 @@ def _not_measured(key: str, given: MeasurementSettings, study: TrainedStudy) -> 
 
 
 def _unknown(key: str, names: Iterable[str], known: Collection[str], kind: str = "objectives") -> Iterator[str]:
-    """Names under a key that nothing has."""
+    """Report names under a key that are not among the known ones."""
     for name in names:
         if name not in known:
             yield f"{key} names {name!r}, expected one of the {kind}: {', '.join(known)}"
 
 
 def _unknown_dataset(key: str, label: str | None, known: Collection[str]) -> Iterator[str]:
-    """A data set that does not exist, or that is not named although there are several."""
+    """Report a data set that does not exist, or a missing name where there are several data sets."""
     if label not in known and not (label is None and len(known) == 1):
         yield f"{key} is {'missing' if label is None else repr(label)}, expected one of the data sets: {', '.join(known)}"

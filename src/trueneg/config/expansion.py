@@ -1,4 +1,4 @@
-"""A study's data sets, objectives, blocks of seeds and settings of runs, computed once: the rules ask for every job."""
+"""A study's data sets, objectives, seed blocks and run settings, computed once because the rules need them for every job."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from trueneg.config.trained_study import TrainedStudy
 
 
 class Expansion:
-    """What :mod:`trueneg.config.runs` makes of one study.
+    """One study, expanded by :mod:`trueneg.config.runs`.
 
     Args:
         name: the study's name in the configuration.
@@ -17,10 +17,10 @@ class Expansion:
 
     Attributes:
         datasets: resolved settings of each data set, as plain values, by label.
-        sources: path of each data set's decoded images, or of its images with their sentences, by label.
-        row_names: what rows are named by, by the labels of data set and objective.
-        settings: resolved settings of runs, by section, by the labels of data set and objective.
-        blocks: seeds of each block, by its name.
+        sources: path of each data set's decoded images, or of its image–sentence file, by label.
+        row_names: values of the identifying row columns, by the labels of data set and objective.
+        settings: resolved run settings by section, by the labels of data set and objective.
+        blocks: seeds of each block, by block name.
     """
 
     def __init__(self, name: str, study: TrainedStudy):
@@ -37,7 +37,7 @@ class Expansion:
         self._costs = {labels: relative_cost(settings) for labels, settings in self.settings.items()}
 
     def paths(self, pattern: str) -> list[str]:
-        """`pattern` for every data set, objective and block."""
+        """Format `pattern` for every data set, objective and block."""
         return [
             pattern.format(study=self._name, dataset=dataset, objective=objective, block=block)
             for dataset, objective in self.settings
@@ -45,12 +45,12 @@ class Expansion:
         ]
 
     def runs(self, dataset: str, objective: str, block: str) -> list[dict[str, Any]]:
-        """The runs of a job, as :meth:`trueneg.config.runs.Run.to_json` gives them."""
+        """Return the runs of a job in the format of :meth:`trueneg.config.runs.Run.to_json`."""
         settings = self.settings[dataset, objective]
         return [runs.Run(self._name, dataset, objective, seed, settings).to_json() for seed in self.blocks[block]]
 
     def cost(self, dataset: str, objective: str, block: str) -> float:
-        """About how long a job takes beside others."""
+        """Estimate how long a job takes relative to other jobs."""
         return self._costs[dataset, objective] * len(self.blocks[block])
 
     @property

@@ -1,6 +1,6 @@
 """The typed model of an image study.
 
-A list where one value is expected is a sweep: lists under ``dataset`` make several data sets; lists under ``encoder``,
+A list in place of a single value is a sweep: lists under ``dataset`` make several data sets; lists under ``encoder``,
 ``projection``, ``augmentation``, ``training`` or an objective make several variants of each objective.
 """
 
@@ -30,7 +30,7 @@ from trueneg.specs.settings import (
 )
 from trueneg.specs.sources import IMAGE_SOURCES
 
-if TYPE_CHECKING:  # a type checker cannot know the sources, tasks and objectives that are found
+if TYPE_CHECKING:  # type checkers cannot see sources, tasks and objectives found at import
     Source = str
     TaskName = str
     AnyObjective = TwoViews
@@ -69,7 +69,7 @@ class ProjectionSettings(Settings):
 
 
 class AugmentationSettings(Settings):
-    """How the two views of an image are drawn."""
+    """Augmentation that draws the two views of an image."""
 
     name: Sweepable[Literal["color", "digits", "none"]] = Field(
         description="color: crop, flip, colour jitter, greyscale (natural images); digits: affine, brightness, noise; none"
@@ -78,7 +78,7 @@ class AugmentationSettings(Settings):
 
 
 class TrainingSettings(Training):
-    """The optimisation, and the resources it may use."""
+    """Optimisation settings and resources for training."""
 
     batch_size: Sweepable[AtLeastTwo] = Field(128, description="images a step; two views each, so N = 2·batch_size − 2 negatives")
     learning_rate: Sweepable[Positive] = Field(1e-3, description="of Adam")
@@ -97,7 +97,7 @@ class TrainingSettings(Training):
 
 
 class ImageContrast(PrimaryContrast):
-    """The one comparison that the study is for, named before it runs; everything else is exploratory."""
+    """The study's primary comparison, fixed before it runs; all other comparisons are exploratory."""
 
     task: TaskName = Field("linear probe", description="evaluation")
     metric: Literal["accuracy"] = Field("accuracy", description="the share of images that are recognised")
@@ -106,7 +106,7 @@ class ImageContrast(PrimaryContrast):
 
 
 class PublishedTable(Published):
-    """The printed table that the study's results stand beside: which rows of config/published.csv belong to which of ours."""
+    """A published table to compare with: maps rows of config/published.csv to this study's results."""
 
     settings: dict[str, str] = Field(description="label of the data set or condition, and its entry in the column setting")
 
@@ -126,14 +126,14 @@ class LabelFractionFigure(Settings):
 
 
 class FigureSettings(Settings):
-    """Which optional figures to draw; accuracy against r, training curves and monitors are always drawn."""
+    """Optional figures to draw; accuracy against r, training curves and monitors are always drawn."""
 
     embedding: EmbeddingFigure | None = Field(None, description="t-SNE panels")
     label_fractions: LabelFractionFigure | None = Field(None, description="accuracy against the share of labels")
 
 
 class ImageStudy(TrainedStudy):
-    """Images: data, objectives, seeds, what to evaluate, what to draw, and the one question that it answers."""
+    """An image study: data, objectives, seeds, evaluation, figures and the primary comparison."""
 
     SECTIONS = ("encoder", "projection", "augmentation", "training")
     TASKS = tasks.IMAGES

@@ -1,6 +1,6 @@
 """The typed model of an image–text study.
 
-A list where one value is expected is a sweep: lists under ``dataset`` make several data sets; lists under ``encoder``,
+A list in place of a single value is a sweep: lists under ``dataset`` make several data sets; lists under ``encoder``,
 ``text_encoder``, ``projection``, ``similarity``, ``augmentation``, ``training`` or an objective make several variants of each
 objective.
 """
@@ -42,11 +42,11 @@ from trueneg.specs.settings import (
     values_of,
 )
 
-CLIP_STRIDE = 32  # pixels of an image to a cell of CLIP's grid
+CLIP_STRIDE = 32  # image pixels per cell of CLIP's grid
 
 
 class ImageTextProjectionSettings(Settings):
-    """From both encoders to the space that they share."""
+    """Projections of both encoders into the shared space."""
 
     name: Sweepable[Literal["linear", "mlp", "released"]] = Field(
         "linear", description="linear; mlp: two layers; released: those that both encoders were released with (clip)"
@@ -55,7 +55,7 @@ class ImageTextProjectionSettings(Settings):
 
 
 class SimilaritySettings(Settings):
-    """How alike an image and a sentence are; lse and nl are a reconstruction (see the protocol's gaps)."""
+    """Similarity of an image and a sentence; lse and nl are reconstructions (see the gaps listed in the protocol)."""
 
     aggregation: Sweepable[Literal["global", "lse", "nl", "lse+nl"]] = Field(
         "global", description="global: cosine of the pooled image; lse, nl: over its regions"
@@ -81,7 +81,7 @@ class SimilaritySettings(Settings):
 
 
 class RadiographAugmentationSettings(Settings):
-    """Random crop, brightness and contrast: nothing that a sentence may contradict."""
+    """Random crop, brightness and contrast, which cannot contradict a sentence."""
 
     crop: Sweepable[Fraction] = Field(0.9375, description="side of the crop as a share of the image's (480 of 512)")
     brightness: Sweepable[Share] = Field(0.2, description="factors are uniform in 1 ± this")
@@ -89,7 +89,7 @@ class RadiographAugmentationSettings(Settings):
 
 
 class ImageTextTrainingSettings(Training):
-    """The optimisation, and the resources it may use."""
+    """Optimisation settings and resources for training."""
 
     kind: Literal["image-text"] = Field("image-text", description="pairs of an image and a sentence")
     unit: Sweepable[Literal["image", "study"]] = Field(
@@ -105,13 +105,13 @@ class ImageTextTrainingSettings(Training):
 
 
 class ReleasedObjective(Released):
-    """No training: released networks are measured as they are, with their own projections."""
+    """No training: evaluates released networks unchanged, with their own projections."""
 
     encoder: SpatialEncoder | None = Field(None, description="in place of the study's `encoder`")
     text_encoder: AnyTextEncoder | None = Field(None, description="in place of the study's `text_encoder`")
 
     def sections(self, given: dict[str, Settings]) -> dict[str, Settings]:
-        """A study's sections for this objective; settings that only affect training are at their defaults."""
+        """Return a study's sections for this objective, with training-only settings at their defaults."""
         own = {name: getattr(self, name) for name in ("encoder", "text_encoder") if getattr(self, name) is not None}
         return {
             **given,
@@ -123,7 +123,7 @@ class ReleasedObjective(Released):
         }
 
 
-if TYPE_CHECKING:  # a type checker cannot know the tasks and objectives that are found
+if TYPE_CHECKING:  # type checkers cannot see tasks and objectives found at import
     AnyObjective = Directed
     ImageTextEvaluationSettings = EvaluationResources
     TaskName = str
@@ -136,14 +136,14 @@ else:
 
 
 class ImageTextMeasurement(MeasurementSettings):
-    """One of the evaluation's measurements, as the rows name it."""
+    """One of the evaluation's measurements, identified as in the rows."""
 
     task: TaskName = Field("zero-shot", description="evaluation")
     metric: str = Field("AUC", description="such as AUC, ACC, R, MedR, Prec, CNR, mIoU")
 
 
 class ImageTextContrast(ImageTextMeasurement, PrimaryContrast):
-    """The one comparison that the study is for, named before it runs; everything else is exploratory."""
+    """The study's primary comparison, fixed before it runs; all other comparisons are exploratory."""
 
     @model_validator(mode="after")
     def _known_chance(self):
@@ -156,27 +156,27 @@ class ImageTextContrast(ImageTextMeasurement, PrimaryContrast):
 
 
 class OverlayFigure(Settings):
-    """Heatmaps of some phrases over their images, with boxes."""
+    """Heatmaps of selected phrases over their images, with boxes."""
 
     objectives: list[str] = Field(min_length=1, description="one column each")
     phrases: Count = Field(6, description="how many, of different findings as far as there are")
 
 
 class HistogramFigure(Settings):
-    """Similarities of pairs, of false and of true negatives."""
+    """Histograms of the similarities of pairs, false negatives and true negatives."""
 
     objectives: list[str] = Field(min_length=1, description="one panel each")
 
 
 class ImageTextFigures(Settings):
-    """Which optional figures to draw."""
+    """Optional figures to draw."""
 
     overlays: OverlayFigure | None = Field(None, description="grounding overlays")
     similarities: HistogramFigure | None = Field(None, description="similarity histograms (ReCo's Fig. 4)")
 
 
 class PublishedMeasurement(Published):
-    """Printed numbers that one of the study's measurements stands beside."""
+    """Published numbers to compare with one of the study's measurements."""
 
     setting: str = Field(description="as in the column setting")
     metric: str = Field(description="as in the column metric")
@@ -185,7 +185,7 @@ class PublishedMeasurement(Published):
 
 
 class ImageTextStudy(TrainedStudy):
-    """Images and the sentences of their reports: data, networks, objectives, seeds, evaluation, and the one question."""
+    """An image–text study: data, networks, objectives, seeds, evaluation and the primary comparison."""
 
     SECTIONS = ("encoder", "text_encoder", "projection", "similarity", "augmentation", "training")
     TASKS = tasks.PAIRS
@@ -229,7 +229,7 @@ class ImageTextStudy(TrainedStudy):
 
 
 def _require_shared_projections(key: str, *encoders: Any) -> None:
-    """Released projections are those of one CLIP: others have none, or in a layout that is not read (BioViL)."""
+    """Require one shared CLIP: other models have no released projections, or an unsupported layout (BioViL)."""
     released = [(one.model, one.weights) for one in encoders if one.name == "clip" and one.weights is not None]
     if len(released) < 2 or released[0] != released[1]:
         given = " and ".join(str(one.model_dump(include={"name", "model", "weights"})) for one in encoders)

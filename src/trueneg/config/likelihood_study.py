@@ -24,7 +24,7 @@ from trueneg.specs.settings import (
 
 
 class LanguageModelSettings(ResumableResources):
-    """A masked language model: trained or fine-tuned here on other reports than it scores, or used as released."""
+    """A masked language model: trained or fine-tuned on reports other than those it scores, or used as released."""
 
     model: PathText | None = Field(None, description="hub name or folder to take or begin with; none: a small BERT from scratch")
     revision: str | None = Field(None, description="of a hub model: a commit, so that it cannot change")
@@ -85,7 +85,7 @@ class EtaSettings(Settings):
 
 
 class LikelihoodStudy(Study):
-    """Text: likelihoods of sentences, class probabilities from them, and whether the one tells the other."""
+    """A text study: sentence likelihoods, class probabilities derived from them, and how well the two agree."""
 
     kind: Literal["likelihood"] = Field(description="likelihood: sentences, their likelihoods, and class probabilities")
     reports: AnyText

@@ -1,7 +1,7 @@
-"""Which training goes first: the one that takes longest, so that no device waits for it at the end (longest path first).
+"""Training order: the longest run goes first, so that no device waits for it at the end (longest path first).
 
-Only the order matters, so times are told in operations of the networks and known from the settings alone: the plan is the same
-on every machine, whatever was trained before.
+Only the order matters, so costs are counted in network operations and derived from the settings alone: the plan is the same
+on every machine, regardless of earlier runs.
 """
 
 from collections.abc import Mapping
@@ -9,13 +9,13 @@ from typing import Any
 
 from trueneg.config.runs import training_kind
 
-# GFLOP of a forward pass a pixel, counted on the networks: CIFAR's forms at 32 pixels, torchvision's at 224, small ones (of
-# width 1: they grow with its square) at 32 and 64.
+# GFLOP of a forward pass per pixel, counted on the networks: CIFAR variants at 32 pixels, torchvision's at 224, small ones at 32
+# and 64 (per unit of width squared, as their cost grows with the square of the width).
 IMAGES = {"resnet18": 1.11 / 32**2, "resnet50": 2.60 / 32**2, "small_resnet": 0.0250 / 32**2 / 16**2}
 SPATIAL = {"resnet18": 3.63 / 224**2, "resnet50": 8.17 / 224**2, "clip": 8.17 / 224**2, "small": 0.0120 / 64**2 / 16**2}
 BERT_BASE = {"hidden": 768, "layers": 12}
-TOKENS = 32  # of a sentence
-# Training images, and pixels of a side, of sources whose settings do not tell; of others so many are assumed.
+TOKENS = 32  # per sentence
+# Training images and side in pixels of sources whose settings do not state them; the defaults below cover all others.
 SIZES = {"digits": 1_800, "cifar10": 50_000, "stl10": 5_000, "phantom": 3_000, "open_i": 3_700, "flickr30k": 29_000}
 SIZES |= {"mimic_cxr": 234_000}
 SIDES = {"digits": 8, "cifar10": 32, "stl10": 96}
@@ -23,10 +23,10 @@ ASSUMED_SIZE, ASSUMED_SIDE = 10_000, 32
 
 
 def relative_cost(settings: Mapping[str, Mapping[str, Any]]) -> float:
-    """About how long a run's training takes beside another's, in GFLOP of forward passes; 0 where nothing is trained.
+    """Estimate the relative cost of training a run in GFLOP of forward passes; 0 if nothing is trained.
 
     Args:
-        settings: of a run, resolved, by section.
+        settings: resolved settings of a run, by section.
 
     Example:
         >>> training = {"kind": "images", "epochs": None, "updates": 100, "batch_size": 64}
@@ -53,7 +53,7 @@ def relative_cost(settings: Mapping[str, Mapping[str, Any]]) -> float:
 
 
 def _images(dataset: Mapping[str, Any]) -> float:
-    """About how many images an epoch has; of rare classes, half, a fraction is left."""
+    """Estimate the images per epoch; assumes that half of the classes are rare and reduced to `fraction`."""
     most = dataset.get("images") or SIZES.get(dataset["source"], ASSUMED_SIZE)
     if dataset.get("images_per_class"):
         most = min(most, 10 * dataset["images_per_class"])

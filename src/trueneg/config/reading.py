@@ -1,4 +1,4 @@
-"""From a configuration file to a checked configuration: every mistake in a sentence, all mistakes at once."""
+"""Read and check configuration files; all mistakes are reported at once, in one sentence each."""
 
 import difflib
 import re
@@ -15,7 +15,7 @@ from trueneg.errors import UserError
 from trueneg.legible import escape_control_characters
 from trueneg.specs.settings import models_within, tag_of
 
-# What pydantic expects, where its own words are no help to the author of a YAML file.
+# Expected values by pydantic error type, where pydantic's own wording does not help the author of a YAML file.
 EXPECTED = {
     **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "a mapping"),
     "string_type": "a text",
@@ -27,8 +27,8 @@ def load_configuration(raw: Mapping[str, Any], where: str) -> Configuration:
     """Check a configuration as read from YAML or JSON, and report every mistake at once.
 
     Args:
-        raw: study names to studies, and the global keys.
-        where: what to call it in messages, such as the file's path.
+        raw: mapping from study names to studies, plus the global keys.
+        where: name of the configuration in messages, such as the file's path.
 
     Raises:
         UserError: with one sentence per mistake.
@@ -61,7 +61,7 @@ def read_configuration(paths: Sequence[str | Path]) -> Configuration:
     for path in paths:
         try:
             raw = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        except Exception as error:  # a date that does not exist is a ValueError, too deep a nesting a RecursionError
+        except Exception as error:  # an invalid date raises ValueError, deep nesting RecursionError
             mark = getattr(error, "problem_mark", None)
             line = f" in line {mark.line + 1}" if mark else ""
             reason = getattr(error, "problem", None) or getattr(error, "strerror", None) or error
@@ -82,7 +82,7 @@ def _shown(value: Any) -> str:
 
 
 def _sentence(mistake: Mapping[str, Any], raw: Mapping[str, Any]) -> str:
-    """One of pydantic's errors as a sentence: key, found, expected."""
+    """Format one of pydantic's errors as a sentence: key, found, expected."""
     kind, location, given, context = mistake["type"], mistake["loc"], mistake["input"], mistake.get("ctx", {})
     key = _key(location[1:] if location[0] == "studies" else location, raw, missing=kind == "missing")
     if kind == "missing":
@@ -106,7 +106,7 @@ def _sentence(mistake: Mapping[str, Any], raw: Mapping[str, Any]) -> str:
 
 
 def _key(location: Sequence[str | int], raw: Any, missing: bool) -> str:
-    """The dotted key as the user wrote it: pydantic's names for the branches of a union are no keys of the input."""
+    """Return the dotted key as the user wrote it, without pydantic's names for the branches of a union."""
     parts, level = [], raw
     for position, part in enumerate(location):
         present = part in level if isinstance(level, Mapping) else isinstance(level, list) and isinstance(part, int)
@@ -118,7 +118,7 @@ def _key(location: Sequence[str | int], raw: Any, missing: bool) -> str:
 
 
 def _known_keys(location: Sequence[str | int]) -> list[str]:
-    """The keys that the model at a location knows; besides keys, a location names branches of unions."""
+    """Return the keys that the model at a location accepts; a location contains keys and names of union branches."""
     in_study = location[:1] == ("studies",)
     models: list[Any] = [KINDS[str(location[2])] if in_study else Configuration]
     for part in location[3:] if in_study else location:

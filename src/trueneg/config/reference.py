@@ -22,7 +22,7 @@ Settings in *italics* say where or how fast to compute; they do not enter a run'
 
 
 def json_schema() -> dict[str, Any]:
-    """JSON schema of a configuration file, for editors: ``# yaml-language-server: $schema=…/config/schema.json``."""
+    """Return the JSON schema of a configuration file, for editors: ``# yaml-language-server: $schema=…/config/schema.json``."""
     schema = Configuration.model_json_schema()
     properties = schema.pop("properties")
     schema["properties"] = {key: properties[key] for key in GLOBAL_KEYS}
@@ -32,7 +32,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def reference_page() -> str:
-    """Markdown: a section for every model, a row for every key."""
+    """Return the reference page in Markdown, with one section per model and one row per key."""
     models: dict[type[Settings], tuple[str, str]] = {}
     for kind, study in KINDS.items():
         for model, title, tag in _models(study, f"Study of kind: {kind}"):
@@ -50,7 +50,7 @@ def reference_page() -> str:
 
 
 def _models(model: type[Settings], title: str, prefix: str = "", tag: str = "") -> Iterator[tuple[type[Settings], str, str]]:
-    """A model with its title and the key that the title gives, then those within it; `prefix` stands before their keys."""
+    """Yield a model, its title and its discriminator key, then its nested models; `prefix` precedes their keys."""
     yield model, title, tag
     for key, field in model.model_fields.items():
         inside = models_within(field.annotation)

@@ -1,4 +1,4 @@
-"""A study expands into runs: data set × objective × seed, in blocks of seeds that one job handles."""
+"""Expand a study into runs: data set × objective × seed, in blocks of seeds with one job per block."""
 
 import dataclasses
 import hashlib
@@ -29,17 +29,17 @@ class Run:
     settings: RunSettings
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values with a fixed order of keys (Snakemake compares parameters as they are written)."""
+        """Return plain values with a fixed key order (Snakemake compares parameters in serialised form)."""
         return dataclasses.asdict(self)
 
 
 def training_kind(settings: RunSettings) -> str:
-    """The kind of training that a run's settings name; without a name it is of images."""
+    """Return the kind of training in a run's settings; the default is images."""
     return settings["training"].get("kind", "images")
 
 
 def swept(section: Settings) -> dict[str, list[Any]]:
-    """The fields of a section that hold a sweep; a field whose own type is a list is none."""
+    """Return the fields of a section that hold a sweep; fields declared as lists are excluded."""
     return {
         name: getattr(section, name)
         for name, field in type(section).model_fields.items()
@@ -48,7 +48,7 @@ def swept(section: Settings) -> dict[str, list[Any]]:
 
 
 def canonical(swept: Mapping[str, Any]) -> str:
-    """Swept values as canonical JSON: what the columns ``condition`` and ``variant`` of rows hold.
+    """Format swept values as canonical JSON, for the columns ``condition`` and ``variant`` of rows.
 
     Example:
         >>> canonical({"temperature": 0.1, "class_probability": "low"})
@@ -58,11 +58,11 @@ def canonical(swept: Mapping[str, Any]) -> str:
 
 
 def _variants(sections: Sections, counts: Callable[[str, str], bool]) -> Iterator[tuple[str, dict[str, Any], Sections]]:
-    """Every combination of the sections' sweeps that count: its label, the swept values by field, and the resolved sections.
+    """Yield each combination of the selected sweeps: its label, the swept values by field, and the resolved sections.
 
     Args:
         sections: models by name.
-        counts: whether the sweep of a section's field is meant.
+        counts: predicate that selects sweeps by section and field.
     """
     axes = {
         (name, field): values
@@ -79,7 +79,7 @@ def _variants(sections: Sections, counts: Callable[[str, str], bool]) -> Iterato
 
 
 def _is_condition(study: TrainedStudy) -> Callable[[str, str], bool]:
-    """Whether a sweep's values stand side by side as data sets do; those of the others are candidates to select from."""
+    """Return a predicate for sweeps whose values are compared like data sets; other sweeps give candidates for selection."""
     return lambda section, field: section == "dataset" or (section == "training" and field in study.conditions)
 
 
@@ -89,24 +89,24 @@ def _conditions(study: TrainedStudy) -> dict[str, tuple[dict[str, Any], Sections
 
 
 def conditions(study: TrainedStudy) -> dict[str, dict[str, Any]]:
-    """Label of each data set or condition, with the swept values that make it."""
+    """Return the swept values of each data set or condition, by label."""
     return {label: values for label, (values, _) in _conditions(study).items()}
 
 
 def datasets(study: TrainedStudy) -> dict[str, Any]:
-    """Label of each data set of a study, or of each condition on it, with the resolved settings of the data."""
+    """Return the resolved data settings of each data set or condition of a study, by label."""
     return {label: resolved["dataset"] for label, (_, resolved) in _conditions(study).items()}
 
 
 def corpora(study: LikelihoodStudy) -> dict[str, Any]:
-    """Label of each corpus of a likelihood study, with the resolved settings of its reports."""
+    """Return the resolved report settings of each corpus of a likelihood study, by label."""
     reports: Any = study.reports
     variants = _variants({"reports": reports}, lambda section, field: True)
     return {label or reports.source: resolved["reports"] for label, _, resolved in variants}
 
 
 def negative_counts(study: TrainedStudy) -> dict[str, int]:
-    """N at each label of :func:`datasets`, where the batch size B is a condition: 2B − 2 of two views, B − 1 of pairs."""
+    """Return N for each label of :func:`datasets` if batch size B is a condition: 2B − 2 for two views, B − 1 for pairs."""
     if "batch_size" not in study.conditions:
         return {}
     views = 2 if isinstance(study, ImageStudy) else 1
@@ -114,7 +114,7 @@ def negative_counts(study: TrainedStudy) -> dict[str, int]:
 
 
 def _labelled(study: TrainedStudy) -> Iterator[tuple[str, str, dict[str, Any], Sections]]:
-    """Each variant of each objective: the objective, the variant's label, what was swept, the resolved sections."""
+    """Yield the objective, label, swept values and resolved sections of every variant of every objective."""
     is_condition = _is_condition(study)
     for name, objective in study.objectives.items():
         for label, values, resolved in _variants(study.sections_of(objective), lambda *field: not is_condition(*field)):
@@ -122,15 +122,15 @@ def _labelled(study: TrainedStudy) -> Iterator[tuple[str, str, dict[str, Any], S
 
 
 def objectives(study: TrainedStudy) -> dict[str, Sections]:
-    """Label of each objective's variant, with the resolved settings of the objective and of the training.
+    """Return the resolved settings of each objective variant, including its training, by label.
 
-    Sweeps that are conditions stay as they are: :func:`runs_of` resolves them.
+    Sweeps that are conditions are kept; :func:`runs_of` resolves them.
     """
     return {label: resolved for _, label, _, resolved in _labelled(study)}
 
 
 def candidates(study: TrainedStudy) -> dict[str, dict[str, str]]:
-    """The variants of each objective that a sweep made, by label: what selection on the validation split chooses from."""
+    """Return the swept variants of each objective, by label: the candidates for selection on the validation split."""
     found: dict[str, dict[str, str]] = {}
     for name, label, values, _ in _labelled(study):
         found.setdefault(name, {})[label] = canonical(values)
@@ -138,7 +138,7 @@ def candidates(study: TrainedStudy) -> dict[str, dict[str, str]]:
 
 
 def row_names(name: str, study: TrainedStudy) -> dict[tuple[str, str], dict[str, str]]:
-    """By the labels of a data set and of an objective's variant: what the rows of their runs are named by."""
+    """Return the identifying columns of the rows of each run, by the labels of data set and objective variant."""
     return {
         (dataset, label): {
             "study": name,
@@ -153,7 +153,7 @@ def row_names(name: str, study: TrainedStudy) -> dict[tuple[str, str], dict[str,
 
 
 def blocks(study: TrainedStudy) -> dict[str, list[int]]:
-    """Blocks of seeds that one job handles; a block's name tells its seeds, so a block that grew is another block."""
+    """Return the seeds of each job by block name; the name lists the seeds, so a block that grows gets a new name."""
     seeds, size = study.seed_list, study.training.seeds_per_job
     found = {}
     for start in range(0, len(seeds), size):
@@ -164,10 +164,10 @@ def blocks(study: TrainedStudy) -> dict[str, list[int]]:
 
 
 def settings_of(study: TrainedStudy) -> dict[tuple[str, str], RunSettings]:
-    """Resolved settings of runs, by the labels of :func:`datasets` and :func:`objectives`."""
+    """Return the resolved run settings, by the labels of :func:`datasets` and :func:`objectives`."""
     found: dict[tuple[str, str], RunSettings] = {}
     for (dataset, (_, chosen)), (label, variant) in itertools.product(_conditions(study).items(), objectives(study).items()):
-        # An objective that trains nothing has no sweep there.
+        # Objectives without training have no sweeps in `training`.
         fields = [field for field in study.conditions if field in swept(variant["training"])]
         training = variant["training"].model_copy(update={field: getattr(chosen["training"], field) for field in fields})
         sections = variant | {"dataset": chosen["dataset"], "training": training}
@@ -176,39 +176,39 @@ def settings_of(study: TrainedStudy) -> dict[tuple[str, str], RunSettings]:
 
 
 def runs_of(name: str, study: TrainedStudy, dataset: str, objective: str, seeds: Sequence[int]) -> list[Run]:
-    """The runs of one data set and one objective of a study.
+    """Return the runs of one data set and one objective of a study.
 
     Args:
         name: the study's name in the configuration.
         study: the study.
         dataset: a label from :func:`datasets`.
         objective: a label from :func:`objectives`.
-        seeds: whose runs.
+        seeds: seeds of the runs.
     """
     settings = settings_of(study)[dataset, objective]
     return [Run(name, dataset, objective, seed, settings) for seed in seeds]
 
 
 def all_runs(name: str, study: TrainedStudy) -> list[Run]:
-    """Every run of a study."""
+    """Return all runs of a study."""
     return [Run(name, *labels, seed, settings) for labels, settings in settings_of(study).items() for seed in study.seed_list]
 
 
 def source_key(settings: Mapping[str, Any]) -> str:
-    """Name of the decoded source of a data set, shared by the studies that read the same files at the same size."""
+    """Return the name of a data set's decoded source, shared by studies that read the same files at the same size."""
     reading = {key: settings[key] for key in ("source", "path", "resolution")}
     size = f"-{settings['resolution']}px" if settings["resolution"] else ""
     return f"{settings['source']}{size}-{_digest(reading)[:6]}"
 
 
 def pairs_key(settings: Mapping[str, Any]) -> str:
-    """Name of the images with their sentences that a data set reads, shared by the studies that ask for the same."""
+    """Return the name of a data set's image–sentence file, shared by studies with the same settings."""
     joining = {key: value for key, value in settings.items() if key not in ("test", "validation")}
     return f"{settings['source']}-{settings['resolution']}px-{_digest(joining)[:6]}"
 
 
 def benchmark_key(settings: Mapping[str, Any], resolution: int) -> str:
-    """Name of CheXpert 8×200 at the size of a study's images."""
+    """Return the name of CheXpert 8×200 at the size of a study's images."""
     return f"chexpert_8x200-{resolution}px-{_digest([settings['path'], settings['lists']])[:6]}"
 
 

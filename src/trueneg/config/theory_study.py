@@ -1,4 +1,4 @@
-"""The typed model of a theory study: the stochastic process of the BCL paper, and what is measured on it."""
+"""The typed model of a theory study: the stochastic process of the BCL paper and the experiments on it."""
 
 from typing import Annotated, Literal
 
@@ -27,7 +27,7 @@ Temperatures = Annotated[list[Positive], Field(min_length=1)]
 
 
 class ProcessSettings(Settings):
-    """The process where an experiment does not vary it; the defaults are those of the BCL paper's simulations."""
+    """The process parameters that an experiment does not vary; the defaults follow the BCL paper's simulations."""
 
     alpha: Alpha = Field(0.9, description="α: the probability that a true negative is farther than a false one")
     class_probability: Probability = Field(0.1, description="τ⁺: the probability that a negative is false (open in the paper)")
@@ -40,7 +40,7 @@ class ProcessSettings(Settings):
 
 
 class SweepSettings(Settings):
-    """What the experiments vary."""
+    """Parameter values that the experiments vary."""
 
     alphas: Alphas = Field([0.5, 0.6, 0.7, 0.8, 0.9, 0.99], description="errors against α")
     class_probabilities: Probabilities = Field([0.02, 0.05, 0.1, 0.2, 0.3, 0.5], description="errors against τ⁺")
@@ -73,7 +73,7 @@ class SweepSettings(Settings):
 
 
 class TheoryStudy(Study):
-    """Theory that can be run: estimators on the stochastic process, bounds beside what they bound."""
+    """A theory study: estimators on the stochastic process, and bounds compared with the quantities they bound."""
 
     kind: Literal["theory"] = Field(description="theory: experiments on a process whose truth is known")
     process: ProcessSettings = Field(default_factory=ProcessSettings)

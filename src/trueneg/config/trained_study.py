@@ -1,4 +1,4 @@
-"""What studies that train have in common: the one question, seeds, sweeps, resources, printed tables to stand beside."""
+"""Settings shared by studies that train: primary comparison, seeds, sweeps, resources, published tables."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -26,7 +26,7 @@ CONDITIONS = "swept settings of `training` to compare side by side, as data sets
 
 
 class Training(JobResources, ResumableResources):
-    """How long to train, and the resources it may use."""
+    """Training length and resources."""
 
     epochs: Sweepable[Count] | None = Field(None, description="passes over the training images or studies (or state `updates`)")
     updates: Sweepable[Count] | None = Field(
@@ -45,7 +45,7 @@ class Training(JobResources, ResumableResources):
 
     @model_validator(mode="after")
     def _devices_share_batches(self):
-        parts = self.devices * getattr(self, "chunks", 1)  # which only some kinds of training have
+        parts = self.devices * getattr(self, "chunks", 1)  # only some kinds of training have chunks
         for size in values_of(self.batch_size):
             if self.devices > 1 and size % parts:
                 raise ValueError(f".devices is {self.devices}, expected that batches of {size} split into {parts} equal parts")
@@ -53,17 +53,17 @@ class Training(JobResources, ResumableResources):
 
 
 class EvaluationResources(JobResources):
-    """What an evaluation may use."""
+    """Resources for an evaluation."""
 
     runtime: Count = technical(30, "minutes that a job may take on a cluster")
 
-    if TYPE_CHECKING:  # the sections of the tasks that are found
+    if TYPE_CHECKING:  # sections of the discovered tasks
 
         def __getattr__(self, name: str) -> Any: ...
 
 
 class MeasurementSettings(Settings):
-    """A measurement of the study's evaluation, by the key columns of its rows."""
+    """A measurement of the study's evaluation, identified by the key columns of its rows."""
 
     task: str
     metric: str
@@ -78,7 +78,7 @@ class MeasurementSettings(Settings):
 
     @property
     def measurement(self) -> Measurement:
-        """As rows have it."""
+        """The measurement as a key of rows."""
         return Measurement(**{key: getattr(self, key) for key in KEYS})
 
 
@@ -90,7 +90,7 @@ class Contrast(Settings):
 
 
 class PrimaryContrast(Contrast, MeasurementSettings):
-    """The one comparison that the study is for, named before it runs; everything else is exploratory."""
+    """The study's primary comparison, fixed before it runs; all other comparisons are exploratory."""
 
     dataset: str | None = Field(None, description="label of the data set, such as fraction=0.1; none: the only one")
     oracle: str | None = Field(
@@ -100,7 +100,7 @@ class PrimaryContrast(Contrast, MeasurementSettings):
 
 
 class Published(Settings):
-    """Printed numbers that stand beside the study's results."""
+    """Published numbers to compare with the study's results."""
 
     paper: str = Field(description="as in the column paper of config/published.csv")
     table: str = Field(description="as in the column table")
@@ -109,19 +109,19 @@ class Published(Settings):
 
 
 class TrainedStudy(Study):
-    """A study whose data sets × objectives × seeds are runs.
+    """A study with one run per data set × objective × seed.
 
-    A list where one value is expected is a sweep: under ``dataset`` it makes several data sets; under one of
-    :attr:`SECTIONS` or an objective, variants of each objective.
+    A list in place of a single value is a sweep: under ``dataset`` it defines several data sets; under one of
+    :attr:`SECTIONS` or an objective, it defines variants of each objective.
     """
 
-    SECTIONS: ClassVar[tuple[str, ...]]  # with an objective, what a variant settles; ``training`` is one of them
-    TASKS: ClassVar[Mapping[str, type[Task]]]  # what its evaluation may measure
+    SECTIONS: ClassVar[tuple[str, ...]]  # with the objective, these define a variant; ``training`` is included
+    TASKS: ClassVar[Mapping[str, type[Task]]]  # tasks available to its evaluation
 
     seeds: Annotated[Integer, Field(ge=1, le=10_000)] | Annotated[list[Seed], Field(min_length=1), EachOnce] = Field(
         description="how many seeds (0, 1, …), or a list of them"
     )
-    if TYPE_CHECKING:  # each kind of study has its own types of these
+    if TYPE_CHECKING:  # each kind of study has its own types
         dataset: Any
         training: Training
         conditions: list[Any]
@@ -132,9 +132,9 @@ class TrainedStudy(Study):
 
     @property
     def seed_list(self) -> list[int]:
-        """The seeds, whether counted or listed."""
+        """The seeds as a list, whether given as a count or a list."""
         return list(range(self.seeds)) if isinstance(self.seeds, int) else list(self.seeds)
 
     def sections_of(self, objective: Settings) -> dict[str, Any]:
-        """What the runs of one of the objectives are made of besides the data: :attr:`SECTIONS` and the objective."""
+        """Return the settings of an objective's runs except the data: :attr:`SECTIONS` and the objective."""
         return {section: getattr(self, section) for section in self.SECTIONS} | {"objective": objective}

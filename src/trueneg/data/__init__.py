@@ -1,1 +1,1 @@
-"""Image sources (all give a :class:`trueneg.data.images.image_source.ImageSource`), splits and imbalance."""
+"""Image sources (each returns a :class:`trueneg.data.images.image_source.ImageSource`), splits and imbalance."""

@@ -1,4 +1,4 @@
-"""Arrays of a source: their types, their checksum, and the .npz files that they are written to."""
+"""Type checks, checksums and .npz files for the arrays of a source."""
 
 import hashlib
 import zipfile
@@ -12,10 +12,10 @@ from trueneg.io.files import atomic_write
 
 
 def require_types(source: Any, expected: Mapping[str, tuple[str, int]]) -> None:
-    """Require of some arrays of a source a type, a number of axes, and as many rows as there are images.
+    """Check that arrays of a source have the expected type, the expected number of axes and one row per image.
 
     Raises:
-        ValueError: naming the first that is another.
+        ValueError: names the first array that does not match.
     """
     count = len(source.images)
     for name, (dtype, axes) in expected.items():
@@ -26,30 +26,30 @@ def require_types(source: Any, expected: Mapping[str, tuple[str, int]]) -> None:
 
 
 def content_hash(*arrays: np.ndarray) -> Any:
-    """SHA-256 of the types, shapes and values of arrays, to be updated or read."""
+    """Return a SHA-256 hash object over the types, shapes and values of the arrays; it can be updated further."""
     digest = hashlib.sha256()
     for array in arrays:
-        # Type and shape too: the same bytes cut into other images are other content.
+        # Include type and shape: the same bytes with another shape are different content.
         digest.update(f"{array.dtype.name} {array.shape};".encode())
         digest.update(np.ascontiguousarray(array).data)
     return digest
 
 
 def write_arrays(path: str | Path, arrays: Mapping[str, Any]) -> None:
-    """Write an uncompressed .npz file, whole or not at all."""
+    """Write an uncompressed .npz file atomically."""
     with atomic_write(path) as temporary, temporary.open("wb") as stream:
         np.savez(stream, **arrays)
 
 
 def open_arrays(path: str | Path) -> np.lib.npyio.NpzFile:
-    """An .npz file, whose checksums are compared as it is read."""
+    """Open an .npz file; its checksums are verified on reading."""
     if not zipfile.is_zipfile(path):
         raise ValueError("it is no .npz archive, or its end is missing")
     return np.load(path, allow_pickle=False)
 
 
 def require_checksum(found: str, archive: np.lib.npyio.NpzFile) -> None:
-    """Compare the checksum of what was read with the one that was written."""
+    """Check that the checksum of the content read matches the checksum stored in the archive."""
     expected = str(archive["checksum"])
     if found != expected:
         raise ValueError(f"its content has checksum {found[:6]}…, expected {expected[:6]}…: it is damaged")

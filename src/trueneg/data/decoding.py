@@ -1,4 +1,4 @@
-"""Encoded images to arrays, and arrays to another size."""
+"""Decode images to arrays and resize arrays."""
 
 import contextlib
 import io
@@ -12,7 +12,7 @@ GREY_MODES = {"1", "L", "LA", "La"}
 
 
 class UnreadableImageError(Exception):
-    """An image that cannot be used: why, and what to do."""
+    """Error for an unusable image, with the reason and a remedy."""
 
     def __init__(self, reason: str, remedy: str = "Replace the file by a whole copy."):
         super().__init__(reason)
@@ -20,24 +20,24 @@ class UnreadableImageError(Exception):
 
 
 def channel_mode(encoded: bytes | None) -> str:
-    """``"L"`` for a grey image, ``"RGB"`` for any other.
+    """Return ``"L"`` for a greyscale image and ``"RGB"`` for any other.
 
     Raises:
-        UnreadableImageError: if it is neither PNG nor JPEG.
+        UnreadableImageError: if the image is neither PNG nor JPEG.
     """
     return "L" if open_image(encoded).mode in GREY_MODES else "RGB"
 
 
 def decode_images(encoded: Sequence[bytes | None], mode: str, resolution: int | None) -> Iterator[np.ndarray]:
-    """Decode PNG and JPEG images in threads (pillow frees the interpreter's lock), and resize them as :func:`resize_images` does.
+    """Decode PNG and JPEG images in threads (pillow releases the GIL) and resize them as :func:`resize_images` does.
 
     Args:
-        encoded: content of one image file each.
-        mode: ``"L"`` (grey) or ``"RGB"``.
-        resolution: side in pixels of the square to resize to; None: as they are.
+        encoded: contents of the image files, one per image.
+        mode: ``"L"`` (greyscale) or ``"RGB"``.
+        resolution: side in pixels of the square to resize to; None keeps the original size.
 
     Yields:
-        uint8, shape (C, H, W), in order.
+        uint8 images of shape (C, H, W), in input order.
 
     Raises:
         UnreadableImageError: for the first image that is damaged.
@@ -54,10 +54,10 @@ def decode_images(encoded: Sequence[bytes | None], mode: str, resolution: int | 
 
 
 def open_image(encoded: bytes | None) -> Image.Image:
-    """A PNG or JPEG image, whose pixels are not decoded yet.
+    """Open a PNG or JPEG image without decoding its pixels.
 
     Raises:
-        UnreadableImageError: if it is neither, or has more than 8 bits per channel.
+        UnreadableImageError: if the image is neither PNG nor JPEG, or has more than 8 bits per channel.
     """
     if encoded is None:
         raise UnreadableImageError("has no bytes that can be read")
@@ -71,10 +71,10 @@ def open_image(encoded: bytes | None) -> Image.Image:
 
 @contextlib.contextmanager
 def refused_if_damaged(reason: str) -> Iterator[None]:
-    """Turn what pillow raises for a damaged image, which can be nearly anything, into an :class:`UnreadableImageError`."""
+    """Convert any exception that pillow raises for a damaged image into an :class:`UnreadableImageError`."""
     try:
         yield
-    except MemoryError:  # says nothing about the image
+    except MemoryError:  # unrelated to the image
         raise
     except Exception as error:
         raise UnreadableImageError(reason.format(error)) from error
@@ -85,7 +85,7 @@ def resize_images(images: np.ndarray, resolution: int | None) -> np.ndarray:
 
     Args:
         images: uint8, shape (n, C, H, W).
-        resolution: side in pixels; None: as they are.
+        resolution: side in pixels; None returns the images unchanged.
 
     Returns:
         uint8, shape (n, C, resolution, resolution).
@@ -112,6 +112,6 @@ def _resized(image: Image.Image, resolution: int | None) -> Image.Image:
 
 
 def channels_first(image: Image.Image) -> np.ndarray:
-    """uint8, shape (channels, height, width)."""
+    """Return the pixels as uint8 of shape (channels, height, width)."""
     pixels = np.asarray(image)
     return pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)

@@ -1,4 +1,4 @@
-"""Draws the subsets of the seeds: what each trains on, chooses on and is tested on."""
+"""Draw the training, validation and test subsets of each seed."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -17,14 +17,14 @@ log = logging.getLogger(__name__)
 def draw_subsets(
     source: str | Path, settings: Mapping[str, Any], seeds: Sequence[int], subsets: str | Path, splits: str | Path | None = None
 ) -> None:
-    """Draw the subsets of each seed, or take the official splits where the source has some.
+    """Draw the subsets of each seed, or use the official splits if the source has any.
 
     Args:
-        source: decoded images (npz); or images and sentences (npz, with its parquet file beside it).
-        settings: resolved settings of the data set.
-        seeds: whose subsets.
+        source: decoded images (.npz), or images and sentences (.npz with its parquet file in the same folder).
+        settings: resolved settings of the dataset.
+        seeds: seeds to draw subsets for.
         subsets: parquet file to write.
-        splits: of images and sentences: the official splits (parquet), empty where there are none. None: images.
+        splits: official splits of an image–text source (parquet file, empty if there are none); None for an image source.
 
     Raises:
         UserError: if the settings do not fit the source, or a file is missing or damaged.

@@ -1,10 +1,11 @@
-"""Images decoded and resized once, by several threads, into one file of uint8 pixels that is read in place.
+"""Cache of decoded images: several threads decode and resize each image once into a memory-mapped file of uint8 pixels.
 
-A cache is a folder with ``images.u8`` (the pixels of image after image) and, for each **shard** of it (some megabytes of whole
-images), ``shards/000123.json``: the checksum of its pixels and of what they were made from. A shard counts as made if both still
-hold, so a killed build continues where it was, an image file that was replaced costs its shard alone, and a damaged shard is made
-again. The result is a read-only map of the file, which :func:`trueneg.data.pairs.pair_source.write_pairs` takes without loading
-it. The cache may be removed once it is written there; keep it where decoding is slow and other sentences are to come.
+A cache is a folder with ``images.u8`` (the pixels of all images, concatenated) and, for each **shard** (a few megabytes of
+complete images), ``shards/000123.json`` with the checksums of its pixels and of its inputs. A shard is reused only if both
+checksums match. An interrupted build therefore resumes where it stopped, replacing an image file rebuilds only its shard, and
+a damaged shard is rebuilt. The result is a read-only memory map of the file, which
+:func:`trueneg.data.pairs.pair_source.write_pairs` accepts without loading it into memory. The cache may be removed once the
+pairs are written; keep it if decoding is slow and the same images will be used with other sentences.
 """
 
 import hashlib
@@ -29,17 +30,17 @@ from trueneg.io.files import atomic_write
 
 log = logging.getLogger(__name__)
 
-SHARD_BYTES = 4 * 1024**2  # what a killed thread loses, and what it reads at once to see that it is whole
-LONGEST = 20  # times its width may an image be high: the resized one must fit in memory, and its centre says little of it
-# Changes with what is done to an image: what was done otherwise is then done again.
+SHARD_BYTES = 4 * 1024**2  # work lost when a thread is killed, and bytes read at once to verify a shard
+LONGEST = 20  # maximum aspect ratio: the resized image must fit in memory, and the centre of a narrow strip is not representative
+# Change this whenever the preprocessing changes, so that cached images are rebuilt.
 TREATMENT = "exif, bilinear, centre 1"
 
 
 def central_square(size: tuple[int, int], resolution: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Where the square that is kept of an image lies (:func:`decode_square`).
+    """Return the size of the resized image and the position of its central square (:func:`decode_square`).
 
     Args:
-        size: (width, height) of the image, upright.
+        size: (width, height) of the upright image.
         resolution: side of the square, in pixels.
 
     Returns:
@@ -55,21 +56,23 @@ def central_square(size: tuple[int, int], resolution: int) -> tuple[tuple[int, i
 
 
 def decode_square(encoded: bytes | None, mode: str, resolution: int) -> np.ndarray:
-    """One image, upright, its shorter side resized (bilinear with antialiasing, as pillow does), and its central square.
+    """Decode an image upright, resize its shorter side (bilinear with antialiasing, as in pillow) and crop the central square.
 
-    The same pixels as torchvision's ``Resize(resolution)`` and ``CenterCrop(resolution)`` give of a pillow image. Grey of a JPEG
-    file is its luma, which differs from pillow's ``convert("L")`` by rounding, and where colours are at their limits.
+    The pixels equal those of torchvision's ``Resize(resolution)`` and ``CenterCrop(resolution)`` applied to a pillow image. A
+    JPEG file is converted to greyscale by taking its luma, which differs from pillow's ``convert("L")`` by rounding and where
+    colours are clipped.
 
     Args:
         encoded: content of a PNG or JPEG file.
-        mode: ``"L"`` (grey) or ``"RGB"``.
+        mode: ``"L"`` (greyscale) or ``"RGB"``.
         resolution: side of the square, in pixels.
 
     Returns:
         uint8, shape (channels, resolution, resolution).
 
     Raises:
-        UnreadableImageError: if it is damaged, not PNG or JPEG, has more than 8 bits per channel, or is a narrow strip.
+        UnreadableImageError: if the image is damaged, is neither PNG nor JPEG, has more than 8 bits per channel, or is a narrow
+            strip.
 
     Example:
         >>> import io
@@ -84,10 +87,10 @@ def decode_square(encoded: bytes | None, mode: str, resolution: int) -> np.ndarr
         raise UnreadableImageError(f"{found}, expected sides of a ratio of at most {LONGEST}", "Leave it out, or crop it.")
     with refused_if_damaged("is damaged ({})"):
         if mode == "L":
-            image.draft("L", None)  # the luma as the JPEG file has it, without the detour by colours: a third faster
-        ImageOps.exif_transpose(image, in_place=True)  # not in place it copies every image
-        image.load()  # before the next line asks for its mode: a palette may become another
-        image = image if image.mode == mode else image.convert(mode)  # to its own mode it would be copied
+            image.draft("L", None)  # read the luma directly from the JPEG file, without converting to RGB: a third faster
+        ImageOps.exif_transpose(image, in_place=True)  # otherwise every image is copied
+        image.load()  # before the next line reads the mode: loading can change a palette
+        image = image if image.mode == mode else image.convert(mode)  # converting to the same mode would copy the image
     resized, (left, top) = central_square(image.size, resolution)
     if image.size != resized:
         image = image.resize(resized, Image.Resampling.BILINEAR)
@@ -97,21 +100,21 @@ def decode_square(encoded: bytes | None, mode: str, resolution: int) -> np.ndarr
 
 
 def cache_images(images: EncodedImages, folder: str | Path, *, mode: str, resolution: int, threads: int = 1) -> np.memmap:
-    """Decode and resize images, those that the folder does not hold yet (:func:`decode_square` says how).
+    """Decode and resize with :func:`decode_square` the images that are not in the cache yet.
 
     Args:
-        images: n of them.
-        folder: of the cache; what it holds of other images, or of another size, is replaced. One build at a time.
-        mode: ``"L"`` (grey) or ``"RGB"``.
+        images: n encoded images.
+        folder: cache folder; entries of other images or another size are replaced. Only one build may run at a time.
+        mode: ``"L"`` (greyscale) or ``"RGB"``.
         resolution: side of the squares, in pixels.
-        threads: that decode; each has at most :data:`SHARD_BYTES` of pixels in memory.
+        threads: number of decoding threads; each holds at most :data:`SHARD_BYTES` of pixels in memory.
 
     Returns:
-        uint8, shape (n, channels, resolution, resolution), read-only and on the disk.
+        uint8, shape (n, channels, resolution, resolution): a read-only memory map.
 
     Raises:
-        UserError: if images are missing (before any is decoded) or cannot be used (after all others are), naming them; or the
-            disk is too small.
+        UserError: names images that are missing (before any is decoded) or unusable (after all others are decoded); or the disk
+            is too small.
     """
     folder, shape = Path(folder), (len(images), len(mode), resolution, resolution)
     pixels, size = folder / "images.u8", math.prod(shape[1:])
@@ -119,7 +122,7 @@ def cache_images(images: EncodedImages, folder: str | Path, *, mode: str, resolu
     treatment, stamps = [TREATMENT, mode, str(resolution)], images.stamps()
 
     def make(first: int) -> tuple[int, bool, list[str]]:
-        """Make the shard from an image on, unless it is there: its number of images, whether it was there, what is wrong."""
+        """Build the shard that starts at image `first` unless cached; return its size, whether it was cached, and its errors."""
         part = images.part(slice(first, first + count))
         inputs = "\n".join([*treatment, *stamps[first : first + count]]).encode("utf-8", "surrogatepass")
         description = _description(folder, first // count)
@@ -130,7 +133,7 @@ def cache_images(images: EncodedImages, folder: str | Path, *, mode: str, resolu
             squares, mistakes = _decode_all(part, mode, resolution)
             stream.seek(first * size)
             stream.write(squares)
-        # Written last, and only if all of its images could be used.
+        # Written last, and only if all images of the shard are usable.
         if not mistakes:
             with atomic_write(description) as temporary:
                 temporary.write_bytes(_described(inputs, squares))
@@ -144,7 +147,7 @@ def cache_images(images: EncodedImages, folder: str | Path, *, mode: str, resolu
     for outdated in set((folder / "shards").iterdir()) - {_description(folder, first // count) for first in firsts}:
         outdated.unlink()
     mistakes, kept = [], 0
-    # Threads: nearly all of the time goes to decoding, resizing and checksums, which let other threads run meanwhile.
+    # Threads suffice: nearly all time is spent on decoding, resizing and checksums, which release the GIL.
     with ThreadPoolExecutor(threads) as pool, tqdm(total=len(images), desc="images", disable=not sys.stderr.isatty()) as bar:
         for made, is_kept, wrong in pool.map(make, firsts):
             bar.update(made)
@@ -160,12 +163,12 @@ def _description(folder: Path, shard: int) -> Path:
 
 
 def _described(inputs: bytes, pixels: bytes) -> bytes:
-    """What a shard is made from, and what is in it; the checksum finds a damaged disk and half a shard, not a forgery."""
+    """Describe a shard by its inputs and its pixels; the checksum detects disk errors and partial writes, not tampering."""
     return json.dumps({"inputs": hashlib.sha256(inputs).hexdigest(), "checksum": zlib.crc32(pixels)}).encode()
 
 
 def _decode_all(images: EncodedImages, mode: str, resolution: int) -> tuple[bytes, list[str]]:
-    """The squares of some images, and what is wrong with those that cannot be used, whose pixels are 0."""
+    """Decode images to squares; also return an error message for each unusable image, whose pixels are 0."""
     squares = np.zeros((len(images), len(mode), resolution, resolution), np.uint8)
     mistakes = []
     for position, content in enumerate(images.read()):

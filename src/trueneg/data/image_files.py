@@ -1,7 +1,8 @@
-"""Where encoded images (PNG, JPEG) lie: files of a folder, or rows of parquet files.
+"""Locations of encoded images (PNG, JPEG): files in a folder, or rows of parquet files.
 
-Both kinds are n images in an order, and small, as nothing of them is read before it is asked for. ``part`` gives some of them,
-``name`` says where one lies, ``stamps`` change when images are replaced, and ``read`` gives the content of each.
+Both classes represent an ordered sequence of n images and need little memory because images are read lazily. ``part`` selects
+images, ``name`` returns the location of an image, ``stamps`` change when images are replaced, and ``read`` yields the content
+of each image.
 """
 
 from collections.abc import Iterator
@@ -19,11 +20,11 @@ ROWS_AT_ONCE = 64  # bounds the encoded bytes in memory
 
 @dataclass(frozen=True)
 class ImageFiles:
-    """A file for each image.
+    """Images stored in one file each.
 
     Args:
-        paths: of n files.
-        remedy: what a user can do where some are missing.
+        paths: paths of the n files.
+        remedy: advice to the user if files are missing.
     """
 
     paths: tuple[Path, ...]
@@ -33,18 +34,18 @@ class ImageFiles:
         return len(self.paths)
 
     def part(self, chosen: slice) -> "ImageFiles":
-        """Some of them, in order."""
+        """Return a slice of the images."""
         return replace(self, paths=self.paths[chosen])
 
     def name(self, position: int) -> str:
-        """Where one lies, for a message."""
+        """Return the location of an image, for messages."""
         return str(self.paths[position])
 
     def stamps(self) -> list[str]:
-        """Name, size and time of each file.
+        """Return the name, size and modification time of each file.
 
         Raises:
-            UserError: naming the files that are missing.
+            UserError: names the missing files.
         """
         found, missing = [], []
         for path in self.paths:
@@ -56,7 +57,7 @@ class ImageFiles:
         return found
 
     def read(self) -> Iterator[bytes | None]:
-        """The content of each; None for a file that cannot be read, which is reported with all other mistakes."""
+        """Yield the content of each file; None for a file that cannot be read, which is reported with all other errors."""
         for path in self.paths:
             try:
                 content = path.read_bytes()
@@ -67,12 +68,12 @@ class ImageFiles:
 
 @dataclass(frozen=True)
 class ParquetImages:
-    """Rows of parquet files, whose column is a struct with the field ``bytes``, as hubs lay images out.
+    """Images stored in rows of parquet files, in a struct column with the field ``bytes`` (the layout of dataset hubs).
 
     Args:
         files: the parquet files.
-        column: of the images.
-        places: of each image, the number of its file and its row there; of a file, consecutive rows.
+        column: name of the image column.
+        places: file number and row of each image; the rows of one file are consecutive.
     """
 
     files: tuple[Path, ...]
@@ -83,21 +84,21 @@ class ParquetImages:
         return len(self.places)
 
     def part(self, chosen: slice) -> "ParquetImages":
-        """Some of them, in order."""
+        """Return a slice of the images."""
         return replace(self, places=self.places[chosen])
 
     def name(self, position: int) -> str:
-        """Where one lies, for a message."""
+        """Return the location of an image, for messages."""
         file, row = self.places[position]
         return f"{self.files[file]}, row {row:,} (the first is 0)"
 
     def stamps(self) -> list[str]:
-        """Name, size and time of each image's file, and its row."""
+        """Return the name, size and modification time of each image's file, with the image's row."""
         stamps = [_stamp(file) for file in self.files]
         return [f"{stamps[file]} {row}" for file, row in self.places]
 
     def read(self) -> Iterator[bytes | None]:
-        """The content of each; None where its row has none."""
+        """Yield the content of each image; None if its row is empty."""
         for number, file in enumerate(self.files):
             rows = [row for place, row in self.places if place == number]
             if rows:

@@ -1,4 +1,4 @@
-"""CIFAR10-r: rare classes keep a fraction r of their training images, the others keep all."""
+"""CIFAR10-r: rare classes keep a fraction r of their training images; the other classes keep all."""
 
 from collections.abc import Iterable
 
@@ -9,22 +9,22 @@ from trueneg.randomness import seed_for
 
 
 def imbalanced_indices(labels: np.ndarray, fraction: float, rare_classes: Iterable[int], seed: int) -> np.ndarray:
-    """Positions of the images that stay when the rare classes are thinned out.
+    """Return the positions of the images kept when the rare classes are subsampled.
 
-    Sample-Specific Debiasing (2023), section 3.1. For one seed the subsets are nested: the images kept at
-    r = 0.1 are among those kept at r = 0.5, so different r are compared on common random numbers.
+    Sample-Specific Debiasing (2023), section 3.1. For one seed the subsets are nested: the images kept at r = 0.1 are among
+    those kept at r = 0.5, so different values of r are compared using common random numbers.
 
     Args:
         labels: integers, shape (n,).
-        fraction: r, in (0, 1]; of the n_c images of a rare class round(r · n_c) are kept, and at least one.
+        fraction: r, in (0, 1]; a rare class with n_c images keeps round(r · n_c) of them, but at least one.
         rare_classes: labels of the rare classes.
-        seed: of the study.
+        seed: the study's seed.
 
     Returns:
         Sorted int64 positions.
 
     Raises:
-        ValueError: if the fraction is outside (0, 1], or no image has the label of a rare class.
+        ValueError: if the fraction is outside (0, 1], or a rare class has no image.
 
     Example:
         >>> labels = np.repeat([0, 1], 10)
@@ -44,23 +44,23 @@ def imbalanced_indices(labels: np.ndarray, fraction: float, rare_classes: Iterab
 
 
 def class_probabilities(fraction: float, classes: int = 10, rare: int = 5) -> tuple[float, float]:
-    r"""The class probability of a rare and of a common class.
+    r"""Return the class probabilities of a rare and of a common class.
 
     .. math:: \eta_{low} = \frac{r}{K - R + R r}, \qquad \eta_{high} = \frac{1}{K - R + R r}
 
-    Sample-Specific Debiasing (2023), section 3.1, where K = 10 and R = 5: 0.2r/(1+r) and 0.2/(1+r). Holds for
-    classes of one size before they are thinned out.
+    Sample-Specific Debiasing (2023), section 3.1, where K = 10 and R = 5: 0.2r/(1+r) and 0.2/(1+r). Assumes that all classes
+    have the same size before subsampling.
 
     Args:
         fraction: r, in (0, 1].
         classes: K, the number of classes.
-        rare: R, how many of them are rare.
+        rare: R, the number of rare classes.
 
     Returns:
         (eta_low, eta_high)
 
     Raises:
-        ValueError: if the fraction is outside (0, 1], or not at least one class is common.
+        ValueError: if the fraction is outside (0, 1], or no class is common.
 
     Example:
         >>> low, high = class_probabilities(0.1)

@@ -1,4 +1,4 @@
-"""Mistakes in files: several reported at once, and what a damaged file makes libraries raise."""
+"""Report several errors in files at once, and convert library exceptions caused by damaged files."""
 
 import contextlib
 import csv
@@ -10,16 +10,16 @@ import pyarrow as pa
 
 from trueneg.errors import UserError
 
-SHOWN = 10  # mistakes
-# What files that are damaged or of another layout make csv, gzip, json and pyarrow raise.
+SHOWN = 10  # maximum number of errors shown
+# Exceptions that csv, gzip, json and pyarrow raise for files that are damaged or have an unexpected layout.
 DAMAGE = (pa.ArrowException, OSError, EOFError, zlib.error, csv.Error, ValueError, KeyError, TypeError, OverflowError)
 
 
 def refuse(mistakes: Sequence[str]) -> None:
-    """Raise an error with the first ten mistakes, a sentence each, and the number of the others; without any, do nothing.
+    """Raise an error with the first ten messages and the number of the others; do nothing if there are none.
 
     Raises:
-        UserError: if there is a mistake.
+        UserError: if `mistakes` is not empty.
 
     Example:
         >>> refuse([])
@@ -37,7 +37,7 @@ def refuse(mistakes: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def readable(path: Path, expected: str, remedy: str) -> Iterator[None]:
-    """Turn what a damaged file makes the block raise into an error that names the file.
+    """Convert exceptions that the block raises for a damaged file into an error that names the file.
 
     Raises:
         UserError: if the block fails to read the file.
@@ -51,12 +51,12 @@ def readable(path: Path, expected: str, remedy: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def intact(path: str | Path, expected: str, *, beside: Path | None = None) -> Iterator[None]:
-    """Turn whatever the block raises while it reads a file of the pipeline into an error that names the file.
+    """Convert any exception raised while the block reads a pipeline file into an error that names the file.
 
     Args:
-        path: of the file.
-        expected: what it is, in words.
-        beside: a file that is to be made again with it.
+        path: path of the file.
+        expected: description of the file, for the message.
+        beside: a file that has to be regenerated together with it.
 
     Raises:
         UserError: if the file is missing, or the block fails to read it.
@@ -65,7 +65,7 @@ def intact(path: str | Path, expected: str, *, beside: Path | None = None) -> It
         raise UserError(f"{path}: does not exist, expected a {expected}; run the step that makes it.")
     try:
         yield
-    except (MemoryError, UserError):  # say nothing about the file
+    except (MemoryError, UserError):  # unrelated to the file
         raise
     except Exception as error:  # a damaged file can raise nearly anything
         reason = " ".join(str(error).split())[:120]

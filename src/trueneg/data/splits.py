@@ -1,4 +1,4 @@
-"""Stratified splits and samples by seed, and the files that splits are written to."""
+"""Stratified splits and samples by seed, and their files."""
 
 import contextlib
 import json
@@ -16,14 +16,14 @@ from trueneg.io.files import atomic_write
 
 
 def first_of_each_class(labels: np.ndarray, counts: Mapping[int, int], seed: int) -> np.ndarray:
-    """Sorted positions (int64) of a random sample: so many of each class in `counts`, all of the others.
+    """Return the sorted int64 positions of a random sample: the given number per class in `counts`, all of other classes.
 
-    Each class has a generator of its own, so its order does not depend on the other classes.
+    Each class has its own generator, so its order does not depend on the other classes.
 
     Args:
         labels: integers, shape (n,).
-        counts: how many of a class; of one with fewer all are taken.
-        seed: a non-negative integer; samples of one seed are nested in the counts.
+        counts: sample size per class; smaller classes are taken in full.
+        seed: a non-negative integer; for the same seed, a sample with smaller counts is a subset of one with larger counts.
     """
     chosen = [np.empty(0, np.int64)]
     for label in np.unique(labels).tolist():
@@ -33,15 +33,15 @@ def first_of_each_class(labels: np.ndarray, counts: Mapping[int, int], seed: int
 
 
 def stratified_split(labels: np.ndarray, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Hold out a fraction of each class, of at least two samples.
+    """Hold out a fraction of each class; every class needs at least two samples.
 
     Args:
         labels: integers, shape (n,).
-        fraction: in (0, 1); round(fraction · n_c) of the n_c samples of a class are held out, at least one and not all.
-        seed: a non-negative integer; splits of one seed are nested in the fraction.
+        fraction: in (0, 1); round(fraction · n_c) of the n_c samples of a class are held out, at least one but not all.
+        seed: a non-negative integer; for the same seed, a smaller fraction holds out a subset of what a larger one does.
 
     Returns:
-        The positions held out and the rest, each sorted int64; together they are all.
+        The held-out positions and the remaining positions, as sorted int64 arrays that together cover all samples.
 
     Example:
         >>> held_out, rest = stratified_split(np.array([0, 0, 0, 0, 1, 1]), 0.25, seed=1)
@@ -57,14 +57,15 @@ def stratified_split(labels: np.ndarray, fraction: float, seed: int) -> tuple[np
 def write_splits(
     subsets: Sequence[Any], splits: Sequence[str], described: Sequence[Mapping[str, Any]], path: str | Path, key: bytes
 ) -> None:
-    """Write the subsets of several seeds as one table with a row per position, whole or not at all.
+    """Write the subsets of several seeds atomically as one table with one row per position.
 
     Args:
-        subsets: with ``seed``, an array of positions named for each split, and perhaps ``labels`` of all positions.
+        subsets: objects with ``seed``, one array of positions per split (named after the split), and optionally ``labels`` of
+            all positions.
         splits: names of the splits.
-        described: what holds for a whole subset; JSON in the schema's metadata.
-        path: parquet file to write: ``seed``, ``split``, ``index``, and ``label`` where the subsets have labels.
-        key: of the metadata.
+        described: attributes of each subset, stored as JSON in the schema's metadata.
+        path: parquet file to write, with columns ``seed``, ``split``, ``index``, and ``label`` if the subsets have labels.
+        key: key of the metadata entry.
     """
     rows = [(subset, split, getattr(subset, split)) for subset in subsets for split in splits]
     columns = {
@@ -81,10 +82,10 @@ def write_splits(
 
 @contextlib.contextmanager
 def readable_splits(path: str | Path, key: bytes) -> Iterator[list[tuple[dict[str, Any], pd.DataFrame]]]:
-    """What :func:`write_splits` wrote, to be unpacked within the block: each subset's description and rows.
+    """Yield the description and rows of each subset that :func:`write_splits` wrote; unpack them within the block.
 
     Raises:
-        UserError: if the file is missing, is damaged, or does not hold splits.
+        UserError: if the file is missing, is damaged, or does not contain splits.
     """
     with intact(path, "table of subsets"):
         table = pq.read_table(path, page_checksum_verification=True)
@@ -93,5 +94,5 @@ def readable_splits(path: str | Path, key: bytes) -> Iterator[list[tuple[dict[st
 
 
 def positions_of(rows: pd.DataFrame, splits: Sequence[str]) -> dict[str, Any]:
-    """The positions (int64) of each split, from the rows of one subset."""
+    """Return the int64 positions of each split, given the rows of one subset."""
     return {split: rows.loc[rows["split"] == split, "index"].to_numpy() for split in splits}

@@ -1,4 +1,4 @@
-"""The user's tables: CSV and parquet files, whose columns and values are checked."""
+"""Read CSV and parquet tables provided by the user, and validate their columns and values."""
 
 import csv
 import gzip
@@ -15,11 +15,11 @@ from trueneg.errors import UserError
 
 
 class Values(NamedTuple):
-    """What a column may hold.
+    """Allowed values of a column.
 
     Attributes:
-        pattern: a regular expression that the whole text of a value matches.
-        expected: the same in words.
+        pattern: a regular expression that must match the whole text of a value.
+        expected: description of the pattern, for messages.
         unique: whether no two rows may have the same value.
     """
 
@@ -34,21 +34,21 @@ NUMBER = Values(r"\d+", "a number")
 def read_columns(
     path: str | Path, columns: Mapping[str, Values | None] | Iterable[str], origin: str | None = None
 ) -> pd.DataFrame:
-    """Columns of a CSV file (UTF-8, commas) or parquet file, as they are written there.
+    """Read columns of a CSV file (UTF-8, comma-separated) or parquet file without converting their values.
 
     Args:
-        path: ends in ``.csv``, ``.csv.gz`` or ``.parquet``.
-        columns: which, and perhaps what they may hold.
-        origin: of a file that is part of a known data set, a sentence that says where to get a whole copy; it is the remedy of
-            every mistake. None: the file is the user's own.
+        path: file ending in ``.csv``, ``.csv.gz`` or ``.parquet``.
+        columns: names of the columns, optionally with their allowed values.
+        origin: for a file of a known dataset, a sentence that says where to get a complete copy, used as the remedy in every
+            error message; None for the user's own files.
 
     Returns:
-        The columns, values as they are (of a CSV file, str). The index says in words where a row is: ``line 2`` of a CSV file
-        (the header is line 1), ``row 0`` of a parquet file.
+        The columns with unconverted values (str for a CSV file). The index gives the location of each row in words: ``line 2``
+        of a CSV file (the header is line 1), ``row 0`` of a parquet file.
 
     Raises:
-        UserError: if the file is missing or damaged, lacks a column, or has a row with other than the header's columns, or with
-            a value that it may not hold.
+        UserError: if the file is missing or damaged, lacks a column, or has a row with an invalid value or with more or fewer
+            fields than the header.
     """
     path, expected = Path(path), dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns)
     if not path.is_file():
@@ -69,17 +69,17 @@ def read_columns(
 
 
 def read_lines(path: Path, pattern: str, expected: str, origin: str, *, header: int = 0) -> pd.DataFrame:
-    """The named groups of a pattern that every line matches, empty ones and the header's aside; the index says where a line is.
+    """Match each line against a pattern and return its named groups; skip blank lines and the header; index by location.
 
     Args:
-        path: of a text file (UTF-8).
+        path: text file (UTF-8).
         pattern: a regular expression for a whole line.
-        expected: the same in words.
-        origin: a sentence that says where to get a whole copy.
-        header: number of lines in it.
+        expected: description of the pattern, for messages.
+        origin: a sentence that says where to get a complete copy.
+        header: number of header lines.
 
     Raises:
-        UserError: if the file cannot be read as text, or naming lines that do not match.
+        UserError: if the file cannot be read as text, or if lines do not match; names these lines.
     """
     with readable(path, "text", origin):
         lines = path.read_text(encoding="utf-8").split("\n")
@@ -90,12 +90,12 @@ def read_lines(path: Path, pattern: str, expected: str, origin: str, *, header: 
 
 
 def wrong_values(table: pd.DataFrame, column: str, wrong: pd.Series | np.ndarray, expected: str) -> list[str]:
-    """A sentence for each row of a table, whose index says where it is, that has a wrong value in a column."""
+    """Return one message per row with an invalid value in a column; the table's index gives the location."""
     return [f"{place}: {column} is {value!r}, expected {expected}." for place, value in table.loc[wrong, column].items()]
 
 
 def repeated_values(table: pd.DataFrame, column: str) -> list[str]:
-    """A sentence for each row whose value in a column an earlier row has."""
+    """Return one message per row that repeats a value of an earlier row in a column."""
     return [f"{place}: {column} is that of an earlier line." for place in table.index[table[column].duplicated()]]
 
 
@@ -103,7 +103,7 @@ def _read_parquet(path: Path, columns: Sequence[str], origin: str | None) -> pd.
     with pq.ParquetFile(path, page_checksum_verification=True) as parquet:
         _require(columns, parquet.schema_arrow.names, path, origin)
         table = parquet.read(columns=list(columns))
-    # By way of Python's values: pandas would make a column of integers with one missing one of floats.
+    # Convert via Python objects: pandas would turn an integer column with a missing value into floats.
     frame = pd.DataFrame({name: pd.Series(table.column(name).to_pylist(), dtype=object) for name in columns})
     return frame.set_axis([f"row {number:,} (the first is 0)" for number in range(len(frame))])
 
@@ -123,7 +123,7 @@ def _read_csv(path: Path, columns: Sequence[str], origin: str | None) -> pd.Data
             if row:
                 rows.append([row[header.index(name)] for name in columns])
                 places.append(f"line {line:,}")
-            line = reader.line_num + 1  # a row may go over several lines, in quotation marks
+            line = reader.line_num + 1  # a quoted row may span several lines
     return pd.DataFrame(rows, columns=list(columns), index=places, dtype=object)
 
 

@@ -1,4 +1,4 @@
-"""Accuracy overall, by class, and by the groups of rare and of common classes."""
+"""Accuracy overall, per class, and for the groups of rare and common classes."""
 
 from collections.abc import Collection, Sequence
 
@@ -8,21 +8,21 @@ import numpy as np
 def accuracies(
     predictions: np.ndarray, labels: np.ndarray, class_names: Sequence[str], rare_classes: Collection[int]
 ) -> dict[str | None, float]:
-    """Every accuracy of one classifier on one split.
+    """Compute all accuracies of one classifier on one split.
 
-    Over all images it is the share of correct predictions. Of ``"rare"`` and ``"common"`` classes it is the mean of the
-    per-class accuracies of the group, so that it does not depend on the class frequencies of the split (on a balanced test
-    split the two kinds of mean agree). Of a class it is the share of its images that were recognised. Classes without an image
-    in ``labels`` have no accuracy and do not count in their group; a group without images has no entry.
+    The overall accuracy is the share of correct predictions. The accuracy of ``"rare"`` and ``"common"`` classes is the mean of
+    the group's per-class accuracies, so it does not depend on the class frequencies of the split (on a balanced test split the
+    two kinds of mean agree). The accuracy of a class is the share of its images that are classified correctly. Classes without
+    an image in ``labels`` have no accuracy and are excluded from their group; a group without images has no entry.
 
     Args:
         predictions: integers, shape (n,).
         labels: integers in 0 … len(class_names) − 1, shape (n,), n ≥ 1.
-        class_names: one per class.
-        rare_classes: the rare ones, as integers; all others are common.
+        class_names: one name per class.
+        rare_classes: integer labels of the rare classes; all others are common.
 
     Returns:
-        Group → value in [0, 1], in the order: all images (None), ``"rare"``, ``"common"``, classes.
+        Group → value in [0, 1], in this order: all images (None), ``"rare"``, ``"common"``, classes.
 
     Raises:
         ValueError: if two groups would have the same name.

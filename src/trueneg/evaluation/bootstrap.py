@@ -1,4 +1,4 @@
-"""Bootstrap intervals of statistics over test items such as anchors."""
+"""Bootstrap intervals for statistics over test items such as anchors."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from trueneg.randomness import seed_for
 
 
 class Interval(NamedTuple):
-    """A statistic of the items with its bootstrap interval."""
+    """Estimate of a statistic with its bootstrap interval."""
 
     estimate: float
     low: float
@@ -19,17 +19,17 @@ class Interval(NamedTuple):
 def bootstrap(
     statistic: Callable[[np.ndarray], np.ndarray], count: int, *, seed: int, draws: int = 2000, level: float = 0.95
 ) -> Interval:
-    """The percentile interval of a statistic when items are drawn with replacement.
+    """Compute the percentile interval of a statistic by drawing items with replacement.
 
-    It shows how the statistic would vary with other test items, for the SAME trained model. Draws depend on the seed and the
-    number of items alone: two methods on the same items see the same draws, so the interval of their difference is paired.
+    The interval shows how the statistic would vary with other test items, for the SAME trained model. Draws depend only on the
+    seed and the number of items: two methods on the same items use the same draws, so the interval of their difference is paired.
 
     Args:
-        statistic: maps int64 multiplicities (r, n) of n items in r draws to the values (r,) of each draw; NaN does not count.
+        statistic: maps int64 multiplicities (r, n) of n items in r draws to one value per draw (r,); NaN values are ignored.
         count: n, the number of items.
-        seed: of the draws.
-        draws: how many.
-        level: coverage aimed at, in (0, 1).
+        seed: seed for the draws.
+        draws: number of draws.
+        level: nominal coverage, in (0, 1).
 
     Example:
         >>> values = np.array([1.0, 3.0, 5.0])

@@ -1,4 +1,4 @@
-"""Two-dimensional pictures of features."""
+"""Two-dimensional embeddings of features for figures."""
 
 from pathlib import Path
 
@@ -22,9 +22,9 @@ def embed_run(
     threads: int,
     embedding: str | Path,
 ) -> None:
-    """Write t-SNE coordinates of test images under the encoder of a manifest's first run.
+    """Write t-SNE coordinates of test images, encoded by a manifest's first run.
 
-    The test images are the same for all objectives of a seed; of more than `images`, every class gives the same share.
+    The test images are the same for all objectives of a seed. If there are more than `images`, a stratified subset is used.
     """
     with encoded_runs(manifest, store, Data(source, subsets), device, threads, count=1) as (_, runs):
         ((run,),) = runs
@@ -38,17 +38,16 @@ def embed_run(
 
 
 def tsne(features: np.ndarray, seed: int, perplexity: float = 30, jobs: int = 1) -> np.ndarray:
-    """t-SNE by cosine distance, from a PCA start.
+    """Compute t-SNE with cosine distance, initialised by PCA.
 
-    The features are L2-normalised and compared by Euclidean distance, whose square is 2 − 2 cos: the
-    neighbours of the cosine distance, and a PCA of the same points. Neighbours are exact, so that nothing
-    depends on an index.
+    The features are L2-normalised and compared by Euclidean distance, whose square is 2 − 2 cos, so the neighbours are those of
+    the cosine distance and the PCA uses the same points. Neighbours are exact, so nothing depends on an approximate index.
 
     Args:
         features: shape (n, D), n ≥ 4, D ≥ 2.
         seed: the study's seed.
-        perplexity: at most (n − 1) / 3, as t-SNE looks at three times as many neighbours.
-        jobs: threads. One job gives the same picture every time on one machine; more may round differently.
+        perplexity: capped at (n − 1) / 3, because t-SNE uses three times as many neighbours.
+        jobs: number of threads. One is reproducible on the same machine; results with more may differ by rounding.
 
     Returns:
         float64, shape (n, 2).
@@ -58,7 +57,7 @@ def tsne(features: np.ndarray, seed: int, perplexity: float = 30, jobs: int = 1)
         (8, 2)
     """
     features = np.asarray(features, dtype=np.float64)
-    # Every evaluation job imports this module, and openTSNE takes 1.5 s of CPU time to import.
+    # Imported here because every evaluation job imports this module, and openTSNE takes 1.5 s of CPU time to import.
     from openTSNE import TSNE
 
     lengths = np.linalg.norm(features, axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Measures a block of runs by every task of their kind of study, and gathers the records of their training."""
+"""Evaluate a block of runs on every task for their kind of study, and collect their training records."""
 
 import contextlib
 import importlib
@@ -18,7 +18,7 @@ from trueneg.store.run_store import RunStore, read_manifest
 
 
 class Data(NamedTuple):
-    """Files with what runs are measured on; boxes and CheXpert 8×200's images if these are measured."""
+    """Files with the evaluation data of runs; boxes and CheXpert 8×200 images are optional."""
 
     source: str | Path
     subsets: str | Path
@@ -30,7 +30,7 @@ class Data(NamedTuple):
 def encoded_runs(
     manifest: str | Path, store: str | Path, data: Data, device: str, threads: int, count: int | None = None
 ) -> Iterator[tuple[str, Iterator[list[Any]]]]:
-    """The package of tasks for a manifest's runs, and the runs, or the first `count`, as it encodes them on a leased device."""
+    """Yield the task package for a manifest's runs, and all runs or the first `count`, encoded on a leased device."""
     torch.set_num_threads(threads)
     kept = RunStore(store)
     listed = read_manifest(manifest, kept)[:count]
@@ -54,7 +54,7 @@ def evaluate_runs(
     boxes: str | Path | None = None,
     benchmark: str | Path | None = None,
 ) -> None:
-    """Measure the runs of a manifest: `rows`, their training `curves` and records (`runs`), under these `names`."""
+    """Evaluate a manifest's runs; write `rows`, training `curves` and records (`runs`), labelled with `names`."""
     data = Data(source, subsets, boxes, benchmark)
     with encoded_runs(manifest, store, data, device, settings["threads"]) as (package, encoded):
         measured = [{**names, **row} for ready in encoded for row in rows_of(package, ready, settings)]
@@ -63,7 +63,7 @@ def evaluate_runs(
 
 
 def rows_of(package: str, runs: Sequence[Any], settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The rows of some encoded runs, by every task of a package but those whose section of the settings is None."""
+    """Yield rows for the encoded runs from every task of a package, except tasks whose settings section is None."""
     for _, name, _ in pkgutil.iter_modules(importlib.import_module(package).__path__):
         if settings.get(name, {}) is not None:
             task = importlib.import_module(f"{package}.{name}")

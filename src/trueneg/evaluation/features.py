@@ -1,4 +1,4 @@
-"""Features of a frozen encoder, computed once and shared by every evaluation."""
+"""Features from a frozen encoder, computed once and shared by all evaluations."""
 
 from collections.abc import Callable
 
@@ -7,18 +7,18 @@ from torch import Tensor, nn
 
 
 def extract_features(encoder: nn.Module, normalise: Callable[[Tensor], Tensor], images: Tensor, batch_size: int = 512) -> Tensor:
-    """Features of images, without augmentation, dropout or batch statistics.
+    """Extract features of images, without augmentation, dropout or batch statistics.
 
-    The encoder is put into evaluation mode.
+    The encoder is switched to evaluation mode.
 
     Args:
         encoder: maps float32 images (B, C, H, W) to features (B, D).
         normalise: maps uint8 images (B, C, H, W) to the float32 images that the encoder was trained on.
         images: uint8, shape (n, C, H, W), on any device.
-        batch_size: images per forward pass; it changes memory and speed, not the result.
+        batch_size: images per forward pass; affects memory and speed, not the result.
 
     Returns:
-        float32, shape (n, D), on the encoder's device. An ordinary tensor: classifiers can be trained on it.
+        float32, shape (n, D), on the encoder's device; not an inference tensor, so classifiers can be trained on it.
 
     Raises:
         ValueError: if a feature is not finite.
@@ -35,7 +35,7 @@ def extract_features(encoder: nn.Module, normalise: Callable[[Tensor], Tensor], 
             encoder(normalise(batch.to(parameter.device)).contiguous(memory_format=torch.channels_last)).float()
             for batch in images.split(batch_size)
         ]
-    features = torch.cat(parts)  # outside inference mode, so that autograd may save it
+    features = torch.cat(parts)  # outside inference mode, so that autograd can save it
     if not features.isfinite().all():
         raise ValueError("some features are not finite; the encoder's training has diverged")
     return features

@@ -1,4 +1,4 @@
-"""Grounding: how well a heatmap of region-sentence scores agrees with the box that a reader drew."""
+"""Grounding: agreement between a heatmap of region–sentence scores and the box drawn by a reader."""
 
 from collections.abc import Sequence
 
@@ -14,16 +14,16 @@ THRESHOLDS = tuple(step / 20 for step in range(-20, 21))
 
 
 def contrast_to_noise_ratio(heatmap, mask, *, signed: bool = False) -> float:
-    r"""How far scores inside a box stand out from those outside.
+    r"""Measure how far scores inside a box stand out from scores outside it.
 
     .. math:: \mathrm{CNR} = \frac{|\mu_\text{in} - \mu_\text{out}|}{\sqrt{\sigma^2_\text{in} + \sigma^2_\text{out}}}
 
-    with population variances: the definition of BioViL (Boecking et al., 2022). The absolute value rewards a map
-    that is LOW inside the box as much as one that is high, so the sign is worth reporting. Multiplying the map or
-    adding to it changes nothing (a negative factor changes the sign).
+    with population variances, as defined by BioViL (Boecking et al., 2022). The absolute value rewards a map that is
+    LOW inside the box as much as one that is high, so report the sign too. Scaling or shifting the map does not
+    change the ratio, except that a negative factor flips the sign.
 
     Args:
-        heatmap: (H, W) scores; NaN where the image was cropped away: such pixels count neither inside nor outside.
+        heatmap: (H, W) scores; NaN where the image was cropped away; these pixels are ignored.
         mask: (H, W) bool, true inside the box or boxes.
         signed: keep the sign of :math:`\mu_\text{in} - \mu_\text{out}`.
 
@@ -31,7 +31,7 @@ def contrast_to_noise_ratio(heatmap, mask, *, signed: bool = False) -> float:
         The ratio. If neither part varies: 0 for equal means, otherwise infinite.
 
     Raises:
-        ValueError: if shapes differ, the mask is not bool, or no pixel with a score is inside, or none outside.
+        ValueError: if shapes differ, the mask is not bool, or no pixel with a score is inside or none is outside.
 
     Example:
         >>> heatmap = np.array([[3.0, 5.0], [0.0, 2.0]])
@@ -49,25 +49,25 @@ def contrast_to_noise_ratio(heatmap, mask, *, signed: bool = False) -> float:
 
 
 def intersection_over_union(heatmap, mask, thresholds: Sequence[float] = THRESHOLDS) -> float:
-    r"""The overlap of a thresholded heatmap with a box, averaged over thresholds.
+    r"""Compute the overlap of a thresholded heatmap with a box, averaged over thresholds.
 
     .. math:: \frac{1}{|\Theta|} \sum_{\theta \in \Theta} \frac{|\{h > \theta\} \cap B|}{|\{h > \theta\} \cup B|}
 
-    Sample-Specific Debiasing (2023), section 3.2, for one box; its mIoU is the mean of these over boxes. A threshold
-    that nothing exceeds counts 0. Unlike the contrast-to-noise ratio it DEPENDS ON THE SCALE of the scores: give raw
-    cosines, which the thresholds were made for, and compare no map that was rescaled with one that was not, nor
-    numbers made with other thresholds (BioViL's are 0.1 … 0.5).
+    This follows Sample-Specific Debiasing (2023), section 3.2, for one box; its mIoU is the mean over boxes. A threshold
+    that no score exceeds contributes 0. Unlike the contrast-to-noise ratio, the result DEPENDS ON THE SCALE of the scores:
+    pass raw cosines, for which the thresholds were chosen. Do not compare rescaled maps with raw ones, or results for
+    different thresholds (BioViL uses 0.1 … 0.5).
 
     Args:
-        heatmap: (H, W) scores; NaN where the image was cropped away: such pixels are in no set.
+        heatmap: (H, W) scores; NaN where the image was cropped away; these pixels belong to no set.
         mask: (H, W) bool, true inside the box or boxes.
-        thresholds: numbers to average over.
+        thresholds: thresholds to average over.
 
     Returns:
         The mean overlap, in [0, 1].
 
     Raises:
-        ValueError: if shapes differ, the mask is not bool or holds no pixel with a score, or there is no threshold.
+        ValueError: if shapes differ, the mask is not bool or contains no pixel with a score, or there are no thresholds.
 
     Example:
         >>> heatmap = np.array([[0.9, 0.6], [0.6, -0.1]])
@@ -84,7 +84,7 @@ def intersection_over_union(heatmap, mask, thresholds: Sequence[float] = THRESHO
 
 
 def mean_by_category(values: Sequence[float], categories: Sequence[str]) -> dict[str, float]:
-    """Means of a measurement over boxes (``"mean"``), over the categories' means (``"macro"``), and of each category.
+    """Compute the mean over boxes (``"mean"``), the mean of the category means (``"macro"``), and each category's mean.
 
     Example:
         >>> mean_by_category([1.0, 2.0, 6.0], ["edema", "edema", "effusion"])
@@ -96,14 +96,14 @@ def mean_by_category(values: Sequence[float], categories: Sequence[str]) -> dict
 
 
 def upsample(heatmap, size: tuple[int, int], *, smoothing: float = 0.0) -> np.ndarray:
-    """Heatmaps of a region grid at the resolution of the image that the grid covers.
+    """Upsample heatmaps from the region grid to the resolution of the image it covers.
 
-    Bilinear, with grid values at the centres of their cells (``align_corners=False``); nothing is rescaled.
+    Interpolation is bilinear, with grid values at the centres of their cells (``align_corners=False``); values are not rescaled.
 
     Args:
         heatmap: (h, w) or (n, h, w), array or tensor.
         size: (H, W) in pixels.
-        smoothing: standard deviation, in grid cells, of a Gaussian applied first; BioViL takes 1.5. 0: none.
+        smoothing: standard deviation, in grid cells, of a Gaussian filter applied first; BioViL uses 1.5. 0 disables it.
 
     Returns:
         float32, (H, W) or (n, H, W).
@@ -120,19 +120,19 @@ def upsample(heatmap, size: tuple[int, int], *, smoothing: float = 0.0) -> np.nd
 
 
 def corner_of_crop(image: tuple[int, int], crop: tuple[int, int]) -> tuple[int, int]:
-    """(top, left) of the central crop of an image, rounded as torchvision's ``CenterCrop`` does."""
+    """Return (top, left) of an image's central crop, rounded as in torchvision's ``CenterCrop``."""
     return round((image[0] - crop[0]) / 2), round((image[1] - crop[1]) / 2)
 
 
 def boxes_in_crop(boxes, image: tuple[int, int], crop: tuple[int, int]) -> np.ndarray:
-    """Boxes of an image in the coordinates of its central crop, clipped to the crop.
+    """Convert an image's boxes to the coordinates of its central crop, clipped to the crop.
 
     Args:
-        boxes: (n, 4) corners (x0, y0, x1, y1) in pixels; coordinates are of pixel edges: the image is (0, 0, width, height).
+        boxes: (n, 4) corners (x0, y0, x1, y1) in pixels; coordinates refer to pixel edges: the image is (0, 0, width, height).
         image, crop: (height, width).
 
     Returns:
-        float64, (n, 4); boxes outside the crop have no area left.
+        float64, (n, 4); boxes outside the crop have zero area.
 
     Example:
         >>> boxes_in_crop([[0, 20, 60, 60]], image=(100, 100), crop=(80, 80)).tolist()
@@ -144,10 +144,10 @@ def boxes_in_crop(boxes, image: tuple[int, int], crop: tuple[int, int]) -> np.nd
 
 
 def box_masks(boxes, size: tuple[int, int]) -> np.ndarray:
-    """The pixels whose centres lie in each box.
+    """Mask the pixels whose centres lie in each box.
 
     Args:
-        boxes: (n, 4) corners (x0, y0, x1, y1) in pixels, of pixel edges.
+        boxes: (n, 4) corners (x0, y0, x1, y1) in pixels; coordinates refer to pixel edges.
         size: (H, W).
 
     Returns:
@@ -164,7 +164,7 @@ def box_masks(boxes, size: tuple[int, int]) -> np.ndarray:
 
 
 def _pixels(heatmap, mask) -> tuple[np.ndarray, np.ndarray]:
-    """The scores that are not NaN, and which of them are inside."""
+    """Return the non-NaN scores and a mask of those inside the box."""
     heatmap, mask = as_array(heatmap), as_array(mask)
     if heatmap.ndim != 2 or heatmap.shape != mask.shape or mask.dtype != bool:
         raise ValueError(f"heatmap {heatmap.shape} and mask {mask.shape} of {mask.dtype}, expected both (H, W) and the mask bool")
@@ -176,7 +176,7 @@ def _pixels(heatmap, mask) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _moments(values: np.ndarray) -> tuple[float, float]:
-    """Mean and population variance; exactly 0 for equal values, whose rounded mean would leave a variance of noise."""
+    """Return mean and population variance; the variance of equal values is exactly 0, free of rounding error in the mean."""
     if values.min() == values.max():
         return values[0], 0.0
     return values.mean(), values.var()

@@ -1,22 +1,22 @@
-"""How well a score ranks, for an anchor, the negatives that people call false.
+"""Measure how well a score ranks the negatives of an anchor that people rate as false.
 
-Flickr8k's experts rated from 1 to 4 how well captions describe images, most of them captions of OTHER images: candidates that a
-batch would take as negatives. A pair of an image and another image's caption is a **false negative** where the mean of its three
-ratings is above :data:`THRESHOLD`; :data:`SENSITIVITY` are the thresholds that show what the choice does.
+Flickr8k's experts rated from 1 to 4 how well captions describe images. Most are captions of OTHER images, which a batch would
+treat as negatives. An image and another image's caption form a **false negative** if the mean of their three ratings is above
+:data:`THRESHOLD`; :data:`SENSITIVITY` lists further thresholds that show the effect of this choice.
 
-The data (5,822 rated pairs, all of the official test split): 158 are an image with its own caption and are left out. Of the
-5,664 others, 17.3 %, 11.6 % and 4.0 % are false negatives at 2, 2.5 and 3. Both sides have candidates enough. *Image anchors*:
-1,000, each with 1 to 10 captions (median 6), 407 of them with both kinds of negatives at 2.5. *Text anchors*: 972 captions, all
-the third of their image's five, each with 1 to 34 images (median 5), 313 of them with both kinds, and these have more candidates
-(8.2 on average against 5.5). Text anchors are those of the first paper's loss.
+The data are 5,822 rated pairs, all from the official test split; 158 of them pair an image with its own caption and are left
+out. Of the other 5,664, 17.3 %, 11.6 % and 4.0 % are false negatives at 2, 2.5 and 3. Both kinds of anchors have enough
+candidates. *Image anchors*: 1,000, each with 1 to 10 captions (median 6); 407 have both kinds of negatives at 2.5. *Text
+anchors*: 972 captions, each the third of its image's five, with 1 to 34 images (median 5); 313 have both kinds, and these have
+more candidates (8.2 on average, compared with 5.5). The first paper's loss uses text anchors.
 
-**Selection.** The pairs were not drawn at random: a caption was put beside an image because a retrieval system found it there.
-So the share of false negatives is that among near negatives, and a score is asked to tell near negatives apart. A probability is
-compared with the share among RATED pairs, and may be right for a batch and too low here. An anchor's rate is that among what was
-retrieved for it.
+**Selection.** The pairs were not drawn at random: a retrieval system proposed the caption for the image. The share of false
+negatives is therefore the share among near negatives, and scores must distinguish near negatives. Probabilities are compared
+with the share among RATED pairs; a probability that is right for a batch may be too low here. An anchor's rate is the rate
+among its retrieved candidates.
 
-**Experts.** The file has every pair's three ratings in ascending order: which expert gave which is lost, so one expert is taken
-out in all three ways (:func:`expert_agreement`).
+**Experts.** The file lists the three ratings of each pair in ascending order, so it is unknown which expert gave which rating.
+Leaving one expert out is therefore averaged over all three choices (:func:`expert_agreement`).
 """
 
 import numpy as np
@@ -32,7 +32,7 @@ RATINGS = ["rating 1", "rating 2", "rating 3"]
 
 
 def false_negatives(ratings, threshold: float = THRESHOLD) -> np.ndarray:
-    """Whether the mean of a pair's ratings is above the threshold.
+    """Return whether the mean of each pair's ratings is above the threshold.
 
     Args:
         ratings: (n, 3), from 1 (does not describe the image at all) to 4 (describes it).
@@ -46,26 +46,26 @@ def false_negatives(ratings, threshold: float = THRESHOLD) -> np.ndarray:
         [True, False]
     """
     ratings = np.asarray(ratings)
-    # A sum of integers: 7.5 is above no mean of three by rounding alone.
+    # Compare integer sums, so that rounding cannot push a mean above the threshold.
     return ratings.sum(1) > ratings.shape[1] * threshold
 
 
 def areas_within_anchors(scores, false, anchors) -> pd.DataFrame:
-    r"""For each anchor, how well the score separates its false negatives from its true ones.
+    r"""Measure for each anchor how well the score separates its false negatives from its true ones.
 
     .. math:: \mathrm{AUC}_a = \frac{1}{|F_a||T_a|} \sum_{i \in F_a} \sum_{j \in T_a}
               \bigl([s_i > s_j] + \tfrac12 [s_i = s_j]\bigr)
 
-    A score that is constant within an anchor, such as the η of the anchor, has ½ by construction.
+    A score that is constant within an anchor, such as the anchor's η, has an area of ½ by construction.
 
     Args:
-        scores: (n,), larger: likelier a false negative.
-        false: (n,) bool, which pairs are false negatives.
+        scores: (n,); larger values: more likely a false negative.
+        false: (n,) bool, whether each pair is a false negative.
         anchors: (n,) the anchor of each pair: integers or strings.
 
     Returns:
-        A row for each anchor that has both kinds, sorted: ``anchor``, ``area``, and ``comparisons``, how many pairs of a false
-        and a true negative it has.
+        One row per anchor with both kinds of negatives, sorted: ``anchor``, ``area``, and ``comparisons``, the number of pairs
+        of a false and a true negative.
 
     Example:
         >>> areas_within_anchors([0.1, 0.4, 0.4, 9.0], [False, True, False, True], ["a", "a", "a", "b"]).values.tolist()
@@ -74,7 +74,7 @@ def areas_within_anchors(scores, false, anchors) -> pd.DataFrame:
     table = pd.DataFrame({"anchor": np.asarray(anchors), "score": np.asarray(scores), "false": np.asarray(false, bool)})
     if table["score"].isna().any():
         raise ValueError(f"{table['score'].isna().sum()} of {len(table)} scores are NaN")
-    # Mann and Whitney: an anchor's sum of ranks of the false ones, ties sharing theirs, gives the comparisons won.
+    # Mann–Whitney: the sum of the false negatives' ranks within an anchor, with average ranks for ties, gives the wins.
     table["rank"] = table.groupby("anchor")["score"].rank() * table["false"]
     found = table.groupby("anchor").agg(pairs=("false", "size"), false=("false", "sum"), ranks=("rank", "sum"))
     wins = found["ranks"] - found["false"] * (found["false"] + 1) / 2
@@ -82,18 +82,18 @@ def areas_within_anchors(scores, false, anchors) -> pd.DataFrame:
 
 
 def expert_agreement(ratings, anchors, threshold: float = THRESHOLD) -> pd.DataFrame:
-    """The ceiling: how well ONE expert's rating ranks what is false by the mean of the other two, within each anchor.
+    """Estimate the ceiling: how well ONE expert's rating ranks, within an anchor, negatives rated false by the other two.
 
-    The mean over all ways to take one expert out of each of the two pairs that are compared (nine), as the file does not say who
-    gave which rating. Ratings are of four steps, so many are equal; ties count one half.
+    The result is the mean over the nine ways to leave one expert out of each of the two compared pairs, because the file does
+    not record who gave which rating. Ratings have four levels, so many are equal; ties count one half.
 
     Args:
         ratings: (n, 3), from 1 to 4.
         anchors: (n,) the anchor of each pair.
-        threshold: of the mean of the other two.
+        threshold: threshold for the mean of the other two ratings.
 
     Returns:
-        As :func:`areas_within_anchors`; ``comparisons`` are counted over the nine ways.
+        See :func:`areas_within_anchors`; ``comparisons`` are counted over the nine ways.
 
     Example:
         >>> expert_agreement([[4, 4, 4], [1, 1, 1], [4, 4, 4]], ["a", "a", "b"])["area"].tolist()
@@ -105,7 +105,7 @@ def expert_agreement(ratings, anchors, threshold: float = THRESHOLD) -> pd.DataF
     for anchor, rows in pd.Series(np.arange(len(ratings))).groupby(np.asarray(anchors)):
         score, false = ratings[rows].ravel(), others[rows].ravel()
         pair = np.repeat(rows.to_numpy(), ratings.shape[1])
-        # One expert against the other two may go both ways within a pair; only different pairs are compared.
+        # Depending on the expert left out, a pair can be false or true; only different pairs are compared.
         compared = false[:, None] & ~false[None] & (pair[:, None] != pair[None])
         won = (np.sign(score[:, None] - score[None]) + 1) / 2
         wins[anchor], comparisons[anchor] = won[compared].sum(), compared.sum()
@@ -113,22 +113,22 @@ def expert_agreement(ratings, anchors, threshold: float = THRESHOLD) -> pd.DataF
 
 
 def _areas(wins: pd.Series, comparisons: pd.Series) -> pd.DataFrame:
-    """The areas of the anchors, their index, that have anything to compare."""
+    """Return the areas of all anchors with at least one comparison; the series are indexed by anchor."""
     found = pd.DataFrame({"area": wins / comparisons, "comparisons": comparisons})
     return found[comparisons > 0].rename_axis("anchor").reset_index()
 
 
 def mean_area(found: pd.DataFrame, *, seed: int, weighted: bool = False) -> Interval:
-    """The mean of the anchors' areas with its 95 % bootstrap interval over anchors.
+    """Compute the mean of the anchors' areas with its 95 % bootstrap interval over anchors.
 
-    It shows how the mean would vary with other anchors, for the same networks. Anchors share candidates (an image is rated with
-    several captions), which the bootstrap over one side ignores: the interval is somewhat too narrow.
+    The interval shows how the mean would vary with other anchors, for the same networks. Anchors share candidates (an image is
+    rated with several captions), which resampling anchors alone ignores, so the interval is somewhat too narrow.
 
     Args:
-        found: areas (:func:`areas_within_anchors`), of at least two anchors.
-        seed: of the bootstrap.
-        weighted: by an anchor's number of comparisons: the share of all comparisons within anchors; else every anchor counts
-            the same.
+        found: areas of at least two anchors (:func:`areas_within_anchors`).
+        seed: seed for the bootstrap.
+        weighted: weight anchors by their number of comparisons, which gives the share of comparisons won; otherwise all anchors
+            have equal weight.
     """
     weights = found["comparisons"].to_numpy(np.float64) if weighted else np.ones(len(found))
     won = found["area"].to_numpy() * weights
@@ -136,17 +136,17 @@ def mean_area(found: pd.DataFrame, *, seed: int, weighted: bool = False) -> Inte
 
 
 def calibration(probabilities, false, bins: int = BINS) -> pd.DataFrame:
-    """Implied probabilities of being a false negative beside the rated share, in bins of about equal count.
+    """Compare implied probabilities of a false negative with the rated share, in bins of about equal count.
 
-    Equal probabilities share a bin, so there may be fewer, and a constant has one.
+    Equal probabilities share a bin, so there may be fewer bins than requested; a constant probability has one bin.
 
     Args:
         probabilities: (n,) in [0, 1].
-        false: (n,) bool.
-        bins: how many.
+        false: (n,) bool, whether each pair is a false negative.
+        bins: maximum number of bins.
 
     Returns:
-        A row per bin that holds any: ``bin``, ``pairs``, ``implied`` (mean probability), ``rated`` (share of false negatives).
+        One row per non-empty bin: ``bin``, ``pairs``, ``implied`` (mean probability), ``rated`` (share of false negatives).
 
     Example:
         >>> calibration([0.0, 0.0, 0.5, 0.5], [False, False, True, False], bins=2)["rated"].tolist()
@@ -159,10 +159,10 @@ def calibration(probabilities, false, bins: int = BINS) -> pd.DataFrame:
 
 
 def calibration_error(bins: pd.DataFrame) -> float:
-    """Expected calibration error: the mean distance of implied and rated share over bins, weighted by their pairs.
+    """Expected calibration error: mean absolute difference of implied and rated share over bins, weighted by their pairs.
 
     Args:
-        bins: of :func:`calibration`.
+        bins: table returned by :func:`calibration`.
 
     Example:
         >>> calibration_error(calibration([0.25] * 4, [True, False, False, False]))
@@ -172,14 +172,14 @@ def calibration_error(bins: pd.DataFrame) -> float:
 
 
 def rates_by_anchor(ratings, anchors) -> pd.DataFrame:
-    """What people say of each anchor's candidates as a whole.
+    """Compute the rate of false negatives and the mean rating of each anchor's candidates.
 
     Args:
         ratings: (n, 3), from 1 to 4.
         anchors: (n,) the anchor of each pair.
 
     Returns:
-        A row per anchor, sorted: ``anchor``, ``pairs``, ``rate`` (share of false negatives), ``mean rating``.
+        One row per anchor, sorted: ``anchor``, ``pairs``, ``rate`` (share of false negatives), ``mean rating``.
     """
     table = pd.DataFrame({"anchor": anchors, "false": false_negatives(ratings), "rating": np.mean(ratings, axis=1)})
     columns = {"pairs": ("false", "size"), "rate": ("false", "mean"), "mean rating": ("rating", "mean")}
@@ -187,15 +187,15 @@ def rates_by_anchor(ratings, anchors) -> pd.DataFrame:
 
 
 def rank_correlation(first, second, *, seed: int) -> Interval:
-    """Spearman's ρ with its 95 % bootstrap interval over the pairs of values, ties sharing their ranks.
+    """Compute Spearman's ρ with its 95 % bootstrap interval over the pairs of values; ties get average ranks.
 
     Args:
         first: (n,), one value per anchor, such as its η.
-        second: (n,), such as its rate of false negatives.
-        seed: of the bootstrap.
+        second: (n,), one value per anchor, such as its rate of false negatives.
+        seed: seed for the bootstrap.
 
     Returns:
-        NaN where one side is constant: it has no rank to correlate.
+        The interval; NaN if one side is constant, because its ranks cannot be correlated.
     """
     sides = np.asarray(first, np.float64), np.asarray(second, np.float64)
     if any(len(set(values)) < 2 for values in sides):

@@ -1,4 +1,4 @@
-"""Linear classifiers on frozen features: many heads, trained as one stacked product."""
+"""Linear classifiers on frozen features: many heads, trained together as one batched matrix product."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -17,22 +17,22 @@ class LinearHeads(NamedTuple):
     bias: Tensor
 
     def logits(self, features: Sequence[Tensor]) -> Tensor:
-        """(H, m, C) logits of each head for its own (m, D) features."""
+        """Return the logits (H, m, C) of each head for its own features (m, D)."""
         heads = zip(features, self.weights, self.bias, strict=True)
         return torch.stack([torch.addmm(bias, own, weights) for own, weights, bias in heads])
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """Of (H, C, b) logits and (H, b) classes, a mean over each head's samples, summed over the heads."""
+    """Cross-entropy of logits (H, C, b) and classes (H, b): mean over each head's samples, summed over heads."""
     return functional.cross_entropy(logits, labels, reduction="sum") / labels.shape[1]
 
 
 def known_binary_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """Of (…, C, b) logits, a mean over each head's known labels (…, b, C), summed over the heads.
+    """Binary cross-entropy of logits (…, C, b): mean over each head's known labels (…, b, C), summed over heads.
 
     Args:
-        logits: of a batch of b samples and C classes, perhaps of several heads.
-        labels: 1, 0, and NaN for an unknown label, which counts nowhere; a batch without a known label gives 0.
+        logits: logits of a batch of b samples and C classes, optionally with several heads.
+        labels: 1, 0, or NaN for unknown labels, which are ignored; a batch without known labels gives 0.
 
     Example:
         >>> known_binary_cross_entropy(torch.tensor([[0.0], [9.0]]), torch.tensor([[1.0, torch.nan]]))  # −log ½
@@ -52,21 +52,21 @@ def train_linear_heads(
     generator_seeds: Sequence[int],
     **training: Any,
 ) -> LinearHeads:
-    r"""Train H linear classifiers by Adam, each as if alone; heads with equally many samples are one stacked product.
+    r"""Train H linear classifiers independently with Adam; heads with the same number of samples share one batched product.
 
     Head :math:`h` minimises the loss of :math:`W_h^\top f + b_h`, averaged over a batch. All its draws come from a CPU generator
     with ``generator_seeds[h]``: first the weights and bias of ``nn.Linear(D, C)``, uniform in ±1/√D, then one ``torch.randperm``
-    per epoch; the last batch may be smaller. The draws do not depend on the features, so heads of the same seed on different
+    per epoch; the last batch may be smaller. The draws do not depend on the features, so heads with the same seed on different
     encoders share them.
 
     Args:
-        features: H tensors (n_h, D), of one device.
+        features: H tensors (n_h, D), all on the same device.
         labels: H tensors (n_h, …).
-        classes: C.
-        loss: from logits (H, C, b) and labels (H, b, …) to a sum over heads, so that no gradient depends on another head.
-        generator_seeds: one per head.
+        classes: C, number of classes.
+        loss: maps logits (H, C, b) and labels (H, b, …) to a sum over heads, so that no head's gradient depends on another head.
+        generator_seeds: one seed per head.
         training: ``epochs`` of each head over its own samples, ``batch_size``, and Adam's ``learning_rate`` and
-            ``weight_decay``, an L2 term of the gradient.
+            ``weight_decay`` (an L2 term in the gradient).
 
     Raises:
         ValueError: if a feature is not finite.
@@ -93,7 +93,7 @@ def train_linear_heads(
 def _train_stacked(
     features: Tensor, labels: Tensor, classes: int, loss: Loss, generators: Sequence[torch.Generator], training: Mapping[str, Any]
 ) -> tuple[Tensor, Tensor]:
-    """Weights (H, D, C) and bias (H, C) of heads with equally many samples: features (H, n, D)."""
+    """Train heads that have the same number of samples, features (H, n, D); return weights (H, D, C) and bias (H, C)."""
     heads, count, dimensions = features.shape
     bound = dimensions**-0.5
     weights = torch.empty(heads, classes, dimensions, dtype=features.dtype)
@@ -103,15 +103,15 @@ def _train_stacked(
         bias[head].uniform_(-bound, bound, generator=generator)
     learned = [start.to(features.device).requires_grad_() for start in (weights, bias)]
     optimizer = torch.optim.Adam(learned, lr=training["learning_rate"], weight_decay=training["weight_decay"])
-    # Rows of all heads in one matrix: a batch of every head is then a single gather.
+    # Rows of all heads are in one matrix, so one gather fetches a batch for every head.
     all_features, all_labels = features.flatten(0, 1), labels.flatten(0, 1)
     first_row = torch.arange(heads).unsqueeze(1) * count
     for _ in range(training["epochs"]):
         order = torch.stack([torch.randperm(count, generator=generator) for generator in generators]) + first_row
         for rows in order.to(features.device).split(training["batch_size"], dim=1):
             batch = all_features.index_select(0, rows.flatten()).unflatten(0, rows.shape)
-            # Logits as (H, C, b), so that samples and dimensions, not the few classes, are innermost in both
-            # passes: on a CPU about five times as fast as (H, b, C).
+            # Logits are (H, C, b) so that samples and dimensions, not the few classes, are innermost in both
+            # passes: about five times as fast on a CPU as (H, b, C).
             logits = torch.baddbmm(learned[1].unsqueeze(2), learned[0], batch.mT)
             optimizer.zero_grad()
             loss(logits, all_labels[rows]).backward()

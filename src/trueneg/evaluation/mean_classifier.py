@@ -1,4 +1,4 @@
-"""The mean classifier: class means as weights, an evaluation that costs nothing beside the linear probe."""
+"""Mean classifier with class means as weights; its cost is negligible compared with the linear probe."""
 
 import torch
 from torch import Tensor
@@ -6,7 +6,7 @@ from torch.nn import functional
 
 
 def class_means(features: Tensor, labels: Tensor, classes: int) -> Tensor:
-    r"""Mean of the L2-normalised features of each class.
+    r"""Compute the mean of the L2-normalised features of each class.
 
     .. math:: \mu_c = \mathbb{E}_{x \in c}\bigl[f(x) / \|f(x)\|\bigr]
 
@@ -15,10 +15,10 @@ def class_means(features: Tensor, labels: Tensor, classes: int) -> Tensor:
     Args:
         features: shape (n, D).
         labels: int64, shape (n,), in 0 … classes − 1.
-        classes: C.
+        classes: C, number of classes.
 
     Returns:
-        Shape (C, D); NaN for a class without samples.
+        Shape (C, D); NaN for classes without samples.
 
     Example:
         >>> class_means(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0]), classes=1)
@@ -29,20 +29,20 @@ def class_means(features: Tensor, labels: Tensor, classes: int) -> Tensor:
 
 
 def mean_classifier(bank: Tensor, bank_labels: Tensor, queries: Tensor, *, classes: int) -> Tensor:
-    r"""Classify by the inner product with each class's mean.
+    r"""Classify queries by their inner product with each class mean.
 
     .. math:: \hat c(q) = \arg\max_c f(q)^\top \mu_c
 
-    The classifier of Sample-Specific Debiasing (2023), Appendix A.2, Eq. 16: the rows of W are the class
-    means and there is no bias. There f is what the loss compares, of fixed length; so features are
-    L2-normalised here, the means are not (:func:`class_means`). A class whose features point in many
-    directions has a short mean and wins less often; the nearest-centroid rule is another classifier.
+    This is the classifier of Sample-Specific Debiasing (2023), Appendix A.2, Eq. 16: the rows of W are the class
+    means, without a bias. In the paper, f is the fixed-length embedding that the loss compares, so features are
+    L2-normalised here but the means are not (:func:`class_means`). A class whose features point in many
+    directions has a short mean and wins less often; the nearest-centroid rule is a different classifier.
 
     Args:
         bank: shape (n, D), features of the labelled images.
         bank_labels: int64, shape (n,), in 0 … classes − 1.
         queries: shape (m, D).
-        classes: C; a class without images in the bank is never the answer.
+        classes: C, number of classes; a class without images in the bank is never predicted.
 
     Returns:
         int64, shape (m,).

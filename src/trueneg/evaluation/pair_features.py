@@ -1,4 +1,4 @@
-"""Images and texts under a finished image–text run, embedded once and shared by every evaluation."""
+"""Image and text embeddings from a finished image–text run, computed once and shared by all evaluations."""
 
 import contextlib
 from collections.abc import Callable, Sequence
@@ -15,16 +15,16 @@ from trueneg.training.image_loading import read_ahead
 from trueneg.training.image_text_networks import Networks
 from trueneg.training.sentence_tokens import SentenceTokens
 
-IMAGES_AT_ONCE, TEXTS_AT_ONCE = 256, 256  # memory and speed, not the result
+IMAGES_AT_ONCE, TEXTS_AT_ONCE = 256, 256  # affect memory and speed, not the result
 
 
 class EmbeddedImages(NamedTuple):
-    """Some images under a finished run; n of them.
+    """Features and embeddings of n images from a finished run.
 
     Attributes:
         indices: (n,) positions in the source.
-        features: (n, C) of the encoder before its projection, averaged over regions.
-        embeddings: in the space that they share with texts.
+        features: (n, C) encoder features before the projection, averaged over regions.
+        embeddings: embeddings in the space shared with texts.
     """
 
     indices: np.ndarray
@@ -32,7 +32,7 @@ class EmbeddedImages(NamedTuple):
     embeddings: ImageEmbeddings
 
     def part(self, chosen: Sequence[int] | np.ndarray) -> ImageEmbeddings:
-        """The embeddings of some."""
+        """Return the embeddings of the chosen images."""
         places = torch.as_tensor(np.asarray(chosen), device=self.features.device)
         pooled, regions = self.embeddings
         return ImageEmbeddings(pooled[places], None if regions is None else regions[places])
@@ -42,14 +42,14 @@ class EmbeddedImages(NamedTuple):
 def embed_images(
     networks: Networks, source: PairSource | Benchmark, indices: np.ndarray, device: torch.device, *, regions: bool
 ) -> EmbeddedImages:
-    """The central crops of some images, through encoder and projection once.
+    """Embed the central crops of the selected images in a single pass through encoder and projection.
 
     Args:
-        networks: in evaluation mode.
-        source: of the images.
-        indices: which.
-        device: where to compute.
-        regions: whether region embeddings are wanted too.
+        networks: networks in evaluation mode.
+        source: source of the images.
+        indices: positions of the images in the source.
+        device: device to compute on.
+        regions: whether to return region embeddings too.
     """
     model, features, embedded = networks.model, [], []
     handle = model.image_encoder.register_forward_hook(lambda _, given, out: features.append(out.mean((2, 3)).float()))
@@ -67,22 +67,22 @@ def embed_images(
 
 @torch.no_grad()
 def encode_texts(networks: Networks, encoder: Callable[..., Tensor], texts: Sequence[str], device: torch.device) -> Tensor:
-    """(T, …) different texts under an encoder of their tokens; longer texts than the networks take are cut."""
+    """Encode T distinct texts with an encoder of their tokens, (T, …); texts that are too long are truncated."""
     tokens = SentenceTokens(networks.tokenizer, texts, networks.maximum_tokens, truncate=True, device=device)
     blocks = torch.arange(len(texts)).split(TEXTS_AT_ONCE)
     return torch.cat([encoder(**tokens.batch(some, some.to(device))) for some in blocks])
 
 
 def embed_texts(networks: Networks, texts: Sequence[str], device: torch.device) -> Tensor:
-    """(T, D) embeddings of different texts, not normalised."""
+    """Return unnormalised embeddings (T, D) of distinct texts."""
     return encode_texts(networks, networks.model.embed_texts, texts, device)
 
 
 @torch.no_grad()
 def similarities(networks: Networks, texts: Sequence[str], images: EmbeddedImages, device: torch.device) -> np.ndarray:
-    """(T, n) s(text, image) of different texts with some images, as the model's aggregation has it."""
+    """Return s(text, image), shape (T, n), of distinct texts with the images, using the model's aggregation."""
     embedded = embed_texts(networks, texts, device)
-    # Bounded both ways: regions × texts is what takes the memory.
+    # Split both images and texts: regions × texts dominates the memory.
     parts = [
         networks.model.similarity(embedded, images.part(some), texts_at_once=TEXTS_AT_ONCE)
         for some in np.array_split(np.arange(len(images.indices)), range(IMAGES_AT_ONCE, len(images.indices), IMAGES_AT_ONCE))

@@ -1,4 +1,4 @@
-"""What figures show of a finished image–text run beyond its measurements: similarities by truth, heatmaps over images."""
+"""Figure data of a finished image–text run beyond its metrics: similarities by relation and heatmaps over images."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +19,7 @@ from trueneg.evaluation.training_records import first_run_names, write_tables
 from trueneg.randomness import seed_for
 
 HEATMAP_COLUMNS = ["report", "finding", "sentence", "size", "pixels", "heatmap", *CORNERS, "CNR"]
-AT_MOST = 20_000  # similarities of each relation
+AT_MOST = 20_000  # similarities per relation
 
 
 def picture_run(
@@ -35,10 +35,10 @@ def picture_run(
     similarities: str | Path,
     overlays: str | Path,
 ) -> None:
-    """Write what figures show of the first run of a manifest, on its test images: similarities, and heatmaps of `phrases`.
+    """Write similarities and heatmaps of up to `phrases` phrases for figures, from the test images of a manifest's first run.
 
     Raises:
-        UserError: if the source is restricted, so that no figure may show its images.
+        UserError: if heatmaps are requested but the source is restricted, so figures may not show its images.
     """
     with encoded_runs(manifest, store, Data(source, subsets, boxes), device, settings["threads"], count=1) as (_, runs):
         ((run,),) = runs
@@ -50,10 +50,10 @@ def picture_run(
 
 
 def similarities_by_truth(run: EmbeddedRun) -> pd.DataFrame:
-    """Similarities of different sentences with test images (``similarity``), by how the two are related (``relation``).
+    """Return similarities of distinct sentences with test images (``similarity``) and their relation (``relation``).
 
-    A sentence of the image's report is its own pair; of the other sentences some are known to be true of the image: the false
-    negatives. Where no class is known, all others count as not true.
+    A sentence from the image's own report is its own pair. Some of the other sentences are known to be true of the image: these
+    are the false negatives. If no class is known, all other sentences count as not true.
     """
     said = said_of(run.source, run.subset.test)
     scores = run.similarities(said.texts, "test")
@@ -69,11 +69,13 @@ def similarities_by_truth(run: EmbeddedRun) -> pd.DataFrame:
 
 @torch.no_grad()
 def phrase_heatmaps(run: EmbeddedRun, count: int, smoothing: float) -> pd.DataFrame:
-    """Heatmaps of some phrases over their test images, of different findings as far as possible; the same for all networks.
+    """Compute heatmaps of up to `count` phrases on their test images, with findings as varied as possible.
+
+    The phrases are the same for all networks.
 
     Returns:
-        A row per phrase: ``report``, ``finding``, ``sentence``, ``size`` (side of the crop), ``pixels`` (its uint8 grey values as
-        bytes), ``heatmap`` (float32, likewise), the boxes' corners ``x0``, ``y0``, ``x1``, ``y1`` (lists), ``CNR``.
+        One row per phrase: ``report``, ``finding``, ``sentence``, ``size`` (side of the crop), ``pixels`` (its uint8 grey values
+        as bytes), ``heatmap`` (float32, as bytes), box corners ``x0``, ``y0``, ``x1``, ``y1`` (lists), ``CNR``.
     """
     if run.boxes is None:
         return pd.DataFrame(columns=HEATMAP_COLUMNS)
@@ -82,7 +84,7 @@ def phrase_heatmaps(run: EmbeddedRun, count: int, smoothing: float) -> pd.DataFr
     top, left = corner_of_crop(source.size, crop)
     phrases = boxed_phrases(source, images.indices, run.boxes, crop)
     first = phrases.drop_duplicates("phrase")
-    # The first phrase of every finding, then the second of every finding, and so on.
+    # Take the first phrase of every finding, then the second of every finding, and so on.
     turns = first.assign(turn=first.groupby("finding").cumcount()).sort_values(["turn", "finding"], kind="stable")
     rows = []
     for phrase in turns["phrase"].head(count):

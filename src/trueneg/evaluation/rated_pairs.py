@@ -1,4 +1,4 @@
-"""The pairs that people rated, among a seed's test images: whose caption, whose image, and both as anchors."""
+"""Human-rated image–caption pairs among a seed's test images, with captions and images as anchors."""
 
 import itertools
 from collections.abc import Callable, Mapping
@@ -14,16 +14,16 @@ from trueneg.evaluation.human_ratings import RATINGS, SENSITIVITY, THRESHOLD, fa
 
 @dataclass(frozen=True, eq=False)
 class RatedPairs:
-    """n rated pairs of one of m images and a caption of ANOTHER of them, of which there are C, T of them different texts.
+    """n rated pairs, each of one of m images and a caption of ANOTHER image; the m images have C captions with T distinct texts.
 
     Attributes:
-        positions: (m,) of the images in the source.
-        captions: C rows, every caption of the images: ``report``, ``index``, ``image`` (which of the m it was written for),
-            ``text`` (which of the texts), and the class probabilities that the source knows.
-        texts: the T texts.
-        image: (n,) which of the m.
-        caption: (n,) which of the C.
-        ratings: (n, 3).
+        positions: (m,) positions of the images in the source.
+        captions: C rows, all captions of the images: ``report``, ``index``, ``image`` (index of the image it was written for),
+            ``text`` (index into ``texts``), and the class probabilities provided by the source.
+        texts: the T distinct texts.
+        image: (n,) image index of each pair, in 0 … m − 1.
+        caption: (n,) caption index of each pair, in 0 … C − 1.
+        ratings: (n, 3) ratings of each pair.
     """
 
     positions: np.ndarray
@@ -35,22 +35,22 @@ class RatedPairs:
 
     @property
     def anchors(self) -> dict[str, np.ndarray]:
-        """(n,) the anchor of each pair: its caption (``text``: its candidates are images), or its image (captions)."""
+        """Anchor of each pair, (n,): its caption (``text``; candidates are images) or its image (candidates are captions)."""
         return {"text": self.caption, "image": self.image}
 
     @property
     def text(self) -> np.ndarray:
-        """(n,) which of the texts is rated."""
+        """Index of the rated text of each pair, (n,)."""
         return self.captions["text"].to_numpy()[self.caption]
 
     @property
     def own_texts(self) -> np.ndarray:
-        """(m, K) which texts are the captions of each image, in their order."""
+        """Text indices of the captions of each image, in order, (m, K)."""
         ordered = self.captions.sort_values(["image", "index"], kind="stable")
         return ordered["text"].to_numpy().reshape(len(self.positions), -1)
 
     def anchor_names(self, kind: str) -> np.ndarray:
-        """(C,) or (m,) names of the anchors: ``report#index`` of a caption, the report of an image."""
+        """Return the names of the anchors: ``report#index`` for captions (C,), the report for images (m,)."""
         names = self.captions["report"].astype(str)
         if kind == "text":
             return (names + "#" + self.captions["index"].astype(str)).to_numpy(str)
@@ -58,15 +58,15 @@ class RatedPairs:
 
 
 def rated_pairs(source: PairSource, ratings: pd.DataFrame, test: np.ndarray) -> RatedPairs:
-    """The rated pairs of which image and caption are both among some images; an image with its own caption is no negative.
+    """Select the rated pairs whose image and caption both belong to the test images, except an image with its own caption.
 
     Args:
-        source: one image per report, and equally many captions of each.
-        ratings: of :func:`trueneg.data.pairs.flickr8k.read_ratings`.
-        test: positions of the images.
+        source: source with one image per report and the same number of captions for each image.
+        ratings: table returned by :func:`trueneg.data.pairs.flickr8k.read_ratings`.
+        test: positions of the test images.
 
     Raises:
-        UserError: if there are no two anchors with false and true negatives on each side.
+        UserError: if fewer than two text anchors or fewer than two image anchors have both false and true negatives.
     """
     reports = pd.Index(source.reports[test])
     table = source.sentences[source.sentences["report"].isin(reports)].reset_index(drop=True)
@@ -89,15 +89,16 @@ def rated_pairs(source: PairSource, ratings: pd.DataFrame, test: np.ndarray) -> 
 
 
 def anchor_rows(scores: Mapping[str, Callable[[np.ndarray, np.ndarray, float], pd.DataFrame]], pairs: RatedPairs) -> pd.DataFrame:
-    """Areas within anchors of some scores, for text and image anchors, at every threshold.
+    """Compute the areas within anchors for each score, for text and image anchors, at every threshold.
 
     Args:
-        scores: by name, from ratings, the anchor of each pair and a threshold to areas
+        scores: name → function that maps ratings, the anchor of each pair and a threshold to areas
             (:func:`trueneg.evaluation.human_ratings.areas_within_anchors`).
-        pairs: rated pairs.
+        pairs: the rated pairs.
 
     Returns:
-        A row per anchor: ``anchor``, ``area``, ``comparisons``, ``score``, ``anchors`` (text, image), ``threshold``.
+        One row per score, anchor and threshold: ``anchor``, ``area``, ``comparisons``, ``score``, ``anchors`` (text or image),
+        ``threshold``.
     """
     parts, thresholds = [], (THRESHOLD, *SENSITIVITY)
     for (score, areas), (kind, own), threshold in itertools.product(scores.items(), pairs.anchors.items(), thresholds):

@@ -1,4 +1,4 @@
-"""How finished image–text runs, and what needs no run, rank the negatives that people call false."""
+"""Measure how finished image–text runs, and references that need no run, rank negatives that people rate as false."""
 
 import itertools
 import logging
@@ -52,7 +52,7 @@ def rate_runs(
     areas: str | Path,
     bins: str | Path,
 ) -> None:
-    """Measure how the runs that a manifest lists rank false negatives, and how the probabilities that they imply are calibrated.
+    """Measure how well a manifest's runs rank false negatives and how well their implied probabilities are calibrated.
 
     Raises:
         UserError: if too few pairs are rated.
@@ -83,9 +83,9 @@ def rate_references(
     eta: str | Path,
     correlations: str | Path,
 ) -> None:
-    """Measure what needs no trained network: the experts against each other, words, the initial text encoder, and η.
+    """Measure references that need no trained network: agreement of experts, words, the initial text encoder, and η.
 
-    The manifest is of an objective that trains: its runs' settings determine the text encoder.
+    The manifest must list the runs of a trained objective; their settings determine the text encoder.
     """
     kept, table = RunStore(store), read_rows(ratings)
     names = manifest_names(manifest) | {"condition": "", "objective": "", "variant": "", "run": ""}
@@ -94,7 +94,7 @@ def rate_references(
         for (run,) in runs:
             seed, subset, pairs = run.subset.seed, run.subset, run.source
             rated, labels = rated_pairs(pairs, table, subset.test), {**names, "seed": seed}
-            # The very encoder that a training starts with, whose cosine remove, reweight and resample use.
+            # The same encoder that training starts from; remove, reweight and resample use its cosine.
             networks = ImageText(kept.record(run.id)["settings"], seed, pairs, subset, run.device).networks
             networks.model.eval()
             trained_on = pairs.sentences["report"].isin(pairs.reports[subset.train])
@@ -112,18 +112,19 @@ def rate_references(
 
 
 def calibration_rows(objective: Mapping[str, Any], scores: np.ndarray, rated: RatedPairs) -> pd.DataFrame:
-    """The probability of being a false negative that an objective implies for each rated pair, beside what people say.
+    """Compare the probability of a false negative that an objective implies for each rated pair with the human ratings.
 
-    BCL's 1 − p(TN), among all images (or captions) of the split but the anchor's own; DCL's and HCL's η of the anchor. An
-    image's η is the mean of its captions', of which a batch draws one. The anchors are those of the objective's directions.
+    The probability is 1 − p(TN) for BCL, among all images (or captions) of the split except the anchor's own, and the anchor's
+    η for DCL and HCL. An image's η is the mean over its captions, of which a batch draws one. The objective's directions
+    determine the anchors.
 
     Args:
-        objective: a run's settings.
+        objective: objective settings of a run.
         scores: (T, m) similarities of texts and images.
-        rated: pairs.
+        rated: the rated pairs.
 
     Returns:
-        ``anchors``, and the columns of :func:`trueneg.evaluation.human_ratings.calibration`; no row where the objective states
+        ``anchors`` and the columns of :func:`trueneg.evaluation.human_ratings.calibration`; no rows if the objective implies
         no probability.
     """
     if "class_probability" not in objective:
@@ -145,8 +146,9 @@ def calibration_rows(objective: Mapping[str, Any], scores: np.ndarray, rated: Ra
 
 
 def text_scores(features: Mapping[str, Any], rated: RatedPairs) -> dict[str, np.ndarray]:
-    """Similarity of the rated caption with the image's own captions, by name of features: with the one that a batch draws (n, K),
-    and the mean and the nearest of all (n,).
+    """Return similarities of the rated caption with the image's own captions, by name of features and aggregation.
+
+    ``drawn``: with each caption that a batch may draw (n, K); ``mean`` and ``nearest``: over all captions (n,).
     """
     found: dict[str, np.ndarray] = {}
     for name, values in features.items():
@@ -156,11 +158,11 @@ def text_scores(features: Mapping[str, Any], rated: RatedPairs) -> dict[str, np.
 
 
 def eta_rows(rated: RatedPairs) -> pd.DataFrame:
-    """What people say of each rated caption's images, beside every η that the source knows of the caption.
+    """Return the ratings of each rated caption's images together with every η that the source provides for the caption.
 
     Returns:
-        A row per caption: ``anchor`` (its name), ``pairs``, ``rate``, ``mean rating``, and a column for each η, by its name in a
-        config.
+        One row per caption: ``anchor`` (its name), ``pairs``, ``rate``, ``mean rating``, and one column per η, with its name in
+        a config.
     """
     found = rates_by_anchor(rated.ratings, rated.caption)
     own = rated.captions.iloc[found["anchor"]].reset_index(drop=True)
@@ -169,14 +171,14 @@ def eta_rows(rated: RatedPairs) -> pd.DataFrame:
 
 
 def correlation_rows(captions: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Spearman's ρ across captions of every η with the rate of false negatives, and with the mean rating.
+    """Compute Spearman's ρ over captions of each η with the rate of false negatives and with the mean rating.
 
     Args:
-        captions: of :func:`eta_rows`.
-        seed: of the bootstrap over captions.
+        captions: table returned by :func:`eta_rows`.
+        seed: seed for the bootstrap over captions.
 
     Returns:
-        ``eta``, ``with``, ``rho``, ``low``, ``high`` (95 %; NaN where the η is constant), ``captions``.
+        ``eta``, ``with``, ``rho``, ``low``, ``high`` (95 %; NaN if η is constant), ``captions``.
     """
     found = []
     for name, outcome in itertools.product(PROBABILITY_COLUMNS, ("rate", "mean rating")):

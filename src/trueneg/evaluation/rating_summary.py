@@ -1,4 +1,4 @@
-"""How a study ranks false negatives, over objectives and seeds: intervals over anchors, and rows to pair over seeds."""
+"""Summarise how a study ranks false negatives over objectives and seeds: intervals over anchors, and rows to pair by seed."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,8 +13,8 @@ from trueneg.store.records import read_rows
 from trueneg.store.rows import IDENTITY, to_table
 
 PLACE = ["study", "dataset", "objective", "variant"]
-DIRECTIONS = {"text": "text to image", "image": "image to text"}  # by the kind of anchors
-RATED_ABOVE = "rated above {:g}"  # what counts as relevant in rows
+DIRECTIONS = {"text": "text to image", "image": "image to text"}  # by kind of anchor
+RATED_ABOVE = "rated above {:g}"  # relevance criterion in rows
 MEASURED = [*PLACE, "score", "anchors", "threshold"]
 TASK, METRIC = "human ratings", "AUC"
 
@@ -32,16 +32,16 @@ def gather_ratings(
     eta: str | Path,
     correlations: str | Path,
 ) -> None:
-    """Write what the figures and the table of the human ratings show.
+    """Write the data for the figures and the table of the human ratings.
 
     Args:
-        areas, bins: parquet files of :func:`trueneg.evaluation.rating_runs.rate_runs`, one per objective and block of seeds.
-        references, captions, correlated: of :func:`trueneg.evaluation.rating_runs.rate_references`, one per block.
-        summary: parquet file to write (:func:`summarised`).
-        rows: parquet file to write: tidy rows, a seed's mean area within anchors each, by which objectives are paired.
-        calibration: parquet file to write (:func:`calibrated`).
-        eta: parquet file to write: the captions of each data set's first seed, with their rates and η.
-        correlations: parquet file to write: of that seed.
+        areas, bins: parquet files from :func:`trueneg.evaluation.rating_runs.rate_runs`, one per objective and block of seeds.
+        references, captions, correlated: the same from :func:`trueneg.evaluation.rating_runs.rate_references`, one per block.
+        summary: output parquet file (:func:`summarised`).
+        rows: output parquet file with tidy rows, each a seed's mean area within anchors, used to pair objectives by seed.
+        calibration: output parquet file (:func:`calibrated`).
+        eta: output parquet file with the captions of each data set's first seed and their rates and η.
+        correlations: output parquet file with the correlations for the same seed.
     """
     ranked = _read([*areas, *references])
     tables: dict[str | Path, pd.DataFrame] = {
@@ -55,26 +55,26 @@ def gather_ratings(
 
 
 def summarised(ranked: pd.DataFrame) -> pd.DataFrame:
-    """The mean area within anchors of every objective's networks and every reference, with its interval over anchors.
+    """Compute the mean area within anchors for each objective's networks and each reference, with its interval over anchors.
 
-    An anchor's area is the mean over seeds: the interval says how the mean would vary with other anchors, not with other seeds.
+    An anchor's area is the mean over seeds: the interval shows how the mean would vary with other anchors, not with other seeds.
 
     Args:
-        ranked: a row per anchor and seed: study, dataset, objective, seed and the columns of
+        ranked: one row per anchor and seed: study, dataset, objective, seed and the columns of
             :func:`trueneg.evaluation.rated_pairs.anchor_rows`.
 
     Returns:
-        One row per (study, dataset, objective, variant, score, anchors, threshold): ``direction`` and ``labels``, by which
-        :func:`seed_rows` name the last two; ``seeds``, ``count`` (anchors), ``AUC``, ``low``,
-        ``high``, and ``weighted AUC``, ``weighted low``, ``weighted high``, in which all comparisons count the same.
+        One row per (study, dataset, objective, variant, score, anchors, threshold): ``direction`` and ``labels``, the names of
+        the last two in :func:`seed_rows`; ``seeds``, ``count`` (anchors), ``AUC``, ``low``, ``high``, and ``weighted AUC``,
+        ``weighted low``, ``weighted high``, where all comparisons have equal weight.
     """
     found = []
     for place, own in ranked.groupby(MEASURED, sort=False):
         each = own.groupby("anchor", as_index=False)[["area", "comparisons"]].mean()
         row: dict[str, Any] = dict(zip(MEASURED, place, strict=True)) | {"seeds": own["seed"].nunique(), "count": len(each)}
-        row |= {"direction": DIRECTIONS[row["anchors"]], "labels": RATED_ABOVE.format(row["threshold"])}  # as of seed_rows
+        row |= {"direction": DIRECTIONS[row["anchors"]], "labels": RATED_ABOVE.format(row["threshold"])}  # as in seed_rows
         for prefix, weighted in (("", False), ("weighted ", True)):
-            # One anchor, which only a strict threshold on few images leaves, says nothing about others.
+            # A strict threshold on few images can leave a single anchor, for which there is no interval.
             ends = mean_area(each, seed=0, weighted=weighted) if len(each) > 1 else (each["area"].item(), np.nan, np.nan)
             row |= dict(zip((f"{prefix}AUC", f"{prefix}low", f"{prefix}high"), ends, strict=True))
         found.append(row)
@@ -82,10 +82,10 @@ def summarised(ranked: pd.DataFrame) -> pd.DataFrame:
 
 
 def seed_rows(ranked: pd.DataFrame) -> pd.DataFrame:
-    """Tidy rows: each seed's mean area within anchors.
+    """Return tidy rows with each seed's mean area within anchors.
 
     Args:
-        ranked: as for :func:`summarised`.
+        ranked: see :func:`summarised`.
     """
     each = ranked.groupby([*IDENTITY, "anchors", "threshold"], sort=False)["area"].mean().rename("value").reset_index()
     labels, direction = each["threshold"].map(RATED_ABOVE.format), each["anchors"].map(DIRECTIONS)
@@ -93,14 +93,14 @@ def seed_rows(ranked: pd.DataFrame) -> pd.DataFrame:
 
 
 def calibrated(bins: pd.DataFrame) -> pd.DataFrame:
-    """Implied beside rated shares, the mean over seeds.
+    """Average implied and rated shares over seeds.
 
     Args:
-        bins: a row per bin and seed.
+        bins: one row per bin and seed.
 
     Returns:
-        A row per (study, dataset, objective, anchors, bin): ``pairs``, ``implied``, ``rated``, ``seeds``, and ``error``, the mean
-        over seeds of the expected calibration error of all the bins.
+        One row per (study, dataset, objective, anchors, bin): ``pairs``, ``implied``, ``rated``, ``seeds``, and ``error``, the
+        mean over seeds of the expected calibration error over all bins.
     """
     of_seed = bins.groupby([*PLACE, "anchors", "seed"], sort=False)[["pairs", "implied", "rated"]]
     errors = of_seed.apply(calibration_error).rename("error").reset_index() if len(bins) else bins.assign(error=0.0)
@@ -111,7 +111,7 @@ def calibrated(bins: pd.DataFrame) -> pd.DataFrame:
 
 def _read(paths: Sequence[str | Path]) -> pd.DataFrame:
     tables = [read_rows(path, IDENTITY) for path in paths]
-    # Tables without rows (of objectives that state no probability) know no types.
+    # Tables without rows (for objectives that imply no probability) have no column types.
     return pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
 
 

@@ -1,4 +1,4 @@
-"""Retrieval: ranks that account for ties, and the recall, median rank and precision made of them."""
+"""Retrieval metrics with explicit handling of ties: ranks, recall, median rank and precision."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -9,7 +9,7 @@ Ties = Literal["against", "for"]
 
 
 def as_array(values) -> np.ndarray:
-    """A NumPy array of an array, a list or a torch tensor on any device, with or without gradient."""
+    """Convert an array, a list or a torch tensor (any device, with or without gradient) to a NumPy array."""
     if hasattr(values, "detach"):
         values = values.detach().cpu()
         values = values.float() if values.is_floating_point() and values.itemsize < 4 else values
@@ -17,21 +17,21 @@ def as_array(values) -> np.ndarray:
 
 
 def ranks(scores, relevant=None, *, ties: Ties = "against") -> np.ndarray:
-    r"""The rank, from 1, of each query's best relevant candidate among the irrelevant ones.
+    r"""Compute the rank, from 1, of each query's best relevant candidate among the irrelevant ones.
 
     .. math:: r_q = 1 + \bigl|\{c \text{ irrelevant}: s_{qc} \ge \max_{c' \text{ relevant}} s_{qc'}\}\bigr|
 
     Relevant candidates never push each other down, so a query with several (five captions of one image,
-    boxes that share a sentence) is found as soon as one of them is. Equal scores count against the method:
-    an encoder that maps everything to one point ranks last, not first. Where items occur several times,
-    compute each item's embedding once: rounding then cannot break ties.
+    boxes that share a sentence) is a hit as soon as one of them is found. Equal scores count against the method:
+    an encoder that maps everything to one point ranks last, not first. If an item occurs several times,
+    compute its embedding once so that rounding cannot break ties.
 
     Args:
         scores: (Q, C), higher is nearer; array or tensor.
-        relevant: (Q, C) bool, at least one true per row. By default candidate q is the one that query q seeks;
+        relevant: (Q, C) bool, at least one true per row. By default, candidate q is the relevant one for query q;
             further candidates are distractors.
-        ties: ``"against"`` as in the equation, or ``"for"`` (> in place of ≥): the optimistic rank. How much
-            the two differ shows how much ties matter.
+        ties: ``"against"``, as in the equation, or ``"for"`` (> in place of ≥), the optimistic rank. The
+            difference between the two shows how much ties matter.
 
     Returns:
         int64, shape (Q,).
@@ -56,19 +56,19 @@ def ranks(scores, relevant=None, *, ties: Ties = "against") -> np.ndarray:
 
 
 def recall_at_k(scores, ks: Sequence[int], relevant=None, *, ties: Ties = "against") -> dict[int, float]:
-    """The share of queries with a relevant candidate among the first k (each query is a hit or a miss).
+    """Compute the share of queries with a relevant candidate among the first k (each query is a hit or a miss).
 
     Args:
         scores: (Q, C), higher is nearer; array or tensor.
-        ks: list lengths; a k of at least C finds everything.
-        relevant: as for :func:`ranks`.
-        ties: as for :func:`ranks`.
+        ks: list lengths; for k ≥ C the recall is 1.
+        relevant: see :func:`ranks`.
+        ties: see :func:`ranks`.
 
     Returns:
         k → recall in [0, 1].
 
     Raises:
-        ValueError: as :func:`ranks`, or if a k is not positive.
+        ValueError: see :func:`ranks`; also if a k is not positive.
 
     Example:
         >>> recall_at_k(np.array([[0.9, 0.1, 0.3], [0.9, 0.8, 0.2]]), ks=(1, 2))
@@ -79,15 +79,15 @@ def recall_at_k(scores, ks: Sequence[int], relevant=None, *, ties: Ties = "again
 
 
 def median_rank(scores, relevant=None, *, ties: Ties = "against") -> float:
-    """The median over queries of the rank of the best relevant candidate (MedR); 1 is best.
+    """Compute the median over queries of the rank of the best relevant candidate (MedR); 1 is best.
 
     Args:
         scores: (Q, C), higher is nearer; array or tensor.
-        relevant: as for :func:`ranks`.
-        ties: as for :func:`ranks`.
+        relevant: see :func:`ranks`.
+        ties: see :func:`ranks`.
 
     Raises:
-        ValueError: as :func:`ranks`.
+        ValueError: see :func:`ranks`.
 
     Example:
         >>> median_rank(np.array([[0.9, 0.1], [0.9, 0.8]]))
@@ -97,7 +97,7 @@ def median_rank(scores, relevant=None, *, ties: Ties = "against") -> float:
 
 
 class Metric(NamedTuple):
-    """R or MedR, from texts to images or back; without direction and k the mean over them."""
+    """R or MedR, from text to image or from image to text; without direction and k, the mean over them."""
 
     metric: str
     direction: str | None = None
@@ -107,22 +107,22 @@ class Metric(NamedTuple):
 def retrieval_both_ways(
     scores, ks: Sequence[int] = (10, 50, 100), relevant=None, *, ties: Ties = "against"
 ) -> dict[Metric, float]:
-    """Recall and median rank from text to image and from image to text, and their means.
+    """Compute recall and median rank from text to image and from image to text, and their means.
 
-    Sample-Specific Debiasing (2023), Tables 1 and 5: its Recall is the mean over all k and both directions, its MedR that of
-    the two median ranks.
+    In Sample-Specific Debiasing (2023), Tables 1 and 5, Recall is the mean over all k and both directions, and MedR is the
+    mean of the two median ranks.
 
     Args:
-        scores: (texts, images), or (sentences, boxes), higher is nearer; array or tensor.
+        scores: (texts, images) or (sentences, boxes), higher is nearer; array or tensor.
         ks: list lengths.
-        relevant: (texts, images) bool; by default text i belongs to image i.
-        ties: as for :func:`ranks`.
+        relevant: (texts, images) bool; by default, text i belongs to image i.
+        ties: see :func:`ranks`.
 
     Returns:
         R at each k and MedR from text to image, the same from image to text, and the means of all R and of both MedR.
 
     Raises:
-        ValueError: as :func:`recall_at_k`.
+        ValueError: see :func:`recall_at_k`.
 
     Example:
         >>> metrics = retrieval_both_ways(np.array([[0.9, 0.1], [0.8, 0.7]]), ks=(1,))
@@ -141,11 +141,11 @@ def retrieval_both_ways(
 
 
 def chance_recall_both_ways(relevant, ks: Sequence[int]) -> dict[Metric, float]:
-    r"""What :func:`retrieval_both_ways` gives of each recall, on average, where all orders of the candidates are as likely.
+    r"""Compute the expected value of each recall of :func:`retrieval_both_ways` for a uniformly random order of candidates.
 
     .. math:: 1 - \prod_{i=0}^{k-1} \frac{C - m - i}{C - i}
 
-    for a query with m of C candidates relevant, averaged over queries.
+    for a query with m relevant candidates among C, averaged over queries.
 
     Args:
         relevant: (texts, images) bool, at least one true per row and column.
@@ -169,17 +169,17 @@ def chance_recall_both_ways(relevant, ks: Sequence[int]) -> dict[Metric, float]:
 
 
 def precisions_at_k(scores, query_labels, candidate_labels, ks: Sequence[int], *, ties: Ties = "against") -> np.ndarray:
-    """Each query's share of candidates of its own class among the first k.
+    """Compute each query's share of candidates of its own class among the first k.
 
-    Of candidates tied at the end of the list, those of other classes come first (``ties="against"``), or last.
+    Among candidates tied at the end of the list, those of other classes come first (``ties="against"``) or last.
 
     Args:
         scores: (Q, C), higher is nearer; array or tensor.
         query_labels: (Q,) integers, the class of each query.
-        candidate_labels: (C,) integers, the class of each candidate; or (C, L) of 0 and 1, the L classes that
-            each candidate shows: correct is then a candidate whose label for the query's class is 1.
+        candidate_labels: (C,) integers, the class of each candidate; or a 0/1 matrix (C, L) of candidates and L classes,
+            in which case a candidate is correct if its label for the query's class is 1.
         ks: list lengths, each at most C.
-        ties: as for :func:`ranks`.
+        ties: see :func:`ranks`.
 
     Returns:
         float64, shape (Q, len(ks)).
@@ -207,20 +207,20 @@ def precisions_at_k(scores, query_labels, candidate_labels, ks: Sequence[int], *
 
 
 def precision_at_k(scores, query_labels, candidate_labels, ks: Sequence[int], *, ties: Ties = "against") -> dict[int, float]:
-    """Prec@k: the mean over queries of the share of correct candidates among the first k (ConVIRT; ReCo, section 4.1).
+    """Compute Prec@k: the mean over queries of the share of correct candidates among the first k (ConVIRT; ReCo, section 4.1).
 
     Args:
         scores: (Q, C), higher is nearer; array or tensor. A query must not be among its own candidates.
-        query_labels: as for :func:`precisions_at_k`.
-        candidate_labels: as for :func:`precisions_at_k`.
+        query_labels: see :func:`precisions_at_k`.
+        candidate_labels: see :func:`precisions_at_k`.
         ks: list lengths.
-        ties: as for :func:`ranks`.
+        ties: see :func:`ranks`.
 
     Returns:
         k → precision in [0, 1].
 
     Raises:
-        ValueError: as :func:`precisions_at_k`.
+        ValueError: see :func:`precisions_at_k`.
 
     Example:
         >>> precision_at_k(np.array([[0.9, 0.8, 0.1], [0.2, 0.3, 0.4]]), [1, 1], [1, 0, 1], ks=(1, 2))
@@ -236,7 +236,7 @@ def _against(ties: Ties) -> bool:
 
 
 def _matrix(scores) -> np.ndarray:
-    """Scores of queries with candidates, which must be numbers."""
+    """Validate and return the scores of queries with candidates, which must not contain NaN."""
     scores = as_array(scores)
     if scores.ndim != 2 or not scores.size:
         raise ValueError(f"scores have the shape {scores.shape}, expected (queries, candidates), at least one of each")
@@ -247,7 +247,7 @@ def _matrix(scores) -> np.ndarray:
 
 
 def _lengths(ks: Sequence[int], longest: int | None = None) -> Sequence[int]:
-    """Lengths of lists, at least one; none below 1 or above `longest`."""
+    """Validate and return list lengths: at least one, and none below 1 or above `longest`."""
     if not len(ks) or min(ks) < 1 or (longest is not None and max(ks) > longest):
         limit = "" if longest is None else f" and at most {longest}, the number of candidates"
         raise ValueError(f"ks are {list(ks)}, expected numbers of at least 1{limit}")

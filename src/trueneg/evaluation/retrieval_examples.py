@@ -1,4 +1,4 @@
-"""Retrieval that one can look at: for some queries, what a finished image–text run puts first, and whether it is relevant."""
+"""Retrieval examples for inspection: the top results of a finished image–text run for some queries, and their relevance."""
 
 import io
 from pathlib import Path
@@ -30,9 +30,9 @@ def write_examples(
     device: str,
     examples: str | Path,
 ) -> None:
-    """Write what the first run of a manifest retrieves among its test images and their sentences.
+    """Write retrieval examples of a manifest's first run, among its test images and their sentences.
 
-    Of a restricted source nothing is written but the columns, and the file says that it is restricted.
+    For a restricted source, only the column names are written and the file is marked as restricted.
     """
     with encoded_runs(manifest, store, Data(source, subsets), device, threads, count=1) as (_, runs):
         ((run,),) = runs
@@ -47,22 +47,22 @@ def write_examples(
 def retrieval_examples(
     scores: np.ndarray, said: Said, source: PairSource, indices: np.ndarray, seed: int, queries: int = 8, length: int = 5
 ) -> pd.DataFrame:
-    """The first results of some queries in both directions; the queries are the same for every network.
+    """Return the top results of some queries in both directions; the queries are the same for every network.
 
     Args:
         scores: (T, n) similarities of sentences with images.
         said: the T sentences of the images' reports.
-        source: of the images.
+        source: source of the images.
         indices: (n,) positions of the images in the source.
-        seed: of the draw of queries.
-        queries: how many of each direction, at most.
-        length: results of each, at most.
+        seed: seed for drawing the queries.
+        queries: maximum number of queries per direction.
+        length: maximum number of results per query.
 
     Returns:
-        A row per result: ``direction`` (text to image, image to text), ``query`` (0 … in each direction), ``text``, ``image``
-        (position in the source), ``rank`` (from 1), ``score``, ``relation`` (of text and image: one of
-        :data:`trueneg.evaluation.said.RELATIONS`), ``found`` (rank of the first of the query's own pairs, as
-        :func:`trueneg.evaluation.retrieval.ranks` has it) and ``thumbnail`` (:func:`thumbnail`).
+        One row per result: ``direction`` (text to image, image to text), ``query`` (numbered from 0 in each direction),
+        ``text``, ``image`` (position in the source), ``rank`` (from 1), ``score``, ``relation`` (relation of text and image, one
+        of :data:`trueneg.evaluation.said.RELATIONS`), ``found`` (rank of the first of the query's own pairs, see
+        :func:`trueneg.evaluation.retrieval.ranks`) and ``thumbnail`` (:func:`thumbnail`).
     """
     generator, relation = np.random.default_rng(seed_for(seed, "shown queries")), said.relation
     directions = {
@@ -73,7 +73,7 @@ def retrieval_examples(
     for direction, (chosen, grid, related) in directions.items():
         found = ranks(grid[chosen], related[chosen] == RELATIONS.index(OWN))
         for number, (query, first_own) in enumerate(zip(chosen, found, strict=True)):
-            # Equal scores stand in the order of the source.
+            # Ties keep the order of the source.
             for place, candidate in enumerate(np.argsort(-grid[query], kind="stable")[:length]):
                 text, image = (query, candidate) if direction == TEXT_TO_IMAGE else (candidate, query)
                 shown = thumbnail(np.asarray(source.images[indices[image]]))
@@ -83,9 +83,9 @@ def retrieval_examples(
 
 
 def _asked_texts(relation: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Sentences in the order in which they are asked: those that are true of other reports' images come first.
+    """Return a random order of query sentences; sentences that are true of other reports' images come first.
 
-    There an objective can show whether it pushed false negatives away.
+    They reveal whether an objective pushed false negatives away.
     """
     order = generator.permutation(len(relation))
     elsewhere = (relation[order] == RELATIONS.index(TRUE)).any(1)
@@ -93,7 +93,7 @@ def _asked_texts(relation: np.ndarray, generator: np.random.Generator) -> np.nda
 
 
 def thumbnail(pixels: np.ndarray) -> bytes:
-    """A uint8 image (1 or 3 channels, H, W) as WebP, its longer side at most 96 pixels."""
+    """Encode a uint8 image (1 or 3 channels, H, W) as WebP, with its longer side at most 96 pixels."""
     image = Image.fromarray(pixels[0] if len(pixels) == 1 else np.moveaxis(pixels, 0, -1))
     image.thumbnail((SIDE, SIDE))
     stream = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Areas under the ROC curve, of labels that may be unknown."""
+"""Area under the ROC curve for labels that may be unknown."""
 
 from collections.abc import Sequence
 
@@ -9,16 +9,16 @@ from trueneg.evaluation.retrieval import as_array
 
 
 def area_under_roc(scores, labels) -> float:
-    r"""The probability that a positive scores higher than a negative, ties counting one half.
+    r"""Return the probability that a positive scores higher than a negative; ties count one half.
 
     .. math:: \frac{1}{n_+ n_-} \sum_{i \in +} \sum_{j \in -} [s_i > s_j] + \tfrac{1}{2} [s_i = s_j]
 
     Args:
-        scores: (n,) numbers.
-        labels: (n,) of 1, 0 and NaN (unknown), whose samples are left out.
+        scores: (n,) scores.
+        labels: (n,) with values 1, 0 or NaN (unknown); samples with unknown labels are ignored.
 
     Returns:
-        In [0, 1]; NaN if there is no positive or no negative.
+        Area in [0, 1]; NaN if there is no positive or no negative.
 
     Raises:
         ValueError: if a score is NaN.
@@ -35,12 +35,12 @@ def area_under_roc(scores, labels) -> float:
     positives, negatives = np.count_nonzero(positive), np.count_nonzero(~positive)
     if not positives or not negatives:
         return float("nan")
-    # Mann-Whitney: the ranks of the positives, less what they would be among themselves.
+    # Mann–Whitney: the sum of the positives' ranks minus their rank sum among themselves.
     return float((rankdata(scores)[positive].sum() - positives * (positives + 1) / 2) / (positives * negatives))
 
 
 def areas_by_class(scores, labels: np.ndarray, class_names: Sequence[str]) -> dict[str, float]:
-    """The area under the ROC curve of each of K classes, and ``"mean"``, if there is a class; scores and labels are (n, K)."""
+    """Return the area under the ROC curve of each of K classes and, if K > 0, ``"mean"``; scores and labels are (n, K)."""
     columns = zip(class_names, as_array(scores).T, labels.T, strict=True)
     areas = {name: area_under_roc(own_scores, own_labels) for name, own_scores, own_labels in columns}
     return areas | {"mean": float(np.mean(list(areas.values())))} if areas else {}

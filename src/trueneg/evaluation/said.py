@@ -1,4 +1,4 @@
-"""The sentences of some images' reports, and which of them are said, or known to be true, of which image."""
+"""Sentences of reports and their relation to images: in the image's own report, known to be true of it, or neither."""
 
 from typing import NamedTuple
 
@@ -11,13 +11,13 @@ RELATIONS = OTHER, TRUE, OWN = "not true of the image", "true of the image", "ow
 
 
 class Said(NamedTuple):
-    """T different sentences of the reports of n images.
+    """T distinct sentences from the reports of n images.
 
     Attributes:
         texts: the T sentences.
         own: (T, n) bool, whether the sentence is in the image's report.
-        true: (T, n) bool, whether it is known to be true of the image, whoever said so.
-        by_report: the sentences of each report.
+        true: (T, n) bool, whether the sentence is known to be true of the image, regardless of its report.
+        by_report: sentence indices of each report.
     """
 
     texts: list[str]
@@ -27,15 +27,15 @@ class Said(NamedTuple):
 
     @property
     def relation(self) -> np.ndarray:
-        """(T, n) int8: the place of each sentence's relation to each image in :data:`RELATIONS`.
+        """Index into :data:`RELATIONS` of each sentence's relation to each image, (T, n) int8.
 
-        A sentence of another report that is true of the image is a false negative; where no class is known, there are none.
+        A sentence of another report that is true of the image is a false negative; if no class is known, there are none.
         """
         return np.where(self.own, RELATIONS.index(OWN), self.true).astype(np.int8)
 
 
 def said_of(source: PairSource, indices: np.ndarray) -> Said:
-    """The sentences of the reports of some images."""
+    """Collect the distinct sentences from the reports of the images at `indices`."""
     reports = source.reports[indices]
     table = source.sentences[source.sentences["report"].isin(reports)].sort_values(["report", "index"], kind="stable")
     numbers, texts = pd.factorize(table["sentence"], sort=True)

@@ -1,4 +1,4 @@
-"""The curves and the records of evaluated runs, under the names of the study that evaluates them."""
+"""Training curves and records of evaluated runs, labelled with the names of the evaluating study."""
 
 import json
 from collections.abc import Mapping
@@ -15,9 +15,9 @@ from trueneg.store.run_store import RunStore
 def gather_training(
     manifest: str | Path, store: RunStore, names: Mapping[str, str], curves: str | Path, runs: str | Path
 ) -> None:
-    """Write the training `curves` and the records (`runs`) of a manifest's runs, and what has just evaluated them.
+    """Write training `curves` and records (`runs`) of a manifest's runs, with the provenance of their evaluation.
 
-    A run may have been trained for another study under other names; here it has this study's `names`.
+    A run may have been trained for another study under other names; here it is labelled with this study's `names`.
     """
     trained, made = [], []
     for run in records.read_json(manifest, records.MANIFEST)["runs"]:
@@ -37,13 +37,13 @@ def gather_training(
 
 
 def manifest_names(manifest: str | Path) -> dict[str, str]:
-    """Study, dataset and objective of a manifest's runs."""
+    """Return the study, dataset and objective of a manifest's runs."""
     content = records.read_json(manifest, records.MANIFEST)
     return {key: content[key] for key in ("study", "dataset", "objective")}
 
 
 def first_run_names(manifest: str | Path, seed: int) -> dict[str, Any]:
-    """The columns that name the artefacts of a manifest's first run."""
+    """Return the columns that identify the artefacts of a manifest's first run."""
     names = manifest_names(manifest)
     return {"dataset": names["dataset"], "objective": names["objective"], "seed": seed}
 

@@ -1,4 +1,4 @@
-"""Atomic files, whose readers see all of a file or nothing, and checksums."""
+"""Atomic file writes, where readers see a complete file or none, and checksums."""
 
 import contextlib
 import errno
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from trueneg.errors import UserError
 
-# Errors of the disk that a user can fix.
+# Disk errors that a user can fix.
 _REMEDIES = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space on its disk or of your quota"),
     **dict.fromkeys((errno.EACCES, errno.EPERM), "get permission to write to its folder"),
@@ -20,11 +20,11 @@ _REMEDIES = {
 
 
 class UserFiles(NamedTuple):
-    """The user's own files that a source is read from; some may not exist.
+    """User files that a source reads; some may not exist.
 
     Attributes:
         files: tables, archives and parquet files.
-        images: the image files that a table names, or that lie in the source's folder of images.
+        images: image files that are named in a table or found in the source's image folder.
     """
 
     files: Sequence[Path] = ()
@@ -32,7 +32,7 @@ class UserFiles(NamedTuple):
 
 
 def files_in(folder: Path | None) -> list[Path]:
-    """Non-hidden files in a folder; none if no folder is given."""
+    """List the non-hidden files in a folder; empty if no folder is given."""
     if folder is None:
         return []
     with os.scandir(folder) as entries:
@@ -41,7 +41,7 @@ def files_in(folder: Path | None) -> list[Path]:
 
 @contextlib.contextmanager
 def atomic_write(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; when the block ends well it is flushed to the disk and renamed, else removed.
+    """Yield a temporary path next to `path`; on success the file is flushed to disk and renamed, otherwise removed.
 
     Raises:
         UserError: if the disk is full, or the folder is not writable.
@@ -64,20 +64,20 @@ def writable(path: str | Path) -> Iterator[None]:
     """Report a full disk or missing permission to write `path` as a user error.
 
     Raises:
-        UserError: with the remedy.
+        UserError: names the file, the cause and the remedy.
     """
     path = Path(path)
     try:
         yield
     except OSError as error:
         named = Path(error.filename) if isinstance(error.filename, str) else path
-        if error.errno not in _REMEDIES or (named.parent != path.parent and named not in path.parents):  # a file to be read
+        if error.errno not in _REMEDIES or (named.parent != path.parent and named not in path.parents):  # a read error
             raise
         found, remedy = os.strerror(error.errno), _REMEDIES[error.errno]
         raise UserError(f"{path}: cannot be written ({found}); {remedy} and start again: finished work is kept.") from error
 
 
 def file_checksum(path: str | Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
+    """Return the SHA-256 checksum of a file in hexadecimal."""
     with Path(path).open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

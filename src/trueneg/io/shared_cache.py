@@ -1,8 +1,8 @@
 """A cache shared between results folders for expensive intermediates: sentences, likelihoods and decoded images.
 
-The environment variable ``TRUENEG_CACHE`` names it, as it belongs to a machine or a laboratory, not to a study. Entries are found
-by their content (text, model weights, image files, code), so any studies can use it at the same time, and it can be
-removed at any time. Restricted data never go there.
+The environment variable ``TRUENEG_CACHE`` sets its path, because the cache belongs to a machine or a laboratory, not to a study.
+Entries are content-addressed (text, model weights, image files, code), so any number of studies can use the cache at the same
+time, and it can be deleted at any time. Restricted data are never stored there.
 """
 
 import os
@@ -14,7 +14,7 @@ VARIABLE = "TRUENEG_CACHE"
 
 
 def cache_folder(own: str | Path, kind: str, *, restricted: bool) -> Path:
-    """The folder of content-addressed intermediates: `kind` in the shared cache, or `own` without one or for restricted data.
+    """Return the folder for intermediates: `kind` in the shared cache, or `own` without a cache or for restricted data.
 
     Raises:
         UserError: if the variable is not the absolute path of a writable folder.

@@ -1,4 +1,4 @@
-"""Contrastive losses that correct for false negatives; torch is all that they need."""
+"""Contrastive losses that correct for false negatives; torch is the only dependency."""
 
 from trueneg.losses.adapters import OpenClipLoss
 from trueneg.losses.base import Estimator, NegativeMass

@@ -1,6 +1,6 @@
-"""Other libraries' calls for these losses.
+"""Adapters that give these losses the call signatures of other libraries.
 
-lightly needs none: its losses are called with two views, as :class:`trueneg.losses.ContrastiveLoss` is.
+lightly needs no adapter: its losses take two views, as does :class:`trueneg.losses.ContrastiveLoss`.
 """
 
 from torch import Tensor, nn
@@ -10,14 +10,14 @@ from trueneg.losses.cross_modal import CrossModalLoss
 
 
 class OpenClipLoss(nn.Module):
-    """Called as OpenCLIP's ``ClipLoss``, and equal to it with ``Uncorrected()``.
+    """Drop-in replacement for OpenCLIP's ``ClipLoss``; equal to it with ``Uncorrected()``.
 
     Args:
-        estimator: how the mass of the true negatives is estimated.
-        directions: as for :class:`CrossModalLoss`.
-        chunk_size: as for :class:`CrossModalLoss`.
-        gather_distributed: as for :class:`CrossModalLoss`; it does what ``local_loss`` and
-            ``gather_with_grad`` do together.
+        estimator: estimator of the true-negative mass.
+        directions: see :class:`CrossModalLoss`.
+        chunk_size: see :class:`CrossModalLoss`.
+        gather_distributed: see :class:`CrossModalLoss`; equivalent to setting both ``local_loss`` and
+            ``gather_with_grad``.
 
     Example:
         >>> import torch
@@ -48,15 +48,15 @@ class OpenClipLoss(nn.Module):
         output_dict: bool = False,
         class_probability: float | Tensor | None = None,
     ) -> Tensor | dict[str, Tensor]:
-        """The loss, as a scalar or as ``{"contrastive_loss": scalar}``.
+        """Return the loss as a scalar, or as ``{"contrastive_loss": scalar}``.
 
         Args:
-            image_features: (B, D), normalised, as OpenCLIP's models return them.
-            text_features: (B, D), likewise.
+            image_features: (B, D) normalised image features, as returned by OpenCLIP's models.
+            text_features: (B, D) normalised text features.
             logit_scale: scalar tensor.
-            logit_bias: without effect, as in a softmax: the same number for every logit cancels.
+            logit_bias: ignored; a constant added to every logit cancels, as in any softmax.
             output_dict: whether to return a dictionary.
-            class_probability: η of each pair, shape (B,), or one number.
+            class_probability: η, a single number or one value per pair, shape (B,).
         """
         terms = self.loss.of_features(text_features, image_features, logit_scale, class_probability)
         return {"contrastive_loss": terms.loss} if output_dict else terms.loss

@@ -1,7 +1,7 @@
-"""What every estimator of the true-negative mass N·g has in common.
+"""Base class and helpers shared by all estimators of the true-negative mass N·g.
 
-For an anchor, ``positive`` holds the logits (scaled similarities) with its positives, ``negatives`` those with the N samples
-drawn from the data. Everything stays in log space, so that a logit scale of 100 is finite in float32.
+For each anchor, ``positive`` holds its logits (scaled similarities) with its positives, and ``negatives`` its logits with the N
+samples drawn from the data. All computation stays in log space, so a logit scale of 100 does not overflow in float32.
 """
 
 import math
@@ -13,11 +13,11 @@ from torch import Tensor
 
 
 class NegativeMass(NamedTuple):
-    """What an estimator says about each anchor.
+    """An estimator's output for each anchor.
 
     Attributes:
         log: (A,) log(N·g).
-        at_bound: (A,) bool: the lower bound took the estimate's place, so the negatives get no gradient.
+        at_bound: (A,) bool, True where the lower bound replaced the estimate, so the negatives get no gradient.
     """
 
     log: Tensor
@@ -25,17 +25,17 @@ class NegativeMass(NamedTuple):
 
 
 def unbounded(log_mass: Tensor) -> NegativeMass:
-    """The mass of an estimator that has no bound."""
+    """Wrap the log mass of an estimator that has no bound."""
     return NegativeMass(log_mass, torch.zeros_like(log_mass, dtype=torch.bool))
 
 
 class Estimator:
-    """The true-negative mass of each anchor; subclasses say how, in :meth:`mass`.
+    """Base class for estimators of each anchor's true-negative mass; subclasses implement :meth:`mass`.
 
     Attributes:
-        name: what a configuration and :func:`trueneg.losses.build` call it.
-        needs_labels: whether ``same_class`` must be given.
-        needs_similarity: whether ``similarity`` must be given.
+        name: the estimator's name in configurations and in :func:`trueneg.losses.build`.
+        needs_labels: whether ``same_class`` is required.
+        needs_similarity: whether ``similarity`` is required.
     """
 
     name: ClassVar[str]
@@ -45,10 +45,10 @@ class Estimator:
     def __call__(
         self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None, valid=None
     ) -> Tensor:
-        """The log of the true-negative mass, shape (A,); arguments as for :meth:`mass`, and one more.
+        """Return the log of the true-negative mass, shape (A,); takes the arguments of :meth:`mass` plus ``valid``.
 
         Args:
-            valid: (A, N) bool, which columns are an anchor's negatives, whatever the others hold; None: all.
+            valid: (A, N) bool, marks the columns that are the anchor's negatives; the others are ignored. None: all columns.
         """
         if valid is not None:
             negatives = negatives.masked_fill(~valid, -math.inf)
@@ -67,48 +67,48 @@ class Estimator:
         similarity: Tensor | None = None,
         count: int | Tensor | None = None,
     ) -> NegativeMass:
-        """The log of the true-negative mass, and where it is a bound. Subclasses ignore what they do not name.
+        """Return the log of the true-negative mass and where it is at its bound. Subclasses ignore arguments they do not use.
 
         Args:
             positive: (A,) or (A, M) logits; the first column is the anchor's own positive, the others are
                 further draws from its class.
-            negatives: (A, N) logits; −∞ in columns that are none of the anchor's negatives, with a ``count``.
-            class_probability: η, a number or one per anchor, shape (A,); overrides the estimator's own.
-            floor: the log of the lower bound of g, a number or a tensor that broadcasts to (A,); None: no bound.
-            same_class: (A, N) bool, whether a negative shares the anchor's class, where ``needs_labels``.
-            similarity: (A, N), how alike a negative and the anchor's positive are known to be, where
+            negatives: (A, N) logits; columns that are not negatives of the anchor hold −∞, and ``count`` must then be given.
+            class_probability: η, a single number or one value per anchor, shape (A,); overrides the estimator's own.
+            floor: log of the lower bound of g, a number or a tensor that broadcasts to (A,); None: no bound.
+            same_class: (A, N) bool, whether a negative shares the anchor's class; required if ``needs_labels``.
+            similarity: (A, N) known similarity between a negative and the anchor's positive; required if
                 ``needs_similarity``.
-            count: N, one for all or one per anchor, shape (A,); None: the number of columns.
+            count: N, a single number or one value per anchor, shape (A,); None: the number of columns.
         """
         raise NotImplementedError
 
     def mean(self, positive: Tensor, negatives: Tensor, class_probability=None, **known: Tensor) -> Tensor:
-        """g itself, without a bound, shape (A,): the estimated mean of e^u over the true negatives.
+        """Return g itself without a bound, shape (A,): the estimated mean of e^u over the true negatives.
 
-        Not in log space: where a bracket is negative, and its log NaN, this is a number below 0. Arguments as for
+        The result is not in log space, so it is negative where the estimate's log would be NaN. Takes the arguments of
         :meth:`mass`.
         """
         return (self.mass(positive, negatives, class_probability, **known).log - math.log(negatives.shape[-1])).exp()
 
 
 def log_sum_exp(logits: Tensor) -> Tensor:
-    """``logits.logsumexp(-1)`` with fewer passes over the logits, in 60 % of the time on a CPU; each row needs a finite one."""
+    """Compute ``logits.logsumexp(-1)`` with fewer passes, in 60 % of the time on a CPU; each row needs a finite logit."""
     largest = logits.detach().amax(-1, keepdim=True)
     return (logits - largest).exp_().sum(-1).log() + largest[:, 0]
 
 
 def log_count(negatives: Tensor, count: int | Tensor | None) -> Tensor:
-    """log N of each anchor, shape (A,), from the count or, where there is none, from the number of columns."""
+    """Return log N for each anchor, shape (A,), using the number of columns if no count is given."""
     if isinstance(count, Tensor):
         return count.to(negatives.dtype).log()
     return negatives.new_full(negatives.shape[:1], math.log(count or negatives.shape[-1]))
 
 
 def checked_class_probability(value: float | Tensor | None) -> float | Tensor | None:
-    """η itself, if every value lies in [0, 1).
+    """Return η unchanged if every value lies in [0, 1).
 
     Raises:
-        ValueError: if one does not. On an accelerator the value becomes NaN instead.
+        ValueError: if a value lies outside [0, 1). On an accelerator such values become NaN instead.
     """
     if value is None:
         return None
@@ -130,15 +130,15 @@ def checked_class_probability(value: float | Tensor | None) -> float | Tensor | 
 
 
 def given_class_probability(given: float | Tensor | None, own: float | Tensor | None, negatives: Tensor) -> float | Tensor:
-    """The η of a call: the one given, else the estimator's own; a float, or a tensor that broadcasts to (A,).
+    """Return the η for a call: the given value, else the estimator's own; a float, or a tensor that broadcasts to (A,).
 
     Args:
-        given: to the call; None: nothing.
-        own: the estimator's; None: it has none.
-        negatives: (A, N) logits, whose type and device the η gets.
+        given: η passed to the call, or None.
+        own: the estimator's own η, or None.
+        negatives: (A, N) logits; η is converted to their dtype and device.
 
     Raises:
-        ValueError: if there is none, it lies outside [0, 1), or it does not have one value per anchor.
+        ValueError: if neither η is set, or the η lies outside [0, 1) or does not have one value per anchor.
     """
     eta = own if given is None else checked_class_probability(given)
     if eta is None:
@@ -151,10 +151,10 @@ def given_class_probability(given: float | Tensor | None, own: float | Tensor | 
 
 
 def checked_shape(name: str, given: Tensor | None, shape: Sequence[int]) -> Tensor:
-    """A tensor that must be given with this shape.
+    """Return a required tensor after checking its shape.
 
     Raises:
-        ValueError: if it is missing, or has another shape.
+        ValueError: if the tensor is missing or has a different shape.
     """
     if given is None:
         raise ValueError(f"{name} is missing, which the estimator needs; expected a tensor of shape {tuple(shape)}.")

@@ -1,4 +1,4 @@
-"""From an objective's settings to its loss."""
+"""Build the loss for an objective's settings."""
 
 import inspect
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from trueneg.losses.contrastive import ContrastiveLoss
 from trueneg.losses.cross_modal import CrossModalLoss
 from trueneg.losses.registry import ESTIMATORS, WHOLE_LOSSES
 
-OPTIONS = {"chunk_size", "gather_distributed"}  # of every loss: how it is computed, no part of an objective
+OPTIONS = {"chunk_size", "gather_distributed"}  # accepted by every loss; they control execution and are not part of an objective
 
 
 def build(
@@ -22,23 +22,23 @@ def build(
     chunk_size: int | None = None,
     gather_distributed: bool = False,
 ) -> nn.Module:
-    """The loss of an objective.
+    """Build the loss for an objective.
 
     Args:
-        objective: its ``name``, and the parameters of that name.
+        objective: mapping with the objective's ``name`` and its parameters.
         temperature: t of a :class:`ContrastiveLoss`.
-        directions: None: two views, a :class:`ContrastiveLoss`; ``"text"``, ``"image"`` or ``"both"``: two
-            modalities, a :class:`CrossModalLoss`, whose calls bring their logit scale.
-        chunk_size: as for these losses.
-        gather_distributed: as for these losses.
+        directions: None for two views (:class:`ContrastiveLoss`); ``"text"``, ``"image"`` or ``"both"`` for two
+            modalities (:class:`CrossModalLoss`, which takes the logit scale at each call).
+        chunk_size: passed to the loss.
+        gather_distributed: passed to the loss.
 
     Returns:
-        That loss; for the names ``infonce``, ``reco`` and ``oc``, which are no estimators, a loss that is
-        called with the two embeddings and takes no notice of temperature and directions.
+        The loss. ``infonce``, ``reco`` and ``oc`` are complete losses rather than estimators: they are
+        called with the two embeddings, and ``temperature`` and ``directions`` are ignored.
 
     Raises:
-        ValueError: if the name or a parameter is unknown (the message lists the names with their
-            parameters), or a value is out of its range.
+        ValueError: if the name or a parameter is unknown (the message lists all names and their
+            parameters), or a value is out of range.
 
     Example:
         >>> build({"name": "dcl", "class_probability": 0.1}, temperature=0.5).estimator
@@ -63,7 +63,7 @@ def build(
 
 
 def parameters(name: str) -> dict[str, Any]:
-    """The parameters of a name with their defaults."""
+    """Return the parameters of a named objective with their defaults."""
     constructor = (ESTIMATORS | WHOLE_LOSSES)[name]
     fixed = set(constructor.keywords) if isinstance(constructor, partial) else set()
     return {

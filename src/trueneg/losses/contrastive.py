@@ -1,4 +1,4 @@
-"""The two-view contrastive loss (SimCLR's setting) with any estimator of the true-negative mass."""
+"""Two-view contrastive loss (the SimCLR setting) with any estimator of the true-negative mass."""
 
 import torch
 from torch import Tensor, nn
@@ -10,22 +10,22 @@ from trueneg.losses.terms import ContrastiveTerms, contrastive_terms
 
 
 class ContrastiveLoss(nn.Module):
-    r"""Two views of each of B samples; each view is an anchor whose positive is the sample's other view.
+    r"""Contrastive loss over two views of B samples; each view is an anchor and its positive is the sample's other view.
 
     .. math:: L = \frac{1}{2B} \sum_a -\log \frac{e^{p_a}}{e^{p_a} + N g_a}
 
     with logits p, u = cosine / temperature, N = 2B − 2 negatives (both views of the other samples), and
-    log(N·g) from the estimator, bounded below by g ≥ e^(−1/temperature), the least that e^u can be.
-    Computed in float32 under autocast, in float64 for float64 embeddings.
+    log(N·g) from the estimator, bounded below by g ≥ e^(−1/temperature), the smallest possible value of e^u.
+    The loss is computed in float32 under autocast, and in float64 for float64 embeddings.
 
     Args:
-        estimator: how the mass of the true negatives is estimated.
+        estimator: estimator of the true-negative mass.
         temperature: t > 0.
-        chunk_size: how many anchors are computed at a time, for batches whose (2B)² logits do not fit;
-            they are computed again in the backward pass. None: all at once.
-        gather_distributed: take the samples of all processes as negatives (``torch.distributed``); every
-            process must have the same B. The loss is the mean over this process's anchors, so that
-            DistributedDataParallel's mean of gradients is the gradient of the whole batch's loss.
+        chunk_size: number of anchors to process at a time, for batches whose (2B)² logits do not fit in memory;
+            chunks are recomputed in the backward pass. None: all at once.
+        gather_distributed: use the samples of all processes as negatives (``torch.distributed``); every
+            process must have the same B. The loss is the mean over this process's anchors, so averaging
+            gradients with DistributedDataParallel gives the gradient of the loss over the whole batch.
 
     Raises:
         ValueError: if the temperature or the chunk size is not positive.
@@ -55,7 +55,7 @@ class ContrastiveLoss(nn.Module):
         self.gather_distributed = gather_distributed
 
     def forward(self, z1, z2, class_probability=None, extra_positives=None, labels=None, negative_similarity=None) -> Tensor:
-        """The scalar loss; arguments as for :meth:`terms`."""
+        """Return the scalar loss; takes the arguments of :meth:`terms`."""
         return self.terms(z1, z2, class_probability, extra_positives, labels, negative_similarity).loss
 
     def terms(
@@ -67,23 +67,23 @@ class ContrastiveLoss(nn.Module):
         labels: Tensor | None = None,
         negative_similarity: Tensor | None = None,
     ) -> ContrastiveTerms:
-        """The loss and what it was computed from, in one pass and without waiting for the device.
+        """Return the loss and the terms it is computed from, in one pass without synchronizing the device.
 
-        Anchors are ordered view 1 of samples 0 … B−1, then view 2; so are an anchor's negatives, which leave out both
-        views of its own sample.
+        Anchors are ordered as view 1 of samples 0 … B−1, then view 2. An anchor's negatives have the same order, without
+        the two views of its own sample.
 
         Args:
-            z1: (B, D) embeddings of the first views; normalised here.
-            z2: (B, D) of the second views.
-            class_probability: η, a number or one per sample, shape (B,); overrides the estimator's own.
-            extra_positives: (B, M−1, D) further draws from each sample's class, for the estimator; the
+            z1: (B, D) embeddings of the first views; normalised by this method.
+            z2: (B, D) embeddings of the second views; normalised by this method.
+            class_probability: η, a single number or one value per sample, shape (B,); overrides the estimator's own.
+            extra_positives: (B, M−1, D) further draws from each sample's class, used by the estimator only; the
                 numerator keeps the first positive.
             labels: (B,) class of each sample, for estimators that need labels.
-            negative_similarity: (B, B) known similarity of samples, for estimators that need it; on several
-                processes (B, G), its columns the samples of all of them.
+            negative_similarity: (B, B) known similarity between samples, for estimators that need it; with several
+                processes (B, G), with one column for each sample of all processes.
 
         Raises:
-            ValueError: if shapes do not fit, or something is missing that the estimator needs.
+            ValueError: if shapes do not match, or an input required by the estimator is missing.
         """
         if z1.dim() != 2 or z1.shape != z2.shape:
             raise ValueError(f"z1 and z2 have the shapes {tuple(z1.shape)} and {tuple(z2.shape)}, expected both (B, D).")

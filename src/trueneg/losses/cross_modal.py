@@ -1,4 +1,4 @@
-"""Contrastive losses between two modalities (CLIP's setting) with any estimator of the true-negative mass."""
+"""Contrastive losses between two modalities (the CLIP setting) with any estimator of the true-negative mass."""
 
 import math
 from collections.abc import Mapping
@@ -17,22 +17,22 @@ DIRECTIONS = {"text": ("text",), "image": ("image",), "both": ("text", "image")}
 
 
 class CrossModalLoss(nn.Module):
-    r"""B pairs of a text and an image; an anchor's positive is its partner, its negatives the others' partners.
+    r"""Contrastive loss over B text–image pairs; an anchor's positive is its partner, its negatives are all other partners.
 
     .. math:: L = \frac{1}{A} \sum_a -\log \frac{e^{p_a}}{e^{p_a} + N g_a}
 
     with logits p, u = logit scale × similarity, N = B − 1 negatives, and log(N·g) from the estimator, bounded
-    below by g ≥ e^(−logit scale). Computed in float32 under autocast, in float64 for float64 input.
+    below by g ≥ e^(−logit scale). The loss is computed in float32 under autocast, and in float64 for float64 input.
 
     Args:
-        estimator: how the mass of the true negatives is estimated.
+        estimator: estimator of the true-negative mass.
         directions: ``"text"``: texts are the anchors, images the negatives (Sample-Specific Debiasing, 2023);
             ``"image"``: the reverse; ``"both"``: the mean of the two (CLIP).
-        bound_gradient: let the bound carry gradient to a learned logit scale. Not by default: the bound is a
-            guard, and every anchor at the bound would push the scale up.
-        chunk_size: how many anchors are computed at a time, computed again in the backward pass. It saves
-            most with :meth:`of_features`, where the B² similarities are never held. None: all at once.
-        gather_distributed: take the samples of all processes as negatives, in :meth:`of_features` only; the
+        bound_gradient: let gradients flow through the bound to a learned logit scale. Off by default: the bound is
+            a safeguard, and every anchor at the bound would push the scale up.
+        chunk_size: number of anchors to process at a time; chunks are recomputed in the backward pass. It saves
+            most memory with :meth:`of_features`, which then never stores all B² similarities. None: all at once.
+        gather_distributed: use the samples of all processes as negatives (:meth:`of_features` only); the
             loss is the mean over this process's anchors.
 
     Raises:
@@ -66,7 +66,7 @@ class CrossModalLoss(nn.Module):
     def forward(
         self, similarity, logit_scale, class_probability=None, negative_similarity=None, labels=None, *, same_class=None
     ) -> Tensor:
-        """The scalar loss; arguments as for :meth:`terms`."""
+        """Return the scalar loss; takes the arguments of :meth:`terms`."""
         return self.terms(similarity, logit_scale, class_probability, negative_similarity, labels, same_class=same_class).loss
 
     def terms(
@@ -79,20 +79,20 @@ class CrossModalLoss(nn.Module):
         *,
         same_class: Tensor | None = None,
     ) -> ContrastiveTerms:
-        """The loss and what it was computed from; anchors are ordered texts, then images.
+        """Return the loss and the terms it is computed from; text anchors come first, then image anchors.
 
         Args:
             similarity: (B, B) unscaled s(text_i, image_j) in [−1, 1].
-            logit_scale: what similarities are multiplied with; a number or a scalar tensor.
-            class_probability: η, a number or one per pair, shape (B,); overrides the estimator's own.
-            negative_similarity: (B, B) how alike pairs i and j are known to be (symmetric), for estimators
+            logit_scale: factor applied to the similarities; a number or a scalar tensor.
+            class_probability: η, a single number or one value per pair, shape (B,); overrides the estimator's own.
+            negative_similarity: (B, B) known similarity between pairs i and j (symmetric), for estimators
                 that need it.
             labels: (B,) class of each pair, for estimators that need labels.
-            same_class: (B, B) bool, in place of labels where the classes of texts and images differ: whether image j
-                is of the class of text i. Its transpose serves images as anchors.
+            same_class: (B, B) bool, whether image j is of the class of text i; replaces ``labels`` if texts and images
+                have different classes. Its transpose is used for image anchors.
 
         Raises:
-            ValueError: if shapes do not fit, or something is missing that the estimator needs.
+            ValueError: if shapes do not match, or an input required by the estimator is missing.
         """
         if similarity.dim() != 2 or similarity.shape[0] != similarity.shape[1]:
             raise ValueError(f"similarity has the shape {tuple(similarity.shape)}, expected (B, B).")
@@ -112,19 +112,19 @@ class CrossModalLoss(nn.Module):
         negative_similarity: Tensor | None = None,
         labels: Tensor | None = None,
     ) -> ContrastiveTerms:
-        """As :meth:`terms`, from features whose inner product is the similarity.
+        """Return the same as :meth:`terms`, computing similarities as inner products of features.
 
         Args:
-            text_features: (B, D), of length 1 each for a cosine similarity; not normalised here.
-            image_features: (B, D), likewise.
-            logit_scale: as for :meth:`terms`.
-            class_probability: as for :meth:`terms`.
-            negative_similarity: as for :meth:`terms`; on several processes (B, G), its columns the samples of
-                all of them.
-            labels: as for :meth:`terms`.
+            text_features: (B, D) text features, not normalised by this method; pass unit vectors for cosine similarity.
+            image_features: (B, D) image features, not normalised by this method either.
+            logit_scale: see :meth:`terms`.
+            class_probability: see :meth:`terms`.
+            negative_similarity: see :meth:`terms`; with several processes (B, G), with one column for each sample of
+                all processes.
+            labels: see :meth:`terms`.
 
         Raises:
-            ValueError: if shapes do not fit, or something is missing that the estimator needs.
+            ValueError: if shapes do not match, or an input required by the estimator is missing.
         """
         if text_features.dim() != 2 or text_features.shape != image_features.shape:
             raise ValueError(
@@ -144,7 +144,7 @@ class CrossModalLoss(nn.Module):
             return self._of_directions(positive, anchors, floor, known | {"rank": rank})
 
     def _of_matrix(self, positive: Tensor, logits: Tensor, floor: float | Tensor, known: dict[str, Any]) -> ContrastiveTerms:
-        """From the (B, B) logits of all texts with all images, which are changed in place."""
+        """Compute the terms from the (B, B) text–image logits, which are modified in place."""
         logits.fill_diagonal_(-math.inf)
         anchors = {"text": (logits, None), "image": (logits.mT.contiguous(), None)}
         return self._of_directions(positive, anchors, floor, known)
@@ -156,7 +156,7 @@ class CrossModalLoss(nn.Module):
         floor: float | Tensor,
         known: dict[str, Any],
     ) -> ContrastiveTerms:
-        """From each direction's anchors and keys, and the positives, which both directions share."""
+        """Compute the terms from each direction's anchors and keys and the positives shared by both directions."""
         known |= {"views": 1, "gather_distributed": self.gather_distributed, "chunk_size": self.chunk_size}
         parts = []
         for direction in DIRECTIONS[self.directions]:
@@ -166,7 +166,7 @@ class CrossModalLoss(nn.Module):
         return joined(parts)
 
     def _scaled(self, values: Tensor, logit_scale: float | Tensor) -> tuple[Tensor, float | Tensor]:
-        """The values times the logit scale, and the log of the lower bound of g."""
+        """Return the values multiplied by the logit scale, and the log of the lower bound of g."""
         if not isinstance(logit_scale, Tensor):
             return values * logit_scale, -logit_scale
         scale = logit_scale.reshape(())
@@ -174,14 +174,14 @@ class CrossModalLoss(nn.Module):
 
 
 class LogitScale(nn.Module):
-    """A learned logit scale, the inverse of a temperature; kept at or below a maximum as CLIP does.
+    """Learned logit scale (inverse temperature), limited to a maximum as in CLIP.
 
-    The parameter is the scale's logarithm. It is itself set back to the maximum, rather than its value
-    clamped, so that its gradient can lower it again.
+    The parameter is the logarithm of the scale. The parameter itself is reset to the maximum, instead of
+    clamping its output, so that gradients can lower it again.
 
     Args:
-        initial: the scale at the beginning.
-        maximum: its largest value.
+        initial: initial scale.
+        maximum: largest allowed scale.
 
     Raises:
         ValueError: unless 0 < initial ≤ maximum.
@@ -199,7 +199,7 @@ class LogitScale(nn.Module):
         self.log_maximum = math.log(maximum)
 
     def forward(self) -> Tensor:
-        """The scale, a scalar tensor."""
+        """Return the scale as a scalar tensor."""
         with torch.no_grad():
             self.log_scale.clamp_(max=self.log_maximum)
         return self.log_scale.exp()
@@ -212,10 +212,10 @@ class SymmetricInfoNCE(nn.Module):
               -\log \frac{e^{\gamma c_{ii}}}{\sum_j e^{\gamma c_{ji}}}\Bigr)
 
     Args:
-        initial_logit_scale: γ at the beginning.
-        maximum_logit_scale: its largest value.
-        chunk_size: as for :class:`CrossModalLoss`.
-        gather_distributed: as for :class:`CrossModalLoss`.
+        initial_logit_scale: initial value of γ.
+        maximum_logit_scale: largest allowed value of γ.
+        chunk_size: see :class:`CrossModalLoss`.
+        gather_distributed: see :class:`CrossModalLoss`.
 
     Raises:
         ValueError: unless 0 < initial ≤ maximum, or if the chunk size is not positive.
@@ -241,7 +241,7 @@ class SymmetricInfoNCE(nn.Module):
         self.loss = CrossModalLoss(Uncorrected(), directions="both", chunk_size=chunk_size, gather_distributed=gather_distributed)
 
     def forward(self, u: Tensor, v: Tensor) -> Tensor:
-        """The scalar loss of (B, D) embeddings of the two modalities, normalised here."""
+        """Return the scalar loss for (B, D) embeddings of the two modalities, which this method normalises."""
         with outside_autocast(u.device):
             u, v = (functional.normalize(each, dim=-1) for each in single_precision(u, v))
         return self.loss.of_features(u, v, self.logit_scale()).loss

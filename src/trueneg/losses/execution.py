@@ -1,4 +1,4 @@
-"""How a loss is computed: in which precision, how many anchors at a time, on how many processes. No equation depends on it."""
+"""Execution of losses: precision, chunking over anchors, and distribution over processes. It does not affect the equations."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -9,22 +9,25 @@ from torch.utils.checkpoint import checkpoint
 
 
 def outside_autocast(device: torch.device) -> AbstractContextManager:
-    """A context without autocast; nothing is entered where none is on, as that costs as much as several operations."""
+    """Return a context that disables autocast, or a null context if it is already off (cheaper by several operations)."""
     return torch.autocast(device.type, enabled=False) if torch.is_autocast_enabled(device.type) else nullcontext()
 
 
 def single_precision(*tensors: Tensor) -> list[Tensor]:
-    """The tensors in float32, or all in float64 if one of them is; half precision loses too much."""
+    """Convert tensors to float32, or to float64 if any of them is float64; half precision is too inaccurate."""
     dtype = torch.float64 if any(tensor.dtype == torch.float64 for tensor in tensors) else torch.float32
     return [tensor.to(dtype) for tensor in tensors]
 
 
 def gathered(local: Tensor, wanted: bool = True) -> tuple[Tensor, int]:
-    """The tensors of all processes, shape (processes, …) in the order of the ranks, and our rank; alone: our tensor, and 0.
+    """Gather a tensor from all processes, shape (processes, …) in rank order; without distribution, processes is 1.
 
-    Every process must call this with the same shape. The backward pass sums what the losses of all processes say about our
-    tensor; with DistributedDataParallel's mean over processes, the mean of the local losses then has the gradient of one loss
-    over all anchors.
+    Every process must call this with the same shape. The backward pass sums the gradients that the losses of all processes
+    produce for the local tensor. When DistributedDataParallel then averages over processes, the mean of the local losses has
+    the gradient of a single loss over all anchors.
+
+    Returns:
+        The gathered tensor and the rank of this process (0 without distribution).
     """
     if not (wanted and distributed.is_available() and distributed.is_initialized()):
         return local[None], 0
@@ -32,23 +35,23 @@ def gathered(local: Tensor, wanted: bool = True) -> tuple[Tensor, int]:
     everyone = local.detach().new_empty(processes, *local.shape)
     distributed.all_gather(list(everyone.unbind()), local.detach().contiguous())
     if local.requires_grad:
-        everyone[rank] = local  # the only part with a gradient, which the hook completes
+        everyone[rank] = local  # the only part that requires a gradient; the hook adds the other processes' contributions
         everyone.register_hook(_summed)
     return everyone, rank
 
 
 def _summed(gradient: Tensor) -> Tensor:
-    """The sum over the processes; all_reduce because gloo lacks reduce_scatter, and on a copy because it works in place."""
+    """Sum over the processes with all_reduce (gloo lacks reduce_scatter), on a copy because all_reduce works in place."""
     total = gradient.clone(memory_format=torch.contiguous_format)
     distributed.all_reduce(total)
     return total
 
 
 def checked_chunk_size(chunk_size: int | None) -> int | None:
-    """The number of anchors computed at a time, or None for all.
+    """Return the number of anchors to process at a time (None: all) after checking it.
 
     Raises:
-        ValueError: if it is not positive.
+        ValueError: if the number is not positive.
     """
     if chunk_size is not None and chunk_size < 1:
         raise ValueError(f"chunk_size is {chunk_size}, expected a positive number of anchors, or None.")
@@ -56,10 +59,10 @@ def checked_chunk_size(chunk_size: int | None) -> int | None:
 
 
 def by_chunks(compute: Callable[..., tuple[Tensor, ...]], chunk_size: int | None, *anchors: Tensor) -> tuple[Tensor, ...]:
-    """``compute(*anchors)``, from tensors with a row per anchor to tensors with a row per anchor, a chunk of rows at a time.
+    """Evaluate ``compute(*anchors)`` in chunks of rows; inputs and outputs have one row per anchor.
 
-    With a chunk size below the number of anchors, each chunk is computed again, with the same random draws, in the backward
-    pass, and neither pass holds what more than one chunk needs.
+    If the chunk size is below the number of anchors, each chunk is recomputed in the backward pass with the same random draws,
+    and neither pass keeps the intermediates of more than one chunk in memory.
     """
     if chunk_size is None or chunk_size >= len(anchors[0]):
         return compute(*anchors)

@@ -1,6 +1,6 @@
-"""The losses by name: estimators are found by being in :mod:`trueneg.losses.estimators`, so a new one changes no file.
+"""Losses by name; estimators are discovered in :mod:`trueneg.losses.estimators`, so adding one changes no existing file.
 
-Code fingerprints leave this module out: that there is another loss makes no earlier result stale.
+Code fingerprints exclude this module, so adding a loss does not make earlier results stale.
 """
 
 import importlib

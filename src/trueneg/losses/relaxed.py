@@ -1,4 +1,4 @@
-"""ReCo: negatives need only be orthogonal, so there is no denominator to correct."""
+"""ReCo: negatives only have to be orthogonal, so there is no denominator to correct."""
 
 import torch
 from torch import Tensor, nn
@@ -8,21 +8,21 @@ from trueneg.losses.execution import by_chunks, checked_chunk_size, gathered, ou
 
 
 class RelaxedContrastiveLoss(nn.Module):
-    r"""Pulls pairs together and pushes others apart until they are orthogonal (ReCo, equation 3).
+    r"""Pull pairs together and push all other samples apart until they are orthogonal (ReCo, equation 3).
 
     .. math:: L = \sum_i (1 - c_{ii})^2 + \lambda \sum_i \sum_{j \ne i} \max(0, c_{ij})^2
 
-    with cosines c of (B, D) embeddings. These are sums, as in the paper: B positive terms and B(B−1) negative
-    ones, so λ belongs to a batch size (0.6 was chosen at 64).
+    with cosines c of (B, D) embeddings. As in the paper, these are sums over B positive terms and B(B−1) negative
+    terms, so the best λ depends on the batch size (0.6 was chosen for a batch size of 64).
 
     Args:
         negative_weight: λ ≥ 0.
-        relaxed: whether a negative cosine costs nothing; False: c_ij² for all, the orthogonality constraint.
-        chunk_size: how many rows i are computed at a time, and again in the backward pass. None: all at once.
+        relaxed: whether negative cosines are not penalised; False: penalise every c_ij², the orthogonality constraint.
+        chunk_size: number of rows i to process at a time; chunks are recomputed in the backward pass. None: all at once.
         gather_distributed: let j run over the samples of all processes (``torch.distributed``); every process
             must have the same B. The loss is the sum over this process's rows times the number of processes,
-            so that its mean over the processes, and DistributedDataParallel's mean of gradients, are those of
-            the whole batch's sums.
+            so the mean of the loss over processes, and the gradients averaged by DistributedDataParallel, match
+            the sums over the whole batch.
 
     Raises:
         ValueError: if λ is negative or not finite, or the chunk size is not positive.
@@ -52,11 +52,11 @@ class RelaxedContrastiveLoss(nn.Module):
         self.gather_distributed = gather_distributed
 
     def forward(self, u: Tensor, v: Tensor) -> Tensor:
-        """The scalar loss.
+        """Return the scalar loss.
 
         Args:
-            u: (B, D) embeddings of one modality (or view); normalised here.
-            v: (B, D) of the other.
+            u: (B, D) embeddings of one modality (or view); normalised by this method.
+            v: (B, D) embeddings of the other modality (or view); normalised by this method.
 
         Raises:
             ValueError: if the shapes differ.

@@ -1,4 +1,4 @@
-"""From logits to a contrastive loss: what the two-view and the cross-modal loss have in common."""
+"""Computation of a contrastive loss from logits, shared by the two-view and the cross-modal loss."""
 
 import itertools
 import math
@@ -13,15 +13,15 @@ from trueneg.losses.execution import by_chunks, gathered
 
 
 class ContrastiveTerms(NamedTuple):
-    """A contrastive loss with what it was computed from; A anchors, K columns, M positives.
+    """A contrastive loss and the terms it is computed from, for A anchors, K columns and M positives.
 
     Attributes:
         loss: scalar, the mean over the anchors.
         positive: (A, M) logits; the first column is the anchor's own positive.
-        logits: with all samples, −∞ in the columns of the anchor's own: (A, K), of two directions two tensors; none where they
-            are computed in chunks.
+        logits: (A, K) logits with all samples, one tensor per direction; −∞ in the columns of the anchor's own sample. Empty
+            if the loss is computed in chunks.
         log_negative_mass: (A,) the estimator's log(N·g).
-        at_bound: (A,) bool: log(N·g) is its lower bound, so the anchor's negatives get no gradient.
+        at_bound: (A,) bool, True where log(N·g) is at its lower bound, so the anchor's negatives get no gradient.
     """
 
     loss: Tensor
@@ -32,7 +32,7 @@ class ContrastiveTerms(NamedTuple):
 
     @property
     def negatives(self) -> Tensor | None:
-        """(A, N) logits of the negatives alone, in the order of the columns; None where there are no ``logits``."""
+        """(A, N) logits of the negatives only, in column order; None if ``logits`` is empty."""
         parts = [part[part > -math.inf].view(len(part), -1) for part in self.logits]
         return torch.cat(parts) if parts else None
 
@@ -53,26 +53,26 @@ def contrastive_terms(
     same_class: Tensor | None = None,
     negative_similarity: Tensor | None = None,
 ) -> ContrastiveTerms:
-    """The loss of A = V·B anchors, which are all B samples, once per view.
+    """Compute the loss for A = V·B anchors, which are all B samples, once per view.
 
     Args:
-        estimator: of the true-negative mass.
+        estimator: estimator of the true-negative mass.
         positive: (A,) or (A, M) logits.
-        anchors: (A, D), whose inner products with the keys are the logits; without keys the logits themselves, (A, V·G),
-            −∞ in the columns of the anchor's own sample.
-        keys: (V·G, D) of the G samples of all processes, once per view; or None.
+        anchors: (A, D) embeddings; their inner products with the keys are the logits. If ``keys`` is None, the logits
+            themselves, (A, V·G), with −∞ in the columns of the anchor's own sample.
+        keys: (V·G, D) embeddings of the G samples of all processes, once per view; or None.
         floor: log of the lower bound of g.
-        views: V.
-        rank: of this process among those that share the G samples.
-        gather_distributed: whether labels are gathered from the other processes.
-        chunk_size: how many anchors are computed at a time; None: all.
-        class_probability: η, a number or (B,); None: the estimator's own.
+        views: number of views V.
+        rank: rank of this process among those that share the G samples.
+        gather_distributed: whether to gather labels from the other processes.
+        chunk_size: number of anchors to process at a time; None: all.
+        class_probability: η, a single number or a tensor of shape (B,); None: the estimator's own.
         labels: (B,) class of each sample, or None.
-        same_class: (B, G) bool, whether sample j is of the class of anchor i, in place of the labels; or None.
-        negative_similarity: (B, G) known similarity of samples, or None.
+        same_class: (B, G) bool, whether sample j is of the class of anchor i, used instead of ``labels``; or None.
+        negative_similarity: (B, G) known similarity between samples, or None.
 
     Raises:
-        ValueError: if shapes do not fit, or something is missing that the estimator needs.
+        ValueError: if shapes do not match, or an input required by the estimator is missing.
     """
     count, samples = len(anchors) // views, (anchors.shape[1] if keys is None else len(keys)) // views
     if samples < 2:
@@ -110,7 +110,7 @@ def contrastive_terms(
 
 
 def joined(parts: list[ContrastiveTerms]) -> ContrastiveTerms:
-    """The terms of several equally large groups of anchors as those of all."""
+    """Combine the terms of several groups of anchors of equal size."""
     if len(parts) == 1:
         return parts[0]
     losses, positives, logits, masses, at_bounds = zip(*parts, strict=True)

@@ -1,6 +1,6 @@
-"""CLIP with a ResNet, by open_clip: its encoders, and the projections to the space that they share.
+"""CLIP with a ResNet image encoder from open_clip: its encoders and the projections to their shared space.
 
-open_clip is the optional extra ``clip``; nothing here imports it before a CLIP is asked for.
+open_clip is the optional extra ``clip``; it is imported only when a CLIP is requested.
 """
 
 import json
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 
 class ClipImageEncoder(nn.Module):
-    """CLIP's ResNet down to its last feature map: no attention pooling.
+    """CLIP's ResNet up to its last feature map, without attention pooling.
 
-    It normalises images itself, as its weights expect, so it takes pixel values in [0, 1]; grey images are repeated to three
-    channels. The grid is 1/32 of the image: 7 × 7 regions at 224 pixels.
+    The encoder normalises images itself, as its weights expect, so inputs are pixel values in [0, 1]. Grey images are repeated
+    to three channels. The grid has 1/32 of the image's resolution: 7 × 7 regions at 224 pixels.
 
     Args:
-        visual: open_clip's image tower, which is changed: it keeps no pooling.
-        config: of the whole CLIP.
-        mean, std: of each of three channels, in [0, 1].
+        visual: open_clip's image tower; it is modified in place (its pooling is removed).
+        config: configuration of the whole CLIP.
+        mean, std: statistics of each of the three channels, for pixel values in [0, 1].
 
     Attributes:
-        dimensions: C, 2048 of a ResNet-50.
-        config: as given; with it :func:`clip_of` makes the same network again.
+        dimensions: C, number of feature channels; 2048 for a ResNet-50.
+        config: the configuration passed in; :func:`clip_of` rebuilds the same network from it.
     """
 
     mean: Tensor
@@ -51,26 +51,26 @@ class ClipImageEncoder(nn.Module):
         self.register_buffer("std", torch.tensor(std).view(3, 1, 1))
 
     def forward(self, images: Tensor) -> Tensor:
-        """Feature maps (B, C, ⌊H/32⌋, ⌊W/32⌋) of images (B, 1 or 3, H, W) in [0, 1]."""
+        """Return feature maps (B, C, ⌊H/32⌋, ⌊W/32⌋) of images (B, 1 or 3, H, W) in [0, 1]."""
         return self.visual((images - self.mean) / self.std)
 
 
 class ClipAttentionPool(nn.Module):
-    r"""CLIP's attention pooling, as a projection of feature maps to the space that images share with texts.
+    r"""CLIP's attention pooling as a projection of feature maps to the space shared with texts.
 
-    The pooled image is CLIP's own embedding: the mean region attends to all regions x and itself, positions added. A region's
-    embedding is what the pooling would give if it attended to that region alone, without its position:
+    The pooled image is CLIP's own embedding: the mean region attends to itself and all regions x, with positions added. A
+    region's embedding is the result of attending to that region alone, without its position:
 
     .. math:: c(v(x_n)), \quad v \text{ and } c \text{ the value and output projections,}
 
-    which is how MaskCLIP (Zhou et al., 2022) has dense features of CLIP. Where the grid is not that of the weights, the positions
-    are interpolated (bicubic).
+    as MaskCLIP (Zhou et al., 2022) extracts dense features from CLIP. If the grid size differs from that of the weights, the
+    positions are interpolated (bicubic).
 
     Args:
         pool: open_clip's attention pooling.
 
     Attributes:
-        dimensions: D of the shared space.
+        dimensions: D, size of the shared space.
     """
 
     def __init__(self, pool: Any) -> None:
@@ -80,7 +80,7 @@ class ClipAttentionPool(nn.Module):
         self.position = pool.positional_embedding
 
     def forward(self, features: Tensor, *, regions: bool = False) -> ImageEmbeddings:
-        """Embeddings of feature maps (I, C, h, w): pooled (I, D) and, where they are wanted, of regions (I, D, h, w)."""
+        """Embed feature maps (I, C, h, w): pooled (I, D) and, if requested, per region (I, D, h, w)."""
         cells = features.flatten(2).mT
         tokens = torch.cat([cells.mean(1, keepdim=True), cells], dim=1) + self._positions(*features.shape[2:])
         query, key, value = (
@@ -94,7 +94,7 @@ class ClipAttentionPool(nn.Module):
         return ImageEmbeddings(pooled, self.out(self.value(cells)).mT.unflatten(2, features.shape[2:]))
 
     def _positions(self, height: int, width: int) -> Tensor:
-        """(1 + height·width, C): the mean's position first."""
+        """Return position embeddings (1 + height·width, C), with the mean's position first."""
         side = round((len(self.position) - 1) ** 0.5)
         if (height, width) == (side, side):
             return self.position
@@ -104,16 +104,16 @@ class ClipAttentionPool(nn.Module):
 
 
 class ClipTextEncoder(nn.Module):
-    """CLIP's transformer: the vector of a text's last token, before the projection.
+    """CLIP's text transformer; it returns the vector of a text's last token before the projection.
 
     Args:
         network: open_clip's whole model.
-        config: of the whole CLIP.
+        config: configuration of the whole CLIP.
 
     Attributes:
-        dimensions: size H of a text's vector.
-        maximum_tokens: longest text, with its start and end tokens.
-        config: as given; with it :func:`clip_of` makes the same network again.
+        dimensions: H, size of a text's vector.
+        maximum_tokens: maximum length of a text, including start and end tokens.
+        config: the configuration passed in; :func:`clip_of` rebuilds the same network from it.
     """
 
     causal: Tensor
@@ -126,24 +126,24 @@ class ClipTextEncoder(nn.Module):
         self.maximum_tokens, self.dimensions = self.position.shape
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """Vectors (B, H) of tokens (B, L); the mask is 1 at tokens and 0 at padding."""
+        """Return vectors (B, H) of tokens (B, L); the mask is 1 at tokens and 0 at padding."""
         length = input_ids.shape[1]
         embedded = self.tokens(input_ids) + self.position[:length]
-        # A token sees none after it, so that padding does not matter.
+        # Attention is causal, so padding does not affect earlier tokens.
         encoded = self.transformer(embedded, attn_mask=self.causal[:length, :length])
         last = attention_mask.sum(1) - 1
         return self.norm(encoded[torch.arange(len(encoded), device=encoded.device), last])
 
 
 class Clip(NamedTuple):
-    """The parts of a CLIP.
+    """The parts of a CLIP model.
 
     Attributes:
-        image_encoder: down to the last feature map.
-        text_encoder: before its projection.
-        image_projection: from feature maps to the shared space.
-        text_projection: from a text's vector to it.
-        logit_scale: what its similarities are multiplied with.
+        image_encoder: image encoder up to the last feature map.
+        text_encoder: text encoder without its projection.
+        image_projection: maps feature maps to the shared space.
+        text_projection: maps a text's vector to the shared space.
+        logit_scale: factor that multiplies the similarities.
     """
 
     image_encoder: ClipImageEncoder
@@ -154,22 +154,23 @@ class Clip(NamedTuple):
 
 
 def load_clip(model: str, weights: str | None = None) -> Clip:
-    """A CLIP whose image encoder is a ResNet.
+    """Load a CLIP with a ResNet image encoder.
 
-    Weights are read as safetensors, or as tensors alone (``weights_only``).
+    Weights are read from safetensors or with ``weights_only``.
 
     Args:
-        model: open_clip's name, such as ``"RN50-quickgelu"``; or the path of a JSON file in the form of open_clip's
-            ``model_configs``, or of the ``open_clip_config.json`` of a published model.
-        weights: None: drawn from torch's generator. open_clip's tag of trained weights, such as ``"openai"``: downloaded once. Or
-            the path of a state dict of open_clip's.
+        model: open_clip's model name, such as ``"RN50-quickgelu"``, or the path of a JSON file in the format of open_clip's
+            ``model_configs`` or of a published model's ``open_clip_config.json``.
+        weights: None: random initialisation with torch's generator. An open_clip tag of pretrained weights, such as
+            ``"openai"``: downloaded once. Otherwise the path of an open_clip state dict.
 
     Returns:
-        Its parts, in evaluation mode. Images are normalised as the tag or the JSON file says, else as OpenAI's CLIP does.
+        The parts of the model in evaluation mode. Images are normalised as specified by the tag or the JSON file; otherwise as
+        in OpenAI's CLIP.
 
     Raises:
-        UserError: if open_clip is not installed, there is no such model, it is of another kind, or its weights cannot be had or
-            do not fit.
+        UserError: if open_clip is not installed, the model does not exist or is of another kind, or its weights cannot be
+            obtained or do not fit.
     """
     open_clip = _open_clip()
     config, preprocessing = _config(model)
@@ -186,21 +187,21 @@ def load_clip(model: str, weights: str | None = None) -> Clip:
 
 
 def clip_of(config: Mapping[str, Any]) -> Clip:
-    """A CLIP by its configuration, its weights drawn from torch's generator.
+    """Build a CLIP from its configuration, initialised with torch's generator.
 
     Raises:
-        UserError: if open_clip is not installed, or the configuration is of another kind of model.
+        UserError: if open_clip is not installed or the configuration describes another kind of model.
     """
     return _parts(_network(config, "the configuration"), config, {})
 
 
 def clip_tokenizer() -> "CLIPTokenizer":
-    """CLIP's own tokenizer, as one of the transformers library's.
+    """Return CLIP's own tokenizer as a tokenizer of the transformers library.
 
-    It gives what open_clip's does, broken Unicode and HTML entities aside, which that one mends.
+    The tokens match those of open_clip's tokenizer, except that the latter also repairs broken Unicode and HTML entities.
 
     Raises:
-        UserError: if open_clip, which holds the vocabulary, is not installed.
+        UserError: if open_clip, which provides the vocabulary, is not installed.
     """
     _open_clip()
     from open_clip.tokenizer import SimpleTokenizer
@@ -222,7 +223,7 @@ def _open_clip() -> "ModuleType":
 
 
 def _config(model: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The configuration of a model, and how its images are normalised, as far as a file says so."""
+    """Return a model's configuration and, if its file specifies it, the image normalisation."""
     open_clip, path = _open_clip(), Path(model)
     if path.suffix != ".json":
         if model not in open_clip.list_models():

@@ -1,4 +1,4 @@
-"""Residual networks that turn images into feature vectors."""
+"""Residual networks that map images to feature vectors."""
 
 from collections.abc import Sequence
 
@@ -8,16 +8,16 @@ from torchvision.models.resnet import BasicBlock, Bottleneck
 
 
 class StridedPointwise(nn.Conv2d):
-    """A 1×1 convolution with a stride and no bias, computed as one of stride 1 on every ``stride``-th pixel.
+    """Strided 1×1 convolution without bias, computed as a stride-1 convolution on every ``stride``-th pixel.
 
-    The result, the parameter's name and its shape are those of ``nn.Conv2d(in_channels, channels, 1, stride, bias=False)``. With
-    8 input channels or fewer, channels last and at least 48 × 48 pixels, oneDNN's own backward of that convolution writes out of
-    bounds on CPUs with AVX-512 (torch 2.14 and 2.15); slicing first is as fast and avoids it.
+    The result and the parameter's name and shape match ``nn.Conv2d(in_channels, channels, 1, stride, bias=False)``. With at most
+    8 input channels, the channels-last format and at least 48 × 48 pixels, oneDNN's backward pass for that convolution writes
+    out of bounds on CPUs with AVX-512 (torch 2.14 and 2.15). Slicing first is as fast and avoids the bug.
 
     Args:
         in_channels: channels of the input (B, in_channels, H, W).
         channels: channels of the output (B, channels, ⌈H/stride⌉, ⌈W/stride⌉).
-        stride: distance between the pixels that are kept.
+        stride: distance between sampled pixels.
     """
 
     def __init__(self, in_channels: int, channels: int, stride: int) -> None:
@@ -29,7 +29,7 @@ class StridedPointwise(nn.Conv2d):
 
 
 def residual_block(block: type[BasicBlock | Bottleneck], in_channels: int, channels: int, stride: int = 1) -> nn.Module:
-    """Torchvision's block from `in_channels` to `channels`, with a :class:`StridedPointwise` in its shortcut."""
+    """Build torchvision's block from `in_channels` to `channels`, with a :class:`StridedPointwise` in its shortcut."""
     shortcut = None
     if stride != 1 or in_channels != channels:
         shortcut = nn.Sequential(StridedPointwise(in_channels, channels, stride), nn.BatchNorm2d(channels))
@@ -37,27 +37,27 @@ def residual_block(block: type[BasicBlock | Bottleneck], in_channels: int, chann
 
 
 def initialise(network: nn.Module) -> None:
-    """Convolutions as in He et al. (2015): normal, by fan-out."""
+    """Initialise convolutions from a normal distribution scaled by fan-out (He et al., 2015)."""
     for module in network.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
 
 class ResNet(nn.Module):
-    """A residual network (He et al., 2016) for small images: 3×3 stem, no max-pooling, stages of blocks, global average.
+    """Residual network (He et al., 2016) for small images: 3×3 stem, no max-pooling, stages of blocks, global average pooling.
 
-    The first stage keeps the resolution, each further stage halves it. Blocks, initial weights and parameter names are
-    torchvision's.
+    The first stage keeps the resolution; each later stage halves it. The blocks, weight initialisation and parameter names
+    are those of torchvision.
 
     Args:
         in_channels: channels of the images.
         widths: channels of each stage.
-        blocks: how many blocks each stage has; one number for all, or one a stage.
-        block: torchvision's, basic or bottleneck.
-        stem: channels of the first convolution; None: as many as the first stage.
+        blocks: number of blocks per stage: one number for all stages, or one per stage.
+        block: torchvision's basic or bottleneck block.
+        stem: channels of the first convolution; None: the same as the first stage.
 
     Attributes:
-        dimensions: size D of a feature vector.
+        dimensions: D, size of a feature vector.
 
     Example:
         >>> encoder = ResNet(in_channels=3, widths=(8, 16), blocks=1)
@@ -89,7 +89,7 @@ class ResNet(nn.Module):
         initialise(self)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Features (B, D) of normalised images (B, C, H, W)."""
+        """Return features (B, D) of normalised images (B, C, H, W)."""
         x = functional.relu(self.bn1(self.conv1(images)), inplace=True)
         for stage in self.stages:
             x = getattr(self, stage)(x)
@@ -97,17 +97,17 @@ class ResNet(nn.Module):
 
 
 def resnet18(in_channels: int) -> ResNet:
-    """ResNet-18 in its CIFAR form: widths 64, 128, 256, 512, two blocks each; D = 512."""
+    """Build the CIFAR variant of ResNet-18: widths 64, 128, 256, 512, two blocks each; D = 512."""
     return ResNet(in_channels, widths=(64, 128, 256, 512), blocks=2)
 
 
 def resnet50(in_channels: int) -> ResNet:
-    """ResNet-50 in its CIFAR form: bottlenecks to 256, 512, 1,024, 2,048 channels, 3, 4, 6 and 3 of them; D = 2,048."""
+    """Build the CIFAR variant of ResNet-50: 3, 4, 6 and 3 bottlenecks with 256, 512, 1,024 and 2,048 channels; D = 2,048."""
     return ResNet(in_channels, widths=(256, 512, 1024, 2048), blocks=(3, 4, 6, 3), block=Bottleneck, stem=64)
 
 
 def small_resnet(in_channels: int, width: int = 16) -> ResNet:
-    """Three stages of one block each, ``width``, 2·``width`` and 4·``width`` wide; D = 4·``width``."""
+    """Build a ResNet with three one-block stages of ``width``, 2·``width`` and 4·``width`` channels; D = 4·``width``."""
     return ResNet(in_channels, widths=(width, 2 * width, 4 * width), blocks=1)
 
 
@@ -115,15 +115,15 @@ ENCODERS = {"resnet18": resnet18, "resnet50": resnet50, "small_resnet": small_re
 
 
 def build_encoder(name: str, in_channels: int, **options) -> nn.Module:
-    """The encoder that a name in a config stands for.
+    """Build the encoder with the given config name.
 
     Args:
         name: a key of ``ENCODERS``.
         in_channels: channels of the images.
-        options: the encoder's own, such as ``width`` of ``small_resnet``.
+        options: encoder-specific options, such as ``width`` for ``small_resnet``.
 
     Returns:
-        A module that maps float images (B, in_channels, H, W) to features (B, D); D is its ``dimensions``.
+        A module that maps float images (B, in_channels, H, W) to features (B, D), where D is its ``dimensions``.
 
     Example:
         >>> build_encoder("small_resnet", in_channels=1, width=8).dimensions

@@ -1,4 +1,4 @@
-"""An image and a text encoder with projections to one space, a similarity and a learned logit scale."""
+"""Image–text model: two encoders, projections to a shared space, a similarity and a learned logit scale."""
 
 from typing import Any, Literal
 
@@ -11,23 +11,23 @@ from trueneg.models.region_similarity import ImageEmbeddings, RegionSimilarity, 
 
 
 class ImageTextModel(nn.Module):
-    r"""Two encoders and what makes their outputs comparable.
+    r"""Image and text encoders with projections to a shared space and a similarity.
 
-    A linear projection commutes with the average over regions, so the pooled image is the mean of its regions; a
-    two-layer one does not: it projects the pooled features (as ConVIRT and ReCo do) and each region's.
+    A linear projection commutes with the average over regions, so the pooled image is the mean of its regions. A
+    two-layer projection does not: it is applied to the pooled features (as in ConVIRT and ReCo) and to each region separately.
 
     Args:
-        image_encoder: maps images to feature maps (B, C, h, w); has ``dimensions`` C.
-        text_encoder: maps ``input_ids`` and ``attention_mask`` to vectors (B, H); has ``dimensions`` H.
+        image_encoder: maps images to feature maps (B, C, h, w); its ``dimensions`` is C.
+        text_encoder: maps ``input_ids`` and ``attention_mask`` to vectors (B, H); its ``dimensions`` is H.
         similarity: s(text, image).
-        dimensions: D of the shared space, of new projections.
-        projection: ``"linear"``, one linear layer each (Sample-Specific Debiasing, 2023: D = 128); or ``"mlp"``, linear,
-            ReLU, linear (ReCo: D = 512), its hidden layer of D units; or two modules, as released with the encoders: the
-            images', from feature maps and the keyword ``regions`` to :class:`ImageEmbeddings`, and the texts', from vectors.
-        logit_scale: γ² at the beginning; it is learned.
+        dimensions: D, size of the shared space; used for new projections only.
+        projection: ``"linear"``: one linear layer per modality (Sample-Specific Debiasing, 2023: D = 128); ``"mlp"``: linear,
+            ReLU, linear with D hidden units (ReCo: D = 512); or a pair of modules released with the encoders. The image
+            module maps feature maps and the keyword ``regions`` to :class:`ImageEmbeddings`; the text module maps vectors.
+        logit_scale: initial value of γ², which is learned.
 
     Attributes:
-        logit_scale: module that gives the present γ².
+        logit_scale: module that returns the current γ².
 
     Example:
         >>> from trueneg.losses import CrossModalLoss, Debiased
@@ -67,7 +67,7 @@ class ImageTextModel(nn.Module):
         self.logit_scale = LogitScale(logit_scale)
 
     def forward(self, images: Tensor, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """The (T, I) unscaled similarities of a batch: what ``CrossModalLoss`` takes, with ``logit_scale()``.
+        """Return the unscaled similarities (T, I) of a batch; pass them to ``CrossModalLoss`` with ``logit_scale()``.
 
         Args:
             images: (I, channels, H, W), normalised.
@@ -77,15 +77,15 @@ class ImageTextModel(nn.Module):
         return self.similarity(self.embed_texts(input_ids, attention_mask), self.embed_images(images))
 
     def embed_texts(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """Embeddings (T, D), not normalised, of tokens (T, L)."""
+        """Return unnormalised embeddings (T, D) of tokens (T, L)."""
         return self.text_projection(self.text_encoder(input_ids, attention_mask))
 
     def embed_images(self, images: Tensor, *, regions: bool = False) -> ImageEmbeddings:
-        """Embeddings of images (I, channels, H, W).
+        """Embed images (I, channels, H, W).
 
         Args:
-            images: normalised.
-            regions: project the regions too where the similarity does without, for heatmaps and boxes.
+            images: normalised images.
+            regions: also project the regions, for heatmaps and boxes, when the similarity does not need them.
         """
         features = self.image_encoder(images)
         regions = regions or self.region_similarity.needs_regions
@@ -98,12 +98,12 @@ class ImageTextModel(nn.Module):
         return ImageEmbeddings(pooled, projected.unflatten(2, features.shape[2:]))
 
     def similarity(self, texts: Tensor, images: ImageEmbeddings, *, texts_at_once: int | None = None) -> Tensor:
-        """s(text, image) of all texts with all images, in [−1, 1].
+        """Compute s(text, image) in [−1, 1] for all pairs of texts and images.
 
         Args:
             texts: (T, D).
-            images: I images.
-            texts_at_once: bounds the memory where many texts meet many regions; it does not change the result.
+            images: embeddings of I images.
+            texts_at_once: number of texts per block; limits memory with many texts and regions without changing the result.
 
         Returns:
             (T, I).
@@ -112,7 +112,7 @@ class ImageTextModel(nn.Module):
         return torch.cat([self.region_similarity(some, images) for some in blocks])
 
     def region_scores(self, texts: Tensor, images: ImageEmbeddings) -> Tensor:
-        """Cosines of each text with the regions of its own image, which was embedded with ``regions=True``: (B, h, w)."""
+        """Return the cosines (B, h, w) of each text with the regions of its own image, embedded with ``regions=True``."""
         return heatmaps(texts, images.regions)
 
 

@@ -1,19 +1,19 @@
-"""The head between encoder and loss, removed after training."""
+"""Projection head between the encoder and the loss; it is removed after training."""
 
 from torch import Tensor, nn
 
 
 class ProjectionHead(nn.Sequential):
-    """Linear → batch norm → ReLU → linear: the two-layer head of SimCLR (Chen et al., 2020) as in the DCL code.
+    """Linear → batch norm → ReLU → linear: the two-layer head of SimCLR (Chen et al., 2020), as in the DCL code.
 
-    The first linear layer has no bias where batch norm follows, which would take it away again. The output is not
-    normalised: the loss does that.
+    With batch norm, the first linear layer has no bias because batch norm would cancel it. The output is not normalised;
+    the loss normalises it.
 
     Args:
-        in_features: size D of the encoder's features.
+        in_features: D, size of the encoder's features.
         hidden: width of the hidden layer.
         out: size of the embedding.
-        batch_norm: whether the hidden layer is batch-normalised.
+        batch_norm: whether to batch-normalise the hidden layer.
 
     Example:
         >>> import torch
@@ -28,5 +28,5 @@ class ProjectionHead(nn.Sequential):
         )
 
     def forward(self, features: Tensor) -> Tensor:
-        """Embeddings (B, out) of features (B, D)."""
+        """Map features (B, D) to embeddings (B, out)."""
         return super().forward(features)

@@ -1,10 +1,10 @@
-"""How alike an image, as a bag of regions, and a sentence are: region scores, and what aggregates them.
+"""Similarity of a sentence and an image, treated as a bag of regions: region scores and their aggregation.
 
 The log-sum-exp (LSE) and non-local (NL) aggregators are a RECONSTRUCTION: Sample-Specific Debiasing (2023) takes its
-similarity from LSE+NL (Wang et al., 2023) and names the two aggregators, but no source at hand gives their equations. The
-numbers that none tells, the sharpness of LSE and the scale of NL's attention, have no default here. Our choices are: the
-mean form of LSE; regions of length 1 as their own queries and values, or linear maps of them; the mean of the two parts,
-or, by ``RegionSimilarity.parts``, a loss of each.
+similarity from LSE+NL (Wang et al., 2023) and names the two aggregators, but no available source gives their equations.
+The sharpness of LSE and the scale of NL's attention are not published either, so they have no default here. Our choices:
+the mean form of LSE; unit-length regions, or linear maps of them, as queries and values; and the mean of the two parts or,
+with ``RegionSimilarity.parts``, one loss per part.
 """
 
 import math
@@ -18,11 +18,11 @@ from torchvision.ops import roi_align
 
 
 class ImageEmbeddings(NamedTuple):
-    """Images in the space that they share with texts; nothing here is normalised.
+    """Unnormalised embeddings of images in the space shared with texts.
 
     Attributes:
-        pooled: (I, D), one embedding an image.
-        regions: (I, D, h, w), one embedding a cell of the encoder's grid; a tensor, or None where only ``pooled`` is needed.
+        pooled: (I, D), one embedding per image.
+        regions: (I, D, h, w), one embedding per cell of the encoder's grid; None if only ``pooled`` is needed.
     """
 
     pooled: Tensor
@@ -30,7 +30,7 @@ class ImageEmbeddings(NamedTuple):
 
 
 def heatmaps(texts: Tensor, regions: Tensor) -> Tensor:
-    """Cosines of each text with the regions of its own image: what grounding is measured on.
+    """Return the cosines of each text with the regions of its own image, used to measure grounding.
 
     Args:
         texts: (B, D).
@@ -47,16 +47,16 @@ def heatmaps(texts: Tensor, regions: Tensor) -> Tensor:
 
 
 def log_sum_exp(scores: Tensor, sharpness: float) -> Tensor:
-    r"""A soft maximum over the last dimension, the mean form of log-sum-exp.
+    r"""Compute a soft maximum over the last dimension: the mean form of log-sum-exp.
 
     .. math:: \frac{1}{r} \log \frac{1}{N} \sum_n e^{r h_n}
 
-    It lies between the mean (r → 0) and the maximum (r → ∞). Dividing by N keeps it within the range of the scores,
-    as the losses' lower bound requires; the sum form exceeds it by log(N) / r.
+    The result lies between the mean (r → 0) and the maximum (r → ∞). Dividing by N keeps it within the range of the scores,
+    as the losses' lower bound requires; the sum form is larger by log(N) / r.
 
     Args:
         scores: (…, N).
-        sharpness: r, positive; no source tells it.
+        sharpness: r, positive; no published value is available.
 
     Returns:
         (…,).
@@ -69,21 +69,21 @@ def log_sum_exp(scores: Tensor, sharpness: float) -> Tensor:
 
 
 def non_local(texts: Tensor, scores: Tensor, queries: Tensor, values: Tensor, attention_scale: float) -> Tensor:
-    r"""Cosine of a text with an image's regions, averaged by their likeness to the region nearest to the text.
+    r"""Cosine of a text with an average of an image's regions, weighted by similarity to the region nearest to the text.
 
     .. math:: m = \arg\max_n h_n, \quad A_n = \mathrm{softmax}_n\bigl(\kappa \langle q_n, q_m \rangle\bigr), \quad
               s = \cos\Bigl(\sum_n A_n v_n,\; y\Bigr)
 
-    The aggregator of dual-stream multiple-instance learning (Li et al., 2021), with the critical region chosen by
-    the text. The order of the regions does not matter, unless two tie for the maximum. What is held are (I, T, N)
-    weights and (I, T, D) averages, never (I, T, N, D).
+    This is the aggregator of dual-stream multiple-instance learning (Li et al., 2021), with the critical region chosen by
+    the text. The order of the regions does not matter unless two tie for the maximum. Memory holds (I, T, N) weights and
+    (I, T, D) averages, never an (I, T, N, D) tensor.
 
     Args:
         texts: y, (T, D).
         scores: h, (I, T, N).
         queries: q, (I, E, N).
         values: v, (I, D, N).
-        attention_scale: κ. Large: the critical region alone; 0: the mean of all regions.
+        attention_scale: κ. Large values select the critical region alone; 0 gives the mean of all regions.
 
     Returns:
         (I, T), in [−1, 1].
@@ -96,29 +96,29 @@ def non_local(texts: Tensor, scores: Tensor, queries: Tensor, values: Tensor, at
 
 
 class RegionSimilarity(nn.Module):
-    r"""s(text, image) of all texts with all images: of the pooled image, of its regions, or both.
+    r"""Similarity s(text, image) of all texts with all images, from the pooled image, its regions, or both.
 
     ========  =========================================================================================
     part      score
     ========  =========================================================================================
     global    cosine with the pooled image
     lse       :func:`log_sum_exp` of the region scores (local)
-    nl        :func:`non_local` average of the regions (global; uses how regions are related)
+    nl        :func:`non_local` average of the regions (global; uses relations between regions)
     ========  =========================================================================================
 
-    LSE+NL is ``"lse+nl"``: a reconstruction (see the module), whose parts are averaged here; to train on the sum of
-    their two losses instead, take them from :meth:`parts`. Regions are made of length 1 before attention, so that its
-    inner products are cosines: with κ = 1/√D, as in dual-stream multiple-instance learning, it is then nearly uniform.
+    LSE+NL is ``"lse+nl"``, a reconstruction (see the module docstring); its parts are averaged here. To train on the sum of
+    their two losses instead, use :meth:`parts`. Regions are scaled to unit length before attention, so that its inner
+    products are cosines; with κ = 1/√D, as in dual-stream multiple-instance learning, attention is then nearly uniform.
 
     Args:
         aggregation: parts joined by ``+``, such as ``"global"`` or ``"lse+nl"``.
-        lse_sharpness: r of :func:`log_sum_exp`; needed for ``lse``.
-        attention_scale: κ of :func:`non_local`; needed for ``nl``.
-        mapped_dimensions: D, to learn linear maps from regions to queries and to values, both starting as the
-            identity. None: regions are their own queries and values, and nothing is learned.
+        lse_sharpness: r of :func:`log_sum_exp`; required for ``lse``.
+        attention_scale: κ of :func:`non_local`; required for ``nl``.
+        mapped_dimensions: D, to learn linear maps from regions to queries and to values, both initialised to the
+            identity. None: the regions themselves are the queries and values, and nothing is learned.
 
     Attributes:
-        needs_regions: whether images must come with their regions.
+        needs_regions: whether region embeddings of the images are required.
 
     Example:
         >>> images = ImageEmbeddings(pooled=torch.tensor([[1.0, 1.0]]), regions=torch.tensor([[[[2.0, 0.0]], [[0.0, 2.0]]]]))
@@ -147,15 +147,15 @@ class RegionSimilarity(nn.Module):
             nn.init.eye_(self.value_map.weight)
 
     def forward(self, texts: Tensor, images: ImageEmbeddings) -> Tensor:
-        """The mean of the parts, (T, I), in [−1, 1]; arguments as for :meth:`parts`."""
+        """Return the mean of the parts, (T, I), in [−1, 1]; for the arguments see :meth:`parts`."""
         return torch.stack(list(self.parts(texts, images).values())).mean(0)
 
     def parts(self, texts: Tensor, images: ImageEmbeddings) -> dict[str, Tensor]:
-        """The score of each part for all texts with all images, computed in at least float32 under autocast too.
+        """Compute the score of each part for all texts with all images, in at least float32 even under autocast.
 
         Args:
             texts: (T, D), not normalised.
-            images: I images.
+            images: embeddings of I images.
 
         Returns:
             Part → (T, I), in [−1, 1].
@@ -178,20 +178,20 @@ class RegionSimilarity(nn.Module):
 
 
 def box_features(regions: Tensor, boxes: Sequence[Tensor], crop: tuple[int, int], *, output: int = 7, samples: int = 2) -> Tensor:
-    """One embedding a box: RoIAlign (He et al., 2017) of the region embeddings, averaged over its cells.
+    """Compute one embedding per box: RoIAlign (He et al., 2017) of the region embeddings, averaged over its cells.
 
-    ``aligned=True``: the centre of the first region lies half a cell from the image's edge. Boxes are clipped to the
-    crop, and scaled by grid / crop in either direction. The papers tell neither the output size nor the averaging.
+    With ``aligned=True``, the centre of the first region lies half a cell from the image's edge. Boxes are clipped to the
+    crop and scaled by grid / crop in each direction. The papers specify neither the output size nor the averaging.
 
     Args:
         regions: (I, D, h, w).
-        boxes: one tensor or array (n_i, 4) an image: corners (x0, y0, x1, y1) in pixels of the crop that the encoder saw.
-        crop: its (height, width).
-        output: RoIAlign's cells along each side of a box.
-        samples: points along each side of a cell.
+        boxes: one tensor or array (n_i, 4) per image: corners (x0, y0, x1, y1) in pixels of the crop seen by the encoder.
+        crop: (height, width) of the crop.
+        output: number of RoIAlign cells along each side of a box.
+        samples: number of sampling points along each side of a cell.
 
     Returns:
-        (Σ n_i, D), boxes in the order given.
+        (Σ n_i, D), in the order of the boxes.
 
     Example:
         >>> regions = torch.tensor([[[[1.0, 1.0, 5.0, 5.0]] * 4]])

@@ -1,4 +1,4 @@
-"""Residual networks that keep the spatial map: images in, a grid of region features out."""
+"""Residual networks that map images to a grid of region features."""
 
 import warnings
 from pathlib import Path
@@ -16,22 +16,22 @@ from trueneg.models.weights import refuse_unless_whole
 
 
 class SpatialResNet(nn.Module):
-    """ResNet-18 or ResNet-50 in its ImageNet form, down to the last feature map: no pooling, no classifier.
+    """ImageNet variant of ResNet-18 or ResNet-50 up to the last feature map, without pooling or classifier.
 
-    Torchvision's network, with its parameter names. Grey images are repeated to the three channels that ImageNet's
-    weights expect. The grid is 1/32 of the image: 15 × 15 regions at 480 pixels.
+    The network and its parameter names are torchvision's. Grey images are repeated to the three channels that ImageNet
+    weights expect. The grid has 1/32 of the image's resolution: 15 × 15 regions at 480 pixels.
 
     Args:
         name: ``"resnet18"`` (C = 512) or ``"resnet50"`` (C = 2048).
-        weights: None: drawn from torch's generator. Torchvision's name of trained weights, such as
-            ``"IMAGENET1K_V1"``: downloaded once. Or the path of a state dict, as ``.safetensors`` or as ``.pt``/``.pth``,
-            of which tensors alone are read; the classifier's part may be there and is left out.
+        weights: None: random initialisation with torch's generator. A torchvision weights name, such as
+            ``"IMAGENET1K_V1"``: downloaded once. Otherwise the path of a state dict in ``.safetensors`` or ``.pt``/``.pth``
+            format, from which only tensors are read; classifier weights are ignored.
 
     Attributes:
-        dimensions: C.
+        dimensions: C, number of feature channels.
 
     Raises:
-        UserError: if the weights have no such name or file, cannot be downloaded or read, or do not fit.
+        UserError: if the weights name or file does not exist, or the weights cannot be downloaded or read or do not fit.
 
     Example:
         >>> encoder = SpatialResNet("resnet18").eval()
@@ -51,23 +51,24 @@ class SpatialResNet(nn.Module):
                 self.load_state_dict({key: value for key, value in state.items() if not key.startswith("fc.")})
 
     def forward(self, images: Tensor) -> Tensor:
-        """Feature maps (B, C, ⌈H/32⌉, ⌈W/32⌉) of normalised images (B, 1 or 3, H, W)."""
+        """Return feature maps (B, C, ⌈H/32⌉, ⌈W/32⌉) of normalised images (B, 1 or 3, H, W)."""
         x = images.expand(-1, 3, -1, -1) if images.shape[1] == 1 else images
         x = self.maxpool(functional.relu(self.bn1(self.conv1(x)), inplace=True))
         return self.layer4(self.layer3(self.layer2(self.layer1(x))))
 
 
 class SmallSpatialResNet(nn.Module):
-    """Three basic blocks after a stem of stride 2, for grey images of about 64 to 112 pixels on a CPU.
+    """Stride-2 stem and three basic blocks, for training on a CPU with grey images of about 64 to 112 pixels.
 
-    The grid is 1/8 of the image: 8 × 8 regions at 64 pixels, 14 × 14 at 112. Weights start as in He et al. (2015).
+    The grid has 1/8 of the image's resolution: 8 × 8 regions at 64 pixels, 14 × 14 at 112. Weights are initialised as in
+    He et al. (2015).
 
     Args:
-        width: channels of the stem and the first block; the further blocks are two and four times as wide.
+        width: channels of the stem and the first block; the later blocks are two and four times as wide.
         in_channels: channels of the images.
 
     Attributes:
-        dimensions: C = 4·``width``.
+        dimensions: C = 4·``width``, number of feature channels.
 
     Example:
         >>> encoder = SmallSpatialResNet(width=4)
@@ -85,22 +86,22 @@ class SmallSpatialResNet(nn.Module):
         initialise(self)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Feature maps (B, C, ⌈H/8⌉, ⌈W/8⌉) of normalised images (B, in_channels, H, W)."""
+        """Return feature maps (B, C, ⌈H/8⌉, ⌈W/8⌉) of normalised images (B, in_channels, H, W)."""
         return self.blocks(functional.relu(self.bn1(self.conv1(images)), inplace=True))
 
 
 def build_spatial_encoder(name: str, **options) -> nn.Module:
-    """The spatial encoder that a name in a config stands for.
+    """Build the spatial encoder with the given config name.
 
     Args:
         name: ``small``, ``resnet18`` or ``resnet50``.
-        options: the encoder's own: ``width`` of ``small``, ``weights`` of the others.
+        options: encoder-specific options: ``width`` for ``small``, ``weights`` for the others.
 
     Returns:
-        A module that maps float images (B, 1, H, W) to features (B, C, h, w); C is its ``dimensions``.
+        A module that maps float images (B, 1, H, W) to features (B, C, h, w), where C is its ``dimensions``.
 
     Raises:
-        UserError: as :class:`SpatialResNet`.
+        UserError: see :class:`SpatialResNet`.
 
     Example:
         >>> build_spatial_encoder("small", width=8).dimensions
@@ -110,7 +111,7 @@ def build_spatial_encoder(name: str, **options) -> nn.Module:
 
 
 def _state_dict(name: str, weights: str | Path) -> dict[str, Tensor]:
-    """A state dict by torchvision's name or from a file; nothing but tensors is ever unpickled."""
+    """Load a state dict by torchvision weights name or from a file; only tensors are unpickled."""
     published = get_model_weights(name)
     if str(weights) in published.__members__:
         try:
@@ -124,5 +125,5 @@ def _state_dict(name: str, weights: str | Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise UserError(f"{path}: does not exist; expected a file, or one of torchvision's {', '.join(published.__members__)}.")
     with refuse_unless_whole(path, "a whole state dict of tensors", "Get a whole copy"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch's, of pickles that it is about to refuse
+        warnings.simplefilter("ignore")  # torch warns about pickles before rejecting them
         return dict(load_file(path) if path.suffix == ".safetensors" else torch.load(path, map_location="cpu", weights_only=True))

@@ -1,4 +1,4 @@
-"""BERT as an encoder of sentences: any from the hub or a folder, or a small one; and tokens padded batch by batch."""
+"""BERT sentence encoders, loaded from the hub or a folder or built from scratch, and tokenisation with per-batch padding."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,25 +12,25 @@ from trueneg.models.weights import refuse_unless_whole
 if TYPE_CHECKING:
     from transformers import BertModel, PreTrainedTokenizerBase
 
-# CXR-BERT is a BERT whose own code adds a projection: its weights are read into the standard class, its code is not run.
+# CXR-BERT ships custom code that adds a projection. Its weights are loaded into the standard class; its code is not run.
 BERT_TYPES = ("bert", "cxr-bert")
 
 
 class BertTextEncoder(nn.Module):
-    """A BERT whose last layer is pooled to one vector a text.
+    """BERT encoder that pools its last layer to one vector per text.
 
     Args:
-        bert: without its pooler, as :func:`load_bert` and :func:`small_bert` give it.
-        pooling: ``"cls"``: the first token's vector; ``"mean"``: the mean over all tokens but padding.
-        frozen_layers: n, to keep the embedding layer (tokens, positions, its norm) and the first n transformer layers
-            as they are: no gradient reaches them. ReCo and ConVIRT freeze 6 of ClinicalBERT's 12. None: all learns.
+        bert: BERT without its pooler, as returned by :func:`load_bert` and :func:`small_bert`.
+        pooling: ``"cls"``: the first token's vector; ``"mean"``: the mean over all non-padding tokens.
+        frozen_layers: n, to freeze the embedding layer (tokens, positions, norm) and the first n transformer layers.
+            ReCo and ConVIRT freeze 6 of ClinicalBERT's 12 layers. None: all layers are trained.
 
     Attributes:
-        dimensions: size H of a text's vector.
-        maximum_tokens: longest text that its positions allow.
+        dimensions: H, size of a text's vector.
+        maximum_tokens: maximum text length supported by the position embeddings.
 
     Raises:
-        ValueError: if there are fewer layers.
+        ValueError: if ``frozen_layers`` is negative or exceeds the number of layers.
 
     Example:
         >>> import torch
@@ -53,7 +53,7 @@ class BertTextEncoder(nn.Module):
                 module.requires_grad_(False)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """Vectors (B, H) of tokens (B, L); the mask is 1 at tokens and 0 at padding."""
+        """Return vectors (B, H) of tokens (B, L); the mask is 1 at tokens and 0 at padding."""
         last = self.bert(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
         if self.pooling == "cls":
             return last[:, 0]
@@ -64,15 +64,15 @@ class BertTextEncoder(nn.Module):
 def small_bert(
     vocabulary_size: int, *, hidden: int = 128, layers: int = 2, heads: int = 4, maximum_tokens: int = 128, dropout: float = 0.1
 ) -> "BertModel":
-    """A BERT to be trained from the start, its weights drawn from torch's generator.
+    """Build a small BERT to train from scratch, initialised with torch's generator.
 
     Args:
-        vocabulary_size: of the tokenizer.
+        vocabulary_size: size of the tokenizer's vocabulary.
         hidden: size of a token's vector; feed-forward layers are four times as wide.
-        layers: transformer layers.
-        heads: attention heads; they divide ``hidden``.
-        maximum_tokens: longest text.
-        dropout: of hidden states and attention.
+        layers: number of transformer layers.
+        heads: number of attention heads; must divide ``hidden``.
+        maximum_tokens: maximum length of a text.
+        dropout: dropout probability for hidden states and attention.
     """
     from transformers import BertConfig, BertModel
 
@@ -92,27 +92,27 @@ def small_bert(
 def load_bert(
     name: str | Path, *, revision: str | None = None, offline: bool = False
 ) -> tuple["BertModel", "PreTrainedTokenizerBase"]:
-    """A trained BERT and its tokenizer, from a folder written by ``save_pretrained`` or from the hub.
+    """Load a pretrained BERT and its tokenizer from a folder written by ``save_pretrained`` or from the hub.
 
-    Heads for other tasks (masked tokens, next sentence) are left out. No code of a model's author is run, and weights
-    are read as safetensors, or as tensors alone (``weights_only``).
+    Heads for other tasks (masked tokens, next sentence) are dropped. No custom model code is run, and weights are read
+    from safetensors or with ``weights_only``.
 
     Args:
         name: a folder, or a hub name such as ``emilyalsentzer/Bio_ClinicalBERT``.
-        revision: branch, tag or commit on the hub; a commit makes a study repeatable.
-        offline: look in the local cache only, never on the network.
+        revision: branch, tag or commit on the hub; a commit makes a study reproducible.
+        offline: use the local cache only, never the network.
 
     Returns:
-        The model, without pooler, in evaluation mode, and its tokenizer.
+        The model, in evaluation mode and without its pooler, and its tokenizer.
 
     Raises:
-        UserError: if the model cannot be found or reached, needs a login or code of its own, is no BERT, or lacks
+        UserError: if the model cannot be found or reached, requires a login or custom code, is not a BERT, or lacks
             weights.
     """
     from transformers import BertConfig, BertModel, BertTokenizer
     from transformers.utils import logging
 
-    # Without the table of left-out heads and the progress bars, which would fill a log.
+    # Suppress the table of dropped heads and the progress bars, which would clutter the log.
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     where: dict[str, Any] = {"revision": revision or "main", "local_files_only": offline}
@@ -137,16 +137,16 @@ def load_bert(
 def tokenise(
     tokenizer: "PreTrainedTokenizerBase", texts: Sequence[str], *, maximum_tokens: int, truncate: bool = False
 ) -> dict[str, Tensor]:
-    """Token ids of a batch, padded to its longest text.
+    """Tokenise a batch of texts and pad it to the longest one.
 
     Args:
-        tokenizer: of the encoder.
-        texts: B of them.
-        maximum_tokens: longest text allowed, with its start and end tokens: the encoder's ``maximum_tokens``, or less.
-        truncate: cut longer texts, instead of refusing them.
+        tokenizer: the encoder's tokenizer.
+        texts: B texts.
+        maximum_tokens: maximum length including start and end tokens; at most the encoder's ``maximum_tokens``.
+        truncate: truncate longer texts instead of raising an error.
 
     Returns:
-        ``input_ids`` and ``attention_mask``, int64 (B, L): arguments of :class:`BertTextEncoder`.
+        ``input_ids`` and ``attention_mask``, int64 (B, L), the arguments of :class:`BertTextEncoder`.
 
     Raises:
         UserError: if a text is too long.
@@ -158,5 +158,5 @@ def tokenise(
             f"sentence {lengths.index(max(lengths))} has {max(lengths)} tokens, expected at most {maximum_tokens}. Set "
             "text_encoder.truncate to true to have longer ones cut."
         )
-    padded = tokenizer.pad(tokens, return_tensors="pt")  # not above: a tokenizer keeps its padding, and is saved with it
+    padded = tokenizer.pad(tokens, return_tensors="pt")  # separate call: tokenizers store and save their padding settings
     return {key: padded[key] for key in ("input_ids", "attention_mask")}

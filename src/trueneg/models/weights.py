@@ -1,4 +1,4 @@
-"""Errors while reading trained weights, as a sentence."""
+"""Convert errors raised while reading trained weights into readable messages."""
 
 import contextlib
 from collections.abc import Iterator
@@ -12,12 +12,12 @@ from trueneg.errors import UserError
 
 @contextlib.contextmanager
 def refuse_unless_whole(name: str | Path, what: str, remedy: str) -> Iterator[None]:
-    """Raise a :class:`UserError` for any error in the block but a lack of memory: a damaged file can raise nearly anything."""
+    """Raise a :class:`UserError` for any error except running out of memory; a damaged file can raise almost anything."""
     try:
         yield
     except (MemoryError, torch.OutOfMemoryError, UserError):
         raise
     except Exception as error:
-        # torch's message about a pickle that holds more than tensors advises to load it all the same.
+        # For a pickle with more than tensors, torch's message recommends loading it anyway, so leave it out.
         reason = "" if isinstance(error, UnpicklingError) else " ".join(str(error).split())[:300]
         raise UserError(f"{name}: is not {what} ({reason or type(error).__name__}). {remedy}.") from error

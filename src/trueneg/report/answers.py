@@ -1,4 +1,4 @@
-"""The gate's verdict and the answer to a study's question, as sentences."""
+"""Sentences for the gate's verdict and for the answer to a study's question."""
 
 from typing import Any
 
@@ -6,17 +6,17 @@ from trueneg.report.labels import seed_count
 from trueneg.report.metrics import amount, evaluation_name, interval, metric_name, with_interval
 from trueneg.stats.measurement import Measurement
 
-LEVEL = "95 %"  # of every interval
+LEVEL = "95 %"  # confidence level of every interval
 
 
 def verdict(row: Any, metric: str, baseline: str, oracle: str | None) -> str:
-    """Whether a data set is informative.
+    """State whether a data set is informative.
 
     Args:
-        row: of :func:`trueneg.stats.comparison.gate`.
-        metric: that was measured.
+        row: row from :func:`trueneg.stats.comparison.gate`.
+        metric: name of the measured metric.
         baseline: display name of the uncorrected objective.
-        oracle: of the objective that knows the labels, if there is one.
+        oracle: display name of the objective that uses the labels, if there is one.
     """
     above_chance, oracle_wins, seeds = row["above chance"], row["oracle wins"], seed_count([row["seeds"]])
     level = with_interval(row["baseline mean"], row["baseline low"], row["baseline high"], metric)
@@ -41,13 +41,13 @@ def verdict(row: Any, metric: str, baseline: str, oracle: str | None) -> str:
 
 
 def answer(row: Any, treatment: str, baseline: str, expected: float | None = None) -> str:
-    """The answer to a study's question.
+    """State the answer to a study's question.
 
     Args:
-        row: of :func:`trueneg.stats.comparison.primary_contrast`.
-        treatment: display name of the objective whose gain is asked for.
-        baseline: of the objective that it is compared with.
-        expected: as for :func:`trueneg.stats.comparison.primary_contrast`.
+        row: row from :func:`trueneg.stats.comparison.primary_contrast`.
+        treatment: display name of the objective under test.
+        baseline: display name of the objective that it is compared with.
+        expected: expected difference, as in :func:`trueneg.stats.comparison.primary_contrast`.
     """
     metric, measured, seeds = row["metric"], Measurement.of(row), seed_count([row["seeds"]])
     what = f"{metric_name(measured)}, {evaluation_name(measured)}; {row['dataset']}"

@@ -1,4 +1,4 @@
-"""From a study's artefacts to its figures and tables, and from all studies to the page."""
+"""Build each study's figures and tables from its artefacts, and the results page from all studies."""
 
 import json
 import logging
@@ -18,19 +18,19 @@ from trueneg.report.page import render_page, study_page
 from trueneg.store import provenance
 
 FILES = {"figures": ("png", "pdf", "svg", "txt", "code"), "tables": ("csv", "md", "tex", "txt", "code")}
-KEPT = "drawings"  # folder of a study in which finished drawings outlive a job that fails
+KEPT = "drawings"  # folder of a study that keeps finished drawings when the job fails
 
 log = logging.getLogger(__name__)
 
 
 def draw_study(folder: str | Path) -> None:
-    """Draw every figure and table of a study whose rows or code changed since it was drawn; the others are copied.
+    """Draw the figures and tables of a study whose rows or code changed since they were last drawn; copy the others.
 
     Args:
-        folder: ``results/<study>``, with its artefacts; gets the files in ``figures``, ``tables`` and :data:`KEPT`.
+        folder: ``results/<study>``, which holds the artefacts; files are written to ``figures``, ``tables`` and :data:`KEPT`.
 
     Raises:
-        UserError: if some could not be drawn, after all others were; the log holds their tracebacks.
+        UserError: if any figure or table cannot be drawn; raised after all others are drawn. Tracebacks are in the log.
     """
     folder = Path(folder)
     gathered, checksum = Gathered(folder / "artefacts"), cache(file_checksum)
@@ -59,7 +59,7 @@ def draw_study(folder: str | Path) -> None:
 
 
 def _draw(drawing: Drawing, kind: str, gathered: Gathered, path: Path, made_of: Mapping[str, Any]) -> None:
-    """Write the files of a figure or table, unless those that are there were made of the same."""
+    """Write the files of a figure or table unless they exist and were made from the same inputs."""
     record, files = path.with_suffix(".json"), [path.with_suffix(f".{ending}") for ending in FILES[kind]]
     if record.is_file() and json.loads(record.read_text()) == made_of and all(file.is_file() for file in files):
         return
@@ -76,15 +76,15 @@ def _draw(drawing: Drawing, kind: str, gathered: Gathered, path: Path, made_of: 
 
 
 def write_page(path: str | Path, required: Collection[str | Path] = ()) -> None:
-    """Write the page with every study that the results folder holds, whoever ran it.
+    """Write the page with every study in the results folder, regardless of who ran it.
 
     Args:
         path: HTML file to write, in the results folder.
-        required: settings (``study.yaml``) of the studies that must be on it. Of the others, one that cannot be read (an earlier
-            version made it, or something is missing) is named on the page with the reason.
+        required: settings files (``study.yaml``) of the studies that must be on the page. Any other study that cannot be read
+            (written by an earlier version, or incomplete) is listed on the page with the reason.
 
     Raises:
-        UserError: if a required study is damaged.
+        UserError: if a required study cannot be read.
     """
     pages, unread, needed = [], {}, set(map(Path, required))
     for found in sorted(Path(path).parent.glob("*/artefacts/study.yaml")):

@@ -1,6 +1,6 @@
-"""What all figures share: type, colours, one style per objective, panels, legends, the footnote, and how they are saved.
+"""Helpers shared by all figures: fonts, colours, one style per objective, panels, legends, footnotes and saving.
 
-Nothing here, and nothing that only lists figures, imports matplotlib before something is drawn.
+matplotlib is imported only when something is drawn, so listing figures does not import it.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ else:
     Axes = Figure = Any
 
 STYLE: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib, so a figure is the same on every machine
+    "font.family": "DejaVu Sans",  # ships with matplotlib, so figures look the same on every machine
     "font.size": 10,
     "axes.titlesize": 10,
     "axes.spines.top": False,
@@ -41,14 +41,14 @@ STYLE: dict[Any, Any] = {
     "lines.markersize": 5.5,
     "errorbar.capsize": 2.5,
     "pdf.fonttype": 42,
-    "svg.hashsalt": "trueneg",  # without it every SVG has other ids
+    "svg.hashsalt": "trueneg",  # without it, the ids differ in every SVG
 }
 
-STRONGEST = 0.75  # opacity where a heatmap is highest
-LONGEST_LINE, MOST_LINES = 200, 40  # characters of a line, and lines of a text, that are drawn
-USUAL_LINES, LINE = 3, 0.2  # a legend's lines that figures have room for, and the height of a further one, in inches
+STRONGEST = 0.75  # opacity at the maximum of a heatmap
+LONGEST_LINE, MOST_LINES = 200, 40  # maximum characters per line and lines per text that are drawn
+USUAL_LINES, LINE = 3, 0.2  # legend lines that fit in a figure, and the height of each further line in inches
 
-# Colours that colour-blind people can tell apart (after Okabe and Ito, 2008), dark enough for white paper.
+# Colour-blind-safe palette (after Okabe and Ito, 2008), dark enough for white paper.
 COLOURS = ("#1a1a1a", "#0072b2", "#d55e00", "#009e73", "#b8578f", "#a67c00", "#3a9bd5")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.5)), (0, (6, 1.5, 1.5, 1.5)), (0, (6, 1.5, 1.5, 1.5, 1.5, 1.5)))
@@ -56,7 +56,7 @@ DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.5)), (0, (6, 1.5, 1.5, 1.5)), (0, (6, 
 
 @dataclass(frozen=True)
 class LineStyle:
-    """How one objective is drawn: each of the three tells it apart, in black and white too."""
+    """Line style of one objective; colour, marker and dashes each help to tell it apart, also in black and white."""
 
     color: Any
     marker: str
@@ -65,7 +65,7 @@ class LineStyle:
 
 @contextlib.contextmanager
 def in_style() -> Iterator[None]:
-    """Draw in the style of the report."""
+    """Apply the report's matplotlib style within the context."""
     import matplotlib
 
     with matplotlib.rc_context(STYLE):
@@ -73,8 +73,9 @@ def in_style() -> Iterator[None]:
 
 
 def line_styles(objectives: Iterable[str]) -> dict[str, LineStyle]:
-    """One style per objective, by its place among all of the study, so that it looks the same in all figures; repetitions do not
-    count.
+    """Assign each objective a style by its position among all objectives of the study, so that it looks the same in all figures.
+
+    Duplicates are ignored.
     """
     return {
         name: LineStyle(COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)], DASHES[place % len(DASHES)])
@@ -83,7 +84,7 @@ def line_styles(objectives: Iterable[str]) -> dict[str, LineStyle]:
 
 
 def panels(rows: int = 1, columns: int = 1, width: float = 6.4, height: float = 4.0, share: bool = False):
-    """A figure of a size in inches, and its (rows, columns) array of axes; with `share` all have the same limits."""
+    """Create a figure, sized in inches, with a (rows, columns) array of axes; `share` gives all axes the same limits."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height))
@@ -92,44 +93,44 @@ def panels(rows: int = 1, columns: int = 1, width: float = 6.4, height: float = 
 
 
 def add_legend(figure: Figure, handles: Sequence, names: Sequence[str], title: str | None = None) -> None:
-    """A legend above the axes, in as many columns as fit; the figure grows where it needs many lines."""
+    """Add a legend above the axes in as many columns as fit; the figure grows if the legend needs many lines."""
     width = figure.get_figwidth()
     columns = next((count for count in range(len(names), 1, -1) if _legend_width(names, count) < width), 1)
     lines = -(-len(names) // columns)
-    if lines > USUAL_LINES:  # else the legend takes the axes' place
+    if lines > USUAL_LINES:  # otherwise the legend would take space from the axes
         figure.set_figheight(figure.get_figheight() + LINE * (lines - USUAL_LINES))
     figure.legend(handles, names, title=title, loc="outside upper left", ncols=columns, columnspacing=1.6)
 
 
 def _legend_width(names: Sequence[str], columns: int) -> float:
-    """About how wide a legend becomes, in inches; columns hold as many names, or the first ones one more."""
+    """Estimate the width of a legend in inches; names are split evenly, and the first columns may hold one more."""
     longest = [max(map(len, column)) for column in np.array_split(np.array(names, dtype=object), columns)]
     return sum(0.085 * length + 0.62 for length in longest)
 
 
 def add_style_legend(figure: Figure, styles: Mapping[str, LineStyle], line: bool = True, title: str | None = None) -> None:
-    """A legend that names each style."""
+    """Add a legend with one entry per style."""
     add_legend(figure, [legend_handle(style, line) for style in styles.values()], list(styles), title)
 
 
 def legend_handle(style: LineStyle, line: bool = True) -> Any:
-    """The sample of a style that a legend shows."""
+    """Return the legend handle of a style."""
     from matplotlib.lines import Line2D
 
     return Line2D([], [], color=style.color, marker=style.marker, linestyle=style.linestyle if line else "none")
 
 
 def finish(figure: Figure, sentences: Sequence[str], description: str) -> Figure:
-    """Print sentences as the footnote (empty ones are left out), and attach the figure in words, with its values, as its text."""
+    """Add the non-empty sentences as a footnote, and attach a description of the figure with its values as alternative text."""
     from matplotlib.text import Text
 
     text = " ".join(sentence.strip() for sentence in sentences if sentence.strip())
     wrapped = textwrap.fill(text, int(figure.get_figwidth() * 17.5))
-    # The figure-wide x label is the one text below the axes that the layout makes room for.
+    # The layout engine reserves space below the axes only for the figure-wide x label.
     figure.supxlabel(wrapped, x=0.012, ha="left", fontsize=8, color="0.3", linespacing=1.35)
     figure.set_label(legible(description))
     for part in figure.findobj(Text):
-        # A dollar in a note, a sentence or a name begins no formula; only the powers of ten of an axis are some.
+        # A dollar sign in notes, sentences or names does not start a formula; only axis powers of ten are formulas.
         if "\\mathdefault" not in part.get_text():
             part.set_text(_fitting(legible(part.get_text())))
             part.set_parse_math("$" not in part.get_text())
@@ -137,24 +138,24 @@ def finish(figure: Figure, sentences: Sequence[str], description: str) -> Figure
 
 
 def _fitting(text: str) -> str:
-    """Text that can be drawn: the end of what no figure has room for is left out, and would take minutes."""
+    """Truncate text that no figure has room for; drawing it would take minutes."""
     lines = text.split("\n")
     shown = [line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…" for line in lines[:MOST_LINES]]
     return "\n".join(shown + ["…"] * (len(lines) > MOST_LINES))
 
 
 def footnote(figure: Figure) -> str:
-    """What is printed under a figure, as one line: its caption elsewhere."""
+    """Return a figure's footnote as one line; it serves as the caption elsewhere."""
     return " ".join(figure.get_supxlabel().split())
 
 
 def alternative_text(figure: Figure) -> str:
-    """The figure in words, with its values."""
+    """Return the description of the figure with its values."""
     return str(figure.get_label())
 
 
 def heat_colours(heatmap: np.ndarray) -> np.ndarray:
-    """A heatmap stretched to its own range as colours with opacity, (…, 4) in [0, 1], to be laid over an image."""
+    """Map a heatmap, rescaled to its own range, to RGBA colours for an image overlay; shape (…, 4), values in [0, 1]."""
     import matplotlib
 
     spread = np.ptp(heatmap)
@@ -165,18 +166,18 @@ def heat_colours(heatmap: np.ndarray) -> np.ndarray:
 
 
 def say_empty(axes: Axes, sentence: str) -> None:
-    """A sentence where there is nothing to draw, so that a figure that was asked for always exists."""
+    """Show a sentence in place of an empty plot, so that every requested figure exists."""
     axes.set_axis_off()
     axes.text(0.5, 0.5, textwrap.fill(sentence, 42), ha="center", va="center", color="0.35", transform=axes.transAxes)
 
 
 def save(figure: Figure, path: str | Path, title: str) -> list[Path]:
-    """Write a figure as PNG (200 dots an inch), PDF and SVG; the same figure gives the same bytes.
+    """Write a figure as PNG (200 dpi), PDF and SVG; the same figure gives identical bytes.
 
     Args:
-        figure: the figure.
-        path: where to, without the ending (one is replaced); folders are made.
-        title: goes into the files' metadata, with :func:`alternative_text` as the description.
+        figure: figure to write.
+        path: output path without the suffix (an existing suffix is replaced); missing folders are created.
+        title: title in the files' metadata; :func:`alternative_text` is the description.
 
     Returns:
         The three paths, in that order.
@@ -184,7 +185,7 @@ def save(figure: Figure, path: str | Path, title: str) -> list[Path]:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     title, description = escape_control_characters(title), escape_control_characters(alternative_text(figure))
-    # No dates and no versions of libraries: they would make every file differ.
+    # Leave out dates and library versions, which would make the files differ.
     metadata = {
         ".png": {"Title": title, "Description": description, "Software": None},
         ".pdf": {"Title": title, "Subject": description, "Creator": None, "Producer": None, "CreationDate": None},

@@ -1,4 +1,4 @@
-"""What the figures of the theory share: one style per estimator, lines with their Monte-Carlo intervals."""
+"""Helpers shared by the theory figures: one style per estimator, and lines with Monte-Carlo intervals."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ AXES = {
 
 
 def sweep(plot: "Axes", part: pd.DataFrame, error: str = "standard error") -> None:
-    """One line per estimator against the parameter that is varied, with intervals from a column of errors."""
+    """Draw one line per estimator against the varied parameter, with intervals from the column `error`."""
     draw_sampled(plot, part, "estimator", STYLES, x="at", error=error)
     axis = AXES[part["parameter"].iloc[0]]
     plot.set_xlabel(axis.label)
@@ -46,7 +46,7 @@ def draw_sampled(
     error: str = "standard error",
     **drawn: Any,
 ) -> None:
-    """A line per value of a column, with intervals of 1.96 errors on each side, as a band unless something else is asked for."""
+    """Draw one line per value of the column `by`, with intervals of ±1.96 errors, by default as bands."""
     reach = 1.96 * table[error]
     table = table.assign(low=table[y] - reach, high=table[y] + reach)
     for name, style in styles.items():
@@ -54,17 +54,17 @@ def draw_sampled(
 
 
 def unmarked(styles: dict[str, LineStyle]) -> dict[str, LineStyle]:
-    """The styles of lines without markers."""
+    """Return the styles without their markers."""
     return {name: LineStyle(style.color, "", style.linestyle) for name, style in styles.items()}
 
 
 def estimator_legend(figure: "Figure", frame: pd.DataFrame) -> None:
-    """A legend of the estimators that a frame holds."""
+    """Add a legend of the estimators in a frame."""
     add_style_legend(figure, {name: style for name, style in STYLES.items() if name in set(frame["estimator"])})
 
 
 def in_words(frame: pd.DataFrame) -> str:
-    """Each line's first and last value."""
+    """Describe each line by its first and last value."""
     parts = []
     for (parameter, name), part in frame.sort_values("at").groupby(["parameter", "estimator"], sort=False):
         ends = " to ".join(f"{row.value:.3g} at {row.at:g}" for row in part.iloc[[0, -1]].itertuples())

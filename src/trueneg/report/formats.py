@@ -1,4 +1,4 @@
-"""A table as it is shown, and its CSV, Markdown and LaTeX; the page has a template of its own for HTML."""
+"""Tables for display, and their CSV, Markdown and LaTeX output; the page has its own HTML template."""
 
 import itertools
 import re
@@ -10,7 +10,7 @@ import pandas as pd
 
 from trueneg.legible import escape_control_characters
 
-# Characters that LaTeX reads as commands, and those that its fonts lack.
+# Characters that are special in LaTeX or missing from its fonts.
 LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -27,11 +27,11 @@ LATEX = {
 
 @dataclass(frozen=True)
 class Cell:
-    """The text of a table cell, and what it was made from.
+    """The text of a table cell, and its provenance.
 
     Attributes:
-        runs: ids of the runs, separated by spaces; empty: of the whole study.
-        printed: where the number is printed, if it was not measured here.
+        runs: ids of the runs, separated by spaces; if empty, all runs of the study.
+        printed: publication that prints the number, if it was not measured here.
     """
 
     text: str
@@ -42,7 +42,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Group:
-    """Lines under a common title (none if empty); each is a name and its cells."""
+    """Lines under a common title, which may be empty; each line is a name and its cells."""
 
     title: str
     lines: Sequence[tuple[str, Sequence[Cell]]]
@@ -50,14 +50,14 @@ class Group:
 
 @dataclass(frozen=True)
 class Table:
-    """A table as it is shown, and the numbers behind it.
+    """A table for display, and its underlying numbers.
 
     Attributes:
-        values: tidy numbers, for the CSV.
-        columns: what spans the column (may be empty) and its own name, for each column after the first.
-        groups: the lines; each has a name, which is the first column.
+        values: tidy numbers for the CSV.
+        columns: spanning title (may be empty) and name of each column after the first.
+        groups: groups of lines; the name of each line is the first column.
         notes: sentences under the table.
-        corner: the name of the first column.
+        corner: name of the first column.
     """
 
     values: pd.DataFrame
@@ -68,14 +68,14 @@ class Table:
 
     @property
     def spans(self) -> list[tuple[str, int]]:
-        """The upper line of the head: each title with the number of columns below it; empty if there is none."""
+        """The upper header row: each spanning title with the number of columns below it; empty if there are no titles."""
         if not any(top for top, _ in self.columns):
             return []
         return [(top, len(list(below))) for top, below in itertools.groupby(self.columns, key=lambda pair: pair[0])]
 
 
 def from_frame(frame: pd.DataFrame) -> Table:
-    """Any frame as a table: its first column names the lines, its index is not shown.
+    """Convert a frame to a table; its first column names the lines, and its index is not shown.
 
     Example:
         >>> from_frame(pd.DataFrame({"objective": ["CL"], "seeds": [8], "mean": [0.91842]})).groups[0].lines
@@ -91,9 +91,9 @@ def save(table: Table, path: str | Path, caption: str) -> list[Path]:
     """Write a table as CSV, Markdown and LaTeX.
 
     Args:
-        table: the table.
-        path: where to, without the ending (one is replaced); folders are made.
-        caption: of the Markdown and LaTeX table.
+        table: table to write.
+        path: output path without the suffix (an existing suffix is replaced); missing folders are created.
+        caption: caption of the Markdown and LaTeX tables.
 
     Returns:
         The three paths, in that order.
@@ -108,7 +108,7 @@ def save(table: Table, path: str | Path, caption: str) -> list[Path]:
 
 
 def to_markdown(table: Table, caption: str = "") -> str:
-    """The table in GitHub's Markdown; a group of lines begins with its title."""
+    """Format the table as GitHub-flavoured Markdown; each group of lines starts with its title."""
     names = [": ".join(part for part in column if part) for column in table.columns]
     lines = [[_markdown(text) for text in (table.corner, *names)], [":--", *("--:" for _ in names)]]
     for group in table.groups:
@@ -122,7 +122,7 @@ def to_markdown(table: Table, caption: str = "") -> str:
 
 
 def to_latex(table: Table, caption: str = "") -> str:
-    r"""The table for a paper, which needs ``\usepackage{booktabs}``."""
+    r"""Format the table as LaTeX for a paper; it requires ``\usepackage{booktabs}``."""
     lines = [r"\begin{table}", r"\centering", r"\small", rf"\begin{{tabular}}{{l{'r' * len(table.columns)}}}"]
     lines.append(r"\toprule")
     if table.spans:
@@ -158,5 +158,5 @@ def _latex(text: str) -> str:
 
 
 def _latex_line(texts: Iterable[str]) -> str:
-    # A line that begins with a bracket would be read as an argument of the line break before it.
+    # LaTeX would read a leading bracket as an argument of the preceding line break.
     return " & ".join("{}" + text if text.startswith("[") else text for text in texts) + r" \\"

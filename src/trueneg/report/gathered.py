@@ -1,4 +1,4 @@
-"""What the figures and tables of a study are made of: its settings, its gathered tables, and its other artefacts."""
+"""Inputs of a study's figures and tables: its settings, its gathered tables and its other artefacts."""
 
 import functools
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ from trueneg.stats.measurement import Measurement
 from trueneg.store import records
 from trueneg.store.rows import IDENTITY, load_rows
 
-MOST_SELECTIONS = 4  # that a figure's footnote names one by one; the page lists all
-# Under every figure and table of an image–text study on synthetic data.
+MOST_SELECTIONS = 4  # maximum number of selections listed in a figure's footnote; the page lists all
+# Note under every figure and table of an image–text study on synthetic data.
 PHANTOM = (
     "Phantom: synthetic radiographs and reports whose classes, boxes and class probabilities are known. "
     "Its numbers say nothing of patients and are not those of the papers' data."
@@ -24,13 +24,13 @@ PHANTOM = (
 
 
 class Gathered:
-    """The artefacts of a study, each read when it is first asked for.
+    """The artefacts of a study; most are read on first access.
 
     Args:
         folder: ``results/<study>/artefacts``.
 
     Attributes:
-        settings: of the resolved study, as plain values.
+        settings: settings of the resolved study, as plain values.
         study: the resolved study, of any kind.
     """
 
@@ -43,11 +43,11 @@ class Gathered:
         self.study = records.read_study(path, KINDS[self.settings.get("kind", "images")])
 
     def read(self, *files: str) -> pd.DataFrame:
-        """One or several parquet files of the artefacts, one below the other."""
+        """Read one or more parquet artefacts and concatenate their rows."""
         return pd.concat([records.read_rows(self.folder / file) for file in files], ignore_index=True)
 
     def experiment(self, name: str) -> pd.DataFrame:
-        """The frame of an experiment of a theory study."""
+        """Read the frame of a theory study's experiment."""
         return self.read(f"simulation/{name}.parquet")
 
     @functools.cached_property
@@ -62,7 +62,7 @@ class Gathered:
 
     @functools.cached_property
     def rows(self) -> pd.DataFrame:
-        """Tidy rows of the variants that the validation split selected."""
+        """Tidy rows of the variants selected on the validation split."""
         return selected(self.variants, self.selection)
 
     @functools.cached_property
@@ -72,12 +72,12 @@ class Gathered:
 
     @property
     def selection(self) -> pd.DataFrame:
-        """The variant that stands for each objective on each data set."""
+        """The variant that represents each objective on each data set."""
         return pd.DataFrame(self.comparison["selection"])
 
     @property
     def gate(self) -> pd.DataFrame:
-        """Whether each data set can tell anything."""
+        """The gate of each data set: whether the data set is informative."""
         return pd.DataFrame(self.comparison["gate"])
 
     @property
@@ -87,16 +87,16 @@ class Gathered:
 
     @property
     def baseline(self) -> str:
-        """The objective that is subtracted."""
+        """The objective that is subtracted in paired differences."""
         return self.study.primary.baseline
 
     @property
     def primary(self) -> Measurement:
-        """What the primary contrast measures."""
+        """The measurement of the primary contrast."""
         return self.study.primary.measurement
 
     def chosen(self, objective: str) -> str:
-        """The variant that stands for an objective on the primary contrast's data set."""
+        """Return the variant that represents an objective on the primary contrast's data set."""
         of_dataset = self.selection[self.selection["dataset"] == self.dataset]
         return of_dataset.set_index("objective")["variant"][objective]
 
@@ -107,12 +107,12 @@ class Gathered:
 
     @property
     def own_note(self) -> str:
-        """The end of a footnote without selection: the study's note, and the notes on its data."""
+        """The end of a footnote that omits the selection: the study's note and the notes on its data."""
         return " ".join(filter(None, [self.study.note, *self.data_notes]))
 
     @property
     def note(self) -> str:
-        """The end of a footnote: the selected variants, the study's note, and the notes on its data."""
+        """The end of a footnote: the selected variants, the study's note and the notes on its data."""
         swept = [entry for entry in self.comparison["selection"] if entry["candidates"] > 1]
         sentences = [
             f"{entry['dataset']}: {variant_name(entry['objective'], entry['variant'])} of {entry['candidates']} variants, "

@@ -1,4 +1,4 @@
-"""How figures and tables call things; objectives and data sets keep the names of the configuration."""
+"""Labels in figures and tables; objectives and data sets keep their names from the configuration."""
 
 import json
 from collections.abc import Iterable
@@ -12,22 +12,22 @@ PAIRED_INTERVAL = "95\u00a0% paired t intervals over seeds"
 
 
 def axis_label(of: Measurement) -> str:
-    """The metric with its unit, for the axis that shows its values."""
+    """Return the axis label of a metric, with its unit."""
     return with_unit(capitalised(metric_name(of)), unit(of.metric))
 
 
 def difference_label(of: Measurement, baseline: str) -> str:
-    """The difference of a metric to the baseline with its unit, for the axis that shows it."""
+    """Return the axis label of a metric's difference from the baseline, with its unit."""
     return with_unit(f"{capitalised(metric_name(of))}\nminus that of {baseline}", unit(of.metric, difference=True))
 
 
 def measurement_name(of: Measurement, split: str, dataset: str = "") -> str:
-    """Which evaluation a figure or table shows.
+    """Return the name of the evaluation in a figure or table.
 
     Args:
-        of: what is measured.
-        split: such as ``"test"``.
-        dataset: its label; empty: none is named.
+        of: measurement that is shown.
+        split: name of the split, such as ``"test"``.
+        dataset: label of the data set; left out if empty.
 
     Example:
         >>> measurement_name(Measurement("knn", "accuracy", "all"), "test", "fraction=0.1")
@@ -37,7 +37,7 @@ def measurement_name(of: Measurement, split: str, dataset: str = "") -> str:
 
 
 def variant_name(objective: str, variant: str) -> str:
-    """An objective with what was swept.
+    """Return the name of an objective with its swept settings.
 
     Example:
         >>> variant_name("DCL", '{"class_probability":0.1}'), variant_name("CL", "{}")
@@ -47,12 +47,12 @@ def variant_name(objective: str, variant: str) -> str:
 
 
 def capitalised(text: str) -> str:
-    """With a capital at the start, the rest as it is."""
+    """Capitalise the first character and keep the rest unchanged."""
     return text[:1].upper() + text[1:]
 
 
 def seed_count(counts: Iterable[int]) -> str:
-    """From how many seeds: ``"8 seeds"``, or the range where it differs.
+    """Format a number of seeds: ``"8 seeds"``, or a range if the counts differ.
 
     Example:
         >>> seed_count([8, 8]), seed_count([1]), seed_count([6, 8])
@@ -67,5 +67,5 @@ def seed_count(counts: Iterable[int]) -> str:
 
 
 def with_unit(text: str, of: str) -> str:
-    """A name with its unit in brackets, if it has one."""
+    """Append the unit in parentheses, if there is one."""
     return f"{text} ({of})" if of else text

@@ -1,4 +1,4 @@
-"""Which measurements of an image–text study stand where: all tasks side by side, and each task by class, finding or direction."""
+"""Table layouts of an image–text study: all tasks side by side, and each task by class, finding or direction."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -12,30 +12,30 @@ from trueneg.report.tables.building import Head
 from trueneg.stats.measurement import Measurement, measurements
 
 RELEVANCE = {"truth": "relevant: every image that it is true of", "report": "relevant: its own report's images"}
-TRAINED = ("linear probe", "augmented linear probe", "fine-tuning")  # classifiers, by share of the labels
+TRAINED = ("linear probe", "augmented linear probe", "fine-tuning")  # classifiers evaluated by label fraction
 
 
 class Layout(NamedTuple):
-    """Where each measurement stands: heads of the columns, and under the title of each group its measurements, one per head."""
+    """Positions of the measurements in a table: column heads, and for each group title its measurements, one per head."""
 
     heads: Sequence[Head]
     groups: Mapping[str, Sequence[Measurement]]
 
     def keys(self, rows: pd.DataFrame) -> list[Measurement]:
-        """The measurements that the rows hold."""
+        """Return the measurements of this layout that the rows contain."""
         held = set(measurements(rows))
         return [key for key in dict.fromkeys(key for group in self.groups.values() for key in group) if key in held]
 
 
 class Comparison(NamedTuple):
-    """What every table of a study shares.
+    """Data shared by all tables of a study.
 
     Attributes:
         rows: tidy rows of the test split, with the means of :func:`trueneg.report.retrieval.with_means`.
-        baseline: the objective that is subtracted.
-        oracle: the objective that knows the truth, if there is one.
-        gate: whether each data set can tell anything.
-        notes: under every table.
+        baseline: objective that is subtracted.
+        oracle: objective that uses the ground truth, if there is one.
+        gate: for each data set, whether it is informative.
+        notes: sentences under every table.
     """
 
     rows: pd.DataFrame
@@ -46,15 +46,15 @@ class Comparison(NamedTuple):
 
 
 def comparison_of(gathered: Gathered) -> Comparison:
-    """Of the variants that were selected."""
-    # The validation split may hold classes that the test split of no seed can measure.
+    """Build the comparison of the selected variants."""
+    # Use the test split only: the validation split may contain classes that no seed's test split can measure.
     rows = with_means(gathered.rows[gathered.rows["split"] == "test"])
     return Comparison(rows, gathered.baseline, gathered.study.primary.oracle, gathered.gate, gathered.data_notes)
 
 
 def tasks(rows: pd.DataFrame) -> Layout:
-    """Sample-specific debiasing's Table 1: one number a task."""
-    length = min(lengths(rows[rows["task"] == SENTENCES]), key=lambda k: abs(k - 10), default=None)  # the paper's, or the nearest
+    """Lay out Table 1 of Sample-Specific Debiasing: one number per task."""
+    length = min(lengths(rows[rows["task"] == SENTENCES]), key=lambda k: abs(k - 10), default=None)  # the paper's k, or nearest
     share = max(_fractions(rows, "linear probe"), default=1.0)
     known = {
         "zero-shot classification": Measurement("zero-shot", "AUC"),
@@ -70,23 +70,23 @@ def tasks(rows: pd.DataFrame) -> Layout:
 
 
 def main_measurements(rows: pd.DataFrame) -> list[Measurement]:
-    """Zero-shot AUC, recall of sentences and contrast-to-noise ratio: the three panels of the trade-off."""
+    """Return the measurements in the trade-off panels, such as zero-shot AUC, sentence recall and contrast-to-noise ratio."""
     return [key for key in tasks(rows).groups[""] if key.task != "linear probe"]
 
 
 def zero_shot(rows: pd.DataFrame) -> Layout:
-    """Its Table 3: by class."""
+    """Lay out Table 3 of Sample-Specific Debiasing: zero-shot classification by class."""
     metrics = ("AUC", "ACC", "AUC positive prompt")
     return _by_class(rows, "zero-shot", metrics, "mean of the classes")
 
 
 def grounding(rows: pd.DataFrame) -> Layout:
-    """Its Table 4, by finding too."""
+    """Lay out Table 4 of Sample-Specific Debiasing: grounding, also by finding."""
     return _by_class(rows, "grounding", ("CNR", "CNR signed", "mIoU"), "mean of all phrases")
 
 
 def retrieval(rows: pd.DataFrame) -> Layout:
-    """Its Table 5, and ReCo's Table 3: recall and median rank, both directions and their means."""
+    """Lay out Table 5 of Sample-Specific Debiasing and ReCo's Table 3: recall and median rank by direction, and their means."""
     chosen = rows[rows["metric"].isin(("R", "MedR"))]
     columns = [*(("R", k) for k in lengths(chosen)), ("R", None), ("MedR", None)]
     groups = {}
@@ -98,7 +98,7 @@ def retrieval(rows: pd.DataFrame) -> Layout:
 
 
 def precision(rows: pd.DataFrame) -> Layout:
-    """ReCo's Table 1: the share of images with the query's label among the first k, of our own test images and of its set."""
+    """Lay out ReCo's Table 1: fraction of the top k images with the query's label, on our test images and CheXpert 8×200."""
     chosen = rows[rows["task"].isin((PRECISION, CHEXPERT))]
     ks = [*lengths(chosen, "Prec"), None]
     groups = {}
@@ -109,7 +109,7 @@ def precision(rows: pd.DataFrame) -> Layout:
 
 
 def linear_evaluation(rows: pd.DataFrame) -> Layout:
-    """ReCo's Table 2: by share of the labels, the mean of the classes and each class."""
+    """Lay out ReCo's Table 2: classifiers by label fraction, for the mean of the classes and for each class."""
     measured = [task for task in TRAINED if (rows["task"] == task).any()]
     fractions = sorted({fraction for task in measured for fraction in _fractions(rows, task)})
     groups = {}
@@ -125,7 +125,7 @@ LAYOUTS: Mapping[str, Callable[[pd.DataFrame], Layout]] = {layout.__name__: layo
 
 
 def every_measurement(rows: pd.DataFrame) -> list[Measurement]:
-    """What all tables show, once each."""
+    """Return the measurements in all tables, without duplicates."""
     return list(dict.fromkeys(key for layout in LAYOUTS.values() for key in layout(rows).keys(rows)))
 
 
@@ -142,10 +142,10 @@ def _mean_of(measured: Measurement) -> Head:
 
 
 def _classes(rows: pd.DataFrame, task: str) -> list[str]:
-    """The classes of which a task has measurements, in the rows' order."""
+    """Return the classes for which a task has measurements, in row order."""
     return list(dict.fromkeys(rows.loc[rows["task"] == task, "group"].dropna()))
 
 
 def _fractions(rows: pd.DataFrame, task: str) -> list[float]:
-    """Shares of the labels of a classifier, ascending."""
+    """Return a classifier's label fractions in ascending order."""
     return sorted(set(rows.loc[rows["task"] == task, "fraction"]))

@@ -1,4 +1,4 @@
-"""Display names of measurements, and how their values are written, in sentences, tables and figures."""
+"""Display names of measurements and formatting of their values in sentences, tables and figures."""
 
 import math
 
@@ -6,17 +6,19 @@ from trueneg.specs.tasks import METRICS
 from trueneg.specs.tasks.base import Metric
 from trueneg.stats.measurement import Measurement
 
-DISPLAYED = METRICS | {"ρ": Metric("rank correlation", decimals=2)}  # besides what tasks measure
+DISPLAYED = METRICS | {"ρ": Metric("rank correlation", decimals=2)}  # rank correlation is not a task metric
 
 
 def written(value: float, metric: str, signed: bool = False) -> str:
-    """A value as text without its unit: shares times 100, with one decimal (two where one would read as zero); AUC, CNR and IoU
-    with three.
+    """Format a value without its unit.
+
+    Fractions are multiplied by 100 and shown with one decimal, or two if one decimal would round to zero; AUC, CNR and IoU are
+    shown with three.
 
     Args:
-        value: in the metric's own unit; NaN becomes a dash.
-        metric: tells the scale.
-        signed: with a plus sign where positive, for differences.
+        value: value in the metric's own unit; NaN becomes a dash.
+        metric: name of the metric, which determines scale and decimals.
+        signed: whether positive values get a plus sign, for differences.
 
     Example:
         >>> written(0.9184, "accuracy"), written(-0.0191, "accuracy", signed=True)
@@ -37,7 +39,7 @@ def written(value: float, metric: str, signed: bool = False) -> str:
 
 
 def with_interval(value: float, low: float, high: float, metric: str, signed: bool = False) -> str:
-    """A value with its unit and interval.
+    """Format a value with its unit and interval.
 
     Example:
         >>> with_interval(0.012, -0.001, 0.025, "accuracy", signed=True), with_interval(float("nan"), 0.0, 0.0, "AUC")
@@ -50,33 +52,33 @@ def with_interval(value: float, low: float, high: float, metric: str, signed: bo
 
 
 def amount(value: float, metric: str, signed: bool = False, difference: bool = False) -> str:
-    """A value with its unit."""
+    """Format a value with its unit."""
     return f"{written(value, metric, signed)} {unit(metric, difference)}".rstrip()
 
 
 def interval(low: float, high: float, metric: str, signed: bool = True) -> str:
-    """An interval in brackets, without its unit."""
+    """Format an interval in brackets, without its unit."""
     return f"[{written(low, metric, signed)}, {written(high, metric, signed)}]"
 
 
 def minus(text: str) -> str:
-    """Numbers with a minus sign in place of the hyphen."""
+    """Replace hyphens with minus signs."""
     return text.replace("-", "−")
 
 
 def scale(metric: str) -> float:
-    """By what a metric's values are multiplied to be shown: accuracies and recalls are shown in percent."""
+    """Return the display factor of a metric's values; accuracies and recalls are shown in percent."""
     return _measure(metric).scale
 
 
 def unit(metric: str, difference: bool = False) -> str:
-    """The unit in which :func:`written` shows a metric, such as "%", or "points" for a difference of accuracies; may be empty."""
+    """Return the unit that :func:`written` uses, such as "%", or "points" for accuracy differences; may be empty."""
     measure = _measure(metric)
     return measure.unit_of_differences if difference else measure.unit
 
 
 def higher_is_better(metric: str) -> bool:
-    """Whether a larger value is the better one: so it is, but for ranks.
+    """Return whether higher values are better, which holds for all metrics except ranks.
 
     Example:
         >>> higher_is_better("AUC"), higher_is_better("MedR")
@@ -86,7 +88,7 @@ def higher_is_better(metric: str) -> bool:
 
 
 def group_name(of: Measurement) -> str:
-    """The classes that a measurement is of; the metric itself where it is no accuracy and names no class.
+    """Return the display name of a measurement's classes, or the metric if it is not an accuracy and names no class.
 
     Example:
         >>> rare = Measurement("knn", "accuracy", group="rare")
@@ -99,7 +101,7 @@ def group_name(of: Measurement) -> str:
 
 
 def metric_name(of: Measurement) -> str:
-    """What is measured, and on which classes.
+    """Return the display name of a metric, with its classes and direction.
 
     Example:
         >>> metric_name(Measurement("knn", "accuracy", group="rare")), metric_name(Measurement("zero-shot", "AUC", group="edema"))
@@ -113,7 +115,7 @@ def metric_name(of: Measurement) -> str:
 
 
 def evaluation_name(of: Measurement) -> str:
-    """The evaluation with its settings.
+    """Return the name of the evaluation with its settings.
 
     Example:
         >>> evaluation_name(Measurement("knn", "accuracy", "all")), evaluation_name(Measurement("zero-shot", "AUC"))
@@ -132,5 +134,5 @@ def evaluation_name(of: Measurement) -> str:
 
 
 def _measure(metric: str) -> Metric:
-    """How a metric is shown; one without an entry as a plain number."""
+    """Return the display settings of a metric; unregistered metrics are shown as plain numbers."""
     return DISPLAYED.get(metric, Metric(metric))

@@ -1,4 +1,4 @@
-"""Statistical plots. seaborn draws points and lines; the intervals around them are those that :mod:`trueneg.stats` computed."""
+"""Statistical plots. seaborn draws points and lines; the intervals are computed by :mod:`trueneg.stats`."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from trueneg.stats.measurement import Measurement, measurements
 
 
 class Axis(NamedTuple):
-    """What data sets or conditions are placed along: label, whether by logarithm, and whether places are written in percent."""
+    """Horizontal axis of data sets or conditions: label, logarithmic scale, and tick labels in percent."""
 
     label: str
     logarithmic: bool = False
@@ -33,21 +33,21 @@ def facets(
     share: bool = False,
     empty: str = "There is nothing to draw.",
 ) -> tuple[Figure, list[tuple[Axes, tuple, pd.DataFrame]]]:
-    """A figure with a panel for each value of a column, or for each pair of values of two columns.
+    """Create a figure with one panel per value of a column, or per pair of values of two columns.
 
     Args:
-        table: what is drawn; the panels have the order in which it holds their values.
-        by: one or two of its columns; of two, the first gives the rows of panels and the second the columns.
+        table: data to draw; panels follow the order in which their values appear in it.
+        by: one or two columns of the table; of two, the first sets the rows of panels and the second the columns.
         size: width and height of a panel in inches.
-        columns: how many panels stand side by side; None: at most three, or as many as the second column has values.
-        title: of each panel, a format string for its values.
-        xlabel: of the last panel in each column.
-        ylabel: of the first panel in each row.
+        columns: number of panels per row; None means at most three, or one per value of the second column.
+        title: format string for the title of each panel, filled with its values.
+        xlabel: label below the last panel of each column.
+        ylabel: label beside the first panel of each row.
         share: whether all panels have the same limits.
-        empty: what a panel without rows says.
+        empty: text shown in panels without rows.
 
     Returns:
-        The figure, and for each panel with rows its axes, its values and its rows.
+        The figure, and the axes, values and rows of each panel that has rows.
     """
     values = [list(dict.fromkeys(table[name])) for name in by]
     places, parts = list(itertools.product(*values)), dict(list(table.groupby(list(by), observed=True)))
@@ -86,20 +86,20 @@ def draw_intervals(
     label: str | None = None,
     **look: Any,
 ) -> None:
-    """One line with its intervals: as bars, or as a band.
+    """Draw one line with its intervals as bars or as a band.
 
     Args:
-        plot: where to draw.
-        table: a row per point, with the columns `x`, `y`, ``low`` and ``high``; where these are NaN, no interval is drawn.
-        style: of the line.
-        x: the column along the axis.
-        y: the column that is drawn.
-        factor: by what values and ends are multiplied.
-        band: whether the interval is a band, not bars.
-        sideways: whether values lie along the horizontal axis, as in a forest plot.
-        shift: to the right, in points of the page: bars at the same place stay apart on every axis.
-        capsize: of bars, in points; None: the style's.
-        label: of the line.
+        plot: axes to draw on.
+        table: one row per point, with the columns `x`, `y`, ``low`` and ``high``; no interval is drawn where the ends are NaN.
+        style: style of the line.
+        x: column with the positions along the axis.
+        y: column with the values.
+        factor: factor by which values and interval ends are multiplied.
+        band: whether to draw the interval as a band instead of bars.
+        sideways: whether values are drawn along the horizontal axis, as in a forest plot.
+        shift: offset to the right in typographic points, which keeps bars at the same position apart on any axis.
+        capsize: cap size of the bars in points; None means that of the style.
+        label: label of the line.
         look: further properties of the line.
     """
     import seaborn
@@ -143,15 +143,15 @@ def forest(
     spread: float = 0.22,
     **drawn: Any,
 ) -> None:
-    """A forest plot: a row per name, in it a dot with its interval for each group.
+    """Draw a forest plot: one row per name with one dot and interval per group.
 
     Args:
-        plot: where to draw.
-        groups: by label, a table with the names as its index; a name that it lacks has no dot there.
-        styles: of each group's dots.
-        names: of the rows, from the top.
-        spread: how far above and below their row the dots of the first and the last group stand.
-        drawn: as for :func:`draw_intervals`.
+        plot: axes to draw on.
+        groups: table of each group, by label, with the names as its index; missing names have no dot.
+        styles: style of the dots of each group.
+        names: names of the rows, from top to bottom.
+        spread: offset of the first and last group's dots above and below the row.
+        drawn: further arguments of :func:`draw_intervals`.
     """
     offsets = np.linspace(-spread, spread, len(groups)) if len(groups) > 1 else [0.0]
     for (label, table), offset in zip(groups.items(), offsets, strict=True):
@@ -164,7 +164,7 @@ def forest(
 
 
 def place_ticks(plot: Axes, values: Sequence[float], axis: Axis) -> None:
-    """Ticks where there are measurements, and nowhere else."""
+    """Place ticks only at measured values."""
     from matplotlib.ticker import FixedLocator, NullLocator
 
     if axis.logarithmic:
@@ -177,24 +177,24 @@ def place_ticks(plot: Axes, values: Sequence[float], axis: Axis) -> None:
 
 
 def compared(rows: pd.DataFrame, baseline: str | None) -> pd.DataFrame:
-    """Means, or with a baseline the paired differences to it, in the column ``shown`` with their intervals."""
+    """Return the means, or the paired differences from the baseline if given, in the column ``shown``, with their intervals."""
     if baseline is None:
         return means(rows).assign(shown=lambda table: table["mean"])
     return paired_differences(rows, baseline).assign(shown=lambda table: table["difference"])
 
 
 def draw_zero(plot: Axes, style: LineStyle) -> Any:
-    """The baseline of differences."""
+    """Draw the zero line of differences, which stands for the baseline."""
     return plot.axhline(0, color=style.color, linewidth=1)
 
 
 def bars(baseline: str | None, seeds: Iterable[int], what: str = "Bars") -> str:
-    """What the bars of a figure are, as a sentence."""
+    """Return a sentence that explains the bars of a figure."""
     return f"{what}: {PAIRED_INTERVAL if baseline else INTERVAL} ({seed_count(seeds)})."
 
 
 def values_in_words(line: pd.DataFrame, metric: str, signed: bool) -> str:
-    """The points of a line, for those who cannot see the figure."""
+    """Describe the points of a line for the alternative text."""
     points = (
         f"{with_interval(row['shown'], row['low'], row['high'], metric, signed)} at {row['x']:g}" for _, row in line.iterrows()
     )
@@ -202,7 +202,7 @@ def values_in_words(line: pd.DataFrame, metric: str, signed: bool) -> str:
 
 
 def rows_where(table: pd.DataFrame, **wanted: Sequence) -> pd.DataFrame:
-    """The rows whose columns hold one of the wanted values, of which there must be some."""
+    """Select the rows whose columns hold one of the wanted values; at least one row must remain."""
     for column, values in wanted.items():
         kept = table[table[column].isin(values)]
         if kept.empty:
@@ -213,7 +213,7 @@ def rows_where(table: pd.DataFrame, **wanted: Sequence) -> pd.DataFrame:
 
 
 def rows_measuring(table: pd.DataFrame, *wanted: Measurement) -> pd.DataFrame:
-    """The rows of some measurements, at least one of which must be there."""
+    """Select the rows of the wanted measurements; at least one of them must be present."""
     found = pd.concat([one.rows_of(table) for one in wanted])
     if found.empty:
         known = "; ".join(f"{evaluation_name(one)}, {metric_name(one)}" for one in measurements(table)) or "none"

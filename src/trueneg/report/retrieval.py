@@ -1,4 +1,4 @@
-"""Retrieval in rows: which list lengths there are, and the means over both directions and over list lengths."""
+"""Retrieval rows: the list lengths they contain, and their means over directions and over list lengths."""
 
 from typing import Any
 
@@ -11,30 +11,30 @@ SENTENCES, PRECISION, CHEXPERT = "retrieval sentence", "precision", "chexpert 8x
 
 
 def lengths(rows: pd.DataFrame, metric: str = "R") -> list[int]:
-    """The k of R@k (or Prec@k) that the rows hold, ascending."""
+    """Return the values of k for which the rows contain R@k (or Prec@k), in ascending order."""
     return sorted(set(rows.loc[rows["metric"] == metric, "k"].dropna().astype(int)))
 
 
 def sentence_labels(rows: pd.DataFrame) -> str | None:
-    """Which relevance stands for the retrieval of sentences: the truth, where it is known; None without retrieval."""
+    """Return the relevance used for sentence retrieval: the ground truth if it is known; None without sentence retrieval."""
     known = set(rows.loc[rows["task"] == SENTENCES, "labels"])
     return next((labels for labels in ("truth", "report") if labels in known), None)
 
 
 def with_means(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows, with the mean of both directions at each k, and the mean over k in each direction, of R and Prec of all labels.
+    """Add the means of R and Prec over both directions at each k, and over k in each direction, for all labels together.
 
-    The mean over both is in the rows already.
+    The rows already contain the mean over both.
 
     Args:
-        rows: tidy rows, those of other tasks too.
+        rows: tidy rows; they may include other tasks.
     """
     at_k: Any = rows[rows["metric"].isin(("R", "Prec")) & rows["k"].notna() & rows["group"].isna()]
     return pd.concat([rows, _means(at_k.assign(direction=None)), _means(at_k.assign(k=pd.NA))], ignore_index=True)
 
 
 def _means(rows: pd.DataFrame) -> pd.DataFrame:
-    """Of the rows that have become one measurement, within each run."""
+    """Average the rows that have become the same measurement, within each run."""
     names = [column for column in COLUMNS if column != "value"]
     of_runs: Any = typed(rows).groupby(names, sort=False, as_index=False, dropna=False)
     return of_runs["value"].mean()

@@ -1,4 +1,4 @@
-"""A study's rows gathered into one table, with the selection, the gate and the answer to its question."""
+"""Gather a study's rows into one table, with the selection, the gate and the answer to its question."""
 
 import itertools
 import json
@@ -23,8 +23,8 @@ from trueneg.stats.measurement import KEYS, Measurement
 from trueneg.store.records import RUN, read_json, read_rows
 from trueneg.store.rows import load_rows, typed
 
-PRINTED = ("paper", "table", "task", "metric", "setting", "method")  # columns that name a printed number
-# A data set, an objective, our measurement, the printed number's place, and by what that number is divided.
+PRINTED = ("paper", "table", "task", "metric", "setting", "method")  # columns that identify a published number
+# Data set, objective, our measurement, key of the published number, and the divisor of that number.
 Printed = tuple[str, str, Measurement, tuple[str, ...], int]
 
 
@@ -32,15 +32,15 @@ def summarise_study(name: str, settings: Mapping[str, Any], inputs: Any, outputs
     """Gather the blocks of a study and compare its objectives.
 
     Args:
-        name: the study's name.
-        settings: its resolved settings.
-        inputs: paths ``rows``, ``curves``, ``runs``, one file per block; ``published``: the printed numbers (CSV)
-            where the study compares with some, else none.
-        outputs: paths to write: ``rows``, ``curves`` (parquet), ``runs`` (JSON), ``selection``, ``published``
+        name: name of the study.
+        settings: resolved settings of the study.
+        inputs: input paths: ``rows``, ``curves`` and ``runs``, with one file per block, and ``published`` (CSV), the published
+            numbers, if the study compares with any.
+        outputs: output paths: ``rows``, ``curves`` (parquet), ``runs`` (JSON), ``selection``, ``published``
             (parquet), ``comparison`` (JSON: gate by data set, primary contrast, warnings), ``study`` (YAML, the settings).
 
     Raises:
-        UserError: if the rows do not hold what the primary contrast needs.
+        UserError: if the rows lack data that the primary contrast needs.
     """
     study: Any = KINDS[settings.get("kind", "images")].model_validate(settings)
     rows = pd.concat(map(load_rows, inputs.rows), ignore_index=True)
@@ -67,7 +67,7 @@ def write_settings(settings: Mapping[str, Any], path: str | Path) -> None:
     """Write a study's resolved settings.
 
     Args:
-        settings: plain values.
+        settings: settings as plain values.
         path: YAML file to write.
     """
     with atomic_write(path) as temporary:
@@ -75,7 +75,7 @@ def write_settings(settings: Mapping[str, Any], path: str | Path) -> None:
 
 
 def _published(study: Any, path: str | Path) -> pd.DataFrame:
-    """The printed numbers beside ours, in the units of our rows; empty where the study names none.
+    """Look up the published numbers that the study names, in the units of our rows; empty if it names none.
 
     Columns: dataset, objective, the key columns of our measurement, value, standard error.
     """
@@ -94,7 +94,7 @@ def _published(study: Any, path: str | Path) -> pd.DataFrame:
 
 
 def _printed_accuracies(study: ImageStudy) -> Iterator[Printed]:
-    """What an image study names of one printed table."""
+    """Yield the published accuracies that an image study names, all from one table."""
     wanted, measured = study.published, study.primary.measurement._replace(group=None)
     if wanted is not None:
         for (dataset, setting), (objective, method) in itertools.product(wanted.settings.items(), wanted.methods.items()):
@@ -103,7 +103,7 @@ def _printed_accuracies(study: ImageStudy) -> Iterator[Printed]:
 
 
 def _printed_measurements(study: ImageTextStudy) -> Iterator[Printed]:
-    """What an image–text study names of printed tables."""
+    """Yield the published measurements that an image–text study names."""
     dataset = study.primary.dataset or next(iter(study_runs.datasets(study)))
     for wanted in study.published:
         for objective, method in wanted.methods.items():
@@ -112,7 +112,7 @@ def _printed_measurements(study: ImageTextStudy) -> Iterator[Printed]:
 
 
 def _comparison(study: Any, rows: pd.DataFrame, selection: pd.DataFrame) -> dict[str, Any]:
-    """Gate and primary contrast on the test split; a swept objective stands for its selected variant."""
+    """Compute the gate and the primary contrast on the test split; swept objectives use their selected variant."""
     primary, measured, gates = study.primary, study.primary.measurement, []
     dataset, rows = primary.dataset or next(iter(study_runs.datasets(study))), selected(rows, selection)
     shown = {
@@ -138,10 +138,10 @@ def _comparison(study: Any, rows: pd.DataFrame, selection: pd.DataFrame) -> dict
 
 
 def _chance(study: Any, rows: pd.DataFrame) -> float:
-    """What the primary measurement would be without learning."""
+    """Return the chance level of the primary measurement."""
     measured = study.primary.measurement
     if (measured.task, measured.metric) in CHANCE:
         return CHANCE[measured.task, measured.metric]
     chance = Measurement(measured.task, "chance") if isinstance(study, ImageStudy) else measured._replace(metric="chance")
-    # Splits that seeds draw differ a little in how many items they hold.
+    # Chance is averaged because the sizes of the splits vary slightly between seeds.
     return float(chance.rows_of(rows[rows["split"] == "test"])["value"].mean())

@@ -1,4 +1,4 @@
-"""What an objective's swept number does, beside the objectives that do not have it: the trade-off of η, ReCo's λ."""
+"""Effect of an objective's swept setting, shown beside the other objectives: the trade-off over η, ReCo's λ."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,9 +25,9 @@ class Sweep(NamedTuple):
     """The objective that is drawn as a curve.
 
     Attributes:
-        objective: its name.
-        field: the setting that is swept.
-        label: of the axis.
+        objective: name of the objective.
+        field: name of the swept setting.
+        label: axis label.
         from_baseline: whether the baseline is the curve's point at 0.
     """
 
@@ -38,12 +38,12 @@ class Sweep(NamedTuple):
 
 
 def places_of(variants: Iterable[str], chosen: str, field: str) -> dict[str, float]:
-    """The variants of an objective that differ from the chosen one in nothing but a number, with that number, ascending.
+    """Map the variants that differ from the chosen one only in one numeric setting to its value, in ascending order.
 
     Args:
-        variants: of the objective, as rows have them.
-        chosen: the variant that the validation split selected, or any that fixes the other settings.
-        field: which setting; a variant whose value is no number is left out.
+        variants: variants of the objective, as in the rows.
+        chosen: variant selected on the validation split, or any variant that fixes the other settings.
+        field: name of the setting; variants with a non-numeric value are left out.
 
     Example:
         >>> variants = ['{"eta":0.1,"temperature":0.1}', '{"eta":0.02,"temperature":0.1}', '{"eta":0.1,"temperature":0.5}']
@@ -58,20 +58,20 @@ def places_of(variants: Iterable[str], chosen: str, field: str) -> dict[str, flo
 
 
 def note_along(gathered: Gathered, field: str) -> str:
-    """The end of the footnote of a figure along a swept setting: the other settings are as the validation split chose them."""
+    """Return the end of a footnote for a swept setting; it states that the others were selected on the validation split."""
     others = {name for variant in gathered.selection["variant"] for name in json.loads(variant)} - {field}
     chosen = f"Selected on the validation split: {', '.join(sorted(others))}. " if others else ""
     return chosen + gathered.own_note
 
 
 def sweep_figure(gathered: Gathered, sweep: Sweep, measured: Sequence[Measurement], paired: bool) -> "Figure":
-    """A panel per measurement: the swept objective as a curve, the others as lines across, each with its interval over seeds."""
+    """Draw a panel per measurement: the swept objective as a curve, the others as horizontal lines, with intervals over seeds."""
     variants = runs.candidates(gathered.study)[sweep.objective]
     places = places_of(variants.values(), gathered.chosen(sweep.objective), sweep.field)
     rows, of_variants = (with_means(table[table["dataset"] == gathered.dataset]) for table in (gathered.rows, gathered.variants))
     baseline, styles = gathered.baseline, line_styles(rows["objective"])
     across = [name for name in _references(gathered, sweep.objective) if not (paired and name == baseline)]
-    # Each variant is an objective of its own here.
+    # Treat each variant as a separate objective.
     curve = of_variants[(of_variants["objective"] == sweep.objective) & of_variants["variant"].isin(places)]
     others = rows[rows["objective"].isin({*across, baseline} - {sweep.objective})]
     chosen = pd.concat([curve.assign(objective=curve["variant"]), others], ignore_index=True)
@@ -107,7 +107,7 @@ def sweep_figure(gathered: Gathered, sweep: Sweep, measured: Sequence[Measuremen
 
 
 def _references(gathered: Gathered, without: str) -> list[str]:
-    """Objectives that are lines across: baseline, treatment, oracle, and DCL with the language model's or the true η."""
+    """List the objectives drawn as horizontal lines: baseline, treatment, oracle, and DCL with the language model's or true η."""
     primary = gathered.study.primary
     named = {primary.baseline, primary.treatment, primary.oracle}
     return [
@@ -126,7 +126,7 @@ def _panel(
     for name, row in across.iterrows():
         style = styles[str(name)]
         plot.fill_between(ends, row["low"] * factor, row["high"] * factor, color=style.color, alpha=0.1, linewidth=0)
-        # The marker stands beyond the curve, where it hides nothing of it.
+        # Place the marker beyond the end of the curve so that it does not cover it.
         level = row["shown"] * factor
         plot.plot(ends, [level, level], color=style.color, linestyle=style.linestyle, linewidth=1.3, label=name)
         plot.plot(ends[1] + 0.05 * np.ptp(ends), level, color=style.color, marker=style.marker, linestyle="none")

@@ -1,4 +1,4 @@
-"""Settings of the encoders of images and of sentences."""
+"""Settings of image and sentence encoders."""
 
 import itertools
 from typing import Annotated, Literal
@@ -9,7 +9,7 @@ from trueneg.specs.settings import Boolean, Count, CountFromZero, PathText, Sett
 
 
 class CifarResNetSettings(Settings):
-    """A ResNet in its CIFAR form: 3×3 stem, no max-pooling; ResNet-50 has bottleneck blocks."""
+    """The CIFAR variant of ResNet: 3×3 stem, no max-pooling; ResNet-50 has bottleneck blocks."""
 
     name: Literal["resnet18", "resnet50"]
 
@@ -25,21 +25,21 @@ ImageEncoder = Annotated[CifarResNetSettings | SmallResNetSettings, Discriminato
 
 
 class SmallEncoderSettings(Settings):
-    """Three basic blocks after a stem of stride 2, for small grey images on a CPU."""
+    """A stem of stride 2 and three basic blocks, for small grey images on a CPU."""
 
     name: Literal["small"]
     width: Sweepable[Count] = Field(16, description="channels of the first block; the others have 2 and 4 times as many")
 
 
 class ResNetSettings(Settings):
-    """torchvision's ResNet, its spatial map kept."""
+    """torchvision's ResNet without global pooling, so that the spatial feature map is kept."""
 
     name: Literal["resnet18", "resnet50"]
     weights: str | None = Field(None, description="torchvision's name of trained weights, or a file; none: from scratch")
 
 
 class ClipEncoderSettings(Settings):
-    """The ResNet of a CLIP, by open_clip (the extra clip), its spatial map kept; it normalises images as it was trained to."""
+    """The ResNet of a CLIP model from open_clip (extra: clip); keeps the spatial map and CLIP's image normalisation."""
 
     name: Literal["clip"]
     model: str = Field("RN50-quickgelu", description="open_clip's name of a CLIP with a ResNet, or its JSON configuration")
@@ -50,14 +50,14 @@ SpatialEncoder = Annotated[SmallEncoderSettings | ResNetSettings | ClipEncoderSe
 
 
 class TextEncoderSettings(Settings):
-    """What every text encoder can say."""
+    """Settings shared by text encoders."""
 
     pooling: Sweepable[Literal["cls", "mean"]] = Field("cls", description="cls: the first token's vector; mean: of all tokens")
     truncate: Boolean = Field(False, description="cut longer sentences, in place of refusing them")
 
 
 class SmallTextEncoderSettings(TextEncoderSettings):
-    """A BERT trained from the start, with a vocabulary from the training sentences."""
+    """A BERT trained from scratch, with a vocabulary built from the training sentences."""
 
     name: Literal["small"]
     hidden: Sweepable[Count] = Field(128, description="size of a token's vector")
@@ -76,7 +76,7 @@ class SmallTextEncoderSettings(TextEncoderSettings):
 
 
 class PretrainedTextEncoderSettings(TextEncoderSettings):
-    """A trained BERT: a folder written by ``save_pretrained``, or a name on the hub."""
+    """A pretrained BERT: a folder written by ``save_pretrained``, or a hub name."""
 
     name: Literal["pretrained"]
     model: PathText = Field(description="folder, or name on the hub, such as emilyalsentzer/Bio_ClinicalBERT")
@@ -89,7 +89,7 @@ class PretrainedTextEncoderSettings(TextEncoderSettings):
 
 
 class ClipTextEncoderSettings(Settings):
-    """The transformer of a CLIP with its own tokenizer, by open_clip (the extra clip)."""
+    """The text transformer of a CLIP model with its own tokenizer, from open_clip (extra: clip)."""
 
     name: Literal["clip"]
     model: str = Field("RN50-quickgelu", description="as for the encoder clip")

@@ -1,6 +1,6 @@
-"""Experiments on the process by name, and the names of the compared estimators."""
+"""Names of the experiments on the stochastic process and of the compared estimators."""
 
-# Each experiment's module and function; all take a Setting, and their own sweeps by keyword.
+# Maps each experiment function to its module; all take a Setting, and their own sweeps as keyword arguments.
 EXPERIMENTS = {
     "class_conditional_densities": "density_experiments",
     "observation_densities": "density_experiments",
@@ -20,8 +20,8 @@ EXPERIMENTS = {
     "protocol_numbers": "protocol_numbers",
 }
 
-# Names of the compared estimators, in frames and in figures.
+# Names of the compared estimators in data frames and figures.
 BIASED, DCL, TRUE = "CL (biased)", "DCL", "true negatives"
 FORM_NAMES = {"paper": "BCL, paper", "released": "BCL, released", "consistent": "BCL, consistent"}
 ESTIMATORS = (BIASED, DCL, *FORM_NAMES.values())
-DRAWN, EXACT = REFERENCES = ("drawn true negatives", "exact mean")  # what an estimate is compared with
+DRAWN, EXACT = REFERENCES = ("drawn true negatives", "exact mean")  # references for the estimates

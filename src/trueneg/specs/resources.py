@@ -1,4 +1,4 @@
-"""Memory, time and threads that no study sets, by rule; for images with sentences by source."""
+"""Memory, time and threads that are not set by a study, by rule (for image–sentence pairs, by source)."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ Device = Literal["auto", "cpu", "cuda"]
 
 
 class JobResources(Settings):
-    """What a job of a study may use; no part of a run's identity."""
+    """Resources of a study's jobs; not part of a run's identity."""
 
     threads: Count = technical(1, "intra-op threads of a process")
     gpu: CountFromZero = technical(1, "Snakemake resource `gpu` of a job; of a training, for each of its `devices`")
@@ -19,14 +19,14 @@ class JobResources(Settings):
 
 
 class ResumableResources(Settings):
-    """Where a training computes, and how often it saves."""
+    """Device and checkpoint interval for training."""
 
     device: Device = technical("auto", "auto: a GPU where there is one, else the CPU, and says so")
     checkpoint_minutes: Positive = technical(5.0, "a training that is killed loses at most so much work")
 
 
 class Resources(Settings):
-    """What a job of a rule asks for at its first attempt; memory and time are doubled for the second."""
+    """Resources requested for the first attempt of a rule's job; memory and time are doubled for the second."""
 
     mem_mb: Count = Field(2000, description="memory, in MB")
     runtime: Count = Field(10, description="time, in minutes")

@@ -1,4 +1,4 @@
-"""What every section of a configuration is made of: strict models, number types that read text, sweeps."""
+"""Building blocks of configuration sections: strict models, number types that accept text, sweeps."""
 
 import os
 import re
@@ -16,7 +16,7 @@ def _sweep_or_value(given: Any) -> str:
 
 
 def format_value(value: Any) -> str:
-    """A value of a sweep as labels show it; numbers in their shortest form."""
+    """Format a sweep value for labels, with numbers in their shortest form."""
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -27,7 +27,7 @@ def _each_once(values: list[Value]) -> list[Value]:
 
 
 EachOnce = AfterValidator(_each_once)
-# A value, or a list of values to sweep over. The discriminator keeps error messages to the branch that was meant.
+# A value, or a list of values to sweep over. The discriminator limits error messages to the intended branch.
 Sweepable = Annotated[
     Annotated[Value, Tag("value")] | Annotated[list[Value], Field(min_length=1), EachOnce, Tag("sweep")],
     Discriminator(_sweep_or_value),
@@ -35,7 +35,7 @@ Sweepable = Annotated[
 
 
 def _from_text(given: Any) -> Any:
-    """Numbers and truth values that arrive as text: ``--config`` hands on all values so, and YAML 1.1 reads 1e-3 so."""
+    """Parse numbers and booleans given as text: ``--config`` passes all values as text, and YAML 1.1 reads 1e-3 as text."""
     if not isinstance(given, str):
         return given
     if len(given) < 100 and re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", given):
@@ -51,17 +51,17 @@ NonNegative = Annotated[Real, Field(ge=0)]
 Fraction = Annotated[Real, Field(gt=0, le=1)]
 OpenFraction = Annotated[Real, Field(gt=0, lt=1)]
 Probability = Annotated[Real, Field(ge=0, lt=1)]
-Share = Annotated[Real, Field(ge=0, lt=1)]  # of what may not be all
-Count = Annotated[Integer, Field(ge=1, le=10**9)]  # more is a slip, and ends in an overflow somewhere
+Share = Annotated[Real, Field(ge=0, lt=1)]  # a share below the whole
+Count = Annotated[Integer, Field(ge=1, le=10**9)]  # larger values are mistakes and cause overflows
 CountFromZero = Annotated[Integer, Field(ge=0, le=10**9)]
 AtLeastTwo = Annotated[Integer, Field(ge=2, le=10**9)]
 Seed = Annotated[Integer, Field(ge=0, lt=2**31)]
-# Names become parts of file paths and of labels.
+# Names become parts of file paths and labels.
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.+-]*$", max_length=60)]
 
 
 def _of_a_path(given: str) -> str:
-    """What no file system can hold would make every question about it an error of its own kind."""
+    """Reject paths that no file system supports; otherwise, each file operation would fail with a different error."""
     if any(len(os.fsencode(part)) > 255 for part in given.split("/")) or len(os.fsencode(given)) > 4000 or "\0" in given:
         raise ValueError(" is no path that a file system could hold: too long, or with a null character in it")
     return given
@@ -71,33 +71,33 @@ PathText = Annotated[str, AfterValidator(_of_a_path)]
 
 
 def technical(default: Any, description: str) -> Any:
-    """A setting that says where or how fast to compute, not what: it does not enter a run's identity; required if `...`."""
+    """Declare a setting for where or how fast to compute; it is not part of a run's identity. Required if `...`."""
     return Field(default, description=description, json_schema_extra={"technical": True})
 
 
 def is_technical(field: FieldInfo) -> bool:
-    """Whether a field was made by :func:`technical`."""
+    """Return whether a field was created by :func:`technical`."""
     return isinstance(field.json_schema_extra, dict) and bool(field.json_schema_extra.get("technical"))
 
 
 class Settings(BaseModel):
-    """Base of every section: unknown keys are refused, types are not guessed."""
+    """Base class of all sections: rejects unknown keys and does not coerce types."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod
     def _null_from_text(cls, given: Any) -> Any:
-        """The word null means nothing, also where ``--config`` hands it on as text."""
+        """Convert the text ``null`` to None, because ``--config`` passes values as text."""
         return {key: None if value == "null" else value for key, value in given.items()} if isinstance(given, dict) else given
 
 
 def at_defaults(section: SomeSettings, *kept: str) -> SomeSettings:
-    """A section without what its user said, but for technical settings and those to be kept.
+    """Reset a section to its defaults, except for technical settings and those to keep.
 
     Args:
-        section: any; a setting without a default stays too.
-        kept: names of settings.
+        section: any section; settings without a default are kept too.
+        kept: names of the settings to keep.
     """
     defaults = {
         name: field.get_default(call_default_factory=True)
@@ -108,7 +108,7 @@ def at_defaults(section: SomeSettings, *kept: str) -> SomeSettings:
 
 
 class Study(Settings):
-    """What a study of any kind says of itself."""
+    """Settings shared by studies of every kind."""
 
     kind: str
     title: str = Field(min_length=1, description="shown above the results")
@@ -117,19 +117,19 @@ class Study(Settings):
 
 
 def values_of(given: Any) -> list[Any]:
-    """The values of a sweep, or the one value where nothing is swept."""
+    """Return the values of a sweep, or a single value as a list."""
     return given if isinstance(given, list) else [given]
 
 
 def models_within(annotation: Any) -> list[type[Settings]]:
-    """The models that an annotation names, however deep in unions and containers."""
+    """List the models in an annotation, including those nested in unions and containers."""
     if isinstance(annotation, type) and issubclass(annotation, Settings):
         return [annotation]
     return [model for part in get_args(annotation) for model in models_within(part)]
 
 
 def tag_of(model: type[Settings]) -> tuple[str, tuple[str, ...]] | None:
-    """The key that tells a model from its siblings in a union, and the values that it has there; None for a model without any."""
+    """Return the discriminator key of a model in a union and the key's allowed values; None if there is no such key."""
     for key in ("name", "source", "schedule"):
         values = get_args(model.model_fields[key].annotation) if key in model.model_fields else ()
         if values and all(isinstance(value, str) for value in values):

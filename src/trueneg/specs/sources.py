@@ -1,4 +1,4 @@
-"""The names of the image sources: the modules of :mod:`trueneg.data.images.sources`, which are listed and not imported."""
+"""Names of the image sources: the modules of :mod:`trueneg.data.images.sources`, listed without importing them."""
 
 import pkgutil
 from pathlib import Path

@@ -1,8 +1,8 @@
 """Paired differences over seeds, selection on the validation split, and the gate.
 
-All objectives of one seed share subset, split, initial weights, batch order and augmentation draws, so they are compared by
-their differences within a seed. Everything here reads tidy rows, one measured number each, with the columns :data:`COLUMNS`;
-the intervals are over seeds, not over test images.
+All objectives with the same seed share the subset, split, initial weights, batch order and augmentation draws, so they are
+compared by their differences within each seed. All functions take tidy rows with the columns :data:`COLUMNS`, one measured value
+per row; intervals are over seeds, not over test images.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from scipy import stats
 from trueneg.stats.measurement import KEYS as MEASURED
 from trueneg.stats.measurement import Measurement, with_value
 
-# What must be equal for two rows to be comparable.
+# Columns that must match for two rows to be comparable.
 KEYS = ["study", "dataset", "split", *MEASURED]
 COLUMNS = [*KEYS, "objective", "variant", "seed", "run", "value"]
 
@@ -24,21 +24,21 @@ GATE = [
     *("chance", "difference", "low", "high", "above chance", "oracle wins", "passed"),
 ]
 
-CONFIDENCE = 0.95  # of all intervals
-# Standard errors that a difference must measure for 80 % power in a two-sided test at 5 %: z(0.975) + z(0.8).
+CONFIDENCE = 0.95  # level of all intervals
+# Detectable difference in standard errors: 80 % power in a two-sided test at 5 %, z(0.975) + z(0.8).
 DETECTABLE = 2.8
 
 
 def means(rows: pd.DataFrame) -> pd.DataFrame:
-    """Mean over seeds with its 95 % t interval, for every objective and measurement.
+    """Compute the mean over seeds and its 95 % t interval for every objective and measurement.
 
     Args:
         rows: tidy rows, one variant per objective.
 
     Returns:
-        One row per :data:`KEYS` and objective in order of appearance, with ``seeds`` (their number), ``mean``, ``standard
-        deviation``, ``runs`` (ids of the runs, separated by spaces), ``low`` and ``high``; from one seed, interval and spread are
-        NaN.
+        One row per :data:`KEYS` and objective in order of appearance, with ``seeds`` (number of seeds), ``mean``, ``standard
+        deviation``, ``runs`` (run ids, separated by spaces), ``low`` and ``high``. With one seed, the interval and the standard
+        deviation are NaN.
 
     Raises:
         ValueError: if a value is not finite, or a measurement appears twice.
@@ -51,24 +51,24 @@ def means(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def paired_differences(rows: pd.DataFrame, baseline: str, objectives: Sequence[str] | None = None) -> pd.DataFrame:
-    r"""Differences to the baseline within each seed: their mean, paired 95 % t interval and tests.
+    r"""Compare objectives with the baseline within each seed: mean difference, paired 95 % t interval and tests.
 
     .. math::
         \bar d \pm t_{n-1} \frac{s_d}{\sqrt n}, \qquad \text{smallest detectable} = 2.8 \frac{s_d}{\sqrt n}
 
-    The smallest detectable difference is the one that a two-sided test at 5 % detects with a power of 80 %, in
-    the normal approximation, which is too optimistic below about ten seeds.
+    A two-sided test at 5 % detects the smallest detectable difference with a power of 80 %. This uses the normal
+    approximation, which is too optimistic below about ten seeds.
 
     Args:
         rows: tidy rows, one variant per objective.
-        baseline: the objective that is subtracted.
-        objectives: which objectives to compare; all others by default, in order of appearance.
+        baseline: the objective to subtract.
+        objectives: objectives to compare; default: all except the baseline, in order of appearance.
 
     Returns:
-        One row per :data:`KEYS` and objective with ``seeds`` (how many both have; only these count), ``mean``, ``baseline mean``,
-        ``difference``, ``standard deviation`` (of the differences), ``p signed-rank`` (exact), ``runs`` and ``baseline runs``
-        (ids, separated by spaces), ``low``, ``high``, ``baseline``, ``smallest detectable`` and ``p`` (paired t test, two-sided).
-        From fewer than two seeds, interval, spread and ``p`` are NaN.
+        One row per :data:`KEYS` and objective with ``seeds`` (the number both share; others are ignored), ``mean``,
+        ``baseline mean``, ``difference``, ``standard deviation`` (of the differences), ``p signed-rank`` (exact), ``runs`` and
+        ``baseline runs`` (ids, separated by spaces), ``low``, ``high``, ``baseline``, ``smallest detectable`` and ``p``
+        (two-sided paired t test). With fewer than two seeds, the interval, the standard deviation and ``p`` are NaN.
 
     Raises:
         ValueError: if an objective has no rows, a value is not finite, or a measurement appears twice.
@@ -117,26 +117,26 @@ def _with_interval(found: pd.DataFrame, center: str) -> pd.DataFrame:
 
 
 def half_interval(deviation: pd.Series, seeds: pd.Series) -> pd.Series:
-    """Half the width of the 95 % t interval of a mean: t · s / √n; NaN from fewer than two seeds.
+    """Return half the width of the 95 % t interval of a mean, t · s / √n; NaN with fewer than two seeds.
 
     Args:
         deviation: standard deviation over seeds, with n − 1 in the denominator.
-        seeds: n, their number.
+        seeds: n, the number of seeds.
     """
     quantile = stats.t.ppf((1 + CONFIDENCE) / 2, np.maximum(seeds - 1, 1))
     return (quantile * deviation / np.sqrt(seeds)).where(seeds > 1)
 
 
 def signed_rank_p(differences: Sequence[float]) -> float:
-    """Exact two-sided p of Wilcoxon's signed-rank test, by counting all sign patterns.
+    """Compute the exact two-sided p value of Wilcoxon's signed-rank test by counting all sign patterns.
 
-    Accuracies on a small test set tie often, so the count uses mid-ranks, and zero differences are left out.
+    Accuracies on a small test set often tie, so the test uses mid-ranks and drops zero differences.
 
     Args:
-        differences: within seeds; NaN (no pair) is left out.
+        differences: paired differences within seeds; NaN (no pair) is ignored.
 
     Returns:
-        p in (0, 1]; NaN without a single pair; 1 if all differences are zero.
+        p in (0, 1]; NaN if there are no pairs; 1 if all differences are zero.
 
     Example:
         >>> signed_rank_p([0.1, 0.2, 0.3, 0.4, 0.5])  # five seeds cannot reach p < 0.05
@@ -146,7 +146,7 @@ def signed_rank_p(differences: Sequence[float]) -> float:
     given = given[~np.isnan(given)]
     if given.size == 0:
         return float("nan")
-    # Equal differences of fractions differ in their last bits: rounding makes them the ties that they are.
+    # Equal differences of fractions may differ in their last bits; rounding restores the ties.
     given = np.round(given, 12)
     given = given[given != 0]
     ranks = np.rint(2 * stats.rankdata(np.abs(given))).astype(int)  # doubled, so that mid-ranks are integers
@@ -160,14 +160,13 @@ def signed_rank_p(differences: Sequence[float]) -> float:
 
 
 def holm(p: Sequence[float]) -> np.ndarray:
-    """Holm's step-down adjustment of a family of p values (Holm, 1979).
+    """Apply Holm's step-down adjustment to a family of p values (Holm, 1979).
 
     Args:
-        p: the family's p values; NaN stays NaN and does not count.
+        p: p values of the family; NaN stays NaN and does not count.
 
     Returns:
-        The adjusted values in the given order: an effect is significant at level α if its adjusted p is below
-        α.
+        The adjusted p values in the given order; an effect is significant at level α if its adjusted p is below α.
 
     Raises:
         ValueError: if a value lies outside [0, 1].
@@ -179,7 +178,7 @@ def holm(p: Sequence[float]) -> np.ndarray:
     given = np.asarray(p, dtype=float)
     if ((given < 0) | (given > 1)).any():
         raise ValueError(f"p values are {given.tolist()}, expected each between 0 and 1.")
-    order = np.argsort(given, kind="stable")  # NaN comes last
+    order = np.argsort(given, kind="stable")  # NaN sorts last
     remaining = np.count_nonzero(~np.isnan(given)) - np.arange(given.size)
     adjusted = np.empty(given.shape)
     adjusted[order] = np.minimum(1.0, np.maximum.accumulate(remaining * given[order]))
@@ -191,16 +190,16 @@ def select(rows: pd.DataFrame, candidates: Mapping[str, Sequence[str]], measured
 
     Args:
         rows: tidy rows; only those whose split is ``"validation"`` are read.
-        candidates: for each objective the variants to choose from; of equal ones the first is taken.
-        measured: which measurement decides, by its largest mean.
+        candidates: variants to choose from, by objective; ties go to the first.
+        measured: measurement to select by; the variant with the largest mean wins.
 
     Returns:
-        One row per (study, dataset, objective) with ``variant`` (the chosen one), ``candidates`` (how many were
-        tried), ``seeds`` (those that all variants have; the means are over these) and ``validation mean`` (of
-        the chosen).
+        One row per (study, dataset, objective) with ``variant`` (the selected variant), ``candidates`` (number of variants
+        tried), ``seeds`` (number of seeds that all variants share; means are over these) and ``validation mean`` (of the
+        selected variant).
 
     Raises:
-        ValueError: if there are no validation rows of that measurement, or the variants share no seed.
+        ValueError: if that measurement has no validation rows, or the variants share no seed.
     """
     rows = _checked(_chosen(rows, measured, split="validation"), names=("objective", "variant"))
     found = []
@@ -214,35 +213,35 @@ def select(rows: pd.DataFrame, candidates: Mapping[str, Sequence[str]], measured
                     f"{dataset}: the variants of {objective} ({', '.join(variants)}) have no seed in common, "
                     "expected at least one. Finish their runs."
                 )
-            best = complete.mean().idxmax()  # the first of equal ones
+            best = complete.mean().idxmax()  # ties go to the first
             found.append((study, dataset, objective, best, len(variants), len(complete), complete[best].mean()))
     return pd.DataFrame(found, columns=["study", "dataset", "objective", "variant", "candidates", "seeds", "validation mean"])
 
 
 def selected(table: pd.DataFrame, selection: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the selected variants only.
+    """Return only the rows of the selected variants.
 
     Args:
-        table: with ``dataset``, ``objective`` and ``variant``.
-        selection: of :func:`select`.
+        table: table with the columns ``dataset``, ``objective`` and ``variant``.
+        selection: result of :func:`select`.
     """
     return table.merge(selection[["dataset", "objective", "variant"]], on=["dataset", "objective", "variant"])
 
 
 def gate(rows: pd.DataFrame, baseline: str, oracle: str | None, chance: float, measured: Measurement) -> pd.DataFrame:
-    """Whether a study can tell anything on the test split: is the baseline above chance, and the label oracle above it?
+    """Check that a study is informative on the test split: baseline above chance, label oracle above the baseline.
 
     Args:
         rows: tidy rows, one variant per objective.
         baseline: the uncorrected objective.
-        oracle: the objective that knows the labels; None: there is none, and only chance is asked about.
-        chance: what guessing reaches, in the metric's own unit (accuracy: 1 / classes).
-        measured: which measurement decides; larger values are better.
+        oracle: the objective with access to the labels; None: only compare the baseline with chance.
+        chance: chance level of the metric, in its own unit (accuracy: 1 / classes).
+        measured: measurement to check; larger values are better.
 
     Returns:
         One row per (study, dataset) with ``seeds``, ``baseline mean``, ``baseline low``, ``baseline high``, ``chance``,
-        ``difference`` (oracle − baseline; NaN without oracle, as ``low`` and ``high`` are), ``low``, ``high``, ``above chance``,
-        ``oracle wins`` (true without oracle) and ``passed``.
+        ``difference`` (oracle − baseline), ``low``, ``high``, ``above chance``, ``oracle wins`` and ``passed``. Without
+        an oracle, ``difference``, ``low`` and ``high`` are NaN and ``oracle wins`` is true.
 
     Raises:
         ValueError: if a data set has no rows of the baseline or the oracle in that measurement.
@@ -273,17 +272,17 @@ def primary_contrast(
     expected: float | None = None,
     gate: pd.DataFrame | None = None,
 ) -> pd.Series:
-    """The one comparison that a study was made for, on the test split.
+    """Evaluate the primary contrast of a study on the test split.
 
     Args:
         rows: tidy rows of one study, one variant per objective.
-        treatment: the objective whose gain is asked for.
-        baseline: the objective that it is compared with.
-        measured: which measurement; larger values are better.
-        dataset: which data set.
+        treatment: the objective whose gain is measured.
+        baseline: the objective to compare it with.
+        measured: measurement to compare; larger values are better.
+        dataset: label of the data set.
         expected: a published or expected difference, in the metric's own unit: an interval that includes zero
-            means "no difference seen" only where the study could have detected this much.
-        gate: the result of :func:`gate`; where it failed for the data set, the answer is "uninformative".
+            means "no difference seen" only if the study could have detected a difference of this size.
+        gate: result of :func:`gate`; if the data set failed the gate, the conclusion is "uninformative".
 
     Returns:
         The row of :func:`paired_differences` with ``conclusion`` ("better", "worse", "no difference seen",
@@ -300,7 +299,7 @@ def primary_contrast(
 
 
 def _checked(rows: pd.DataFrame, names: Sequence[str] = ("objective",)) -> pd.DataFrame:
-    """The columns that comparisons read; every value must be finite and every measurement appear once."""
+    """Return the columns used in comparisons; every value must be finite and every measurement unique."""
     rows = rows[COLUMNS].reset_index(drop=True)
     identity = [*KEYS, *names, "seed"]
     for broken, what in (
@@ -320,7 +319,7 @@ def _require(known: Iterable[str], names: Sequence[str], what: str, where: str =
 
 
 def _chosen(rows: pd.DataFrame, measured: Measurement, **wanted: str) -> pd.DataFrame:
-    """The rows of one measurement with these values in these columns."""
+    """Return the rows of one measurement that match the given column values."""
     kept = rows
     for column, value in {**wanted, **measured._asdict()}.items():
         before, kept = kept, with_value(kept, column, value)
@@ -334,7 +333,7 @@ def _paired_t(difference: pd.Series, deviation: pd.Series, seeds: pd.Series) -> 
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = np.abs(difference / (deviation / np.sqrt(seeds)))
     p = 2 * stats.t.sf(statistic, np.maximum(seeds - 1, 1))
-    identical = (deviation == 0) & (difference == 0)  # in every seed: no evidence of a difference
+    identical = (deviation == 0) & (difference == 0)  # identical in every seed: no evidence of a difference
     p = np.where(identical, 1.0, p)
     return np.where(seeds > 1, p, np.nan)
 

@@ -1,4 +1,4 @@
-"""What a row measures: the columns that name it, together one key."""
+"""The measurement key: the columns that identify what a row measures."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -7,15 +7,15 @@ import pandas as pd
 
 
 class Measurement(NamedTuple):
-    """The key columns of a row; None where a column does not apply.
+    """The key columns of a row; None if a column does not apply.
 
     Attributes:
-        task: the evaluation, such as ``"knn"``.
-        metric: its plain name, such as ``"accuracy"`` or ``"R"``.
-        labels: which training images lend their labels; of a retrieval, what counts as relevant.
+        task: evaluation task, such as ``"knn"``.
+        metric: plain name of the metric, such as ``"accuracy"`` or ``"R"``.
+        labels: which training images contribute their labels; for retrieval, what counts as relevant.
         fraction: share of these labels, in (0, 1].
-        direction: from what to what is retrieved, such as ``"text to image"``.
-        k: length of the list.
+        direction: retrieval direction, such as ``"text to image"``.
+        k: length of the retrieved list.
         group: a class, or a group of classes such as ``"rare"``.
     """
 
@@ -29,12 +29,12 @@ class Measurement(NamedTuple):
 
     @classmethod
     def of(cls, row: Mapping[Any, Any] | pd.Series) -> "Measurement":
-        """From a row, in which a column that does not apply holds None or NaN."""
+        """Create a measurement from a row; columns that do not apply hold None or NaN."""
         found: dict[str, Any] = {key: None if pd.isna(row[key]) else row[key] for key in KEYS}
         return cls(**found | {"k": None if found["k"] is None else int(found["k"])})
 
     def rows_of(self, table: pd.DataFrame) -> pd.DataFrame:
-        """The rows of this measurement; none if there are none."""
+        """Return the rows of this measurement; the result may be empty."""
         for column, value in zip(KEYS, self, strict=True):
             table = with_value(table, column, value)
         return table
@@ -44,16 +44,16 @@ KEYS = list(Measurement._fields)
 
 
 def with_value(table: pd.DataFrame, column: str, value: Any) -> pd.DataFrame:
-    """The rows that have a value in a column; None stands for null."""
+    """Return the rows with the given value in a column; None selects null values."""
     return table[table[column].isna() if value is None else table[column].eq(value).fillna(False)]
 
 
 def measurements(table: pd.DataFrame) -> list[Measurement]:
-    """Those that a table holds, in order of appearance."""
+    """List the measurements in a table, in order of appearance."""
     return [Measurement.of(row) for row in table[KEYS].drop_duplicates().to_dict("records")]
 
 
 def by_measurement(table: pd.DataFrame) -> dict[tuple[str, Measurement], pd.DataFrame]:
-    """The rows of each data set and measurement, in order of appearance."""
+    """Group rows by data set and measurement, in order of appearance."""
     groups: Any = table.groupby(["dataset", *KEYS], sort=False, dropna=False)
     return {(dataset, Measurement.of(dict(zip(KEYS, keys, strict=True)))): group for (dataset, *keys), group in groups}

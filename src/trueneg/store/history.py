@@ -14,15 +14,15 @@ from trueneg.store.user_files import DataChanges
 
 
 def run_table(results: Path, studies: Collection[str] | None = None) -> pd.DataFrame:
-    """One row per run of the store: id, state, what it trained, its primary metrics by study, and what made it.
+    """List all runs of the store, one row each: id, state, what was trained, primary metrics by study, and provenance.
 
-    A run is finished, ``stale`` (trained with other code than today's), ``stale rows`` (evaluated with other code), owned by a
-    process that trains it, or begun: with the epoch that it reached and the seconds spent so far, both as of its last note.
-    Finished runs, stale ones too, are marked where the data changed since (:mod:`trueneg.store.user_files`).
+    A run is finished, ``stale`` (trained with a different version of the code), ``stale rows`` (evaluated with a different
+    version), owned by the process that trains it, or begun. Unfinished runs show the epoch reached and the seconds spent, as last recorded.
+    Finished runs, including stale ones, are marked if their data changed since (:mod:`trueneg.store.user_files`).
 
     Args:
         results: the results folder.
-        studies: names of those whose primary metrics are wanted; all if None.
+        studies: names of the studies to show primary metrics for; None: all.
     """
     if studies is None:
         studies = sorted(path.parents[1].name for path in results.glob("*/artefacts/comparison.json"))
@@ -37,11 +37,11 @@ def run_table(results: Path, studies: Collection[str] | None = None) -> pd.DataF
         return pd.DataFrame(columns=["run", "state"])
     table = pd.DataFrame(rows).dropna(axis="columns", how="all")
     counts = [name for name in ("seed", "images", "epochs", "updates") if name in table]
-    return table.astype(dict.fromkeys(counts, "Int64"))  # which unfinished runs have none of
+    return table.astype(dict.fromkeys(counts, "Int64"))  # nullable, because unfinished runs lack them
 
 
 class _Metrics:
-    """By run id: the value of each study's primary metric on the test split; and the runs whose rows are stale."""
+    """Values of each study's primary metric on the test split by run id, and the ids of runs with stale rows."""
 
     def __init__(self, results: Path, studies: Collection[str]):
         self.values: dict[str, dict[str, float]] = {}

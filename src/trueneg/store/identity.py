@@ -18,32 +18,32 @@ from trueneg.errors import UserError
 from trueneg.specs.objectives.base import Objective
 from trueneg.specs.settings import is_technical, models_within
 
-# By the kind of training that a run's settings name.
+# Keyed by the kind of training in a run's settings.
 STUDIES: dict[str, type[TrainedStudy]] = {"images": ImageStudy, "image-text": ImageTextStudy}
-MISSING = object()  # equals no setting
+MISSING = object()  # unequal to every setting
 
 
 def run_id(run: Run, source_checksum: str) -> str:
-    """The first 12 hexadecimal digits of a SHA-256 of settings, data and seed; the study that asks for the run does not count.
+    """Return the first 12 hexadecimal digits of a SHA-256 of settings, data and seed, independent of the requesting study.
 
     Args:
-        run: with all settings resolved.
-        source_checksum: of the data that the run learns from.
+        run: run with all settings resolved.
+        source_checksum: checksum of the training data.
     """
     made_of = {"settings": identity(run.settings), "data": source_checksum, "seed": run.seed}
     return hashlib.sha256(json.dumps(made_of, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:12]
 
 
 def identity(settings: RunSettings) -> dict[str, dict[str, Any]]:
-    """The settings that enter a run's id, by section: those that influence training and differ from their frozen value.
+    """Return the settings that determine a run's id, by section: those that affect training and differ from their frozen value.
 
-    A key that the typed models no longer know counts as recorded.
+    Keys that the typed models no longer contain are included as recorded.
 
     Args:
-        settings: of a run, requested or recorded, all resolved.
+        settings: resolved settings of a requested or recorded run.
     """
     sections = {section: dict(values) for section, values in settings.items()}
-    # The objective's own temperature and the training's are one setting that can be stated in two places.
+    # The temperature is a single setting that can be specified in either the objective or the training.
     own = sections["objective"].pop("temperature", None)
     if own is not None:
         sections["training"]["temperature"] = own
@@ -58,7 +58,7 @@ def identity(settings: RunSettings) -> dict[str, dict[str, Any]]:
 
 
 def _nested(value: Any) -> Any:
-    """A setting's value; of settings within it, such as a schedule's, those that differ from their frozen values."""
+    """Return a setting's value; for nested settings such as a schedule, only those that differ from their frozen values."""
     if not isinstance(value, Mapping):
         return value
     values = frozen()["nested"].get(str(value.get("schedule", _tag(value))), {})
@@ -66,15 +66,15 @@ def _nested(value: Any) -> Any:
 
 
 def refuse_other_settings(path: Path, recorded: RunSettings, requested: RunSettings) -> None:
-    """Compare the settings that a finished run recorded with those that are requested under its id.
+    """Compare the recorded settings of a finished run with those requested under its id.
 
     Args:
         path: the run's record, for the message.
-        recorded: settings in the record; a key that is missing there counts as its frozen value.
-        requested: settings of the run that would reuse it.
+        recorded: settings in the record; missing keys have their frozen values.
+        requested: settings of the run that would reuse the finished run.
 
     Raises:
-        UserError: if they differ in a setting that influences training.
+        UserError: if they differ in a setting that affects training.
     """
     sides = identity(recorded), identity(requested)
     if sides[0] == sides[1]:
@@ -91,7 +91,7 @@ def refuse_other_settings(path: Path, recorded: RunSettings, requested: RunSetti
 
 
 def model_of(settings: RunSettings, section: str) -> type[BaseModel] | None:
-    """The typed model of a section of a run's settings; None if it no longer exists."""
+    """Return the typed model of a section of a run's settings; None if it no longer exists."""
     study = STUDIES.get(training_kind(settings))
     # The objective's section is one of the study's objectives.
     field = study.model_fields.get("objectives" if section == "objective" else section) if study is not None else None
@@ -100,27 +100,27 @@ def model_of(settings: RunSettings, section: str) -> type[BaseModel] | None:
 
 
 def objective_modules(settings: RunSettings) -> tuple[str, ...]:
-    """The modules that implement the objective of a run; empty for an objective that no longer exists."""
+    """Return the modules that implement a run's objective; empty if the objective no longer exists."""
     model = model_of(settings, "objective")
     return model.modules(settings["objective"]) if model is not None and issubclass(model, Objective) else ()
 
 
 def frozen_values(settings: RunSettings, section: str) -> Mapping[str, Any]:
-    """The frozen identity values of a section of a run's settings."""
+    """Return the frozen identity values of a section of a run's settings."""
     of_section = frozen().get(training_kind(settings), {}).get(section, {})
-    # Where a section has a model for each name, so has the list.
+    # If a section has one model per name, its frozen values are also listed by name.
     of_name = of_section.get(_tag(settings.get(section, {})))
     return of_name if isinstance(of_name, dict) else of_section
 
 
 @functools.cache
 def frozen() -> dict[str, dict[str, dict[str, Any]]]:
-    """All frozen identity values: by kind of study, section, the section's name where it has several, and key."""
+    """Read all frozen identity values: by kind of study, section, name (if the section has several models) and key."""
     return yaml.safe_load(Path(__file__).with_name("frozen.yaml").read_text(encoding="utf-8"))
 
 
 def _tag(values: Mapping[str, Any]) -> str:
-    """What tells a section's model from its siblings: ``name``, or of data ``source``."""
+    """Return the value that selects a section's model: ``name``, or ``source`` for data."""
     return str(values.get("name", values.get("source")))
 
 

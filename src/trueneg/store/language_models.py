@@ -1,4 +1,4 @@
-"""The records of the language models that a likelihood study used."""
+"""Read the records of the language models used by a likelihood study."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from trueneg.store.run_store import RunStore
 
 
 def language_models(results: Path, study: str) -> list[dict[str, Any]]:
-    """What the manifests of a likelihood study say of each model, with its record if it was trained here.
+    """List the models in the manifests of a likelihood study, with their records if they were trained here.
 
     Returns:
         For each model ``name``, ``corpus``, ``state`` (``finished``, ``stale: …`` or ``used as released``), ``folder``,

@@ -1,4 +1,4 @@
-"""What made a result: the code (as a fingerprint), the libraries, the commit, the machine."""
+"""Provenance of results: code fingerprint, library versions, git commit and machine."""
 
 import ast
 import functools
@@ -20,8 +20,8 @@ from trueneg.store.run_store import RunStore
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
-# Where the code that shapes a result begins; the fingerprint follows the imports from there. An estimator counts only for runs of
-# the objectives that it implements, and the registry, which only lists them, for none: a new one makes no earlier result stale.
+# Root modules of the code that affects a result; the fingerprint follows their imports. An estimator counts only for runs of the
+# objectives that it implements, and the registry never counts, so adding an estimator makes no earlier result stale.
 ESTIMATORS, REGISTRY = "trueneg.losses.estimators", "trueneg.losses.registry"
 PLANNING = ("trueneg.config", "trueneg.specs", "trueneg.store", "trueneg.stats")
 TRAINING = {"images": ("trueneg.training.simclr",), "image-text": ("trueneg.training.image_text",)}  # by kind of training
@@ -31,8 +31,8 @@ LANGUAGE_MODELS = ("trueneg.text.masked_lm",)
 REPORT = ("trueneg.report.build",)  # the page; figures and tables each have their own module
 SIMULATION = tuple(sorted({f"trueneg.theory.{module}" for module in EXPERIMENTS.values()}))
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-TEMPLATES = ("*.html", "styles/*.css", "scripts/*.js", "*.csv")  # beside the code that reads them
-# What pyproject.toml asks for, but for clusters and for the tools of development.
+TEMPLATES = ("*.html", "styles/*.css", "scripts/*.js", "*.csv")  # next to the code that reads them
+# The dependencies in pyproject.toml, except those for clusters and development.
 LIBRARIES = (
     *("trueneg", "torch", "torchvision", "transformers", "tokenizers", "safetensors", "open_clip_torch", "torchxrayvision"),
     *("numpy", "scipy", "scikit-learn", "openTSNE", "pandas", "pyarrow", "pillow", "pysbd", "pydantic", "pyyaml"),
@@ -42,13 +42,13 @@ LIBRARIES = (
 
 @functools.cache
 def fingerprint(roots: tuple[str, ...], without: tuple[str, ...] = ()) -> str:
-    """Hash of the syntax trees of the modules that `roots` can reach inside the package, and of the templates beside them.
+    """Hash the syntax trees of the package modules that `roots` import, directly or not, and the templates beside them.
 
-    Comments, docstrings and formatting do not count, so only a change of behaviour makes a result stale.
+    Comments, docstrings and formatting are ignored, so they make no result stale.
 
     Args:
         roots: dotted names of modules of the package.
-        without: packages and modules that do not count.
+        without: packages and modules to exclude.
 
     Returns:
         The first 16 hexadecimal digits of a SHA-256.
@@ -60,25 +60,25 @@ def fingerprint(roots: tuple[str, ...], without: tuple[str, ...] = ()) -> str:
 
 
 def training_fingerprint(settings: RunSettings) -> str:
-    """Hash of the code that trains runs with such settings: training loop, models, and the objective's own modules."""
+    """Hash the code that trains runs with these settings: training loop, models, and the objective's own modules."""
     training = fingerprint(TRAINING[training_kind(settings)], without=(ESTIMATORS, REGISTRY))
     return _digest((training, fingerprint(objective_modules(settings), without=(REGISTRY,))))
 
 
 def evaluation_fingerprint(settings: RunSettings) -> str:
-    """Hash of the code that evaluates runs with such settings; what only plans, records and compares does not count."""
+    """Hash the code that evaluates runs with these settings, without code for planning, recording and comparing."""
     package = TASKS[training_kind(settings)]
     tasks = sorted(f"{package}.{path.stem}" for path in _path_of(package).parent.glob("*.py"))
     return fingerprint((EVALUATE, *tasks), without=(*PLANNING, ESTIMATORS, REGISTRY))
 
 
 def drawing_code(module: str) -> str:
-    """The module that makes a figure or table, and its fingerprint; the code of settings and of the store does not count."""
+    """Return the module that makes a figure or table, and its fingerprint without the code of settings and store."""
     return f"{module} {fingerprint((module,), without=('trueneg.config', 'trueneg.specs', 'trueneg.store'))}"
 
 
 def drawn_by_other_code(path: Path) -> bool:
-    """Whether a figure or table was made with other code than today's."""
+    """Return whether a figure or table was made with code other than the current version."""
     recorded = recorded_code(path)
     return recorded is None or recorded != drawing_code(recorded.partition(" ")[0])
 
@@ -88,25 +88,25 @@ def _digest(content: object) -> str:
 
 
 def record_code(path: str | Path, code: str) -> None:
-    """Write the fingerprint of the code that made a result to `path`, the result's own with the ending ``.code``."""
+    """Write the fingerprint of the code that made a result to `path`, the result's path with the suffix ``.code``."""
     with atomic_write(path) as temporary:
         temporary.write_text(code)
 
 
 def recorded_code(result: Path) -> str | None:
-    """What :func:`record_code` wrote beside a result; None if nothing is recorded."""
+    """Read the fingerprint that :func:`record_code` wrote beside a result; None if there is none."""
     recorded = result.with_suffix(".code")
     return recorded.read_text(errors="replace") if recorded.is_file() else None
 
 
 def reachable(roots: Sequence[str], without: Sequence[str] = ()) -> list[str]:
-    """The modules of the package that `roots` import, directly or not, wherever in a file the import stands.
+    """List the package modules that `roots` import, directly or not, including imports inside functions.
 
-    A name that a package's ``__init__`` only re-exports leads to the module that defines it, not to all that the package exports.
+    A name that a package's ``__init__`` re-exports leads only to the module that defines it, not to everything it exports.
 
     Args:
         roots: dotted names of modules.
-        without: packages and modules that are not followed.
+        without: packages and modules not to follow.
     """
     found: set[str] = set()
     waiting = list(roots)
@@ -120,13 +120,13 @@ def reachable(roots: Sequence[str], without: Sequence[str] = ()) -> list[str]:
 
 
 def _path_of(name: str) -> Path:
-    """The file of a module of this package."""
+    """Return the file of a module of this package."""
     base = PACKAGE.joinpath(*name.split(".")[1:])
     return init if (init := base / "__init__.py").is_file() else base.with_suffix(".py")
 
 
 def _is_module(name: str) -> bool:
-    """Whether this package has such a module."""
+    """Return whether this package has a module of this name."""
     return name.split(".")[0] == PACKAGE.name and _path_of(name).is_file()
 
 
@@ -136,7 +136,7 @@ def _imports(name: str) -> Iterator[str]:
 
 
 def _defining(base: str, imported: str) -> str:
-    """The module that ``from base import imported`` leads to."""
+    """Return the module that ``from base import imported`` refers to."""
     if not _is_module(base) or _is_module(f"{base}.{imported}"):
         return f"{base}.{imported}"
     if _path_of(base).name == "__init__.py":
@@ -147,14 +147,14 @@ def _defining(base: str, imported: str) -> str:
 
 
 def _read(name: str) -> tuple[str, list[tuple[str, list[str]]]]:
-    """A module's syntax tree as text, without docstrings, and what it imports: modules, each with names."""
+    """Return a module's syntax tree as text, without docstrings, and its imports: modules, each with names."""
     path = _path_of(name)
     return _parsed(path, path.stat().st_mtime_ns)
 
 
 @functools.cache
 def _parsed(path: Path, written: int) -> tuple[str, list[tuple[str, list[str]]]]:
-    """Of a file as it was written at a moment: most modules are reached from several roots."""
+    """Parse a file; cached by modification time, because most modules are reached from several roots."""
     tree = ast.parse(path.read_text())
     imports: list[tuple[str, list[str]]] = []
     for node in ast.walk(tree):
@@ -168,9 +168,9 @@ def _parsed(path: Path, written: int) -> tuple[str, list[tuple[str, list[str]]]]
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python, this package and the libraries that a number depends on, as far as they are installed.
+    """Return the versions of Python, this package and the installed libraries that affect results.
 
-    In a process that has computed on a GPU, also of CUDA and cuDNN.
+    After computing on a GPU, this includes CUDA and cuDNN.
     """
     found = {"python": platform.python_version()}
     for name in LIBRARIES:
@@ -185,7 +185,7 @@ def versions() -> dict[str, str]:
 
 
 def commit() -> str:
-    """The git commit of the package's checkout, with ``+changes`` if files differ from it; ``""`` outside a checkout."""
+    """Return the git commit of the package's checkout, with ``+changes`` if files differ from it; ``""`` outside a checkout."""
 
     def git(*arguments: str) -> str:
         done = subprocess.run(["git", "-C", str(PACKAGE), *arguments], capture_output=True, text=True, timeout=30, check=True)
@@ -199,7 +199,7 @@ def commit() -> str:
 
 
 def machine() -> dict[str, Any]:
-    """The host that computes, for the record of a run."""
+    """Describe the host, for the record of a run."""
     return {"host": platform.node(), "system": platform.platform(), "cores": os.cpu_count()}
 
 
@@ -216,18 +216,18 @@ def code_state(record: Mapping[str, Any]) -> str:
 
 
 def trained_by_other_code(record: Mapping[str, Any]) -> bool:
-    """Whether a run was trained with other code than today's."""
+    """Return whether a run was trained with code other than the current version."""
     return record["fingerprint"] != training_fingerprint(record["settings"])
 
 
 def evaluated_by_other_code(record: Mapping[str, Any]) -> bool:
-    """Whether a study's record of a run tells that its rows were made with other code than today's."""
+    """Return whether a study's record of a run shows that other code than the current version made its rows."""
     evaluated = record.get("evaluated")
     return evaluated is not None and evaluated["fingerprint"] != evaluation_fingerprint(record["settings"])
 
 
 def stale_message(store: RunStore) -> str:
-    """A line about the finished runs that were trained with other code than today's; empty if there are none."""
+    """Return a line about finished runs that were made with other code than the current version; empty if none."""
     stale = sum(map(is_stale, store.records().values()))
     if not stale:
         return ""

@@ -1,4 +1,4 @@
-"""Reads what the pipeline wrote: tables, records and settings; a damaged file is a user error."""
+"""Read the pipeline's output files: tables, records and settings; damaged files raise a user error."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -22,21 +22,21 @@ LANGUAGE_MODELS, COMPARISON, USER_FILES = (SCHEMAS[name] for name in ("language_
 
 
 def read_json(path: str | Path, schema: Schema | list[Schema] | None = None, remedy: str = AGAIN) -> Any:
-    """The content of a JSON file.
+    """Read the content of a JSON file.
 
     Args:
         path: the file.
-        schema: JSON Schema of the content; in a list, of each of its items.
-        remedy: what to do if it does not fit, as a sentence.
+        schema: JSON Schema of the content; a one-element list if the content is a list of such items.
+        remedy: a sentence that tells the user how to fix an invalid file.
 
     Raises:
-        UserError: if it is missing, damaged, or does not fit.
+        UserError: if the file is missing, damaged, or does not match the schema.
     """
     return _read(path, json.loads, {"type": "array", "items": schema[0]} if isinstance(schema, list) else schema, remedy)
 
 
 def read_settings(path: str | Path) -> Any:
-    """The settings of a study in a YAML file; errors as of :func:`read_json`."""
+    """Read the settings of a study from a YAML file; raises the same errors as :func:`read_json`."""
     return _read(path, yaml.safe_load, SCHEMAS["study"], AGAIN)
 
 
@@ -46,7 +46,7 @@ def _read(path: str | Path, parse: Callable[[str], Any], schema: Schema | None, 
         wrong = next(Draft202012Validator(schema or {}).iter_errors(content), None)
     except MemoryError:  # says nothing of the file
         raise
-    except Exception as error:  # YAML: a date that does not exist is a ValueError, too deep a nesting a RecursionError
+    except Exception as error:  # in YAML, an invalid date is a ValueError, and deep nesting a RecursionError
         raise _damaged(path, error, remedy) from error
     if wrong is not None:
         place = ".".join(map(str, wrong.absolute_path)) or "its content"
@@ -55,10 +55,10 @@ def _read(path: str | Path, parse: Callable[[str], Any], schema: Schema | None, 
 
 
 def read_study(path: str | Path, model: type[SomeStudy]) -> SomeStudy:
-    """The resolved settings of a study that ``study.yaml`` holds.
+    """Read the resolved settings of a study from its ``study.yaml``.
 
     Raises:
-        UserError: if it is missing, damaged, or not of that model.
+        UserError: if the file is missing, damaged, or does not match the model.
     """
     try:
         return model.model_validate(read_settings(path))
@@ -68,16 +68,16 @@ def read_study(path: str | Path, model: type[SomeStudy]) -> SomeStudy:
 
 
 def read_rows(path: str | Path, columns: Sequence[str] = (), remedy: str = AGAIN) -> pd.DataFrame:
-    """A parquet file that has certain columns.
+    """Read a parquet file and check that it has the given columns.
 
     Raises:
-        UserError: if it is missing, damaged, or lacks a column.
+        UserError: if the file is missing, damaged, or lacks a column.
     """
     try:
         table = pd.read_parquet(path)
     except MemoryError:  # says nothing of the file
         raise
-    except Exception as error:  # a damaged file can raise nearly anything
+    except Exception as error:  # a damaged file can raise almost any error
         raise _damaged(path, error, remedy) from error
     missing = [name for name in columns if name not in table]
     if missing:

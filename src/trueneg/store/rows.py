@@ -1,4 +1,4 @@
-"""The one schema of rows: every measured number of every study, with what it measures and the run that gave it."""
+"""The common schema of rows: each row is one measured number of a study, with its metric and its run."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,7 +10,7 @@ from trueneg.io.files import atomic_write
 from trueneg.stats.measurement import KEYS
 from trueneg.store import records
 
-# Of a run; condition and variant hold what was swept in the data set and in the objective, as canonical JSON.
+# Names of a run; condition and variant hold the swept settings of the data set and the objective, as canonical JSON.
 NAMES = ["study", "dataset", "condition", "objective", "variant"]
 IDENTITY = [*NAMES, "seed", "run"]
 COLUMNS = [*IDENTITY, "split", *KEYS, "value"]
@@ -18,12 +18,12 @@ TYPES = dict.fromkeys(COLUMNS, "str") | {"seed": "int64", "fraction": "float64",
 
 
 def to_table(rows: Iterable[dict[str, Any]] | pd.DataFrame) -> pd.DataFrame:
-    """Rows with all :data:`COLUMNS` in their types; what a row does not state is null."""
+    """Convert rows to a table with all :data:`COLUMNS` in their types; missing values are null."""
     return typed(pd.DataFrame(rows).reindex(columns=COLUMNS))
 
 
 def typed(table: pd.DataFrame) -> pd.DataFrame:
-    """A table whose columns of :data:`COLUMNS` have their types, also where all values are null."""
+    """Cast a table's columns to their types in :data:`TYPES`, even if all values are null."""
     return table.astype({column: kind for column, kind in TYPES.items() if column in table})
 
 

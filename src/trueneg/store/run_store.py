@@ -1,8 +1,8 @@
-"""The run store: a folder with one folder a run, named by the run's id.
+"""The run store: a folder with one subfolder per run, named by the run's id.
 
-A run's folder holds ``model.safetensors``, ``training.parquet`` (a row an epoch) and ``run.json`` (what made it). The record is
-written last, so a run that has one is finished. Until then a checkpoint and ``progress.json`` tell where it stands. No file of it
-is a declared output of a job: Snakemake deletes those.
+A run's folder contains ``model.safetensors``, ``training.parquet`` (one row per epoch) and ``run.json`` (its provenance). The
+record is written last, so a run that has one is finished. Until then, a checkpoint and ``progress.json`` hold its progress. None
+of these files is a declared output of a job, because Snakemake deletes declared outputs.
 """
 
 import contextlib
@@ -25,10 +25,10 @@ SETTINGS = SCHEMAS["settings"]
 
 
 class RunStore:
-    """The folder of runs, ``results/runs``: who is finished, and the files of each.
+    """The folder of runs, ``results/runs``: the state and files of each run.
 
     Args:
-        path: the folder; made when the first run is.
+        path: the folder; created with the first run.
     """
 
     RECORD, MODEL, CURVES = "run.json", "model.safetensors", "training.parquet"
@@ -39,25 +39,25 @@ class RunStore:
         self.path = Path(path)
 
     def folder(self, identifier: str) -> Path:
-        """The folder of a run, whether it exists or not."""
+        """Return the folder of a run, which need not exist."""
         return self.path / identifier
 
     def state(self, identifier: str) -> str:
-        """``"finished"``, ``"begun"`` or ``"missing"``."""
+        """Return ``"finished"``, ``"begun"`` or ``"missing"``."""
         folder = self.folder(identifier)
         if (folder / self.RECORD).is_file() and (folder / self.MODEL).is_file():
             return "finished"
         return "begun" if folder.is_dir() else "missing"
 
     def record(self, identifier: str, schema: Schema = SETTINGS) -> dict[str, Any]:
-        """What made a finished run.
+        """Read the record of a finished run.
 
         Args:
             identifier: the run's id.
-            schema: what the record must hold.
+            schema: JSON Schema that the record must match.
 
         Raises:
-            UserError: if there is no such run, or its record is broken.
+            UserError: if there is no such run, or its record is damaged.
         """
         path = self.folder(identifier) / self.RECORD
         if not path.exists():
@@ -65,24 +65,24 @@ class RunStore:
         return read_json(path, schema, "Remove its folder to have the run trained again.")
 
     def records(self) -> dict[str, dict[str, Any]]:
-        """The whole records of all finished runs, by id."""
+        """Read the complete records of all finished runs, by id."""
         found = sorted(self.path.glob(f"*/{self.RECORD}"))
         return {path.parent.name: self.record(path.parent.name, RUN) for path in found}
 
     def progress(self, identifier: str) -> dict[str, Any]:
-        """Where an unfinished run stands: epoch, epochs, seconds of its attempts and what it is; empty if nobody noted it."""
+        """Read the progress of an unfinished run: epoch, epochs, attempts and description; empty if none is recorded."""
         try:
             return read_json(self.folder(identifier) / self.PROGRESS, PROGRESS)
-        except UserError:  # it is noted anew within seconds
+        except UserError:  # it is rewritten within seconds
             return {}
 
     def forget_progress(self, identifier: str) -> None:
-        """Remove what only an unfinished run needs."""
+        """Remove the files that only an unfinished run needs."""
         for name in (self.CHECKPOINT, self.PREVIOUS, self.PROGRESS):
             (self.folder(identifier) / name).unlink(missing_ok=True)
 
     def owner(self, identifier: str) -> str | None:
-        """Who is writing a run: ``"<process> on <host>"``, or None."""
+        """Return the process that is writing a run, as ``"<process> on <host>"``, or None."""
         path = self.folder(identifier) / self.LOCK
         try:
             if path.is_file():
@@ -90,20 +90,20 @@ class RunStore:
                     return None
         except Timeout:
             return path.read_text().strip() or "an unknown process"
-        except OSError:  # somebody else's results, or no locks
+        except OSError:  # another user's results, or a file system without locks
             pass
         return None
 
     @contextlib.contextmanager
     def owned(self, identifier: str, patience: float = 0.0) -> Iterator[Path]:
-        """Hold a run for writing: one process at a time; a process that dies frees it.
+        """Lock a run for writing by one process at a time; the lock is released if the process dies.
 
         Args:
             identifier: the run's id.
             patience: seconds to wait for another process to finish.
 
         Raises:
-            UserError: if another process holds it, or the file system does not keep locks.
+            UserError: if another process holds the lock, or the file system does not support locks.
         """
         folder = self.folder(identifier)
         path, owner = folder / self.LOCK, self.owner(identifier)
@@ -124,19 +124,19 @@ class RunStore:
             _refuse_lax_file_system(path)
             with writable(path):
                 path.write_text(f"{os.getpid()} on {platform.node()}")
-            # Of processes that were killed while writing; .tmp… is safetensors'.
+            # Left by processes that were killed while writing; .tmp… files come from safetensors.
             for half_written in [*folder.glob(".*.[0-9]*"), *folder.glob(".tmp*")]:
                 half_written.unlink()
             yield folder
 
 
 def _lock(path: Path, patience: float = 0.0) -> AcquireReturnProxy:
-    """The lock on a file, by ``flock``, which the kernel frees with its process."""
+    """Lock a file with ``flock``, which the kernel releases when the process ends."""
     return FileLock(path, timeout=patience, poll_interval=0.2, fallback_to_soft=False).acquire()
 
 
 def _refuse_lax_file_system(path: Path) -> None:
-    """A second lock must fail while this process has the first: some network file systems grant every lock."""
+    """Check that a second lock fails while this process holds the first; some network file systems grant every lock."""
     with contextlib.suppress(Timeout), _lock(path):
         raise UserError(_LAX.format(path=path, found="grants one lock twice"))
 
@@ -148,10 +148,10 @@ _LAX = (
 
 
 def read_manifest(path: str | Path, store: RunStore) -> list[dict[str, Any]]:
-    """The runs that a manifest lists, each with its seed, id and model file, after comparing the checksums.
+    """Read the runs of a manifest, each with its seed, id and model file, and verify the checksums.
 
     Raises:
-        UserError: if a model is missing or is not the one that the manifest was written for.
+        UserError: if a model is missing or does not match its checksum.
     """
     manifest = read_json(path, MANIFEST)
     for run in manifest["runs"]:

@@ -1,7 +1,7 @@
 """Text: reports → sentences → likelihoods.
 
-``split_sentences`` and ``pseudo_log_likelihood`` are what other people's code needs; each is imported when it is first asked for,
-because splitting sentences needs no torch.
+``split_sentences`` and ``pseudo_log_likelihood`` are the public API. Each is imported on first access, because splitting
+sentences does not need torch.
 """
 
 import importlib

@@ -1,5 +1,7 @@
-"""Is class probability log-linear in likelihood? Sentences with known classes, scored in several ways, as tidy tables without
-text."""
+"""Test whether class probability is log-linear in likelihood.
+
+Scores sentences with known classes in several ways and writes tidy tables without text.
+"""
 
 import logging
 import re
@@ -18,8 +20,8 @@ from trueneg.text.log_linear import bootstrap_spearman, fit_log_linear, weighted
 
 log = logging.getLogger(__name__)
 
-NORMAL_KINDS = ("negated", "filler")  # of the phantom
-NORMAL_CLASSES = ("normal",)  # of Open-I
+NORMAL_KINDS = ("negated", "filler")  # classes of the phantom reports
+NORMAL_CLASSES = ("normal",)  # classes of Open-I
 COLUMNS = ["corpus", "scorer", "class", "finding", "log_class_probability", "log_likelihood", "tokens", "count"]
 ALL, FINDINGS = "all sentences", "findings only"
 
@@ -37,26 +39,27 @@ def check_assumption(
     summary: str | Path,
     calibration: str | Path,
 ) -> None:
-    """Compare likelihoods with class probabilities, for language models and for what is simpler.
+    """Compare likelihoods with class probabilities, for language models and simpler baselines.
 
-    Unigrams and sentence frequency are counted on the reports of the other folds, as the language models are trained.
+    Unigrams and sentences are counted on the reports of the other folds, on which the language models are also trained.
 
     Args:
         sentences: from :func:`trueneg.text.sentences.split_reports`.
-        assigned: ``report``, ``index``, ``class`` of the sentences that have one.
-        classes: ``class``, ``probability``, and perhaps ``kind``.
-        likelihoods: name of a language model → its file of :func:`trueneg.text.scoring.score_sentences`.
-        corpus: what the corpus is called.
-        folds: as the language models have.
+        assigned: table with ``report``, ``index`` and ``class`` of the sentences with a known class.
+        classes: table with ``class``, ``probability`` and optionally ``kind``.
+        likelihoods: maps each language model to its output file of :func:`trueneg.text.scoring.score_sentences`.
+        corpus: name of the corpus.
+        folds: number of folds used for the language models.
         seed: the study's seed.
-        points: parquet file to write: a row a unique sentence, class and scorer: ``corpus``, ``scorer``, ``class``, ``finding``
-            (whether it affirms one), ``log_class_probability``, ``log_likelihood``, ``tokens``, ``count``. No text.
-        summary: parquet file to write, see :func:`summarise`.
-        calibration: parquet file to write: ``corpus``, ``sentences``, ``scorer``, ``bin``, ``texts``, ``log_likelihood``,
-            ``predicted``, ``actual``.
+        points: parquet file to write, with one row per unique sentence, class and scorer: ``corpus``, ``scorer``, ``class``,
+            ``finding`` (whether the sentence affirms one), ``log_class_probability``, ``log_likelihood``, ``tokens``, ``count``.
+            It contains no text.
+        summary: parquet file to write; see :func:`summarise`.
+        calibration: parquet file to write, with the columns ``corpus``, ``sentences``, ``scorer``, ``bin``, ``texts``,
+            ``log_likelihood``, ``predicted``, ``actual``.
 
     Raises:
-        UserError: if the files do not belong together.
+        UserError: if a likelihood file does not cover all sentences.
     """
     table, restricted = privacy.read_table(sentences)
     known = privacy.read_table(classes)[0].set_index("class")
@@ -77,17 +80,17 @@ def check_assumption(
 
 
 def summarise(points: pd.DataFrame, seed: int, draws: int = 1000) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Rank correlation, fit and calibration of every scorer, on all sentences and on those that affirm a finding.
+    """Compute rank correlation, fit and calibration of every scorer, on all sentences and on those that affirm a finding.
 
     Args:
-        points: as :func:`check_assumption` writes them.
-        seed: of the bootstrap.
-        draws: of the bootstrap.
+        points: table written by :func:`check_assumption`.
+        seed: seed of the bootstrap.
+        draws: number of bootstrap samples.
 
     Returns:
-        ``corpus``, ``sentences``, ``scorer``, ``texts`` (with repetitions), ``unique``, ``classes``, ``spearman`` with its 95 %
-        interval over classes ``low`` and ``high``, ``spearman of classes`` (mean likelihood by class, each class once), ``a``,
-        ``k``, ``error`` (mean |predicted − actual| class probability); and the calibration tables.
+        A table with ``corpus``, ``sentences``, ``scorer``, ``texts`` (with repetitions), ``unique``, ``classes``, ``spearman``,
+        ``low`` and ``high`` (its 95 % interval over classes), ``spearman of classes`` (from the mean likelihood of each class,
+        with equal weights), ``a``, ``k`` and ``error`` (mean |predicted − actual| class probability); and the calibration table.
     """
     rows, bins = [], []
     for (corpus, scorer), frame in points.groupby(["corpus", "scorer"], sort=False):
@@ -111,7 +114,7 @@ def summarise(points: pd.DataFrame, seed: int, draws: int = 1000) -> tuple[pd.Da
 
 
 def unigram(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
-    """Σ over words of log (count + 1)/(total + vocabulary + 1), counted on other sentences: (S,) natural logarithms.
+    """Sum log (count + 1)/(total + vocabulary + 1) over words, with counts from other sentences: (S,) natural logarithms.
 
     Example:
         >>> unigram(["Clear lungs."], ["Clear lungs."]).round(4).tolist()     # three tokens of 2/(3 + 3 + 1)
@@ -123,7 +126,7 @@ def unigram(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
 
 
 def frequency(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
-    """log (count + 1)/(total + different sentences + 1) of the very sentence among others, (S,).
+    """Return log (count + 1)/(total + unique sentences + 1) of each whole sentence, with counts from other sentences, (S,).
 
     Example:
         >>> frequency(["Clear lungs."], ["Clear lungs.", "Edema."]).round(4).tolist()
@@ -135,7 +138,7 @@ def frequency(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
 
 
 def shortness(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
-    """Minus the number of words, (S,): what length alone tells."""
+    """Return minus the number of words, (S,): the baseline that uses length alone."""
     return -np.array([float(len(words_of(sentence))) for sentence in sentences])
 
 
@@ -143,14 +146,14 @@ SIMPLE = {"unigram": unigram, "sentence frequency": frequency, "length": shortne
 
 
 def cross_fitted(sentences: pd.DataFrame, scorer: Callable[[Iterable[str], Sequence[str]], np.ndarray]) -> pd.DataFrame:
-    """The sentences scored by what was counted on the other folds.
+    """Score each sentence with counts from the other folds.
 
     Args:
-        sentences: with ``sentence`` and ``fold``.
-        scorer: (training sentences, sentences) → (S,).
+        sentences: table with ``sentence`` and ``fold``.
+        scorer: function (training sentences, sentences) → (S,) scores.
 
     Returns:
-        The sentences with ``log_likelihood`` and ``tokens`` (words).
+        The sentences with added columns ``log_likelihood`` and ``tokens`` (number of words).
     """
     parts = []
     for fold, part in sentences.groupby("fold"):
@@ -162,7 +165,7 @@ def cross_fitted(sentences: pd.DataFrame, scorer: Callable[[Iterable[str], Seque
 
 
 def words_of(sentence: str) -> list[str]:
-    """Words and punctuation, lower case.
+    """Split a sentence into lower-case words and punctuation marks.
 
     Example:
         >>> words_of("No 1.4 cm nodule.")
@@ -178,7 +181,7 @@ def _points(frame: pd.DataFrame, classes: pd.DataFrame, corpus: str, scorer: str
     found = found.reset_index().drop(columns="sentence")
     kind = classes["kind"].isin(NORMAL_KINDS) if "kind" in classes else classes.index.isin(NORMAL_CLASSES)
     found["finding"] = ~found["class"].isin(classes.index[kind])
-    # Means of equal numbers differ in the last digit, and would be ranked.
+    # Round, because means of equal numbers can differ in the last digit and would then get different ranks.
     found["log_likelihood"] = found["log_likelihood"].round(9)
     found["log_class_probability"] = np.log(found["class"].map(classes["probability"]))
     found["class"] = found["class"].astype(str)

@@ -1,4 +1,4 @@
-"""A table that grows by whole files, so that a job that is killed keeps what it has appended."""
+"""A table stored as a folder of files; rows are appended as whole files, so a killed job keeps the rows it has written."""
 
 import hashlib
 import time
@@ -9,11 +9,11 @@ import pandas as pd
 
 from trueneg.text import privacy
 
-FLUSH = 5.0  # seconds of work that a killed job may lose
+FLUSH = 5.0  # seconds of work that a killed job can lose
 
 
 def text_key(text: str) -> bytes:
-    """What a text is known by in a cache: 16 bytes of its SHA-256.
+    """Return the cache key of a text: the first 16 bytes of its SHA-256.
 
     Example:
         >>> text_key("Heart size is normal.").hex()[:8]
@@ -23,7 +23,7 @@ def text_key(text: str) -> bytes:
 
 
 def append_in_time(folder: Path, frames: Iterable[pd.DataFrame], restricted: bool) -> None:
-    """Append frames as they are made, those of every :data:`FLUSH` seconds as one file."""
+    """Append frames as they are produced, with one file for each :data:`FLUSH` seconds."""
     waiting, began = [], time.monotonic()
     for frame in frames:
         waiting.append(frame)
@@ -35,13 +35,13 @@ def append_in_time(folder: Path, frames: Iterable[pd.DataFrame], restricted: boo
 
 
 def append_chunk(folder: Path, frame: pd.DataFrame, restricted: bool) -> None:
-    """Add rows, whose ``key`` is bytes, as a file; its name comes from the keys, so the same rows written twice are one file."""
+    """Write rows with a ``key`` of bytes to a file named by their keys, so writing the same rows twice gives one file."""
     name = hashlib.sha256(b"".join(frame["key"])).hexdigest()[:24]
     privacy.write_table(frame, folder / f"{name}.parquet", restricted)
 
 
 def read_chunks(folder: Path, columns: Sequence[str]) -> pd.DataFrame:
-    """All rows, each key once, indexed by key; empty if there are none."""
+    """Return all rows indexed by key, without duplicate keys; an empty table if there are none."""
     found = [privacy.read_table(path, ["key", *columns])[0] for path in sorted(folder.glob("*.parquet"))]
     table = pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=["key", *columns], dtype=object)
     return table.drop_duplicates("key").set_index("key")

@@ -1,4 +1,4 @@
-"""η of every sentence, and the controls that need only text."""
+"""Compute η for every sentence, and the controls that need only text."""
 
 import logging
 from collections.abc import Mapping
@@ -14,14 +14,14 @@ log = logging.getLogger(__name__)
 
 
 def write_class_probabilities(likelihoods: str | Path, *, settings: Mapping[str, Any], seed: int, eta: str | Path) -> None:
-    """From likelihoods to class probabilities.
+    """Convert likelihoods to class probabilities.
 
     Args:
         likelihoods: from :func:`trueneg.text.scoring.score_sentences`.
         settings: ``a``, ``k``, ``maximum``, ``per_token``.
-        seed: of the permutation.
-        eta: parquet file to write: ``report``, ``index``, ``eta``, and the controls ``eta permuted`` (the same values at wrong
-            sentences), ``eta constant`` (their mean) and ``eta by length`` (the mean of their length).
+        seed: seed of the permutation.
+        eta: parquet file to write: ``report``, ``index``, ``eta``, and the controls ``eta permuted`` (the same values assigned to
+            random sentences), ``eta constant`` (their mean) and ``eta by length`` (mean η of sentences of the same length).
     """
     table, restricted = privacy.read_table(likelihoods)
     tokens = table["tokens"].to_numpy()

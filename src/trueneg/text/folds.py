@@ -1,4 +1,4 @@
-"""Cross-fitting: which language model may score which report."""
+"""Cross-fitting: assign each report to the language model that scores it."""
 
 import pandas as pd
 
@@ -9,21 +9,21 @@ VALIDATION = "validation"
 
 
 def with_folds(sentences: pd.DataFrame, folds: int, seed: int) -> pd.DataFrame:
-    """The sentences with a column ``fold``: the patient's, from the id alone, so adding reports moves nobody.
+    """Add a column ``fold`` derived from the patient id alone, so adding reports never moves a patient to another fold.
 
-    The model of fold f is trained on the patients of all other folds, and scores those of fold f.
+    The model of fold f is trained on the patients of all other folds and scores those of fold f.
     """
     fold_of = {patient: seed_for(seed, f"fold/{patient}") % folds for patient in sentences["patient"].unique()}
     return sentences.assign(fold=sentences["patient"].map(fold_of).astype("int64"))
 
 
 def training_parts(sentences: pd.DataFrame, fold: int, validation: float, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The training and validation sentences of a fold's model: of different patients, none of the fold.
+    """Select training and validation sentences for the model of one fold, from disjoint sets of patients outside the fold.
 
     Args:
-        sentences: with the columns ``patient`` and ``fold``.
-        fold: whose model.
-        validation: share of the patients whose sentences tell when to stop.
+        sentences: table with the columns ``patient`` and ``fold``.
+        fold: fold that the model will score.
+        validation: fraction of patients held out for early stopping.
         seed: the study's seed.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The pipeline's language models: one a fold, none of which has seen the reports that it scores."""
+"""Train the pipeline's language models: one per fold, so that no model scores reports it was trained on."""
 
 import hashlib
 import json
@@ -26,8 +26,8 @@ from trueneg.text.masked_lm import MaskedLMTraining, new_masked_lm
 
 log = logging.getLogger(__name__)
 
-TECHNICAL = ("device", "threads", "checkpoint_minutes")  # settings that do not shape the result
-PATIENCE = 15.0  # seconds that a training's former owner gets to end
+TECHNICAL = ("device", "threads", "checkpoint_minutes")  # settings that do not affect the result
+PATIENCE = 15.0  # seconds to wait for the previous owner of a training to exit
 
 
 def train_language_models(
@@ -39,19 +39,19 @@ def train_language_models(
     manifest: str | Path,
     start: str | Path | None = None,
 ) -> None:
-    """Train the language model of each fold, and write the manifest that names them.
+    """Train the language model of each fold, and write a manifest that lists the models.
 
-    A training that is finished is taken from the store, one that is begun continues. With ``train: false`` nothing is trained:
-    the model that the settings name scores every report.
+    Finished models are reused from the store, and interrupted trainings resume. With ``train: false`` nothing is trained, and the
+    model named in the settings scores every report.
 
     Args:
         sentences: from :func:`trueneg.text.sentences.split_reports`.
         settings: :class:`~trueneg.config.likelihood_study.LanguageModelSettings` as a mapping.
         seed: the study's seed.
-        store: folder of language models, one folder each.
+        store: folder with one subfolder per language model.
         manifest: JSON file to write: ``folds``, ``seed``, and for each fold the model's ``folder`` (or hub name) and
             ``checksum``.
-        start: the manifest of models to begin with in place of ``model`` (fine-tuning); those of another corpus.
+        start: manifest of another corpus's models to fine-tune, in place of ``model``.
 
     Raises:
         UserError: if the sentences are too few, another process trains the same model, or a model cannot be loaded.
@@ -76,10 +76,10 @@ def train_language_models(
 
 
 def read_language_models(manifest: str | Path) -> dict[str, Any]:
-    """A manifest, after comparing the checksums of the models that it names.
+    """Read a manifest and verify the checksums of its models.
 
     Raises:
-        UserError: if a model is missing or is not the one that the manifest was written for.
+        UserError: if a model is missing or does not match its checksum.
     """
     listed = records.read_json(manifest, records.LANGUAGE_MODELS, "Remove it to have the language model trained again.")
     for model in listed["models"]:
@@ -90,7 +90,7 @@ def read_language_models(manifest: str | Path) -> dict[str, Any]:
 
 
 def _trained(runs: RunStore, record: dict[str, Any], training: Sequence[str], validating: Sequence[str]) -> Path:
-    """The folder of a fold's model, which is trained unless it is finished."""
+    """Return the folder of a fold's model, after training the model if it is not finished."""
     settings, identifier = record["settings"], _identifier(record, training, validating)
     with runs.owned(identifier, patience=PATIENCE) as folder:
         if runs.state(identifier) == "finished":

@@ -1,4 +1,4 @@
-"""Language models by name on the Hugging Face hub or by folder."""
+"""Load language models from the Hugging Face hub or a local folder."""
 
 from pathlib import Path
 from typing import Any
@@ -12,22 +12,22 @@ KEY = "language_models: model"
 def load_language_model(
     name: str | Path, *, variant: str = "original", revision: str | None = None, trust_remote_code: bool = False
 ) -> tuple[Any, Any]:
-    """A language model and its tokenizer.
+    """Load a language model and its tokenizer.
 
-    CXR-BERT (``microsoft/BiomedVLP-CXR-BERT-…``) comes with code of its own, whose masked language model is plain BERT: it is
-    loaded as that, without running the code. Pickled weights are read as tensors alone.
+    CXR-BERT (``microsoft/BiomedVLP-CXR-BERT-…``) ships with its own code, but its masked language model is plain BERT, so it is
+    loaded as BERT without running that code. Only tensors are read from pickled weights.
 
     Args:
-        name: on the hub, or a local folder as ``save_pretrained`` writes it.
+        name: name on the hub, or a local folder written by ``save_pretrained``.
         variant: a masked model for ``"original"`` and ``"within_word_l2r"``, a causal one for ``"causal"``.
-        revision: tag or commit on the hub; name one, or a number may change with the hub's.
-        trust_remote_code: whether code that comes with the model may be run.
+        revision: tag or commit on the hub; without one, results can change when the hub's version changes.
+        trust_remote_code: whether code that ships with the model may run.
 
     Returns:
         The model in evaluation mode, on the CPU, and a fast tokenizer.
 
     Raises:
-        UserError: if it is not there, may not be read, wants to run code, or lacks weights.
+        UserError: if the model is missing, access is denied, it requires its own code to run, or weights are missing.
     """
     name = str(name)
     if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
@@ -52,7 +52,7 @@ def load_language_model(
             tokenizer = transformers.AutoTokenizer.from_pretrained(name, use_fast=True, **where)
             model_class = transformers.AutoModelForCausalLM if variant == CAUSAL else transformers.AutoModelForMaskedLM
         model, report = model_class.from_pretrained(name, output_loading_info=True, **where)
-    except (OSError, ValueError, KeyError) as error:  # the hub's errors among them
+    except (OSError, ValueError, KeyError) as error:  # includes the hub's errors
         where_from = f"{name} at revision {revision}" if revision else name
         raise UserError(
             f"{KEY}: {where_from} cannot be loaded: {_chain(error)} Check name and revision. Accept the terms of a gated model "
@@ -69,7 +69,7 @@ def load_language_model(
 
 
 def _chain(error: BaseException | None) -> str:
-    """What an error says and what caused it, each once: transformers wraps the hub's reason in a general one."""
+    """Join the messages of an error and its causes without repetitions; transformers wraps the hub's error in a generic one."""
     found = []
     while error is not None:
         found.append(" ".join(str(error).split())[:300])

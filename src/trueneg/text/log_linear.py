@@ -1,4 +1,4 @@
-r"""The log-linear assumption :math:`\rho(c_x) = a\, p(x)^k`, fitted and checked against class probabilities that are known."""
+r"""The log-linear assumption :math:`\rho(c_x) = a\, p(x)^k`, fitted to and checked against known class probabilities."""
 
 from typing import NamedTuple
 
@@ -9,14 +9,14 @@ from trueneg.randomness import seed_for
 
 
 class LogLinearFit(NamedTuple):
-    """A fit, and how well it holds.
+    """A log-linear fit and its quality.
 
     Attributes:
-        a: η of a text of likelihood 1.
-        k: exponent; may come out negative: then likely texts are of rare classes.
-        spearman: rank correlation of log-likelihood and class probability, which a and k cannot change.
-        calibration: by quantiles of the likelihood: ``texts`` (weight), ``log_likelihood`` (mean), ``predicted`` and ``actual``
-            (means of a·p^k and of the class probability).
+        a: η of a text with likelihood 1.
+        k: exponent; negative if likely texts belong to rare classes.
+        spearman: rank correlation of log-likelihood and class probability; it does not depend on a and k.
+        calibration: one row per quantile bin of the likelihood: ``texts`` (total weight), ``log_likelihood`` (mean),
+            ``predicted`` and ``actual`` (means of a·p^k and of the class probability).
     """
 
     a: float
@@ -28,15 +28,15 @@ class LogLinearFit(NamedTuple):
 def fit_log_linear(
     log_p: np.ndarray, class_probability: np.ndarray, weights: np.ndarray | None = None, bins: int = 10
 ) -> LogLinearFit:
-    r"""a and k by weighted least squares in log space.
+    r"""Fit a and k by weighted least squares in log space.
 
     .. math:: \min_{a, k} \sum_i w_i (\log \rho_i - \log a - k \log p_i)^2
 
     Args:
         log_p: (n,) log-likelihoods.
-        class_probability: (n,) of each text's own class, in (0, 1].
-        weights: (n,) how often each text occurs; None: once.
-        bins: of the calibration table; fewer where likelihoods repeat.
+        class_probability: (n,) probability of each text's class, in (0, 1].
+        weights: (n,) number of occurrences of each text; None: 1 each.
+        bins: number of bins of the calibration table; empty bins are left out.
 
     Raises:
         ValueError: if there are fewer than 2 different likelihoods, or a value is out of range.
@@ -66,15 +66,15 @@ def fit_log_linear(
 
 
 def weighted_spearman(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
-    """Spearman's ρ of pairs that occur several times, as if each were written so often.
+    """Compute Spearman's ρ of weighted pairs, as if each pair were repeated ``weights`` times.
 
     Args:
         x: (n,) values.
         y: (n,) values.
-        weights: (n,) at least 0.
+        weights: (n,) non-negative weights.
 
     Returns:
-        ρ; NaN if either does not vary.
+        ρ, or NaN if x or y is constant.
     """
     present = weights > 0
     share = weights[present] / weights[present].sum()
@@ -86,17 +86,17 @@ def weighted_spearman(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> floa
 def bootstrap_spearman(
     x: np.ndarray, y: np.ndarray, weights: np.ndarray, groups: np.ndarray, seed: int, draws: int = 1000
 ) -> tuple[float, float]:
-    """95 % percentile interval of Spearman's ρ over classes that are drawn anew.
+    """Compute the 95 % percentile interval of Spearman's ρ by resampling classes.
 
-    All texts of a class have one class probability, so classes, not texts, are the independent units.
+    All texts of a class share one class probability, so the independent units are classes, not texts.
 
     Args:
         x: (n,) values.
         y: (n,) values.
-        weights: (n,) how often each text occurs.
+        weights: (n,) number of occurrences of each text.
         groups: (n,) class of each text, integers from 0.
-        seed: of the draws.
-        draws: how many.
+        seed: seed of the bootstrap.
+        draws: number of bootstrap samples.
     """
     generator = np.random.default_rng(seed_for(seed, "bootstrap of classes"))
     classes = int(groups.max()) + 1
@@ -107,7 +107,7 @@ def bootstrap_spearman(
 
 
 def _ranks(values: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """Mid-ranks, as shares of the whole."""
+    """Return weighted mid-ranks as fractions of the total weight."""
     _, inverse = np.unique(values, return_inverse=True)
     of_value = np.bincount(inverse, share)
     return (np.cumsum(of_value) - of_value / 2)[inverse]

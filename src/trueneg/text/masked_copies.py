@@ -1,4 +1,4 @@
-"""What is masked, and what is asked for: the copies of a sentence that a pseudo-log-likelihood is the sum over."""
+"""Build the masked copies of sentences, and the target tokens, that a pseudo-log-likelihood sums over."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -13,16 +13,16 @@ VARIANTS = (ORIGINAL, WITHIN_WORD, CAUSAL)
 
 
 class Batch(NamedTuple):
-    """What is asked about pieces of one length, so that nothing is padded and attention needs no mask.
+    """Targets in pieces of equal length, so no padding or attention mask is needed.
 
-    A piece is a sentence, or a window of it, as the model sees it.
+    A piece is a sentence, or a window of a long sentence, as passed to the model.
 
     Attributes:
-        sentences: (B,) the sentence of each target, a number in the list of sentences.
-        ids: (P, T) token ids of the pieces, with the special ones.
-        piece: (B,) the piece of each target.
-        targets: (B,) its position, whose probability is asked for.
-        ends: (B,) the last position that is masked with it (the target itself, or the end of its word).
+        sentences: (B,) index of the sentence that each target belongs to.
+        ids: (P, T) token ids of the pieces, including special tokens.
+        piece: (B,) index of the piece that each target belongs to.
+        targets: (B,) position of the target token whose probability is computed.
+        ends: (B,) last position masked together with the target (the target itself, or the end of its word).
     """
 
     sentences: np.ndarray
@@ -32,13 +32,13 @@ class Batch(NamedTuple):
     ends: np.ndarray
 
     def masked(self) -> Tensor:
-        """(B, T) which positions of each copy are masked."""
+        """Return a (B, T) mask of the masked positions of each copy."""
         positions = np.arange(self.ids.shape[1])
         return torch.from_numpy((positions >= self.targets[:, None]) & (positions <= self.ends[:, None]))
 
 
 class Pieces:
-    """Sentences to pieces of at most `limit` tokens, with a tokenizer's special tokens around each."""
+    """Splits sentences into pieces of at most `limit` tokens, each enclosed in the tokenizer's special tokens."""
 
     def __init__(self, tokenizer: Any, variant: str, limit: int):
         if variant not in VARIANTS:
@@ -61,10 +61,10 @@ class Pieces:
         self._forbidden = np.array(sorted(set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}), np.int64)
 
     def of(self, sentences: Sequence[str], rows: np.ndarray) -> list[Batch]:
-        """Each piece of some sentences, in order, with all its targets; `rows` are the numbers of the sentences in errors.
+        """Return the pieces of the sentences in order, each with all its targets; errors number the sentences by `rows`.
 
         Raises:
-            ValueError: naming the row of a sentence that has no tokens, or holds a special token.
+            ValueError: if a sentence has no tokens or contains a special token; names its row.
         """
         encoded = self._tokenizer(list(sentences), add_special_tokens=False, return_attention_mask=False, verbose=False)
         pieces = []
@@ -86,13 +86,14 @@ class Pieces:
 
 
 def batches(pieces: Sequence[Batch], tokens: int, targets: int, causal: bool) -> Iterator[Batch]:
-    """Pieces by length, long ones first, as many targets at a time as fit.
+    """Group pieces of equal length into batches, longest first, with as many targets as fit.
 
     Args:
-        pieces: in any order.
-        tokens: of the masked copies (of the pieces, if causal) in a batch, at most, unless one alone is longer.
-        targets: in a batch, at most, unless a causal piece alone has more.
-        causal: whether one pass over a piece scores all its targets: then a piece is never divided.
+        pieces: pieces in any order.
+        tokens: maximum number of tokens of the masked copies (of the pieces, if causal) in a batch; a single longer copy forms a
+            batch of its own.
+        targets: maximum number of targets in a batch; a single causal piece with more forms a batch of its own.
+        causal: whether one pass over a piece scores all its targets; if so, a piece is never divided.
     """
     by_length = sorted(pieces, key=lambda piece: -piece.ids.shape[1])
     for length, same_length in itertools.groupby(by_length, key=lambda piece: piece.ids.shape[1]):
@@ -111,9 +112,9 @@ def batches(pieces: Sequence[Batch], tokens: int, targets: int, causal: bool) ->
 
 
 def _windows(length: int, capacity: int, causal: bool) -> Iterator[tuple[int, int, int, int]]:
-    """(start, stop, first, last) of windows that overlap by half; each token is scored once, where it has most context.
+    """Yield (start, stop, first, last) of windows that overlap by half; each token is scored once, where it has most context.
 
-    For a causal model that is the window with the longest past, else the one with the token nearest to its middle.
+    For a causal model, this is the window with the longest past; otherwise, the window with the token nearest to its middle.
     """
     if length <= capacity:
         yield 0, length, 0, length

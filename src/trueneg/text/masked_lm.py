@@ -1,7 +1,7 @@
-"""Training a masked language model on sentences: from scratch, or from one that exists.
+"""Train a masked language model on sentences, from scratch or from a pretrained model.
 
-Every draw (order, masks, dropout) comes from a generator that is keyed by seed, purpose, epoch and update, so a training that is
-interrupted goes on from its checkpoint with the same result, bit for bit on a CPU.
+Every random draw (order, masks, dropout) comes from a generator keyed by seed, purpose, epoch and update, so an interrupted
+training resumes from its checkpoint and gives the same result (bit-identical on a CPU).
 """
 
 import itertools
@@ -22,16 +22,16 @@ from trueneg.text.pseudo_likelihood import score
 from trueneg.text.scorers import only_states_at
 from trueneg.text.tokenizing import train_tokenizer
 
-POOL = 20  # batches that are sorted by length together, so that little is padded
+POOL = 20  # batches sorted by length together, to reduce padding
 
 
 def new_masked_lm(sentences: Sequence[str], settings: Mapping[str, Any], seed: int) -> tuple[Any, Any]:
-    """A small BERT with random weights, and a tokenizer that fits the sentences.
+    """Create a small BERT with random weights, and a tokenizer trained on the sentences.
 
     Args:
-        sentences: for the vocabulary.
+        sentences: sentences to build the vocabulary from.
         settings: ``vocabulary``, ``hidden``, ``layers``, ``heads``, ``longest``.
-        seed: of the weights.
+        seed: seed of the weights.
 
     Raises:
         UserError: if the vocabulary is too small for the sentences' characters.
@@ -56,25 +56,25 @@ def new_masked_lm(sentences: Sequence[str], settings: Mapping[str, Any], seed: i
 
 
 class MaskedLMTraining:
-    """One training, epoch by epoch; its state can be saved between updates and loaded again.
+    """Trains a masked language model epoch by epoch; its state can be saved and restored between updates.
 
-    A share of each sentence's tokens, at least one, is replaced by the mask token (never by other words: at scoring there is
-    nothing but masks), and the model predicts them. Sentences count as often as they occur.
+    A fraction of each sentence's tokens, at least one, is replaced by the mask token, and the model predicts them. Tokens are
+    never replaced by other words, because scoring uses only masks. Repeated sentences are used as often as they occur.
 
     Args:
         model: a masked language model.
         tokenizer: its tokenizer.
-        training: sentences to learn from, with repetitions.
-        validating: sentences of other patients.
+        training: training sentences, with repetitions.
+        validating: validation sentences, from other patients.
         settings: ``epochs``, ``patience``, ``batch_size``, ``learning_rate``, ``weight_decay``, ``warmup``, ``mask_share``,
             ``validation_sentences``.
-        seed: of all draws.
-        device: where to train.
+        seed: seed of all random draws.
+        device: device to train on.
 
     Attributes:
-        epoch: finished epochs.
-        update: updates done in the next one.
-        epochs: after how many it ends; fewer where the held-out pseudo-perplexity stopped falling.
+        epoch: number of finished epochs.
+        update: number of updates done in the current epoch.
+        epochs: number of epochs to train; reduced by early stopping when the held-out pseudo-perplexity stops improving.
         best: the lowest held-out pseudo-perplexity.
     """
 
@@ -93,7 +93,7 @@ class MaskedLMTraining:
         self.epochs, self.best, self._waited = settings["epochs"], math.inf, 0
         self._loss, self._words = 0.0, 0
         limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
-        # Longer sentences are cut here (scoring cuts nothing). All in one array: millions of small ones take more memory.
+        # Longer sentences are truncated here, but not when scoring. One array, because millions of small ones take more memory.
         encoded = tokenizer(list(training), truncation=True, max_length=limit, return_attention_mask=False)["input_ids"]
         self._starts = np.concatenate([[0], np.cumsum([len(ids) for ids in encoded])])
         self._ids = np.fromiter(itertools.chain.from_iterable(encoded), np.int32, self._starts[-1])
@@ -107,16 +107,16 @@ class MaskedLMTraining:
         self._best_weights = _copied(model.state_dict())
 
     def train_epoch(self, after_update: Any) -> dict[str, float]:
-        """One epoch, or what is left of it, then the held-out pseudo-perplexity.
+        """Train for one epoch, or the rest of an interrupted one, and compute the held-out pseudo-perplexity.
 
         Args:
             after_update: called without arguments after each update.
 
         Returns:
-            ``loss`` (nats a masked token), ``pseudo-perplexity`` (held out).
+            ``loss`` (nats per masked token) and ``pseudo-perplexity`` (held out).
 
         Raises:
-            UserError: if the loss stops being a number.
+            UserError: if the loss or a weight becomes NaN or infinite.
         """
         order = self._order()
         self.model.train()
@@ -143,27 +143,27 @@ class MaskedLMTraining:
         return row
 
     def pseudo_perplexity(self) -> float:
-        """exp(−Σ PLL / Σ tokens) of the held-out sentences, each as often as it occurs (Salazar et al., 2020)."""
+        """Compute exp(−Σ PLL / Σ tokens) of the held-out sentences, including repetitions (Salazar et al., 2020)."""
         sentences, counts = self._validating
         total = tokens = 0.0
         for part in score(self.model, self.tokenizer, sentences, device=self.device):
             total += float((part.log_likelihood * counts[part.rows]).sum())
             tokens += float((part.tokens * counts[part.rows]).sum())
-        return math.exp(min(-total / tokens, 700.0))  # e^710 overflows, and what is so unlikely is so unlikely
+        return math.exp(min(-total / tokens, 700.0))  # e^710 overflows; beyond e^700 the exact value is irrelevant
 
     def finished_model(self) -> Any:
-        """The model with the weights of its best epoch."""
+        """Return the model with the weights of its best epoch."""
         self.model.load_state_dict(self._best_weights)
         return self.model.eval()
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Where the training stands: tensors and plain values; between two updates or two epochs."""
+        """Return the training state as tensors and plain values; call between updates or epochs."""
         tensors = named_tensors(model=self.model.state_dict(), best=self._best_weights, optimizer=moments_of(self.optimizer))
         plain = ("epoch", "update", "epochs", "best", "_waited", "_loss", "_words")
         return _copied(tensors), {name: getattr(self, name) for name in plain}
 
     def load_state(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
-        """Continue from :meth:`state`, in a training that was made with the same arguments."""
+        """Resume from the result of :meth:`state`; the training must have been created with the same arguments."""
         model, self._best_weights, moments = by_part(tensors, "model", "best", "optimizer")
         self.model.load_state_dict(model)
         load_moments(self.optimizer, moments)
@@ -171,7 +171,7 @@ class MaskedLMTraining:
             setattr(self, name, value)
 
     def _order(self) -> list[np.ndarray]:
-        """The batches of this epoch: shuffled, sorted by length within pools, and shuffled again."""
+        """Return the batches of this epoch: shuffled, sorted by length within pools, and shuffled again."""
         generator = np.random.default_rng(seed_for(self.seed, f"language model batches/{self.epoch}"))
         lengths, size = np.diff(self._starts), self.settings["batch_size"]
         found = []
@@ -184,7 +184,7 @@ class MaskedLMTraining:
 
     def _step(self, chosen: np.ndarray) -> None:
         purpose = f"language model masks/{self.epoch}/{self.update}"
-        torch.manual_seed(seed_for(self.seed, purpose))  # for dropout, which knows no generator
+        torch.manual_seed(seed_for(self.seed, purpose))  # for dropout, which does not accept a generator
         texts = [torch.from_numpy(self._ids[self._starts[one] : self._starts[one + 1]]).long() for one in chosen]
         ids = pad_sequence(texts, batch_first=True, padding_value=self.tokenizer.pad_token_id).to(self.device)
         attention = ids != self.tokenizer.pad_token_id
@@ -207,19 +207,19 @@ class MaskedLMTraining:
         self._words += len(wanted[0])
 
     def _learning_rate_factor(self) -> float:
-        """Linear warm-up over a share of all updates, then linear decay to 0."""
+        """Return a factor with linear warm-up over a fraction of all updates, then linear decay to 0."""
         done = (self.epoch * self.updates + self.update + 1) / (self.settings["epochs"] * self.updates + 1)
         warmup = self.settings["warmup"]
         return done / warmup if done < warmup else (1 - done) / (1 - warmup)
 
 
 def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Cloned: the head's weights may be the embedding's, and a file of tensors holds each once."""
+    """Copy tensors to the CPU; clones them because head and embedding can share weights, which a safetensors file cannot."""
     return {name: value.detach().cpu().clone().contiguous() for name, value in tensors.items()}
 
 
 def _sample(sentences: Sequence[str], count: int, seed: int) -> tuple[list[str], np.ndarray]:
-    """Some sentences without repetition, and how often each was drawn."""
+    """Sample sentences; return the unique ones and how often each was drawn."""
     generator = np.random.default_rng(seed_for(seed, "language model validation"))
     drawn = generator.choice(len(sentences), min(count, len(sentences)), replace=False)
     unique, counts = np.unique(np.asarray(sentences, dtype=object)[drawn].astype(str), return_counts=True)

@@ -1,4 +1,4 @@
-"""The 3,955 reports of the Indiana University collection (Open-I), as the torchxrayvision wheel carries them."""
+"""Read the 3,955 reports of the Indiana University collection (Open-I) that ship with the torchxrayvision wheel."""
 
 import importlib.util
 import re
@@ -18,13 +18,13 @@ SECTIONS = ("FINDINGS", "IMPRESSION")
 
 
 def find_archive(path: str | Path | None = None) -> Path:
-    """The archive of the reports: where it was said to be, or inside the installed torchxrayvision (which is not imported).
+    """Find the archive of the reports at the given path, or inside the installed torchxrayvision (which is not imported).
 
     Args:
-        path: the archive, the wheel's folder, or a folder with the archive; None: the installed package.
+        path: the archive, the wheel's folder, or a folder that contains the archive; None: the installed package.
 
     Raises:
-        UserError: if it is not there.
+        UserError: if the archive is not found.
     """
     if path is None:
         package = importlib.util.find_spec("torchxrayvision")
@@ -42,15 +42,15 @@ def find_archive(path: str | Path | None = None) -> Path:
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
-    """The archive, where ``path`` names one; none where it is the installed package's."""
+    """Return the archive if ``path`` is set; no files if the installed package's archive is used."""
     return UserFiles() if settings["path"] is None else UserFiles([find_archive(settings["path"])])
 
 
 def read_archive(path: str | Path) -> Iterator[tuple[str, ElementTree.Element | None]]:
-    """Each report's XML, in the order of their numbers; nothing is unpacked to disk.
+    """Read the XML of each report in numerical order, without unpacking the archive to disk.
 
     Yields:
-        The report's id (``CXR12``) and its root element; None if it is not valid XML.
+        The report's id (``CXR12``) and its root element, or None if it is not valid XML.
 
     Raises:
         UserError: if the archive is damaged.
@@ -73,20 +73,20 @@ def read_archive(path: str | Path) -> Iterator[tuple[str, ElementTree.Element | 
 
 
 def section_text(report: ElementTree.Element) -> dict[str, str]:
-    """The sections that are not empty, by their names in lower case."""
+    """Return the non-empty sections by lower-case name."""
     texts = {node.get("Label"): "".join(node.itertext()).strip() for node in report.iter("AbstractText")}
     return {name.lower(): texts[name] for name in SECTIONS if texts.get(name)}
 
 
 def image_codes(path: str | Path | None = None) -> pd.DataFrame:
-    """The experts' MeSH codes of each report.
+    """Read the experts' MeSH codes of each report.
 
     Args:
         path: as for :func:`find_archive`.
 
     Returns:
-        One row a code: ``report``, ``code`` (``Opacity/lung/base/left``: the heading, then its qualifiers). A report that shows
-        nothing has the one code ``normal``.
+        One row per code: ``report``, ``code`` (``Opacity/lung/base/left``: the heading, then its qualifiers). A report without
+        findings has the single code ``normal``.
     """
     rows = []
     for name, report in read_archive(find_archive(path)):

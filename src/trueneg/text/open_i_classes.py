@@ -1,12 +1,13 @@
-"""Which latent class a sentence of Open-I belongs to, from the experts' MeSH codes, which are given for whole reports.
+"""Assign sentences of Open-I to latent classes, based on the experts' MeSH codes of whole reports.
 
-The rule. A report whose only code is ``normal`` says normal things: every sentence of it has the class ``normal``. Elsewhere a
-sentence has the class of a heading (``Pleural Effusion``) if the report has a code with that heading and the sentence affirms
-it: a word of the heading's list stands in it, and not after a denial (no, without, free of, …). If it affirms several headings,
-the one that is named first counts. All other sentences (denials in a report that is not normal, comparison, advice, findings
-that no expert coded) have no class. The lists are short and were written from the headings, not fitted to the sentences.
+If the only code of a report is ``normal``, all its sentences have the class ``normal``. In other reports, a sentence has the
+class of a heading (``Pleural Effusion``) if the report has a code with that heading and the sentence affirms it: the sentence
+contains a word from the heading's list that does not follow a negation (no, without, free of, …). If it affirms several
+headings, the first one mentioned counts. All other sentences (negations in a report that is not normal, comparisons,
+recommendations, findings without a code) have no class. The word lists are short and were written from the headings, not fitted
+to the sentences.
 
-The probability of a class is the share of all coded reports that have its heading.
+The probability of a class is the fraction of all coded reports that have its heading.
 """
 
 import logging
@@ -31,11 +32,11 @@ ENDS_DENIAL = re.compile(r"\b(?:but|however|although|though|except|other than|as
 
 
 def class_of(sentence: str, headings: frozenset[str]) -> str | None:
-    """The class of a sentence of a report that is not normal.
+    """Return the class of a sentence from a report that is not normal.
 
     Args:
-        sentence: any.
-        headings: of the report's codes.
+        sentence: any sentence of the report.
+        headings: headings of the report's codes.
 
     Returns:
         A heading, or None.
@@ -57,14 +58,15 @@ def class_of(sentence: str, headings: frozenset[str]) -> str | None:
 
 
 def assign_classes(sentences: pd.DataFrame, codes: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The rule of this module, for all sentences.
+    """Apply the rule in the module docstring to all sentences.
 
     Args:
-        sentences: ``report``, ``index``, ``sentence``.
-        codes: ``report``, ``code``, from :func:`trueneg.text.open_i.image_codes`.
+        sentences: table with ``report``, ``index``, ``sentence``.
+        codes: table with ``report``, ``code``, from :func:`trueneg.text.open_i.image_codes`.
 
     Returns:
-        ``report``, ``index``, ``class`` of the sentences that have one; and ``class``, ``probability`` of all headings.
+        A table with ``report``, ``index``, ``class`` of the sentences that have a class; and a table with the ``class`` and
+        ``probability`` of every heading.
     """
     codes = codes.assign(heading=codes["code"].str.split("/").str[0].str.strip())
     headings = codes.groupby("report")["heading"].agg(frozenset)
@@ -81,7 +83,7 @@ def assign_classes(sentences: pd.DataFrame, codes: pd.DataFrame) -> tuple[pd.Dat
 
 
 def open_i_classes(sentences: str | Path, *, archive: str | Path | None, assigned: str | Path, classes: str | Path) -> None:
-    """:func:`assign_classes` as a step of the pipeline.
+    """Run :func:`assign_classes` as a pipeline step.
 
     Args:
         sentences: from :func:`trueneg.text.sentences.split_reports`.

@@ -1,4 +1,4 @@
-"""Restricted text: the files made from it are readable by their owner alone, and say that they are restricted."""
+"""Restricted text: files derived from it are readable only by their owner and are flagged as restricted."""
 
 import contextlib
 import os
@@ -17,9 +17,9 @@ FLAG = b"trueneg restricted"
 
 @contextlib.contextmanager
 def owner_only(restricted: bool) -> Iterator[None]:
-    """Whatever this process (and those that it starts) makes in the block is for its owner alone, if `restricted`.
+    """Make files created in the block, by this process or its children, readable only by their owner if `restricted`.
 
-    The mask is the process's, so a thread beside it writes private files too; that is the safe side.
+    The umask applies to the whole process, so files that other threads write are private too, which is the safe choice.
     """
     if not restricted:
         yield
@@ -32,12 +32,12 @@ def owner_only(restricted: bool) -> Iterator[None]:
 
 
 def write_table(frame: pd.DataFrame, path: str | Path, restricted: bool) -> None:
-    """Write a table of text, or of what was made from text, whole or not at all.
+    """Atomically write a table of text, or of data derived from text.
 
     Args:
-        frame: the table; its index is not kept.
+        frame: the table; its index is dropped.
         path: parquet file to write.
-        restricted: whether the text may not be shown; kept in the file, for whoever reads it next.
+        restricted: whether the text must not be shown; stored in the file for later readers.
     """
     table = pa.Table.from_pandas(frame, preserve_index=False)
     table = table.replace_schema_metadata({**(table.schema.metadata or {}), FLAG: b"yes" if restricted else b"no"})
@@ -46,20 +46,20 @@ def write_table(frame: pd.DataFrame, path: str | Path, restricted: bool) -> None
 
 
 def read_table(path: str | Path, columns: Sequence[str] | None = None) -> tuple[pd.DataFrame, bool]:
-    """A table, or some columns of it, and whether it is restricted.
+    """Read a table, or some of its columns, and whether it is restricted.
 
     Raises:
         UserError: if the file is missing, damaged, or was not written by :func:`write_table`.
     """
     try:
-        # A folder whose name looks like key=value would otherwise add a column.
+        # Otherwise, a folder with a name of the form key=value would add a column.
         table = pq.read_table(path, columns=columns, partitioning=None, page_checksum_verification=True)
         frame = table.to_pandas()
     except FileNotFoundError as error:
         raise UserError(f"{path}: is not there; run the step that makes it.") from error
-    except MemoryError:  # says nothing of the file
+    except MemoryError:  # not a problem of the file
         raise
-    except Exception as error:  # a damaged file can raise nearly anything
+    except Exception as error:  # a damaged file can raise almost any error
         raise UserError(f"{path}: is not a whole parquet file; remove it to have it made again.") from error
     flag = (table.schema.metadata or {}).get(FLAG)
     if flag is None:

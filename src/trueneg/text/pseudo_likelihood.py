@@ -1,8 +1,8 @@
-r"""Likelihoods of sentences: pseudo-log-likelihood of masked language models, and the chain rule of causal ones.
+r"""Likelihoods of sentences: pseudo-log-likelihood for masked language models, chain rule for causal ones.
 
 .. math:: \log p(x) = \sum_t \log P(x_t \mid x_{\setminus t})
 
-Salazar et al. (2020). Tokens that the model adds ([CLS], [SEP]) are seen, but neither masked nor counted.
+Salazar et al. (2020). Special tokens ([CLS], [SEP]) are part of the context, but are neither masked nor counted.
 """
 
 import logging
@@ -22,19 +22,19 @@ from trueneg.text.scorers import AnyModel, PlainBert
 
 log = logging.getLogger(__name__)
 
-TOKENS = {"cpu": 8_192, "cuda": 131_072}  # of masked copies in a batch
-LOGITS = 2**28  # numbers in the largest array of logits
-PART = 256  # sentences between two results
+TOKENS = {"cpu": 8_192, "cuda": 131_072}  # tokens of masked copies in a batch
+LOGITS = 2**28  # elements in the largest array of logits
+PART = 256  # sentences per result
 
 
 class Scored(NamedTuple):
-    """The likelihoods of some sentences.
+    """Likelihoods of some of the sentences.
 
     Attributes:
-        rows: (S,) which of the sentences that were given.
+        rows: (S,) indices into the given sentences.
         log_likelihood: (S,) natural logarithm, float64.
-        tokens: (S,) how many were scored.
-        windows: (S,) 1, or more for a sentence that is longer than the model's limit.
+        tokens: (S,) number of scored tokens.
+        windows: (S,) number of windows: 1, or more if a sentence exceeds the model's limit.
     """
 
     rows: np.ndarray
@@ -51,26 +51,26 @@ def pseudo_log_likelihood(
     device: str | torch.device | None = None,
     variant: str = ORIGINAL,
 ) -> np.ndarray:
-    """The log-likelihood of each sentence; of sentences that repeat, once.
+    """Compute the log-likelihood of each sentence; repeated sentences are scored once.
 
-    The result does not depend on order, batches, or other sentences: nothing is padded. A sentence that is longer than the
-    model's limit is scored by windows that overlap by half, and the log says so.
+    The result does not depend on order, batches or other sentences, because nothing is padded. A sentence longer than the model's
+    limit is scored in windows that overlap by half, with a warning in the log.
 
     Args:
         model: a masked (or causal) language model of the transformers library.
-        tokenizer: its tokenizer, a fast one.
+        tokenizer: the model's fast tokenizer.
         sentences: S strings.
-        tokens_per_batch: tokens of masked copies at a time; None: 8,192 on a CPU, 131,072 on a GPU.
-        device: where to compute; None: where the model is. A GPU computes in bfloat16, the log-softmax in float32.
-        variant: ``"original"``; ``"within_word_l2r"``: with the rest of a word masked too (Kauf and Ivanova, 2023), so that later
-            pieces do not give earlier ones away; ``"causal"``: chain rule.
+        tokens_per_batch: tokens of masked copies in a batch; None: 8,192 on a CPU, 131,072 on a GPU.
+        device: device to compute on; None: the model's device. A GPU computes in bfloat16, with the log-softmax in float32.
+        variant: ``"original"``; ``"within_word_l2r"``, which also masks the rest of a word so that later pieces do not reveal
+            earlier ones (Kauf and Ivanova, 2023); or ``"causal"``, the chain rule.
 
     Returns:
-        (S,) float64, natural logarithm, not normalised by length.
+        (S,) natural logarithms, float64, not normalised by length.
 
     Raises:
-        ValueError: if there is an empty sentence, one that is no text, or one that holds a special token (its row is named), or
-            the tokenizer does not fit the variant.
+        ValueError: if a sentence is empty, is not a string, or contains a special token (the message names its row), or the
+            tokenizer does not support the variant.
     """
     _check(sentences)
     numbers, unique = pd.factorize(np.array(sentences, dtype=object))
@@ -89,22 +89,22 @@ def score(
     variant: str = ORIGINAL,
     names: np.ndarray | None = None,
 ) -> Iterator[Scored]:
-    """:func:`pseudo_log_likelihood`, some sentences at a time, so that a caller can keep what is done.
+    """Like :func:`pseudo_log_likelihood`, but yields results in parts, so a caller can save progress.
 
     Args:
-        model: as there.
-        tokenizer: as there.
-        sentences: without repetitions; memory grows with them by their own size alone.
-        tokens_per_batch: as there.
-        device: as there.
-        variant: as there.
-        names: what each sentence is called in errors and in the log; None: its place.
+        model: as in :func:`pseudo_log_likelihood`.
+        tokenizer: as in :func:`pseudo_log_likelihood`.
+        sentences: sentences without repetitions; memory use grows only by their own size.
+        tokens_per_batch: as in :func:`pseudo_log_likelihood`.
+        device: as in :func:`pseudo_log_likelihood`.
+        variant: as in :func:`pseudo_log_likelihood`.
+        names: row numbers used for the sentences in errors and in the log; None: their indices.
 
     Yields:
-        Sentences of about one length, the longest first.
+        Results for sentences of similar length, longest first.
 
     Raises:
-        ValueError: as there.
+        ValueError: as in :func:`pseudo_log_likelihood`.
     """
     names = np.arange(len(sentences)) if names is None else names
     device = torch.device(device) if device is not None else next(model.parameters()).device
@@ -117,7 +117,7 @@ def score(
         mask: Any = None if variant == CAUSAL else tokenizer.mask_token_id
         plain = mask is not None and PlainBert.takes(model)
         scorer = PlainBert(model, mask, device) if plain else AnyModel(model.to(device), mask)
-        # Parts of equal size, of which the first have the longest sentences.
+        # Parts of equal size, starting with the longest sentences.
         for start in tqdm(range(0, len(order), PART), "likelihood", leave=False, unit=f" x {PART} sentences", disable=None):
             rows = order[start : start + PART]
             pieces = cutter.of([sentences[row] for row in rows], names[rows])
@@ -140,15 +140,15 @@ def score(
 
 
 def _side_by_side(scorer: AnyModel | PlainBert, work: Sequence[Batch]) -> Iterator[Tensor]:
-    """The log-probabilities of each batch; on several threads of a CPU each batch is one thread's.
+    """Yield the log-probabilities of each batch; on a CPU with several threads, each thread computes whole batches.
 
-    Threads that share an operation wait for each other after each, and a masked copy's operations are small.
+    Threads that share an operation synchronise after each one, which is slow for the small operations of a masked copy.
     """
     threads = torch.get_num_threads()
     if threads == 1 or not scorer.concurrent:
         yield from map(scorer.log_probabilities, work)
         return
-    # A thread that is new takes as many threads as were set last.
+    # New threads inherit the number of threads that was set last.
     torch.set_num_threads(1)
     try:
         with ThreadPoolExecutor(threads) as pool:
@@ -158,7 +158,7 @@ def _side_by_side(scorer: AnyModel | PlainBert, work: Sequence[Batch]) -> Iterat
 
 
 def _limit(model: Any, tokenizer: Any) -> int:
-    """The longest sequence, special tokens included; models that number positions from the padding id have fewer."""
+    """Return the maximum sequence length with special tokens; less if the model numbers positions from the padding id."""
     limit = getattr(model.config, "max_position_embeddings", None) or getattr(model.config, "n_positions", None) or sys.maxsize
     embeddings = getattr(model.base_model, "embeddings", None)
     numbered = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)

@@ -1,4 +1,4 @@
-"""Reports from their sources, as one table in which every report is accounted for."""
+"""Read reports from their sources into one table that accounts for every report."""
 
 import logging
 import zlib
@@ -19,20 +19,20 @@ log = logging.getLogger(__name__)
 
 USED, EMPTY, UNREADABLE = "used", "empty", "unreadable"
 COLUMNS = ["report", "patient", "state", "reason", "sections", "text"]
-TABLE_COLUMNS = {"id": "report", "text": "text", "patient": "patient"}  # of the user's own table
+TABLE_COLUMNS = {"id": "report", "text": "text", "patient": "patient"}  # columns of the user's own table
 
 
 def prepare_reports(settings: Mapping[str, Any], path: str | Path) -> None:
-    """Read a source's reports, and write them with the account of what could be used.
+    """Read a source's reports, and write them with a record of which could be used.
 
     Args:
         settings: ``source`` (a key of :data:`SOURCES`), ``path``, and for ``table``: ``id_column``, ``text_column``,
             ``patient_column``, ``restricted``.
         path: parquet file to write: ``report``, ``patient``, ``state`` (used, empty, unreadable), ``reason``, ``sections``
-            (which the text is made of), ``text`` (cleaned; a paragraph a line).
+            (the sections that the text comes from), ``text`` (cleaned; empty lines separate paragraphs).
 
     Raises:
-        UserError: if the source is missing or of another layout, two reports have one id, or none can be used.
+        UserError: if the source is missing or has an unexpected layout, two reports share an id, or no report can be used.
     """
     reports, restricted = SOURCES[settings["source"]](settings)
     twice = reports["report"].duplicated()
@@ -50,7 +50,7 @@ def prepare_reports(settings: Mapping[str, Any], path: str | Path) -> None:
 
 
 def read_open_i(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, bool]:
-    """The reports inside torchxrayvision's wheel: findings and impression are fields of their XML."""
+    """Read the reports inside torchxrayvision's wheel; findings and impression are fields of their XML."""
     rows: list[tuple[str, ...]] = []
     for name, report in open_i.read_archive(open_i.find_archive(settings["path"])):
         if report is None:
@@ -61,10 +61,10 @@ def read_open_i(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, bool]:
 
 
 def read_mimic_cxr(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, bool]:
-    """The official folder layout: …/files/p10/p10000032/s50414267.txt; restricted.
+    """Read MIMIC-CXR reports (restricted) from the official folder layout, …/files/p10/p10000032/s50414267.txt.
 
     Raises:
-        UserError: if no folder is given, or it holds no report.
+        UserError: if no folder is given, or it contains no reports.
     """
     if settings["path"] is None:
         raise UserError("reports.path is not given; source mimic_cxr needs the folder that holds the reports (files/p10/…).")
@@ -85,7 +85,7 @@ def read_mimic_cxr(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, bool]:
 
 
 def read_report_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, bool]:
-    """A CSV or parquet file with one row per report: an id and a text column, and perhaps a patient column.
+    """Read a CSV or parquet file with one row per report: an id column, a text column and optionally a patient column.
 
     Raises:
         UserError: if the file is missing or damaged, or lacks a column.
@@ -117,7 +117,7 @@ def read_report_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, bool]:
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
-    """The user's own table of reports, ``path``."""
+    """Return the user's own table of reports, ``path``."""
     return UserFiles([Path(settings["path"] or "")])
 
 
@@ -129,7 +129,7 @@ SOURCES: Mapping[str, Callable[[Mapping[str, Any]], tuple[pd.DataFrame, bool]]] 
 
 
 def _row(name: str, patient: str, sections: Mapping[str, str]) -> tuple[str, ...]:
-    # An empty line between paragraphs: a lone line break is within one.
+    # An empty line separates paragraphs; a single line break lies within a paragraph.
     text = "\n\n".join(paragraph for section in sections.values() for paragraph in clean(section).split("\n") if paragraph)
     if text:
         return name, patient, USED, "", " + ".join(sections), text

@@ -1,4 +1,4 @@
-"""log P of a batch's targets: any model of the transformers library, and a shorter way for plain BERT."""
+"""Compute log P of a batch's targets: for any model of the transformers library, and faster for plain BERT."""
 
 import contextlib
 import copy
@@ -11,17 +11,17 @@ from torch.nn import functional
 
 from trueneg.text.masked_copies import Batch
 
-CACHE_TOKENS = 1024  # on a CPU: as many tokens at once as let a layer's activations stay in the cache
-VOCABULARY_BLOCK = 2048  # on a CPU: logits of so many words at once; measured 1.7 times the speed of all 30,000
+CACHE_TOKENS = 1024  # tokens at a time on a CPU, so that a layer's activations fit in the cache
+VOCABULARY_BLOCK = 2048  # words per block of logits on a CPU; measured 1.7 times as fast as all 30,000 at once
 
 
 @contextlib.contextmanager
 def only_states_at(model: Any, wanted: tuple[Tensor, Tensor]) -> Iterator[None]:
-    """In the block, only some hidden states reach the head of a model: its logits are (n, 1, words) instead of (B, T, words).
+    """Pass only some hidden states to a model's head in the block: logits are (n, 1, words) instead of (B, T, words).
 
     Args:
-        model: a language model of the transformers library; its head sees each position alone.
-        wanted: (n,) rows and (n,) positions.
+        model: a language model of the transformers library; its head must process each position independently.
+        wanted: (n,) rows and (n,) positions to keep.
     """
 
     def select(_module: Any, _inputs: Any, output: Any) -> Any:
@@ -38,19 +38,19 @@ def only_states_at(model: Any, wanted: tuple[Tensor, Tensor]) -> Iterator[None]:
 
 
 class AnyModel:
-    """Any masked or causal language model of the transformers library; the reference for the shorter ways.
+    """Scores with any masked or causal language model of the transformers library; the reference for :class:`PlainBert`.
 
-    Only the hidden states that are asked for reach the vocabulary head: a hook takes them out of the encoder's output.
+    Only the hidden states of the targets reach the vocabulary head: a hook selects them from the encoder's output.
 
     Args:
-        model: in evaluation mode, on its device.
-        mask: id of the mask token; None: a causal model, which sees what precedes the target.
+        model: model in evaluation mode, on its device.
+        mask: id of the mask token; None for a causal model, which sees the tokens before the target.
 
     Raises:
-        ValueError: if encoder and head cannot be told apart.
+        ValueError: if the model has no head separate from its encoder.
     """
 
-    concurrent = False  # whether several threads may ask at the same time; the hook is the model's
+    concurrent = False  # whether several threads may call it at the same time; the hook is attached to the shared model
 
     def __init__(self, model: Any, mask: int | None):
         if model.base_model is model:
@@ -59,12 +59,12 @@ class AnyModel:
 
     @torch.inference_mode()
     def log_probabilities(self, batch: Batch) -> Tensor:
-        """log P(token at its target | all that is not masked), natural, float64, shape (B,)."""
+        """Compute log P(target token | unmasked tokens): natural logarithm, float64, shape (B,)."""
         ids = torch.from_numpy(batch.ids).to(self._device)
         piece, target = (torch.from_numpy(array).to(self._device) for array in (batch.piece, batch.targets))
         words = ids[piece, target]
         if self._mask is None:
-            wanted = (piece, target - 1)  # the state before a word predicts it
+            wanted = (piece, target - 1)  # the previous position's state predicts a word
         else:
             ids = ids[piece].masked_fill(batch.masked().to(self._device), self._mask)
             wanted = (torch.arange(len(target), device=self._device), target)
@@ -76,22 +76,22 @@ class AnyModel:
 
 
 class PlainBert:
-    """BERT without padding, as matrix products; exact, with what does not depend on the mask computed once a sentence.
+    """Scores with BERT without padding; exact, but computes everything that does not depend on the mask once per sentence.
 
-    * first layer: a masked copy differs from its sentence in the masked rows alone, so queries, keys and values are computed once
-      a sentence, and once a position for the mask token;
-    * last layer: only the target's row is read, so only its query, output and feed-forward are computed;
-    * vocabulary head: the target's row alone, by blocks of words on a CPU.
+    * First layer: a masked copy differs from its sentence only in the masked rows, so queries, keys and values are computed once
+      per sentence, and once per position for the mask token.
+    * Last layer: only the target's row is read, so only its query, output and feed-forward are computed.
+    * Vocabulary head: only the target's row is computed, in blocks of words on a CPU.
 
     Args:
         model: a ``BertForMaskedLM``.
         mask: id of the mask token.
-        device: where to compute, with a copy of the model (bfloat16 on a GPU).
+        device: device to compute on, with a copy of the model (bfloat16 on a GPU).
     """
 
     @staticmethod
     def takes(model: Any) -> bool:
-        """Whether a model is plain BERT, with nothing added to its layers."""
+        """Return whether a model is plain BERT with unmodified layers."""
         return (
             type(model).__name__ == "BertForMaskedLM"
             and type(model).__module__.startswith("transformers.")
@@ -111,14 +111,14 @@ class PlainBert:
         self._embeddings, self._layers, self._head = model.bert.embeddings, model.bert.encoder.layer, model.cls.predictions
         attentions = [layer.attention.self for layer in self._layers]
         parts = [(attention.query, attention.key, attention.value) for attention in attentions]
-        # (weight, bias) of query, key and value as one product.
+        # Query, key and value share one (weight, bias), so that one product computes all three.
         self._qkv = [
             tuple(torch.cat([getattr(part, name).detach() for part in three]) for name in ("weight", "bias")) for three in parts
         ]
 
     @torch.inference_mode()
     def log_probabilities(self, batch: Batch) -> Tensor:
-        """The log-probability of each masked piece."""
+        """Compute the log-probability of each target; see :meth:`AnyModel.log_probabilities`."""
         ids = torch.from_numpy(batch.ids).to(self._device)
         piece, target = (torch.from_numpy(array).to(self._device) for array in (batch.piece, batch.targets))
         masked = batch.masked().to(self._device)[..., None]
@@ -137,7 +137,7 @@ class PlainBert:
         return self._embeddings.LayerNorm(self._embeddings.word_embeddings(ids) + self._positions[: ids.shape[1]])
 
     def _encode(self, states: Tensor, projected: Tensor, target: Tensor) -> Tensor:
-        """The last hidden states (B, H) at the targets, from the embeddings (B, T, H) and the first layer's projections."""
+        """Compute the last hidden states (B, H) at the targets from embeddings (B, T, H) and the first layer's projections."""
         rows, width = torch.arange(len(target), device=self._device), states.shape[-1]
         for number, (layer, (weight, bias)) in enumerate(zip(self._layers, self._qkv, strict=True)):
             last = number == len(self._layers) - 1

@@ -1,4 +1,4 @@
-"""The likelihood of every sentence of a corpus, kept as it is computed: a job that is killed loses seconds."""
+"""Compute the likelihood of every sentence of a corpus; results are saved continuously, so a killed job loses only seconds."""
 
 import hashlib
 import logging
@@ -23,7 +23,7 @@ from trueneg.text.pseudo_likelihood import score
 
 log = logging.getLogger(__name__)
 
-SCORING = ("trueneg.text.pseudo_likelihood",)  # where the code that gives the numbers begins
+SCORING = ("trueneg.text.pseudo_likelihood",)  # root modules of the code that computes the scores
 SCORES = ["log_likelihood", "tokens", "windows"]
 
 
@@ -41,19 +41,19 @@ def score_sentences(
 
     Args:
         sentences: from :func:`trueneg.text.sentences.split_reports`.
-        models: manifest of :func:`trueneg.text.language_models.train_language_models`.
+        models: manifest from :func:`trueneg.text.language_models.train_language_models`.
         settings: ``variant``, ``tokens_per_batch``, ``device``, ``threads``, ``trust_remote_code``.
-        cache: folder of all that was ever scored, by model and variant, unless a shared one is set
-            (:mod:`trueneg.io.shared_cache`); what is there is not scored again.
-        likelihoods: parquet file to write: a row a sentence of a report, as in `sentences`, with ``fold``, ``log_likelihood``
-            (natural), ``tokens``, ``windows`` (more than 1: longer than the model's limit) and ``device`` (a GPU computes in
-            bfloat16, so its numbers differ in the third digit). Not written by a shard, of `shards` > 1.
-        shard: which part of the sentences this job scores.
-        shards: how many jobs share the work, one a GPU; a last call with ``shards=1`` gathers what they did.
+        cache: folder of all earlier scores, by model and variant, unless a shared cache is configured
+            (:mod:`trueneg.io.shared_cache`); cached sentences are not scored again.
+        likelihoods: parquet file to write, with the rows of `sentences` and the columns ``fold``, ``log_likelihood`` (natural),
+            ``tokens``, ``windows`` (more than 1 if the sentence exceeds the model's limit) and ``device`` (a GPU computes in
+            bfloat16, so its values differ in the third digit). Not written if `shards` > 1.
+        shard: index of the part of the sentences that this job scores.
+        shards: number of jobs that share the work, one per GPU; a final call with ``shards=1`` collects their results.
 
     Raises:
         UserError: if the sentences, a model or a chunk are missing or damaged.
-        ValueError: if a sentence cannot be scored; its row in the list of unique sentences is named.
+        ValueError: if a sentence cannot be scored; the message gives its row in the list of unique sentences.
     """
     table, restricted = privacy.read_table(sentences)
     listed = read_language_models(models)
@@ -81,7 +81,7 @@ def score_sentences(
 
 
 def _score(missing: pd.DataFrame, model: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[pd.DataFrame]:
-    """The scores of sentences as rows of the cache, some at a time."""
+    """Score sentences and yield the results as cache rows, in parts."""
     began, tokens, variant = time.monotonic(), 0, settings["variant"]
     keys = missing["key"].to_numpy()
     with leased_device(settings["device"]) as device:
@@ -97,7 +97,7 @@ def _score(missing: pd.DataFrame, model: Mapping[str, Any], settings: Mapping[st
 
 
 def _identity(model: Mapping[str, Any]) -> str:
-    """What tells a model apart that was not trained here: its weights, or its name and revision on the hub."""
+    """Hash that identifies a model not trained here: from its weights, or its name and revision on the hub."""
     weights = [*sorted(Path(model["folder"]).glob("*.safetensors")), *sorted(Path(model["folder"]).glob("*.bin"))]
     parts = [file_checksum(path) for path in weights] or [model["folder"], str(model["revision"])]
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()

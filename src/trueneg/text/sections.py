@@ -1,4 +1,4 @@
-"""Findings and impression of a plain-text report, and the small cleaning that its text gets."""
+"""Extract findings and impression from a plain-text report, and clean their text lightly."""
 
 import difflib
 import re
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 FINDINGS, IMPRESSION = "findings", "impression"
 
 # Headers that end a section without being findings or impression. Any other header in capitals (HEART:, LINES AND TUBES:) is
-# taken for a heading within the section that it stands in.
+# treated as a heading within the current section.
 OTHER = re.compile(
     r"\b(EXAM|EXAMINATION|STUDY|PROCEDURE|INDICATIONS?|HISTORY|REASON|CLINICAL|SYMPTOMS?|DIAGNOSIS|TECHNIQUE|COMPARISONS?|COMPARED|"
     r"RECOMMENDATIONS?|NOTIFICATIONS?|NOTICE|ADDENDUM|WET READ|PRELIMINARY|DATE|TIME|PHYSICIAN|RADIOLOGIST|DICTATED|SIGNED|"
@@ -28,9 +28,9 @@ HEADER = re.compile(
     re.MULTILINE,
 )
 
-MARK = "XXXX"  # what every mark of de-identification becomes: one word, which a vocabulary can learn
+MARK = "XXXX"  # replaces every de-identification mark: one word, which a vocabulary can include
 MARKS = re.compile(r"(?:X{3,}|_{2,4})(?:\s+(?:X{3,}|_{2,4})(?!\w))*")
-# A number at the start of a line, or after the end of a sentence: 1. No acute disease. 2) 8 mm nodule.
+# A list number at the start of a line or after the end of a sentence: 1. No acute disease. 2) 8 mm nodule.
 ENUMERATION = re.compile(
     r"(?:^|(?<=[.;:!?])(?=\s))\s*\(?\d{1,2}[.)],?(?:\s*(?=[A-Za-z])|\s+(?=\d[\d.]*\s?[cm]m\b))", re.MULTILINE
 )
@@ -39,17 +39,17 @@ MISSING_SPACE = re.compile(r"(?<=[a-z0-9%)X])([.;])(?=[A-Z][a-z])")
 
 
 def parse_sections(text: str) -> Mapping[str, str]:
-    """The sections of a report, in capitals or not, misspelt or not.
+    """Parse the sections of a report; header capitalisation and small misspellings do not matter.
 
-    A section ends at the next header. Where a name occurs twice (an addendum), both texts are kept. A report without any header
-    is all findings; one with headers but neither findings nor impression gives the last paragraph after them as ``"last
-    paragraph"``.
+    A section ends at the next header. If a name occurs twice (an addendum), both texts are kept. A report without headers
+    counts as findings. If a report has headers but neither findings nor impression, its last paragraph after them is returned as
+    ``"last paragraph"``.
 
     Args:
-        text: a whole report.
+        text: text of a whole report.
 
     Returns:
-        ``findings`` and ``impression``, those that are not empty; or ``last paragraph``; or nothing.
+        The non-empty sections among ``findings`` and ``impression``; otherwise ``last paragraph``, or an empty mapping.
 
     Example:
         >>> parse_sections("INDICATION: Cough.\\n\\nFINDINGS:  Clear lungs.\\n\\nIMPRSSION: Normal.")
@@ -78,36 +78,36 @@ def parse_sections(text: str) -> Mapping[str, str]:
 
 
 def clean(text: str) -> str:
-    """The small cleaning before sentences are split; nothing else of the text is changed.
+    """Clean a text lightly before it is split into sentences; everything else is left unchanged.
 
-    * every mark of de-identification (``XXXX``, ``___``), or several in a row, becomes one ``XXXX``;
-    * numbers of lists (``1.``, ``2)``) at the start of a line or sentence are removed; within a list that begins with 1 also
-      where the item before has no full stop (``Cardiomegaly 2. No edema``), which it then gets;
-    * a missing space after a full stop (``effusion.Heart``) is added, a repeated full stop made one, and a space before it
-      removed;
-    * lines are joined; an empty line stays the end of a paragraph, ``\\n``; a paragraph without any word is dropped.
+    * Each run of de-identification marks (``XXXX``, ``___``) becomes one ``XXXX``.
+    * List numbers (``1.``, ``2)``) at the start of a line or sentence are removed. In a list that begins with 1, they are also
+      removed if the previous item lacks a full stop (``Cardiomegaly 2. No edema``), which is then added.
+    * A missing space after a full stop (``effusion.Heart``) is added, repeated full stops are merged, and a space before a full
+      stop is removed.
+    * Lines are joined, empty lines between paragraphs become a single ``\\n``, and paragraphs without words are dropped.
 
     Example:
         >>> clean("1. No ___ airspace disease.Heart size is\\nnormal .. 2. Stable 2.5 cm nodule.")
         'No XXXX airspace disease. Heart size is normal. Stable 2.5 cm nodule.'
     """
-    text = re.sub(r"_{5,}", "\n\n", text)  # a line of underscores parts an addendum from its report
+    text = re.sub(r"_{5,}", "\n\n", text)  # a line of underscores separates an addendum from its report
     text = MARKS.sub(MARK, text)
     text = MISSING_SPACE.sub(r"\1 ", text)
     text = ENUMERATION.sub(" ", _end_items(text))
     paragraphs = (re.sub(r"\s+", " ", part) for part in re.split(r"\n\s*\n", text))
-    paragraphs = (re.sub(r"\s+(?=[.,;:](?!\d))", "", part) for part in paragraphs)  # not: a space before .5 cm
+    paragraphs = (re.sub(r"\s+(?=[.,;:](?!\d))", "", part) for part in paragraphs)  # but keep the space before .5 cm
     paragraphs = (re.sub(r"\.(?:\s*\.)+", ".", part).lstrip(" .,;:").rstrip() for part in paragraphs)
     return "\n".join(part for part in paragraphs if has_words(part))
 
 
 def has_words(text: str) -> bool:
-    """Whether a text says anything besides numbers and marks of de-identification."""
+    """Return whether a text contains anything besides numbers, punctuation and de-identification marks."""
     return re.search("[A-Za-z]", text.replace(MARK, "")) is not None
 
 
 def _end_items(text: str) -> str:
-    """A full stop before every number of a list: what follows it can be told from a measurement only by counting along."""
+    """Add a full stop before every list number; only counting along distinguishes list numbers from measurements."""
     begins = LIST_BEGINS.search(text)
     if begins is None:
         return text
@@ -124,7 +124,7 @@ def _end_items(text: str) -> str:
 
 
 def _section_of(match: re.Match) -> str | None:
-    """``findings``, ``impression``, ``views``, ``other``; None for a heading within a section."""
+    """Return ``findings``, ``impression``, ``views`` or ``other``; None for a heading within a section."""
     header = " ".join((match["capitals"] or match["title"] or match["alone"]).upper().split())
     for name, words in WORDS.items():
         if any(re.search(rf"\b{word}\b", header) for word in words if word != "REPORT") or header == "REPORT":

@@ -1,4 +1,4 @@
-"""Sentences of reports, with pySBD (Sadvilkar and Neumann, 2020), in parallel and only once a text."""
+"""Split reports into sentences with pySBD (Sadvilkar and Neumann, 2020), in parallel and only once per text."""
 
 import functools
 import inspect
@@ -25,16 +25,16 @@ TEXTS_PER_TASK = 50
 
 
 def split_sentences(text: str) -> list[str]:
-    """The sentences of a text after the small cleaning of :func:`trueneg.text.sections.clean`.
+    """Split a text into sentences after cleaning it with :func:`trueneg.text.sections.clean`.
 
     Args:
-        text: findings, an impression, or both; a line is a paragraph.
+        text: findings, an impression, or both; empty lines separate paragraphs.
 
     Returns:
-        Sentences in order, with their final full stops; none without a word.
+        Sentences in order, with their final full stops; those without words are dropped.
 
     Raises:
-        ValueError: if it is not a string.
+        ValueError: if the text is not a string.
 
     Example:
         >>> split_sentences("1. No acute disease. 2. The nodule measures 1.4 cm.Heart size is normal.")
@@ -51,15 +51,15 @@ def split_sentences(text: str) -> list[str]:
 def split_reports(
     reports: str | Path, *, sentences: str | Path, unique: str | Path, cache: str | Path, processes: int = 1
 ) -> None:
-    """Split the sentences of every report that can be used; texts that were split before are taken from the cache.
+    """Split every usable report into sentences; texts split before are read from the cache.
 
     Args:
         reports: from :func:`trueneg.text.reports.prepare_reports`.
         sentences: parquet file to write: ``report``, ``patient``, ``index`` (from 0), ``sentence``, ``marked`` (whether it
-            holds a mark of de-identification).
-        unique: parquet file to write: ``sentence``, ``count``, the most frequent first.
-        cache: folder of what was split before, by content, unless a shared one is set (:mod:`trueneg.io.shared_cache`).
-        processes: how many work at the same time; a killed job loses seconds of theirs.
+            contains a de-identification mark).
+        unique: parquet file to write: ``sentence``, ``count``, most frequent first.
+        cache: folder of texts split before, keyed by content, unless a shared cache is set (:mod:`trueneg.io.shared_cache`).
+        processes: number of worker processes; a killed job loses only seconds of their work.
     """
     table, restricted = privacy.read_table(reports)
     used = table[table["state"] == USED].reset_index(drop=True)
@@ -93,13 +93,13 @@ def _segmenter() -> Any:
 
 
 def _splitter_version() -> str:
-    """Changes with pySBD and with the cleaning: what either did is then done again."""
+    """Cache key that changes with pySBD and the cleaning code, so that texts are split again after either changes."""
     source = inspect.getsource(sections) + inspect.getsource(split_sentences)
     return f"pysbd-{version('pysbd')}-{text_key(source).hex()[:8]}"
 
 
 def _split(texts: Sequence[str], processes: int) -> Iterator[pd.DataFrame]:
-    """Texts with their sentences as rows of the cache, some at a time."""
+    """Split texts and yield their sentences as cache rows, in parts."""
     split = map_in_processes(split_sentences, texts, processes=processes, chunksize=TEXTS_PER_TASK)
     rows = zip(map(text_key, texts), tqdm(split, "sentences", len(texts), False, unit=" texts", disable=None), strict=True)
     while some := list(itertools.islice(rows, TEXTS_PER_TASK)):

@@ -1,4 +1,4 @@
-"""A WordPiece vocabulary made from sentences."""
+"""Train a WordPiece tokenizer on sentences."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,20 +7,20 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 def train_tokenizer(sentences: Iterable[str], vocabulary: int, longest: int) -> Any:
-    """A WordPiece tokenizer in BERT's manner, lower case; the same sentences give the same vocabulary.
+    """Train a lower-case WordPiece tokenizer like BERT's; the same sentences always give the same vocabulary.
 
-    Every printable ASCII character is in it, so that no English word is unknown.
+    The vocabulary contains every printable ASCII character, so no English word is unknown.
 
     Args:
-        sentences: to learn from, each as often as it occurs.
-        vocabulary: words at most, special ones included.
-        longest: tokens that a model takes at once, special ones included.
+        sentences: training sentences, with repetitions.
+        vocabulary: maximum vocabulary size, including special tokens.
+        longest: maximum sequence length of the model, including special tokens.
 
     Returns:
-        A fast tokenizer of the transformers library.
+        A fast tokenizer from the transformers library.
 
     Raises:
-        ValueError: if the vocabulary has no room for the characters.
+        ValueError: if the vocabulary is too small for the characters.
     """
     from tokenizers import models, normalizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
@@ -29,8 +29,8 @@ def train_tokenizer(sentences: Iterable[str], vocabulary: int, longest: int) -> 
     normalizer = normalizers.BertNormalizer(lowercase=True)
     seen = {character for sentence in sentences for character in normalizer.normalize_str(sentence) if not character.isspace()}
     characters = sorted(seen | {chr(code) for code in range(33, 127) if not chr(code).isupper()})
-    # A letter that continues a word is another token than one that begins it. The trainer would number those that it sees in an
-    # order that differs from run to run, and break ties by number; named beforehand they always have the same.
+    # A letter that continues a word is a different token from one that begins it. The trainer numbers the continuing letters that
+    # it sees in an order that varies between runs, and breaks ties by number; listing them beforehand fixes their numbers.
     continuing = [f"##{character}" for character in characters if character.isalnum()]
     least = len(SPECIAL) + len(characters) + len(continuing)
     if vocabulary < least:

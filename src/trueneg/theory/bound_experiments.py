@@ -1,4 +1,4 @@
-"""Proposition 1, Lemma 2 and Theorem 4 with numbers in them, and what bounds the debiased estimate.
+"""Evaluate Proposition 1, Lemma 2 and Theorem 4 numerically, and the bounds on the debiased estimate.
 
 Every function returns a tidy frame, one row per number. ``standard error`` is 0 where a number is exact.
 """
@@ -21,13 +21,13 @@ from trueneg.theory.bounds import approximation_error, informative_size, objecti
 from trueneg.theory.scores import Scores, Setting, simulate_scores
 from trueneg.theory.transfer import lemma_2, theorem_4
 
-COSINES = tuple(np.linspace(0.5, 1.0, 26).round(3))  # of an anchor and its positive
+COSINES = tuple(np.linspace(0.5, 1.0, 26).round(3))  # cosines of an anchor and its positive
 
 
 def approximation_errors(setting: Setting, sweeps: SweepSettings, repetitions: int = 4) -> pd.DataFrame:
-    """Proposition 1 measured on CIFAR10-r's classes: |L − L̄| of CL and DCL with constant and true η, beside two bounds.
+    """Measure |L − L̄| of CL and DCL with constant and true η on CIFAR10-r's classes, and compare with two bounds.
 
-    The number of draws is that of the repetitions at the setting's N. The proposition's own proof has t = 1.
+    The total number of draws is that of `repetitions` at the setting's N. The proof of Proposition 1 assumes t = 1.
 
     Returns:
         ``temperature``, ``negatives``, ``positives``, ``objective``, ``quantity`` ("|L − L̄|", "mean |Δ|", "Proposition 1",
@@ -52,11 +52,11 @@ def approximation_errors(setting: Setting, sweeps: SweepSettings, repetitions: i
 
 
 def informative_sizes(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
-    """From how many negatives on Proposition 1 says more than the trivial bound, for the classes of each CIFAR10-r.
+    """Compute how many negatives Proposition 1 needs to improve on the trivial bound, for the classes of each CIFAR10-r.
 
     Returns:
         ``imbalance``, ``temperature``, ``objective``, ``positives`` ("1" or "as many as negatives"), ``value`` (the number of
-        negatives; infinity: none is enough), ``standard error`` (0).
+        negatives; infinity if no number suffices), ``standard error`` (0).
     """
     rows = []
     for imbalance, temperature in product(sweeps.imbalances, sweeps.size_temperatures):
@@ -70,11 +70,11 @@ def informative_sizes(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
 
 
 def supervised_bound(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
-    """Lemma 2 on real images: digits, of which 5 to 9 are thinned out, their centred pixels for an encoder.
+    """Evaluate Lemma 2 on images of digits, with 5 to 9 subsampled and centred pixels used as features.
 
-    For an encoder's own features call :func:`trueneg.theory.transfer.lemma_2`, whose columns these are beside ``imbalance``.
+    For the features of an encoder, call :func:`trueneg.theory.transfer.lemma_2`; the columns are the same, plus ``imbalance``.
     """
-    from trueneg.data.images.sources.digits import load  # brings scikit-learn along, which is slow to import
+    from trueneg.data.images.sources.digits import load  # imports scikit-learn, which is slow
 
     digits = load()
     frames = []
@@ -88,7 +88,7 @@ def supervised_bound(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
 
 
 def generalisation_terms(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
-    """Theorem 4's terms at the size of the CIFAR10-r experiment, with DCL's true η; its proof has t = 1.
+    """Compute the terms of Theorem 4 for the CIFAR10-r experiment and DCL with true η, at t = 1 as in its proof.
 
     The columns are those of :func:`trueneg.theory.transfer.theorem_4`.
     """
@@ -104,12 +104,12 @@ def generalisation_terms(setting: Setting, sweeps: SweepSettings) -> pd.DataFram
 
 
 def smooth_bound(setting: Setting, sweeps: SweepSettings, cosines: Sequence[float] = COSINES) -> pd.DataFrame:
-    """What DCL's smooth bound changes, against the cosine of the anchor's only positive; η is also the process's τ⁺.
+    """Compare DCL's smooth and hard bounds across cosines of the anchor's only positive; the process's τ⁺ equals η.
 
     Returns:
         ``class_probability``, ``cosine``, ``bound`` ("CL", "hard bound", "smooth bound"; for the estimate also "true
-        negatives"), ``quantity`` ("estimate": g; "gradient on negatives": Σ|∂loss/∂u|; "relative gradient": that over CL's
-        on the same draws; "anchors with gradient": their share), ``value``, ``standard error``.
+        negatives"), ``quantity`` ("estimate": g; "gradient on negatives": Σ|∂loss/∂u|; "relative gradient": its ratio to CL's
+        on the same draws; "anchors with gradient": the fraction with a non-zero gradient), ``value``, ``standard error``.
     """
     rows = []
     for eta in sweeps.gradient_class_probabilities:
@@ -131,7 +131,7 @@ def smooth_bound(setting: Setting, sweeps: SweepSettings, cosines: Sequence[floa
 
 
 def _gradients(scores: Scores, estimator: Estimator, cosine: float, temperature: float) -> tuple[Tensor, Tensor]:
-    """(A,) the estimate g with the floor, and (A,) the sum of the absolute gradients of the anchor's loss on negatives."""
+    """Return (A,) estimates g with the floor, and (A,) sums of absolute gradients of each anchor's loss on its negatives."""
     positive = torch.full((len(scores.negatives),), cosine / temperature, dtype=torch.float64)
     negatives = scores.negatives.clone().requires_grad_()
     log_mass = estimator(positive, negatives, floor=-1 / temperature)
@@ -144,13 +144,13 @@ def _mean(values: Tensor) -> dict[str, float]:
 
 
 def _ratio(values: Tensor, reference: Tensor) -> dict[str, float]:
-    """Mean over mean, with the standard error of a ratio of paired means to first order."""
+    """Return the ratio of two paired means, with its first-order standard error."""
     ratio = float(values.mean() / reference.mean())
     error = float((values - ratio * reference).std() / reference.mean()) / len(values) ** 0.5
     return {"value": ratio, "standard error": error}
 
 
 def class_distribution(fraction: float) -> tuple[float, ...]:
-    """The class probabilities of CIFAR10-r: five common classes, five rare ones."""
+    """Return the class probabilities of CIFAR10-r: five common classes, then five rare ones."""
     low, high = class_probabilities(fraction)
     return (high,) * 5 + (low,) * 5

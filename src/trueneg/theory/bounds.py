@@ -1,7 +1,7 @@
-"""Proposition 1 of Sample-Specific Debiasing (2023): how far a debiased loss is from its asymptotic one.
+"""Proposition 1 of Sample-Specific Debiasing (2023): how far a debiased loss is from its asymptotic loss.
 
-The bound, what is trivially true without it, where it first says more than that, and the error itself, measured
-on the stochastic process.
+Computes the bound, the trivial bound, the number of negatives at which the bound improves on the trivial one, and the actual
+error measured on the stochastic process.
 """
 
 import itertools
@@ -21,18 +21,18 @@ from trueneg.losses.estimators import Debiased, Uncorrected
 from trueneg.theory.estimate import Tally
 from trueneg.theory.scores import Scores, Setting, simulate_blocks
 
-LARGEST = 2**60  # beyond this no number of samples is looked for
+LARGEST = 2**60  # the search for a number of samples stops here
 
 
 class Objective(NamedTuple):
-    """A debiased loss as Proposition 1 sees it: its estimator and the η (C,) that it takes for each class (0: no correction)."""
+    """A debiased loss in the sense of Proposition 1: its estimator and its η (C,) for each class (0: no correction)."""
 
     estimator: Estimator
     class_probability: ndarray
 
 
 def objectives(rho: ArrayLike) -> dict[str, Objective]:
-    """CL, DCL with the mean, with the largest and with the true probability of the classes, `rho` (C,)."""
+    """Return CL, and DCL with the mean, largest and true class probabilities `rho` (C,)."""
     rho = np.asarray(rho, dtype=float)
     mean, largest = float(rho.mean()), float(rho.max())
     return {
@@ -44,13 +44,13 @@ def objectives(rho: ArrayLike) -> dict[str, Objective]:
 
 
 def proposition_1(negatives: float, positives: float, rho: ArrayLike, eta: ArrayLike, temperature: float = 1.0) -> float:
-    r"""The bound, a sum of three terms.
+    r"""Compute the bound, a sum of three terms.
 
     .. math:: 3e^{2\gamma^2}\Bigl(\sqrt{\tfrac{\pi}{2N}}\,\mathbb{E}\tfrac{1}{1-\rho}
               + \sqrt{\tfrac{\pi}{2M}}\,\mathbb{E}\tfrac{\rho}{1-\rho}
               + \mathbb{E}\bigl|\tfrac{1}{1-\eta} - \tfrac{1}{1-\rho}\bigr|\Bigr)
 
-    Equations 9 and 10, where γ = 1; the proof's steps give e^(2γ²) for scores within ±γ² = ±1/t.
+    Equations 9 and 10, which assume γ = 1; following the proof gives e^(2γ²) for scores within ±γ² = ±1/t.
 
     Args:
         negatives: N.
@@ -71,12 +71,12 @@ def proposition_1(negatives: float, positives: float, rho: ArrayLike, eta: Array
 
 
 def trivial_bound(negatives: float, rho: ArrayLike, eta: ArrayLike, temperature: float = 1.0) -> float:
-    r"""What holds whatever is drawn, since all scores lie within ±γ² = ±1/t.
+    r"""Compute the bound that holds for any samples, because all scores lie within ±γ² = ±1/t.
 
     .. math:: \mathbb{E} \log\frac{1 + N\,(e^{2\gamma^2} - \eta)/(1-\eta)}{1 + N}
 
-    The estimate and the mean that it stands for both lie between the floor e^(−γ²) and the largest estimate,
-    (e^(γ²) − η·e^(−γ²))/(1 − η); the two logarithms differ most where the positive is farthest.
+    The estimate and the mean that it approximates both lie between the floor e^(−γ²) and the largest estimate,
+    (e^(γ²) − η·e^(−γ²))/(1 − η); the two logarithms differ most when the positive is farthest from the anchor.
 
     Args:
         negatives: N.
@@ -94,13 +94,13 @@ def trivial_bound(negatives: float, rho: ArrayLike, eta: ArrayLike, temperature:
 
 
 def informative_size(rho: ArrayLike, eta: ArrayLike, temperature: float = 1.0, positives: int | None = None) -> float:
-    """The smallest number of negatives at which Proposition 1 says more than the trivial bound; infinity if none.
+    """Return the smallest number of negatives at which Proposition 1 is below the trivial bound; infinity if there is none.
 
     Args:
         rho: (C,) the probability of each class.
         eta: (C,) η of each class.
         temperature: t.
-        positives: M; None: as many as negatives.
+        positives: M; None: equal to the number of negatives.
 
     Example:
         >>> informative_size(rho=[0.1] * 10, eta=[0.1] * 10, positives=1)      # one positive: never
@@ -113,7 +113,7 @@ def informative_size(rho: ArrayLike, eta: ArrayLike, temperature: float = 1.0, p
 
     if not says_something(LARGEST):
         return math.inf
-    low, high = 0, LARGEST  # the bound falls with N, the trivial one rises
+    low, high = 0, LARGEST  # the bound decreases with N, the trivial bound increases
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if says_something(middle) else (middle, high)
@@ -123,23 +123,23 @@ def informative_size(rho: ArrayLike, eta: ArrayLike, temperature: float = 1.0, p
 def approximation_error(
     setting: Setting, contestants: Mapping[str, Objective], positive_counts: Sequence[int], repetitions: int = 1
 ) -> pd.DataFrame:
-    """|L − L̄| as it is on the process, beside the mean of the absolute differences that the proof bounds.
+    """Measure |L − L̄| on the process, and the mean absolute difference that the proof bounds.
 
-    L is the loss of an estimator with the floor e^(−1/t); L̄ has the exact mean over the anchor's true negatives
-    in its place, times N (equations 7 and 11). The positive of the numerator is drawn apart from the M.
+    L is the loss of an estimator with the floor e^(−1/t); L̄ uses N times the exact mean over the anchor's true negatives
+    instead of the estimate (equations 7 and 11). The positive in the numerator is drawn separately from the M positives.
 
     Args:
-        setting: the process, with the probabilities of all classes; its positives are not looked at.
+        setting: the process, with the probabilities of all classes; ``positives`` is ignored.
         contestants: losses by name.
-        positive_counts: each M.
-        repetitions: how many times as many anchors are drawn.
+        positive_counts: the values of M.
+        repetitions: factor by which the number of anchors is multiplied.
 
     Returns:
-        One row a number: ``objective``, ``positives``, ``quantity`` ("|L − L̄|", "mean |Δ|"), ``value``, ``standard
+        One row per number: ``objective``, ``positives``, ``quantity`` ("|L − L̄|", "mean |Δ|"), ``value``, ``standard
         error``.
 
     Raises:
-        ValueError: if scores can leave ±1, so that logits leave the ±1/t that the floor stands for.
+        ValueError: if scores can exceed ±1, so that logits exceed ±1/t, on which the floor is based.
     """
     if setting.base != "uniform" or setting.half_width + setting.largest_shift > 1:
         raise ValueError(
@@ -163,7 +163,7 @@ def approximation_error(
 
 
 def _differences(scores: Scores, estimator: Estimator, positives: int, setting: Setting) -> ndarray:
-    """(A,) loss minus asymptotic loss of each anchor; the last positive is the numerator's."""
+    """Return (A,) loss minus asymptotic loss of each anchor; the last positive is used in the numerator."""
     positive, further = scores.positive[:, -1], scores.positive[:, :positives]
     eta = scores.class_probability if getattr(estimator, "class_probability", 0) is None else None
     log_mass = estimator(further, scores.negatives, eta, -1 / setting.temperature)

@@ -1,4 +1,4 @@
-"""What the process looks like: the BCL paper's Figs. 1, 3 and 4, its weights, and Proposition 3.1.
+"""Properties of the process: the BCL paper's Figs. 1, 3 and 4, its weights, and Proposition 3.1.
 
 Every function returns a tidy frame, one row per number. ``standard error`` is 0 where a number is exact.
 """
@@ -22,11 +22,11 @@ from trueneg.theory.scores import Setting, simulate_scores
 
 POPULATIONS = {"true negatives": 0.0, "false negatives": 1.0}
 SHOWN_ALPHAS = (0.5, 0.7, 0.9, 1.0)
-POINTS = 61  # of a density
+POINTS = 61  # points at which a density is evaluated
 
 
 def class_conditional_densities(setting: Setting, sweeps: SweepSettings, density_draws: int = 20_000) -> pd.DataFrame:
-    """Densities of true and false negatives over the normal base (BCL, Fig. 3), in closed form and drawn, in bins from −3 to 3.
+    """Compute densities of true and false negatives for the normal base (BCL, Fig. 3): closed form, and histogram on [−3, 3].
 
     Returns:
         ``population``, ``alpha``, ``score``, ``source`` ("closed form" or "drawn"), ``density``, ``standard error``.
@@ -45,11 +45,11 @@ def class_conditional_densities(setting: Setting, sweeps: SweepSettings, density
 def observation_densities(
     setting: Setting, sweeps: SweepSettings, density_draws: int = 20_000, temperature: float = 2.0
 ) -> pd.DataFrame:
-    """Densities of e^(x/t) over the uniform base of one anchor (BCL, Fig. 4): closed form and Gaussian kernel.
+    """Compute densities of e^(x/t) for one anchor with a uniform base (BCL, Fig. 4): closed form and kernel estimate.
 
     Returns:
         ``population``, ``alpha``, ``observation``, ``source`` ("closed form" or "kernel estimate"), ``density``,
-        ``standard error`` (of the kernel estimate, to first order; its bias at the ends is not in it).
+        ``standard error`` (of the kernel estimate, to first order, without its bias at the ends).
     """
     one = replace(setting, base="uniform", temperature=temperature)
     observation = np.exp(np.linspace(-1.15, 1.15, POINTS) * one.half_width / temperature)
@@ -66,12 +66,12 @@ def observation_densities(
 
 
 def density_ratio(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
-    r"""What the biased loss's optimum says about p⁺/p⁻ (BCL, Fig. 1): a fraction with a jump.
+    r"""Compute p⁺/p⁻ at the optimum of the biased loss (BCL, Fig. 1), a ratio with a pole.
 
     .. math:: \frac{p^+}{p^-} = \frac{\hat x\,\tau^-}{m - \hat x\,\tau^+}
 
-    Equation 10, with x̂ in units of m. Since p⁺/p_d is at most 1/τ⁺, x̂ never gets beyond the jump at m/τ⁺: below
-    it the ratio grows with x̂.
+    Equation 10, with x̂ in units of m. Since p⁺/p_d is at most 1/τ⁺, x̂ never exceeds m/τ⁺, where the ratio jumps; below
+    the jump, the ratio increases with x̂.
 
     Returns:
         ``class_probability``, ``similarity`` (x̂/m), ``branch`` ("attainable" or "beyond the jump"), ``ratio``,
@@ -88,11 +88,11 @@ def density_ratio(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
 
 
 def importance_weights(setting: Setting, sweeps: SweepSettings, points: int = 51) -> pd.DataFrame:
-    """ω against F_u, the share of negatives at most as near, for any number of negatives and without the slide.
+    """Compute ω as a function of F_u, the fraction of negatives that are no closer, in the limit N → ∞ and without a slide.
 
     Returns:
-        ``form``, ``alpha``, ``beta`` (of the released form from 0.5 to 1), ``share`` (F_u), ``weight``, ``standard error`` (0),
-        and ``exact``: the density of true negatives over that of all, which the weights at β = 0 stand for.
+        ``form``, ``alpha``, ``beta`` (0.5 to 1 for the released form), ``share`` (F_u), ``weight``, ``standard error`` (0),
+        and ``exact``: the density of true negatives divided by that of all negatives, which the weights at β = 0 approximate.
     """
     share = (np.arange(points) + 0.5) / points
     rate, eta = 1 / setting.temperature, setting.class_probability
@@ -119,11 +119,11 @@ def importance_weights(setting: Setting, sweeps: SweepSettings, points: int = 51
 
 
 def normalisation(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
-    """Proposition 3.1: the densities of true and of false negatives integrate to 1 and are nowhere negative.
+    """Check Proposition 3.1: the densities of true and false negatives integrate to 1 and are nowhere negative.
 
     Returns:
         ``base``, ``population``, ``alpha``, ``quantity`` ("integral" or "smallest density"), ``value``, ``standard error``
-        (of the adaptive quadrature; 0 for the smallest density of a grid).
+        (of the adaptive quadrature; 0 for the smallest density, which is evaluated on a grid).
     """
     rows = []
     for name in ("uniform", "normal"):
@@ -141,17 +141,17 @@ def normalisation(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
 
 
 def _populations(setting: Setting, count: int) -> Iterator[tuple[dict[str, Any], Conditional, np.ndarray]]:
-    """For each shown α and population its columns, its distribution, and scores drawn from it, over the base without a slide."""
+    """Yield the columns, distribution and sampled scores of each shown α and population, without a slide."""
     for alpha in SHOWN_ALPHAS:
         one = replace(setting, alpha=alpha, slide=0.0, class_probability=0.0, anchors=1, negatives=count, positives=count)
         scores = simulate_scores(one)
-        # With τ⁺ = 0 all negatives are true, and positives are as false ones.
+        # With τ⁺ = 0 all negatives are true; positives have the distribution of false negatives.
         for (name, false_share), logits in zip(POPULATIONS.items(), (scores.negatives, scores.positive), strict=True):
             population = Conditional(one.base_at(0.0), mixing(alpha, false_share))
             yield {"population": name, "alpha": alpha}, population, logits[0].numpy() * setting.temperature
 
 
 def _beside(keys: dict[str, Any], exact: np.ndarray, source: str, estimate: np.ndarray, error: np.ndarray) -> pd.DataFrame:
-    """A density in closed form, and its estimate with its standard error."""
+    """Combine a density in closed form with its estimate and standard error in one frame."""
     closed = pd.DataFrame({**keys, "source": "closed form", "density": exact, "standard error": 0.0})
     return pd.concat([closed, pd.DataFrame({**keys, "source": source, "density": estimate, "standard error": error})])

@@ -1,4 +1,4 @@
-"""How wrong estimators are on the process: the BCL paper's Figs. 5 and 8, its Lemma 3.2, and what it left out.
+"""Measure the errors of estimators on the process: the BCL paper's Figs. 5 and 8, its Lemma 3.2, and additional sweeps.
 
 Every function returns a tidy frame, one row per number with its Monte-Carlo standard error. The columns of a sweep are
 ``parameter`` and ``at`` (its name and value), and those of :func:`trueneg.theory.estimate.measure_errors`.
@@ -21,7 +21,7 @@ from trueneg.theory.scores import Setting
 
 
 def errors_by_parameter(setting: Setting, sweeps: SweepSettings, repetitions: int = 10) -> pd.DataFrame:
-    """Mean, bias and mean squared error, one parameter varied at a time (BCL, Figs. 5 and 8); the BCL forms are given the α."""
+    """Vary one parameter at a time (BCL, Figs. 5 and 8): mean, bias and MSE, with the true α given to the BCL forms."""
     varied: dict[str, Sequence[Any]] = {
         "alpha": sweeps.alphas,
         "class_probability": sweeps.class_probabilities,
@@ -36,9 +36,9 @@ def errors_by_parameter(setting: Setting, sweeps: SweepSettings, repetitions: in
 
 
 def errors_by_negatives(setting: Setting, sweeps: SweepSettings, repetitions: int = 10) -> pd.DataFrame:
-    """Lemma 3.2 as a check: what is left of each form's bias as the number of negatives grows.
+    """Check Lemma 3.2: measure the remaining bias of each form as the number of negatives grows.
 
-    The number of draws is that of the repetitions at the setting's N. At infinity there is the limit by quadrature.
+    The total number of draws is that of `repetitions` at the setting's N. The value at infinity is the limit, by quadrature.
     """
     frames = []
     for count in sweeps.long_negative_counts:
@@ -50,25 +50,25 @@ def errors_by_negatives(setting: Setting, sweeps: SweepSettings, repetitions: in
 
 
 def errors_by_positives(setting: Setting, sweeps: SweepSettings, repetitions: int = 4) -> pd.DataFrame:
-    """Errors against the number of positives K, which only DCL uses; all share their draws, the first K of the most."""
+    """Measure errors for each number of positives K, which only DCL uses; smaller K reuse the first draws of the largest."""
     one = replace(setting, positives=max(sweeps.positive_counts))
     frames = [_errors("positives", count, one, repetitions, positives=count) for count in sweeps.positive_counts]
     return pd.concat(frames, ignore_index=True)
 
 
 def errors_by_assumed_alpha(setting: Setting, sweeps: SweepSettings, repetitions: int = 10) -> pd.DataFrame:
-    """Errors where the BCL forms are given an α that is not the process's, ``true alpha``; the draws are the same."""
+    """Measure errors when the BCL forms assume an α other than the process's (``true alpha``), on the same draws."""
     frames = [_errors("assumed alpha", alpha, setting, repetitions, assumed=alpha) for alpha in sweeps.assumed_alphas]
     return pd.concat(frames, ignore_index=True).assign(**{"true alpha": setting.alpha})
 
 
 def best_estimators(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
-    """Which estimator has the smallest mean squared error, over α (given to the BCL forms), τ⁺, N and K (of DCL alone).
+    """Find the estimator with the smallest mean squared error for each α (given to the BCL forms), τ⁺, N and K (DCL only).
 
     Returns:
         ``alpha``, ``class_probability``, ``negatives``, ``positives``, ``estimator``, ``value`` (the mean squared error
-        against the drawn true negatives), ``standard error``, ``behind`` (the best one's subtracted) and ``behind error``,
-        the standard error of that paired difference: both 0 for the best.
+        relative to the drawn true negatives), ``standard error``, ``behind`` (difference from the best estimator) and
+        ``behind error``, the standard error of that paired difference; both are 0 for the best.
     """
     frames, counts = [], sweeps.map_positive_counts
     names = [*(name for name in ESTIMATORS if name != DCL), DCL]
@@ -102,7 +102,7 @@ def _errors(
     assumed: float | None = None,
     positives: int | None = None,
 ) -> pd.DataFrame:
-    """The errors at one place of a sweep; the BCL forms assume an α (None: the true one), DCL has so many positives."""
+    """Measure errors at one point of a sweep; `assumed` is the BCL forms' α (None: the true one), `positives` is DCL's K."""
     contestants = competitors(assumed or setting.alpha, setting.class_probability)
     contestants[DCL] = replace(contestants[DCL], positives=positives)
     return measure_errors(setting, contestants, repetitions).assign(parameter=parameter, at=float(value))

@@ -1,7 +1,7 @@
-"""What estimators make of simulated scores: their bias and their mean squared error.
+"""Evaluate estimators on simulated scores: their bias and mean squared error.
 
-The estimators are those of :mod:`trueneg.losses`, by their signed linear mean: a debiased estimate without a
-bound may be negative, and has no log there.
+The estimators are those of :mod:`trueneg.losses`, evaluated by their signed mean in linear space, because a debiased estimate
+without a bound can be negative and then has no logarithm.
 """
 
 from collections.abc import Mapping
@@ -20,33 +20,33 @@ from trueneg.specs.experiments import BIASED, DCL, FORM_NAMES, REFERENCES, TRUE
 from trueneg.theory.distributions import Conditional, mixing
 from trueneg.theory.scores import Scores, Setting, simulate_blocks
 
-NO_HARDNESS = {"paper": 0.0, "released": 0.5, "consistent": 0.0}  # the β at which nearness has no weight
+NO_HARDNESS = {"paper": 0.0, "released": 0.5, "consistent": 0.0}  # the β at which weights do not depend on nearness
 
 
 @dataclass(frozen=True)
 class Competitor:
-    """An estimator as it takes part: with the first few positives, None for all."""
+    """An estimator in a comparison; it uses the first `positives` positives, or all if None."""
 
     estimator: Estimator
     positives: int | None = None
 
 
 def estimate_true_negative_mean(scores: Scores, estimator: Estimator, positives: int | None = None) -> Tensor:
-    """The mean of e^u over each anchor's true negatives, as an estimator has it; may be negative.
+    """Estimate the mean of e^u over each anchor's true negatives; the result can be negative.
 
     Equations 28 to 30 of the BCL paper: g of an estimator without a bound.
 
     Args:
         scores: from :func:`trueneg.theory.simulate_scores`.
-        estimator: from :mod:`trueneg.losses`. One that needs a class probability and has none gets each anchor's
-            true one; one that needs labels gets them.
-        positives: how many of an anchor's positives it may use; None: all.
+        estimator: estimator from :mod:`trueneg.losses`. If it needs a class probability but none is set, it receives each
+            anchor's true one; if it needs labels, it receives them.
+        positives: number of positives used per anchor; None: all.
 
     Returns:
         Shape (A,), float64.
 
     Raises:
-        ValueError: if more positives are wanted than there are.
+        ValueError: if more positives are requested than the scores contain.
 
     Example:
         >>> from trueneg.losses import Uncorrected
@@ -65,13 +65,13 @@ def estimate_true_negative_mean(scores: Scores, estimator: Estimator, positives:
 
 
 def competitors(alpha: float, class_probability: float | None, beta: float = 0.0) -> dict[str, Competitor]:
-    """The estimators that the BCL paper compares, and the other two forms of its own.
+    """Return the estimators that the BCL paper compares, and the two other forms of BCL.
 
     Args:
         alpha: α given to the BCL forms.
-        class_probability: τ⁺ that all are told; None: each anchor's true one.
-        beta: β of the paper's and the consistent form, which bend towards near negatives with it. The released
-            form's β is ½, where it does not.
+        class_probability: τ⁺ given to all estimators; None: each anchor's true one.
+        beta: β of the paper's and the consistent form; larger values give more weight to near negatives. The released
+            form always uses β = ½, which does not.
     """
     beta_of = {**NO_HARDNESS, "paper": beta, "consistent": beta}
     forms = {name: Bayesian(alpha, beta_of[form], class_probability, form) for form, name in FORM_NAMES.items()}
@@ -79,21 +79,20 @@ def competitors(alpha: float, class_probability: float | None, beta: float = 0.0
 
 
 def measure_errors(setting: Setting, contestants: Mapping[str, Competitor], repetitions: int = 1) -> pd.DataFrame:
-    """Mean, bias and mean squared error of estimators on the process, with standard errors.
+    """Measure the mean, bias and mean squared error of estimators on the process, with standard errors.
 
-    Each anchor's estimate is compared with the mean over the true negatives that were drawn, which the BCL
-    paper does and where the noise of the draw cancels, and with the exact mean. Anchors without a true negative
-    are left out.
+    Each anchor's estimate is compared with two references: the mean over the drawn true negatives, as in the BCL paper, where
+    sampling noise cancels; and the exact mean. Anchors without a true negative are left out of the first comparison.
 
     Args:
-        setting: the process; its anchors are one repetition's.
+        setting: the process; ``anchors`` is the number per repetition.
         contestants: estimators by name.
-        repetitions: how many times as many anchors are drawn.
+        repetitions: number of repetitions.
 
     Returns:
-        One row a number: ``estimator`` (the true mean has rows of its own), ``reference``, ``quantity`` ("mean",
+        One row per number: ``estimator`` (the true mean has its own rows), ``reference``, ``quantity`` ("mean",
         "bias", "mean squared error"), ``value``, ``standard error``, and ``spread``, the standard deviation of the
-        value over repetitions (NaN for one). A mean has no reference.
+        value over repetitions (NaN for a single repetition). The reference of a mean is empty.
     """
     tallies = tally_errors(setting, contestants, repetitions)
     frames = []
@@ -106,11 +105,11 @@ def measure_errors(setting: Setting, contestants: Mapping[str, Competitor], repe
 
 
 class Tally:
-    """Sums over anchors, a block at a time: nothing grows with their number.
+    """Accumulates sums over anchors block by block, so memory use does not grow with the number of anchors.
 
     Args:
-        repetitions: how many.
-        anchors: of one repetition.
+        repetitions: number of repetitions.
+        anchors: number of anchors per repetition.
     """
 
     def __init__(self, repetitions: int, anchors: int):
@@ -120,7 +119,7 @@ class Tally:
         self.products: dict[str, ndarray] = {}
 
     def add(self, first: int, valid: ndarray, **values: ndarray) -> None:
-        """A block of (E, A) values by name, whose first anchor has this place; invalid anchors are left out."""
+        """Add a block of (E, A) values by name; `first` is the index of its first anchor, and invalid anchors are skipped."""
         repetition = (first + np.flatnonzero(valid)) // self.anchors
         self.count += np.bincount(repetition, minlength=self.count.size)
         for name, all_anchors in values.items():
@@ -130,14 +129,14 @@ class Tally:
             self.products[name] = self.products.get(name, 0) + kept @ kept.T
 
     def of(self, name: str) -> pd.DataFrame:
-        """One row per value: its mean (``value``), ``standard error`` and ``spread`` over repetitions."""
+        """Return one row per value, with its mean (``value``), ``standard error`` and ``spread`` over repetitions."""
         means, covariance = self.moments(name)
         of_repetition = self.sums[name] / self.count
         spread = of_repetition.std(axis=1, ddof=1) if self.count.size > 1 else np.nan
         return pd.DataFrame({"value": means, "standard error": np.sqrt(np.diag(covariance)), "spread": spread})
 
     def moments(self, name: str) -> tuple[ndarray, ndarray]:
-        """(E,) means and the (E, E) covariance of those means."""
+        """Return (E,) means and the (E, E) covariance of the means."""
         total = self.count.sum()
         means = self.sums[name].sum(axis=1) / total
         covariance = self.products[name] / total - np.outer(means, means)
@@ -145,7 +144,7 @@ class Tally:
 
 
 def tally_errors(setting: Setting, contestants: Mapping[str, Competitor], repetitions: int) -> list[Tally]:
-    """Sums of ``error`` and ``squared`` error of each estimator, one tally a reference; the second has ``estimate`` too."""
+    """Tally the ``error`` and ``squared`` error of each estimator per reference; the second tally also has ``estimate``."""
     tallies = [Tally(repetitions, setting.anchors) for _ in REFERENCES]
     first = 0
     for scores in simulate_blocks(replace(setting, anchors=setting.anchors * repetitions)):
@@ -162,17 +161,17 @@ def tally_errors(setting: Setting, contestants: Mapping[str, Competitor], repeti
 
 
 def limiting_bias(setting: Setting, contestant: str) -> float:
-    """The bias that is left when an anchor has any number of negatives and positives, by quadrature.
+    """Compute by quadrature the bias that remains in the limit of many negatives and positives per anchor.
 
     Args:
-        setting: the process; one class probability for all anchors.
+        setting: the process, with one class probability for all anchors.
         contestant: a name of :func:`competitors`; the BCL forms are given the true α.
     """
     eta, rate = setting.class_probability, 1 / setting.temperature
     base = setting.base_at(0.0)
     population = Conditional(base, mixing(setting.alpha, eta))
     true_mean = float(Conditional(base, mixing(setting.alpha, 0.0)).mean_exponential(setting.temperature))
-    # A shift multiplies every e^u: its mean over shifts is a factor.
+    # A shift multiplies every e^u by a factor, so its mean over shifts is a constant factor.
     reach = setting.largest_shift * rate
     factor = np.sinh(reach) / reach if reach > 0 else 1.0
     if contestant == DCL:
@@ -190,7 +189,7 @@ def limiting_bias(setting: Setting, contestant: str) -> float:
 
 
 def importance(share: ndarray, logit: ndarray, alpha: float, beta: float, eta: float, form: str) -> ndarray:
-    """ω of a form of BCL at F_u, the share of negatives at most as near; without the normaliser of paper and consistent form."""
+    """Compute ω of a BCL form at `share` = F_u, the fraction of negatives that are no closer, without normalisation."""
     distribution = torch.from_numpy(share)
     below = distribution if form == "paper" else recovered_distribution(distribution, alpha, eta)
     if form == "released":

@@ -1,4 +1,4 @@
-"""Runs an experiment by its name."""
+"""Run an experiment by name."""
 
 import dataclasses
 import importlib
@@ -21,13 +21,13 @@ def run(name: str, settings: Mapping[str, Any] | None = None, **own: Any) -> pd.
     """Run an experiment.
 
     Args:
-        name: of :data:`trueneg.specs.experiments.EXPERIMENTS`.
-        settings: fields of :class:`trueneg.theory.Setting` and of :class:`trueneg.config.theory_study.SweepSettings`; the others
-            have their defaults.
-        own: keywords of this experiment alone, such as ``repetitions``.
+        name: a key of :data:`trueneg.specs.experiments.EXPERIMENTS`.
+        settings: fields of :class:`trueneg.theory.Setting` and of :class:`trueneg.config.theory_study.SweepSettings`; other
+            fields keep their defaults.
+        own: keyword arguments specific to this experiment, such as ``repetitions``.
 
     Raises:
-        ValueError: if no experiment knows a setting, or a value is out of its range.
+        ValueError: if a setting is unknown or a value is out of range.
 
     Example:
         >>> run("density_ratio", {"shown_class_probabilities": [0.1], "alphas": [0.9]})["similarity"].max()
@@ -41,7 +41,7 @@ def run(name: str, settings: Mapping[str, Any] | None = None, **own: Any) -> pd.
 
 
 def write_experiment(name: str, settings: Mapping[str, Any], path: str | Path, threads: int = 1) -> None:
-    """Run an experiment, and write its frame as parquet, whole or not at all; on one thread of torch if several run at once."""
+    """Run an experiment and atomically write its frame as parquet; `threads` is the number of torch threads."""
     torch.set_num_threads(threads)
     frame = run(name, settings)
     with atomic_write(path) as temporary:

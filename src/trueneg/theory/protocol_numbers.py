@@ -1,7 +1,7 @@
-"""What was known about BCL's estimators before, measured again: each number beside the earlier one.
+"""Reproduce earlier results on BCL's estimators, and compare each number with the earlier one.
 
-The earlier numbers come from one simulation of 1,000 anchors with rounded results, so they have an error of their
-own, which is computed here from the spread over anchors.
+The earlier numbers come from one simulation of 1,000 anchors with rounded results, so they have their own standard error, which
+is computed here from the spread over anchors.
 """
 
 from dataclasses import replace
@@ -16,23 +16,23 @@ from trueneg.theory.estimate import Tally, competitors, tally_errors
 from trueneg.theory.scores import Setting
 
 EARLIER_ANCHORS = 1000
-# One row per earlier number: between which bounds the true result can lie, its rounding considered (one is infinite where only an
-# order was known), and what differed from the default setting: fields of it, the α given to the BCL forms, and their β.
+# One row per earlier number: the interval that contains the unrounded result (with one infinite bound where only an ordering was
+# known), and the differences from the default setting: its fields, the α given to the BCL forms, and their β.
 EARLIER = pd.read_csv(Path(__file__).with_suffix(".csv"))
 PROCESS = ("negatives", "positives", "alpha")
 ASSUMED, BETA = "assumed alpha", "beta"
 
 
 def protocol_numbers(setting: Setting, sweeps: SweepSettings, repetitions: int = 20) -> pd.DataFrame:
-    """Each number of :data:`EARLIER`, measured again in the BCL paper's setting with the anchors and the seed of this one.
+    """Measure each number of :data:`EARLIER` again in the BCL paper's setting, with the anchors and seed of `setting`.
 
-    The number of draws is that of the repetitions at N = 64.
+    The total number of draws is that of `repetitions` at N = 64.
 
     Returns:
         One row per number: ``estimator``, ``quantity`` ("bias", "mean squared error", "MSE minus that of …", "MSE divided by that
-        of …"), ``setting`` (what differs from the default), ``earlier low``, ``earlier high`` (infinite where only an order was
-        known), ``value``, ``standard error``, ``earlier error`` (the standard error that 1,000 anchors have; 0 for an order),
-        ``agrees``: the value lies in the interval but for two standard errors of the difference; an order holds by more than two.
+        of …"), ``setting`` (differences from the default), ``earlier low``, ``earlier high`` (infinite where only an ordering was
+        known), ``value``, ``standard error``, ``earlier error`` (standard error with 1,000 anchors; 0 for an ordering) and
+        ``agrees``: whether the value is within two standard errors of the interval, or an ordering holds by more than two.
     """
     default = Setting(anchors=setting.anchors, seed=setting.seed)
     tallies: dict[str, tuple[Tally, int]] = {}
@@ -51,7 +51,7 @@ def protocol_numbers(setting: Setting, sweeps: SweepSettings, repetitions: int =
         ordered = np.isinf([low, high]).any()
         earlier = 0.0 if ordered else error * np.sqrt(anchors / EARLIER_ANCHORS)
         reach = 2 * np.hypot(error, earlier)
-        margin = -reach if ordered else reach  # an order must hold in spite of the error
+        margin = -reach if ordered else reach  # an ordering must hold despite the error
         agrees = bool(low - margin <= value <= high + margin)
         rows.append((known["estimator"], known["quantity"], differs, low, high, value, error, earlier, agrees))
     found = ["value", "standard error", "earlier error", "agrees"]
@@ -59,7 +59,7 @@ def protocol_numbers(setting: Setting, sweeps: SweepSettings, repetitions: int =
 
 
 def _measured(estimator: str, quantity: str, tally: Tally) -> tuple[float, float]:
-    """Value and standard error, for a difference and a ratio to first order."""
+    """Return a value and its standard error, which is first-order for ratios."""
     means, covariance = tally.moments("error" if quantity == "bias" else "squared")
     relation, _, reference = quantity.partition(" that of ")
     own, other = ESTIMATORS.index(estimator), ESTIMATORS.index(reference or estimator)

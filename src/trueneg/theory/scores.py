@@ -1,7 +1,7 @@
-"""Scores of negatives and positives as a trained encoder might give them: the BCL paper's stochastic process.
+"""Simulate scores of negatives and positives from a trained encoder, with the BCL paper's stochastic process.
 
-Algorithms 1 to 3 of its appendix, for all anchors at once. Each anchor has a base distribution of its own,
-slid by a random amount; each of its negatives is false with the probability of the anchor's class.
+Implements algorithms 1 to 3 of its appendix for all anchors at once. Each anchor has its own base distribution, shifted by a
+random amount; each of its negatives is false with the probability of the anchor's class.
 """
 
 import dataclasses
@@ -21,30 +21,31 @@ from trueneg.randomness import seed_for
 from trueneg.specs.settings import Count, Positive, Probability, Seed
 from trueneg.theory.distributions import Conditional, Normal, Uniform, base_probability, mixing
 
-HALF_WIDTH = 0.5  # of the uniform base interval, as in the paper
-DRAWS_PER_BLOCK = 2**19  # 4 MB an array: a block's arrays stay near the processor
+HALF_WIDTH = 0.5  # half the width of the uniform base interval, as in the paper
+DRAWS_PER_BLOCK = 2**19  # 4 MB per array, so that a block's arrays fit in the CPU cache
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What the process needs to know; the defaults are those of the BCL paper's numerical experiments.
+    """Parameters of the process; the defaults are those of the BCL paper's numerical experiments.
 
     Args:
         alpha: α in [0.5, 1], the probability that a true negative is farther than a false one.
-        class_probability: τ⁺ in [0, 1), the probability that a negative is false. The paper does not say: 0.1.
-        slide: the largest shift of an anchor's base interval, drawn uniformly from ± this; in [0, 1].
-        temperature: t > 0; logits are scores / t. Scores stay within ±1/t²: the interval is cut to it, and no
-            shift leads outside of it (the normal base has no bounds).
-        anchors: how many.
-        negatives: N, of each anchor.
-        positives: K, of each anchor: further samples of its class.
+        class_probability: τ⁺ in [0, 1), the probability that a negative is false. Not specified in the paper; 0.1 here.
+        slide: the largest shift of an anchor's base interval, in [0, 1]; shifts are uniform in ±slide.
+        temperature: t > 0; logits are scores / t. Scores stay within ±1/t²: the interval is clipped to this
+            range, and no shift leads outside it (the normal base is unbounded).
+        anchors: number of anchors.
+        negatives: N, the number of negatives per anchor.
+        positives: K, the number of positives per anchor: further samples of its class.
         base: "uniform", U(−0.5, 0.5), or "normal", N(0, 1), before the shift.
-        seed: of all draws. Each kind of draw has its own generator, so that settings share what they can.
+        seed: seed of all random draws. Each kind of draw has its own generator, so that different settings share draws where
+            possible.
         classes: the probabilities of all classes, which sum to 1: each anchor's class is drawn from them, and its probability
-            takes the place of τ⁺. Empty: τ⁺ is that of every anchor.
+            replaces τ⁺. Empty: all anchors have the same τ⁺.
 
     Raises:
-        ValueError: if a value is out of its range.
+        ValueError: if a value is out of range.
     """
 
     alpha: Alpha = 0.9
@@ -67,27 +68,27 @@ class Setting:
 
     @property
     def half_width(self) -> float:
-        """Half the width of the uniform base's interval, cut to ±1/t²."""
+        """Half the width of the uniform base's interval, clipped to ±1/t²."""
         return min(HALF_WIDTH, 1 / self.temperature**2)
 
     @property
     def largest_shift(self) -> float:
-        """The slide, as far as the bounds ±1/t² allow it."""
+        """The slide, limited by the bounds ±1/t²."""
         return self.slide if self.base == "normal" else min(self.slide, 1 / self.temperature**2 - self.half_width)
 
     def base_at(self, shift: ndarray | float) -> Uniform | Normal:
-        """φ of anchors whose base is shifted."""
+        """Return the base distribution φ of anchors with the given shifts."""
         return Normal(shift) if self.base == "normal" else Uniform(shift - self.half_width, 2 * self.half_width)
 
 
 @dataclasses.dataclass(frozen=True)
 class Scores:
-    """Logits of A anchors with what they were drawn from; float64.
+    """Simulated logits of A anchors and the ground truth behind them; float64.
 
     Attributes:
         positive: (A, K) logits of samples of the anchor's class.
         negatives: (A, N) logits.
-        is_true: (A, N) bool, whether a negative is a true one.
+        is_true: (A, N) bool, whether each negative is a true negative.
         class_probability: (A,) τ⁺ of each anchor.
         exact_mean: (A,) mean of e^u over the distribution of the anchor's true negatives.
     """
@@ -100,18 +101,18 @@ class Scores:
 
     @property
     def true_mean(self) -> Tensor:
-        """(A,) mean of e^u over the true negatives that were drawn (equation 27); NaN where there is none."""
+        """(A,) mean of e^u over the drawn true negatives (equation 27); NaN where there are none."""
         return (self.negatives.exp() * self.is_true).sum(-1) / self.is_true.sum(-1)
 
 
 def simulate_scores(setting: Setting | None = None) -> Scores:
-    """Draw the scores of all anchors at once; each is its distribution's quantile at a uniform number.
+    """Draw the scores of all anchors at once, by inverse transform sampling.
 
     Args:
-        setting: the process; None: the paper's.
+        setting: parameters of the process; None: those of the paper.
 
     Returns:
-        Logits, shape (A, K) and (A, N), with what is known of them.
+        Logits of shapes (A, K) and (A, N), with their ground truth.
 
     Example:
         >>> scores = simulate_scores(Setting(anchors=2, negatives=62))
@@ -123,7 +124,7 @@ def simulate_scores(setting: Setting | None = None) -> Scores:
 
 
 def simulate_blocks(setting: Setting, draws_per_block: int = DRAWS_PER_BLOCK) -> Iterator[Scores]:
-    """The same draws, about so many scores at a time (at least one anchor's), so that memory does not grow with their number."""
+    """Yield the same draws in blocks of about `draws_per_block` scores (at least one anchor), to limit memory use."""
     purposes = ("class", "shift", "population", "negatives", "positives")
     generators = {purpose: np.random.default_rng(seed_for(setting.seed, purpose)) for purpose in purposes}
     size = max(1, draws_per_block // (setting.negatives + setting.positives))
@@ -135,7 +136,7 @@ def _block(setting: Setting, count: int, generators: dict[str, np.random.Generat
     eta = _class_probabilities(setting, count, generators["class"])
     base = setting.base_at(setting.largest_shift * generators["shift"].uniform(-1, 1, (count, 1)))
     is_true = generators["population"].random((count, setting.negatives)) >= eta[:, None]
-    # A false negative's distribution mirrors a true one's: one root serves both. Positives are as false negatives.
+    # The distributions of false and true negatives are mirror images, so one root serves both. Positives are like false ones.
     root = base_probability(generators["negatives"].random(is_true.shape), setting.alpha)
     negatives = base.quantile(np.where(is_true, root, 1 - root))
     positive = base.quantile(1 - base_probability(generators["positives"].random((count, setting.positives)), setting.alpha))
@@ -145,7 +146,7 @@ def _block(setting: Setting, count: int, generators: dict[str, np.random.Generat
 
 
 def _class_probabilities(setting: Setting, count: int, generator: np.random.Generator) -> ndarray:
-    """(A,) τ⁺ of each anchor: one for all, or that of a class drawn in proportion to it."""
+    """Return (A,) τ⁺ of each anchor: the same for all, or the probability of the anchor's randomly drawn class."""
     if not setting.classes:
         return np.full(count, setting.class_probability)
     classes = np.array(setting.classes)

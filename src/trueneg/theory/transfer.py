@@ -1,7 +1,7 @@
 """From the contrastive loss to classification: Lemma 2 and Theorem 4 of Sample-Specific Debiasing (2023).
 
-On a finite labelled set the asymptotic debiased loss can be computed exactly, so the lemma can be checked; the
-theorem's terms can be evaluated.
+On a finite labelled set, the asymptotic debiased loss can be computed exactly, so the lemma can be checked. The terms of the
+theorem can be evaluated.
 """
 
 import itertools
@@ -22,21 +22,21 @@ CONFIDENCE = 0.95  # 1 − δ of Theorem 4
 
 
 def asymptotic_loss(features: Tensor, labels: Tensor, negatives: Sequence[float], temperature: float = 1.0) -> Tensor:
-    r"""L̄ of a finite labelled set, exactly, for several N.
+    r"""Compute L̄ of a finite labelled set exactly, for several N.
 
     .. math:: \mathbb{E}_{x, x^+}\Bigl[-\log\frac{e^{s(x,x^+)}}{e^{s(x,x^+)} + N\,\mathbb{E}_{x^-}[e^{s(x,x^-)}]}\Bigr]
 
-    Equation 11 (13 in the appendix): x is any sample, x⁺ any of its class (itself among them, as the lemma's class
-    means count it), x⁻ any of another class. s is the cosine divided by t.
+    Equation 11 (13 in the appendix): x is any sample, x⁺ any sample of its class (including x itself, as in the
+    lemma's class means), and x⁻ any sample of another class. s is the cosine divided by t.
 
     Args:
         features: (n, D); normalised here.
         labels: int64, (n,), of at least two classes.
-        negatives: each N, a number above 0.
+        negatives: the values of N, above 0.
         temperature: t.
 
     Returns:
-        One loss an N, float64.
+        One loss per N, float64.
 
     Raises:
         ValueError: if all labels are equal, or shapes do not agree.
@@ -59,13 +59,13 @@ def asymptotic_loss(features: Tensor, labels: Tensor, negatives: Sequence[float]
 
 
 def mean_classifier_loss(features: Tensor, labels: Tensor, temperature: float = 1.0, pairs: bool = False) -> float:
-    """The supervised loss of the mean classifier (equation 16).
+    """Compute the supervised loss of the mean classifier (equation 16).
 
     Args:
         features: (n, D); normalised here.
         labels: int64, (n,), of at least two classes.
         temperature: t; the class means are divided by it.
-        pairs: the mean over pairs of classes as equation 17 weighs them, in place of one task with all classes.
+        pairs: whether to average over pairs of classes, weighted as in equation 17, instead of classifying all classes at once.
 
     Raises:
         ValueError: if all labels are equal, or shapes do not agree.
@@ -79,23 +79,23 @@ def mean_classifier_loss(features: Tensor, labels: Tensor, temperature: float = 
     total, weights = 0.0, 0.0
     for a, b in itertools.combinations(range(classes), 2):
         weight = float(rho[a] * rho[b])
-        of_pair = (labels == a) | (labels == b)  # D_T: the samples of both classes, as often as they are
+        of_pair = (labels == a) | (labels == b)  # D_T: the samples of both classes, at their natural frequencies
         loss = functional.cross_entropy(logits[of_pair][:, [a, b]], (labels[of_pair] == b).long())
         total, weights = total + weight * float(loss), weights + weight
     return total / weights
 
 
 def best_linear_loss(features: Tensor, labels: Tensor, temperature: float = 1.0, iterations: int = 100) -> float:
-    """A supervised loss that no linear classifier is better than by much: L-BFGS from the mean classifier on.
+    """Approximate the smallest supervised loss of a linear classifier, with L-BFGS started from the mean classifier.
 
-    It lies between the smallest loss (equation 15), which may be reached only at infinity, and that of the mean
+    The result lies between the smallest loss (equation 15), which may be reached only at infinity, and the loss of the mean
     classifier.
 
     Args:
         features: (n, D); normalised here.
         labels: int64, (n,).
-        temperature: t of the mean classifier that it starts from.
-        iterations: of L-BFGS.
+        temperature: t of the initial mean classifier.
+        iterations: maximum number of L-BFGS iterations.
     """
     features, labels = _checked(features, labels)
     weight = (class_means(features, labels, int(labels.max()) + 1) / temperature).requires_grad_()
@@ -112,18 +112,17 @@ def best_linear_loss(features: Tensor, labels: Tensor, temperature: float = 1.0,
 
 
 def lemma_2(features: Tensor, labels: Tensor, negatives: Sequence[int], temperature: float = 1.0) -> pd.DataFrame:
-    """Lemma 2 on a finite set: supervised loss ≤ that of the mean classifier ≤ L̄(N), once N ≥ (1 − ρ)/ρ of the rarest class.
+    """Evaluate Lemma 2 on a finite set: best loss ≤ mean classifier's ≤ L̄(N) if N ≥ (1 − ρ)/ρ of the rarest class.
 
     Args:
         features: (n, D); normalised here.
         labels: int64, (n,), of at least two classes.
-        negatives: each N at which L̄ is computed; the smallest that the lemma allows is added.
+        negatives: values of N at which to compute L̄; the smallest N that the lemma allows is added.
         temperature: t.
 
     Returns:
-        One row a number: ``quantity``, ``negatives`` (NaN where there are none), ``promised`` (whether the lemma speaks
-        of this N), ``value``, ``standard error`` (0: nothing is drawn). The accuracy of the mean classifier is one of
-        the quantities.
+        One row per number: ``quantity``, ``negatives`` (NaN if not applicable), ``promised`` (whether the lemma covers N),
+        ``value``, ``standard error`` (0: nothing is random). The accuracy of the mean classifier is one of the quantities.
     """
     features, labels = _checked(features, labels)
     sizes = torch.bincount(labels)
@@ -143,7 +142,7 @@ def lemma_2(features: Tensor, labels: Tensor, negatives: Sequence[int], temperat
 
 
 def smallest_number(rho: Sequence[float]) -> int:
-    """The smallest N of Lemma 2, (1 − ρ)/ρ of the rarest class, rounded up.
+    """Return the smallest N of Lemma 2, (1 − ρ)/ρ of the rarest class, rounded up.
 
     Example:
         >>> smallest_number([0.1] * 10)
@@ -154,9 +153,9 @@ def smallest_number(rho: Sequence[float]) -> int:
 
 
 def lipschitz_constant(negatives: int, positives: int, largest_eta: float) -> float:
-    """A Lipschitz constant of equation 28, the loss as a function of differences of similarities, at γ = 1.
+    """Compute a Lipschitz constant of equation 28, the loss as a function of differences of similarities, at γ = 1.
 
-    The proof's steps (equations 41 to 48) with what they imply where a smaller number is printed: |dω/dz| ≤ N/(1 + N
+    Follows the proof (equations 41 to 48), but corrects the places where the printed number is too small: |dω/dz| ≤ N/(1 + N
     e⁻²), which is below e² (43 prints e⁻²); |∂ψ/∂d| ≤ (e² − 1)/(1 − η)², as a and b share the positive's factor
     (46 prints e); e⁴ in both sums (48 prints it in one).
 
@@ -172,9 +171,9 @@ def lipschitz_constant(negatives: int, positives: int, largest_eta: float) -> fl
 
 
 def theorem_4(loss: float, negatives: int, positives: int, rho: Sequence[float], dimension: int, samples: int) -> pd.DataFrame:
-    """The terms of Theorem 4, with the constants that its proof gives where it gives them, else 1; γ = 1.
+    """Compute the terms of Theorem 4 at γ = 1; constants are those of its proof, or 1 where the proof gives none.
 
-    η is the true one of each class. κ is taken for constant, its best case; the confidence is 95 %.
+    Each class has its true η. κ is assumed to be constant, the best case; the confidence is 95 %.
 
     Args:
         loss: L(f, N, M) of the encoder.
@@ -182,18 +181,18 @@ def theorem_4(loss: float, negatives: int, positives: int, rho: Sequence[float],
         positives: M.
         rho: (C,) the probability of each class.
         dimension: D of the embedding.
-        samples: T, the number of anchors that were trained on.
+        samples: T, the number of training anchors.
 
     Returns:
-        One row a term: ``encoders`` (all functions into the unit ball, as the theorem has it, or linear maps of unit
+        One row per term: ``encoders`` (all functions into the unit ball, as in the theorem, or linear maps of unit
         norm), ``term``, ``value``, ``standard error`` (0).
     """
     n, m, largest_eta = negatives, positives, max(rho)
     lipschitz = lipschitz_constant(n, m, largest_eta) * math.sqrt(6 * (n + m) + 2)
     largest_loss = math.log(1 + n * max((math.exp(2) - largest_eta * math.exp(-2)) / (1 - largest_eta), 1))
     points = (n + m + 2) * samples
-    # The supremum of ⟨σ, f|S⟩ is reached point by point where f is free: |σ| = √D each. For linear maps of unit
-    # Frobenius norm on inputs of unit norm it is that of a D × D' matrix of sums, at most √(D · points).
+    # If f is arbitrary, the supremum of ⟨σ, f|S⟩ is attained point by point: |σ| = √D each. For linear maps of unit
+    # Frobenius norm on unit-norm inputs, it is the norm of a D × D' matrix of sums, at most √(D · points).
     complexity = {"all functions": points * math.sqrt(dimension), "linear maps": math.sqrt(dimension * points)}
     rows = []
     for encoders, value in complexity.items():
@@ -210,7 +209,7 @@ def theorem_4(loss: float, negatives: int, positives: int, rho: Sequence[float],
 
 
 def _checked(features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Features of length 1, float64, and labels from 0 on without gaps."""
+    """Return unit-length float64 features, and labels renumbered from 0 without gaps."""
     if features.dim() != 2 or labels.shape != features.shape[:1]:
         raise ValueError(f"features {tuple(features.shape)} and labels {tuple(labels.shape)}, expected (n, D) and (n,)")
     present, labels = labels.unique(return_inverse=True)

@@ -1,1 +1,1 @@
-"""From settings, images and a seed to a trained encoder in the run store."""
+"""Train encoders from settings, images and a seed, and save them in the run store."""

@@ -1,8 +1,9 @@
-"""Augmentation of whole batches, with parameters of its own for every image.
+"""Augmentation of whole batches, with separate parameters for every image.
 
-Two steps. ``draw`` makes the parameters of a whole epoch on the CPU from a generator, so that they are the same
-wherever the images lie; they are moved to the device once. Calling the augmentation applies a slice of them to a
-batch: every step has a fixed shape and none waits for the device, so that it can be compiled or captured.
+Augmentation has two steps. ``draw`` generates the parameters of a whole epoch on the CPU from a generator, so they
+do not depend on the device of the images; they are moved to the device once. Calling the augmentation applies a
+slice of them to a batch. All operations have fixed shapes and none synchronizes the device, so the call can be
+compiled or captured.
 """
 
 import math
@@ -15,18 +16,18 @@ from torch.nn import functional
 
 from trueneg.errors import UserError
 
-CROP_TRIES = 10  # boxes that torchvision's RandomResizedCrop tries before it takes the whole image
-CROP_SCALE = (0.08, 1.0)  # smallest and largest area of a crop, as a share of the image's
-CROP_RATIO = (3 / 4, 4 / 3)  # smallest and largest width/height; its logarithm is uniform
-LUMA = (0.2989, 0.587, 0.114)  # weights of red, green and blue in a grey value, as in torchvision
+CROP_TRIES = 10  # number of boxes that torchvision's RandomResizedCrop tries before falling back to a central crop
+CROP_SCALE = (0.08, 1.0)  # smallest and largest area of a crop, as a fraction of the image area
+CROP_RATIO = (3 / 4, 4 / 3)  # smallest and largest width/height; drawn log-uniformly
+LUMA = (0.2989, 0.587, 0.114)  # weights of red, green and blue for greyscale conversion, as in torchvision
 
 
 class Augmentation(nn.Module):
-    """What all augmentations share, the normalisation; as it is, an augmentation that changes nothing.
+    """Base class of all augmentations, which implements normalisation; used directly, it applies no augmentation.
 
     Args:
-        mean: of each channel, of pixel values in [0, 1].
-        std: standard deviation of each channel, likewise.
+        mean: mean of each channel, for pixel values in [0, 1].
+        std: standard deviation of each channel, for pixel values in [0, 1].
 
     Example:
         >>> augmentation = Augmentation(mean=[0.5], std=[0.5])
@@ -45,24 +46,24 @@ class Augmentation(nn.Module):
         self.register_buffer("std", torch.tensor(std, dtype=torch.float32).view(-1, 1, 1))
 
     def draw(self, count: int, size: Sequence[int], generator: torch.Generator) -> Tensor:
-        """Parameters for ``count`` images.
+        """Draw parameters for ``count`` images.
 
         Args:
-            count: how many.
+            count: number of images.
             size: height and width of the images, in pixels.
-            generator: on the CPU; the only source of randomness.
+            generator: CPU generator, the only source of randomness.
 
         Returns:
-            float32, a row per image, shape (count, P). Slice the rows, and move them to a device, as you like.
+            float32, one row per image, shape (count, P). Rows may be sliced and moved to any device.
         """
         return torch.empty(count, 0)
 
     def forward(self, images: Tensor, parameters: Tensor) -> Tensor:
-        """Augmented and normalised images.
+        """Augment and normalise images.
 
         Args:
             images: uint8, shape (B, C, H, W).
-            parameters: rows that ``draw`` made for this size, shape (B, P), on the images' device.
+            parameters: rows returned by ``draw`` for this image size, shape (B, P), on the images' device.
 
         Returns:
             float32, shape (B, C, H, W).
@@ -70,21 +71,21 @@ class Augmentation(nn.Module):
         return self.normalise(images)
 
     def normalise(self, images: Tensor) -> Tensor:
-        """The images as they are, normalised: uint8 (B, C, H, W) → float32 (B, C, H, W)."""
+        """Normalise images without augmenting them: uint8 (B, C, H, W) → float32 (B, C, H, W)."""
         return _unit_range(images).sub_(self.mean).div_(self.std)
 
 
 class ColorAugmentation(Augmentation):
-    """Crop and resize, flip, colour jitter, greyscale: the augmentation of SimCLR, as strong as in the DCL code.
+    """SimCLR augmentation with the strength used in the DCL code: crop and resize, flip, colour jitter, greyscale.
 
-    In this order: a crop of random area and aspect ratio, resized to the image's size; a horizontal flip with
-    probability 0.5; with probability 0.8 brightness, contrast, saturation and hue in a random order; greyscale with
-    probability 0.2. Given the same parameters it equals torchvision's v2 functions on float images in [0, 1], image
-    by image. (The DCL code works on 8-bit images, which round after each operation, and adds a 3×3 blur with
-    probability 0.5; there is no blur here.)
+    The steps, in order: a crop of random area and aspect ratio, resized to the image size; a horizontal flip with
+    probability 0.5; with probability 0.8, brightness, contrast, saturation and hue jitter in a random order;
+    greyscale with probability 0.2. Given the same parameters, the result for each image equals that of torchvision's
+    v2 functions on float images in [0, 1]. (The DCL code works on 8-bit images, which are rounded after each
+    operation, and adds a 3×3 blur with probability 0.5; this class does not blur.)
 
-    An image has as parameters: top, left, height and width of the crop; flip; brightness, contrast, saturation and hue; the
-    place, 0 to 3, of each of these four in its order; greyscale. What is off holds what changes nothing: factor 1, hue shift 0.
+    The parameters of an image are: top, left, height and width of the crop; flip; brightness, contrast, saturation and hue; the
+    position, 0 to 3, of each of these four in the jitter order; greyscale. Disabled jitter is stored as factor 1 and hue shift 0.
 
     Args:
         mean, std: see ``Augmentation``; three channels.
@@ -124,22 +125,22 @@ class ColorAugmentation(Augmentation):
 
 
 class DigitAugmentation(Augmentation):
-    """Small affine maps, brightness, contrast and noise: for digits, whose class a flip would change.
+    """Small affine maps, brightness, contrast and noise, for digits: a flip would change their class.
 
-    In this order: an affine map about the centre (rotation, shear, scale, translation; bilinear, black outside),
-    brightness and contrast as torchvision has them, Gaussian noise; cut to [0, 1] and normalised.
+    The steps, in order: an affine map about the centre (rotation, shear, scale, translation; bilinear, black outside),
+    brightness and contrast as defined by torchvision, and Gaussian noise; the result is clamped to [0, 1] and normalised.
 
-    The noise is drawn with the other parameters, so that it too is the same on every device. It costs 4·H·W bytes an
-    image and view, little for digits (0.5 MB an epoch at 8×8). All channels of an image share it.
+    The noise is drawn together with the other parameters, so it is also identical on every device. It takes 4·H·W
+    bytes per image and view, which is little for digits (0.5 MB per epoch at 8×8). All channels of an image share it.
 
     Args:
         mean, std: see ``Augmentation``; one channel or three.
-        strength: scales everything: rotation ± 15°, shear ± 10°, scale e^(± 0.15), translation ± 0.1 of the side,
-            brightness and contrast in 1 ± 0.3 (never below 0), and the noise's standard deviation, uniform in
-            0 … 0.1, all · strength; 0 to 5, beyond which nothing of a digit remains.
+        strength: scales all ranges: rotation ± 15°, shear ± 10°, scale e^(± 0.15), translation ± 0.1 of the side,
+            brightness and contrast in 1 ± 0.3 (never below 0), and the standard deviation of the noise, uniform in
+            0 … 0.1, each multiplied by ``strength``; 0 to 5, above which digits become unrecognisable.
 
-    An image has as parameters: rotation, shear, logarithm of the scale, translation right and down, brightness, contrast; then
-    H·W of noise.
+    The parameters of an image are: rotation, shear, logarithm of the scale, translation right and down, brightness, contrast;
+    then H·W noise values.
 
     Example:
         >>> augmentation = DigitAugmentation(mean=[0.3], std=[0.4])
@@ -151,7 +152,7 @@ class DigitAugmentation(Augmentation):
     def __init__(self, mean: Sequence[float], std: Sequence[float], strength: float = 1.0) -> None:
         super().__init__(mean, std)
         self.strength = strength
-        # Rotation, shear (radians), log scale, translations right and down (sides), brightness and contrast (from 1).
+        # Rotation, shear (radians), log scale, translation right and down (fraction of side), brightness and contrast (minus 1).
         self.ranges = strength * torch.tensor([math.radians(15), math.radians(10), 0.15, 0.1, 0.1, 0.3, 0.3])
         self.noise = 0.1 * strength
 
@@ -174,14 +175,14 @@ class DigitAugmentation(Augmentation):
 
 
 def build_augmentation(settings: Mapping[str, Any], mean: Sequence[float], std: Sequence[float]) -> Augmentation:
-    """The augmentation that the section ``augmentation`` of a study stands for.
+    """Build the augmentation described by the ``augmentation`` section of a study.
 
     Args:
-        settings: ``name`` and ``strength``, which is for ``color`` and ``digits``.
-        mean, std: of each channel of the images, of pixel values in [0, 1].
+        settings: ``name``, and ``strength`` for ``color`` and ``digits``.
+        mean, std: mean and standard deviation of each image channel, for pixel values in [0, 1].
 
     Raises:
-        UserError: if the augmentation does not suit the images, or is too strong.
+        UserError: if the augmentation does not support the images, or is too strong.
 
     Example:
         >>> build_augmentation({"name": "digits", "strength": 0.5}, mean=[0.3], std=[0.4]).strength
@@ -198,30 +199,31 @@ def build_augmentation(settings: Mapping[str, Any], mean: Sequence[float], std: 
 
 
 def _unit_range(images: Tensor) -> Tensor:
-    """8-bit values as float32 in [0, 1]; in two steps, as a CPU does not vectorise the division of bytes."""
+    """Convert 8-bit values to float32 in [0, 1]; in two steps, because CPUs do not vectorise the division of bytes."""
     return images.float().mul_(1 / 255)
 
 
 def draw_boxes(
     count: int, size: Sequence[int], scale: tuple[float, float], ratio: tuple[float, float], generator: torch.Generator
 ) -> Tensor:
-    """Boxes of random area and aspect ratio, distributed as torchvision's RandomResizedCrop draws them.
+    """Draw boxes of random area and aspect ratio with the distribution of torchvision's RandomResizedCrop.
 
-    Of ten boxes with uniform area and uniform log aspect ratio, sides rounded to whole pixels, the first that fits
-    inside the image, anywhere in it; where none fits, the largest centred box of a permitted aspect ratio.
+    Ten boxes are drawn with uniform area and uniform log aspect ratio, and their sides are rounded to whole pixels. The
+    first that fits inside the image is used, at a random position; if none fits, the largest centred box with a
+    permitted aspect ratio is used.
 
     Args:
-        count: how many boxes.
+        count: number of boxes.
         size: height and width of the images.
-        scale: smallest and largest area, as a share of the image's.
+        scale: smallest and largest area, as a fraction of the image area.
         ratio: smallest and largest width/height.
-        generator: on the CPU.
+        generator: CPU generator.
 
     Returns:
         top, left, height, width in pixels: whole numbers as float64, shape (count, 4).
     """
     rows, columns = size
-    # float64, lest a number just below 1, times the free pixels, rounds up to a place one pixel too far.
+    # In float32, a number just below 1 multiplied by the free pixels could round up to a position one pixel too far.
     uniform = torch.rand(4, count, CROP_TRIES, generator=generator, dtype=torch.float64)
     area = rows * columns * (scale[0] + (scale[1] - scale[0]) * uniform[0])
     log_ratio = math.log(ratio[0]) + (math.log(ratio[1]) - math.log(ratio[0])) * uniform[1]
@@ -240,17 +242,17 @@ def draw_boxes(
 
 
 def resized_crop(pixels: Tensor, boxes: Tensor, flip: Tensor, size: Sequence[int] | None = None) -> Tensor:
-    """A box of each image, resized and maybe mirrored.
+    """Crop one box from each image, resize it and optionally mirror it.
 
-    Bilinear interpolation from the pixels inside the box alone; where the box is larger than the result, over
-    accordingly wider triangles (antialiasing), as torchvision and Pillow resize. It is separable: rows · image ·
-    columnsᵀ. On a GPU that is allowed TF32 products, the result is accurate to 1e-3 only.
+    Bilinear interpolation uses only pixels inside the box. If the box is larger than the result, the interpolation
+    triangles are widened accordingly (antialiasing), as in torchvision and Pillow. The operation is separable: rows ·
+    image · columnsᵀ. On a GPU with TF32 products enabled, the result is only accurate to 1e-3.
 
     Args:
         pixels: float32, shape (B, C, H, W).
         boxes: top, left, height, width of each box in whole pixels, shape (B, 4).
-        flip: above 0 where the result is mirrored left to right, shape (B, 1).
-        size: height and width of the result; the images' own if None.
+        flip: positive for images to mirror left to right, shape (B, 1).
+        size: height and width of the result; None: the size of the input images.
 
     Returns:
         float32, shape (B, C, *size).
@@ -260,13 +262,13 @@ def resized_crop(pixels: Tensor, boxes: Tensor, flip: Tensor, size: Sequence[int
     top, left, box_height, box_width = boxes.split(1, dim=1)
     mix_rows = _interpolation(top, box_height, height, rows, torch.zeros_like(flip))
     mix_columns = _interpolation(left, box_width, width, columns, flip)
-    with torch.autocast(pixels.device.type, enabled=False):  # these products must not be rounded to bfloat16
+    with torch.autocast(pixels.device.type, enabled=False):  # keep these products in full precision
         wide = torch.bmm(pixels.reshape(batch, channels * height, width), mix_columns.transpose(1, 2))
         return torch.matmul(mix_rows.unsqueeze(1), wide.view(batch, channels, height, columns))
 
 
 def _interpolation(start: Tensor, length: Tensor, source: int, target: int, mirrored: Tensor) -> Tensor:
-    """Weights (B, target, source) that resize ``length`` pixels from ``start`` on, both (B, 1), to ``target``."""
+    """Return weights (B, target, source) that resize ``length`` pixels from ``start``, both (B, 1), to ``target`` pixels."""
     pixel = torch.arange(source, device=start.device) + 0.5
     place = torch.arange(target, device=start.device) + 0.5
     place = torch.where(mirrored > 0, target - place, place)
@@ -278,18 +280,18 @@ def _interpolation(start: Tensor, length: Tensor, source: int, target: int, mirr
 
 
 def jitter_colors(pixels: Tensor, factors: Tensor, hue: Tensor, turns: Tensor) -> Tensor:
-    """Brightness, contrast, saturation and hue of each image changed, in an order of its own.
+    """Change brightness, contrast, saturation and hue of each image, in a separate order for each image.
 
-    The first three are blends of the image with black, with its average grey, and with its own greyscale; the result
-    of each is cut to [0, 1]. As hue may come at any place, there are three blends before it and three after it, of
-    which an image uses three in all; the others change nothing. So all images take the same steps, and hue, the
-    dearest, is computed once.
+    The first three are blends of the image with black, with its average grey, and with its own greyscale version; each
+    result is clamped to [0, 1]. Because hue may come at any position, there are three blends before it and three after
+    it. Each image uses three of the six; the others leave it unchanged. All images thus go through the same steps,
+    and hue, the most expensive one, is computed only once.
 
     Args:
         pixels: float32 in [0, 1], shape (B, 3, H, W).
-        factors: of brightness, contrast and saturation, shape (B, 3); 1 changes nothing.
+        factors: factors for brightness, contrast and saturation, shape (B, 3); 1 leaves the image unchanged.
         hue: shift in turns, −0.5 to 0.5, shape (B, 1).
-        turns: place (0 to 3) of brightness, contrast, saturation and hue in the order, shape (B, 4).
+        turns: position (0 to 3) of brightness, contrast, saturation and hue in the order, shape (B, 4).
 
     Returns:
         float32 in [0, 1], shape (B, 3, H, W).
@@ -297,9 +299,9 @@ def jitter_colors(pixels: Tensor, factors: Tensor, hue: Tensor, turns: Tensor) -
     others, hue_turn = turns[:, :3], turns[:, 3:]
     slot = torch.where(others > hue_turn, others + 2, others)  # 0, 1, 2 before hue; 3, 4, 5 after it
     chosen = slot.unsqueeze(2) == torch.arange(6, device=turns.device)
-    missing = torch.where(chosen, (1 - factors).unsqueeze(2), 0.0)  # (B, 3, 6): how far from 1 is each factor
+    missing = torch.where(chosen, (1 - factors).unsqueeze(2), 0.0)  # (B, 3, 6): difference between 1 and each factor
     kept = 1 - missing.sum(dim=1)
-    pixels = pixels.clone()  # in place from here on: on a CPU, fresh memory costs as much as the arithmetic
+    pixels = pixels.clone()  # modified in place from here on: on a CPU, allocation costs as much as the arithmetic
     for number in range(6):
         if number == 3:
             pixels = _shift_hue(pixels, hue)
@@ -311,23 +313,23 @@ def jitter_colors(pixels: Tensor, factors: Tensor, hue: Tensor, turns: Tensor) -
 
 
 def mean_grey(pixels: Tensor) -> Tensor:
-    """The mean grey value (B, 1, 1, 1) of each image (B, 1 or 3, H, W)."""
+    """Return the mean grey value (B, 1, 1, 1) of each image (B, 1 or 3, H, W)."""
     grey = pixels if pixels.shape[1] == 1 else (pixels * pixels.new_tensor(LUMA).view(-1, 1, 1)).sum(1, keepdim=True)
     return grey.mean((1, 2, 3), keepdim=True)
 
 
 def _greyscale(pixels: Tensor) -> Tensor:
-    """Grey values (B, H, W) of colours (B, 3, H, W)."""
+    """Convert colours (B, 3, H, W) to grey values (B, H, W)."""
     red, green, blue = pixels.unbind(1)
     return (red * LUMA[0]).add_(green, alpha=LUMA[1]).add_(blue, alpha=LUMA[2])
 
 
 def _shift_hue(pixels: Tensor, shift: Tensor) -> Tensor:
-    """Colours (B, 3, H, W) with their hue in HSV shifted by some turns (B, 1), modulo 1.
+    """Shift the HSV hue of colours (B, 3, H, W) by a number of turns (B, 1), modulo 1.
 
-    With chroma c = max − min and hue h in sixths of a turn, from −3 to 3: |h| = 1 + (g + b − r − min)/c, negative
-    where b > g; and back, red is min + c·w(0), green min + c·w(2), blue min + c·w(4), where w(k) = ||h − k| − 3| − 1
-    cut to [0, 1]. It is the usual definition without its case distinctions, which are slow on whole planes.
+    With chroma c = max − min and hue h in sixths of a turn, from −3 to 3: |h| = 1 + (g + b − r − min)/c, with h negative
+    where b > g. Conversely, red is min + c·w(0), green min + c·w(2) and blue min + c·w(4), where w(k) = ||h − k| − 3| − 1
+    clamped to [0, 1]. This is the usual definition without its case distinctions, which are slow on whole planes.
     """
     red, green, blue = pixels.unbind(1)
     lowest = torch.minimum(red, green).minimum(blue)
@@ -341,13 +343,13 @@ def _shift_hue(pixels: Tensor, shift: Tensor) -> Tensor:
 
 
 def affine_map(pixels: Tensor, parameters: Tensor) -> Tensor:
-    """Each image rotated, sheared, scaled and moved; bilinear, black outside.
+    """Rotate, shear, scale and translate each image, with bilinear interpolation and black outside.
 
-    The map is translation · rotation · scale · shear about the image's centre, as torchvision composes it.
+    The map is translation · rotation · scale · shear about the image centre, composed as in torchvision.
 
     Args:
         pixels: float32, shape (B, C, H, W).
-        parameters: rotation (radians, clockwise as seen), horizontal shear (radians), logarithm of the scale,
+        parameters: rotation (radians, clockwise as displayed), horizontal shear (radians), logarithm of the scale,
             translation to the right (in widths) and down (in heights), shape (B, 5).
 
     Returns:
@@ -355,7 +357,7 @@ def affine_map(pixels: Tensor, parameters: Tensor) -> Tensor:
     """
     height, width = pixels.shape[-2:]
     rotation, shear, log_scale, right, down = parameters.view(-1, 5, 1, 1).unbind(1)
-    # Where each pixel of the result comes from, in pixels from the centre.
+    # Source position of each pixel of the result, in pixels from the centre.
     x = torch.arange(width, device=pixels.device) - (width - 1) / 2 - right * width
     y = (torch.arange(height, device=pixels.device) - (height - 1) / 2).unsqueeze(1) - down * height
     across = x * rotation.cos() + y * rotation.sin()

@@ -1,4 +1,4 @@
-"""Gradients of a loss over a whole batch, with no more than a chunk of it in the encoders at a time."""
+"""Gradients of a loss over a whole batch, encoding only one chunk of it at a time."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
@@ -8,29 +8,31 @@ import torch
 from torch import nn
 
 Chunk = TypeVar("Chunk")
-Embeddings = tuple[Any, ...]  # of tensors and None
+Embeddings = tuple[Any, ...]  # each item is a tensor or None
 
 
 def backward_in_chunks(
     network: nn.Module, embed: Callable[[int, Chunk], Embeddings], chunks: Sequence[Chunk], terms_of: Callable[..., Any]
 ) -> Any:
-    r"""Add the gradients of the loss of ALL chunks to a network's, so that every sample keeps the whole batch as negatives.
+    r"""Add the gradients of the loss over ALL chunks to a network's gradients, so negatives come from the whole batch.
 
-    With several chunks (Gao et al., 2021, "GradCache") all are embedded without a graph, the loss of all together gives the
-    gradient of each embedding, and chunk by chunk is embedded again to hand it on:
+    If there are several chunks (Gao et al., 2021, "GradCache"), all are first embedded without a graph. The loss over all chunks
+    gives the gradient of each embedding, and each chunk is then embedded again to backpropagate it:
 
     .. math:: \frac{\partial L}{\partial \theta} = \sum_k \frac{\partial L}{\partial z_k} \frac{\partial z_k}{\partial \theta}
 
-    Only batch normalisation tells that there are chunks: it sees one at a time. Its running statistics take each chunk once.
+    The result differs from a single pass only in batch normalisation, which uses the statistics of one chunk at a time. Its
+    running statistics are updated once per chunk.
 
     Args:
-        network: whose batch normalisation is meant.
-        embed: from a chunk's number and the chunk to its embeddings, each (b, …) or None; called twice it must draw the same.
-        chunks: at least one.
-        terms_of: from the embeddings of all chunks to what has the scalar ``loss``.
+        network: network that contains the batch normalisation layers.
+        embed: function of a chunk's number and the chunk that returns its embeddings, each (b, …) or None; a second call must
+            use the same random draws.
+        chunks: at least one chunk.
+        terms_of: function of the embeddings of all chunks that returns an object with the scalar ``loss``.
 
     Returns:
-        What ``terms_of`` gave.
+        The return value of ``terms_of``.
     """
     if len(chunks) == 1:
         terms = terms_of(*embed(0, chunks[0]))
@@ -52,7 +54,7 @@ def backward_in_chunks(
 
 @contextlib.contextmanager
 def _without_running_statistics(network: nn.Module) -> Iterator[None]:
-    """Batch normalisation by the batch, without a trace of it."""
+    """Normalise by batch statistics without updating the running statistics."""
     norms: list[Any] = [module for module in network.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
     for norm in norms:
         norm.track_running_stats = False

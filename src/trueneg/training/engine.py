@@ -1,4 +1,4 @@
-"""Train the runs of a job: what is finished is taken from the store, what is begun continues, and a manifest lists them."""
+"""Train the runs of a job: reuse finished runs from the store, resume interrupted ones, and list all runs in a manifest."""
 
 import functools
 import json
@@ -33,10 +33,10 @@ from trueneg.training.simclr import SimCLR
 log = logging.getLogger(__name__)
 
 TRAININGS: dict[str, type[Training]] = {"images": SimCLR, "image-text": ImageText}  # by kind
-PATIENCE = 60.0  # seconds that a run's owner gets to end: it may be another job of the same pipeline, for another study
-# Seconds that a job gets to load, or download, released weights: every condition of a study asks for the same run of theirs.
+PATIENCE = 60.0  # seconds to wait for a run's current owner, possibly a job of the same pipeline for another study
+# Seconds to wait while another job loads or downloads released weights: all conditions of a study share the same run.
 PATIENCE_FOR_RELEASED = 1800.0
-# The row of a run that trains nothing: tables of curves name every run, and figures leave out what is no number.
+# Row for a run without training: curve tables list every run, and figures skip NaN.
 UNTRAINED = {"epoch": 0, "loss": math.nan}
 
 
@@ -49,28 +49,29 @@ def train_runs(
     manifest: str | Path,
     retrain_stale: bool = False,
 ) -> None:
-    """Train what is missing of one objective's runs, and write the manifest that names all of them.
+    """Train the unfinished runs of one objective, and write the manifest that lists all of its runs.
 
-    Killed at any moment and called again, it goes on from the last checkpoint; on a CPU with the same result, bit for bit.
+    If killed at any point and called again, it resumes from the last checkpoint; on a CPU, the result is bit-identical.
 
     Args:
-        runs: as :meth:`trueneg.config.runs.Run.to_json` gives them; all of one data set and objective.
+        runs: runs as returned by :meth:`trueneg.config.runs.Run.to_json`, all with the same data set and objective.
         source: decoded images (npz); or images and sentences (npz, with its parquet file beside it).
-        subsets: the seeds' subsets (parquet).
-        store: the run store's folder.
-        manifest: JSON file to write: study, dataset, objective, and for each run its seed, id and the model's checksum.
-        retrain_stale: train anew the finished runs whose code fingerprint is not today's; the old ones are moved aside.
+        subsets: subsets for all seeds (parquet).
+        store: folder of the run store.
+        manifest: JSON file to write: study, dataset, objective, and for each run its seed, id and model checksum.
+        retrain_stale: retrain finished runs whose code fingerprint is out of date; the old results are moved aside.
 
     Raises:
-        UserError: if the data do not fit, another process writes one of the runs, or a loss stops being a number.
+        UserError: if the data do not match the runs, another process is writing one of the runs, or a loss becomes NaN or
+            infinite.
     """
-    # As plain values, which processes can be given.
+    # Plain values, which can be passed to other processes.
     read = functools.partial(Block, [dict(run) for run in runs], str(source), str(subsets), str(store), retrain_stale)
     block = read()
     technical, objective = (block.runs[0].settings[section] for section in ("training", "objective"))
     count = 1 if objective["name"] == RELEASED else technical["devices"]
     if not retrain_stale and all(block.store.state(identifier) == "finished" for identifier in block.identifiers):
-        block.train(None)  # it needs no device, and waits for none
+        block.train(None)  # no device is needed, so do not wait for one
     else:
         with leased_device(technical["device"], share=technical["runs_per_device"], count=count) as device:
             if count == 1:
@@ -85,12 +86,12 @@ def _train_share(read: Callable[[], "Block"], device: torch.device, processes: P
 
 
 class Block:
-    """The runs of a job: one objective's on one data set, for some seeds; arguments as for :func:`train_runs`.
+    """The runs of a job: one objective on one data set, for one or more seeds; takes the arguments of :func:`train_runs`.
 
     Attributes:
-        runs: with their settings.
-        identifiers: their ids.
-        store: where the runs lie.
+        runs: the runs with their settings.
+        identifiers: ids of the runs.
+        store: run store that contains the runs.
     """
 
     def __init__(self, runs: Sequence[Mapping[str, Any]], source: str, subsets: str, store: str, retrain_stale: bool):
@@ -101,11 +102,11 @@ class Block:
         self._subsets_path, self._retrain_stale = subsets, retrain_stale
 
     def train(self, device: torch.device | None, processes: Processes = ALONE) -> None:
-        """Train the runs that are not finished, one after the other.
+        """Train the unfinished runs, one after the other.
 
         Args:
-            device: where to compute; None where all runs are finished.
-            processes: that train together; the first of them owns a run and writes its files.
+            device: device to train on; None if all runs are finished.
+            processes: processes that train together; the first one owns a run and writes its files.
         """
         first = self.runs[0]
         torch.set_num_threads(first.settings["training"]["threads"])
@@ -145,7 +146,7 @@ class Block:
             self.store.forget_progress(identifier)
 
     def _train(self, run: Run, identifier: str, folder: Path, device: torch.device, processes: Processes, bar: tqdm) -> None:
-        # Taken before the first update: a file edited while this process computes has no part in the result.
+        # Computed before the first update: files edited while this process runs do not affect its result.
         fingerprint = provenance.training_fingerprint(run.settings)
         checkpoint = Checkpoint(
             folder,
@@ -206,7 +207,7 @@ class Block:
         return subset
 
     def write_manifest(self, path: str | Path) -> None:
-        """Name the runs, with the checksums of their models."""
+        """Write a JSON file that lists the runs and the checksums of their models."""
         listed = [
             {"seed": run.seed, "id": identifier, "checksum": file_checksum(self.store.folder(identifier) / RunStore.MODEL)}
             for run, identifier in zip(self.runs, self.identifiers, strict=True)
@@ -218,7 +219,7 @@ class Block:
 
 
 def _report(seed: int, training: Training, row: Mapping[str, float], bar: tqdm) -> None:
-    """Move the bar on a terminal by an epoch, and write a line to the log."""
+    """Advance the progress bar by one epoch, and write a line to the log."""
     speed = f"{row[f'{training.SAMPLES}_per_second']:,.0f} {training.SAMPLES}/s"
     bar.n = math.floor(bar.n) + training.epoch / training.epochs
     bar.set_postfix_str(f"seed {seed}, loss {row['loss']:.3f}, {speed}")
@@ -227,7 +228,7 @@ def _report(seed: int, training: Training, row: Mapping[str, float], bar: tqdm) 
 
 
 def _follow(training: Training, processes: Processes) -> None:
-    """Train beside the first process, which keeps the records."""
+    """Train alongside the first process, which writes all files."""
     processes.share_state(training)
     while training.epoch < training.epochs:
         training.train_epoch()

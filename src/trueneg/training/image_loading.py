@@ -1,4 +1,4 @@
-"""Batches of a source's images on a device: gathered from those held there, or read from the source ahead of their use."""
+"""Load batches of a source's images onto a device, either from images kept there or by prefetching from the source."""
 
 import itertools
 import mmap
@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-# Memory and speed, not the result.
-RESIDENT_BYTES = 1024**3  # training images of up to so many bytes lie on the device
-COUNTED_AT_ONCE = 64  # images whose pixels are counted
-AHEAD = 3  # batches that are read, or wait to be used, while one is in use
+# These affect memory and speed, not the result.
+RESIDENT_BYTES = 1024**3  # training images are kept on the device up to this size
+COUNTED_AT_ONCE = 64  # images whose pixels are counted in one step
+AHEAD = 3  # batches being read or waiting while another is in use
 
 
 class LoadedBatch(NamedTuple):
@@ -23,7 +23,7 @@ class LoadedBatch(NamedTuple):
 
     Attributes:
         images: uint8 (B, channels, H, W), on the device.
-        waited: seconds that whoever asked for the batch waited for it.
+        waited: seconds that the caller waited for the batch.
     """
 
     images: Tensor
@@ -31,19 +31,19 @@ class LoadedBatch(NamedTuple):
 
 
 class TrainingImages:
-    """The n training images of a source, wherever they lie: batches of them are the same, bit for bit.
+    """The n training images of a source; batches are bit-identical wherever the images are stored.
 
-    Up to :data:`RESIDENT_BYTES` they lie on the device as one tensor. More of them stay where the source has them, in a file
-    mapped into memory (:func:`trueneg.data.pairs.pair_source.read_pairs`), and are read batch by batch.
+    Up to :data:`RESIDENT_BYTES`, the images are kept on the device as one tensor. Larger sets stay in the source's
+    memory-mapped file (:func:`trueneg.data.pairs.pair_source.read_pairs`) and are read batch by batch.
 
     Args:
-        images: uint8 (N, channels, H, W), of the whole source.
-        chosen: (n,) which of them to train on; their order numbers them from 0.
-        device: where batches are wanted.
+        images: uint8 (N, channels, H, W), all images of the source.
+        chosen: (n,) indices of the training images, which are numbered from 0 in this order.
+        device: device of the batches.
 
     Attributes:
         size: height and width.
-        resident: whether they lie on the device.
+        resident: whether the images are kept on the device.
     """
 
     def __init__(self, images: np.ndarray, chosen: np.ndarray, device: torch.device):
@@ -56,14 +56,14 @@ class TrainingImages:
         return len(self._chosen)
 
     def batches(self, numbers: Tensor, batch_size: int) -> Generator[LoadedBatch, None, None]:
-        """One batch after another; to be closed (``contextlib.closing``) if not used to its end.
+        """Yield batches one at a time; close the generator (``contextlib.closing``) if it is not exhausted.
 
         Args:
-            numbers: int64, on the CPU: of the images of all batches, in order.
-            batch_size: how many are one batch.
+            numbers: int64, on the CPU: image numbers for all batches, in order.
+            batch_size: number of images per batch.
 
         Raises:
-            Exception: whatever reading images raised.
+            Exception: any exception raised while reading images.
         """
         batches = [slice(start, start + batch_size) for start in range(0, len(numbers), batch_size)]
         if self.resident:
@@ -73,18 +73,18 @@ class TrainingImages:
 
 
 def read_ahead(images: np.ndarray, batches: Iterable[np.ndarray], device: torch.device) -> Generator[LoadedBatch, None, None]:
-    """Batches of images, each read by a thread of its own while earlier ones are in use.
+    """Yield batches of images, read in a separate thread while earlier batches are in use.
 
-    Copying out of a mapped file leaves Python's lock to others, so one thread reads beside the computation. It ends when the
-    iterator ends or is closed: by ``contextlib.closing``, whatever ended the use of the batches.
+    Copying from a memory-mapped file releases the GIL, so one thread can read during computation. The thread ends when the
+    iterator is exhausted or closed; use ``contextlib.closing`` to close it in every case.
 
     Args:
-        images: uint8 (N, channels, H, W), a mapped file for example.
-        batches: of each batch, which images.
-        device: where batches are wanted; to a GPU they go through page-locked memory.
+        images: uint8 (N, channels, H, W), for example a memory-mapped file.
+        batches: image indices of each batch.
+        device: device of the batches; copies to a GPU use page-locked memory.
 
     Raises:
-        Exception: whatever reading images raised, in its batch's turn.
+        Exception: any exception raised while reading images, when its batch is requested.
 
     Example:
         >>> images = np.arange(3 * 4, dtype=np.uint8).reshape(3, 1, 2, 2)
@@ -104,7 +104,7 @@ def read_ahead(images: np.ndarray, batches: Iterable[np.ndarray], device: torch.
                 asked = time.perf_counter()
                 pixels = being_read.popleft().result()
                 begin(1)
-                # The memory of a page-locked batch is not used again before its copy has ended: torch sees to that.
+                # torch ensures that the memory of a page-locked batch is not reused before its copy has finished.
                 yield LoadedBatch(pixels.to(device, non_blocking=True), time.perf_counter() - asked)
         finally:
             reader.shutdown(cancel_futures=True)
@@ -116,27 +116,27 @@ def _read(images: np.ndarray, numbers: np.ndarray, device: torch.device) -> Tens
     pixels = torch.from_numpy(images[numbers])
     if device.type != "cuda":
         return pixels
-    # Every thread has a current device of its own; page-locking makes a context on it.
+    # The current device is per thread, and page-locking creates a context on it.
     with torch.cuda.device(device):
         return pixels.pin_memory()
 
 
 def _announce(images: Any, numbers: np.ndarray) -> None:
-    """Ask the system for all images of a batch at once: a disk answers many requests in hardly more time than one."""
-    size, first = images[0].nbytes, images.offset % mmap.ALLOCATIONGRANULARITY  # numpy maps from such a boundary on
+    """Request all images of a batch from the OS at once: many disk reads take hardly longer than one."""
+    size, first = images[0].nbytes, images.offset % mmap.ALLOCATIONGRANULARITY  # numpy maps from such a boundary
     for start in (first + size * np.asarray(numbers)).tolist():
         page = start - start % mmap.PAGESIZE
         images.base.madvise(mmap.MADV_WILLNEED, page, start + size - page)
 
 
 def statistics_of(images: np.ndarray, chosen: np.ndarray) -> tuple[list[float], list[float]]:
-    """Mean and standard deviation of each channel of some uint8 images (n, channels, H, W), in [0, 1].
+    """Return the mean and standard deviation of each channel over selected uint8 images (n, channels, H, W), in [0, 1].
 
     Example:
         >>> statistics_of(np.array([0, 0, 255, 255], np.uint8).reshape(1, 1, 2, 2), np.array([0]))
         ([0.5], [0.5])
     """
-    # From counts of the 256 values: exact in any order, so a few images at a time are in memory.
+    # Computed from counts of the 256 values: exact in any order, so only a few images are in memory at a time.
     counts = torch.zeros(images.shape[1], 256, dtype=torch.int64)
     for start in range(0, len(chosen), COUNTED_AT_ONCE):
         some = torch.from_numpy(images[chosen[start : start + COUNTED_AT_ONCE]])

@@ -1,4 +1,4 @@
-"""Image–text training with any of the objectives: an image and a sentence of its report are positives of each other."""
+"""Image–text training with any objective: an image and a sentence of its report are positives of each other."""
 
 import contextlib
 import functools
@@ -27,7 +27,7 @@ OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
 
 
 class Chunk(NamedTuple):
-    """A chunk of a batch: its images, the draws of their augmentation, and its sentences' tokens."""
+    """A chunk of a batch: its images, their augmentation parameters, and the tokens of its sentences."""
 
     images: Tensor
     parameters: Tensor
@@ -35,7 +35,7 @@ class Chunk(NamedTuple):
 
 
 class StepTerms(NamedTuple):
-    """A step's loss, the share of each pair's anchors at the bound, and the similarity of each pair; (), (B,), (B,)."""
+    """Loss of a step, share of each pair's anchors at the bound, and similarity of each pair; shapes (), (B,), (B,)."""
 
     loss: Tensor
     at_bound: Tensor
@@ -43,10 +43,10 @@ class StepTerms(NamedTuple):
 
 
 class ImageText(Training):
-    """Training on pairs of an image and a sentence.
+    """Training on image–sentence pairs.
 
     Raises:
-        UserError: also if a patient is in two splits, or settings and source do not fit.
+        UserError: if a patient is in two splits, or if the settings do not match the source; also see :class:`Training`.
     """
 
     SAMPLES, PER_PICK = "pairs", 1
@@ -65,13 +65,13 @@ class ImageText(Training):
         training, objective, similarity = settings["training"], dict(settings["objective"]), dict(settings["similarity"])
         similarity["logit_scale"] = objective.pop("logit_scale", None) or similarity["logit_scale"]
         self.chunks = training["chunks"]
-        self.waited = 0.0  # seconds of the unfinished epoch in which no image was there
+        self.waited = 0.0  # seconds spent waiting for images in the unfinished epoch
         statistics = statistics_of(source.images, subset.train)
         channels, settings = source.images.shape[1], {**settings, "similarity": similarity}
         self.networks = build_networks(settings, self.data.sentences, channels, statistics)
         self.model, self.augmentation = self.networks.model.to(self.device), self.networks.augmentation.to(self.device)
         self.network, self.masked = nn.ModuleDict({"model": self.model}), None
-        if objective["name"] == "biovil":  # drawn last: all objectives of a seed share the other weights
+        if objective["name"] == "biovil":  # drawn last, so all objectives of a seed share the other weights
             text_encoder = self.model.text_encoder
             self.masked = MaskedWordHead(text_encoder.dimensions, text_encoder.bert.config.vocab_size).to(self.device)
             self.network["masked"] = self.masked
@@ -85,7 +85,7 @@ class ImageText(Training):
         self.monitors = PairMonitors(self.data.groups)
 
     def batches(self, count: int) -> Generator[tuple[Pairs, list[Chunk]], None, None]:
-        """The pairs of a whole batch, and this process's chunks of it."""
+        """Yield the pairs of each whole batch and this process's chunks of it."""
         size, own_size = self.batch_size, self.batch_size // self.processes.count
         edges = [own_size * chunk // self.chunks for chunk in range(1, self.chunks)]
         drawn = self.data.epoch(self.training["unit"], self.generator("pairs"))
@@ -108,24 +108,24 @@ class ImageText(Training):
                 yield whole, chunks
 
     def backward(self, pairs: Pairs, chunks: Sequence[Chunk]) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        # Dropout and resampling know no generator but torch's own, which a step leaves as it was.
+        # Dropout and resampling can only use torch's global generator, so each step restores its state.
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
             terms = backward_in_chunks(self.model, self._embed, chunks, functools.partial(self._terms, pairs))
             masked = self._backward_masked_words(chunks)
         return terms.loss.detach(), masked, terms.at_bound, terms.positive, pairs.sentences
 
     def measured(self, seconds: float) -> dict[str, float]:
-        """The logit scale, and the share of the seconds in which no image was there to go on with; 0 where all are resident."""
+        """Return the logit scale and the fraction of time spent waiting for images; the latter is 0 if all are resident."""
         waiting, self.waited = self.waited / seconds, 0.0
         return {"logit_scale": self.model.logit_scale().item(), "waiting": waiting}
 
     def weights(self) -> dict[str, Tensor]:
-        """What :func:`trueneg.training.image_text_networks.read_networks` makes the networks of again, on the CPU."""
+        """Return the tensors, on the CPU, that :func:`trueneg.training.image_text_networks.read_networks` restores."""
         return finished_tensors(self.networks)
 
     def _embed(self, number: int, chunk: Chunk) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Texts (b, D), pooled images (b, D) and, where the similarity needs them, regions (b, D, h, w)."""
-        # Every process drops others; the first one what it would alone.
+        """Return texts (b, D), pooled images (b, D) and, if the similarity needs them, regions (b, D, h, w)."""
+        # Dropout differs between processes; the first process draws the same as in single-process training.
         own = f"{number}/process {self.processes.rank}" if self.processes.rank else number
         torch.manual_seed(seed_for(self.seed, f"dropout/{self.epoch}/{self.update}/{own}"))
         images = self.augmentation(chunk.images, chunk.parameters)
@@ -149,12 +149,12 @@ class ImageText(Training):
         return StepTerms(loss, at_bound, positive)
 
     def _backward_masked_words(self, chunks: Sequence[Chunk]) -> Tensor:
-        """Add the gradients of the masked words, chunk by chunk; their loss, as it enters the whole."""
+        """Add the gradients of the masked-word loss chunk by chunk, and return its contribution to the total loss."""
         total = torch.zeros((), device=self.device)
         if self.masked is None:
             return total
         weight, share = self.masked_settings["masked_words_weight"], self.masked_settings["mask_share"]
-        # A draw for every place of the longest sentence of all: chunks, and how far they are padded, do not matter.
+        # One draw per position of the longest sentence overall, so the result does not depend on chunks or their padding.
         every_place = torch.rand(
             self.batch_size, self.tokens.longest, generator=self.generator(f"masked words/{self.update}")
         ).to(self.device)
@@ -167,13 +167,13 @@ class ImageText(Training):
             with self._autocast():
                 bert, mask_id = self.model.text_encoder.bert, self.networks.tokenizer.mask_token_id
                 loss = weight * masked_word_loss(bert, self.masked, chunk.tokens, mask, mask_id) / count
-            (self.processes.count * loss).backward()  # of which the mean over the processes is taken
+            (self.processes.count * loss).backward()  # gradients are averaged over processes
             total += loss.detach()
         return self.processes.sum(total)
 
     @torch.no_grad()
     def _text_features(self) -> Tensor:
-        """(U, H) the different sentences under the text encoder as it is now, of length 1."""
+        """Encode the distinct sentences with the current text encoder, returning unit vectors (U, H)."""
         self.model.eval()
         encoded = []
         for numbers in torch.arange(len(self.data.texts)).split(512):
@@ -186,7 +186,7 @@ class ImageText(Training):
 
 
 def _optimizer(network: nn.Module, training: Mapping[str, Any]) -> torch.optim.Optimizer:
-    """Without decay of biases, norms and the logit scale: decay would pull the scale to 1."""
+    """Build the optimizer without weight decay on biases, norms and the logit scale: decay would pull the scale to 1."""
     learned = [parameter for parameter in network.parameters() if parameter.requires_grad]
     groups = [
         {"params": [one for one in learned if one.ndim > 1], "weight_decay": training["weight_decay"]},

@@ -1,4 +1,4 @@
-"""The networks of an image–text run: from settings and sentences, and again from a finished run's file."""
+"""Networks of an image–text run, built from settings and sentences or restored from a finished run's file."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -25,22 +25,22 @@ from trueneg.training.radiograph_augmentation import RadiographAugmentation
 if TYPE_CHECKING:
     from transformers import BertModel, PreTrainedTokenizerBase
 
-# Parts of a finished run's file beside the model's own tensors: JSON texts as bytes, and what images are normalised with.
+# Entries of a finished run's file besides the model's tensors: JSON texts as bytes, and the image normalisation statistics.
 TOKENIZER, TEXT_CONFIG, MEAN, STD = "text_encoder/tokenizer", "text_encoder/config", "images/mean", "images/std"
-IMAGE_CONFIG = "image_encoder/config"  # of a CLIP only
-RELEASED = "released"  # projections that both encoders were released with; and the objective that trains nothing
+IMAGE_CONFIG = "image_encoder/config"  # for CLIP encoders only
+RELEASED = "released"  # name of the projections released with both encoders, and of the objective that trains nothing
 
 Settings = Mapping[str, Mapping[str, Any]]  # resolved, by section
 
 
 class Networks(NamedTuple):
-    """What a run trains or has trained.
+    """The networks that a run trains or has trained.
 
     Attributes:
         model: both encoders, projections, similarity and logit scale.
-        tokenizer: of the text encoder.
-        maximum_tokens: longest text.
-        augmentation: its ``normalise`` is what evaluation sees of images.
+        tokenizer: tokenizer of the text encoder.
+        maximum_tokens: maximum text length in tokens.
+        augmentation: image augmentation; evaluation applies its ``normalise``.
     """
 
     model: ImageTextModel
@@ -52,16 +52,16 @@ class Networks(NamedTuple):
 def build_networks(
     settings: Settings, sentences: Sequence[str], channels: int, statistics: tuple[list[float], list[float]]
 ) -> Networks:
-    """New networks, their weights drawn from torch's generator where none are loaded.
+    """Build new networks; weights that are not loaded are drawn from torch's generator.
 
     Args:
         settings: resolved settings by section.
-        sentences: of the training, as often as they occur: a small text encoder's vocabulary comes from them.
-        channels: of the images.
+        sentences: training sentences, including repetitions; they define the vocabulary of a small text encoder.
+        channels: number of image channels.
         statistics: mean and standard deviation of each channel.
 
     Raises:
-        UserError: if a text encoder or trained weights cannot be loaded, or settings do not go together.
+        UserError: if a text encoder or trained weights cannot be loaded, or settings are incompatible.
     """
     encoder, text = settings["encoder"], settings["text_encoder"]
     text_clip = load_clip(text["model"], text["weights"]) if text["name"] == "clip" else None
@@ -69,7 +69,7 @@ def build_networks(
     if encoder["name"] != "clip":
         return _assemble(settings, texts, tokenizer, statistics, None, text_clip)
     image_clip = load_clip(encoder["model"], encoder["weights"])
-    untouched = ([0.0] * channels, [1.0] * channels)  # it normalises images itself
+    untouched = ([0.0] * channels, [1.0] * channels)  # CLIP encoders normalise images themselves
     networks = _assemble(settings, texts, tokenizer, untouched, image_clip, text_clip)
     if settings["objective"]["name"] == RELEASED:
         scale = image_clip.logit_scale
@@ -78,7 +78,7 @@ def build_networks(
 
 
 def finished_tensors(networks: Networks) -> dict[str, Tensor]:
-    """What the file of a finished run holds: the model's tensors, and all that is needed to use them, on the CPU."""
+    """Return the contents of a finished run's file: the model's tensors and everything needed to use them, on the CPU."""
     tokenizer, augmentation, model = networks.tokenizer, networks.augmentation, networks.model
     described = {"tokenizer": tokenizer.backend_tokenizer.to_str(), "special": dict(tokenizer.special_tokens_map)}
     texts = model.text_encoder
@@ -95,14 +95,14 @@ def finished_tensors(networks: Networks) -> dict[str, Tensor]:
 
 
 def read_networks(path: str | Path, settings: Settings) -> Networks:
-    """The networks of a finished run, in evaluation mode, on the CPU; nothing but the file is needed.
+    """Load the networks of a finished run on the CPU, in evaluation mode; no other files are needed.
 
     Args:
         path: the run's ``model.safetensors``.
-        settings: that the run was made with.
+        settings: settings of the run.
 
     Raises:
-        UserError: if the file is missing, or does not hold the networks that the settings describe.
+        UserError: if the file is missing, or does not contain the networks described by the settings.
     """
     from tokenizers import Tokenizer
     from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
@@ -119,7 +119,7 @@ def read_networks(path: str | Path, settings: Settings) -> Networks:
         else:
             text_clip, texts = None, _pooled(text, BertModel(BertConfig.from_dict(config), add_pooling_layer=False))
         image_clip = clip_of(_read(tensors.pop(IMAGE_CONFIG))) if encoder["name"] == "clip" else None
-        # Trained weights of the image encoder would be loaded only to be replaced.
+        # Pretrained weights of the image encoder would be overwritten immediately, so do not load them.
         untrained = {key: value for key, value in encoder.items() if key != "weights"}
         networks = _assemble({**settings, "encoder": untrained}, texts, tokenizer, statistics, image_clip, text_clip)
         networks.model.load_state_dict(tensors)
@@ -128,13 +128,13 @@ def read_networks(path: str | Path, settings: Settings) -> Networks:
 
 
 class ReleasedNetworks:
-    """A run that trains nothing: released networks as they are. For the engine it is an image–text training of no epochs.
+    """A run that uses released networks without training. The engine treats it as image–text training with zero epochs.
 
     Args:
-        settings: as for :class:`~trueneg.training.image_text.ImageText`; ``objective.name`` is ``released``.
-        seed: the study's, which changes nothing.
-        source: the images that it will be measured on.
-        subset: of them.
+        settings: see :class:`~trueneg.training.image_text.ImageText`; ``objective.name`` is ``released``.
+        seed: the study's seed, which has no effect.
+        source: images used for evaluation.
+        subset: subset of the source.
 
     Raises:
         UserError: if the weights cannot be loaded, or a patient is in two splits.
@@ -148,7 +148,7 @@ class ReleasedNetworks:
             self._networks = build_networks(settings, [], source.images.shape[1], ([], []))
 
     def weights(self) -> dict[str, Tensor]:
-        """What :func:`read_networks` makes the networks of again."""
+        """Return the tensors that :func:`read_networks` restores."""
         return finished_tensors(self._networks)
 
 
@@ -182,7 +182,7 @@ def _assemble(
     if projections == RELEASED:
         projections = image_clip.image_projection, text_clip.text_projection
         dimensions = image_clip.image_projection.dimensions
-    # Texts, similarity, images: the order of the draws decides which weights a seed has.
+    # Keep the order of texts, similarity, images: the order of the draws determines the weights of a seed.
     regions = RegionSimilarity(
         similarity["aggregation"],
         lse_sharpness=similarity["lse_sharpness"],

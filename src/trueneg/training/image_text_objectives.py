@@ -1,4 +1,4 @@
-"""Objectives of image–text training: the library's losses, with what is known of the pairs of a batch."""
+"""Objectives of image–text training: the library's losses combined with labels and similarities of the pairs in a batch."""
 
 import hashlib
 from collections.abc import Mapping
@@ -16,17 +16,17 @@ from trueneg.training.pair_data import PairData, Pairs
 
 ON_EMBEDDINGS = ("reco", "oc")
 SYMMETRIC = ("clip", "biovil")
-# What the library calls an objective whose own name says which pairs, directions or further terms it has.
+# Library names of objectives whose own names imply specific pairs, directions or additional terms.
 IN_LIBRARY = {"clip": "cl", "biovil": "cl", "same_sentence": "oracle"}
 
 
 class ObjectiveTerms(NamedTuple):
-    """A batch's loss, and what happened to its pairs.
+    """Loss of a batch, and the share of each pair's anchors at the bound.
 
     Attributes:
         loss: scalar.
-        at_bound: (B,) share of a pair's anchors (of all directions) whose estimate is at its lower bound, or that are switched
-            off: their negatives get no gradient.
+        at_bound: (B,) share of a pair's anchors (in all directions) whose estimate is at its lower bound or that are switched
+            off, so their negatives get no gradient.
     """
 
     loss: Tensor
@@ -34,41 +34,41 @@ class ObjectiveTerms(NamedTuple):
 
 
 class ImageTextObjective:
-    """An objective by its settings, with what it must know of the training pairs.
+    """An objective built from its settings and the training pairs.
 
-    Besides what :func:`trueneg.losses.build` takes for the names ``cl``, ``dcl``, ``hcl``, ``bcl``, ``remove``, ``resample``,
-    ``reweight``, ``reco`` and ``oc``:
+    These settings are accepted in addition to those of :func:`trueneg.losses.build` for the names ``cl``, ``dcl``, ``hcl``,
+    ``bcl``, ``remove``, ``resample``, ``reweight``, ``reco`` and ``oc``:
 
     =================  ==========================================================================================
     setting            meaning
     =================  ==========================================================================================
     directions         ``text``: texts are the anchors, images the negatives; ``image``; ``both``: mean of the two
-    class_probability  a number, or a name: the η of the anchor's sentence in the source. An image as anchor has
-                       the η of the sentence that it is paired with
-    by                 of ``remove``, ``resample`` and ``reweight``: how alike two pairs are. ``text``: cosine of their
-                       sentences under the text encoder at initialisation; ``labels``: 1 where their images share a
-                       positive label, else 0
-    switched_off_by    of ``cl``: a class probability; anchors whose DCL estimate with it is at its bound get no
-                       gradient, and nothing is subtracted from the others
-    bound_gradient     of ``dcl`` and ``hcl``: as for :class:`~trueneg.losses.CrossModalLoss`
-    mode               of ``same_sentence``: pairs whose image's report holds the anchor's very sentence are
-                       ``left out`` of the negatives; or are ``positives`` besides: the loss is the mean over an
-                       anchor's positives, each against the negatives that remain
+    class_probability  a number, or the name of a class probability in the source, which gives the η of the anchor's
+                       sentence. An image anchor has the η of the sentence it is paired with
+    by                 for ``remove``, ``resample`` and ``reweight``: similarity of two pairs. ``text``: cosine of
+                       their sentences under the text encoder at initialisation; ``labels``: 1 if their images share
+                       a positive label, else 0
+    switched_off_by    for ``cl``: a class probability; anchors at the bound of the DCL estimate with this η get no
+                       gradient, and nothing is subtracted for the others
+    bound_gradient     for ``dcl`` and ``hcl``: see :class:`~trueneg.losses.CrossModalLoss`
+    mode               for ``same_sentence``: pairs whose image's report contains exactly the anchor's sentence are
+                       ``left out`` of the negatives, or used as additional ``positives``: the loss is then the mean
+                       over an anchor's positives, each compared with the remaining negatives
     =================  ==========================================================================================
 
-    ``oracle`` leaves out the images of which the anchor's sentence is true (:mod:`trueneg.data.pairs.statements`); it and
-    ``same_sentence`` are the library's :class:`~trueneg.losses.Oracle` with what is known of the pairs. ``clip`` and ``biovil``
-    are InfoNCE in both directions; the masked words of ``biovil`` are the training's affair.
+    ``oracle`` removes the images for which the anchor's sentence is true (:mod:`trueneg.data.pairs.statements`). ``oracle`` and
+    ``same_sentence`` use the library's :class:`~trueneg.losses.Oracle` with the known matches between pairs. ``clip`` and
+    ``biovil`` are InfoNCE in both directions; the masked-word term of ``biovil`` is handled by the training.
 
     Args:
-        settings: of the objective, ``name`` among them.
-        source: whose class probabilities and classes are known.
+        settings: settings of the objective, including ``name``.
+        source: source of the class probabilities and classes.
         data: the training pairs.
-        aggregation: of the similarity.
-        text_features: (U, H) of the different sentences at initialisation, of length 1; for ``by: text``.
+        aggregation: aggregation of the similarity.
+        text_features: (U, H) unit-length features of the distinct sentences at initialisation; for ``by: text``.
 
     Raises:
-        UserError: if the source does not hold what the objective needs, or settings do not go together.
+        UserError: if the source lacks data required by the objective, or settings are incompatible.
     """
 
     def __init__(
@@ -97,16 +97,16 @@ class ImageTextObjective:
 
     @property
     def on_embeddings(self) -> bool:
-        """Whether :meth:`of_embeddings` is meant, in place of :meth:`of_similarities`."""
+        """Whether to call :meth:`of_embeddings` instead of :meth:`of_similarities`."""
         return self.name in ON_EMBEDDINGS
 
     def of_similarities(self, similarity: Tensor, scale: Tensor, pairs: Pairs) -> ObjectiveTerms:
-        """The loss of a batch.
+        """Compute the loss of a batch from similarities.
 
         Args:
-            similarity: (B, B), s(text, image), not scaled.
-            scale: the present logit scale.
-            pairs: what is known of the batch's sentences and images.
+            similarity: (B, B) unscaled s(text, image).
+            scale: the current logit scale.
+            pairs: the batch's sentences and images.
         """
         estimator = self._loss.estimator
         same: Any = self._same_class(pairs) if estimator.needs_labels else None
@@ -116,7 +116,7 @@ class ImageTextObjective:
             with torch.no_grad():
                 off = self._debiased.terms(similarity, scale, _of_batch(self._switch, pairs)).at_bound
             own = functional.softplus(terms.log_negative_mass - terms.positive[:, 0])
-            # Divided by all anchors: what is switched off must not make the others' steps larger.
+            # Averaged over all anchors, so that switching some off does not enlarge the steps of the others.
             terms = terms._replace(loss=own.masked_fill(off, 0).mean(), at_bound=off)
         elif self._all_positives:
             positives = same | torch.eye(len(same), dtype=torch.bool, device=same.device)
@@ -128,11 +128,11 @@ class ImageTextObjective:
         return ObjectiveTerms(terms.loss, terms.at_bound.view(-1, len(similarity)).float().mean(0))
 
     def of_embeddings(self, texts: Tensor, images: Tensor) -> ObjectiveTerms:
-        """The loss of (B, D) embeddings: ReCo and the orthogonality constraint, which know no bound."""
+        """Compute the loss from (B, D) embeddings, for ReCo and the orthogonality constraint, which have no bound."""
         return ObjectiveTerms(self._loss(texts, images), texts.new_zeros(len(texts)))
 
     def _same_class(self, pairs: Pairs) -> Tensor:
-        """(B, B) bool: whether image j's report holds sentence i (``same_sentence``), or i is true of it (``oracle``)."""
+        """Return (B, B) bool: image j's report contains sentence i (``same_sentence``), or i is true of j (``oracle``)."""
         data = self._data
         if self.name == "same_sentence":
             return (data.said[pairs.images] == data.text_of[pairs.sentences][:, None, None]).any(2)
@@ -140,7 +140,7 @@ class ImageTextObjective:
         return data.shown[pairs.images][:, classes.clamp(min=0)].T & (classes >= 0)[:, None]
 
     def _alike(self, pairs: Pairs) -> Tensor:
-        """(B, B): how alike two pairs are known to be."""
+        """Return the known similarity between pairs, shape (B, B)."""
         if self._by == "labels":
             positive = (self._data.labels[pairs.images] == 1).float()
             return ((positive @ positive.T) > 0).float()
@@ -148,7 +148,7 @@ class ImageTextObjective:
         return features @ features.T
 
     def _probability(self, given: float | str | None, key: str) -> Tensor | float | None:
-        """η of every training sentence where a name is given, else the number."""
+        """Return η for every training sentence if a name is given, else the given number."""
         if not isinstance(given, str):
             return given
         known = self._source.class_probabilities
@@ -160,7 +160,7 @@ class ImageTextObjective:
         return self._data.class_probability(given)
 
     def _refuse(self, aggregation: str) -> None:
-        """Refuse an objective that the similarity does not go with, or that must know what the source does not."""
+        """Refuse an objective that is incompatible with the similarity, or that needs data missing from the source."""
         if self.name in (*ON_EMBEDDINGS, "biovil") and aggregation != "global":
             raise UserError(
                 f"objective {self.name}: works on one embedding an image, but similarity.aggregation is {aggregation!r}; "
@@ -180,19 +180,19 @@ def _of_batch(eta: Tensor | float | None, pairs: Pairs) -> Tensor | float | None
 
 
 def _of_all_positives(terms: ContrastiveTerms, logits: Tensor, positives: Tensor) -> ContrastiveTerms:
-    r"""The mean over each anchor's positives of :math:`-\log e^p / (e^p + N g)`, N·g over what is no positive.
+    r"""Average :math:`-\log e^p / (e^p + N g)` over each anchor's positives, with N·g over all non-positives.
 
     Args:
-        terms: of the loss that leaves the further positives out of the negatives.
+        terms: terms of the loss that excludes the additional positives from the negatives.
         logits: (A, B), anchors by candidates.
-        positives: (A, B) bool, an anchor's own positive among them.
+        positives: (A, B) bool, including the anchor's own positive.
     """
     each = functional.softplus(terms.log_negative_mass[:, None] - logits.float()).masked_fill(~positives, 0)
     return terms._replace(loss=(each.sum(1) / positives.sum(1)).mean())
 
 
 def data_checksum(source: PairSource, settings: Mapping[str, Mapping[str, Any]]) -> str:
-    """A checksum of what a run learns from: the source, and those class probabilities that its objective names."""
+    """Return a checksum of a run's training data: the source and any class probabilities named by the objective."""
     values = (settings["objective"].get(key) for key in ("class_probability", "switched_off_by"))
     named = [value for value in values if value in source.class_probabilities]
     parts = [source.checksum, *(f"{name} {source.probability_checksum(name)}" for name in named)]

@@ -1,4 +1,4 @@
-"""The one training loop; what a batch is, and what its loss, is up to a step: two views, or pairs of image and text."""
+"""The shared training loop; subclasses define batches and their loss, for two views or for image–text pairs."""
 
 import contextlib
 import math
@@ -20,37 +20,37 @@ Settings = Mapping[str, Mapping[str, Any]]  # resolved, by section
 
 
 class Training(ABC):
-    """One run: trained epoch by epoch, with a state to save between any two updates.
+    """One run, trained epoch by epoch; its state can be saved between any two updates.
 
-    Every draw of an epoch comes from a generator keyed by seed, purpose and epoch, so all objectives of a seed see the same
-    samples, and a run continues from any update without generator states.
+    Every draw of an epoch comes from a generator keyed by seed, purpose and epoch. All objectives of a seed therefore see the
+    same samples, and a run can resume from any update without saved generator states.
 
-    A subclass is a step: :meth:`prepare_data` takes the data, :meth:`set_up` makes the networks, the optimiser and the monitors,
-    :meth:`batches` cuts an epoch into batches, and :meth:`backward` computes the gradients of one.
+    Subclasses define a step: :meth:`prepare_data` loads the data, :meth:`set_up` builds the networks, the optimiser and the
+    monitors, :meth:`batches` splits an epoch into batches, and :meth:`backward` computes the gradients of a batch.
 
     Args:
-        settings: resolved settings by section, ``training`` and ``objective`` among them.
+        settings: resolved settings by section, including ``training`` and ``objective``.
         seed: the study's seed.
         source: all images, or all images and sentences.
-        subset: which of them to train on.
-        device: where to compute.
-        processes: that share the run, each with a device.
+        subset: subset of the source to train on.
+        device: device to train on.
+        processes: processes that share the run, each with its own device.
 
     Attributes:
-        SAMPLES: what rows and records count, such as ``views``.
-        PER_PICK: how many of them one sample of a batch gives.
-        STATE: attributes with plain values that a run continues from; subclasses add their own.
-        read_source, read_subsets: readers of the data, and of the seeds' subsets of them.
-        network: everything that is trained.
-        optimizer: of the network's parameters.
-        monitors: running means that an epoch's row is read from.
-        remedy: what to do against divergence besides a lower learning rate.
-        epoch: finished epochs.
-        update: updates done in the epoch that is not finished.
-        seconds: that these updates took.
+        SAMPLES: unit counted in rows and records, such as ``views``.
+        PER_PICK: number of these units per sample of a batch.
+        STATE: names of attributes with plain values that are needed to resume a run; subclasses add their own.
+        read_source, read_subsets: functions that read the data and the subsets of all seeds.
+        network: all trained modules.
+        optimizer: optimizer of the network's parameters.
+        monitors: running means reported in an epoch's row.
+        remedy: advice against divergence besides lowering the learning rate.
+        epoch: number of finished epochs.
+        update: number of updates done in the unfinished epoch.
+        seconds: duration of these updates.
 
     Raises:
-        UserError: if there are fewer samples than a batch holds, or no update after the warm-up.
+        UserError: if there are fewer samples than the batch size, or no updates after the warm-up.
     """
 
     SAMPLES: ClassVar[str]
@@ -60,7 +60,7 @@ class Training(ABC):
     read_subsets: Any
     network: nn.Module
     optimizer: torch.optim.Optimizer
-    monitors: Any  # RunningMeans, whose method `add` takes what :meth:`backward` returns
+    monitors: Any  # RunningMeans; its method `add` takes the return values of :meth:`backward`
     remedy: str
 
     def __init__(
@@ -87,38 +87,38 @@ class Training(ABC):
 
     @abstractmethod
     def prepare_data(self, source: Any, subset: Any) -> tuple[int, str]:
-        """Bring the data to the device; how many samples an epoch can pick from, and what they are, for an error message."""
+        """Move the data to the device; return the number of samples per epoch and a description for error messages."""
 
     @abstractmethod
     def set_up(self, settings: Settings, source: Any, subset: Any) -> None:
-        """Make ``network``, its weights drawn from torch's generator, ``optimizer``, ``monitors`` and ``remedy``."""
+        """Set ``network`` (with weights drawn from torch's generator), ``optimizer``, ``monitors`` and ``remedy``."""
 
     @staticmethod
     def data_checksum(source: Any, settings: Settings) -> str:
-        """A checksum of what a run learns from."""
+        """Return a checksum of a run's training data."""
         return source.checksum
 
     @abstractmethod
     def batches(self, count: int) -> Generator[tuple[Any, ...], None, None]:
-        """The batches of this epoch's first ``count`` updates that are not done yet, each as arguments of :meth:`backward`."""
+        """Yield the arguments of :meth:`backward` for each update not yet done among this epoch's first ``count``."""
 
     @abstractmethod
     def backward(self, *batch: Any) -> tuple[Any, ...]:
-        """Add the gradients of a batch; returns the arguments of ``monitors.add``."""
+        """Add the gradients of a batch, and return the arguments of ``monitors.add``."""
 
     @abstractmethod
     def measured(self, seconds: float) -> dict[str, float]:
-        """What the row of an epoch of ``seconds`` says besides the monitors."""
+        """Return further values for an epoch's row besides the monitors; ``seconds`` is the duration of the epoch."""
 
     @abstractmethod
     def weights(self) -> dict[str, Tensor]:
-        """What the file of a finished run holds, on the CPU."""
+        """Return the tensors to save in the file of a finished run, on the CPU."""
 
     def train_epoch(self, after_update: Callable[[], None] | None = None) -> dict[str, float]:
         """Train one epoch, or the rest of an interrupted one (the last may be cut short by ``updates``).
 
         Args:
-            after_update: called after every update, when :meth:`state` may be taken.
+            after_update: called after every update; it may call :meth:`state`.
 
         Returns:
             Loss and monitors, learning rate, seconds and samples per second.
@@ -157,7 +157,7 @@ class Training(ABC):
         }
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Where the run stands: tensors (on the CPU, contiguous) and plain values; between two updates or two epochs."""
+        """Return the run's state as tensors (CPU, contiguous) and plain values; call between updates or epochs."""
         tensors = named_tensors(
             network=self.network.state_dict(), optimizer=moments_of(self.optimizer), monitors=self.monitors.state_dict()
         )
@@ -165,7 +165,7 @@ class Training(ABC):
         return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}, values
 
     def load_state(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
-        """Continue from :meth:`state`, in a run that was made with the same arguments."""
+        """Restore a state returned by :meth:`state` of a run created with the same arguments."""
         network, moments, monitors = by_part(tensors, "network", "optimizer", "monitors")
         self.network.load_state_dict(network)
         self.monitors.load_state_dict(monitors)
@@ -174,7 +174,7 @@ class Training(ABC):
             setattr(self, name, values[name])
 
     def generator(self, purpose: str) -> torch.Generator:
-        """A generator for one purpose in this epoch."""
+        """Return a generator for one purpose in this epoch."""
         return torch.Generator().manual_seed(seed_for(self.seed, f"{purpose}/{self.epoch}"))
 
     def _set_learning_rate(self, done: int) -> None:

@@ -1,4 +1,4 @@
-"""The masked-language-model term of BioViL-style training: the text encoder also predicts words that are hidden from it."""
+"""The masked-language-model term of BioViL-style training: the text encoder also predicts masked words."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ from torch.nn import functional
 
 
 class MaskedWordHead(nn.Module):
-    """From hidden states to logits over the vocabulary: BERT's head, with the input's word embeddings as output weights.
+    """Map hidden states to vocabulary logits, as in BERT's head, with the input word embeddings as output weights.
 
     Args:
-        hidden: size H of a token's vector.
-        vocabulary: V.
+        hidden: hidden size H.
+        vocabulary: vocabulary size V.
     """
 
     def __init__(self, hidden: int, vocabulary: int):
@@ -21,17 +21,17 @@ class MaskedWordHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(vocabulary))
 
     def forward(self, states: Tensor, words: Tensor) -> Tensor:
-        """Logits (m, V) of states (m, H); ``words`` are the embeddings (V, H)."""
+        """Return the logits (m, V) for states (m, H); ``words`` are the embeddings (V, H)."""
         return functional.linear(self.transform(states), words, self.bias)
 
 
 def masked_positions(draws: Tensor, attention_mask: Tensor, share: float) -> Tensor:
-    """Which tokens of a batch are masked: a share of each sentence's words, at least one; never its first and last token.
+    """Select the tokens to mask: a share of each sentence's words, at least one, but never its first or last token.
 
     Args:
         draws: (B, L) uniform in [0, 1).
-        attention_mask: (B, L), 1 at tokens; the first token and the last of each sentence are special.
-        share: of the words.
+        attention_mask: (B, L), 1 at tokens; the first and last token of each sentence are special.
+        share: share of the words to mask.
 
     Returns:
         bool, (B, L).
@@ -44,14 +44,14 @@ def masked_positions(draws: Tensor, attention_mask: Tensor, share: float) -> Ten
 
 
 def masked_word_loss(bert: Any, head: MaskedWordHead, tokens: dict[str, Tensor], masked: Tensor, mask_id: int) -> Tensor:
-    """Sum of the cross-entropies of the masked words, in nats.
+    """Return the sum of the cross-entropies of the masked words, in nats.
 
     Args:
-        bert: without its pooler.
-        head: of the same width.
+        bert: BERT model without its pooler.
+        head: head with the same hidden size.
         tokens: ``input_ids`` and ``attention_mask``, (B, L).
-        masked: bool, (B, L).
-        mask_id: of the mask token.
+        masked: bool, (B, L), True at tokens to mask.
+        mask_id: id of the mask token.
     """
     wanted = masked.nonzero(as_tuple=True)
     hidden = tokens["input_ids"].masked_fill(masked, mask_id)

@@ -1,4 +1,4 @@
-"""What an objective does to its anchors, by how frequent their class is: measured with labels, never used by the loss."""
+"""Monitors of an objective's effect on anchors, grouped by class frequency; they use labels, but the loss never uses them."""
 
 from collections.abc import Sequence
 
@@ -11,13 +11,13 @@ GROUPS = ("common", "rare", "unknown")
 
 
 class RunningMeans:
-    """Means over an epoch, on the device: of scalars of each step, and of values of each anchor by group.
+    """Means over an epoch, accumulated on the device: scalars per step, and values per anchor by group.
 
     Args:
-        scalars: S names.
-        values: V names.
-        groups: G names; a value's name in a row is followed by that of the group.
-        device: where the training runs.
+        scalars: names of the S scalars.
+        values: names of the V values.
+        groups: names of the G groups; columns are named by the value followed by the group.
+        device: device used for training.
     """
 
     def __init__(self, scalars: Sequence[str], values: Sequence[str], groups: Sequence[str], device: torch.device):
@@ -30,7 +30,7 @@ class RunningMeans:
         }
 
     def read(self) -> dict[str, float]:
-        """The means since the last reading, the epoch's one synchronisation; NaN where a group had no anchor."""
+        """Return the means since the last call; the only device synchronization per epoch. NaN if a group had no anchors."""
         scalars, sums, counts, steps = (total.cpu() for total in self._totals.values())
         row = dict(zip(self._scalars, (scalars / steps.clamp(min=1)).tolist(), strict=True))
         row |= dict(zip(self._columns, (sums / counts).flatten().tolist(), strict=True))
@@ -39,18 +39,18 @@ class RunningMeans:
         return row
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The unfinished sums."""
+        """Return the running sums."""
         return {name: total.clone() for name, total in self._totals.items()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Continue from :meth:`state_dict`."""
+        """Restore the sums from :meth:`state_dict`."""
         for name, total in self._totals.items():
             total.copy_(state[name])
 
     def _add(self, scalars: Sequence[Tensor], members: Tensor, values: Sequence[Tensor], counted: Sequence[Tensor]) -> None:
-        """Add a step of A anchors: S scalars, (G, A) bool, V values (A,), and which of them count, each (A,)."""
+        """Add a step of A anchors: S scalars, (G, A) bool members, V values (A,), and a mask (A,) of counted anchors for each."""
         counts, sums = (torch.stack([each.double() for each in given], dim=1) for given in (counted, values))
-        # By products, not by scattered additions, whose order on a GPU is not fixed.
+        # Matrix products instead of scatter-add, which has no fixed order of additions on a GPU.
         self._totals["sums"] += members.double() @ (sums * counts)
         self._totals["counts"] += members.double() @ counts
         self._totals["scalars"] += torch.stack([value.double() for value in scalars])
@@ -58,19 +58,19 @@ class RunningMeans:
 
 
 class ViewMonitors(RunningMeans):
-    """Monitors of two views.
+    """Monitors for two-view training.
 
-    For every anchor with positive logit p and negatives' logits u:
+    For every anchor with positive logit p and negative logits u:
 
     * share at the bound: whether the estimate of the negative mass was replaced by its lower bound;
     * same-class to positive ratio: mean of e^u over the negatives of the anchor's own class, divided by e^p. A debiased loss
-      takes e^p for that mean; a ratio below 1 says that it subtracts too much;
+      uses e^p in place of that mean; a ratio below 1 means that it subtracts too much;
     * estimated mean: the objective's own N·g, divided by N;
-    * true mean: the mean of e^u over the negatives of other classes, which is what a debiased loss wants to estimate.
+    * true mean: the mean of e^u over the negatives of other classes, which a debiased loss is meant to estimate.
 
     Args:
         rare: (C,) bool, whether a class is rare.
-        device: where the training runs.
+        device: device used for training.
     """
 
     def __init__(self, rare: Tensor, device: torch.device):
@@ -83,11 +83,11 @@ class ViewMonitors(RunningMeans):
         """Add a step.
 
         Args:
-            terms: what the loss computed for its 2B anchors.
+            terms: terms of the loss for its 2B anchors.
             labels: (B,) classes of the images.
         """
-        # In float64, which holds e^(±2/t) down to t = 0.01; beside the network the few values cost nothing.
-        positive, mass = terms.positive[..., 0].double(), terms.logits[0].double().exp()  # 0 of the anchor's own sample
+        # float64 can represent e^(±2/t) down to t = 0.01; the cost is negligible compared with the network.
+        positive, mass = terms.positive[..., 0].double(), terms.logits[0].double().exp()  # 0 for the anchor's own sample
         same = (labels[:, None] == labels).repeat(2, 2)
         same_count = same.sum(1) - 2  # without both views of its own sample
         true_count = (~same).sum(1)
@@ -103,10 +103,10 @@ class ViewMonitors(RunningMeans):
 
 
 class PairMonitors(RunningMeans):
-    """Monitors of pairs of an image and a sentence.
+    """Monitors for training on image–sentence pairs.
 
     Args:
-        groups: (S,) of each training sentence: 0 of a common class, 1 of a rare one, 2 of an unknown one.
+        groups: (S,) class group of each training sentence: 0 common, 1 rare, 2 unknown.
     """
 
     def __init__(self, groups: Tensor):
@@ -119,11 +119,11 @@ class PairMonitors(RunningMeans):
         """Add a step.
 
         Args:
-            loss: of the contrastive objective, a scalar.
-            masked_loss: of masked words, a scalar.
+            loss: contrastive loss, a scalar.
+            masked_loss: masked-word loss, a scalar.
             at_bound: (B,) share of a pair's anchors whose estimate is at its lower bound.
             positive: (B,) similarity of the pairs.
-            sentences: (B,) of the batch.
+            sentences: (B,) sentence numbers of the batch.
         """
         own, every = self._groups[sentences], torch.ones_like(at_bound)
         members = torch.stack([every.bool(), *(own == number for number in range(len(GROUPS)))])

@@ -1,4 +1,4 @@
-"""A run's training images and sentences, and which of them an epoch pairs."""
+"""Training images and sentences of a run, and the pairs drawn from them in each epoch."""
 
 from typing import NamedTuple
 
@@ -25,28 +25,28 @@ class Pairs(NamedTuple):
     sentences: Tensor
 
     def part(self, chosen: slice) -> "Pairs":
-        """Some of them."""
+        """Return a slice of the pairs."""
         return Pairs(self.images[chosen], self.sentences[chosen])
 
 
 class PairData:
-    """The training part of a source: n images of R reports with S sentences, of which U are different.
+    """The training part of a source: n images of R reports with S sentences, of which U are distinct.
 
     Args:
         source: images and sentences.
-        subset: its ``train`` is what is held.
-        device: where the tensors lie, and batches of images are wanted.
+        subset: subset of the source; only its ``train`` part is used.
+        device: device of the tensors and of image batches.
 
     Attributes:
-        texts: the U different sentences.
+        texts: the U distinct sentences.
         images: the n images.
         labels: (n, K): 1, 0, NaN.
         shown: bool (n, C), as in :class:`~trueneg.data.pairs.pair_source.PairSource`.
-        text_of: (S,) which of the texts a sentence is; on the CPU as ``text_numbers`` too.
-        class_of: (S,) latent class, −1 where it is unknown.
-        said: (n, L) the texts of each image's report, padded with −1.
-        groups: (S,) 0: of a common class, 1: of a rare one, 2: of an unknown one. The common classes are the most frequent ones
-            that together hold half of the sentences of known class.
+        text_of: (S,) index of each sentence in ``texts``; ``text_numbers`` is a copy on the CPU.
+        class_of: (S,) latent class, −1 if unknown.
+        said: (n, L) indices of the texts in each image's report, padded with −1.
+        groups: (S,) class group of each sentence: 0 common, 1 rare, 2 unknown. The common classes are the most frequent ones
+            that together account for half of the sentences with a known class.
     """
 
     def __init__(self, source: PairSource, subset: PairSubset, device: torch.device):
@@ -64,7 +64,7 @@ class PairData:
         self.texts = texts.tolist()
         self.text_numbers = torch.from_numpy(text_of)
         self.text_of = self.text_numbers.to(device)
-        classes = self._table["class"].to_numpy(np.int64).copy()  # pandas lends it read-only
+        classes = self._table["class"].to_numpy(np.int64).copy()  # pandas returns a read-only array
         self.class_of = torch.from_numpy(classes).to(device)
         self.groups = torch.from_numpy(_frequency_groups(classes)).to(device)
         self.images = TrainingImages(source.images, subset.train, device)
@@ -75,20 +75,20 @@ class PairData:
 
     @property
     def sentences(self) -> list[str]:
-        """The S sentences, as often as they occur."""
+        """The S sentences, including repetitions."""
         return self._table["sentence"].tolist()
 
     def units(self, unit: str) -> int:
-        """How many pairs an epoch has."""
+        """Return the number of pairs per epoch."""
         return len(self.images) if unit == "image" else len(self._images_of.counts)
 
     def epoch(self, unit: str, generator: torch.Generator) -> Pairs:
-        """One pair for each image, or for each study (a report with its images), in a random order; on the CPU.
+        """Draw one pair per image, or per study (a report with its images), in random order; returned on the CPU.
 
         Args:
             unit: ``"image"``: every image once, with a sentence of its report (Sample-Specific Debiasing); ``"study"``: every
                 report once, with one of its images and one of its sentences (ReCo).
-            generator: of all draws.
+            generator: generator for all draws.
         """
         order = torch.randperm(self.units(unit), generator=generator)
         which = torch.rand(len(order), 2, generator=generator, dtype=torch.float64)
@@ -99,13 +99,13 @@ class PairData:
         return Pairs(images, self._sentences.pick(reports, which[:, 1]))
 
     def class_probability(self, name: str) -> Tensor:
-        """(S,) float32: a class probability η of every sentence, by its name in a config."""
+        """Return the class probability η of every sentence, (S,) float32, by the name used in configs."""
         values = self._table[PROBABILITY_COLUMNS[name]].to_numpy(np.float32)
         return torch.from_numpy(values.copy()).to(self._device)
 
 
 class _Members:
-    """The members of each of R groups, as one row."""
+    """The members of R groups, stored in one flat tensor."""
 
     def __init__(self, members: np.ndarray, counts: np.ndarray):
         self._members = torch.from_numpy(members)
@@ -113,12 +113,12 @@ class _Members:
         self._starts = torch.cumsum(self.counts, 0) - self.counts
 
     def pick(self, groups: Tensor, uniform: Tensor) -> Tensor:
-        """One member of each of some groups, from uniform draws in [0, 1)."""
+        """Pick one member from each given group, using uniform draws in [0, 1)."""
         return self._members[self._starts[groups] + (uniform * self.counts[groups]).long()]
 
 
 def _frequency_groups(classes: np.ndarray) -> np.ndarray:
-    """0 common, 1 rare, 2 unknown, of every sentence."""
+    """Return the class group of every sentence: 0 common, 1 rare, 2 unknown."""
     numbers, counts = np.unique(classes[classes >= 0], return_counts=True)
     order = np.argsort(-counts, kind="stable")
     before = np.cumsum(counts[order]) - counts[order]  # sentences of more frequent classes

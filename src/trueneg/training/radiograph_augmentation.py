@@ -1,4 +1,4 @@
-"""Augmentation of radiographs beside a sentence: random crop, brightness, contrast; nothing that a sentence may contradict."""
+"""Augmentation of radiographs paired with sentences: random crop, brightness and contrast, which no sentence contradicts."""
 
 from collections.abc import Sequence
 
@@ -10,19 +10,20 @@ from trueneg.training.augment import Augmentation, mean_grey
 
 
 class RadiographAugmentation(Augmentation):
-    """Crop of a fixed size at a random place, then brightness, then contrast, with draws of its own for every image.
+    """Crop of fixed size at a random position, then brightness, then contrast, drawn separately for every image.
 
-    Sample-Specific Debiasing (2023) crops 480 of 512 pixels and jitters brightness and contrast; by how much it does not tell. No
-    flip: a report tells left from right. Brightness and contrast are torchvision's, in this order (its ``ColorJitter`` draws the
-    order): multiply, and blend with the mean grey value of the image; each clamped to [0, 1].
+    Sample-Specific Debiasing (2023) crops 480 of 512 pixels and jitters brightness and contrast by an unspecified amount. Images
+    are not flipped because reports distinguish left from right. Brightness and contrast are defined as in torchvision but always
+    applied in this order (its ``ColorJitter`` draws the order): multiply, then blend with the mean grey value of the image; each
+    result is clamped to [0, 1].
 
     Args:
-        mean, std: of each channel, of pixel values in [0, 1].
-        crop: side of the crop as a share of the image's side, in (0, 1].
-        brightness: factors are uniform in 1 ± this; less than 1.
-        contrast: likewise.
+        mean, std: mean and standard deviation of each channel, for pixel values in [0, 1].
+        crop: side of the crop as a fraction of the image side, in (0, 1].
+        brightness: factors are uniform in 1 ± ``brightness``; less than 1.
+        contrast: factors are uniform in 1 ± ``contrast``; less than 1.
 
-    The parameters of an image: top and left of the crop, brightness, contrast.
+    The parameters of an image are: top and left of the crop, brightness, contrast.
 
     Example:
         >>> augmentation = RadiographAugmentation([0.5], [0.25], crop=0.75)
@@ -39,7 +40,7 @@ class RadiographAugmentation(Augmentation):
         self.jitter = (brightness, contrast)
 
     def cropped(self, size: Sequence[int]) -> tuple[int, int]:
-        """Height and width of the crop of images of this size."""
+        """Return the height and width of the crop for images of this size."""
         height, width = (max(1, round(self.crop * side)) for side in size)
         return height, width
 
@@ -57,7 +58,7 @@ class RadiographAugmentation(Augmentation):
         rows = top + torch.arange(height, device=images.device)
         columns = left + torch.arange(width, device=images.device)
         own = torch.arange(len(images), device=images.device)[:, None, None]
-        # The channels end up last in memory, as the encoder has them.
+        # The result has channels-last memory layout, as the encoder expects.
         pixels = images[own, :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).float() / 255
         brightness, contrast = parameters[:, 2:].view(-1, 2, 1, 1).split(1, dim=1)
         pixels = (pixels * brightness).clamp_(0, 1)
@@ -66,5 +67,5 @@ class RadiographAugmentation(Augmentation):
         return pixels.sub_(self.mean).div_(self.std)
 
     def normalise(self, images: Tensor) -> Tensor:
-        """The central crop, normalised: what evaluation sees."""
+        """Return the normalised central crop, which is used in evaluation."""
         return super().normalise(center_crop(images, list(self.cropped(images.shape[-2:]))))

@@ -1,4 +1,4 @@
-"""How a setting changes over a run, in fractions of the run."""
+"""Schedules of settings as functions of the completed fraction of a run."""
 
 import math
 from collections.abc import Mapping
@@ -10,11 +10,11 @@ from torch.nn import functional
 
 
 def learning_rate_factor(schedule: str, progress: float) -> float:
-    """What the learning rate is multiplied with.
+    """Return the factor applied to the learning rate.
 
     Args:
-        schedule: ``"constant"``, or ``"cosine"``: from 1 down to 0 along half a cosine.
-        progress: share of the run's updates that are done, in [0, 1].
+        schedule: ``"constant"``, or ``"cosine"``, which decays from 1 to 0 along half a cosine.
+        progress: completed fraction of the run's updates, in [0, 1].
     """
     if schedule == "constant":
         return 1.0
@@ -22,12 +22,12 @@ def learning_rate_factor(schedule: str, progress: float) -> float:
 
 
 def scheduled_value(setting: Mapping[str, Any], progress: float) -> float:
-    """The value of a scheduled parameter of an objective.
+    """Return the value of a scheduled parameter of an objective.
 
     Args:
-        setting: ``{"schedule": "warm-start", "before", "after", "at"}``, or ``{"schedule": "linear", "start", "end", "every"}``:
-            from start to end in steps that last a share ``every`` of the run.
-        progress: share of the run that is done, in [0, 1).
+        setting: ``{"schedule": "warm-start", "before", "after", "at"}``, or ``{"schedule": "linear", "start", "end", "every"}``,
+            which goes from ``start`` to ``end`` in steps that each last a fraction ``every`` of the run.
+        progress: completed fraction of the run, in [0, 1).
 
     Example:
         >>> warm_start = {"schedule": "warm-start", "before": 0.5, "after": 0.7, "at": 0.75}
@@ -43,23 +43,23 @@ def scheduled_value(setting: Mapping[str, Any], progress: float) -> float:
 
 
 def interval_of(setting: Mapping[str, Any], progress: float) -> int:
-    """Which of the intervals of length ``every`` a point of the run lies in, from 0."""
+    """Return the 0-based index of the interval of length ``every`` that contains a point of the run."""
     return math.floor(progress / setting["every"] + 1e-9)  # 3 · 0.1 is a little less than 0.3 in floating point
 
 
 def macro_auc(embeddings: Tensor, groups: Tensor) -> float:
-    r"""How often an anchor is nearer to one of its own group than to one of another: BCL's α (Liu and Wang, 2023, Eq. 15).
+    r"""Estimate how often an anchor is nearer to its own group than to another: BCL's α (Liu and Wang, 2023, Eq. 15).
 
     .. math:: \frac{1}{|D|} \sum_a \frac{\#\{(i, j): s(a, i) > s(a, j)\} + \frac12 \#\{s(a, i) = s(a, j)\}}{n_a^+ n_a^-}
 
-    over i of the anchor's group (itself left out) and j of other groups, with s the cosine.
+    where i runs over the anchor's group without the anchor itself, j over all other groups, and s is the cosine.
 
     Args:
-        embeddings: (n, D), not all of one group.
-        groups: (n,) integers: classes, or the number of the image that a view belongs to.
+        embeddings: (n, D) embeddings from at least two groups.
+        groups: (n,) integers: classes, or the index of the image that a view belongs to.
 
     Returns:
-        In [0, 1]; NaN if no anchor has both kinds of others.
+        A value in [0, 1]; NaN if no anchor has samples both in its own group and in other groups.
     """
     directions = functional.normalize(embeddings, dim=1)
     similarities = directions @ directions.T
@@ -69,7 +69,7 @@ def macro_auc(embeddings: Tensor, groups: Tensor) -> float:
     for row, group, near in zip(similarities, own, own & ~itself, strict=True):
         same, other = row[near], row[~group].sort().values
         if len(same) and len(other):
-            # Each of the group beats the others below it, and half of those that tie.
+            # Each member of the group counts the others below it, and half of those tied with it.
             below = torch.searchsorted(other, same, side="left") + torch.searchsorted(other, same, side="right")
             areas.append(float(below.double().mean() / (2 * len(other))))
     return sum(areas) / len(areas) if areas else math.nan

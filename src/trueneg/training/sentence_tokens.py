@@ -1,4 +1,4 @@
-"""Sentences as tokens on a device: each different one is tokenised once, and batches are gathered."""
+"""Tokens of sentences on a device: each distinct sentence is tokenised once, and batches are gathered from the result."""
 
 from typing import TYPE_CHECKING
 
@@ -17,17 +17,17 @@ class SentenceTokens:
     """The tokens of U texts.
 
     Args:
-        tokenizer: of the encoder.
-        texts: U of them.
-        maximum_tokens: longest text allowed, with its start and end tokens.
-        truncate: cut longer texts instead of refusing them.
-        device: where the tokens lie.
+        tokenizer: tokenizer of the encoder.
+        texts: U texts.
+        maximum_tokens: maximum text length in tokens, including the start and end tokens.
+        truncate: truncate longer texts instead of refusing them.
+        device: device of the tokens.
 
     Attributes:
-        longest: tokens of the longest text.
+        longest: number of tokens of the longest text.
 
     Raises:
-        UserError: if a text is too long and must not be cut.
+        UserError: if a text is too long and ``truncate`` is false.
     """
 
     def __init__(
@@ -44,11 +44,11 @@ class SentenceTokens:
         self._ids, self._masks = tokens["input_ids"].int().to(device), tokens["attention_mask"].bool().to(device)
 
     def batch(self, numbers: Tensor, numbers_on_device: Tensor) -> dict[str, Tensor]:
-        """``input_ids`` and ``attention_mask``, int64 (B, longest), of some texts.
+        """Return ``input_ids`` and ``attention_mask``, int64 (B, longest), for selected texts.
 
         Args:
-            numbers: (B,) which, on the CPU, where the longest is found without waiting for the device.
-            numbers_on_device: the same.
+            numbers: (B,) text indices on the CPU, used to find the longest text without synchronizing the device.
+            numbers_on_device: the same indices on the device.
         """
         longest = int(self._lengths[numbers].max())
         return {

@@ -1,4 +1,4 @@
-"""SimCLR with any of the objectives: two augmented views of an image are positives of each other (Chen et al., 2020)."""
+"""SimCLR with any objective: two augmented views of an image are positives of each other (Chen et al., 2020)."""
 
 import functools
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -22,8 +22,8 @@ from trueneg.training.loop import Settings, Training
 from trueneg.training.monitors import ViewMonitors
 from trueneg.training.schedules import interval_of, macro_auc, scheduled_value
 
-FIRST_VALUE = 0.5  # of scheduled parameters, until the first epoch sets them
-MEASURED_IMAGES = 1000  # held-out images that a measured parameter is measured on
+FIRST_VALUE = 0.5  # initial value of scheduled parameters, until the first epoch sets them
+MEASURED_IMAGES = 1000  # number of held-out images used to measure a parameter
 
 
 class SimCLR(Training):
@@ -47,7 +47,7 @@ class SimCLR(Training):
         self.remedy = f"raise the temperature, which is {temperature:g}"
         self.class_probability = self._class_probability(objective, source.labels[subset.train], subset)
         self.schedules = {name: value for name, value in objective.items() if isinstance(value, Mapping)}
-        self.scheduled = dict.fromkeys(self.schedules, FIRST_VALUE)  # what the scheduled parameters are in this epoch
+        self.scheduled = dict.fromkeys(self.schedules, FIRST_VALUE)  # values of the scheduled parameters in this epoch
         self.loss: Any = build(objective | self.scheduled, temperature=temperature)
         encoder: Any = build_encoder(**settings["encoder"], in_channels=source.images.shape[1])
         shape = projection["hidden"], projection["dimensions"]
@@ -63,7 +63,7 @@ class SimCLR(Training):
         self.embed = compiled_embedding() if training["compile"] else embed_views
 
     def batches(self, count: int) -> Generator[tuple[Tensor, list[Any]], None, None]:
-        """Which images, and of both views the draws of the augmentation."""
+        """Yield the image indices of each batch and the augmentation parameters of both views."""
         if self.update == 0:
             self._follow_schedules()
         for name, value in self.scheduled.items():
@@ -89,22 +89,22 @@ class SimCLR(Training):
         return self.scheduled
 
     def weights(self) -> dict[str, Tensor]:
-        """The trained parameters and buffers, as ``encoder.…`` and ``projection.…``, on the CPU."""
+        """Return the trained parameters and buffers, named ``encoder.…`` and ``projection.…``, on the CPU."""
         tensors = named_tensors(encoder=self.encoder.state_dict(), projection=self.projection.state_dict())
         return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
 
     def _class_probability(self, objective: dict[str, Any], labels: np.ndarray, subset: Subset) -> Tensor | None:
-        """η of each training image where it differs between them; words for a common η become its number in `objective`."""
+        """Return per-image η if it varies between training images; replace a named common η in `objective` by its value."""
         given = objective.get("class_probability")
         if given == "true":
-            objective["class_probability"] = None  # each batch brings its own
+            objective["class_probability"] = None  # each batch passes its own
             return torch.as_tensor(from_class_frequency(labels), dtype=torch.float32).to(self.device)
         if given in ("low", "high"):
             objective["class_probability"] = subset.eta_low if given == "low" else subset.eta_high
         return None
 
     def _follow_schedules(self) -> None:
-        """Find the values that the scheduled parameters have in this epoch."""
+        """Set the scheduled parameters to their values for this epoch."""
         progress, before = self.epoch / self.epochs, (self.epoch - 1) / self.epochs
         for name, setting in self.schedules.items():
             if setting["schedule"] != "adjusted":
@@ -115,7 +115,7 @@ class SimCLR(Training):
 
     @torch.no_grad()
     def _measured_location(self, by: str) -> float:
-        """BCL's α: the macro-AUC of held-out embeddings, kept in [0.5, 0.99] (at 1 the nearest negative would weigh nothing)."""
+        """Measure BCL's α: macro-AUC of held-out embeddings, clipped to [0.5, 0.99] (1 gives the nearest negative weight 0)."""
         images, groups = (part.to(self.device) for part in self.held_out)
         if by == "labels":
             views = self.augmentation.normalise(images)
@@ -131,15 +131,15 @@ class SimCLR(Training):
 
 
 def embed_views(network: nn.Module, augmentation: nn.Module, images: Tensor, parameters: Sequence[Any]) -> Tensor:
-    """Augmented views of (B, C, H, W) uint8 images through the network: (V·B, D) in float32, one view after the other.
+    """Embed augmented views of (B, C, H, W) uint8 images; returns float32 (V·B, D), ordered by view.
 
     Args:
-        network: from images to embeddings.
-        augmentation: as :func:`trueneg.training.augment.build_augmentation` makes it.
+        network: network that maps images to embeddings.
+        augmentation: augmentation returned by :func:`trueneg.training.augment.build_augmentation`.
         images: the batch.
-        parameters: the augmentation's draws, one for each of the V views.
+        parameters: augmentation parameters, one tensor for each of the V views.
     """
-    # All views in one forward pass: batch normalisation sees them together.
+    # All views go through one forward pass, so they share batch-normalisation statistics.
     views = torch.cat([augmentation(images, drawn) for drawn in parameters]).contiguous(memory_format=torch.channels_last)
     with torch.autocast(images.device.type, torch.bfloat16, enabled=images.device.type == "cuda"):
         return network(views).float()
@@ -147,15 +147,15 @@ def embed_views(network: nn.Module, augmentation: nn.Module, images: Tensor, par
 
 @functools.cache
 def compiled_embedding() -> Callable[..., Tensor]:
-    """:func:`embed_views` through torch.compile, with its backward pass; once for all runs of a process.
+    """Compile :func:`embed_views` and its backward pass with torch.compile, once for all runs of a process.
 
-    Its weights are inputs of the compiled code, so the next seed's network needs no compilation. Loss and optimiser stay outside:
-    a schedule changes the loss's constants, and each would be compiled anew.
+    The weights are inputs of the compiled code, so the network of the next seed needs no recompilation. Loss and optimiser are
+    not compiled: schedules change constants of the loss, and each change would trigger a recompilation.
 
     Raises:
-        UserError: at the first call, if this machine cannot compile.
+        UserError: on the first call of the compiled function, if this machine cannot compile.
     """
-    from torch._dynamo.exc import TorchDynamoException  # slow to import, and of no other use
+    from torch._dynamo.exc import TorchDynamoException  # slow to import, and only needed here
 
     compiled = torch.compile(embed_views, dynamic=False)
 
@@ -172,5 +172,5 @@ def compiled_embedding() -> Callable[..., Tensor]:
 
 
 def channel_statistics(source: ImageSource) -> tuple[list[float], list[float]]:
-    """Mean and standard deviation of each channel over the images outside the official test split, in [0, 1]."""
+    """Return the mean and standard deviation of each channel over images outside the official test split, in [0, 1]."""
     return statistics_of(source.images, np.flatnonzero(~source.is_test))

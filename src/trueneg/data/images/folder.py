@@ -1,4 +1,4 @@
-"""The folder that a source is read from, and the files and folders that it should hold."""
+"""Locate the folder of a source and the files and folders it should contain."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,12 +8,12 @@ from trueneg.errors import UserError
 
 
 def required_path(path: str | Path | None, source: str, expected: str) -> Path:
-    """The folder that `dataset.path` names, which need not exist yet.
+    """Return the folder given by `dataset.path`; it need not exist yet.
 
     Args:
-        path: as it was given.
+        path: the value of `dataset.path`.
         source: the source's name, for messages.
-        expected: what the folder should hold, in words.
+        expected: description of the folder's expected contents, for messages.
 
     Raises:
         UserError: if no path is given, or it is a file.
@@ -27,7 +27,7 @@ def required_path(path: str | Path | None, source: str, expected: str) -> Path:
 
 
 def contents(folder: Path, shown: int = 5) -> str:
-    """What lies in a folder, in words for a message."""
+    """Describe the contents of a folder for a message."""
     if not folder.is_dir():
         return "no such folder"
     names = sorted(entry.name for entry in folder.iterdir())
@@ -38,11 +38,11 @@ def contents(folder: Path, shown: int = 5) -> str:
 
 
 class Part(NamedTuple):
-    """A file or folder of a known data set.
+    """A file or folder of a known dataset.
 
     Attributes:
-        names: patterns of the paths that it may have within the data set's folder, the usual one first.
-        what: what it holds, in words.
+        names: glob patterns of its possible paths within the dataset's folder, the usual one first.
+        what: description of its contents.
         origin: a sentence that says where to get it.
     """
 
@@ -51,14 +51,14 @@ class Part(NamedTuple):
     origin: str
 
     def find(self, folder: Path) -> Path | None:
-        """Its path; None if it is missing."""
+        """Return its path, or None if it is missing."""
         return next((path for name in self.names for path in folder.glob(name)), None)
 
     def required(self, folder: Path) -> Path:
-        """Its path.
+        """Return its path.
 
         Raises:
-            UserError: if it is missing.
+            UserError: if the file or folder is missing.
         """
         path = self.find(folder)
         if path is None:
@@ -67,12 +67,12 @@ class Part(NamedTuple):
 
 
 def found_parts(folder: Path, parts: Iterable[Part]) -> list[Path]:
-    """The paths of those parts that are there."""
+    """Return the paths of the parts that exist."""
     return [path for part in parts if (path := part.find(folder)) is not None]
 
 
 def missing_parts(folder: Path, parts: Iterable[Part]) -> list[str]:
-    """What ``trueneg check`` reports of those parts that are missing, a line for each origin."""
+    """Return the lines that ``trueneg check`` reports for missing parts, one per origin."""
     missing: dict[str, list[str]] = {}
     for part in parts:
         if part.find(folder) is None:

@@ -1,4 +1,4 @@
-"""What every image source gives: images in memory, labels, and which images are the official test images."""
+"""The common representation of image sources: images in memory, labels and the official test split."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,16 +15,16 @@ class ImageSource:
 
     Args:
         name: name of the source, such as ``"cifar10"``.
-        images: uint8, shape (n, C, H, W), C = 1 (grey) or 3 (RGB).
+        images: uint8, shape (n, C, H, W), C = 1 (greyscale) or 3 (RGB).
         labels: int64, shape (n,), from 0 to the number of classes − 1.
-        is_test: bool, shape (n,): the official test images; all False where there is no official split.
+        is_test: bool, shape (n,): True for the official test images; all False if there is no official split.
         class_names: name of each class, in the order of the labels.
 
     Attributes:
-        checksum: hexadecimal SHA-256 of the decoded images, labels and is_test, whatever files they are from.
+        checksum: hexadecimal SHA-256 of the decoded images, labels and is_test, independent of the file format.
 
     Raises:
-        ValueError: if an array has another type or shape, or a label has no class name.
+        ValueError: if an array has an unexpected type or shape, or a label has no class name.
 
     Example:
         >>> black = np.zeros((2, 1, 8, 8), np.uint8)
@@ -50,15 +50,15 @@ class ImageSource:
 
 
 def write_source(source: ImageSource, path: str | Path) -> None:
-    """Write a source as an uncompressed .npz file, whole or not at all."""
+    """Write a source as an uncompressed .npz file atomically."""
     write_arrays(path, vars(source))
 
 
 def read_source(path: str | Path) -> ImageSource:
-    """Read what :func:`write_source` wrote, and compare the checksum.
+    """Read a source written by :func:`write_source` and verify its checksum.
 
     Raises:
-        UserError: if the file is missing, is damaged, or does not hold a source.
+        UserError: if the file is missing, is damaged, or does not contain a source.
     """
     with intact(path, "decoded image source"), open_arrays(path) as archive:
         arrays = {name: archive[name] for name in ("images", "labels", "is_test")}

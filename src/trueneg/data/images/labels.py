@@ -1,4 +1,4 @@
-"""Labels as a source of images reads them."""
+"""Validate the labels of image sources."""
 
 from pathlib import Path
 
@@ -8,15 +8,15 @@ from trueneg.errors import UserError
 
 
 def checked_labels(file: Path, labels: np.ndarray, first: int, last: int | None) -> np.ndarray:
-    """The labels as int64 from 0, after checking that each is from `first` to `last` (None: any number from `first` on).
+    """Check that labels lie between `first` and `last` (None: no upper limit) and return them as int64 starting at 0.
 
     Args:
-        file: that the labels are from.
-        labels: numbers, shape (n,).
-        first, last: label of the first and the last class.
+        file: file that contains the labels.
+        labels: numeric labels, shape (n,).
+        first, last: labels of the first and the last class.
 
     Raises:
-        UserError: naming the file and the row.
+        UserError: names the file and row of an invalid label.
     """
     valid = (labels >= first) & (True if last is None else labels <= last)
     if not valid.all():

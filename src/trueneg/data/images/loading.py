@@ -1,4 +1,4 @@
-"""Loads an image source by its name."""
+"""Load an image source by name."""
 
 import importlib
 import logging
@@ -18,12 +18,12 @@ def load_source(
 
     Args:
         name: one of :data:`trueneg.specs.sources.IMAGE_SOURCES`.
-        path: folder of the source's files; None for those that come with a package.
-        resolution: side in pixels of the square that images are resized to; None: as they are.
-        download: fetch the source into `path` when it is not there.
+        path: folder of the source's files; None for sources that come with a package.
+        resolution: side in pixels of the square that images are resized to; None keeps the original size.
+        download: whether to download the source into `path` if it is missing.
 
     Raises:
-        UserError: if its files are missing, damaged or of another layout.
+        UserError: if files of the source are missing, damaged or have an unexpected layout.
 
     Example:
         >>> load_source("digits").images.shape
@@ -42,6 +42,6 @@ def load_source(
 
 
 def prepare_source(settings: Mapping[str, Any], path: str | Path) -> None:
-    """Load the source of a data set's settings, and write its images to a .npz file."""
+    """Load the source specified by a dataset's settings and write its images to an .npz file."""
     options = {key: settings[key] for key in ("path", "resolution", "download")}
     write_source(load_source(settings["source"], **options), path)

@@ -1,4 +1,4 @@
-"""Published image sets: parquet files, or the official binary archive, which can be downloaded."""
+"""Published image datasets, read from parquet files or from the official binary archive, which can be downloaded."""
 
 import logging
 import os
@@ -23,17 +23,17 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class OfficialArchive:
-    """A published set of RGB images.
+    """A published dataset of RGB images.
 
     Args:
-        name: of the source.
-        class_names: in the order of the labels.
-        rows: number of images of the splits ``train`` and ``test``.
-        url: of the official .tar.gz archive.
-        md5: of the archive, in hexadecimal.
-        unpacked: the folder that the archive holds.
-        binary_files: the files in this folder, those of the training images first.
-        read: reads the folder, given a resolution, into images uint8 (n, 3, H, W) and labels int64 (n,).
+        name: name of the source.
+        class_names: names of the classes, in the order of the labels.
+        rows: number of images in the splits ``train`` and ``test``.
+        url: URL of the official .tar.gz archive.
+        md5: hexadecimal MD5 of the archive.
+        unpacked: name of the folder in the archive.
+        binary_files: names of the files in this folder, training images first.
+        read: function of the folder and a resolution that returns images, uint8 (n, 3, H, W), and labels, int64 (n,).
     """
 
     name: str
@@ -46,19 +46,19 @@ class OfficialArchive:
     read: Callable[[Path, int | None], tuple[np.ndarray, np.ndarray]]
 
     def folder(self, path: str | Path | None) -> Path:
-        """The folder that ``dataset.path`` names."""
+        """Return the folder given by ``dataset.path``."""
         return required_path(path, self.name, f"train*.parquet and test*.parquet, or {self.unpacked}")
 
     def load(self, path: str | Path | None, *, resolution: int | None = None, download: bool = False) -> ImageSource:
-        """Read the parquet files or the official binary version, whichever the folder holds.
+        """Read the parquet files or the official binary version, whichever the folder contains.
 
         Args:
-            path: folder with train*.parquet and test*.parquet, or with the unpacked folder or its files.
-            resolution: side in pixels of the square to resize to; None: as the images are.
-            download: fetch the official binary version where the folder holds neither.
+            path: folder that contains train*.parquet and test*.parquet, the unpacked folder, or the files of the unpacked folder.
+            resolution: side in pixels of the square to resize to; None keeps the original size.
+            download: whether to download the official binary version if the folder contains neither.
 
         Raises:
-            UserError: if files are missing, damaged or of another layout, or cannot be downloaded.
+            UserError: if files are missing, damaged, have an unexpected layout, or cannot be downloaded.
         """
         folder = self.folder(path)
         if parquet_files(folder):
@@ -77,7 +77,7 @@ class OfficialArchive:
         return ImageSource(self.name, images, labels, np.arange(len(labels)) >= self.rows["train"], self.class_names)
 
     def user_files(self, settings: Mapping[str, Any]) -> UserFiles:
-        """The parquet files, or those of the binary version, in the folder ``path``."""
+        """Return the parquet files, or the files of the binary version, in the folder ``path``."""
         folder = self.folder(settings["path"])
         binary = self._binary_folder(folder)
         return UserFiles(parquet_files(folder) or [binary / name for name in self.binary_files if binary])
@@ -88,10 +88,10 @@ class OfficialArchive:
 
 
 def binary_content(file: Path, expected: int, images: int) -> np.ndarray:
-    """The bytes of one of the files of an archive.
+    """Read the bytes of one file of the archive.
 
     Raises:
-        UserError: if the file is missing, or has other than the `expected` bytes of its `images`.
+        UserError: if the file is missing, or its size differs from the `expected` number of bytes for its `images`.
     """
     if not file.is_file():
         raise UserError(f"{file}: is missing, expected the files of the archive; unpack it again.")
@@ -105,24 +105,24 @@ def binary_content(file: Path, expected: int, images: int) -> np.ndarray:
 
 
 def fetch_archive(url: str, md5: str, folder: Path, unpacked: str) -> None:
-    """Make `folder`/`unpacked` from a .tar.gz archive, which is not fetched if it lies in the folder already.
+    """Unpack a .tar.gz archive to `folder`/`unpacked`; download it first unless it is already in the folder.
 
     Raises:
-        UserError: if the archive cannot be fetched, has another checksum, or cannot be unpacked.
+        UserError: if the archive cannot be downloaded, has the wrong checksum, or cannot be unpacked.
     """
-    from torchvision.datasets.utils import download_url  # imports torch, which reading does not need
+    from torchvision.datasets.utils import download_url  # imports torch, which is not needed for reading
 
     name = url.rsplit("/", 1)[1]
     logger.info("%s: fetching %s", folder, url)
     try:
         download_url(url, folder, md5=md5)
-        # Unpacked aside and moved, so that a process that dies leaves no half a data set behind.
+        # Unpack to a temporary folder and move it, so that a killed process does not leave a partial dataset.
         with tempfile.TemporaryDirectory(dir=folder, prefix=".unpacking-") as aside:
             with tarfile.open(folder / name) as archive:
-                # Nothing outside the folder; Python before 3.11.4 has no filters, and the archive is the official one.
+                # Refuse members outside the folder. Python before 3.11.4 has no filters, but the archive is the official one.
                 archive.extraction_filter = getattr(tarfile, "data_filter", None)
                 archive.extractall(aside)
             os.replace(Path(aside) / unpacked, folder / unpacked)
-    except (*DAMAGE, RuntimeError, tarfile.TarError) as error:  # RuntimeError: another checksum
+    except (*DAMAGE, RuntimeError, tarfile.TarError) as error:  # RuntimeError: wrong checksum
         remedy = f"Put {name} or the data set's parquet files into {folder} by other means, and start again."
         raise UserError(f"{folder}: {url} could not be fetched and unpacked ({error}). {remedy}") from error

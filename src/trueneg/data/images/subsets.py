@@ -1,4 +1,4 @@
-"""Which images a seed trains, validates and tests on: a small table of indices, shared by all objectives."""
+"""Training, validation and test indices of each seed, stored in a small table that all objectives share."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ from trueneg.randomness import seed_for
 
 METADATA = b"subsets"
 SPLITS = ("pool", "train", "validation", "test")
-DRAWING = ("fraction", "rare_classes", "images_per_class", "validation", "test")  # settings of a data set
-# What holds for a whole subset.
+DRAWING = ("fraction", "rare_classes", "images_per_class", "validation", "test")  # settings of a dataset
+# Attributes that describe a whole subset.
 DESCRIBED = ("seed", "fraction", "rare_classes", "eta_low", "eta_high", "class_names", "source_checksum")
-TEST_FRACTION = 0.25  # of the images, where a source has no official test split
+TEST_FRACTION = 0.25  # share of the images to hold out if a source has no official test split
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,15 +29,15 @@ class Subset:
     Attributes:
         seed: the study's seed.
         train: the imbalanced subset.
-        pool: all training images (neither validation nor test) before the imbalance; holds `train`.
-        validation: held out for choices.
-        test: read once, at the end.
-        labels: int64, shape (n of the source,): the label of every image that some split holds, −1 elsewhere.
-        class_names: of the source.
-        rare_classes: labels of the classes that were thinned out.
+        pool: all training images (neither validation nor test) before imbalance is applied; includes `train`.
+        validation: images held out for model selection.
+        test: images used only once, for the final evaluation.
+        labels: int64, shape (n,) for the n images of the source: label of each image in any split, −1 elsewhere.
+        class_names: class names of the source.
+        rare_classes: labels of the subsampled classes.
         fraction: r, the share of a rare class's images that was kept.
-        eta_low, eta_high: class probability of a rare and of a common class (:func:`class_probabilities`).
-        source_checksum: of the source that the indices belong to.
+        eta_low, eta_high: class probabilities of a rare and of a common class (:func:`class_probabilities`).
+        source_checksum: checksum of the source that the indices refer to.
     """
 
     seed: int
@@ -55,7 +55,7 @@ class Subset:
 
     @property
     def class_counts(self) -> tuple[int, ...]:
-        """Number of training images of each class."""
+        """Return the number of training images of each class."""
         return tuple(np.bincount(self.labels[self.train], minlength=len(self.class_names)).tolist())
 
 
@@ -69,23 +69,23 @@ def make_subset(
     validation: float = 0.1,
     test: float | None = None,
 ) -> Subset:
-    """Draw the splits of one seed: test, validation, cap, imbalance, in this order; each stratified by class.
+    """Draw the splits of one seed, stratified by class: test, validation, cap and imbalance, in this order.
 
-    Each step has a generator of its own, and subsets of different fractions are nested.
+    Each step has its own generator, and subsets of different fractions are nested.
 
     Args:
         source: the images.
         seed: the study's seed.
         fraction: r in (0, 1], the share of a rare class's images to keep.
-        rare_classes: labels or names of the classes to thin out.
-        images_per_class: at most so many training images of each class before the imbalance, in the pool too:
-            a common class then trains on so many, a rare one on round(fraction · so many). None: all.
+        rare_classes: labels or names of the classes to subsample.
+        images_per_class: maximum number m of training images per class before imbalance is applied; also limits the pool. A
+            common class then has m training images, and a rare class round(fraction · m). None: no maximum.
         validation: share of the training images to hold out, in (0, 1).
-        test: share of all images to hold out, in (0, 1); None: the official test images, or a quarter where
-            there are none.
+        test: share of all images to hold out, in (0, 1); None: the official test images, or a quarter of all images if there is
+            no official test split.
 
     Raises:
-        UserError: if a class is unknown or too small to split, all are rare, or `test` is given for a source
+        UserError: if a class is unknown or too small to split, all classes are rare, or `test` is given for a source
             that has an official test split.
     """
     rare = _class_numbers(source, rare_classes)
@@ -142,7 +142,7 @@ def _class_numbers(source: ImageSource, classes: Iterable[int | str]) -> tuple[i
 
 
 def _check_class_sizes(source: ImageSource, needed: int) -> None:
-    """Each class must have an image for every split that is drawn."""
+    """Check that each class has at least one image for every split."""
     sizes = np.bincount(source.labels[~source.is_test], minlength=len(source.class_names))
     if sizes.min() < needed:
         name, size = source.class_names[int(sizes.argmin())], int(sizes.min())
@@ -161,10 +161,10 @@ def write_subsets(subsets: Sequence[Subset], path: str | Path) -> None:
 
 
 def read_subsets(path: str | Path) -> dict[int, Subset]:
-    """Read what :func:`write_subsets` wrote: each seed's subset.
+    """Read the subsets written by :func:`write_subsets`, keyed by seed.
 
     Raises:
-        UserError: if the file is missing, is damaged, or does not hold subsets.
+        UserError: if the file is missing, is damaged, or does not contain subsets.
     """
     with readable_splits(path, METADATA) as subsets:
         return {entry["seed"]: _subset(entry, rows) for entry, rows in subsets}

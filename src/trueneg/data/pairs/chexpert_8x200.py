@@ -1,14 +1,15 @@
-"""CheXpert 8×200: ConVIRT's public lists of images and sentences to be found, over CheXpert's images (Zhang et al., 2020).
+"""CheXpert 8×200: ConVIRT's public retrieval benchmark on CheXpert images (Zhang et al., 2020).
 
 The lists::
 
-    image-retrieval/candidate.csv     CheXpert's columns; 1,600 images, 200 of each of eight labels, each with that label alone
-    image-retrieval/query.csv         Variable, Path; 80 images, ten a label
-    text-retrieval/query.csv          Variable, Text; 40 sentences, five a label (the lists' README says ten)
+    image-retrieval/candidate.csv     CheXpert's columns; 1,600 images, 200 per label for eight labels, each with only that label
+    image-retrieval/query.csv         Variable, Path; 80 images, ten per label
+    text-retrieval/query.csv          Variable, Text; 40 sentences, five per label (the lists' README says ten)
 
-The images are CheXpert's (Irvin et al., 2019), of either of its sizes: ``train/patient00001/study1/view1_frontal.jpg`` and so on,
-in ``dataset.path`` or the archive's folder within it. Paths in the lists begin with the name of the archive. All images are of
-CheXpert's TRAINING split: no training on CheXpert may use those of :func:`read_lists`.
+The images are those of CheXpert (Irvin et al., 2019) in either of its two sizes, for example
+``train/patient00001/study1/view1_frontal.jpg``, in ``dataset.path`` or in the archive's folder within it. Paths in the lists
+begin with the name of the archive. All images belong to CheXpert's TRAINING split, so models trained on CheXpert must exclude
+the images of :func:`read_lists`.
 """
 
 import logging
@@ -44,7 +45,7 @@ CANDIDATES = Part(("image-retrieval/candidate.csv",), "the images to be found", 
 IMAGE_QUERIES = Part(("image-retrieval/query.csv",), "the queries by image", ORIGIN_OF_LISTS)
 TEXT_QUERIES = Part(("text-retrieval/query.csv",), "the queries by sentence", ORIGIN_OF_LISTS)
 LISTS = (CANDIDATES, IMAGE_QUERIES, TEXT_QUERIES)
-EACH = (200, 10, 5)  # rows of a list with each label
+EACH = (200, 10, 5)  # number of rows per label in each list
 LABELS = (
     *("No Finding", "Cardiomegaly", "Edema", "Pneumonia"),
     *("Atelectasis", "Pneumothorax", "Pleural Effusion", "Fracture"),
@@ -57,11 +58,11 @@ LABEL_NAME = Values("|".join(LABELS), f"one of {', '.join(LABELS)}")
 
 
 class Lists(NamedTuple):
-    """What is to be found, and by what.
+    """Retrieval candidates and queries.
 
     Attributes:
-        candidates, images: ``path`` (within CheXpert's folder), ``patient``, ``label``.
-        texts: ``sentence``, ``label``.
+        candidates, images: tables of candidate and query images: ``path`` (within CheXpert's folder), ``patient``, ``label``.
+        texts: table of query sentences: ``sentence``, ``label``.
     """
 
     candidates: pd.DataFrame
@@ -74,12 +75,12 @@ class Benchmark:
     """CheXpert 8×200 with its pixels; n = 1,680 images, the candidates first.
 
     Attributes:
-        images: uint8 (n, 1, R, R), grey.
+        images: uint8 (n, 1, R, R), greyscale.
         is_query: bool (n,).
-        labels: int64 (n,), places in ``label_names``.
-        label_names: the eight.
+        labels: int64 (n,), indices into ``label_names``.
+        label_names: names of the eight labels.
         patients: str (n,).
-        texts: ``sentence``, ``label`` (a name).
+        texts: table of query sentences: ``sentence``, ``label`` (name of the label).
     """
 
     images: np.ndarray
@@ -91,13 +92,13 @@ class Benchmark:
 
 
 def read_lists(path: str | Path) -> Lists:
-    """The lists, after checking that they are whole: counts, labels, and no image that is query and candidate.
+    """Read the lists and check their counts, their labels, and that no image is both query and candidate.
 
     Args:
-        path: a clone of the lists.
+        path: folder of the cloned lists.
 
     Raises:
-        UserError: naming the file, and the lines, that are missing or wrong.
+        UserError: names the missing file or the invalid lines.
     """
     files = [part.required(Path(path).expanduser()) for part in LISTS]
     candidates = read_columns(files[0], {"Path": IMAGE, **dict.fromkeys(OBSERVATIONS, LABEL)}, ORIGIN_OF_LISTS)
@@ -125,13 +126,13 @@ def read_lists(path: str | Path) -> Lists:
 
 
 def prepare_chexpert_8x200(settings: Mapping[str, Any], *, benchmark: str | Path, cache: str | Path, threads: int) -> None:
-    """Decode the images of the lists, candidates first, as grey squares; files are readable by their owner alone.
+    """Decode the images of the lists, candidates first, as greyscale squares; only the owner can read the files written.
 
     Args:
         settings: ``path`` (CheXpert's folder), ``lists`` (a clone of ConVIRT's lists), ``resolution``.
-        benchmark: .npz file to write, the sentences beside it (.parquet): :func:`read_benchmark`.
+        benchmark: .npz file to write, with the sentences in a .parquet file in the same folder; read by :func:`read_benchmark`.
         cache: folder of the decoded images; it may be removed afterwards.
-        threads: that decode.
+        threads: number of decoding threads.
 
     Raises:
         UserError: if a list or an image is missing or damaged.
@@ -153,7 +154,7 @@ def prepare_chexpert_8x200(settings: Mapping[str, Any], *, benchmark: str | Path
 
 
 def read_benchmark(path: str | Path) -> Benchmark:
-    """Read what :func:`prepare_chexpert_8x200` wrote.
+    """Read the benchmark written by :func:`prepare_chexpert_8x200`.
 
     Raises:
         UserError: if one of the two files is missing or damaged.
@@ -163,20 +164,20 @@ def read_benchmark(path: str | Path) -> Benchmark:
 
 
 def missing_files(settings: Mapping[str, Any]) -> list[str]:
-    """What is missing of the ``lists``, and of CheXpert's images in ``path``."""
+    """Report missing ``lists`` and missing CheXpert images in ``path``."""
     lists = missing_parts(Path(settings["lists"]).expanduser(), LISTS)
     return lists + missing_parts(_folder(settings), (RADIOGRAPHS,))
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
-    """The lists, and the images that they name."""
+    """Return the lists and the images listed in them."""
     folder, radiographs = Path(settings["lists"]).expanduser(), RADIOGRAPHS.find(_folder(settings))
     lists = found_parts(folder, LISTS)
     if len(lists) < len(LISTS) or radiographs is None:
         return UserFiles(lists)
     try:
         named = [path for file in lists[:2] for path in read_columns(file, ["Path"])["Path"]]
-    except UserError:  # the job that reads the lists reports it
+    except UserError:  # reported by the job that reads the lists
         return UserFiles(lists)
     return UserFiles(lists, [radiographs.parent / match[1] for match in map(PATH.fullmatch, named) if match])
 

@@ -1,11 +1,11 @@
-"""The labels of CheXpert's labeller, as its tables write them: 1, 0, -1 (uncertain), or nothing (not mentioned)."""
+"""Labels in the tables of the CheXpert labeller: 1, 0, -1 (uncertain), or empty (not mentioned)."""
 
 import numpy as np
 import pandas as pd
 
 from trueneg.data.tables import Values
 
-# The five of them that image–text studies use, by the names that they have in all sources.
+# The five labels used by image–text studies, under the names they have in all sources.
 CHEX5 = {
     "cardiomegaly": "Cardiomegaly",
     "edema": "Edema",
@@ -21,7 +21,7 @@ LABEL = Values(r"\s*((0|-?1)(\.0)?)?\s*", "1, 0, -1 or nothing")
 
 
 def label_values(table: pd.DataFrame) -> pd.DataFrame:
-    """Columns of :data:`LABEL` as float32: 1, 0, −1 (uncertain), NaN (not mentioned).
+    """Convert columns of :data:`LABEL` to float32: 1, 0, −1 (uncertain), NaN (not mentioned).
 
     Example:
         >>> label_values(pd.DataFrame({"Edema": ["1.0", ""], "Fracture": ["-1.0", "0"]})).to_numpy()
@@ -32,5 +32,5 @@ def label_values(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def known(values: pd.DataFrame) -> pd.DataFrame:
-    """Labels as sources of pairs have them: 1, 0, and NaN for unknown. Uncertain is unknown, and so is not mentioned, never 0."""
+    """Convert to the labels of pair sources: 1, 0, or NaN if unknown. Uncertain and unmentioned labels become NaN, never 0."""
     return values.where(values != -1)

@@ -1,13 +1,13 @@
-"""Flickr30k: photographs with five captions each, and the splits that papers report on.
+"""Flickr30k: photographs with five captions each, and the splits used in papers.
 
-Official layout (Young et al., 2014), or as Kaggle has it, unpacked into one folder::
+Official layout (Young et al., 2014) or Kaggle's layout, unpacked into one folder::
 
     flickr30k-images/<image>.jpg        or flickr30k_images/
     results_20130124.token              <image>.jpg#<0-4> TAB caption
-    results.csv                         Kaggle's: image_name| comment_number| comment, in place of results_20130124.token
-    dataset_flickr30k.json              Karpathy's splits; in place of captions in another file, its own are read
+    results.csv                         Kaggle: image_name| comment_number| comment, instead of results_20130124.token
+    dataset_flickr30k.json              Karpathy's splits; its captions are read if no other file has them
 
-Or the parquet files of :mod:`trueneg.data.pairs.photographs`.
+Alternatively, the parquet files described in :mod:`trueneg.data.pairs.photographs`.
 """
 
 import json
@@ -42,7 +42,7 @@ KAGGLE = Part(("results.csv",), "the captions", ORIGIN)
 KARPATHY = Part(("dataset_flickr30k.json",), "Karpathy's splits", f"It is in caption_datasets.zip of {SPLITS_PAGE}.")
 IMAGES = Part(("flickr30k-images", "flickr30k_images/flickr30k_images", "flickr30k_images", "images"), "the photographs", ORIGIN)
 EXPECTED = "dataset_flickr30k.json, results_20130124.token and flickr30k-images/, or *.parquet"
-# One line of Kaggle's file lacks its second separator.
+# One line of Kaggle's file lacks the second separator.
 KAGGLE_LINE = (
     r"(?P<image>(?P<malformed>2199200615\.jpg)|[^|]*\S)\s*\|\s*(?P<number>[0-4])\s*"
     r"(?:\||(?(malformed)(?<=\s)(?=[^|\s])|(?!)))(?P<caption>.*\S.*)"
@@ -51,27 +51,28 @@ KAGGLE_EXPECTED = "an image's name, |, 0 to 4, | and a caption"
 
 
 def read_texts(settings: Mapping[str, Any]) -> pd.DataFrame:
-    """The captions of the photographs in the folder ``path``."""
+    """Read the captions of the photographs in the folder ``path``."""
     return read_flickr30k(settings["path"]).texts()
 
 
 def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int) -> PairImages:
-    """The photographs, with the splits that ``split`` names."""
+    """Read the photographs, with the splits selected by ``split``."""
     return read_flickr30k(settings["path"], settings["split"]).joined(settings["images"])
 
 
 def read_flickr30k(path: str | Path | None, split: str = "karpathy") -> Photographs:
-    """Flickr30k from a folder in one of the layouts of this module; no image is opened yet.
+    """Read Flickr30k from a folder in one of the layouts of this module, without opening any image.
 
     Args:
-        path: the folder.
-        split: ``"karpathy"``: 29,000 photographs to train, 1,014 to validate, 1,000 to test, and those that Karpathy left out
-            unassigned. ``"reco"``: as ReCo, which holds 1,000 out (which ones it does not say: Karpathy's test photographs are
-            taken) and trains on others; Karpathy's validation photographs are trained on. The paper has no further split;
-            choices are made here on those that Karpathy left out, and not on those that are reported.
+        path: folder of the dataset.
+        split: ``"karpathy"``: 29,000 photographs for training, 1,014 for validation and 1,000 for test; photographs that
+            Karpathy left out are unassigned. ``"reco"``: the split of ReCo, which holds out 1,000 photographs and trains on
+            others. The paper does not specify which ones are held out, so Karpathy's test photographs are used, and his
+            validation photographs are added to the training set. The paper has no validation split; here, models are selected
+            on the photographs that Karpathy left out, not on the test photographs.
 
     Raises:
-        UserError: naming the file, and the line or row, that is missing or of another layout.
+        UserError: names the missing file, or the file and line or row with an unexpected layout.
     """
     folder = required_path(path, "flickr30k", EXPECTED)
     files = sorted(folder.glob("*.parquet"))
@@ -88,13 +89,13 @@ def read_flickr30k(path: str | Path | None, split: str = "karpathy") -> Photogra
 
 
 def missing_files(settings: Mapping[str, Any]) -> list[str]:
-    """What is missing of the folder ``path``."""
+    """Report what is missing in the folder ``path``."""
     folder = required_path(settings["path"], "flickr30k", EXPECTED)
     return [] if any(folder.glob("*.parquet")) else missing_parts(folder, (KARPATHY, IMAGES))
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
-    """The texts and photographs, or the parquet files, in the folder ``path``."""
+    """Return the texts and photographs, or the parquet files, in the folder ``path``."""
     folder = required_path(settings["path"], "flickr30k", EXPECTED)
     if KARPATHY.find(folder) is None:
         return UserFiles(list(folder.glob("*.parquet")))
@@ -119,7 +120,7 @@ def _official(folder: Path) -> Photographs:
 
 
 def _karpathy(file: Path) -> pd.DataFrame:
-    """The images of Karpathy's splits, with his captions."""
+    """Read the images of Karpathy's splits with the captions in his file."""
     with readable(file, "Karpathy's splits", KARPATHY.origin):
         images = json.loads(file.read_text(encoding="utf-8"))["images"]
         rows = [(image["filename"], [sentence["raw"] for sentence in image["sentences"]], image["split"]) for image in images]

@@ -1,14 +1,14 @@
-"""Flickr8k: photographs with captions, and what people say of captions of OTHER photographs, which measures false negatives.
+"""Flickr8k: photographs with captions, and human ratings of captions of OTHER photographs, which measure false negatives.
 
 Official layout (Hodosh, Young and Hockenmaier, 2013: Flickr8k_Dataset.zip and Flickr8k_text.zip, unpacked into one folder)::
 
-    Flicker8k_Dataset/<image>.jpg                     spelled so; Flickr8k_Dataset/ is read too
+    Flicker8k_Dataset/<image>.jpg                     official spelling; Flickr8k_Dataset/ is read too
     Flickr8k.token.txt                                <image>.jpg#<0-4> TAB caption
-    Flickr_8k.{train,dev,test}Images.txt              a line for each image
+    Flickr_8k.{train,dev,test}Images.txt              one line per image
     ExpertAnnotations.txt                             image TAB caption id TAB three ratings, 1 to 4
 
-Or the parquet files of :mod:`trueneg.data.pairs.photographs`, with ``ExpertAnnotations.txt`` beside them. The text files may lie
-in a folder ``Flickr8k_text``.
+Alternatively, the parquet files described in :mod:`trueneg.data.pairs.photographs`, with ``ExpertAnnotations.txt`` in the same
+folder. The text files may be in a subfolder ``Flickr8k_text``.
 """
 
 import logging
@@ -52,19 +52,19 @@ SPLIT_LISTS = {
 }
 IMAGES = Part(("Flicker8k_Dataset", "Flickr8k_Dataset"), "the photographs", "Unpack Flickr8k_Dataset.zip there.")
 EXPECTED = "Flickr8k.token.txt, its split lists and Flicker8k_Dataset/, or *.parquet"
-# The official captions have five of an image that is in no folder of images.
+# The official captions include five for an image that the image folder does not contain.
 WITHOUT_IMAGE = "2258277193_586949ec62.jpg.1"
 RATED = ("rating 1", "rating 2", "rating 3")
 RATING_LINE = r"(?P<image>[^\t]+)\t(?P<report>[^\t]+)#(?P<index>[0-4])\t(?P<first>[1-4])\t(?P<second>[1-4])\t(?P<third>[1-4])"
 
 
 def read_texts(settings: Mapping[str, Any]) -> pd.DataFrame:
-    """The captions of the photographs in the folder ``path``."""
+    """Read the captions of the photographs in the folder ``path``."""
     return read_photographs(settings["path"]).texts()
 
 
 def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int) -> PairImages:
-    """The photographs, with the ratings of those pairs whose image and caption are both in the source."""
+    """Read the photographs, with the ratings of pairs whose image and caption are both in the source."""
     everything, ratings = read_photographs(settings["path"]), read_ratings(settings["path"])
     found = everything.joined(settings["images"])
     unknown = sorted({*ratings["image"], *ratings["report"]} - set(everything.names.tolist()))
@@ -79,13 +79,13 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
 
 
 def missing_files(settings: Mapping[str, Any]) -> list[str]:
-    """What is missing of the folder ``path``."""
+    """Report what is missing in the folder ``path``."""
     folder = required_path(settings["path"], "flickr8k", EXPECTED)
     return [] if any(folder.glob("*.parquet")) else missing_parts(folder, (CAPTIONS, *SPLIT_LISTS.values(), RATINGS, IMAGES))
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
-    """The texts and photographs, or the parquet files, in the folder ``path``."""
+    """Return the texts and photographs, or the parquet files, in the folder ``path``."""
     folder = required_path(settings["path"], "flickr8k", EXPECTED)
     texts = found_parts(folder, (CAPTIONS, *SPLIT_LISTS.values(), RATINGS))
     if CAPTIONS.find(folder) is None:
@@ -94,10 +94,10 @@ def user_files(settings: Mapping[str, Any]) -> UserFiles:
 
 
 def read_photographs(path: str | Path | None) -> Photographs:
-    """Flickr8k from a folder in one of the layouts of this module; no image is opened yet.
+    """Read Flickr8k from a folder in one of the layouts of this module, without opening any image.
 
     Raises:
-        UserError: naming the file, and the line or row, that is missing or of another layout.
+        UserError: names the missing file, or the file and line or row with an unexpected layout.
     """
     folder = required_path(path, "flickr8k", EXPECTED)
     if CAPTIONS.find(folder) is not None:
@@ -109,19 +109,20 @@ def read_photographs(path: str | Path | None) -> Photographs:
 
 
 def read_ratings(path: str | Path | None) -> pd.DataFrame:
-    """What three experts said of how well captions describe images, most of them of other images.
+    """Read the ratings by three experts of how well captions describe images; most captions were written for other images.
 
-    1: the caption does not describe the image at all; 2: minor aspects of it; 3: almost, with minor mistakes; 4: it does.
+    1: the caption does not describe the image at all; 2: it describes minor aspects; 3: it almost describes the image, with minor
+    mistakes; 4: it describes the image.
 
     Args:
         path: folder in one of the layouts of this module.
 
     Returns:
-        A row for each pair: ``image``; the caption's ``report`` (the image that it was written for) and ``index`` (0 to 4); and
+        One row per pair: ``image``; the caption's ``report`` (the image it was written for) and ``index`` (0 to 4); and
         ``rating 1``, ``rating 2``, ``rating 3``.
 
     Raises:
-        UserError: naming the line that is not of this form.
+        UserError: names the invalid line.
     """
     file = RATINGS.required(required_path(path, "flickr8k", RATINGS.names[0]))
     expected = "an image, a caption's id and three ratings from 1 to 4, with tabs between"

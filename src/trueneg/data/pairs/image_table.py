@@ -1,8 +1,8 @@
-"""Own data: a folder of images, and a table that says what belongs to each.
+"""The user's own data: a folder of images, and a table of their texts, patients and labels.
 
-The table is a CSV file (UTF-8, commas) or a parquet file. A row is an image and a text of it; an image with several texts has
-several rows. Further columns can tell the patient (or any group that must not be divided between training and test) and labels
-(1, 0, or empty for unknown); those are of the image, so the same in all of its rows.
+The table is a CSV file (UTF-8, comma-separated) or a parquet file. Each row holds an image and one of its texts; an image with
+several texts has several rows. Optional columns hold the patient (or any group that must not be split between training and
+test) and labels (1, 0, or empty for unknown). These belong to the image, so they must be the same in all of its rows.
 """
 
 from collections.abc import Mapping
@@ -28,14 +28,14 @@ LABELS = {"": np.nan, "0": 0.0, "1": 1.0, "0.0": 0.0, "1.0": 1.0, "False": 0.0, 
 
 @dataclass(frozen=True, eq=False)
 class ImageTable:
-    """n images, in the order of their first rows.
+    """The n images of a table, in the order of their first rows.
 
     Attributes:
-        names: str (n,): as the table has them.
-        paths: of their files.
-        patients: str (n,); the images' names where the table does not tell.
-        labels: float32 (n, K): 1, 0, NaN for unknown; a column for each label.
-        texts: a row for each text: ``report`` (the image), ``patient``, ``text``.
+        names: str (n,): file names as written in the table.
+        paths: paths of the image files.
+        patients: str (n,); image names if the table has no patient column.
+        labels: float32 (n, K): 1, 0, or NaN for unknown; one column per label.
+        texts: one row per text: ``report`` (the image), ``patient``, ``text``.
     """
 
     names: np.ndarray
@@ -46,12 +46,12 @@ class ImageTable:
 
 
 def read_texts(settings: Mapping[str, Any]) -> pd.DataFrame:
-    """The texts; an image's texts are one report."""
+    """Read the texts; the texts of an image form one report."""
     return read_image_table(settings).texts
 
 
 def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int) -> PairImages:
-    """The images of the table, in colour if ``colour`` is true. No class of a sentence is known."""
+    """Read the images of the table, in colour if ``colour`` is true. The classes of sentences are unknown."""
     table = read_image_table(settings)
     chosen = usable(table.names, tables["sentences"], settings["images"])
     return PairImages(
@@ -65,32 +65,33 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
 
 
 def missing_files(settings: Mapping[str, Any]) -> list[str]:
-    """What is missing of the user's own files."""
+    """Report which of the user's files are missing."""
     absent = [key for key in ("path", "table") if not Path(settings[key]).expanduser().exists()]
     return [f"reports.{key}, {settings[key]}: your own" for key in absent]
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
-    """The table, and the images that it names."""
+    """Return the table and the images listed in it."""
     table, folder = Path(settings["table"]), required_path(settings["path"], SOURCE, FOLDER)
     try:
         names = read_columns(table, [settings["image_column"]])[settings["image_column"]].map(_written)
-    except UserError:  # the job that reads the table reports it
+    except UserError:  # reported by the job that reads the table
         return UserFiles([table])
     return UserFiles([table], [folder / name for name in names.unique() if name])
 
 
 def read_image_table(settings: Mapping[str, Any]) -> ImageTable:
-    """Read and check the table; the images' files must be there, but are not opened yet.
+    """Read and check the table; the image files must exist but are not opened.
 
     Args:
         settings: ``path`` (folder of the images), ``table`` (the file), ``image_column`` (file names, within the folder),
-            ``text_column``, ``patient_column`` (None: every image is its own), ``split_sentences`` (True: a text is a report,
-            whose sentences are split; False: a text is one sentence, as a caption is), and perhaps ``label_columns``.
+            ``text_column``, ``patient_column`` (None: every image is its own patient), ``split_sentences`` (True: a text is a
+            report to be split into sentences; False: a text is a single sentence, such as a caption), and optionally
+            ``label_columns``.
 
     Raises:
-        UserError: with the file and line of what is wrong, ten of them at most: an empty image, text or patient, an image that is
-            not there, a label that is none, a row that is there twice, an image of two patients or with two labels.
+        UserError: names the file and line of at most ten errors: an empty image, text or patient, a missing image, an invalid
+            label, a duplicate row, or an image with conflicting patients or labels.
     """
     folder = required_path(settings["path"], SOURCE, FOLDER)
     image, text, patient = (settings[f"{name}_column"] for name in ("image", "text", "patient"))
@@ -138,5 +139,5 @@ def read_image_table(settings: Mapping[str, Any]) -> ImageTable:
 
 
 def _written(value: object) -> str:
-    """A value as a CSV file would have it; a parquet file's may be numbers, or missing."""
+    """Format a value as in a CSV file; values of a parquet file may be numbers or missing."""
     return "" if value is None or value != value else str(value).strip()

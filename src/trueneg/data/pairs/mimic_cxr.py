@@ -1,17 +1,17 @@
-"""MIMIC-CXR: frontal chest radiographs with the sentences of their studies' reports, and MS-CXR's boxes; all of it restricted.
+"""MIMIC-CXR: frontal chest radiographs with sentences of their studies' reports and MS-CXR's boxes; all data is restricted.
 
-MIMIC-CXR-JPG, releases 2.0.0 and 2.1.0 (Johnson et al., 2019), as PhysioNet lays it out::
+MIMIC-CXR-JPG, releases 2.0.0 and 2.1.0 (Johnson et al., 2019), in PhysioNet's layout::
 
     files/p10/p10000032/s50414267/<dicom id>.jpg
     mimic-cxr-2.0.0-metadata.csv.gz               views and sizes of the images
     mimic-cxr-2.0.0-split.csv.gz                  train, validate, test
     mimic-cxr-2.0.0-chexpert.csv.gz               labels of the studies
-    mimic-cxr-2.1.0-test-set-labeled.csv          radiologists' labels of test studies, in release 2.1.0 alone
+    mimic-cxr-2.1.0-test-set-labeled.csv          radiologists' labels of test studies, only in release 2.1.0
 
-The tables keep 2.0.0 in their names in release 2.1.0, and may be unpacked. The images' folders (p10, …) may lie beside the
-tables, and ``dataset.path`` may be the folder ``files`` itself. The reports are another data set, MIMIC-CXR
-(``mimic-cxr-reports.zip``), whose reader is :func:`trueneg.text.reports.read_mimic_cxr`; reports (``s50414267``) and patients
-(``p10000032``) have the names that it gives them.
+In release 2.1.0 the tables keep 2.0.0 in their names. They may be decompressed. The image folders (p10, …) may be in the same
+folder as the tables, and ``dataset.path`` may be the folder ``files`` itself. The reports belong to a separate dataset,
+MIMIC-CXR (``mimic-cxr-reports.zip``), which :func:`trueneg.text.reports.read_mimic_cxr` reads and which defines the names of
+reports (``s50414267``) and patients (``p10000032``) used here.
 """
 
 import logging
@@ -61,18 +61,18 @@ SPLITS = {"train": "train", "validate": "validation", "test": "test"}
 PIXELS = Values(r"0*[1-9]\d*", "a number of pixels")
 IDS = {"dicom_id": Values(r".*\S.*", "an image's id", unique=True), "study_id": NUMBER, "subject_id": NUMBER}
 
-# Where the position is missing, the code of the view can tell.
+# If the position is missing, the view code is used.
 FRONTAL_POSITIONS = ("AP", "PA")
 FRONTAL_CODES = ("antero-posterior", "postero-anterior")
-# Nearly every report has findings, an impression or a last paragraph: if more lack them, both a few and this share, reports are
-# not there.
+# Nearly every report has findings, an impression or a last paragraph. If more than this share of reports, and more than a few,
+# have no text, report files are missing.
 WITHOUT_TEXT, FEW = 0.1, 10
 
 
 def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int) -> PairImages:
-    """The frontal radiographs, as grey images; a study can have several. No class of a sentence is known.
+    """Read the frontal radiographs as greyscale images; a study can have several. The classes of sentences are unknown.
 
-    The splits are the official ones, but that all patients of MS-CXR are tested on.
+    The splits are the official ones, except that all patients of MS-CXR are in the test split.
     """
     radiographs, drawn = read_radiographs(settings["path"]), ms_cxr.NO_BOXES
     if settings["ms_cxr"] is not None:
@@ -104,7 +104,7 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
 
 
 def missing_files(settings: Mapping[str, Any]) -> list[str]:
-    """What is missing of the folders ``path`` and ``ms_cxr``."""
+    """Report what is missing in the folders ``path`` and ``ms_cxr``."""
     test_labels = [TEST_LABELS] if settings["labels"] == "radiologists" else []
     found = missing_parts(_folder(settings["path"]), (METADATA, SPLIT, CHEXPERT, *test_labels, RADIOGRAPHS))
     if settings["ms_cxr"] is None:
@@ -113,29 +113,30 @@ def missing_files(settings: Mapping[str, Any]) -> list[str]:
 
 
 def missing_reports(settings: Mapping[str, Any]) -> list[str]:
-    """What is missing of a likelihood study's reports, in its folder ``path``."""
+    """Report missing reports of a likelihood study in its folder ``path``."""
     return missing_parts(Path(settings["path"]).expanduser(), (REPORTS,))
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
-    """The tables, and MS-CXR's boxes. Not the images: looking at 377,000 files takes minutes, and releases do not change."""
+    """Return the tables and MS-CXR's boxes, not the 377,000 images: checking them takes minutes and releases do not change."""
     tables = found_parts(_folder(settings["path"]), (METADATA, SPLIT, CHEXPERT, TEST_LABELS))
     boxes = [] if settings["ms_cxr"] is None else Path(settings["ms_cxr"]).expanduser().glob("MS_CXR_Local_Alignment_*")
     return UserFiles([*tables, *boxes])
 
 
 def read_radiographs(path: str | Path | None) -> pd.DataFrame:
-    """All images of the tables, after checking that the tables fit each other; no image is looked for yet.
+    """Read the list of images from the tables and check that the tables are consistent; image files are not accessed.
 
     Args:
-        path: folder in the layout of this module.
+        path: folder in the layout described in this module.
 
     Returns:
         ``dicom``, ``report``, ``patient``, ``file`` (path within the images' folder), ``width`` and ``height`` (pixels),
-        ``frontal`` (an antero-posterior or postero-anterior view), ``split`` (train, validation, test): by patient, study, id.
+        ``frontal`` (an anteroposterior or posteroanterior view), ``split`` (train, validation, test); sorted by patient, study,
+        id.
 
     Raises:
-        UserError: naming the table, and the lines, that are missing or damaged, and where to get a whole copy.
+        UserError: names the missing table or the invalid lines, and where to get a complete copy.
     """
     folder = _folder(path)
     metadata_file, split_file = METADATA.required(folder), SPLIT.required(folder)
@@ -165,18 +166,18 @@ def read_radiographs(path: str | Path | None) -> pd.DataFrame:
 
 
 def read_labels(path: str | Path | None, part: Part = CHEXPERT) -> pd.DataFrame:
-    """The labels of the studies that CheXpert's labeller, or radiologists, have labelled.
+    """Read the labels that the CheXpert labeller or radiologists assigned to studies.
 
     Args:
-        path: folder in the layout of this module.
+        path: folder in the layout described in this module.
         part: :data:`CHEXPERT` or :data:`TEST_LABELS`.
 
     Returns:
-        float32 columns cardiomegaly, edema, effusion, pneumonia, pneumothorax, indexed by report: 1, 0, and NaN for unknown,
-        which uncertain (-1) and not mentioned (nothing) are.
+        float32 columns cardiomegaly, edema, effusion, pneumonia, pneumothorax, indexed by report: 1, 0, or NaN if unknown, that
+        is, uncertain (-1) or not mentioned (empty).
 
     Raises:
-        UserError: as :func:`read_radiographs`.
+        UserError: as in :func:`read_radiographs`.
     """
     study = Values(r"\d+", "a number", unique=True)
     table = read_columns(part.required(_folder(path)), {"study_id": study, **dict.fromkeys(CHEX5.values(), LABEL)}, part.origin)
@@ -185,7 +186,7 @@ def read_labels(path: str | Path | None, part: Part = CHEXPERT) -> pd.DataFrame:
 
 
 def _labels_of(images: pd.DataFrame, settings: Mapping[str, Any]) -> pd.DataFrame:
-    """The labels of the images' studies; NaN where a study is not labelled."""
+    """Return the labels of each image's study; NaN for studies without labels."""
     labels = read_labels(settings["path"]).reindex(images["report"])
     if settings["labels"] == "radiologists":
         own = read_labels(settings["path"], TEST_LABELS)
@@ -197,6 +198,6 @@ def _labels_of(images: pd.DataFrame, settings: Mapping[str, Any]) -> pd.DataFram
 
 
 def _folder(path: str | Path | None) -> Path:
-    """The folder of the tables."""
+    """Return the folder that contains the tables."""
     folder = required_path(path, "mimic_cxr", EXPECTED)
     return folder.parent if folder.name == "files" and METADATA.find(folder) is None else folder

@@ -1,9 +1,10 @@
-"""MS-CXR: sentences with the boxes that radiologists drew for them in images of MIMIC-CXR (Boecking et al., 2022).
+"""MS-CXR: sentences with boxes drawn by radiologists in MIMIC-CXR images (Boecking et al., 2022).
 
-A folder with the table of PhysioNet's release 1.1.0 (``MS_CXR_Local_Alignment_v1.1.0.csv``) or 0.1
-(``MS_CXR_Local_Alignment_v1.0.0.csv``), a line for each box; the ``.json`` files beside them hold the same and are not read.
-A phrase is a sentence of an image and its category; it can have several boxes. The column ``split`` of version 1.1.0 is not
-read: it is not MIMIC-CXR's. Instead :func:`hold_out` keeps every patient who has a box out of training and validation.
+The folder contains the table of PhysioNet's release 1.1.0 (``MS_CXR_Local_Alignment_v1.1.0.csv``) or 0.1
+(``MS_CXR_Local_Alignment_v1.0.0.csv``), with one line per box. The ``.json`` files next to it contain the same data and are not
+read. A phrase is a sentence about an image together with its category; it can have several boxes. The column ``split`` of
+version 1.1.0 is ignored because it differs from MIMIC-CXR's splits. Instead, :func:`hold_out` excludes every patient with a box
+from training and validation.
 """
 
 import logging
@@ -29,18 +30,18 @@ NO_BOXES = pd.DataFrame(columns=["dicom", "report", "patient", "width", "height"
 
 
 def read_boxes(path: str | Path, radiographs: pd.DataFrame) -> pd.DataFrame:
-    """The boxes, after checking that they belong to the images.
+    """Read the boxes and check that they belong to the images.
 
     Args:
-        path: folder with one of the files of this module.
-        radiographs: of :func:`trueneg.data.pairs.mimic_cxr.read_radiographs`.
+        path: folder with one of the tables described in this module.
+        radiographs: table returned by :func:`trueneg.data.pairs.mimic_cxr.read_radiographs`.
 
     Returns:
-        A row for each box: ``dicom``, ``report``, ``patient``, ``width`` and ``height`` of the image, ``sentence``, ``finding``
-        (the category), and corners ``x0``, ``y0``, ``x1``, ``y1`` in its pixels.
+        One row per box: ``dicom``, ``report``, ``patient``, ``width`` and ``height`` of the image, ``sentence``, ``finding`` (the
+        category), and corners ``x0``, ``y0``, ``x1``, ``y1`` in image pixels.
 
     Raises:
-        UserError: naming the file, and the line, that is missing or damaged, or of another image.
+        UserError: names the missing file, or the lines that are damaged or refer to another image.
     """
     file = BOXES.required(Path(path).expanduser())
     table = read_columns(file, COLUMNS, ORIGIN)
@@ -57,11 +58,11 @@ def read_boxes(path: str | Path, radiographs: pd.DataFrame) -> pd.DataFrame:
 
 
 def hold_out(radiographs: pd.DataFrame, boxes: pd.DataFrame) -> pd.DataFrame:
-    """The images with every patient who has a box in the test split: neither trained on nor chosen by.
+    """Move every patient with a box to the test split, so that they are not used for training or model selection.
 
     Args:
-        radiographs: with ``patient`` and ``split``.
-        boxes: with ``patient``.
+        radiographs: table with ``patient`` and ``split``.
+        boxes: table with ``patient``.
 
     Example:
         >>> images = pd.DataFrame({"patient": ["p1", "p1", "p2"], "split": ["train", "train", "validation"]})
@@ -75,17 +76,17 @@ def hold_out(radiographs: pd.DataFrame, boxes: pd.DataFrame) -> pd.DataFrame:
 
 
 def image_boxes(boxes: pd.DataFrame, dicoms: np.ndarray, resolution: int) -> pd.DataFrame:
-    """The boxes of some images, in the pixels of the squares that are kept of these.
+    """Convert the boxes of the given images to pixel coordinates of their cropped squares.
 
     Args:
-        boxes: of :func:`read_boxes`.
-        dicoms: str (n,): ids of the images of a source, in its order.
-        resolution: side of the squares.
+        boxes: table returned by :func:`read_boxes`.
+        dicoms: str (n,): ids of a source's images, in the order of the source.
+        resolution: side of the squares, in pixels.
 
     Returns:
-        What :func:`trueneg.evaluation.pairs.grounding.boxed_phrases` takes: ``report``, ``image`` (position in the source),
-        ``sentence``, ``class`` (−1: unknown), ``finding``, and the corners, which may lie outside of the square: how much of a
-        box an encoder sees is judged once, by the whole box.
+        The input of :func:`trueneg.evaluation.pairs.grounding.boxed_phrases`: ``report``, ``image`` (position in the source),
+        ``sentence``, ``class`` (−1: unknown), ``finding``, and the corners. Corners may lie outside the square because the
+        visible share of a box is computed only once, from the whole box.
     """
     place_of = pd.Series(np.arange(len(dicoms)), index=dicoms)
     found = boxes[boxes["dicom"].isin(dicoms)].reset_index(drop=True)
@@ -103,12 +104,12 @@ def image_boxes(boxes: pd.DataFrame, dicoms: np.ndarray, resolution: int) -> pd.
 
 
 def to_square(box: list[float], size: tuple[int, int], resolution: int) -> list[float]:
-    """A box of an image in the pixels of the square that is kept of it, not clipped.
+    """Convert a box to pixel coordinates of the image's cropped square, without clipping.
 
     Args:
-        box: corners (x0, y0, x1, y1) in pixels of the image, of pixel edges.
+        box: corners (x0, y0, x1, y1) at pixel edges, in pixels of the image.
         size: (width, height) of the image.
-        resolution: side of the square (:func:`trueneg.data.image_cache.central_square`).
+        resolution: side of the square in pixels (:func:`trueneg.data.image_cache.central_square`).
 
     Example:
         >>> to_square([0, 0, 200, 100], (400, 200), 100)       # the square lacks 50 of its 200 pixels on the left
@@ -119,7 +120,7 @@ def to_square(box: list[float], size: tuple[int, int], resolution: int) -> list[
 
 
 def _mistakes(table: pd.DataFrame, numbers: pd.DataFrame, images: pd.DataFrame) -> list[str]:
-    """What is wrong with the boxes; `images` has the image of each row."""
+    """Return error messages for invalid boxes; `images` holds the image of each row."""
     if table.empty:
         return ["has no boxes."]
     unknown = images["file"].isna()

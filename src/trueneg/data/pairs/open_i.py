@@ -1,7 +1,7 @@
-"""Open-I: frontal chest radiographs of the Indiana University collection, with their reports.
+"""Open-I: frontal chest radiographs of the Indiana University collection with their reports.
 
-The reports come with the torchxrayvision wheel (:mod:`trueneg.text.open_i`). The images are a folder of the user's, in one of two
-layouts, whose table tells which image is of which report, and which are frontal (the reports do not tell):
+The reports come with the torchxrayvision wheel (:mod:`trueneg.text.open_i`). The user provides the images as a folder in one of
+two layouts. Its table assigns each image to a report and marks frontal images, which cannot be told from the reports:
 
 =========================  =========================================  ====================================================
 table                      columns                                    images
@@ -10,8 +10,8 @@ images.csv                 report (CXR12), image, projection          images/
 indiana_projections.csv    uid (12), filename, projection             images/images_normalized/, or images/
 =========================  =========================================  ====================================================
 
-``projection`` is Frontal or Lateral. An image's file name is its id in the report's XML, without ``CXR`` and with a suffix
-(``12_IM-0133-1001.dcm.png`` for ``CXR12_IM-0133-1001``), which is checked.
+``projection`` is Frontal or Lateral. Each image's file name must be its id in the report's XML, without ``CXR`` and with a suffix
+(``12_IM-0133-1001.dcm.png`` for ``CXR12_IM-0133-1001``); this is checked.
 """
 
 import logging
@@ -43,7 +43,7 @@ PAGE = "https://openi.nlm.nih.gov/faq"
 TABLE = Part(tuple(LAYOUTS), "which image is of which report", f"Make it from the reports of Open-I ({PAGE}).")
 IMAGES = Part(("images/images_normalized", "images"), "the radiographs", f"They are of Open-I ({PAGE}); unpack them there.")
 EXPECTED = "images.csv (report, image, projection), or indiana_projections.csv (uid, filename, projection), and images/"
-# The headings of the codes that a label stands for. Fluid and air in the pleural space are one heading in MeSH.
+# The code headings that correspond to each label. MeSH has a single heading for fluid and air in the pleural space.
 HEADINGS = {
     "cardiomegaly": {"Cardiomegaly"},
     "edema": {"Pulmonary Edema"},
@@ -54,10 +54,11 @@ HEADINGS = {
 
 
 def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int) -> PairImages:
-    """The frontal radiographs, as grey images; a report is a patient, as no other is known.
+    """Read the frontal radiographs as greyscale images; each report counts as a patient because patients are unknown.
 
-    ``eta true`` is not given: nearly half of the sentences have no class, and 0 would be a claim. The table ``classes`` has
-    ``class`` (number), ``name``, and how many ``sentences`` are of it and ``images`` show it.
+    ``eta true`` is omitted: nearly half of the sentences have no class, and a value of 0 would be unjustified. The table
+    ``classes`` has ``class`` (number), ``name``, the number of ``sentences`` of the class and the number of ``images`` that
+    show it.
     """
     archive, sentences = settings["archive"], tables["sentences"]
     images, codes = read_radiographs(settings["path"], archive), image_codes(archive)
@@ -80,29 +81,29 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
 
 
 def missing_files(settings: Mapping[str, Any]) -> list[str]:
-    """What is missing of the folder ``path``."""
+    """Report what is missing in the folder ``path``."""
     return missing_parts(Path(settings["path"]).expanduser(), (TABLE, IMAGES))
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
-    """The table and the folder of images of ``path``, and the ``archive`` of the reports if one is named."""
+    """Return the table and image folder in ``path``, and the ``archive`` of the reports if one is set."""
     folder = required_path(settings["path"], "open_i", EXPECTED)
     archive = open_i.user_files({"path": settings["archive"]}).files
     return UserFiles([*archive, *found_parts(folder, (TABLE,))], files_in(IMAGES.find(folder)))
 
 
 def read_radiographs(path: str | Path | None, archive: str | Path | None = None) -> pd.DataFrame:
-    """The frontal images, after checking that each belongs to its report.
+    """Read the list of frontal images and check that each image belongs to its report.
 
     Args:
         path: folder in one of the layouts of this module.
-        archive: of the reports, as for :func:`trueneg.text.open_i.find_archive`.
+        archive: archive of the reports, as in :func:`trueneg.text.open_i.find_archive`.
 
     Returns:
-        ``report``, ``path``: by report, then by file name.
+        Table with ``report`` and ``path``, sorted by report, then by file name.
 
     Raises:
-        UserError: naming what is missing, there twice, or of another report.
+        UserError: names images that are missing, duplicated, or belong to another report.
     """
     folder = required_path(path, "open_i", EXPECTED)
     file = TABLE.required(folder)
@@ -126,27 +127,27 @@ def read_radiographs(path: str | Path | None, archive: str | Path | None = None)
 
 
 def _image_ids(archive: str | Path | None) -> dict[str, set[str | None]]:
-    """The ids of each report's images."""
+    """Return the image ids of each report."""
     reports = read_archive(find_archive(archive))
     return {name: {node.get("id") for node in report.iter("parentImage")} for name, report in reports if report is not None}
 
 
 def _is_of(image: str, report: str, known: Mapping[str, set[str | None]]) -> bool:
-    """Whether an image's file name is an id of one of the report's images."""
+    """Return whether an image's file name matches the id of one of the report's images."""
     stem = re.sub(r"(\.dcm)?\.(png|jpe?g)$", "", image, flags=re.IGNORECASE)
     return not known.get(report, set()).isdisjoint({stem, f"CXR{stem}", f"{report}_{stem}"})
 
 
 def chexpert_labels(reports: np.ndarray, codes: pd.DataFrame) -> np.ndarray:
-    """Labels of images from the experts' codes of their reports (:data:`HEADINGS`).
+    """Derive image labels from the codes that experts assigned to the reports (:data:`HEADINGS`).
 
     Args:
-        reports: str (n,): of each image.
-        codes: ``report``, ``code``, from :func:`trueneg.text.open_i.image_codes`.
+        reports: str (n,): report of each image.
+        codes: table with ``report`` and ``code``, from :func:`trueneg.text.open_i.image_codes`.
 
     Returns:
-        float32, shape (n, 5): 1 where the report has a code of the label's headings, 0 where it has others alone, NaN where the
-        experts did not index it or it has no code.
+        float32, shape (n, 5): 1 if the report has a code with one of the label's headings, 0 if it has only other codes, NaN if
+        the experts did not index it or it has no code.
 
     Example:
         >>> codes = pd.DataFrame({"report": ["a", "b", "c"], "code": ["Pulmonary Edema/mild", "normal", "No Indexing"]})
@@ -162,25 +163,26 @@ def chexpert_labels(reports: np.ndarray, codes: pd.DataFrame) -> np.ndarray:
 
 
 def coded_headings(codes: pd.DataFrame) -> dict[Any, frozenset[str]]:
-    """The headings of the codes of each report that the experts indexed; ``normal`` stands for a report alone."""
+    """Return the code headings of each indexed report; a report is normal only if ``normal`` is its sole heading."""
     heading = codes["code"].str.split("/").str[0].str.strip()
     found = heading.groupby(codes["report"]).agg(frozenset)
     return {report: own for report, own in found.items() if NOT_INDEXED not in own}
 
 
 def headings_shown(reports: np.ndarray, codes: pd.DataFrame, classes: list[str]) -> np.ndarray:
-    """Whether what a sentence of each class says is true of each image, as far as codes of whole reports can tell.
+    """Return whether a sentence of each class is true of each image, judging by the codes of whole reports.
 
-    An image is a FALSE NEGATIVE of a sentence of the class ``Pleural Effusion`` if the experts gave its own report a code with
-    that heading, and of a sentence of the class ``normal`` (any sentence of a report whose only code is that) if its own report
-    is normal too. The share of indexed reports of which this holds is the class's probability in
-    :func:`trueneg.text.open_i_classes.assign_classes`. It is coarse, in both directions: side and severity do not count, so some
-    of these images are true negatives; what a sentence of a normal report says (no effusion) is true of many reports that are
-    not normal; and of a report that is not indexed nothing is known, so it counts as showing nothing.
+    An image is a FALSE NEGATIVE of a sentence of the class ``Pleural Effusion`` if the experts gave the image's report a code
+    with that heading, and of a sentence of the class ``normal`` (any sentence of a report whose only code is ``normal``) if the
+    image's report is normal too. The share of indexed reports that meet this condition is the class's probability in
+    :func:`trueneg.text.open_i_classes.assign_classes`. The criterion is coarse in both directions: it ignores side and
+    severity, so some of these images are true negatives; the statement of a sentence in a normal report (no effusion) is also
+    true of many reports that are not normal; and nothing is known about reports that are not indexed, so they count as showing
+    nothing.
 
     Args:
-        reports: str (n,): of each image.
-        codes: ``report``, ``code``.
+        reports: str (n,): report of each image.
+        codes: table with ``report`` and ``code``.
         classes: names of the C classes.
 
     Returns:
@@ -199,7 +201,7 @@ def headings_shown(reports: np.ndarray, codes: pd.DataFrame, classes: list[str])
 
 
 def _numbered(sentences: pd.DataFrame, assigned: pd.DataFrame) -> tuple[list[str], pd.DataFrame]:
-    """The names of the classes that occur, in alphabetical order, and the number of each sentence's class, −1 for none."""
+    """Return the names of the classes that occur, in alphabetical order, and each sentence's class number (−1: no class)."""
     found = sentences.merge(assigned, on=["report", "index"], how="left", validate="one_to_one")
     number, names = pd.factorize(found["class"], sort=True)  # a sentence without a class gets −1
     return names.tolist(), found[["report", "index"]].assign(**{"class": number.astype(np.int64)})

@@ -1,4 +1,4 @@
-"""What the module of a source of images with sentences gives to :mod:`trueneg.data.pairs.registry`."""
+"""The images that the module of an image–text source returns to :mod:`trueneg.data.pairs.registry`."""
 
 import logging
 from collections.abc import Mapping
@@ -15,19 +15,20 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False)
 class PairImages:
-    """The n images of a source and what is known of them; their sentences are joined by report.
+    """The n images of a source and their annotations; sentences are joined by report.
 
     Args:
-        images: encoded; or already uint8 of shape (n, channels, R, R).
+        images: encoded images, or decoded images as uint8 of shape (n, channels, R, R).
         reports: str, shape (n,): the report of each image; images of one study share it.
-        patients: str, shape (n,): nobody is in two splits; the reports' names where no patient is known.
-        mode: ``"L"`` (grey) or ``"RGB"``.
-        restricted: whether neither images nor text may be shown.
-        labels: n rows of 1, 0 and NaN for unknown, a column for each label.
-        assigned: ``report``, ``index``, ``class``: the class of each sentence; None: no class is known.
-        probabilities: ``class``, ``image_probability``: the share of images of which such a sentence is true; None: unknown.
-        shown: bool, shape (n, classes): whether what a sentence of the class says is true of the image.
-        tables: further tables, by name (:data:`trueneg.data.pairs.registry.TABLES`).
+        patients: str, shape (n,): no patient is in two splits; report names if the patients are unknown.
+        mode: ``"L"`` (greyscale) or ``"RGB"``.
+        restricted: whether images and text must not be shown.
+        labels: n rows of 1, 0, or NaN for unknown, with one column per label.
+        assigned: table with ``report``, ``index``, ``class``: the class of each sentence; None: classes are unknown.
+        probabilities: table with ``class``, ``image_probability``: the share of images for which a sentence of the class is
+            true; None: unknown.
+        shown: bool, shape (n, classes): whether a sentence of the class is true of the image.
+        tables: additional tables, by name (:data:`trueneg.data.pairs.registry.TABLES`).
     """
 
     images: EncodedImages | np.ndarray
@@ -43,18 +44,18 @@ class PairImages:
 
 
 def usable(reports: np.ndarray, sentences: pd.DataFrame, count: int | None) -> np.ndarray:
-    """Which images have a report with sentences, of the first `count` such reports (None: all); others are counted in the log.
+    """Select the images of the first `count` reports with sentences (None: all reports); log the number of other images.
 
     Args:
         reports: str, shape (n,): the report of each image.
-        sentences: with a column ``report``.
-        count: the setting ``images`` of the data set.
+        sentences: table with a column ``report``.
+        count: the dataset's setting ``images``.
 
     Returns:
         bool, shape (n,).
 
     Raises:
-        UserError: if no image can be used, or there are fewer reports than `count`.
+        UserError: if no image is usable, or there are fewer reports than `count`.
 
     Example:
         >>> usable(np.array(["b", "b", "c", "a"]), pd.DataFrame({"report": ["a", "b", "b"]}), count=1).tolist()

@@ -1,4 +1,4 @@
-"""Images with the sentences of their reports, and what is known about both: what image–text training reads."""
+"""The input of image–text training: images, the sentences of their reports, and annotations of both."""
 
 import hashlib
 import struct
@@ -15,7 +15,7 @@ from trueneg.data.mistakes import intact
 from trueneg.text import privacy
 
 SENTENCE_COLUMNS = ("report", "index", "sentence", "class")
-# The column of each class probability η that a config can name; a source holds those that are known of it.
+# The column of each class probability η that a config can select; a source contains those that are known.
 PROBABILITY_COLUMNS = {
     "language model": "eta",
     "permuted": "eta permuted",
@@ -31,24 +31,26 @@ class PairSource:
 
     Args:
         name: name of the source, such as ``"phantom"``.
-        images: uint8, shape (n, channels, H, W), with 1 or 3 channels; those of :func:`read_pairs` stay on the disk.
+        images: uint8, shape (n, channels, H, W), with 1 or 3 channels; :func:`read_pairs` memory-maps them.
         reports: str, shape (n,): id of each image's report. Images of one study share it.
         patients: str, shape (n,).
-        sentences: a row a sentence: ``report``, ``index`` (its place in the report), ``sentence``, ``class`` (latent class, −1
-            where it is unknown), and any of the class probabilities η, in [0, 1): ``eta``, ``eta permuted``, ``eta constant``,
+        sentences: one row per sentence: ``report``, ``index`` (its position in the report), ``sentence``, ``class`` (latent
+            class, −1 if unknown), and any of the class probabilities η in [0, 1): ``eta``, ``eta permuted``, ``eta constant``,
             ``eta by length``, ``eta true``.
-        labels: float32, shape (n, K): 1, 0, and NaN for unknown.
+        labels: float32, shape (n, K): 1, 0, or NaN for unknown.
         label_names: K distinct names.
-        shown: bool, shape (n, C): whether what a sentence of class c says is true of image i, the one place that tells which
-            images are false negatives of a sentence (:mod:`trueneg.data.pairs.statements`); C = 0 where no class is known.
-        restricted: whether images and text may not be shown; their files are then readable by their owner alone.
+        shown: bool, shape (n, C): whether a sentence of class c is true of image i. This is the only record of which images are
+            false negatives of a sentence (:mod:`trueneg.data.pairs.statements`). C = 0 if classes are unknown.
+        restricted: whether images and text must not be shown; only the owner can then read their files.
 
     Attributes:
-        checksum: hexadecimal SHA-256 of all of it but the class probabilities: runs that use none survive another language model.
+        checksum: hexadecimal SHA-256 of everything except the class probabilities, so runs that do not use them stay valid if
+            the language model changes.
 
     Raises:
-        ValueError: if an array has another type or shape, an image has no sentence or a report no image, a report is of two
-            patients, a sentence is empty or occurs twice at its place, or a class, label or class probability is none.
+        ValueError: if an array has an unexpected type or shape, an image has no sentence or a report no image, a report belongs
+            to two patients, a sentence is empty or its position is used twice, or a class, label or class probability is
+            invalid.
 
     Example:
         >>> sentences = pd.DataFrame({"report": ["a", "a"], "index": [0, 1], "sentence": ["No edema.", "Hello."], "class": -1})
@@ -78,16 +80,16 @@ class PairSource:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Height and width of the images."""
+        """Return the height and width of the images."""
         return self.images.shape[2:]
 
     @property
     def class_probabilities(self) -> tuple[str, ...]:
-        """The names, as a config says them, of the class probabilities that are known."""
+        """Return the names, as used in configs, of the available class probabilities."""
         return tuple(name for name, column in PROBABILITY_COLUMNS.items() if column in self.sentences)
 
     def probability_checksum(self, name: str) -> str:
-        """SHA-256 of one of :attr:`class_probabilities`: part of what makes a run that uses it."""
+        """Return the SHA-256 of one of :attr:`class_probabilities`, which is an input of runs that use it."""
         values = self.sentences[PROBABILITY_COLUMNS[name]].to_numpy(np.float64)
         return hashlib.sha256(values.tobytes()).hexdigest()
 
@@ -99,17 +101,17 @@ def join_sentences(
     classes: pd.DataFrame | None = None,
     eta: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """The table of sentences of a :class:`PairSource`, from the tables that the text steps write.
+    """Join the tables written by the text steps into the sentence table of a :class:`PairSource`.
 
     Args:
-        sentences: ``report``, ``index``, ``sentence``.
-        assigned: ``report``, ``index``, ``class``; None: no class is known.
-        classes: ``class``, ``image_probability`` (that a random image shows what a sentence of the class says; NaN for what no
-            image shows), from which ``eta true`` comes.
-        eta: ``report``, ``index``, and the columns that :func:`trueneg.text.eta.write_class_probabilities` writes.
+        sentences: table with ``report``, ``index``, ``sentence``.
+        assigned: table with ``report``, ``index``, ``class``; None: classes are unknown.
+        classes: table with ``class``, ``image_probability`` (the probability that a sentence of the class is true of a random
+            image; NaN for sentences that say nothing about images); source of ``eta true``.
+        eta: table with ``report``, ``index``, and the columns written by :func:`trueneg.text.eta.write_class_probabilities`.
 
     Raises:
-        ValueError: if a table holds a sentence twice. What it lacks is NaN, which a :class:`PairSource` refuses.
+        ValueError: if a table contains a sentence twice. Missing values become NaN, which :class:`PairSource` refuses.
 
     Example:
         >>> sentences = pd.DataFrame({"report": ["a", "b"], "index": [0, 0], "sentence": ["No edema.", "Hello."]})
@@ -125,19 +127,19 @@ def join_sentences(
     if assigned is None:
         joined["class"] = -1
     elif classes is not None:
-        # A sentence that says nothing of an image (filler) has no false negatives.
+        # A sentence that says nothing about images (filler) has no false negatives.
         probability = classes.set_index("class")["image_probability"].fillna(0.0)
         joined["eta true"] = joined["class"].map(probability).fillna(0.0)
     return joined
 
 
 def beside(path: str | Path, table: str) -> Path:
-    """The file of a table beside a source: its ``boxes``, ``splits``, ``ratings`` or ``classes``."""
+    """Return the path of a table stored next to a source: its ``boxes``, ``splits``, ``ratings`` or ``classes``."""
     return Path(path).with_name(f"{Path(path).stem}-{table}.parquet")
 
 
 def write_pairs(source: PairSource, path: str | Path) -> None:
-    """Write a source as two files, each whole or not at all: ``path`` (.npz), and its sentences beside it (.parquet)."""
+    """Write a source as two files, each atomically: ``path`` (.npz) and its sentences (.parquet) in the same folder."""
     privacy.write_table(source.sentences, _beside(path), source.restricted)
     arrays = {name: getattr(source, name) for name in ("name", "images", "reports", "patients", "labels", "shown", "checksum")}
     with privacy.owner_only(source.restricted):
@@ -145,14 +147,14 @@ def write_pairs(source: PairSource, path: str | Path) -> None:
 
 
 def read_pairs(path: str | Path) -> PairSource:
-    """Read what :func:`write_pairs` wrote, and compare the checksum.
+    """Read a source written by :func:`write_pairs` and verify its checksum.
 
-    The images are a read-only map of the file: they take no memory but the system's cache of the disk, which all processes that
-    read the file share and which gives way where memory is short. Every reading goes through all of them once, for the checksum:
-    a size and a time that were noted when it last fitted would not tell a disk that has failed since.
+    The images are a read-only memory map of the file. They use only the system's page cache, which is shared by all processes
+    that read the file and freed when memory runs low. Each call reads all images once to verify the checksum; comparing a
+    recorded size and modification time would not detect later disk errors.
 
     Raises:
-        UserError: if one of the two files is missing or damaged, its images are compressed, or they do not belong together.
+        UserError: if one of the two files is missing or damaged, the images are compressed, or the files do not belong together.
     """
     with intact(path, "source of images and sentences", beside=_beside(path)), open_arrays(path) as archive:
         sentences, restricted = privacy.read_table(_beside(path))
@@ -173,24 +175,24 @@ def _beside(path: str | Path) -> Path:
 
 
 def _mapped(path: str | Path, name: str) -> np.memmap:
-    """The uint8 array of this name in an uncompressed .npz file, read-only and read when it is used.
+    """Memory-map a uint8 array of an uncompressed .npz file, read-only.
 
-    An array of another type, or a compressed one, has other bytes there, which the checksum of the source tells.
+    An array of another type, or a compressed one, has different bytes, which the checksum of the source detects.
     """
     with zipfile.ZipFile(path) as archive, Path(path).open("rb") as file:
         member = archive.getinfo(f"{name}.npy")
-        with archive.open(member) as stream:  # compares what stands before the data with the archive's directory
+        with archive.open(member) as stream:  # checks the member's header against the archive's directory
             np.lib.format.read_magic(stream)
             shape, _, _ = np.lib.format.read_array_header_1_0(stream)
             header = stream.tell()
-        # The lengths of what stands between the member's header, of 30 bytes, and its data: its name, and further fields.
+        # Read the lengths of the name and the extra field, which lie between the member's 30-byte header and its data.
         file.seek(member.header_offset + 26)
         between = sum(struct.unpack("<HH", file.read(4)))
     return np.memmap(path, np.uint8, "r", member.header_offset + 30 + between + header, shape)
 
 
 def _problems(source: PairSource) -> Iterator[str]:
-    """What is wrong with the values; rows are named by number, as the names of reports may be restricted."""
+    """Yield messages about invalid values; they give row numbers because report names may be restricted."""
     sentences, names = source.sentences, source.label_names
     if source.labels.shape[1] != len(names) or len(set(names)) != len(names):
         yield f"label_names are {list(names)}, expected {source.labels.shape[1]} distinct ones"
@@ -221,7 +223,7 @@ def _checksum(source: PairSource) -> str:
     digest = content_hash(source.images, source.labels, source.shown)
     columns = (source.sentences[column].tolist() for column in SENTENCE_COLUMNS)
     for values in (source.label_names, source.reports.tolist(), source.patients.tolist(), *columns):
-        # Each value with its length: no two lists of texts run together to the same bytes.
+        # Prefix each value with its length, so that different lists of texts never yield the same bytes.
         for value in map(str, values):
             encoded = value.encode("utf-8", "surrogatepass")
             digest.update(f"{len(encoded)}:".encode() + encoded)

@@ -1,4 +1,4 @@
-"""Which images and reports a seed trains, validates and tests on: drawn by patient, or the splits of a data set's makers."""
+"""Training, validation and test images of each seed: drawn by patient, or the dataset's official splits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ SPLITS = ("train", "validation", "test")
 
 @dataclass(frozen=True, eq=False)
 class PairSubset:
-    """The images of one seed; sorted int64 positions in the source, no patient in two of them.
+    """The images of one seed as sorted int64 positions in the source; no patient is in two parts.
 
     Attributes:
         seed: the study's seed.
-        train: to learn from.
-        validation: held out for choices.
-        test: read once, at the end.
-        source_checksum: of the source that the positions belong to.
+        train: images to train on.
+        validation: images held out for model selection.
+        test: images used only once, for the final evaluation.
+        source_checksum: checksum of the source that the positions refer to.
     """
 
     seed: int
@@ -36,15 +36,15 @@ class PairSubset:
 
 
 def split_pairs(source: PairSource, seed: int, validation: float = 0.1, test: float = 0.2) -> PairSubset:
-    """Split by patient: all images and reports of one lie in one part.
+    """Split by patient: all images and reports of a patient are in the same part.
 
-    The order of the images does not matter: patients are drawn by name.
+    Patients are drawn by name, so the order of the images does not matter.
 
     Args:
         source: images and sentences.
         seed: the study's seed.
         validation: share of the patients, in (0, 1); at least one.
-        test: likewise.
+        test: share of the patients, in (0, 1); at least one.
 
     Raises:
         UserError: if there are too few patients for the three parts.
@@ -74,12 +74,12 @@ def split_pairs(source: PairSource, seed: int, validation: float = 0.1, test: fl
 
 
 def official_subset(source: PairSource, splits: pd.DataFrame, seed: int) -> PairSubset:
-    """The images of each split.
+    """Return the images of each official split.
 
     Args:
         source: images and sentences.
-        splits: ``report``, and ``split``: train, validation, test, or anything else for reports that are in none.
-        seed: whose subset; it changes nothing of it.
+        splits: table with ``report`` and ``split``: train, validation, test, or any other value for unassigned reports.
+        seed: seed stored in the subset; it does not affect the images.
 
     Raises:
         UserError: if a report of the source is not in the table, a split has no image, or a patient is in two splits.
@@ -109,10 +109,10 @@ def official_subset(source: PairSource, splits: pd.DataFrame, seed: int) -> Pair
 
 
 def refuse_leakage(source: PairSource, subset: PairSubset) -> None:
-    """Refuse a subset that is of another source, or has a patient or a report in two parts.
+    """Check that a subset belongs to the source and that no patient or report is in two parts.
 
     Raises:
-        UserError: naming what is wrong.
+        UserError: describes the violation.
     """
     if subset.source_checksum != source.checksum:
         raise UserError(f"the subset of seed {subset.seed} belongs to another source than {source.name}; have it drawn again.")
@@ -134,10 +134,10 @@ def write_pair_subsets(subsets: Sequence[PairSubset], path: str | Path) -> None:
 
 
 def read_pair_subsets(path: str | Path) -> dict[int, PairSubset]:
-    """Read what :func:`write_pair_subsets` wrote: each seed's subset.
+    """Read the subsets written by :func:`write_pair_subsets`, keyed by seed.
 
     Raises:
-        UserError: if the file is missing, is damaged, or does not hold such subsets.
+        UserError: if the file is missing, is damaged, or does not contain such subsets.
     """
     with readable_splits(path, METADATA) as subsets:
         return {entry["seed"]: PairSubset(**entry, **positions_of(rows, SPLITS)) for entry, rows in subsets}

@@ -1,4 +1,4 @@
-"""The phantom as image–text data: its radiographs beside the sentences of its reports, with all that is known about both."""
+"""The phantom as image–text data: radiographs, the sentences of their reports, and the ground truth about both."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +16,7 @@ from trueneg.text import privacy
 
 
 def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int) -> PairImages:
-    """Draw the radiographs of synthetic reports with ``contrast`` and ``seed``; ``boxes`` are the findings'."""
+    """Draw the radiographs of synthetic reports with ``contrast`` and ``seed``; ``boxes`` holds the boxes of the findings."""
     reports, count = tables["reports"], settings["images"]
     if count is not None and count > len(reports):
         raise UserError(
@@ -44,13 +44,13 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
 
 
 def write_eta_by_class(pairs: str | Path, *, classes: str | Path, table: str | Path) -> None:
-    """Write the estimated η of each class's sentences beside the probability that an image shows what they say.
+    """Write the estimated η of each class's sentences next to the probability that these sentences are true of an image.
 
     Args:
-        pairs: the sentences of a source (the parquet file of :func:`trueneg.data.pairs.pair_source.write_pairs`).
-        classes: parquet file of :func:`trueneg.data.phantom.corpus.prepare_phantom`.
-        table: parquet file to write, a row a class that occurs: ``class``, ``name``, ``kind``, ``sentences`` (how many), ``eta``
-            (median), ``eta low`` and ``eta high`` (5th and 95th percentile), ``image probability``.
+        pairs: sentences of a source (parquet file written by :func:`trueneg.data.pairs.pair_source.write_pairs`).
+        classes: parquet file written by :func:`trueneg.data.phantom.corpus.prepare_phantom`.
+        table: parquet file to write, with one row per class that occurs: ``class``, ``name``, ``kind``, ``sentences`` (number
+            of sentences), ``eta`` (median), ``eta low`` and ``eta high`` (5th and 95th percentiles), ``image probability``.
 
     Raises:
         UserError: if a table is missing or damaged.

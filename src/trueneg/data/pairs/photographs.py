@@ -1,7 +1,7 @@
-"""Photographs with five captions each: what the readers of Flickr8k and Flickr30k share.
+"""Photographs with five captions each: functions shared by the readers of Flickr8k and Flickr30k.
 
-Both may also be one or more ``*.parquet`` with ``image`` (struct of ``bytes`` and ``path``, the image's name), ``captions`` (five
-texts, in the order of their ids) and ``split`` (train, validation, test, unassigned).
+Both datasets may also be stored as one or more ``*.parquet`` files with columns ``image`` (struct of ``bytes`` and ``path``, the
+image's name), ``captions`` (five texts, in the order of their ids) and ``split`` (train, validation, test, unassigned).
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,18 +22,18 @@ from trueneg.errors import UserError
 
 UNASSIGNED = "unassigned"
 SPLITS = ("train", "validation", "test", UNASSIGNED)
-EACH = 5  # captions
+EACH = 5  # captions per photograph
 TOKEN_LINE = r"(?P<image>[^\t#]+)#(?P<number>[0-4])\t(?P<caption>.*\S.*)"
 AGAIN = "Download or copy it again."
 
 
 @dataclass(frozen=True, eq=False)
 class Photographs:
-    """n photographs, in the order of their names (official layout) or rows (parquet).
+    """The n photographs of a dataset, in the order of their names (official layout) or rows (parquet).
 
     Attributes:
         names: str (n,): file names.
-        images: encoded.
+        images: encoded images.
         captions: n lists of five texts.
         splits: str (n,): train, validation, test, unassigned.
     """
@@ -44,13 +44,13 @@ class Photographs:
     splits: np.ndarray
 
     def texts(self) -> pd.DataFrame:
-        """The captions: a photograph is a report of five, and its own patient."""
+        """Return the captions; each photograph is a report of five sentences and its own patient."""
         names = np.repeat(self.names.astype(object), EACH)
         captions = [caption for own in self.captions for caption in own]
         return pd.DataFrame({"report": names, "patient": names, "text": captions})
 
     def joined(self, count: int | None) -> PairImages:
-        """The first photographs (None: all), with their splits; no class of a caption is known, and there are no labels."""
+        """Return the first `count` photographs (None: all) with their splits, without caption classes or labels."""
         if count is not None and count > len(self.names):
             raise UserError(f"dataset.images is {count:,}, but the folder has {len(self.names):,} photographs; lower it.")
         names = self.names[:count]
@@ -66,20 +66,20 @@ def read_captions(
     expected: str = "an image's name, #, 0 to 4, a tab and a caption",
     header: int = 0,
 ) -> pd.Series:
-    """The captions of each image, in the order of their numbers, from a file with a line for each caption.
+    """Read the captions of each image, ordered by number, from a file with one line per caption.
 
     Args:
-        file: the file.
-        origin: a sentence that says where to get a whole copy.
-        pattern: of a line, with the groups ``image``, ``number`` and ``caption``.
-        expected: the pattern in words.
-        header: lines before the first caption.
+        file: file to read.
+        origin: a sentence that says where to get a complete copy.
+        pattern: regular expression of a line, with the groups ``image``, ``number`` and ``caption``.
+        expected: description of the pattern, for messages.
+        header: number of lines before the first caption.
 
     Returns:
-        A list of texts for each image, by its name.
+        A list of texts per image, indexed by image name.
 
     Raises:
-        UserError: naming lines of another form, and captions that are there twice.
+        UserError: names lines that do not match and duplicate captions.
     """
     lines = read_lines(file, pattern, expected, origin, header=header)
     lines["caption's id"] = lines["image"] + "#" + lines["number"]
@@ -88,22 +88,22 @@ def read_captions(
 
 
 def with_splits(captions: pd.Series, splits: Mapping[Any, str]) -> pd.DataFrame:
-    """``image``, ``captions`` and ``split`` of photographs; those that `splits` lacks are unassigned."""
+    """Return ``image``, ``captions`` and ``split`` of photographs; those not in `splits` are unassigned."""
     names = captions.index.to_series()
     table = pd.DataFrame({"image": names, "captions": captions, "split": names.map(splits).fillna(UNASSIGNED)})
     return table.rename_axis(None)
 
 
 def checked_photographs(table: pd.DataFrame, file: Path, origin: str) -> pd.DataFrame:
-    """A table with a row for each photograph, after checking each value; captions with single spaces.
+    """Check every value of a table with one row per photograph, and normalise whitespace in captions.
 
     Args:
-        table: ``image``, ``captions``, ``split``; the index says where a row is.
-        file: that the table is from.
-        origin: a sentence that says where to get a whole copy.
+        table: table with ``image``, ``captions``, ``split``; the index gives the location of each row.
+        file: file that contains the table.
+        origin: a sentence that says where to get a complete copy.
 
     Raises:
-        UserError: if there is no photograph, or one lacks a name of its own, five captions with text or a split.
+        UserError: if there is no photograph, or one lacks a unique name, five non-empty captions or a split.
     """
     if table.empty:
         raise UserError(f"{file}: has no photographs. {origin}")
@@ -124,17 +124,17 @@ def _are_captions(texts: Sequence[str] | None) -> bool:
 
 
 def photographs_in_folder(folder: Path, table: pd.DataFrame, origin: str) -> Photographs:
-    """The checked photographs of a table, by name, whose files lie in a folder."""
+    """Return the checked photographs of a table, sorted by name, with their files in a folder."""
     ordered = table.sort_values("image")
     images = ImageFiles(tuple(folder / name for name in ordered["image"]), origin)
     return Photographs(ordered["image"].to_numpy(str), images, ordered["captions"].tolist(), ordered["split"].to_numpy(str))
 
 
 def photographs_in_parquet(files: Sequence[Path]) -> Photographs:
-    """Photographs in parquet files with the columns that this module names.
+    """Return the photographs in parquet files with the columns described in this module.
 
     Raises:
-        UserError: naming the file, and the row, that is damaged or of another layout.
+        UserError: names the file, and the row, that is damaged or has an unexpected layout.
     """
     tables = [_rows(file) for file in files]
     table = checked_photographs(pd.concat(tables), files[0].parent, AGAIN)

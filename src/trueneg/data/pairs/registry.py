@@ -1,14 +1,16 @@
-"""Sources of images with sentences: one module each, found by the name that a configuration gives.
+"""Image–text sources, one module each, found by the name given in the configuration.
 
-A module ``trueneg.data.pairs.<name>`` has
+A module ``trueneg.data.pairs.<name>`` defines
 
-- ``read_images(settings, tables, threads)``, which gives a :class:`~trueneg.data.pairs.pair_images.PairImages`.
-  `settings` are those of the data set over those of its texts, `tables` the tables of its texts that its settings class names
-  in ``TEXT_TABLES``. A source that draws its images does so with `threads` processes;
-- ``read_texts(settings)`` if its texts belong to images by name (``captions`` of its settings class): a row for each text with
-  ``report``, ``patient`` and ``text``. A text is a sentence, unless the setting ``split_sentences`` is true;
-- ``user_files(settings)``, a :class:`trueneg.io.files.UserFiles`: what is watched for changes; needed with a setting ``path``;
-- ``missing_files(settings)``: what ``trueneg check`` reports as missing, a line each; needed with a setting ``path``.
+- ``read_images(settings, tables, threads)``, which returns a :class:`~trueneg.data.pairs.pair_images.PairImages`.
+  `settings` merges the settings of the texts with those of the dataset, which take precedence. `tables` holds the text tables
+  listed in ``TEXT_TABLES`` of the source's settings class. A source that draws its images uses `threads` processes;
+- ``read_texts(settings)`` if its texts are assigned to images by name (``captions`` of its settings class). It returns one row
+  per text with ``report``, ``patient`` and ``text``. Each text is a sentence unless the setting ``split_sentences`` is true;
+- ``user_files(settings)``, which returns the files to watch for changes as a :class:`trueneg.io.files.UserFiles`; required if
+  there is a setting ``path``;
+- ``missing_files(settings)``, which returns the lines that ``trueneg check`` reports, one per missing file; required if there
+  is a setting ``path``.
 """
 
 import hashlib
@@ -39,34 +41,34 @@ from trueneg.text.sentences import split_reports
 
 log = logging.getLogger(__name__)
 
-TABLES = ("boxes", "splits", "ratings", "classes")  # what a source may know besides images and sentences
+TABLES = ("boxes", "splits", "ratings", "classes")  # optional tables of a source besides images and sentences
 
 
 def source_module(name: str) -> ModuleType:
-    """The module that reads a source."""
+    """Return the module that reads a source."""
     return importlib.import_module(f"trueneg.data.pairs.{name}")
 
 
 def write_captions(
     settings: Mapping[str, Any], *, sentences: str | Path, unique: str | Path, cache: str | Path, processes: int = 1
 ) -> None:
-    """Write the sentences of a source whose texts belong to images by name, as :func:`trueneg.text.sentences.split_reports` does.
+    """Write the sentences of a source with texts assigned to images by name, like :func:`trueneg.text.sentences.split_reports`.
 
     Args:
-        settings: ``source``, and what the ``read_texts`` of its module asks for.
+        settings: ``source`` and the settings used by ``read_texts`` of its module.
         sentences, unique: parquet files to write.
-        cache: folder of texts that were split before.
-        processes: that split.
+        cache: folder of texts that have already been split.
+        processes: number of processes that split texts.
 
     Raises:
-        UserError: if something of the source is missing or damaged.
+        UserError: if a file of the source is missing or damaged.
     """
     texts = source_module(settings["source"]).read_texts(settings)
     restricted = settings.get("restricted", False)
     if not settings.get("split_sentences", False):
         _write_whole_texts(texts, sentences, unique, restricted)
         return
-    # An empty line ends a paragraph, and so a sentence.
+    # An empty line ends a paragraph and therefore a sentence.
     reports = texts.groupby(["report", "patient"], sort=False, as_index=False)["text"].agg("\n\n".join)
     reports = reports.assign(state=USED, reason="", sections="text")[COLUMNS]
     Path(sentences).parent.mkdir(parents=True, exist_ok=True)
@@ -77,7 +79,7 @@ def write_captions(
 
 
 def _write_whole_texts(texts: pd.DataFrame, sentences: str | Path, unique: str | Path, restricted: bool) -> None:
-    """Write texts that are a sentence each."""
+    """Write texts that consist of one sentence each."""
     found = texts[["report", "patient"]].assign(
         index=texts.groupby("report").cumcount().astype("int32"),
         sentence=texts["text"].map(lambda text: " ".join(text.split())),
@@ -92,18 +94,19 @@ def _write_whole_texts(texts: pd.DataFrame, sentences: str | Path, unique: str |
 def prepare_pairs(
     settings: Mapping[str, Any], text: Mapping[str, str | Path], pairs: str | Path, *, cache: str | Path, threads: int
 ) -> None:
-    """Decode a source's images, and write them with their sentences.
+    """Decode a source's images and write them with their sentences.
 
     Args:
-        settings: ``source``, ``resolution``, and what the ``read_images`` of its module asks for.
-        text: parquet files by name: ``sentences``, the tables of its reports that the source asks for, and ``eta`` of
-            :func:`trueneg.text.eta.write_class_probabilities` (without it no class probability is known).
-        pairs: .npz file to write, the sentences beside it, and each of :data:`TABLES`, empty where the source has none.
-        cache: folder of decoded images, unless a shared one is set (:mod:`trueneg.io.shared_cache`); may be removed later.
-        threads: that decode or draw.
+        settings: ``source``, ``resolution`` and the settings used by ``read_images`` of its module.
+        text: parquet files by name: ``sentences``, the report tables required by the source, and ``eta`` written by
+            :func:`trueneg.text.eta.write_class_probabilities` (without it, class probabilities are unknown).
+        pairs: .npz file to write; the sentences and each of :data:`TABLES` (empty if the source has none) are written next to it.
+        cache: folder of decoded images, unless a shared cache is configured (:mod:`trueneg.io.shared_cache`); may be removed
+            afterwards.
+        threads: number of threads that decode or processes that draw images.
 
     Raises:
-        UserError: if something is missing or damaged, the tables do not belong together, or the disk is too small.
+        UserError: if a file is missing or damaged, the tables do not belong together, or the disk is too small.
     """
     Path(pairs).parent.mkdir(parents=True, exist_ok=True)
     tables = {name: privacy.read_table(path)[0] for name, path in text.items()}
@@ -151,6 +154,6 @@ def _decoded(found: PairImages, resolution: int, cache: str | Path, threads: int
 
 
 def _known_by(images: EncodedImages, mode: str, resolution: int) -> str:
-    """What tells the decoded images of one build apart from all others: their files, and what is done to them."""
+    """Return a key that identifies the decoded images: their files and their preprocessing."""
     parts = [TREATMENT, pillow_version, mode, str(resolution), *images.stamps()]
     return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:24]

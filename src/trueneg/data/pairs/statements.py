@@ -1,4 +1,4 @@
-"""Of which images a sentence is true: the one definition of a false negative for sentences and images."""
+"""Determine which images a sentence is true of: the single definition of a false negative for image–text data."""
 
 import numpy as np
 import pandas as pd
@@ -7,21 +7,21 @@ from trueneg.data.phantom.reports import NEGATED
 
 
 def statements_shown(classes: pd.DataFrame, findings: np.ndarray) -> np.ndarray:
-    """Whether each image shows what a sentence of each class says. An image that does is a FALSE NEGATIVE of such a sentence.
+    """Return whether a sentence of each class is true of each image. If so, the image is a FALSE NEGATIVE of such a sentence.
 
     ==========  =================================================================================================
-    class       true of an image
+    class       true of an image that
     ==========  =================================================================================================
-    positive    that shows this class: the same finding, side, zone and severity
-    negated     that shows no class of the finding which is denied
-    filler      never: it says nothing that an image shows, so it has no false negatives and nothing is corrected
+    positive    shows this class: the same finding, side, zone and severity
+    negated     shows no class of the denied finding
+    filler      (never true: it says nothing about images, so it has no false negatives and needs no correction)
     ==========  =================================================================================================
 
     The expectation over images is ``image_probability`` of :class:`trueneg.data.phantom.reports.PhantomReports`, the true η
     of an anchor sentence (0 for filler).
 
     Args:
-        classes: C rows with ``class`` (0 … C − 1, in order), ``kind`` (positive, negated, filler) and ``finding``.
+        classes: table of C rows with ``class`` (0 … C − 1, in order), ``kind`` (positive, negated, filler) and ``finding``.
         findings: bool, shape (n, P): which of the P positive classes, the first P rows, each image shows.
 
     Returns:
@@ -43,10 +43,10 @@ def statements_shown(classes: pd.DataFrame, findings: np.ndarray) -> np.ndarray:
 
 
 def findings_said(sentences: pd.DataFrame, reports: np.ndarray, count: int) -> np.ndarray:
-    """Which of the first ``count`` classes the report of each image says; in the phantom, what the image shows.
+    """Return which of the first ``count`` classes each image's report states; in the phantom, these are shown in the image.
 
     Args:
-        sentences: ``report``, ``class``.
+        sentences: table with ``report`` and ``class``.
         reports: (n,) id of each image's report.
         count: P.
 

@@ -1,8 +1,9 @@
-"""The body of the phantom: what a frontal chest radiograph of a healthy patient attenuates, without any finding.
+"""The phantom's anatomy: attenuation in a frontal chest radiograph of a healthy patient, without any finding.
 
-Lengths are in widths of the image, so any resolution shows the same patient. The patient faces the reader, as on every film:
-the patient's LEFT side, with the heart's apex, is at the image's RIGHT. ``across`` grows towards the patient's left, ``down``
-towards the feet, both from the middle of the patient; ``lateral`` grows from the spine to the chest wall of either side.
+Lengths are in units of the image width, so the patient is the same at any resolution. As on every film, the patient faces the
+reader: the patient's LEFT side, with the apex of the heart, is on the image's RIGHT. ``across`` increases towards the patient's
+left and ``down`` towards the feet, both from the middle of the patient; ``lateral`` increases from the spine towards the chest
+wall on either side.
 """
 
 import math
@@ -13,11 +14,11 @@ from trueneg.data.phantom.patients import Patient, draw_patient
 from trueneg.data.phantom.shapes import joined, length, smooth_noise, soft_step
 
 SIDES = {"right": -1, "left": 1}  # the direction of ``across`` towards that side
-MOTTLE, SHADE = 36, 7  # cells across the image of the lung's fine mottle and of the soft tissue's slow shading
-HIDDEN = 0.92  # of the lung behind the heart
-TALLEST = 2.5  # exponent of the lung's outline: between an ellipse (2) and a rectangle
-MIDDLE = 0.10  # where the lungs are broadest, downwards
-SLOPE, HALF = 4.6, 0.53  # of the film's characteristic curve: its steepness, and the attenuation that is half grey
+MOTTLE, SHADE = 36, 7  # number of noise cells across the image: fine mottle of the lungs, slow shading of the soft tissue
+HIDDEN = 0.92  # hidden share of the lung behind the heart
+TALLEST = 2.5  # exponent of the lung's outline: 2 is an ellipse, larger values approach a rectangle
+MIDDLE = 0.10  # vertical position at which the lungs are widest
+SLOPE, HALF = 4.6, 0.53  # characteristic curve of the film: steepness, and attenuation of mid-grey
 
 
 class Lung:
@@ -27,11 +28,11 @@ class Lung:
         lateral: distance from the spine towards this side.
         depth: distance inward from the chest wall; negative outside the chest.
         above: distance above the diaphragm.
-        inside: from 0 to 1, the lung's mask.
-        top: of the lung, downwards.
-        floor: the diaphragm's top, downwards.
-        base: the costophrenic angle, downwards.
-        hilum: lateral and down.
+        inside: mask of the lung, from 0 to 1.
+        top: vertical position of the top of the lung.
+        floor: vertical position of the top of the diaphragm.
+        base: vertical position of the costophrenic angle.
+        hilum: lateral and vertical position of the hilum.
     """
 
     def __init__(self, patient: Patient, side: str, lateral: np.ndarray, down: np.ndarray, edge: float):
@@ -42,7 +43,7 @@ class Lung:
         radius = (aside**2 * np.sqrt(aside) + up**2 * np.sqrt(up)) ** np.float32(1 / TALLEST)
         bend = (lateral - 0.17) / 0.2
         self.lateral, self.top = lateral, MIDDLE - patient.apex
-        # How far it is to the outline along the ray from the middle.
+        # Distance to the outline along the ray from the middle.
         self.depth = np.maximum(length(out, up * patient.apex) / np.maximum(radius, 1e-3), 0.14) * (1 - radius)
         self.floor = patient.dome + (patient.dome_difference if side == "left" else 0.0)
         self.above = (self.floor + np.where(bend > 0, patient.angle * bend**2, 0.05 * bend**2) - down) / 1.2
@@ -51,7 +52,7 @@ class Lung:
         self.hilum = (0.075, -0.02 if side == "left" else 0.0)
 
     def place(self, height: float, breadth: float) -> tuple[float, float]:
-        """Lateral and down of a place: `height` from 0 (apex) to 1 (diaphragm), `breadth` from −1 (spine) to 1 (chest wall)."""
+        """Return (lateral, down) for `height` from 0 (apex) to 1 (diaphragm) and `breadth` from −1 (spine) to 1 (chest wall)."""
         down = self.top + height * (self.floor - self.top)
         up = np.clip((MIDDLE - down) / (MIDDLE - self.top), 0, 1)
         reach = 0.18 if breadth > 0 else 0.14
@@ -59,28 +60,28 @@ class Lung:
 
 
 class Chest:
-    """A healthy patient at random on one film: maps of shape (H, W), float32, in units of attenuation where nothing else is said.
+    """A random healthy patient on one film: float32 maps of shape (H, W), in units of attenuation unless stated otherwise.
 
-    The same generator gives the same patient at any resolution. Without findings the film (:func:`film`) shows
+    The same generator yields the same patient at any resolution. Without findings, the film (:func:`film`) shows
     ``tissue + bones + texture − air``.
 
     Args:
-        generator: of the patient, and of nothing else.
-        resolution: pixels along a side of the square film.
+        generator: random generator used only for the patient.
+        resolution: side of the square film, in pixels.
 
     Attributes:
-        patient: whose chest it is.
-        across: towards the patient's left.
-        down: towards the feet.
-        edge: width of every edge.
-        lungs: the two, by the patient's side.
-        tissue: everything soft.
+        patient: the patient.
+        across: coordinate that increases towards the patient's left.
+        down: coordinate that increases towards the feet.
+        edge: width of all edges.
+        lungs: the two lungs, by the patient's side.
+        tissue: soft tissue.
         bones: spine, ribs, clavicles, shoulders.
         texture: vessels and mottle of the lungs.
-        air: what the lungs' air takes away.
-        shadow: from 0 to 1, the heart's and the great vessels' mask.
-        thorax: from 0 to 1, where ribs can be.
-        mottle: fine smooth noise of standard deviation about 1.
+        air: attenuation subtracted for the air in the lungs.
+        shadow: mask of the heart and the great vessels, from 0 to 1.
+        thorax: mask of the region that can contain ribs, from 0 to 1.
+        mottle: fine, smooth noise with a standard deviation of about 1.
     """
 
     def __init__(self, generator: np.random.Generator, resolution: int):
@@ -111,10 +112,10 @@ class Chest:
         self.air = patient.aeration * aired
 
     def ribs(self, down: np.ndarray) -> np.ndarray:
-        """From 0 to 1: posterior ribs, which fall outwards, and fainter anterior ones, which fall inwards.
+        """Draw, from 0 to 1, posterior ribs, which slope down outwards, and fainter anterior ribs, which slope down inwards.
 
         Args:
-            down: (H, W) places from above to below: the chest's own, or what a fracture has moved.
+            down: (H, W) vertical coordinates: those of the chest, or those displaced by a fracture.
         """
         lateral = np.abs(self.across)
         behind = (1.2 * lateral - 0.12) * lateral * self.patient.rib_slope * (0.8 + 1.2 * np.maximum(down + 0.3, 0))
@@ -127,14 +128,14 @@ class Chest:
         number = (level - patient.rib_start) / patient.rib_spacing
         distance = np.abs(number - np.rint(number)) * patient.rib_spacing
         band = soft_step((patient.rib_width - distance) / (0.6 * self.edge))
-        # The cortex: both margins are denser than what lies between.
+        # The cortex: both margins are denser than the interior.
         margin = np.exp(-(((distance - 0.75 * patient.rib_width) / (0.3 * patient.rib_width)) ** 2))
         return (0.7 * band + 0.3 * margin) * ((number > -0.5) & (number < patient.ribs))
 
     def heart_depth(self, enlargement: float) -> np.ndarray:
-        """Distance inward from the heart's outline, in widths of the image; `enlargement` 1 is the patient's healthy heart."""
+        """Return the distance inward from the heart's outline, in image widths; `enlargement` 1 is the healthy heart."""
         size, across, down = self.patient.heart * enlargement, self.across, self.down
-        # The heart rests on the diaphragm: it grows sideways and upwards, most of all to the left.
+        # The heart rests on the diaphragm, so it enlarges sideways and upwards, mostly to the left.
         centre, level = 0.048 + 0.06 * (enlargement - 1), 0.145 - 0.06 * (enlargement - 1)
         cos, sin = math.cos(self.patient.heart_lean), math.sin(self.patient.heart_lean)
         along = cos * (across - centre) + sin * (down - level)
@@ -144,7 +145,7 @@ class Chest:
         return 0.11 * joined(ventricle, atrium, 0.06)
 
     def heart_shadow(self, heart: np.ndarray) -> np.ndarray:
-        """From 0 to 1: what hides the lungs in the middle: the heart (by its depth) and the great vessels above it."""
+        """Return the mask (0 to 1) of the central shadow: the heart (from its depth) and the great vessels above it."""
         across, down = self.across, self.down
         half = self.patient.mediastinum + 0.05 * np.maximum(-0.25 - down, 0) + 0.02 * np.maximum(down + 0.15, 0)
         band = half - np.abs(across - 0.005)
@@ -182,7 +183,7 @@ class Chest:
 
 
 def film(patient: Patient, attenuation: np.ndarray) -> np.ndarray:
-    """Grey, from 0 to 255, of an attenuation: the S-shaped characteristic curve of a film, which never quite saturates."""
+    """Convert attenuation to grey levels (0 to 255) by a film's S-shaped characteristic curve, which never fully saturates."""
     return 255 * soft_step(SLOPE * patient.gain * (attenuation + patient.exposure - HALF))
 
 
@@ -199,7 +200,7 @@ def _middle(up: np.ndarray | float) -> np.ndarray | float:
 
 
 def _vessels(lung: Lung, down: np.ndarray, phases: np.ndarray) -> np.ndarray:
-    """Vessels that leave the hilum, branch and thin out."""
+    """Draw vessels that leave the hilum, branch and taper."""
     lateral, below = lung.lateral - lung.hilum[0], down - lung.hilum[1]
     distance = length(lateral, below)
     angle = np.arctan2(below, lateral)
@@ -210,7 +211,7 @@ def _vessels(lung: Lung, down: np.ndarray, phases: np.ndarray) -> np.ndarray:
         ridge = np.cos(0.5 * branches * (angle + bend) + phase[0]) ** 2
         ridge = ridge * ridge
         ridge = ridge * ridge
-        ridge = ridge * ridge  # to the 8th: squares are a hundred times faster than a power
+        ridge = ridge * ridge  # 8th power: repeated squaring is a hundred times faster than a power
         total = total + 0.6 * ridge * np.exp(-distance / fade) * np.tanh((distance / begins) ** 2)
         begins = 2.5 * begins
     return lung.inside * total

@@ -1,6 +1,6 @@
-"""The latent classes of the phantom: finding × side × zone × severity, with a Zipf distribution that is known.
+"""The latent classes of the phantom: finding × side × zone × severity, with a known Zipf distribution.
 
-Text and pixels of the phantom both come from here: a report's findings are what its radiograph shows.
+Both text and images of the phantom are generated from these classes: a radiograph shows the findings of its report.
 """
 
 import functools
@@ -14,14 +14,14 @@ from trueneg.randomness import seed_for
 
 @dataclass(frozen=True)
 class Finding:
-    """A kind of finding, and the places and degrees in which it is drawn.
+    """A type of finding, with its possible locations and severities.
 
     Attributes:
-        name: the heading.
-        sides: of the chest; ``""`` where it has none.
-        zones: of the lung; ``""`` where it has none.
-        severities: from slight to marked.
-        chexpert: whether it is one of the five CheXpert labels that the papers classify (CheX5).
+        name: name of the finding.
+        sides: sides of the chest; ``""`` if the finding has no side.
+        zones: zones of the lung; ``""`` if the finding has no zone.
+        severities: severities in increasing order.
+        chexpert: whether the finding is one of the five CheXpert labels classified in the papers (CheX5).
     """
 
     name: str
@@ -43,21 +43,21 @@ FINDINGS = (
     Finding("rib fracture", ("left", "right"), ("middle",), ("mild", "severe")),
 )
 
-LARGEST_SHARE = 0.5  # of a finding among all
-DRAWS = 1000  # of ranks, until none has more
+LARGEST_SHARE = 0.5  # maximum share of a finding among all findings
+DRAWS = 1000  # maximum number of rank draws to find one that meets this limit
 
 
 @dataclass(frozen=True)
 class PhantomClass:
-    """One fine class.
+    """A fine-grained class.
 
     Attributes:
-        number: its place in :func:`phantom_classes`.
-        finding: heading of the finding.
+        number: index in :func:`phantom_classes`.
+        finding: name of the finding.
         side: ``left``, ``right``, ``bilateral`` or ``""``.
         zone: ``upper``, ``middle``, ``lower`` or ``""``.
-        severity: degree.
-        probability: ρ(c) among the findings that are present; they sum to 1.
+        severity: severity of the finding.
+        probability: ρ(c), the probability among findings present; sums to 1 over the classes.
     """
 
     number: int
@@ -70,17 +70,17 @@ class PhantomClass:
 
 @functools.cache
 def phantom_classes(exponent: float = 1.0, seed: int = 0) -> tuple[PhantomClass, ...]:
-    r"""All fine classes, with :math:`\rho(c) \propto \mathrm{rank}(c)^{-s}`.
+    r"""Return all fine-grained classes, with :math:`\rho(c) \propto \mathrm{rank}(c)^{-s}`.
 
-    Which class has which rank is drawn from the seed, in such a way that no finding holds more than half of the probability
-    (so two findings of one report can be drawn with exactly these probabilities).
+    The ranks are drawn from the seed such that no finding has more than half of the probability, so that two findings of a report
+    can be drawn with exactly these probabilities.
 
     Args:
-        exponent: s of Zipf's law; 0: uniform.
-        seed: of the ranks.
+        exponent: exponent s of Zipf's law; 0 gives a uniform distribution.
+        seed: seed of the ranks.
 
     Raises:
-        ValueError: if the exponent is so large that one class holds more than half.
+        ValueError: if the exponent is so large that one class has more than half of the probability.
 
     Example:
         >>> classes = phantom_classes()

@@ -1,4 +1,4 @@
-"""The phantom's reports as a source of text, with the truth about their sentences beside them."""
+"""The phantom's reports as a text source, with the ground truth about their sentences."""
 
 import logging
 from collections.abc import Mapping
@@ -15,15 +15,15 @@ log = logging.getLogger(__name__)
 def prepare_phantom(
     settings: Mapping[str, Any], *, seed: int, reports: str | Path, assigned: str | Path, classes: str | Path
 ) -> None:
-    """Draw the phantom's reports, and write them as :func:`trueneg.text.reports.prepare_reports` writes those of other sources.
+    """Draw the phantom's reports and write them in the format of :func:`trueneg.text.reports.prepare_reports`.
 
     Args:
-        settings: ``reports`` (how many), ``exponent``, ``correlation``: of
+        settings: ``reports`` (number of reports), ``exponent``, ``correlation``; see
             :func:`~trueneg.data.phantom.reports.phantom_reports`.
-        seed: of everything.
+        seed: seed of all random draws.
         reports: parquet file to write.
-        assigned: parquet file to write: ``report``, ``index``, ``class``, of every sentence.
-        classes: parquet file to write: ``class``, ``probability``, ``kind``, and what else is known of each.
+        assigned: parquet file to write: ``report``, ``index``, ``class`` of every sentence.
+        classes: parquet file to write: ``class``, ``probability``, ``kind`` and other properties of each class.
     """
     made = phantom_reports(settings["reports"], seed, settings["exponent"], settings["correlation"])
     table = made.reports.assign(patient=made.reports["report"], state=USED, reason="", sections="findings")

@@ -1,7 +1,7 @@
-"""What each finding of the phantom does to a chest: air displaced or gained, texture hidden or lost, density added.
+"""The effect of each finding on the phantom's chest: air displaced or gained, texture hidden or lost, density added.
 
-Every size and place is drawn from the finding's own generator, so a patient looks the same with and without it, and the finding
-looks the same beside another one.
+All sizes and positions are drawn from the finding's own generator, so a patient looks the same with and without the finding, and
+a finding looks the same with and without other findings.
 """
 
 import math
@@ -14,27 +14,28 @@ from trueneg.data.phantom.anatomy import HIDDEN, Chest, Lung
 from trueneg.data.phantom.classes import PhantomClass
 from trueneg.data.phantom.shapes import soft_step
 
-# By severity. The healthy heart varies by 14 % in size, so a slightly enlarged one may be smaller than another's healthy one.
+# By severity. Healthy hearts vary by 14 % in size, so a slightly enlarged heart may be smaller than another healthy heart.
 ENLARGEMENT = {"mild": 0.08, "moderate": 0.13, "severe": 0.18}
 HAZE = {"mild": 0.17, "moderate": 0.26, "severe": 0.36}
 FLUID = {"small": 0.08, "moderate": 0.15, "large": 0.25}  # height at the chest wall above the costophrenic angle
 CONSOLIDATION = {"mild": 0.38, "severe": 0.62}
-COLLAPSE = {"small": 0.045, "large": 0.100}  # how far the lung has left the apex
+COLLAPSE = {"small": 0.045, "large": 0.100}  # distance of the lung from the apex
 BAND = {"mild": 0.35, "moderate": 0.55}
-DISPLACEMENT = {"mild": 0.8, "severe": 1.8}  # of the broken rib, in half widths of it
-MOST = 0.97  # of the air that an opacity can hide
+DISPLACEMENT = {"mild": 0.8, "severe": 1.8}  # displacement of the broken rib, in half rib widths
+MOST = 0.97  # maximum share of air that an opacity can hide
 ZONES = {"upper": (0.20, 0.38), "middle": (0.44, 0.62), "lower": (0.68, 0.86)}  # heights in the lung, from apex to diaphragm
 
 
 @dataclass(frozen=True)
 class Effect:
-    """How a finding changes a chest; the film shows ``tissue + bones + texture · Π texture + Σ added − air · Π air``.
+    """The effect of a finding on a chest; the film shows ``tissue + bones + texture · Π texture + Σ added − air · Π air``.
 
     Attributes:
-        air: (H, W) factor of the lungs' air: below 1 where something is in its place, above 1 where there is more.
-        texture: (H, W) factor of vessels and mottle.
-        added: (H, W) attenuation added to all.
-        region: (H, W) bool: what a reader would draw the box around even where nothing changed; None: only what changed.
+        air: (H, W) factor on the air in the lungs: below 1 where air is displaced, above 1 where there is more air.
+        texture: (H, W) factor on vessels and mottle.
+        added: (H, W) additional attenuation.
+        region: (H, W) bool: region that a reader would enclose in the box even where no pixel changes; None: only pixels that
+            change.
     """
 
     air: np.ndarray | float = 1.0
@@ -44,19 +45,19 @@ class Effect:
 
 
 def finding_effect(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
-    """What one class does to a chest.
+    """Compute the effect of a class on a chest.
 
     Args:
-        chest: the healthy one.
+        chest: the healthy chest.
         one: the class: finding, side, zone and severity.
-        generator: of this finding's size, place and shape.
-        contrast: factor of every density and of the heart's enlargement; 1 is the phantom's own.
+        generator: random generator for the finding's size, position and shape.
+        contrast: factor on all densities and on the heart's enlargement; 1 is the default.
     """
     return _EFFECTS[one.finding](chest, one, generator, contrast)
 
 
 def affected(chest: Chest, side: str) -> list[Lung]:
-    """The lungs of ``left``, ``right`` or ``bilateral``, by the patient's side."""
+    """Return the lungs on the patient's ``left``, ``right`` or both sides (``bilateral``)."""
     return [chest.lungs[name] for name in ("right", "left") if side in (name, "bilateral")]
 
 
@@ -66,7 +67,7 @@ def _opaque(opacity: np.ndarray, contrast: float) -> Effect:
 
 
 def _spot(lung: Lung, down: np.ndarray, place: tuple[float, float], radii: tuple[float, float], angle: float = 0.0) -> np.ndarray:
-    """Squared distance from a place, in radii."""
+    """Return the squared distance from a place, in units of the radii."""
     lateral, below = lung.lateral - place[0], down - place[1]
     cos, sin = math.cos(angle), math.sin(angle)
     return ((cos * lateral + sin * below) / radii[0]) ** 2 + ((cos * below - sin * lateral) / radii[1]) ** 2
@@ -81,7 +82,7 @@ def _cardiomegaly(chest: Chest, one: PhantomClass, generator: np.random.Generato
 
 
 def _edema(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
-    """Haze around both hila, and Kerley's B lines: short and horizontal, at the chest wall of the lower zones."""
+    """Draw haze around both hila and Kerley B lines: short horizontal lines at the chest wall in the lower zones."""
     reach, spacing, start = generator.uniform(0.12, 0.17), generator.uniform(0.016, 0.022), generator.uniform(0, math.pi)
     haze, lines = np.zeros_like(chest.down), np.zeros_like(chest.down)
     for lung in affected(chest, one.side):
@@ -93,12 +94,12 @@ def _edema(chest: Chest, one: PhantomClass, generator: np.random.Generator, cont
         lines = lines + wall * np.cos(math.pi * chest.down / spacing + start) ** 2
     haze, density = haze * (1 + 0.10 * chest.mottle), HAZE[one.severity]
     shown = 1 - np.clip(contrast * density * haze, 0, MOST)
-    # Vessels stay visible in the haze, and are themselves congested.
+    # Vessels remain visible in the haze and are congested.
     return Effect(air=shown, texture=1 + 0.2 * contrast * haze * density, added=0.15 * contrast * density * lines)
 
 
 def _effusion(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
-    """Fluid above the diaphragm whose surface, the meniscus, rises towards the chest wall."""
+    """Draw fluid above the diaphragm; its surface, the meniscus, rises towards the chest wall."""
     opacity = np.zeros_like(chest.down)
     for lung in affected(chest, one.side):
         height = FLUID[one.severity] * generator.uniform(0.9, 1.1)
@@ -110,7 +111,7 @@ def _effusion(chest: Chest, one: PhantomClass, generator: np.random.Generator, c
 
 
 def _pneumonia(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
-    """A soft patchy consolidation: several overlapping clouds about a place of the zone."""
+    """Draw a soft, patchy consolidation: several overlapping clouds around a position in the zone."""
     [lung] = affected(chest, one.side)
     place = lung.place(generator.uniform(*ZONES[one.zone]), generator.uniform(-0.1, 0.5))
     size = generator.uniform(0.045, 0.060) * (1.25 if one.severity == "severe" else 1.0)
@@ -124,7 +125,7 @@ def _pneumonia(chest: Chest, one: PhantomClass, generator: np.random.Generator, 
 
 
 def _pneumothorax(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
-    """A dark crescent without lung texture between the chest wall and the pleural line, widest at the apex."""
+    """Draw a dark crescent without lung texture between the chest wall and the pleural line, widest at the apex."""
     [lung] = affected(chest, one.side)
     width = COLLAPSE[one.severity] * generator.uniform(0.85, 1.15)
     lowest = lung.place(generator.uniform(0.35, 0.5) if one.severity == "small" else generator.uniform(0.75, 0.95), 0)[1]
@@ -135,13 +136,13 @@ def _pneumothorax(chest: Chest, one: PhantomClass, generator: np.random.Generato
     crescent = lung.inside * side * soft_step(-left / chest.edge) * (height > 0)
     thickness = max(0.0040, 0.5 * chest.edge)
     pleura = lung.inside * side * (height > 0.02) * np.exp(-((left / thickness) ** 2))
-    fallen = lung.inside * soft_step(left / chest.edge) * width  # the smaller the lung, the denser
+    fallen = lung.inside * soft_step(left / chest.edge) * width  # the smaller the lung, the higher its density
     air = 1 + contrast * (0.40 * crescent - 1.1 * fallen)
     return Effect(air=np.maximum(air, 1 - MOST), texture=1 - min(contrast, 1.0) * crescent, added=0.11 * contrast * pleura)
 
 
 def _atelectasis(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
-    """Plate-like lines above the diaphragm, and when moderate a wedge from the hilum to it."""
+    """Draw plate-like lines above the diaphragm and, if moderate, a wedge from the hilum to the diaphragm."""
     opacity = np.zeros_like(chest.down)
     for lung in affected(chest, one.side):
         for _ in range(2):
@@ -158,7 +159,7 @@ def _atelectasis(chest: Chest, one: PhantomClass, generator: np.random.Generator
 
 
 def _nodule(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
-    """A round soft density."""
+    """Draw a round, soft density."""
     [lung] = affected(chest, one.side)
     place = lung.place(generator.uniform(*ZONES[one.zone]), generator.uniform(0.15, 0.75))
     radius = generator.uniform(0.018, 0.028)
@@ -167,7 +168,7 @@ def _nodule(chest: Chest, one: PhantomClass, generator: np.random.Generator, con
 
 
 def _granuloma(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
-    """A small calcified density."""
+    """Draw a small, calcified density."""
     [lung] = affected(chest, one.side)
     place = lung.place(generator.uniform(*ZONES[one.zone]), generator.uniform(0.15, 0.75))
     radius = max(generator.uniform(0.008, 0.012), chest.edge)
@@ -175,7 +176,7 @@ def _granuloma(chest: Chest, one: PhantomClass, generator: np.random.Generator, 
 
 
 def _rib_fracture(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
-    """A break in the ribs of a short stretch of the chest wall: a gap, and ribs that go on lower beyond it."""
+    """Draw a break in the ribs along a short section of the chest wall: a gap beyond which the ribs continue lower."""
     [lung] = affected(chest, one.side)
     place = lung.place(generator.uniform(*ZONES[one.zone]), generator.uniform(0.55, 0.8))
     near = np.exp(-(_spot(lung, chest.down, place, (0.055, 0.055)) ** 2))

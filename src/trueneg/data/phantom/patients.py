@@ -1,8 +1,8 @@
-"""What differs between the phantom's patients, and between the exposures of their films.
+"""Variation between the phantom's patients and between the exposures of their films.
 
-The ranges (``patients.csv``; lengths in widths of the image) overlap with what findings do: a healthy heart may be larger than
-another's slightly enlarged one, a shallow breath crowds the vessels as a mild edema does, and a high diaphragm looks like fluid.
-So no single pixel tells a finding.
+The ranges (``patients.csv``; lengths in image widths) overlap with the effects of findings: a healthy heart may be larger than
+another patient's slightly enlarged heart, shallow breathing crowds the vessels as mild edema does, and a high diaphragm looks
+like fluid. Therefore no single pixel reveals a finding.
 """
 
 from pathlib import Path
@@ -15,10 +15,10 @@ RANGES = pd.read_csv(Path(__file__).with_suffix(".csv"), index_col="name")
 
 
 class Patient(SimpleNamespace):
-    """One patient on one film: a number for each row of :data:`RANGES`."""
+    """A patient on one film: one number per row of :data:`RANGES`."""
 
 
 def draw_patient(generator: np.random.Generator) -> Patient:
-    """A patient at random, each number uniform in its range."""
+    """Draw a random patient with each number uniform in its range."""
     ranges = zip(RANGES.index, RANGES["low"], RANGES["high"], strict=True)
     return Patient(**{name: generator.uniform(low, high) for name, low, high in ranges})

@@ -1,9 +1,9 @@
-"""Synthetic frontal chest radiographs whose classes and boxes are known: the pixel half of the phantom.
+"""Synthetic frontal chest radiographs with known classes and boxes: the images of the phantom.
 
-A report's positive classes (:mod:`trueneg.data.phantom.reports`) are drawn into a chest of its own
-(:mod:`trueneg.data.phantom.anatomy`, :mod:`trueneg.data.phantom.findings`). As on every film the patient faces the
-reader: the patient's LEFT is at the image's RIGHT. Everything about an image is drawn from the seed and the report's id, so an
-image depends on no other one: not on which are made with it, in which order, nor in how many processes.
+Each report has its own chest (:mod:`trueneg.data.phantom.anatomy`), into which the report's positive classes
+(:mod:`trueneg.data.phantom.reports`) are drawn (:mod:`trueneg.data.phantom.findings`). As on every film, the patient faces the
+reader: the patient's LEFT is on the image's RIGHT. Each image is determined by the seed and the report's id alone. It does not
+depend on the other images, on their order or on the number of processes.
 """
 
 import functools
@@ -22,19 +22,20 @@ from trueneg.randomness import seed_for
 
 CHEX5 = tuple(finding.name for finding in FINDINGS if finding.chexpert)
 BOX_COLUMNS = ["report", "class", "name", "finding", "side", "x0", "y0", "x1", "y1"]
-CHANGED = 0.2  # a pixel belongs to a box where the finding changes it by more than this share of its largest change
-FAINTEST = 0.5  # grey levels: less is no change of a pixel
-IMAGES_PER_TASK = 64  # that travel between processes together
+CHANGED = 0.2  # a pixel belongs to a box if the finding changes it by more than this share of its largest change
+FAINTEST = 0.5  # grey levels; smaller changes of a pixel are ignored
+IMAGES_PER_TASK = 64  # number of images sent between processes at once
 
 
 class PhantomImages(NamedTuple):
-    """Radiographs with what is drawn in them.
+    """Radiographs with the boxes of their findings.
 
     Attributes:
         images: uint8, shape (n, 1, R, R), in the order of the reports.
-        boxes: a row a box: ``report``, ``class`` (number), ``name``, ``finding``, ``side`` (of the patient; ``""`` for the
+        boxes: one row per box: ``report``, ``class`` (number), ``name``, ``finding``, ``side`` (of the patient; ``""`` for the
             heart), and ``x0``, ``y0``, ``x1``, ``y1`` in pixels: columns x0 to x1 − 1 from the left, rows y0 to y1 − 1 from the
-            top. A finding of both lungs has a box in each; one that the film cuts off, or that another hides, has none.
+            top. A finding in both lungs has one box per lung; a finding cut off by the film's edge or hidden by another one has
+            no box.
     """
 
     images: np.ndarray
@@ -47,13 +48,13 @@ def phantom_images(
     """Draw the radiograph of every report.
 
     Args:
-        findings: for every report id the numbers of its positive classes, of
-            :func:`~trueneg.data.phantom.classes.phantom_classes`; none for a healthy chest.
-        resolution: pixels along a side, at least 32: at fewer a granuloma is lost.
-        seed: with the report's id it determines the patient, the noise, and size and place of every finding, whatever else is
-            drawn.
-        contrast: factor of the findings' densities and of the heart's enlargement: the phantom's difficulty.
-        processes: that draw; any number draws the same.
+        findings: for each report id, the numbers of its positive classes in
+            :func:`~trueneg.data.phantom.classes.phantom_classes`; empty for a healthy chest.
+        resolution: side in pixels, at least 32; at lower resolutions granulomas disappear.
+        seed: together with the report's id, determines the patient, the noise, and the size and position of every finding,
+            regardless of what else is drawn.
+        contrast: factor on the findings' densities and on the heart's enlargement; controls the difficulty of the phantom.
+        processes: number of processes; does not affect the result.
 
     Example:
         >>> drawn = phantom_images({"P000000": [], "P000001": [27]}, resolution=64, seed=0)
@@ -73,14 +74,14 @@ def phantom_images(
 
 
 def positive_classes(reports: Sequence[str], assigned: pd.DataFrame) -> dict[str, list[int]]:
-    """The findings of every report, as :func:`phantom_images` takes them.
+    """Return the findings of every report in the format expected by :func:`phantom_images`.
 
     Args:
-        reports: their ids, in order.
-        assigned: ``report``, ``class`` of every sentence; classes that deny a finding or say nothing of one are left out.
+        reports: ids of the reports, in order.
+        assigned: ``report`` and ``class`` of every sentence; classes that deny or do not mention a finding are ignored.
 
     Raises:
-        ValueError: if a sentence is of another report.
+        ValueError: if a sentence belongs to a report not in `reports`.
 
     Example:
         >>> positive_classes(["a", "b"], pd.DataFrame({"report": ["b", "b"], "class": [3, 60]}))
@@ -94,12 +95,12 @@ def positive_classes(reports: Sequence[str], assigned: pd.DataFrame) -> dict[str
 
 
 def class_name(one: PhantomClass) -> str:
-    """Such as ``small left upper pneumothorax``."""
+    """Return the name of a class, such as ``small left upper pneumothorax``."""
     return " ".join(word for word in (one.severity, one.side, one.zone, one.finding) if word)
 
 
 def chexpert_labels(findings: Mapping[str, Sequence[int]]) -> np.ndarray:
-    """float32, shape (n, 5): for each finding of :data:`CHEX5`, 1 if a class of that finding is among the report's, else 0."""
+    """Return float32 (n, 5): for each finding of :data:`CHEX5`, 1 if the report has a class of that finding, else 0."""
     classes = phantom_classes()
     present = [{classes[number].finding for number in numbers} for numbers in findings.values()]
     return np.array([[name in one for name in CHEX5] for one in present], np.float32).reshape(-1, len(CHEX5))
@@ -135,14 +136,14 @@ def _exposed(chest: Chest, effects: Sequence[Effect]) -> np.ndarray:
 
 
 def _boxes(chest: Chest, one: PhantomClass, effect: Effect, change: np.ndarray) -> list[tuple[str, int, int, int, int]]:
-    """The box of each side that the finding is on; each holds every pixel of its side that it changed visibly."""
+    """Return one box per side affected by the finding; each encloses every pixel on its side that changed visibly."""
     boxes = []
     for side in ("right", "left") if one.side == "bilateral" else (one.side,):
         here = change * (chest.lungs[side].lateral > 0) if one.side == "bilateral" else change
         shown = here > max(CHANGED * here.max(), FAINTEST)
         if effect.region is not None:
             shown = shown | effect.region
-        if not shown.any():  # the film ends above it, or something else hides it
+        if not shown.any():  # outside the film, or hidden by another structure
             continue
         columns, rows = np.flatnonzero(shown.any(0)), np.flatnonzero(shown.any(1))
         boxes.append((side, int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1))

@@ -1,10 +1,9 @@
-"""Synthetic radiology reports whose latent classes and class probabilities are known: the text half of the phantom.
+"""Synthetic radiology reports with known latent classes and class probabilities: the text of the phantom.
 
-A report has no, one or two findings, of different kinds, drawn with exactly the class probabilities of
-:mod:`trueneg.data.phantom.classes`; sentences that deny findings which it does not have; and filler. How many wordings a
-class has, how evenly they are used, and how long they are is drawn independently of how common the class is, unless a
-correlation is
-asked for: so nothing here makes a likely sentence the sentence of a common class.
+A report has zero, one or two findings of different types, drawn with exactly the class probabilities of
+:mod:`trueneg.data.phantom.classes`; sentences that deny absent findings; and filler. The number of wordings of a class, how
+evenly they are used, and their length are drawn independently of the frequency of the class, unless a correlation is set.
+Therefore, by default, a likely sentence does not indicate a common class.
 """
 
 from collections.abc import Sequence
@@ -17,21 +16,21 @@ from trueneg.data.phantom.classes import FINDINGS, PhantomClass, phantom_classes
 from trueneg.data.phantom.wordings import PHRASES, Wordings, wordings_of
 from trueneg.randomness import seed_for
 
-FINDINGS_PER_REPORT = (0.3, 0.4, 0.3)  # probability of 0, 1, 2
-DENIED, FILLED = 0.35, 0.3  # mean probability that a finding which is absent is denied, and that a filler occurs
+FINDINGS_PER_REPORT = (0.3, 0.4, 0.3)  # probabilities of 0, 1 and 2 findings
+DENIED, FILLED = 0.35, 0.3  # mean probabilities that an absent finding is denied and that a filler occurs
 POSITIVE, NEGATED, FILLER = "positive", "negated", "filler"
 FILLERS = list(PHRASES[FILLER])
 
 
 class PhantomReports(NamedTuple):
-    """Reports with what is true of them.
+    """Reports with their ground truth.
 
     Attributes:
         reports: ``report``, ``text``.
         sentences: ``report``, ``index``, ``sentence``, ``class`` (row of `classes`), in order.
         classes: ``class``, ``kind`` (positive, negated, filler), ``finding``, ``side``, ``zone``, ``severity``,
-            ``probability`` (of this class among all sentences: they sum to 1), ``image_probability`` (that a random radiograph
-            shows what the sentence says; NaN for filler), ``entropy`` (nats, of its wordings) and ``words`` (mean length).
+            ``probability`` (of the class among all sentences; sums to 1), ``image_probability`` (probability that the sentence
+            is true of a random radiograph; NaN for filler), ``entropy`` (of its wordings, in nats) and ``words`` (mean length).
     """
 
     reports: pd.DataFrame
@@ -40,14 +39,15 @@ class PhantomReports(NamedTuple):
 
 
 def phantom_reports(count: int, seed: int, exponent: float = 1.0, correlation: float = 0.0) -> PhantomReports:
-    """Draw reports; the same arguments give the same ones.
+    """Draw reports; the same arguments yield the same reports.
 
     Args:
-        count: of reports.
-        seed: of everything; the classes' ranks and wordings too.
-        exponent: of Zipf's law over the fine classes.
-        correlation: of a class's wording entropy, and of its length, with its log probability (both standardised): 0 makes them
-            independent of how common it is, 1 makes common classes the most varied and longest, −1 the reverse.
+        count: number of reports.
+        seed: seed of all random draws, including the classes' ranks and wordings.
+        exponent: exponent of Zipf's law over the fine-grained classes.
+        correlation: correlation of a class's wording entropy, and of its length, with its log probability (all standardised):
+            with 0 they are independent of the frequency of the class, with 1 common classes have the most varied and longest
+            wordings, with −1 the reverse.
 
     Example:
         >>> made = phantom_reports(200, seed=0)
@@ -68,7 +68,7 @@ def phantom_reports(count: int, seed: int, exponent: float = 1.0, correlation: f
 
 
 def _rates(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """How often each absent finding is denied, and each filler occurs: Zipf's law too, in an order of its own."""
+    """Return the rates at which absent findings are denied and fillers occur; both follow Zipf's law in an order of their own."""
     generator = np.random.default_rng(seed_for(seed, "phantom rates"))
 
     def zipf(size: int, mean: float) -> np.ndarray:
@@ -79,7 +79,7 @@ def _rates(seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _class_table(findings: Sequence[PhantomClass], rates: tuple[np.ndarray, np.ndarray]) -> pd.DataFrame:
-    """Expected sentences of a report by class are known, so the probability of a class among sentences is too."""
+    """Compute class probabilities among sentences from the known expected number of sentences per report and class."""
     denied, filled = rates
     per_report = np.dot(np.arange(len(FINDINGS_PER_REPORT)), FINDINGS_PER_REPORT)
     rows = [
@@ -90,7 +90,7 @@ def _class_table(findings: Sequence[PhantomClass], rates: tuple[np.ndarray, np.n
         absent = 1 - per_report * sum(one.probability for one in findings if one.finding == finding.name)
         rows.append((NEGATED, finding.name, "", "", "", rate * absent, absent))
     rows += [(FILLER, name, "", "", "", rate, np.nan) for name, rate in zip(FILLERS, filled, strict=True)]
-    # An empty report gets the first filler.
+    # A report without sentences gets the first filler.
     empty = FINDINGS_PER_REPORT[0] * np.prod(1 - denied) * np.prod(1 - filled)
     rows[len(findings) + len(FINDINGS)] = (FILLER, FILLERS[0], "", "", "", filled[0] + empty, np.nan)
     columns = ["kind", "finding", "side", "zone", "severity", "expected", "image_probability"]
@@ -100,7 +100,7 @@ def _class_table(findings: Sequence[PhantomClass], rates: tuple[np.ndarray, np.n
 
 
 def _styles(probability: np.ndarray, correlation: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Two scores a class, standardised, with exactly the correlation to the log probability, else uncorrelated."""
+    """Draw two standardised scores per class with the exact correlation to the log probability, otherwise uncorrelated."""
     generator = np.random.default_rng(seed_for(seed, "phantom styles"))
     known = [np.ones(len(probability))]
     noise = []
@@ -116,7 +116,7 @@ def _styles(probability: np.ndarray, correlation: float, seed: int) -> tuple[np.
 def _draw(
     count: int, findings: Sequence[PhantomClass], rates: tuple[np.ndarray, np.ndarray], seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(n,) report and (n,) class of every sentence, in the order of the reports, and within a report in any order."""
+    """Draw the report (n,) and class (n,) of every sentence, ordered by report and in random order within a report."""
     generator = np.random.default_rng(seed_for(seed, "phantom reports"))
     denied, filled = rates
     of_finding = [[one for one in findings if one.finding == finding.name] for finding in FINDINGS]
@@ -131,15 +131,15 @@ def _draw(
         for kind in _systematic(shares * numbers[report], generator):
             place = min(int(np.searchsorted(edges[kind], generator.random(), side="right")), len(edges[kind]) - 1)
             says[report, of_finding[kind][place].number] = True
-            says[report, len(findings) + kind] = False  # what is there is not denied
-    says[~says.any(1), len(findings) + len(denied)] = True  # a report says something: the first filler
+            says[report, len(findings) + kind] = False  # findings that are present are not denied
+    says[~says.any(1), len(findings) + len(denied)] = True  # reports without sentences get the first filler
     reports, classes = np.nonzero(says)
     order = np.lexsort((generator.random(len(reports)), reports))
     return reports[order], classes[order]
 
 
 def _systematic(inclusion: np.ndarray, generator: np.random.Generator) -> list[int]:
-    """Different elements with exactly these probabilities of inclusion, which sum to a whole number (Madow, 1949)."""
+    """Draw distinct elements with exactly these inclusion probabilities, which must sum to an integer (Madow, 1949)."""
     order = generator.permutation(len(inclusion))
     edges = np.cumsum(inclusion[order])
     points = generator.random() + np.arange(round(edges[-1]))

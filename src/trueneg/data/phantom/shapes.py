@@ -1,4 +1,4 @@
-"""Soft shapes and smooth noise, of which the phantom is drawn; without BLAS, so the same with any number of threads."""
+"""Soft shapes and smooth noise for drawing the phantom, without BLAS so that results do not depend on the number of threads."""
 
 import functools
 
@@ -6,29 +6,29 @@ import numpy as np
 
 
 def soft_step(inward: np.ndarray) -> np.ndarray:
-    """The logistic function: from 0 outside to 1 inside, for a distance inward in widths of the edge."""
-    # As a tanh, which numpy vectorises: five times as fast as scipy's expit.
+    """Logistic function from 0 outside to 1 inside, for a distance inward in units of the edge width."""
+    # Computed with tanh, which numpy vectorises: five times as fast as scipy's expit.
     return 0.5 + 0.5 * np.tanh(0.5 * inward)
 
 
 def length(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Euclidean; numpy's hypot guards against overflows that do not occur here, and takes five times as long."""
+    """Return the Euclidean length; numpy's hypot guards against overflow, which cannot occur here, and is five times slower."""
     return np.sqrt(one * one + other * other)
 
 
 def joined(one: np.ndarray, other: np.ndarray, width: float) -> np.ndarray:
-    """The larger of two distances inward, `one` and the `other`, with the notch between the two outlines filled over `width`."""
+    """Return the larger of two inward distances, `one` and `other`, with the notch between the outlines filled over `width`."""
     gap = np.maximum(width - np.abs(one - other), 0)
     return np.maximum(one, other) + gap * gap * (0.25 / width)
 
 
 def smooth_noise(generator: np.random.Generator, cells: int, resolution: int) -> np.ndarray:
-    """(R, R) noise of standard deviation about 1, whose grain is an n-th of the image: the same at any resolution.
+    """Draw (R, R) noise with standard deviation about 1 and a grain of 1/n of the image; the same at any resolution.
 
     Args:
-        generator: of the noise.
-        cells: n, along a side.
-        resolution: R, pixels along a side.
+        generator: random generator of the noise.
+        cells: n, the number of cells along a side.
+        resolution: R, the side in pixels.
     """
     first, weights = _spline(cells, resolution)
     grid = generator.standard_normal((cells + 3, cells + 3), dtype=np.float32)
@@ -38,7 +38,7 @@ def smooth_noise(generator: np.random.Generator, cells: int, resolution: int) ->
 
 @functools.lru_cache(maxsize=16)
 def _spline(cells: int, resolution: int) -> tuple[np.ndarray, np.ndarray]:
-    """(R,) first knot and (R, 4) weights of a cubic B-spline, scaled so that noise keeps its variance on average."""
+    """Return the first knots (R,) and weights (R, 4) of a cubic B-spline, scaled to preserve the mean variance of the noise."""
     place = (np.arange(resolution) + 0.5) / resolution * cells
     first = np.floor(place).astype(np.int64)
     distance = np.abs((place - first)[:, None] + 1 - np.arange(4))

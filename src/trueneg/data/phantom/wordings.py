@@ -1,4 +1,4 @@
-"""How the phantom's classes are put into words: a small grammar, and for each class its own wordings of it."""
+"""The wordings of the phantom's classes: a small grammar, from which each class has its own set of sentences."""
 
 import itertools
 from pathlib import Path
@@ -9,23 +9,23 @@ import pandas as pd
 
 from trueneg.randomness import seed_for
 
-# part of a sentence (finding, severity, side, …) → what is said (edema, mild, left, …) → ways to say it
+# part of a sentence (finding, severity, side, …) → value (edema, mild, left, …) → phrases for it
 PHRASES: dict[Any, dict[Any, list[str]]] = {
     part: table.groupby("of", sort=False)["phrase"].agg(list).to_dict()
     for part, table in pd.read_csv(Path(__file__).with_name("phrases.csv"), keep_default_na=False).groupby("part", sort=False)
 }
 MOST_WORDINGS = 120
-WORDS, SPREAD = 9.0, 3.0  # of a sentence: mean and standard deviation over classes, about
+WORDS, SPREAD = 9.0, 3.0  # approximate mean and standard deviation over classes of the words per sentence
 
 
 class Wordings(NamedTuple):
     """The sentences of one class.
 
     Attributes:
-        texts: different ones.
-        probability: of each.
-        entropy: of the choice among them, in nats.
-        mean_length: in words, weighted.
+        texts: distinct sentences.
+        probability: probability of each sentence.
+        entropy: entropy of the distribution over sentences, in nats.
+        mean_length: mean length in words, weighted by probability.
     """
 
     texts: tuple[str, ...]
@@ -35,13 +35,13 @@ class Wordings(NamedTuple):
 
 
 def wordings_of(classes: pd.DataFrame, entropy: np.ndarray, length: np.ndarray, seed: int) -> list[Wordings]:
-    """For each class: as many wordings, as evenly used, as its entropy score asks for, and as long as its length score asks for.
+    """Choose each class's wordings: the entropy score sets their number and evenness, the length score sets their length.
 
     Args:
-        classes: ``kind``, ``finding``, ``side``, ``zone``, ``severity``.
-        entropy: (C,) standard scores.
-        length: (C,) standard scores.
-        seed: which of the grammar's sentences each class has.
+        classes: table with ``kind``, ``finding``, ``side``, ``zone``, ``severity``.
+        entropy: (C,) standardised entropy scores.
+        length: (C,) standardised length scores.
+        seed: determines which of the grammar's sentences each class has.
     """
     generator = np.random.default_rng(seed_for(seed, "phantom wordings"))
     found = []
@@ -59,7 +59,7 @@ def wordings_of(classes: pd.DataFrame, entropy: np.ndarray, length: np.ndarray, 
 
 
 def _grammar(row: pd.Series) -> list[str]:
-    """All sentences of a class; no two classes share one."""
+    """Return all sentences of a class; no two classes share a sentence."""
     aside, tail = PHRASES["frame"]["aside"], PHRASES["frame"]["tail"]
     if row["kind"] == "filler":
         parts = [PHRASES["filler"][row["finding"]]]

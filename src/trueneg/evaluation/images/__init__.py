@@ -1,8 +1,8 @@
-"""What image encoders are measured on; each module here is a task, found by being here.
+"""Evaluation tasks for image encoders; every module in this package is discovered as a task.
 
-A task has a function ``measure(runs, settings)``, which yields tuples of run, split, :class:`Measurement` and value. ``runs`` are
-the encoded runs of a block of seeds, ``settings`` the study's evaluation settings. The module of the same name in
-:mod:`trueneg.specs.tasks.images` declares the task's settings and how its metrics are shown.
+A task has a function ``measure(runs, settings)`` that yields tuples of run, split, :class:`Measurement` and value. ``runs`` are
+the encoded runs of a block of seeds; ``settings`` are the study's evaluation settings. The module of the same name in
+:mod:`trueneg.specs.tasks.images` declares the task's settings and how its metrics are displayed.
 """
 
 import logging
@@ -30,30 +30,30 @@ log = logging.getLogger(__name__)
 
 
 class EncodedRun(NamedTuple):
-    """A run's features of every image that its evaluation needs."""
+    """Features from a run's encoder for all images needed by its evaluation."""
 
     id: str
     subset: Subset
     source: ImageSource
-    features: Tensor  # (n, D), a row per image of the source; rows of images outside all splits are zero
+    features: Tensor  # (n, D), one row per image of the source; rows of images outside all splits are zero
     labels: Tensor  # (n,)
 
     @property
     def classes(self) -> int:
-        """The number of classes."""
+        """Number of classes."""
         return len(self.source.class_names)
 
     def of(self, indices: np.ndarray) -> tuple[Tensor, Tensor]:
-        """Features and labels of some images."""
+        """Return features and labels of the images at `indices`."""
         chosen = torch.from_numpy(indices).to(self.features.device)
         return self.features[chosen], self.labels[chosen]
 
     def of_split(self, split: str) -> Tensor:
-        """Features of the images of a split."""
+        """Return the features of a split's images."""
         return self.of(getattr(self.subset, split))[0]
 
     def pool(self, name: str) -> np.ndarray:
-        """The training images that lend their labels: ``"imbalanced"`` (the run's subset) or ``"all"``."""
+        """Return the training images used as labelled data: ``"imbalanced"`` (the run's subset) or ``"all"``."""
         return self.subset.train if name == "imbalanced" else self.subset.pool
 
 
@@ -61,7 +61,7 @@ Measured = tuple[EncodedRun, str, Measurement, float]
 
 
 def encoded(listed: Sequence[Mapping[str, Any]], store: RunStore, data: Data, device: torch.device) -> Iterator[list[EncodedRun]]:
-    """The runs of a manifest all at once, as some tasks train the classifiers of all seeds together."""
+    """Yield all runs of a manifest in one list, because some tasks train the classifiers of all seeds together."""
     source, by_seed = read_source(data.source), read_subsets(data.subsets)
     pixels, runs = torch.from_numpy(source.images), []
     for run in listed:
@@ -81,14 +81,14 @@ def encoded(listed: Sequence[Mapping[str, Any]], store: RunStore, data: Data, de
 
 
 def chance(runs: Sequence[EncodedRun], task: str) -> Iterator[Measured]:
-    """The accuracy of a classifier that has learned nothing."""
+    """Yield the accuracy of random guessing."""
     for run in runs:
         for split in SPLITS:
             yield run, split, Measurement(task, "chance"), 1 / run.classes
 
 
 def of_groups(run: EncodedRun, split: str, measured: Measurement, predictions: Tensor) -> Iterator[Measured]:
-    """Accuracies overall, on rare and on common classes, and on each class."""
+    """Yield accuracies overall, for rare and common classes, and per class."""
     labels = run.source.labels[getattr(run.subset, split)]
     found = accuracies(predictions.cpu().numpy(), labels, run.source.class_names, run.subset.rare_classes)
     for group, value in found.items():

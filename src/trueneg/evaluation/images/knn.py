@@ -1,4 +1,4 @@
-"""Classification by a weighted vote of the nearest neighbours: nothing is trained."""
+"""Classification by a weighted vote of the nearest neighbours, without training."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from trueneg.stats.measurement import Measurement
 
 
 def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
-    """Accuracies of the vote, and how many neighbours vote."""
+    """Yield accuracies of the vote and the number of neighbours."""
     own = settings["knn"]
     yield from chance(runs, "knn")
     for run, pool in itertools.product(runs, own["label_pools"]):
@@ -26,13 +26,13 @@ def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator
 
 
 def effective_k(k: int, bank_labels: Tensor) -> int:
-    """The number of neighbours that a bank allows: ``min(k, size of its smallest class)``.
+    """Return the number of neighbours that a bank allows: ``min(k, size of its smallest class)``.
 
     With more neighbours than a rare class has images, that class could not win a vote, however good its
-    features. Classes without a single image do not count.
+    features. Classes without images are ignored.
 
     Args:
-        k: the number wanted, at least 1.
+        k: requested number of neighbours, at least 1.
         bank_labels: int64, shape (n,), n ≥ 1.
 
     Example:
@@ -45,22 +45,21 @@ def effective_k(k: int, bank_labels: Tensor) -> int:
 def weighted_knn(
     bank: Tensor, bank_labels: Tensor, queries: Tensor, *, k: int, temperature: float = 0.1, classes: int, block: int = 2**24
 ) -> Tensor:
-    r"""Classify queries by their k nearest neighbours in a bank, nearer ones counting more.
+    r"""Classify queries by their k nearest neighbours in a bank; nearer neighbours have more weight.
 
     .. math:: \hat c(q) = \arg\max_c \sum_{i \in \mathrm{kNN}(q),\, c_i = c} e^{s(q, i) / \text{temperature}}
 
-    with :math:`s` the cosine similarity: Wu et al. (2018), Unsupervised Feature Learning via Non-Parametric
-    Instance Discrimination, section 3.4. Of classes with equal votes the first wins.
+    where :math:`s` is the cosine similarity: Wu et al. (2018), Unsupervised Feature Learning via Non-Parametric
+    Instance Discrimination, section 3.4. Among classes with equal votes, the first wins.
 
     Args:
-        bank: shape (n, D), features of the labelled images; need not be normalised.
+        bank: shape (n, D), features of the labelled images; they need not be normalised.
         bank_labels: int64, shape (n,).
         queries: shape (m, D).
-        k: neighbours that vote; see :func:`effective_k`.
+        k: number of neighbours; see :func:`effective_k`.
         temperature: positive; ``math.inf`` gives every neighbour one vote.
-        classes: C; labels are 0 … C − 1.
-        block: similarities held at once (four bytes each); it bounds the memory and does not change the
-            result.
+        classes: C, number of classes; labels are 0 … C − 1.
+        block: number of similarities in memory at once (four bytes each); does not change the result.
 
     Returns:
         int64, shape (m,).
@@ -76,7 +75,7 @@ def weighted_knn(
     predictions = [queries.new_empty(0, dtype=torch.int64)]
     for some in functional.normalize(queries, dim=1).split(rows):
         similarities, neighbours = (some @ directions.T).topk(k, dim=1)
-        # Divided by the nearest neighbour's weight: the winner is the same, and nothing over- or underflows.
+        # Dividing by the nearest neighbour's weight avoids overflow and underflow and does not change the winner.
         weights = ((similarities - similarities[:, :1]) / temperature).exp()
         predictions.append(torch.einsum("qk,qkc->qc", weights, memberships[neighbours]).argmax(1))
     return torch.cat(predictions)

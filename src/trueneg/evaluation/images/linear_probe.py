@@ -1,6 +1,6 @@
-"""The linear probe: softmax classifiers on frozen features, for shares of the labels.
+"""Linear probe: softmax classifiers on frozen features, trained on fractions of the labels.
 
-The linear evaluation of Sample-Specific Debiasing (2023), section 3.1, which does not state its batch size.
+This is the linear evaluation of Sample-Specific Debiasing (2023), section 3.1, which does not state its batch size.
 """
 
 import itertools
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
-    """Accuracies by the pool that lends its labels and the share of these; the probes of all runs are trained at once."""
+    """Yield accuracies by label pool and fraction of labels; the probes of all runs are trained together."""
     training = dict(settings["linear_probe"])
     pools, fractions = training.pop("label_pools"), sorted(training.pop("label_fractions"))
     yield from chance(runs, "linear probe")
@@ -28,7 +28,7 @@ def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator
         seeds = [seed_for(run.subset.seed, "linear probe") for run in runs]
         probes = train_linear_heads(features, labels, runs[0].classes, cross_entropy, generator_seeds=seeds, **training)
         for split in SPLITS:
-            # Splits are stratified, so all seeds hold equally many images.
+            # Splits are stratified, so they have the same size for all seeds.
             predicted = probes.logits([run.of_split(split) for run in runs]).argmax(2)
             for run, predictions in zip(runs, predicted, strict=True):
                 yield from of_groups(run, split, Measurement("linear probe", "accuracy", pool, fraction), predictions)
@@ -41,10 +41,10 @@ def _labelled(run: EncodedRun, pool: str, fraction: float) -> np.ndarray:
 
 
 def label_subset(labels: np.ndarray, fraction: float, seed: int) -> np.ndarray:
-    """The samples whose labels a probe may see: the same share of every class.
+    """Select the samples whose labels a probe may use: the same share of every class.
 
-    Each class keeps ``round(fraction · n_c)`` of its samples, at least one. For one seed the subsets are
-    NESTED: what is kept at a small fraction is kept at every larger one, so that fractions are compared with
+    Each class keeps ``round(fraction · n_c)`` of its samples, at least one. For a given seed, the subsets are
+    NESTED: samples kept at a small fraction are kept at every larger one, so that fractions are compared with
     common random numbers.
 
     Args:

@@ -1,4 +1,4 @@
-"""The mean classifier, with the labels of the nearest neighbours."""
+"""Mean classifier with the same label pools as k-nearest neighbours."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from trueneg.stats.measurement import Measurement
 
 
 def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
-    """Accuracies with the labels of the nearest neighbours."""
+    """Yield accuracies for each label pool of ``knn``."""
     yield from chance(runs, "mean classifier")
     for run, pool in itertools.product(runs, settings["knn"]["label_pools"]):
         bank, labels = run.of(run.pool(pool))

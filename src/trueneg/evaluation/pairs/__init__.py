@@ -1,8 +1,8 @@
-"""What image–text networks are measured on; each module here is a task, found by being here.
+"""Evaluation tasks for image–text networks; every module in this package is discovered as a task.
 
-A task has a function ``measure(runs, settings)``, which yields tuples of run, split, :class:`Measurement` and value. ``runs`` are
-embedded runs, ``settings`` the study's evaluation settings. The module of the same name in :mod:`trueneg.specs.tasks.pairs`
-declares the task's settings and how its metrics are shown.
+A task has a function ``measure(runs, settings)`` that yields tuples of run, split, :class:`Measurement` and value. ``runs`` are
+embedded runs; ``settings`` are the study's evaluation settings. The module of the same name in :mod:`trueneg.specs.tasks.pairs`
+declares the task's settings and how its metrics are displayed.
 """
 
 import itertools
@@ -31,11 +31,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class EmbeddedRun:
-    """A finished run's networks and what they are measured on; images are embedded when first asked for.
+    """A finished run's networks and their evaluation data; images are embedded on first access.
 
     Attributes:
-        boxes: ``report``, ``class``, ``finding`` and corners in pixels of the source's images; without them nothing is grounded.
-        benchmark: CheXpert 8×200, if it is measured.
+        boxes: ``report``, ``class``, ``finding`` and corners in pixels of the source's images; None: grounding is skipped.
+        benchmark: CheXpert 8×200, or None to skip it.
     """
 
     id: str
@@ -53,7 +53,7 @@ class EmbeddedRun:
         self.networks.augmentation.to(self.device)
 
     def images(self, split: str) -> EmbeddedImages:
-        """The images of ``"train"`` or one of :data:`SPLITS`; with regions only where a held-out split needs them."""
+        """Return the images of ``"train"`` or one of :data:`SPLITS`, with regions only if a held-out split needs them."""
         if split not in self._images:
             regions = split != "train" and (self.boxes is not None or self.networks.model.region_similarity.needs_regions)
             indices = getattr(self.subset, split)
@@ -61,12 +61,12 @@ class EmbeddedRun:
         return self._images[split]
 
     def labels(self, split: str, names: Sequence[str] | None = None) -> np.ndarray:
-        """(n, K) labels of the images of a split, all or those with these names: 1, 0 and NaN (unknown)."""
+        """Return the labels (n, K) of a split's images, all or those in `names`: 1, 0 or NaN (unknown)."""
         known = self.source.labels[getattr(self.subset, split)]
         return known if names is None else known[:, [self.source.label_names.index(name) for name in names]]
 
     def similarities(self, texts: Sequence[str], split: str) -> np.ndarray:
-        """(T, n) of different texts with the images of a split."""
+        """Return similarities (T, n) of distinct texts with a split's images."""
         return similarities(self.networks, texts, self.images(split), self.device)
 
 
@@ -76,7 +76,7 @@ Measured = tuple[EmbeddedRun, str, Measurement, float]
 def encoded(
     listed: Sequence[Mapping[str, Any]], store: RunStore, data: Data, device: torch.device
 ) -> Iterator[list[EmbeddedRun]]:
-    """The runs of a manifest one by one, as their embeddings take memory."""
+    """Yield the runs of a manifest one at a time, because their embeddings take up memory."""
     source, by_seed = read_pairs(data.source), read_pair_subsets(data.subsets)
     boxes = read_rows(data.boxes) if data.boxes else None
     benchmark = read_benchmark(data.benchmark) if data.benchmark else None
@@ -87,12 +87,12 @@ def encoded(
 
 
 def each_split(runs: Sequence[EmbeddedRun]) -> Iterator[tuple[EmbeddedRun, str]]:
-    """Every run with every held-out split."""
+    """Iterate over all pairs of a run and a held-out split."""
     return itertools.product(runs, SPLITS)
 
 
 def measurable(labels: np.ndarray, names: Sequence[str]) -> list[str]:
-    """The labels with at least one positive and one negative image; the log lists the others."""
+    """Return the labels with at least one positive and one negative image; log the others."""
     both = (labels == 1).any(0) & (labels == 0).any(0)
     if not both.all():
         lacking = ", ".join(name for name, measurable in zip(names, both, strict=True) if not measurable)
@@ -101,6 +101,6 @@ def measurable(labels: np.ndarray, names: Sequence[str]) -> list[str]:
 
 
 def of_classes(run: EmbeddedRun, split: str, measured: Measurement, values: Mapping[Any, float]) -> Iterator[Measured]:
-    """The value of each class, and without a group that of ``"mean"``."""
+    """Yield the value of each class, and that of ``"mean"`` without a group."""
     for name, value in values.items():
         yield run, split, measured if name == "mean" else measured._replace(group=name), value

@@ -1,4 +1,4 @@
-"""The linear probe on augmented images: as fine-tuning, with the encoder frozen."""
+"""Linear probe on augmented images: the same training as fine-tuning, with the encoder frozen."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -8,5 +8,5 @@ from trueneg.evaluation.pairs.fine_tuning import fine_tuned
 
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
-    """Areas under the ROC curve of linear classifiers."""
+    """Yield areas under the ROC curve of linear classifiers."""
     return fine_tuned(runs, "augmented linear probe", settings["augmented_linear_probe"], frozen=True)

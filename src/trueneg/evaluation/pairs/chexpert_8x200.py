@@ -1,9 +1,9 @@
-"""Prec@k on CheXpert 8×200: from an image to images of the same label, and from a sentence to images.
+"""Prec@k on CheXpert 8×200: from an image to images with the same label, and from a sentence to images.
 
-The share of images with the query's label among the first k candidates, a mean over 80 image or 40 text queries: ConVIRT; ReCo,
-section 4.1, Table 1. Knowing nothing gives one in eight. Images are compared by the cosine of their embeddings in the space that
-they share with texts, texts with images as the model's aggregation has it. As in the published protocol, other images of a
-query's patient stay candidates.
+Prec@k is the share of images with the query's label among the first k candidates, averaged over 80 image or 40 text queries
+(ConVIRT; ReCo, section 4.1, Table 1). Chance level is 1/8. Images are compared by the cosine of their embeddings in the space
+shared with texts; texts and images by the model's aggregation. As in the published protocol, other images of a query's patient
+remain candidates.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from trueneg.stats.measurement import Measurement
 
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
-    """Precisions by direction, length of the list and label, and ReCo's average."""
+    """Yield precisions by direction, list length and label, and ReCo's average."""
     for run in runs:
         if run.benchmark is not None:
             found = _precisions(run, run.benchmark, settings["chexpert_8x200"]["ks"])

@@ -1,4 +1,4 @@
-"""Fine-tuning with several labels per image, and the linear evaluation on augmented images, for shares of the labels."""
+"""Multi-label fine-tuning, and linear evaluation on augmented images, trained on fractions of the labels."""
 
 import contextlib
 import copy
@@ -19,16 +19,16 @@ from trueneg.randomness import seed_for
 from trueneg.stats.measurement import Measurement
 from trueneg.training.image_loading import read_ahead
 
-IMAGES_AT_ONCE = 256  # memory and speed, not the result
+IMAGES_AT_ONCE = 256  # affects memory and speed, not the result
 
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
-    """Areas under the ROC curve of classifiers whose encoders learn too."""
+    """Yield areas under the ROC curve of classifiers trained together with their encoders."""
     return fine_tuned(runs, "fine-tuning", settings["fine_tuning"], frozen=False)
 
 
 def fine_tuned(runs: Sequence[EmbeddedRun], task: str, settings: Mapping[str, Any], *, frozen: bool) -> Iterator[Measured]:
-    """Areas of classifiers trained once for both splits; classes that the training or a split lacks are left out there."""
+    """Yield areas of classifiers trained once for both splits; classes missing in training or in a split are left out."""
     for run in runs:
         trained = measurable(run.labels("train"), run.source.label_names)
         if not trained:
@@ -45,25 +45,26 @@ def fine_tuned(runs: Sequence[EmbeddedRun], task: str, settings: Mapping[str, An
 def fine_tuned_scores(
     run: EmbeddedRun, names: Sequence[str], settings: Mapping[str, Any], *, frozen: bool
 ) -> dict[float, dict[str, np.ndarray]]:
-    """Scores of held-out images by classifiers that were trained, from the finished encoder on, with a share of the labels.
+    """Score held-out images with classifiers trained on fractions of the labels, starting from the finished encoder.
 
-    ReCo, section 4.3: the projection is removed and one linear layer added; the whole is learned (``frozen=False``, its
-    learning rate 1e-4) or the layer alone with batch normalisation in inference mode (``frozen=True``, 0.01); the loss is
-    the binary cross-entropy averaged over labels; images are augmented in both, here as in the run's training. Adam, no
-    schedule, batch size, epochs and weight decay are ours: the paper does not state its own. The run's networks are not changed.
+    This follows ReCo, section 4.3: the projection is replaced by one linear layer. Either the whole network is trained
+    (``frozen=False``; ReCo's learning rate is 1e-4) or only the layer, with batch normalisation in inference mode
+    (``frozen=True``; 0.01). The loss is the binary cross-entropy averaged over labels. Images are augmented in both cases, here
+    as in the run's training. Adam without a schedule, the batch size, epochs and weight decay are our choices, because the
+    paper does not state its own. The run's networks are not modified.
 
-    All draws come from one CPU generator of the seed, the same for every fraction and every encoder: the layer's first
-    weights; then, for each epoch, the order and the augmentation. An epoch's batches are of nearly equal size, so that batch
-    normalisation never meets a remainder of one image. On a GPU the steps are in bfloat16, as in the run's training.
+    All draws come from one seeded CPU generator and are the same for every fraction and encoder: the layer's initial weights,
+    then the order and the augmentation for each epoch. The batches of an epoch have nearly equal size, so that batch
+    normalisation never sees a last batch of one image. On a GPU, training uses bfloat16, as in the run's training.
 
     Args:
-        run: its training images' unknown labels train nothing.
-        names: of K labels.
-        settings: of :class:`trueneg.specs.tasks.pairs.ClassifierSettings`; :func:`multilabel_subset` draws the fractions.
-        frozen: whether the encoder stays as it is: the linear evaluation.
+        run: the finished run; unknown labels of its training images are ignored.
+        names: names of K labels.
+        settings: values of :class:`trueneg.specs.tasks.pairs.ClassifierSettings`; :func:`multilabel_subset` draws the fractions.
+        frozen: freeze the encoder, for linear evaluation.
 
     Returns:
-        Fraction → split → float32 logits (images, K): what the area under the ROC curve ranks by.
+        Fraction → split → float32 logits (images, K), the scores for the area under the ROC curve.
 
     Raises:
         UserError: if the training diverges.
@@ -105,7 +106,7 @@ def fine_tuned_scores(
 
 @torch.no_grad()
 def _logits(encoder: nn.Module, head: nn.Module, run: EmbeddedRun, split: str) -> np.ndarray:
-    """Of the central crops."""
+    """Return the logits of the central crops of a split's images."""
     indices, normalise = getattr(run.subset, split), run.networks.augmentation.normalise
     blocks = np.array_split(indices, range(IMAGES_AT_ONCE, len(indices), IMAGES_AT_ONCE))
     with contextlib.closing(read_ahead(run.source.images, blocks, run.device)) as loaded:

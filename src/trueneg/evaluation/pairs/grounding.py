@@ -1,4 +1,4 @@
-"""Grounding: sentences with the boxes that readers drew for them, and how well the model finds these boxes."""
+"""Grounding: how well the model finds the boxes that readers drew for sentences."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -23,11 +23,11 @@ from trueneg.models.image_text import ImageTextModel
 from trueneg.stats.measurement import Measurement
 
 CORNERS = ["x0", "y0", "x1", "y1"]
-SMALLEST_BOX = 0.25  # share of a box's area that the crop must hold
+SMALLEST_BOX = 0.25  # share of a box's area that must lie in the crop
 
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
-    """How heatmaps agree with boxes, and of how many phrases."""
+    """Yield the agreement of heatmaps with boxes, and the number of phrases."""
     for run, split, phrases, texts, crop in with_boxes(runs):
         maps = phrase_maps(run.networks.model, run.images(split), texts, phrases, crop, settings["grounding"]["smoothing"])
         for metric, by_finding in phrase_grounding(maps).items():
@@ -35,7 +35,7 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
 
 
 def with_boxes(runs: Sequence[EmbeddedRun]) -> Iterator[tuple[EmbeddedRun, str, pd.DataFrame, Tensor, tuple[int, int]]]:
-    """Run, split, the phrases that have boxes in the crop, an embedding of each different sentence, and the crop's size."""
+    """Yield run, split, phrases with boxes in the crop, one embedding per distinct sentence, and the crop's size."""
     for run, split in each_split(runs):
         if run.boxes is not None:
             crop = run.networks.augmentation.cropped(run.source.size)
@@ -46,33 +46,33 @@ def with_boxes(runs: Sequence[EmbeddedRun]) -> Iterator[tuple[EmbeddedRun, str, 
 
 
 def boxed_phrases(source: PairSource, indices: np.ndarray, boxes: pd.DataFrame, crop: tuple[int, int]) -> pd.DataFrame:
-    """What is said of some images and boxed in them, with the boxes in the crop's pixels.
+    """Return the phrases that have boxes in the images, with the boxes in pixels of the crop.
 
     ===================  ==========================================================================================
-    a box has            a phrase is
+    boxes with           phrase
     ===================  ==========================================================================================
-    no ``sentence``      a sentence of the image's report, with the boxes of its report that are of its own class
+    no ``sentence``      a sentence of the image's report with the report's boxes of the same class
                          (:func:`trueneg.data.phantom.radiographs.phantom_images`); two images of one report are two phrases
-    a ``sentence``       this one, of this ``image`` and finding, whatever the report says: readers wrote or chose it
+    a ``sentence``       that sentence for its ``image`` and finding, regardless of the report: readers wrote or chose it
                          for the box (:func:`trueneg.data.pairs.ms_cxr.image_boxes`)
     ===================  ==========================================================================================
 
-    A box of which the crop holds less than a quarter is left out.
+    Boxes with less than a quarter of their area in the crop are left out.
 
     Args:
-        source: images and sentences.
+        source: source of images and sentences.
         indices: (n,) positions of the images in the source.
         boxes: ``report``, ``class`` (−1: unknown), ``finding``, and corners ``x0``, ``y0``, ``x1``, ``y1`` in pixels of the
-            source's images; perhaps ``sentence`` and ``image``, a position in the source.
-        crop: (height, width) of the central crop that the encoder sees of an image.
+            source's images; optionally ``sentence`` and ``image``, a position in the source.
+        crop: (height, width) of the central crop of an image that the encoder sees.
 
     Returns:
-        A row per box, sorted: ``phrase`` (0 … P − 1), ``image`` (a place in ``indices``), ``index`` (of the sentence in its
-        report, or a running number), ``sentence``, ``class``, ``finding``, ``region`` (equal for phrases that have the same boxes
-        because they say the same of an image), and the corners in pixels of the crop, clipped to it.
+        One row per box, sorted: ``phrase`` (0 … P − 1), ``image`` (index into ``indices``), ``index`` (index of the sentence in
+        its report, or a running number), ``sentence``, ``class``, ``finding``, ``region`` (equal for phrases with the same boxes
+        because they describe the same finding in an image), and the corners in pixels of the crop, clipped to it.
 
     Raises:
-        UserError: if boxes name images of another source.
+        UserError: if the boxes name images of another source.
     """
     own = "sentence" in boxes
     if own:
@@ -99,15 +99,15 @@ def boxed_phrases(source: PairSource, indices: np.ndarray, boxes: pd.DataFrame, 
 def phrase_maps(
     model: ImageTextModel, images: EmbeddedImages, texts: Tensor, phrases: pd.DataFrame, crop: tuple[int, int], smoothing: float
 ) -> Iterator[tuple[pd.DataFrame, np.ndarray, np.ndarray]]:
-    """The rows of each phrase, its heatmap in the crop's pixels, and where the union of its boxes is, of the same shape.
+    """Yield the rows of each phrase, its heatmap in pixels of the crop, and a mask of the same shape for its boxes' union.
 
     Args:
-        model: of the finished run.
-        images: with regions.
-        texts: (U, D), an embedding for each different sentence, in the order in which they first occur in ``phrases``.
-        phrases: of these images (:func:`boxed_phrases`).
-        crop: its (height, width).
-        smoothing: as for :func:`trueneg.evaluation.grounding.upsample`.
+        model: model of the finished run.
+        images: images embedded with regions.
+        texts: (U, D), one embedding per distinct sentence, in order of first occurrence in ``phrases``.
+        phrases: phrases of these images (:func:`boxed_phrases`).
+        crop: (height, width) of the crop.
+        smoothing: see :func:`trueneg.evaluation.grounding.upsample`.
     """
     text_of = pd.Series(pd.factorize(phrases["sentence"])[0], index=phrases.index)
     for _, own in phrases.groupby("phrase"):
@@ -118,11 +118,11 @@ def phrase_maps(
 
 
 def phrase_grounding(maps: Iterable[tuple[pd.DataFrame, np.ndarray, np.ndarray]]) -> dict[str, dict[str, float]]:
-    """How each phrase's heatmap agrees with the union of its boxes, from :func:`phrase_maps`.
+    """Measure how well each phrase's heatmap agrees with the union of its boxes, given the output of :func:`phrase_maps`.
 
     Returns:
-        ``"phrases"``, how many (one whose boxes cover the whole crop does not count); ``"CNR"``, ``"CNR signed"``, ``"mIoU"``:
-        for each finding and, as ``"mean"``, over all phrases (``"macro"``: over findings).
+        ``"phrases"``: number of phrases, except those whose boxes cover the whole crop; ``"CNR"``, ``"CNR signed"``, ``"mIoU"``:
+        the value per finding, the mean over all phrases (``"mean"``) and the mean over findings (``"macro"``).
     """
     found: dict[str, list[float]] = {"CNR": [], "CNR signed": [], "mIoU": []}
     findings = []

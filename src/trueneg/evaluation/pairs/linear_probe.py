@@ -1,4 +1,4 @@
-"""Linear evaluation with several labels per image: sigmoid classifiers on features computed once, for shares of the labels."""
+"""Multi-label linear evaluation: sigmoid classifiers on precomputed features, trained on fractions of the labels."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from trueneg.stats.measurement import Measurement
 
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
-    """Areas under the ROC curve on the frozen encoder's features; classes that a split lacks are left out."""
+    """Yield areas under the ROC curve on the frozen encoder's features; classes missing in a split are left out."""
     for run, split in each_split(runs):
         trained = measurable(run.labels("train"), run.source.label_names)
         names = [name for name in measurable(run.labels(split), run.source.label_names) if name in trained]
@@ -37,19 +37,20 @@ def linear_evaluation(
     seed: int,
     **training: Any,
 ) -> dict[float, dict[str, float]]:
-    """The area under the ROC curve of every class on test images, by the share of labels that was trained on.
+    """Compute the area under the ROC curve of every class on test images, for each fraction of training labels.
 
-    ReCo, section 4.3 and Table 2, on features of the frozen encoder (before its projection), computed once; ReCo augments images.
+    This follows ReCo, section 4.3 and Table 2, except that features of the frozen encoder (before its projection) are computed
+    once, whereas ReCo augments images.
 
     Args:
         features: (n, D).
-        labels: (n, C) of 1, 0 and NaN (unknown), which trains nothing.
+        labels: (n, C) with values 1, 0 or NaN (unknown); unknown labels are ignored in training.
         test_features: (m, D).
-        test_labels: (m, C), likewise; unknown ones do not count.
+        test_labels: (m, C) with the same values; unknown labels are ignored.
         class_names: C distinct names, none ``"mean"``.
-        fractions: shares of the training images, each in (0, 1].
-        seed: the study's; it draws the subsets and starts the heads.
-        training: as for :func:`trueneg.evaluation.linear_heads.train_linear_heads`.
+        fractions: fractions of the training images, each in (0, 1].
+        seed: the study's seed, for drawing the subsets and initialising the heads.
+        training: see :func:`trueneg.evaluation.linear_heads.train_linear_heads`.
 
     Returns:
         Fraction → class → area; the class ``"mean"`` is the mean over classes.
@@ -64,16 +65,16 @@ def linear_evaluation(
 
 
 def multilabel_subset(labels: np.ndarray, fraction: float, seed: int) -> np.ndarray:
-    """The samples whose labels a probe may see: about the same share of every combination of labels.
+    """Select the samples whose labels a probe may use: about the same share of every combination of labels.
 
-    ``round(fraction · n)`` samples, at least one, and beyond that for each class the first positive and the first
-    negative, if there is one: without them a class could not be learned. Samples are lined up by their labels, the
-    rarest class first, and each gets a key from a sequence that fills (0, 1) evenly (multiples of the golden ratio);
-    the smallest keys are kept. So a run of alike samples gives nearly its exact share, and the subsets of one seed are
-    NESTED: what is kept at a small fraction is kept at every larger one.
+    The subset contains ``round(fraction · n)`` samples, at least one, plus the first positive and the first negative of
+    each class if they exist, because a class cannot be learned without them. Samples are sorted by their labels, rarest
+    class first, and each gets a key from a sequence that fills (0, 1) evenly (multiples of the golden ratio); those with
+    the smallest keys are kept. Each run of samples with equal labels thus contributes nearly its exact share, and the
+    subsets of one seed are NESTED: samples kept at a small fraction are kept at every larger one.
 
     Args:
-        labels: (n, C) of 1, 0 and NaN (unknown).
+        labels: (n, C) with values 1, 0 or NaN (unknown).
         fraction: in (0, 1].
         seed: the study's seed.
 
@@ -89,7 +90,7 @@ def multilabel_subset(labels: np.ndarray, fraction: float, seed: int) -> np.ndar
     generator = np.random.default_rng(seed_for(seed, "label subset"))
     rarest_first = np.argsort(np.nansum(labels, axis=0), kind="stable")
     shuffled = generator.permutation(len(labels))
-    # lexsort: the last column counts most; the shuffle decides among samples of equal labels.
+    # In lexsort, the last column is the primary key; the shuffle orders samples with equal labels.
     columns = np.nan_to_num(labels[shuffled], nan=-1.0)[:, rarest_first[::-1]]
     lined_up = shuffled[np.lexsort(columns.T)]
     keys = np.empty(len(labels))

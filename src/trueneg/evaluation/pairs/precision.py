@@ -1,4 +1,4 @@
-"""Prec@k by label: from an image to other images, and from a sentence to images, as on CheXpert 8×200."""
+"""Prec@k by label, from an image to other images and from a sentence to images, as on CheXpert 8×200."""
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ Precisions = dict[str | None, dict[int | None, dict[str, float]]]  # direction �
 
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
-    """Precisions among images of one label; the texts are the positive prompts."""
+    """Yield precisions among images with a single label; the texts are the positive prompts."""
     for run, split in each_split(runs):
         names, images = run.source.label_names, run.images(split)
         prompts = prompts_of(run.source, settings)
@@ -34,25 +34,25 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
 
 
 def of_lengths(run: EmbeddedRun, split: str, measured: Measurement, found: Precisions) -> Iterator[Measured]:
-    """Precisions by direction, length of the list and label."""
+    """Yield precisions by direction, list length and label."""
     for direction, by_length in found.items():
         for k, by_label in by_length.items():
             yield from of_classes(run, split, measured._replace(direction=direction, k=k), by_label)
 
 
 def single_label_gallery(labels: np.ndarray, patients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The images with exactly one positive label and no unknown one, as in ConVIRT's CheXpert 8×200, and the label of each.
+    """Select images with exactly one positive and no unknown label, as in ConVIRT's CheXpert 8×200, and return their labels.
 
-    That set has 200 images of each of eight labels; a split has what it has. So a label that fewer than two patients have
-    is left out with its images, as nobody else's image of it could be found, and precisions are averaged over labels first
-    (:func:`label_precisions`).
+    CheXpert 8×200 has 200 images for each of eight labels, whereas a split is not balanced. A label with fewer than two
+    patients is therefore left out with its images, because no other patient's image could be retrieved, and precisions are
+    averaged over labels (:func:`label_precisions`).
 
     Args:
-        labels: (n, K) of 1, 0 and NaN (unknown), K ≥ 1.
-        patients: (n,).
+        labels: (n, K) with values 1, 0 or NaN (unknown), K ≥ 1.
+        patients: (n,) patient of each image.
 
     Returns:
-        Two of int64 (C,): sorted places among the n images, and labels.
+        Two int64 arrays (C,): sorted indices of the selected images, and their labels.
 
     Example:
         >>> labels = np.array([[1, 0], [1, 0], [1, 1], [0, 1], [0, 1], [np.nan, 1]])
@@ -74,19 +74,20 @@ def label_precisions(
     names: Sequence[str],
     excluded: np.ndarray | None = None,
 ) -> dict[int | None, dict[str, float]]:
-    """The share of images with the query's label among the first k: a mean over the queries of each label, then over labels.
+    """Compute the share of images with the query's label among the first k: mean over each label's queries, then over labels.
 
-    With equally many queries of each label this is Prec@k of ConVIRT and ReCo (section 4.1), the mean over queries; with
-    others, a frequent label does not outweigh a rare one. Scores that say nothing give one over the number of labels, up to
-    the images that are excluded. A label with fewer than k images cannot reach 1. Ties count against the method.
+    With the same number of queries for each label, this is Prec@k of ConVIRT and ReCo (section 4.1), the mean over queries;
+    otherwise, it prevents a frequent label from outweighing a rare one. Uninformative scores give one over the number of
+    labels, apart from the effect of excluded images. A label with fewer than k images cannot reach 1. Ties count against
+    the method.
 
     Args:
         scores: (Q, C), queries × images, higher is nearer; array or tensor.
         query_labels: (Q,) integers.
-        labels: (C,) integers, of the images.
-        ks: list lengths; one that is longer than what a query may find is left out and logged.
-        names: of the labels.
-        excluded: (Q, C) bool: images that a query may not find, such as its own patient's (8×200 leaves some in).
+        labels: (C,) integers, the label of each image.
+        ks: list lengths; those longer than the number of images a query may retrieve are left out and logged.
+        names: names of the labels.
+        excluded: (Q, C) bool mask of images that a query may not retrieve, such as its own patient's (8×200 keeps some).
 
     Returns:
         k → label → precision; the label ``"mean"`` is the mean over labels.
@@ -99,7 +100,7 @@ def label_precisions(
     scores = as_array(scores).astype(np.float64)
     longest = scores.shape[1]
     if excluded is not None:
-        scores[excluded] = -np.inf  # last of all, and no k reaches so far
+        scores[excluded] = -np.inf  # sorted last, beyond the largest k
         longest -= int(excluded.sum(1).max(initial=0))
     possible = [k for k in ks if k <= longest]
     if len(possible) < len(ks):
@@ -122,22 +123,23 @@ def retrieval_precisions(
     ks: Sequence[int],
     names: Sequence[str],
 ) -> Precisions:
-    """Prec@k from image to image and from text to image, and ReCo's average of both (Table 1).
+    """Compute Prec@k from image to image and from text to image, and ReCo's average of both (Table 1).
 
-    Images are compared by the cosine of their embeddings in the space that they share with texts; the papers do not say
-    whether before or after the projection. Every image of :func:`single_label_gallery` is a query, and a candidate for others.
+    Images are compared by the cosine of their embeddings in the space shared with texts; the papers do not say whether
+    they compare before or after the projection. Every image of :func:`single_label_gallery` is a query and a candidate for
+    the others.
 
     Args:
-        embeddings: (n, D) of all images, not normalised.
+        embeddings: (n, D) embeddings of all images, not normalised.
         text_scores: (T, n) s(text, image) of the query texts.
-        text_labels: T labels, as numbers. A text whose label no image of the gallery has is left out.
-        labels: (n, K), as for :func:`single_label_gallery`.
-        patients: (n,).
-        ks: list lengths, as for :func:`label_precisions`.
-        names: of the K labels.
+        text_labels: T integer labels. Texts whose label no gallery image has are left out.
+        labels: (n, K), see :func:`single_label_gallery`.
+        patients: (n,) patient of each image.
+        ks: list lengths, see :func:`label_precisions`.
+        names: names of the K labels.
 
     Returns:
-        As :func:`with_average`; a query's own patient is excluded.
+        See :func:`with_average`; images of the query's own patient are excluded.
     """
     images, own = single_label_gallery(labels, patients)
     units = functional.normalize(embeddings[torch.as_tensor(images, device=embeddings.device)].float(), dim=1)
@@ -148,14 +150,14 @@ def retrieval_precisions(
 
 
 def with_average(by_image: dict[int | None, dict[str, float]], by_text: dict[int | None, dict[str, float]]) -> Precisions:
-    """Precisions by direction, and ReCo's average (Table 1): over list lengths and directions, if these fit.
+    """Combine precisions by direction with ReCo's average (Table 1) over list lengths and directions, if the lengths match.
 
     Args:
-        by_image: k → label → precision of image queries, with the label ``"mean"``.
-        by_text: of text queries.
+        by_image: k → label → precision of image queries, including the label ``"mean"``.
+        by_text: the same for text queries.
 
     Returns:
-        ``"image to image"``, ``"text to image"`` → k → label → precision; and None → None → ``"mean"``, if both could be measured
+        ``"image to image"``, ``"text to image"`` → k → label → precision; and None → None → ``"mean"``, if both were measured
         at the same list lengths.
 
     Example:

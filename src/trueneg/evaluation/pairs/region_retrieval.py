@@ -1,4 +1,4 @@
-"""Retrieval between phrases and the regions that readers boxed for them: RoIAlign of the region grid, both directions."""
+"""Retrieval in both directions between phrases and the regions boxed by readers, with RoIAlign on the region grid."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
@@ -18,31 +18,31 @@ from trueneg.stats.measurement import Measurement
 
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
-    """Recalls and median ranks, by what counts as relevant."""
+    """Yield recalls and median ranks for each relevance criterion."""
     for run, split, phrases, texts, crop in with_boxes(runs):
-        regions = cast(Tensor, run.images(split).embeddings.regions)  # images of runs with boxes have them
+        regions = cast(Tensor, run.images(split).embeddings.regions)  # never None for runs with boxes
         scores = phrase_region_scores(texts, regions, phrases, crop)
         for labels, values in region_retrieval(scores, phrases, settings["region_retrieval"]["ks"]).items():
             yield from both_ways(run, split, Measurement("region retrieval", "", labels), values)
 
 
 def phrase_region_scores(texts: Tensor, regions: Tensor, phrases: pd.DataFrame, crop: tuple[int, int]) -> np.ndarray:
-    r"""Cosines of every phrase with the boxed region of every phrase.
+    r"""Compute the cosines of every phrase with the boxed region of every phrase.
 
     .. math:: s_{pq} = \cos\Bigl(y_p,\; \frac{1}{|B_q|} \sum_{b \in B_q} \mathrm{RoIAlign}(x_{i(q)}, b)\Bigr)
 
-    Sample-Specific Debiasing (2023), section 3.2, takes box features from region features by RoIAlign; the mean over a
-    phrase's boxes, and over the cells of RoIAlign (:func:`trueneg.models.region_similarity.box_features`), is our choice.
-    Equal sentences, and phrases of the same ``region``, are embedded and compared once, so that rounding breaks no tie.
+    Sample-Specific Debiasing (2023), section 3.2, extracts box features from region features with RoIAlign. The mean over a
+    phrase's boxes and over RoIAlign's cells (:func:`trueneg.models.region_similarity.box_features`) is our choice.
+    Equal sentences and phrases of the same ``region`` are embedded and compared once, so that rounding breaks no ties.
 
     Args:
-        texts: (U, D), an embedding for each different sentence, in the order in which they first occur in ``phrases``.
+        texts: (U, D), one embedding per distinct sentence, in order of first occurrence in ``phrases``.
         regions: (n, D, h, w) region embeddings of the images.
-        phrases: as :func:`trueneg.evaluation.pairs.grounding.boxed_phrases` gives them, at least one.
+        phrases: table returned by :func:`trueneg.evaluation.pairs.grounding.boxed_phrases`, with at least one phrase.
         crop: (height, width) of the crop.
 
     Returns:
-        (P, P): phrases × regions of phrases; float32, or float64 if the embeddings are.
+        (P, P), phrases × regions of phrases; float64 if the embeddings are, otherwise float32.
 
     Example:
         >>> regions = torch.tensor([[[[1.0, 0.0]], [[0.0, 1.0]]]])  # two cells: the first axis, the second axis
@@ -60,34 +60,34 @@ def phrase_region_scores(texts: Tensor, regions: Tensor, phrases: pd.DataFrame, 
     features = box_features(regions[torch.as_tensor(images, device=regions.device)], corners, crop).cpu()
     region_of_box, different = pd.factorize(boxes["region"])
     sums = torch.zeros(len(different), regions.shape[1], dtype=features.dtype)
-    sums.index_add_(0, torch.from_numpy(region_of_box), features)  # of the same direction as the mean
+    sums.index_add_(0, torch.from_numpy(region_of_box), features)  # same direction as the mean
     units = functional.normalize(texts.cpu().to(sums), dim=1), functional.normalize(sums, dim=1)
     scores = (units[0] @ units[1].T).numpy()
     return scores[np.ix_(text_of, pd.Index(different).get_indexer(said["region"]))]
 
 
 def region_retrieval(scores, phrases: pd.DataFrame, ks: Sequence[int] = (10, 50, 100)) -> dict[str, dict[Metric, float]]:
-    """Recall and median rank between phrases and regions, both directions and their means, by what counts as found.
+    """Compute recall and median rank between phrases and regions, both directions and their means, by relevance criterion.
 
     ========================  =====================================================================================
-    labels                    relevant to a phrase is
+    labels                    relevant to a phrase
     ========================  =====================================================================================
-    pair                      its own region alone, as in Sample-Specific Debiasing (2023), Tables 1 and 5: an equal
-                              sentence of another image is an error, and an exact tie, which counts against the method
-    pair or tie               likewise, but ties count in its favour
+    pair                      its own region only, as in Sample-Specific Debiasing (2023), Tables 1 and 5: an equal
+                              sentence of another image is an error and an exact tie, which counts against the method
+    pair or tie               the same, but ties count in favour of the method
     sentence                  the region of every phrase with the same sentence
-    truth                     every region that shows what the phrase says: of the same latent class
-    finding                   every region that was boxed for the same finding
+    truth                     every region that shows what the phrase says, that is, with the same latent class
+    finding                   every region boxed for the same finding
     ========================  =====================================================================================
 
     Args:
         scores: (P, P), phrases × regions (:func:`phrase_region_scores`); array or tensor.
-        phrases: with ``phrase``, ``sentence``, ``class`` and, where a class is unknown, ``finding``.
+        phrases: table with ``phrase``, ``sentence``, ``class`` and, if a class is unknown, ``finding``.
         ks: list lengths.
 
     Returns:
-        Labels → metric → value, the metrics of :func:`trueneg.evaluation.retrieval.retrieval_both_ways`; ``truth`` only where
-        every phrase's class is known, and ``finding`` only where not.
+        Labels → metric → value, with the metrics of :func:`trueneg.evaluation.retrieval.retrieval_both_ways`; ``truth`` if
+        every phrase's class is known, otherwise ``finding``.
 
     Example:
         >>> phrases = pd.DataFrame({"phrase": [0, 1], "sentence": ["Edema.", "Edema."], "class": [3, 3]})

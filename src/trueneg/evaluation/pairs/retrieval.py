@@ -1,4 +1,4 @@
-"""Retrieval between images and different sentences, and between images and different reports."""
+"""Retrieval between images and distinct sentences, and between images and distinct reports."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from trueneg.stats.measurement import Measurement
 
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
-    """Recalls, median ranks and recalls by chance; the score of a report is the mean of its sentences'."""
+    """Yield recalls, median ranks and chance recalls; the score of a report is the mean over its sentences."""
     for run, split in each_split(runs):
         for task, labels, scores, relevant in _asked(run, split):
             if scores.size:
@@ -23,7 +23,7 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
 
 
 def _asked(run: EmbeddedRun, split: str) -> Iterator[tuple[str, str, np.ndarray, np.ndarray]]:
-    """Task, what is relevant, scores (texts, images), and where they are relevant."""
+    """Yield task, relevance criterion, scores (texts, images), and the mask of relevant pairs."""
     images = run.images(split)
     said = said_of(run.source, images.indices)
     scores = run.similarities(said.texts, split)
@@ -39,6 +39,6 @@ def _asked(run: EmbeddedRun, split: str) -> Iterator[tuple[str, str, np.ndarray,
 
 
 def both_ways(run: EmbeddedRun, split: str, measured: Measurement, values: Mapping[Metric, float]) -> Iterator[Measured]:
-    """The values of a retrieval in both directions."""
+    """Yield the metric values of a retrieval in both directions."""
     for one, value in values.items():
         yield run, split, measured._replace(**one._asdict()), value

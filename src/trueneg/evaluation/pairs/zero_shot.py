@@ -1,4 +1,4 @@
-"""Zero-shot classification: a class's negative and positive prompt are compared by their scores with an image."""
+"""Zero-shot classification: compare the scores of an image with a class's negative and positive prompt."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from trueneg.evaluation.retrieval import as_array
 from trueneg.evaluation.roc import areas_by_class
 from trueneg.stats.measurement import Measurement
 
-# Sample-Specific Debiasing (2023), Table 2. The paper's main text writes them with full stops, the table without.
+# Sample-Specific Debiasing (2023), Table 2. The prompts have full stops in the paper's main text but not in the table.
 PROMPTS: Mapping[str, Mapping[str, str]] = {
     "pneumonia": {"negative": "No signs of pneumonia", "positive": "Findings suggesting pneumonia"},
     "cardiomegaly": {"negative": "Heart size normal", "positive": "Cardiomegaly"},
@@ -23,7 +23,7 @@ PROMPTS: Mapping[str, Mapping[str, str]] = {
 
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
-    """Areas under the ROC curve and accuracies, of the labels that have prompts."""
+    """Yield areas under the ROC curve and accuracies for labels with prompts."""
     for run, split in each_split(runs):
         prompts = prompts_of(run.source, settings)
         names = [name for name in measurable(run.labels(split), run.source.label_names) if name in prompts]
@@ -36,7 +36,7 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
 
 
 def prompts_of(source: PairSource, settings: Mapping[str, Any]) -> Mapping[str, Mapping[str, str]]:
-    """The prompts of ``evaluation.zero_shot``, by label; those of the paper if none are given."""
+    """Return the prompts of ``evaluation.zero_shot`` by label, or the paper's prompts if none are given."""
     given = settings["zero_shot"]["prompts"]
     if given is None:
         return PROMPTS
@@ -52,17 +52,17 @@ def prompts_of(source: PairSource, settings: Mapping[str, Any]) -> Mapping[str, 
 def zero_shot_metrics(
     negative_scores, positive_scores, labels: np.ndarray, class_names: Sequence[str]
 ) -> dict[str, dict[str, float]]:
-    r"""AUC and accuracy of every class, from the scores of an image with the class's two prompts.
+    r"""Compute AUC and accuracy of every class from the scores of images with the class's two prompts.
 
-    ``"AUC"`` ranks images by :math:`s_+ - s_-`; the softmax over the two prompts orders them alike, whatever the
-    logit scale. ``"AUC positive prompt"`` ranks by :math:`s_+` alone, which is another number: Sample-Specific
-    Debiasing (2023) does not say which it reports. ``"ACC"`` is the share of images whose higher score is that of
-    the right prompt (section 3.2); of equal scores the negative prompt wins.
+    ``"AUC"`` ranks images by :math:`s_+ - s_-`; the softmax over the two prompts gives the same order for any logit
+    scale. ``"AUC positive prompt"`` ranks by :math:`s_+` alone and generally differs; Sample-Specific Debiasing (2023)
+    does not say which one it reports. ``"ACC"`` is the share of images for which the correct prompt has the higher
+    score (section 3.2); the negative prompt wins ties.
 
     Args:
-        negative_scores: (n, K) image-sentence scores with each class's negative prompt.
-        positive_scores: (n, K) with its positive prompt.
-        labels: (n, K) of 1, 0 and NaN (unknown), which are left out, class by class.
+        negative_scores: (n, K) scores of images with each class's negative prompt.
+        positive_scores: (n, K) scores of images with each class's positive prompt.
+        labels: (n, K) with values 1, 0 or NaN (unknown); unknown labels are ignored, class by class.
         class_names: K distinct names.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Estimators of the true-negative mass N·g, one module each: how much of the denominator is true."""
+"""Estimators of the true-negative mass N·g, the part of the denominator due to true negatives; one module each."""
 
 from trueneg.losses.estimators.bayesian import Bayesian
 from trueneg.losses.estimators.debiased import Debiased

@@ -1,4 +1,4 @@
-"""BCL: each negative is weighted by the probability that it is a true one, from its rank alone."""
+"""BCL: weight each negative by the probability that it is a true negative, estimated from its rank alone."""
 
 import math
 from dataclasses import dataclass
@@ -21,34 +21,34 @@ FORMS = ("paper", "released", "consistent")
 
 @dataclass
 class Bayesian(Estimator):
-    r"""Negatives weigh as much as they are likely to be true, and hard: BCL (Liu and Wang, 2023).
+    r"""Weight negatives by their hardness and their probability of being true negatives: BCL (Liu and Wang, 2023).
 
     .. math:: N g = \sum_n \omega_n e^{u_n},\qquad
               \omega_n = \frac{p(\mathrm{TN}|u_n)\, e^{\beta u_n}}{\overline{p(\mathrm{TN}|u)\, e^{\beta u}}}
 
     (equations 1 to 3, with x̂ = e^u) where p(TN | u) is :func:`true_negative_probability` at F:
 
-    * ``form="paper"``: F is the empirical distribution function of the anchor's N negatives, ties counted.
-    * ``form="consistent"``: that function is the one of the mixture of true and false negatives, while
-      equation 2 asks for the F that both are made from: F is first recovered from it
-      (:func:`recovered_distribution`). At β = 0 its bias vanishes as N grows.
-    * ``form="released"``: the authors' public code: with F recovered as above, φ₁ = 2(1−F), φ₂ = 2F, weights
+    * ``form="paper"``: F is the empirical distribution function of the anchor's N negatives, including ties.
+    * ``form="consistent"``: the empirical function describes the mixture of true and false negatives, but
+      equation 2 needs the underlying F of both, so F is first recovered from it
+      (:func:`recovered_distribution`). At β = 0 the bias vanishes as N grows.
+    * ``form="released"``: the authors' public code, with F recovered as above, φ₁ = 2(1−F), φ₂ = 2F and weights
       ω = x_htn/(τ⁻x_tn + τ⁺x_fn), where x_tn = αφ₁ + (1−α)φ₂, x_fn = (1−α)φ₁ + αφ₂ and
-      x_htn = (α(1−β)φ₁ + (1−α)βφ₂) / (α(1−β) + (1−α)β); here β mixes, and lies in [0.5, 1].
+      x_htn = (α(1−β)φ₁ + (1−α)βφ₂) / (α(1−β) + (1−α)β); here β is a mixing weight in [0.5, 1].
 
-    Here τ⁺ = η and τ⁻ = 1 − η. No gradient flows through F, so none through ω in the released form; it does
-    flow through e^(βu). There is no lower bound: every weight is at least 0. At α = 1 the nearest negative's
-    weight is 0; where all are equally near, all weigh the same.
+    Here τ⁺ = η and τ⁻ = 1 − η. No gradient flows through F, and therefore none through ω in the released form;
+    gradients do flow through e^(βu). No lower bound is needed because every weight is at least 0. At α = 1 the
+    nearest negative has weight 0; if all negatives are equally near, they have equal weights.
 
     Args:
-        alpha: α in [0.5, 1], the probability that a true negative is farther than a false one: 0.5 for an
-            encoder that knows nothing (then all negatives weigh the same but for β), 1 for a perfect one.
+        alpha: α in [0.5, 1], the probability that a true negative is farther away than a false one: 0.5 for an
+            uninformative encoder (all negatives then have equal weights up to β), 1 for a perfect encoder.
         beta: β ≥ 0, the concentration on near negatives; in [0.5, 1] for the released form.
-        class_probability: η in [0, 1), a number, one per anchor, or None where each call brings its own.
+        class_probability: η in [0, 1), a single number or one value per anchor; None if each call passes its own.
         form: ``"paper"``, ``"released"`` or ``"consistent"``.
 
     Raises:
-        ValueError: if a parameter is out of its range; at a call too, as a schedule may have changed it.
+        ValueError: if a parameter is out of range; also checked at each call, because a schedule may change parameters.
 
     Example:
         >>> negatives = torch.tensor([[0.0, 1.0, 2.0, 3.0]])
@@ -81,8 +81,8 @@ class Bayesian(Estimator):
 
     @torch.no_grad()
     def _log_weight(self, negatives: Tensor, eta: float | Tensor) -> Tensor:
-        """(A, N) log p(TN | u), or log ω of the released form; −∞ in columns that are no negatives."""
-        # The share of negatives at most as large, ties counted. What is no negative is −∞, and comes first.
+        """Return (A, N) log p(TN | u), or log ω for the released form; −∞ in columns that are not negatives."""
+        # The share of negatives less than or equal to each one. Columns that are not negatives hold −∞ and sort first.
         ordered, columns = negatives.sort(-1)
         place = torch.empty_like(columns).scatter_(-1, columns, torch.searchsorted(ordered, ordered, right=True))
         valid = negatives > -math.inf
@@ -95,7 +95,7 @@ class Bayesian(Estimator):
         else:
             weight = true_negative_probability(distribution, self.alpha, eta)
         log_weight = weight.log().masked_fill(~valid, -math.inf)
-        # At α = 1 the last place weighs nothing; where all share it, they weigh the same.
+        # At α = 1 the highest rank has weight 0; if all negatives share it, they get equal weights.
         equal = log_weight.isneginf().all(-1, keepdim=True)
         return torch.where(equal & valid, 0, log_weight)
 
@@ -116,7 +116,7 @@ class Bayesian(Estimator):
 
 
 def true_negative_probability(distribution: Tensor, alpha: float, eta: float | Tensor) -> Tensor:
-    """p(TN | x̂) of equation 2, from F; 1 where it is 0/0 (α = 1 and η = 0, at F = 1).
+    """Compute p(TN | x̂) of equation 2 from F; 1 where it is 0/0 (α = 1 and η = 0, at F = 1).
 
     Args:
         distribution: (A, N) values of F.
@@ -130,11 +130,11 @@ def true_negative_probability(distribution: Tensor, alpha: float, eta: float | T
 
 
 def recovered_distribution(mixture: Tensor, alpha: float, eta: float | Tensor) -> Tensor:
-    r"""F of which the mixture's distribution function F_u is made, the root in [0, 1] of
+    r"""Recover F from the mixture's distribution function F_u, as the root in [0, 1] of
 
     .. math:: (1-2\alpha)(\tau^- - \tau^+) F^2 + 2(\alpha\tau^- + (1-\alpha)\tau^+) F - F_u = 0
 
-    Written so that nothing is divided by the quadratic's leading coefficient, which is 0 at α = ½ or τ⁺ = ½.
+    The root is computed without dividing by the quadratic's leading coefficient, which is 0 at α = ½ or τ⁺ = ½.
 
     Args:
         mixture: (A, N) values of F_u.
@@ -142,18 +142,18 @@ def recovered_distribution(mixture: Tensor, alpha: float, eta: float | Tensor) -
         eta: τ⁺, a float or a tensor that broadcasts to (A, N).
     """
     quadratic = (1 - 2 * alpha) * (1 - 2 * eta)
-    linear = 1 - quadratic  # the coefficients sum to 1: F is 1 where F_u is
+    linear = 1 - quadratic  # the coefficients sum to 1, so F = 1 where F_u = 1
     root = (linear * linear + 4 * quadratic * mixture).clamp(min=0).sqrt()
     return (2 * mixture / (linear + root)).clamp(max=1)
 
 
 def released_weight(distribution: Tensor, alpha: float, beta: float, eta: float | Tensor) -> Tensor:
-    """ω of the authors' public code, from F; 1 where it is 0/0 (α = 1 and η = 0, at F = 1).
+    """Compute ω of the authors' public code from F; 1 where it is 0/0 (α = 1 and η = 0, at F = 1).
 
     Args:
         distribution: (A, N) values of F.
         alpha: α.
-        beta: β in [0.5, 1], not 1 if α is.
+        beta: β in [0.5, 1], but not 1 if α = 1.
         eta: τ⁺, a float or a tensor that broadcasts to (A, N).
     """
     first, second = 2 * (1 - distribution), 2 * distribution

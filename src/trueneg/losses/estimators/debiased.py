@@ -1,4 +1,4 @@
-"""DCL: the expected share of false negatives is subtracted."""
+"""DCL: subtract the expected share of false negatives."""
 
 import math
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ from trueneg.losses.base import (
 
 
 class Subtracting(Estimator):
-    """The expected mass of the false negatives is subtracted from a sum over all negatives, which a subclass may weight."""
+    """Subtract the expected mass of false negatives from a sum over all negatives; subclasses may weight the sum."""
 
     class_probability: float | Tensor | None
     smooth_bound: bool
 
     def log_sum(self, negatives: Tensor, log_n: Tensor) -> Tensor:
-        """Log of the sum of e^u over the negatives, shape (A,)."""
+        """Return the log of the sum of e^u over the negatives, shape (A,)."""
         return log_sum_exp(negatives)
 
     def mass(self, positive, negatives, class_probability=None, floor=None, *, count=None, **_) -> NegativeMass:
@@ -33,15 +33,15 @@ class Subtracting(Estimator):
         log_n = log_count(negatives, count)
         log_sum = self.log_sum(negatives, log_n)
         log_positive = positive if positive.dim() == 1 else positive.logsumexp(-1) - math.log(positive.shape[-1])
-        # What the subtraction leaves of the sum, below 0 where it takes too much. The clamp keeps 0 times infinity out.
+        # Share of the sum that remains after the subtraction; negative if too much is subtracted. The clamp avoids 0 · ∞.
         share = (1 - eta * (log_n + log_positive - log_sum).clamp(max=80).exp()) / (1 - eta)
         if floor is None or (isinstance(eta, float) and eta == 0):
             return unbounded(log_sum + share.log())
         bound = floor + log_n
-        least = (bound - log_sum).exp()  # a share of the sum too
+        least = (bound - log_sum).exp()  # also as a share of the sum
         at_bound = (share <= (0 if self.smooth_bound else least)) & (eta > 0)
         share = share + least if self.smooth_bound else share
-        estimate = log_sum + share.masked_fill(at_bound, 1).log()  # the gradient of log 0 is NaN, even where it is not used
+        estimate = log_sum + share.masked_fill(at_bound, 1).log()  # log 0 would give NaN gradients even where unused
         return NegativeMass(torch.where(at_bound, bound, estimate), at_bound)
 
     def mean(self, positive, negatives, class_probability=None, **known: Tensor) -> Tensor:
@@ -53,24 +53,23 @@ class Subtracting(Estimator):
 
 @dataclass
 class Debiased(Subtracting):
-    r"""The expected share of false negatives is subtracted: DCL.
+    r"""Subtract the expected share of false negatives: DCL.
 
     .. math:: N g = \max\Bigl(\frac{\sum_n e^{u_n} - N \eta\, \overline{e^{p}}}{1-\eta},\; N e^{b}\Bigr)
 
     with b = ``floor`` and the mean of e^p over the M positives. Chuang et al. (2020) for one η;
-    Sample-Specific Debiasing (2023), equations 6 to 8, for one per anchor. Without a floor the log of a
-    negative bracket is NaN. At η = 0 this is :class:`Uncorrected`.
+    Sample-Specific Debiasing (2023), equations 6 to 8, for one η per anchor. Without a floor, the log mass is NaN
+    where the estimate is negative. At η = 0 this is :class:`Uncorrected`.
 
     Args:
-        class_probability: η in [0, 1), the probability that a random sample shares the anchor's class: a
-            number, or a tensor of one per anchor, shape (A,). None: each call brings its own.
-        smooth_bound: experimental: the log-sum-exp of estimate and bound in place of their maximum, so that
-            an anchor's negatives keep a gradient as long as the bracket is positive.
+        class_probability: η in [0, 1), the probability that a random sample shares the anchor's class: a single
+            number, or a tensor with one value per anchor, shape (A,). None: each call passes its own.
+        smooth_bound: experimental; use the log-sum-exp of estimate and bound instead of their maximum, so that
+            an anchor's negatives keep a gradient as long as the estimate is positive.
 
     Raises:
-        ValueError: if a class probability is negative, not below 1 or not finite. The values of a tensor on
-            an accelerator are not looked at, since that would wait for the device: there a wrong η makes
-            the mass NaN.
+        ValueError: if a class probability is negative, not below 1 or not finite. Tensors on an accelerator
+            are not checked, because that would synchronize the device; there an invalid η makes the mass NaN.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""HCL: as DCL, with more weight on near negatives."""
+"""HCL: DCL with more weight on near negatives."""
 
 import math
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from trueneg.losses.estimators.debiased import Subtracting
 
 @dataclass
 class HardNegative(Subtracting):
-    r"""As :class:`Debiased`, but near negatives weigh more: HCL.
+    r"""Extend :class:`Debiased` with larger weights for near negatives: HCL.
 
     .. math:: \sum_n e^{u_n} \;\text{becomes}\; \sum_n w_n e^{u_n},\qquad w_n = e^{\beta u_n} / \overline{e^{\beta u}}
 
@@ -22,8 +22,8 @@ class HardNegative(Subtracting):
 
     Args:
         beta: β ≥ 0, the concentration on near negatives.
-        class_probability: η, as for :class:`Debiased`; 0 for hardness without debiasing.
-        smooth_bound: as for :class:`Debiased`.
+        class_probability: η, see :class:`Debiased`; 0 for hardness without debiasing.
+        smooth_bound: see :class:`Debiased`.
 
     Raises:
         ValueError: if β is negative or not finite, or η is outside [0, 1).
@@ -46,7 +46,7 @@ class HardNegative(Subtracting):
         self.class_probability = checked_class_probability(self.class_probability)
 
     def log_sum(self, negatives: Tensor, log_n: Tensor) -> Tensor:
-        """Log of the weighted sum, shape (A,)."""
+        """Return the log of the weighted sum, shape (A,)."""
         if self.beta == 0:
             return log_sum_exp(negatives)
         largest = negatives.detach().amax(-1, keepdim=True)

@@ -1,4 +1,4 @@
-"""The mass over the negatives that are known to be true."""
+"""Oracle: sum over the known true negatives only."""
 
 import math
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from trueneg.losses.base import Estimator, NegativeMass, checked_shape, unbounde
 
 @dataclass
 class Oracle(Estimator):
-    r"""The mass over the negatives that are known to be true: what could be gained, never a method.
+    r"""Sum over the known true negatives only; shows how much could be gained, and is not a usable method.
 
     .. math:: N g = \sum_{n \in \mathrm{TN}} e^{u_n}
 
-    An anchor without a true negative has no mass: its loss is 0, its gradient zero.
+    An anchor without true negatives has zero mass, so its loss and gradient are 0.
 
     Example:
         >>> import torch

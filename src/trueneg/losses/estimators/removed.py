@@ -1,4 +1,4 @@
-"""Negatives that are too similar to the positive are left out."""
+"""Remove negatives that are too similar to the positive."""
 
 import math
 from dataclasses import dataclass
@@ -9,15 +9,16 @@ from trueneg.losses.base import Estimator, NegativeMass, checked_shape, unbounde
 
 @dataclass
 class Removed(Estimator):
-    r"""Negatives that are too similar to the positive are left out.
+    r"""Remove negatives that are too similar to the positive.
 
     .. math:: N g = \sum_{n:\, s_n \le \theta} e^{u_n}
 
-    N counts what is left. For labels, a similarity of 1 where two samples share one and 0 elsewhere, and any
-    threshold in [0, 1). An anchor with nothing left has no mass: its loss is 0, its gradient zero.
+    N is the number of remaining negatives. To remove by label, set the similarity to 1 for samples that share a
+    label and 0 otherwise, and use any threshold in [0, 1). An anchor with no remaining negatives has zero mass, so
+    its loss and gradient are 0.
 
     Args:
-        threshold: θ, the largest similarity that stays.
+        threshold: θ, the largest similarity that is kept.
 
     Raises:
         ValueError: if the threshold is not a finite number.

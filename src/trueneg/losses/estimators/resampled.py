@@ -1,4 +1,4 @@
-"""Negatives are redrawn so that those unlike the positive are favoured."""
+"""Resample negatives in favour of those dissimilar to the positive."""
 
 import math
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from trueneg.losses.base import Estimator, NegativeMass, checked_shape, unbounde
 
 @dataclass
 class Resampled(Estimator):
-    r"""Negatives are replaced by a draw that favours those unlike the positive.
+    r"""Replace the negatives by a random draw that favours those dissimilar to the positive.
 
     .. math:: N g = \sum_{k=1}^{K} e^{u_{n_k}},\qquad P(n_k = n) \propto 1 - \max(0, s_n)
 
-    drawn with replacement from torch's default generator, anew at each call; N counts the draw. An anchor
-    whose negatives all equal its positive has no mass: its loss is 0, its gradient zero.
+    drawn with replacement from torch's default generator at each call; N is the number of draws, K. If all
+    negatives of an anchor have similarity 1 to its positive, its mass is zero, and its loss and gradient are 0.
 
     Args:
-        size: K, how many are drawn for each anchor.
+        size: K, number of negatives to draw for each anchor.
 
     Raises:
         ValueError: if the size is not a positive integer.

@@ -1,4 +1,4 @@
-"""The more similar a negative is to the positive, the less it weighs."""
+"""Reduce the weight of negatives that are similar to the positive."""
 
 import math
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from trueneg.losses.base import Estimator, NegativeMass, checked_shape, log_coun
 
 @dataclass
 class Reweighted(Estimator):
-    r"""The more similar a negative is to the positive, the less it weighs.
+    r"""Reduce the weight of negatives that are similar to the positive.
 
     .. math:: N g = \sum_n w_n e^{u_n},\qquad w_n \propto (1 - \max(0, s_n))^{k},\quad \overline{w} = 1
 
-    An anchor whose negatives all weigh nothing has no mass: its loss is 0, its gradient zero.
+    If all negatives of an anchor have weight 0, its mass is zero, and its loss and gradient are 0.
 
     Args:
-        exponent: k > 0; 1: linear in the similarity.
+        exponent: k > 0; with 1 the weight is linear in the similarity.
 
     Raises:
         ValueError: if the exponent is not a positive number.
@@ -43,5 +43,5 @@ class Reweighted(Estimator):
         weight = (1 - similarity.clamp(0, 1)) ** self.exponent  # rounding can make a cosine exceed 1
         weight = weight.masked_fill(negatives.isneginf(), 0)
         share = weight / weight.sum(-1, keepdim=True).clamp(min=torch.finfo(weight.dtype).tiny)
-        weighted = (negatives + share.log()).masked_fill(share == 0, -math.inf)  # so that it gets a gradient of 0, not NaN
+        weighted = (negatives + share.log()).masked_fill(share == 0, -math.inf)  # gradient 0 instead of NaN
         return unbounded(weighted.logsumexp(-1) + log_count(negatives, count))

@@ -1,4 +1,4 @@
-"""Every negative counts as a true one."""
+"""InfoNCE without correction: treat every negative as a true negative."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -8,7 +8,7 @@ from trueneg.losses.base import Estimator, NegativeMass, log_sum_exp, unbounded
 
 @dataclass
 class Uncorrected(Estimator):
-    r"""Every negative counts as a true one: InfoNCE (Oord et al., 2018), SimCLR (Chen et al., 2020).
+    r"""Treat every negative as a true negative: InfoNCE (Oord et al., 2018), SimCLR (Chen et al., 2020).
 
     .. math:: N g = \sum_n e^{u_n}
 

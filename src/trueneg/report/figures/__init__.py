@@ -1,5 +1,5 @@
-"""Figures: one module per figure or family of figures, found by being here.
+"""Figures: one module per figure or family of figures, discovered automatically.
 
-A module has ``ORDER``, its place on the page, and ``drawings(study)``, which returns a :class:`trueneg.report.declared.Drawing`
-for each figure that a study gets.
+Each module has ``ORDER``, its position on the page, and ``drawings(study)``, which returns one
+:class:`trueneg.report.declared.Drawing` per figure of the study.
 """

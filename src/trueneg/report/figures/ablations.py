@@ -1,4 +1,4 @@
-"""ReCo's Fig. 5: the primary measurement against batch size, size of the embedding, and weight of the negatives."""
+"""ReCo's Fig. 5: the primary measurement against batch size, embedding size, and weight of the negatives."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,7 +22,7 @@ DIMENSIONS_AXIS = Axis("Size D of the embedding", logarithmic=True)
 
 
 def drawings(study: Study) -> list[Drawing]:
-    """Of an image–text study, where it sweeps the setting."""
+    """Declare the ablation figures for the settings that an image–text study sweeps."""
     if not isinstance(study, ImageTextStudy):
         return []
     found = []
@@ -48,14 +48,14 @@ def drawings(study: Study) -> list[Drawing]:
 
 
 def strength_sweep(study: ImageTextStudy) -> str | None:
-    """The ReCo objective that tries several weights of the negatives, if there is one."""
+    """Return the ReCo objective that sweeps the weight of the negatives, if there is one."""
     objectives: Mapping[str, Any] = study.objectives
     found = (name for name, one in objectives.items() if one.name == "reco" and isinstance(one.negative_weight, list))
     return next(found, None)
 
 
 def by_batch_size(gathered: Gathered, paired: bool) -> Figure:
-    """Batch sizes are conditions side by side."""
+    """Plot the primary measurement against the batch size; each batch size is one condition of the study."""
     conditions = runs.conditions(gathered.study)
     others = conditions[gathered.dataset] | {"batch_size": None}
     places = {label: own["batch_size"] for label, own in conditions.items() if own | {"batch_size": None} == others}
@@ -64,7 +64,7 @@ def by_batch_size(gathered: Gathered, paired: bool) -> Figure:
 
 
 def by_dimensions(gathered: Gathered, paired: bool) -> Figure:
-    """Every objective has each size among its variants: sizes take the place of data sets."""
+    """Plot the primary measurement against the embedding size; sizes are variants of the objectives and act as data sets here."""
     of_dataset, parts, places = gathered.variants[gathered.variants["dataset"] == gathered.dataset], [], {}
     for objective, variants in runs.candidates(gathered.study).items():
         for variant, size in places_of(variants.values(), gathered.chosen(objective), "dimensions").items():
@@ -77,6 +77,6 @@ def by_dimensions(gathered: Gathered, paired: bool) -> Figure:
 
 
 def by_strength(gathered: Gathered, paired: bool, objective: str) -> Figure:
-    """λ along one curve, the other objectives as lines across."""
+    """Plot the primary measurement against λ as a curve, and the other objectives as horizontal lines."""
     sweep = Sweep(objective, "negative_weight", f"λ of {objective}, weight of the negatives")
     return sweep_figure(gathered, sweep, [gathered.primary], paired)

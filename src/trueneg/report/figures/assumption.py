@@ -1,6 +1,6 @@
-"""The log-linear assumption: class probability against likelihood, for every way to score a sentence.
+"""The log-linear assumption: class probability against likelihood for every sentence scorer.
 
-All read the tidy tables of :func:`trueneg.text.assumption.check_assumption`, which hold no text.
+All figures read the tidy tables of :func:`trueneg.text.assumption.check_assumption`, which contain no text.
 """
 
 from collections.abc import Sequence
@@ -39,11 +39,11 @@ FIGURES = (
         "Without denials and filler, whose likelihoods and frequencies both are high.",
     ),
 )
-MOST_POINTS = 4000  # in a panel; more are drawn as this many, the most frequent
+MOST_POINTS = 4000  # maximum per panel; only the most frequent sentences are drawn
 
 
 def drawings(study: Study) -> list[Drawing]:
-    """Of a likelihood study whose classes are known: all sentences, and those that affirm a finding, of the first corpus."""
+    """Declare the figures of a likelihood study with known classes: first corpus, all sentences and those affirming a finding."""
     if not isinstance(study, LikelihoodStudy) or not study.reports.classes_known:
         return []
     corpus = next(iter(runs.corpora(study)))
@@ -56,7 +56,7 @@ def drawings(study: Study) -> list[Drawing]:
 
 
 def draw(gathered: Gathered, files: Sequence[str], sentences: str) -> Figure:
-    """Points, summary and calibration of a corpus."""
+    """Draw the figure from the points, summary and calibration of a corpus."""
     points, summary, calibration = map(gathered.read, files)
     return class_probability_by_likelihood(points, summary, calibration, sentences, gathered.study.note)
 
@@ -64,7 +64,7 @@ def draw(gathered: Gathered, files: Sequence[str], sentences: str) -> Figure:
 def class_probability_by_likelihood(
     points: pd.DataFrame, summary: pd.DataFrame, calibration: pd.DataFrame, sentences: str, note: str = ""
 ) -> Figure:
-    """Class probability against log-likelihood, a panel per scorer: unique sentences, quantiles, and the fitted a·p^k."""
+    """Plot class probability against log-likelihood, one panel per scorer: unique sentences, quantiles and the fitted a·p^k."""
     chosen = rows_where(summary, sentences=[sentences])
     corpus = chosen["corpus"].iloc[0]
     points = points if sentences == "all sentences" else points[points["finding"]]
@@ -97,5 +97,5 @@ def _panel(plot: Axes, points: pd.DataFrame, bins: pd.DataFrame, row: pd.Series)
 
 
 def rho_text(row: pd.Series) -> str:
-    """Spearman's ρ of a row of the summary, with its interval."""
+    """Format Spearman's ρ of a summary row with its interval."""
     return with_interval(row["spearman"], row["low"], row["high"], "ρ")

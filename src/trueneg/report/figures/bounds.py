@@ -1,4 +1,4 @@
-"""Proposition 1, Lemma 2, Theorem 4, and DCL's two bounds."""
+"""Figures of Proposition 1, Lemma 2, Theorem 4, and DCL's two bounds."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ SMOOTH_BOUND = {
 
 
 def drawings(study: Study) -> list[Drawing]:
-    """Of every theory study."""
+    """Declare the figures of bounds for a theory study."""
     if not isinstance(study, TheoryStudy):
         return []
     return [
@@ -56,7 +56,7 @@ def drawings(study: Study) -> list[Drawing]:
 
 
 def approximation_errors(gathered: Gathered) -> Figure:
-    """|L − L̄| measured, under Proposition 1's bound and the trivial one: a row a temperature, a column an M."""
+    """Plot the measured |L − L̄| with Proposition 1's bound and the trivial bound; one row per temperature, one column per M."""
     frame = gathered.experiment("approximation_errors").sort_values("positives", kind="stable")
     frame = frame.sort_values("temperature", ascending=False, kind="stable")
     styles = line_styles(frame["objective"])
@@ -81,7 +81,7 @@ def approximation_errors(gathered: Gathered) -> Figure:
 
 
 def supervised_bound(gathered: Gathered) -> Figure:
-    """Lemma 2 on a labelled set: the asymptotic debiased loss against N, over the mean classifier's loss."""
+    """Plot Lemma 2 on a labelled data set: the asymptotic debiased loss against N, above the mean classifier's loss."""
     frame = gathered.experiment("supervised_bound").sort_values("imbalance", kind="stable")
     labels: dict[str, Any] = {"title": "r = {:g}", "xlabel": "Negatives N", "ylabel": "Loss (nats)"}
     figure, found = facets(frame, "imbalance", size=(2.6, 2.6), columns=frame["imbalance"].nunique(), share=True, **labels)
@@ -103,7 +103,7 @@ def supervised_bound(gathered: Gathered) -> Figure:
 
 
 def generalisation_terms(gathered: Gathered) -> Figure:
-    """Theorem 4's terms on a logarithmic axis; right of the line, log C, a bound says nothing."""
+    """Plot the terms of Theorem 4 on a logarithmic axis; a bound to the right of the line at log C is vacuous."""
     frame = gathered.experiment("generalisation_terms")
     reference = "log C: knowing nothing"
     terms = [name for name in dict.fromkeys(frame["term"]) if name != reference]
@@ -122,7 +122,7 @@ def generalisation_terms(gathered: Gathered) -> Figure:
 
 
 def smooth_bound(gathered: Gathered) -> Figure:
-    """DCL with its hard and its smooth bound against the positive's cosine: estimate, anchors with gradient, gradient."""
+    """Plot DCL's estimate, anchors with gradient and gradient against the positive's cosine, with a hard and a smooth bound."""
     frame = gathered.experiment("smooth_bound").sort_values("class_probability", kind="stable")
     styles = unmarked(line_styles(frame["bound"]))
     frame = frame[frame["quantity"].isin(SMOOTH_BOUND)]

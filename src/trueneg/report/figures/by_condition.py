@@ -1,4 +1,4 @@
-"""The primary measurement or a linear probe against what differs between conditions: the imbalance r, N, the share of labels."""
+"""The primary measurement or a linear probe against the varied condition: the imbalance r, N or the label fraction."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,14 +18,14 @@ from trueneg.specs.settings import Study
 from trueneg.stats.measurement import Measurement
 
 ORDER = 10
-POOLS = {"all": "labels of all training images", "imbalanced": "labels of the imbalanced subset"}  # as titles call them
+POOLS = {"all": "labels of all training images", "imbalanced": "labels of the imbalanced subset"}  # as named in titles
 FRACTION_AXIS = Axis("Imbalance r: share of the rare classes' training images that is kept")
 LABELS_AXIS = Axis("Share of labels", logarithmic=True, percent=True)
 NEGATIVES_AXIS = Axis("Number of negatives N of an anchor", logarithmic=True)
 
 
 def drawings(study: Study) -> list[Drawing]:
-    """Of an image study: against r or N where it is swept, against the share of labels where the study asks for it."""
+    """Declare an image study's figures: against r or N if swept, and against the label fraction if the study requests it."""
     if not isinstance(study, ImageStudy):
         return []
     found, pools = [], study.evaluation.linear_probe.label_pools
@@ -65,7 +65,7 @@ def drawings(study: Study) -> list[Drawing]:
 
 
 def by_fraction(gathered: Gathered, paired: bool, measured: Measurement) -> Figure:
-    """A measurement against r (the first paper's Fig. 2, left)."""
+    """Plot a measurement against r (the first paper's Fig. 2, left)."""
     datasets: Mapping[str, Any] = runs.datasets(gathered.study)
     places = {label: settings.fraction for label, settings in datasets.items()}
     baseline = gathered.baseline if paired else None
@@ -73,13 +73,13 @@ def by_fraction(gathered: Gathered, paired: bool, measured: Measurement) -> Figu
 
 
 def by_negatives(gathered: Gathered, paired: bool) -> Figure:
-    """The primary measurement against N (BCL's Table 1)."""
+    """Plot the primary measurement against N (BCL's Table 1)."""
     places, baseline = runs.negative_counts(gathered.study), gathered.baseline if paired else None
     return accuracy_by_condition(gathered.rows, places, gathered.primary, baseline, NEGATIVES_AXIS, gathered.note)
 
 
 def by_label_fraction(gathered: Gathered, paired: bool, measured: Measurement) -> Figure:
-    """A classifier's accuracy against the share of labels (the first paper's Fig. 2, right)."""
+    """Plot a classifier's accuracy against the label fraction (the first paper's Fig. 2, right)."""
     dataset = gathered.study.figures.label_fractions.dataset or gathered.dataset
     return accuracy_by_label_fraction(gathered.rows, dataset, measured, gathered.baseline if paired else None, gathered.note)
 
@@ -87,7 +87,7 @@ def by_label_fraction(gathered: Gathered, paired: bool, measured: Measurement) -
 def accuracy_by_label_fraction(
     rows: pd.DataFrame, dataset: str, measured: Measurement, baseline: str | None = None, note: str = ""
 ) -> Figure:
-    """Accuracy on one data set against the share of labels: shares take the place of data sets."""
+    """Plot accuracy on one data set against the label fraction; fractions act as data sets here."""
     rows = rows_where(rows, dataset=[dataset])
     places = {str(fraction): fraction for fraction in rows["fraction"].dropna().unique()}
     rows = rows.assign(dataset=rows["fraction"].map(str), fraction=np.nan)
@@ -103,16 +103,16 @@ def accuracy_by_condition(
     note: str = "",
     dataset: str = "",
 ) -> Figure:
-    """Means on the test split against what differs between data sets, or with a baseline paired differences to it.
+    """Plot means on the test split, or paired differences from the baseline if given, against the varied condition.
 
     Args:
-        rows: tidy rows of all objectives of the study, each of which has its style by its place among them.
-        places: where on the axis the label of each data set stands.
-        measured: what is drawn.
-        baseline: the objective that is subtracted and is the zero line.
-        axis: what differs.
-        note: printed in the footnote.
-        dataset: its label, if all rows are of one.
+        rows: tidy rows of all objectives of the study; the position of an objective among them sets its style.
+        places: position on the axis of each data set, by label.
+        measured: measurement to draw.
+        baseline: objective that is subtracted and drawn as the zero line.
+        axis: axis of the varied condition.
+        note: note printed in the footnote.
+        dataset: label of the data set, if all rows belong to one.
     """
     found = compared(rows_measuring(rows_where(rows, dataset=list(places), split=["test"]), measured), baseline)
     found = found.assign(x=found["dataset"].map(places)).sort_values("x", kind="stable")

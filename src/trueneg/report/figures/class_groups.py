@@ -1,4 +1,4 @@
-"""Who gains: paired differences on all, common and rare classes."""
+"""Paired differences on all, common and rare classes, which show which classes gain."""
 
 import pandas as pd
 
@@ -18,7 +18,7 @@ GROUPS = (None, "common", "rare")
 
 
 def drawings(study: Study) -> list[Drawing]:
-    """Of an image study with rare classes."""
+    """Declare the figure of an image study with rare classes."""
     if not isinstance(study, ImageStudy) or not study.dataset.rare_classes:
         return []
     title = "Who gains: common and rare classes"
@@ -27,15 +27,15 @@ def drawings(study: Study) -> list[Drawing]:
 
 
 def class_groups(gathered: Gathered) -> Figure:
-    """Of the primary data set and measurement."""
+    """Draw the figure for the primary data set and measurement."""
     return class_accuracy(gathered.rows, gathered.dataset, gathered.baseline, gathered.primary, gathered.note)
 
 
 def class_accuracy(rows: pd.DataFrame, dataset: str, baseline: str, measured: Measurement, note: str = "") -> Figure:
-    """A row of dots with intervals per objective, a kind of dot per group of classes."""
+    """Draw a forest plot with one row per objective and one dot style per group of classes."""
     chosen = rows_where(rows, dataset=[dataset], split=["test"])
     found = paired_differences(rows_measuring(chosen, *(measured._replace(group=group) for group in GROUPS)), baseline)
-    groups = {metric_name(one): one for one in measurements(found)}  # without rare classes there is one
+    groups = {metric_name(one): one for one in measurements(found)}  # only one group without rare classes
     objectives, metric, styles = list(dict.fromkeys(found["objective"])), measured.metric, line_styles(groups)
     figure, axes = panels(height=1.7 + 0.62 * len(objectives))
     plot = axes[0, 0]

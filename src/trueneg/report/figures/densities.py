@@ -1,4 +1,4 @@
-"""What the process looks like: densities, the density ratio with its jump, and the weights of BCL."""
+"""Figures of the simulated process: densities, the density ratio with its jump, and the weights of BCL."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ ORDER = 10
 
 
 def drawings(study: Study) -> list[Drawing]:
-    """Of every theory study."""
+    """Declare the figures of the simulated process for a theory study."""
     if not isinstance(study, TheoryStudy):
         return []
     return [
@@ -42,17 +42,17 @@ def drawings(study: Study) -> list[Drawing]:
 
 
 def class_conditional_densities(gathered: Gathered) -> Figure:
-    """Densities of true and false negatives over the normal base, a panel an α (BCL, Fig. 3)."""
+    """Plot densities of true and false negatives over the normal base, one panel per α (BCL, Fig. 3)."""
     return _densities(gathered, "class_conditional_densities", "score", "Score, in standard deviations of the base")
 
 
 def observation_densities(gathered: Gathered) -> Figure:
-    """Densities of e^(x/t) over the uniform base, a panel an α (BCL, Fig. 4)."""
+    """Plot densities of e^(x/t) over the uniform base, one panel per α (BCL, Fig. 4)."""
     return _densities(gathered, "observation_densities", "observation", "Observation exp(x/t)")
 
 
 def density_ratio(gathered: Gathered) -> Figure:
-    """p⁺/p⁻ where the biased loss is optimal, with its jump (BCL, Fig. 1); grey where similarity cannot be."""
+    """Plot p⁺/p⁻ at the optimum of the biased loss, with its jump (BCL, Fig. 1); unattainable similarities are grey."""
     frame = gathered.experiment("density_ratio")
     figure, axes = panels()
     plot = axes[0, 0]
@@ -72,7 +72,7 @@ def density_ratio(gathered: Gathered) -> Figure:
 
 
 def importance_weights(gathered: Gathered) -> Figure:
-    """ω against the share of nearer negatives: a row a form of BCL, a column a β, a line an α."""
+    """Plot ω against the share of nearer negatives: one row per form of BCL, one column per β, one line per α."""
     frame = gathered.experiment("importance_weights")
     styles = unmarked(line_styles(f"α = {alpha:g}" for alpha in sorted(frame["alpha"].unique())))
     figure, found = facets(

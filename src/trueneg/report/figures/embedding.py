@@ -1,4 +1,4 @@
-"""t-SNE of the test images, a panel per objective (the first paper's Fig. 4)."""
+"""t-SNE of the test images, one panel per objective (the first paper's Fig. 4)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ ORDER = 40
 
 
 def drawings(study: Study) -> list[Drawing]:
-    """Of an image study that asks for it."""
+    """Declare the t-SNE figure if an image study requests it."""
     if not isinstance(study, ImageStudy) or study.figures.embedding is None:
         return []
     wanted = study.figures.embedding
@@ -30,12 +30,12 @@ def drawings(study: Study) -> list[Drawing]:
 
 
 def draw(gathered: Gathered, dataset: str, files: Sequence[str]) -> Figure:
-    """The objectives that the study names."""
+    """Draw the figure for the objectives that the study names."""
     return embedding(gathered.read(*files), dataset, gathered.study.figures.embedding.objectives, gathered.study.note)
 
 
 def embedding(coordinates: pd.DataFrame, dataset: str, objectives: Sequence[str], note: str = "") -> Figure:
-    """Images in two dimensions: a row per image and objective with ``x``, ``y``, ``label`` and ``rare`` (bool)."""
+    """Plot images in two dimensions, from one row per image and objective with ``x``, ``y``, ``label`` and ``rare`` (bool)."""
     chosen = rows_where(coordinates, dataset=[dataset], objective=list(objectives))
     classes = chosen[["label", "rare"]].drop_duplicates().sort_values(["rare", "label"])
     styles = _class_styles(classes)
@@ -62,7 +62,7 @@ def embedding(coordinates: pd.DataFrame, dataset: str, objectives: Sequence[str]
 
 
 def _class_styles(classes: pd.DataFrame) -> dict[int | str, LineStyle]:
-    """The style of each class: common ones blue and round or square, rare ones red and pointed."""
+    """Return the style of each class: blue with round or square markers if common, red with pointed markers if rare."""
     import matplotlib
 
     styles = {}

@@ -1,4 +1,4 @@
-"""How wrong each estimator is, against whatever is varied."""
+"""Errors of each estimator against the varied parameter."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -20,12 +20,12 @@ ORDER = 20
 
 LABELS = {"mean squared error": "Mean squared error of g", "bias": "Bias of g", "mean": "Mean of g over anchors"}
 AGAINST_DRAWN = "Against the drawn true negatives' mean."
-# Letter and shade of each estimator where it is the best.
+# Letter and shade of each estimator in cells where it is the best.
 BEST = dict(zip(ESTIMATORS, zip("BDPRC", ("0.55", "#9ecae1", "#fdcf9e", "#d9f0d3", "#ffffff"), strict=True), strict=True))
 
 
 def drawings(study: Study) -> list[Drawing]:
-    """Of every theory study."""
+    """Declare the figures of estimator errors for a theory study."""
     if not isinstance(study, TheoryStudy):
         return []
     return [
@@ -64,21 +64,21 @@ def drawings(study: Study) -> list[Drawing]:
 
 
 def mean_squared_errors(gathered: Gathered) -> Figure:
-    """Mean squared error of every estimator, one parameter varied a panel (BCL, Fig. 5)."""
+    """Plot the mean squared error of every estimator, one panel per varied parameter (BCL, Fig. 5)."""
     chosen = _squared_errors(gathered.experiment("errors_by_parameter"))
     about = "Anchors: 1.96 standard deviations of one simulation of that size."
     return _sweeps(chosen, "Mean squared errors", [AGAINST_DRAWN, BAND, about, gathered.study.note])
 
 
 def estimated_means(gathered: Gathered) -> Figure:
-    """Mean estimate over anchors, beside the true negatives' mean, against slide and α (BCL, Fig. 8)."""
+    """Plot the mean estimate over anchors and the true negatives' mean against slide and α (BCL, Fig. 8)."""
     frame = gathered.experiment("errors_by_parameter")
     parts = [frame[(frame["quantity"] == "mean") & (frame["parameter"] == parameter)] for parameter in ("slide", "alpha")]
     return _sweeps(pd.concat(parts), "Mean estimates", [BAND, gathered.study.note])
 
 
 def bias_by_negatives(gathered: Gathered) -> Figure:
-    """Bias and mean squared error as the number of negatives grows, with the limit of the bias (BCL, Lemma 3.2)."""
+    """Plot bias and mean squared error against the number of negatives, with the limit of the bias (BCL, Lemma 3.2)."""
     frame = gathered.experiment("errors_by_negatives")
     limits = frame[np.isinf(frame["at"])]
     chosen = pd.concat([frame[(frame["reference"] == DRAWN) & (frame["quantity"] == "bias")], _squared_errors(frame)])
@@ -90,13 +90,13 @@ def bias_by_negatives(gathered: Gathered) -> Figure:
 
 
 def errors_by_positives(gathered: Gathered) -> Figure:
-    """Mean squared error against the number of positives, which DCL alone uses."""
+    """Plot the mean squared error against the number of positives, which only DCL uses."""
     chosen = _squared_errors(gathered.experiment("errors_by_positives"))
     return _sweeps(chosen, "Mean squared errors", [AGAINST_DRAWN, BAND, gathered.study.note])
 
 
 def errors_by_assumed_alpha(gathered: Gathered) -> Figure:
-    """Mean squared error where the BCL forms are given an α that need not be true; the true one is marked."""
+    """Plot the mean squared error against the α given to the BCL forms, which may be wrong; the true α is marked."""
     frame = gathered.experiment("errors_by_assumed_alpha")
     sentences = [AGAINST_DRAWN, BAND, "Vertical line: the true α.", gathered.study.note]
     figure = _sweeps(_squared_errors(frame), "Mean squared errors", sentences)
@@ -105,9 +105,9 @@ def errors_by_assumed_alpha(gathered: Gathered) -> Figure:
 
 
 def best_estimators(gathered: Gathered) -> Figure:
-    """The estimator with the smallest mean squared error: a panel a pair of N and K, a cell a pair of α and τ⁺.
+    """Draw the estimator with the smallest mean squared error: one panel per pair (N, K), one cell per pair (α, τ⁺).
 
-    A letter in brackets is not clearly the best: another is within two standard errors of the paired difference.
+    A letter in parentheses is not clearly the best: another estimator is within two standard errors of the paired difference.
     """
     import seaborn
     from matplotlib.patches import Patch
@@ -121,7 +121,7 @@ def best_estimators(gathered: Gathered) -> Figure:
         winners = part.groupby(["class_probability", "alpha"])[list(part.columns)].apply(_winner)
         won.update(winners["estimator"])
         numbers, letters = winners["estimator"].map(names.index).unstack(), winners["letter"].unstack()
-        numbers = numbers.rename_axis(index=plot.get_ylabel(), columns=plot.get_xlabel())  # which the axes are labelled by
+        numbers = numbers.rename_axis(index=plot.get_ylabel(), columns=plot.get_xlabel())  # seaborn labels the axes with these
         look: dict[str, Any] = {"vmin": 0, "vmax": len(names) - 1, "cbar": False, "linewidths": 0.8, "linecolor": "0.8"}
         seaborn.heatmap(numbers, annot=letters, fmt="", annot_kws={"fontsize": 8, "color": "0.1"}, cmap=shades, ax=plot, **look)
         plot.invert_yaxis()
@@ -134,16 +134,16 @@ def best_estimators(gathered: Gathered) -> Figure:
 
 
 def _squared_errors(frame: pd.DataFrame) -> pd.DataFrame:
-    """Mean squared errors against the drawn true negatives' mean."""
+    """Select the mean squared errors against the drawn true negatives' mean."""
     return frame[(frame["quantity"] == "mean squared error") & (frame["reference"] == DRAWN)]
 
 
 def _sweeps(chosen: pd.DataFrame, what: str, sentences: Sequence[str]) -> Figure:
-    """A panel per quantity and varied parameter; the values of the first quantity as text."""
+    """Draw one panel per quantity and varied parameter; the alternative text gives the values of the first quantity."""
     quantities = chosen["quantity"].unique()
     figure, found = facets(chosen, "quantity", "parameter", size=(3.6, 2.4), columns=2)
     for plot, (quantity, parameter), part in found:
-        # Against the number of anchors the number itself does not move: what one simulation may find does.
+        # The value does not depend on the number of anchors, but the spread of single simulations does.
         sweep(plot, part, error="spread" if parameter == "anchors" else "standard error")
         plot.set_yscale("log" if quantity == "mean squared error" else "linear")
         place: Any = plot.get_subplotspec()
@@ -154,7 +154,7 @@ def _sweeps(chosen: pd.DataFrame, what: str, sentences: Sequence[str]) -> Figure
 
 
 def _winner(cell: pd.DataFrame) -> pd.Series:
-    """The best estimator of a cell (the simplest of equal ones) and its letter, in brackets unless others are clearly behind."""
+    """Return a cell's best estimator (the simplest if tied) and its letter, in parentheses unless it is clearly the best."""
     cell = cell.set_index("estimator").loc[list(ESTIMATORS)]
     rounding = 1e-9 * cell["value"].min()
     best = cell.index[cell["behind"] <= rounding][0]

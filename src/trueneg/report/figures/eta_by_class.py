@@ -1,4 +1,4 @@
-"""The class probability that a language model tells from the text alone, beside the one that is known."""
+"""The class probability that a language model estimates from text alone, against the known one."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ KINDS = {"positive": "affirms a finding", "negated": "denies one", "filler": "ne
 
 
 def drawings(study: Study) -> list[Drawing]:
-    """Of an image–text study whose class probabilities are known."""
+    """Declare the figure of an image–text study with known class probabilities."""
     if not isinstance(study, ImageTextStudy) or not isinstance(study.dataset, PhantomPairSettings):
         return []
     title = "The language model's class probability beside the known one"
@@ -32,15 +32,15 @@ def drawings(study: Study) -> list[Drawing]:
 
 
 def draw(gathered: Gathered) -> Figure:
-    """Of the study's classes."""
+    """Draw η by class for the study's classes."""
     return eta_by_class(gathered.read(TABLE), gathered.own_note)
 
 
 def eta_by_class(classes: pd.DataFrame, note: str = "") -> Figure:
-    """η_LM of a class's sentences (median, 5th to 95th percentile) against the class's probability, both by logarithm.
+    """Plot η_LM of a class's sentences (median, 5th to 95th percentile) against the class's probability, on log–log axes.
 
-    On the diagonal the language model tells the class probability itself; a rank correlation of 1 would be enough for the
-    log-linear assumption with another a and k.
+    On the diagonal, η_LM equals the class probability; a rank correlation of 1 would suffice for the log-linear assumption with
+    another a and k.
     """
     known = classes[(classes["image probability"] > 0) & (classes["eta"] > 0) & (classes["sentences"] > 0)]
     known = known.assign(low=known["eta low"], high=known["eta high"])
@@ -54,7 +54,7 @@ def eta_by_class(classes: pd.DataFrame, note: str = "") -> Figure:
             texts.append(f"{kind}: {len(own)} classes, ρ {_correlation(own)}")
     plot.set(xscale="log", yscale="log", xlabel="Known class probability: share of images that it is true of")
     plot.set_ylabel("η of the language model")
-    plot.set(xlim=plot.get_xlim(), ylim=plot.get_ylim())  # which the diagonal leaves as they are
+    plot.set(xlim=plot.get_xlim(), ylim=plot.get_ylim())  # freeze the limits before adding the diagonal
     plot.axline((1e-3, 1e-3), (1, 1), color=EQUAL.color, linewidth=1, linestyle=EQUAL.linestyle)
     add_style_legend(figure, shown | {"equal": EQUAL})
     plot.set_title(f"all {texts[0]}", loc="left")
@@ -66,16 +66,16 @@ def eta_by_class(classes: pd.DataFrame, note: str = "") -> Figure:
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> tuple[float, float, float]:
-    r"""Spearman's ρ with its 95 % interval (Bonett and Wright, 2000).
+    r"""Compute Spearman's ρ with its 95 % interval (Bonett and Wright, 2000).
 
     .. math:: \tanh\Bigl(\operatorname{artanh} \rho \pm z_{0.975} \sqrt{\frac{1 + \rho^2 / 2}{n - 3}}\Bigr)
 
     Args:
         first: n values.
-        second: n values.
+        second: n values, paired with the first.
 
     Returns:
-        ρ, low, high; NaN where there are fewer than four pairs or one side does not vary.
+        ρ, low, high; NaN if there are fewer than four pairs or if either input is constant.
 
     Example:
         >>> [round(value, 2) for value in rank_correlation([1, 2, 3, 4, 5, 6], [2, 1, 3, 4, 6, 5])]
@@ -85,7 +85,7 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> tuple[f
     if count < 4 or len(set(first)) < 2 or len(set(second)) < 2:
         return float("nan"), float("nan"), float("nan")
     found = float(stats.spearmanr(first, second).statistic)
-    inside = np.clip(found, -1 + 1e-12, 1 - 1e-12)  # artanh of 1 is infinite
+    inside = np.clip(found, -1 + 1e-12, 1 - 1e-12)  # artanh(1) is infinite
     half = stats.norm.ppf(0.975) * np.sqrt((1 + found**2 / 2) / (count - 3))
     low, high = np.tanh(np.arctanh(inside) + np.array([-half, half]))
     return found, float(low), float(high)

@@ -1,4 +1,4 @@
-"""Where each objective looks when it reads a phrase: radiograph, heatmap, boxes, contrast-to-noise ratio."""
+"""Grounding of phrases by each objective: radiograph, heatmap, boxes and contrast-to-noise ratio."""
 
 import textwrap
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ from trueneg.specs.settings import Study
 
 ORDER = 60
 PANEL = 1.3  # inches
-LETTER = 0.073  # inches, about how wide one of a phrase is
+LETTER = 0.073  # inches, approximate width of a character in a phrase
 
 
 def drawings(study: Study) -> list[Drawing]:
-    """Of an image–text study that asks for it."""
+    """Declare the grounding overlays if an image–text study requests them."""
     if not isinstance(study, ImageTextStudy) or study.figures.overlays is None:
         return []
     dataset = study.primary.dataset or next(iter(runs.datasets(study)))
@@ -30,15 +30,15 @@ def drawings(study: Study) -> list[Drawing]:
 
 
 def draw(gathered: Gathered, files: Sequence[str]) -> Figure:
-    """The objectives that the study names."""
+    """Draw the figure for the objectives that the study names."""
     wanted = gathered.study.figures.overlays
     return grounding_overlays(gathered.read(*files), wanted.objectives, wanted.phrases, gathered.own_note)
 
 
 def grounding_overlays(overlays: pd.DataFrame, objectives: Sequence[str], rows: int, note: str = "") -> Figure:
-    """A row per phrase (the first ones), a column per objective; the radiograph alone leads each row.
+    """Draw one row for each of the first phrases and one column per objective; each row starts with the plain radiograph.
 
-    Heatmaps are stretched to their own range: the contrast-to-noise ratio does not depend on it.
+    Each heatmap is rescaled to its own range, which does not change the contrast-to-noise ratio.
     """
     phrases = list(dict.fromkeys(zip(overlays["report"], overlays["sentence"], strict=True)))[:rows]
     found: Any = overlays.set_index(["objective", "report", "sentence"])
@@ -50,7 +50,7 @@ def grounding_overlays(overlays: pd.DataFrame, objectives: Sequence[str], rows: 
     for line, phrase in zip(axes, phrases, strict=True):
         entries = [found.loc[(objective, *phrase)] for objective in objectives]
         _radiograph(line[0], entries[0])
-        # The blank title keeps room for the phrase, which may be longer than its panel is wide.
+        # The blank title reserves space for the phrase, which may be wider than the panel.
         line[0].set_title(" ", fontsize=8.5, pad=3)
         above = {"xytext": (0, 4), "textcoords": "offset points", "fontsize": 8.5, "annotation_clip": False}
         said = textwrap.shorten(f"{entries[0]['finding']}: “{phrase[1]}”", int(PANEL * columns / LETTER), placeholder=" …")
@@ -81,7 +81,7 @@ def _radiograph(plot: Axes, entry: pd.Series) -> None:
         np.frombuffer(entry["pixels"], np.uint8).reshape(size, size), cmap="gray", vmin=0, vmax=255, extent=(0, size, size, 0)
     )
     for x0, y0, x1, y1 in zip(entry["x0"], entry["y0"], entry["x1"], entry["y1"], strict=True):
-        # Light on dark: a box is seen on lung and bone alike.
+        # A light line on a dark one makes boxes visible on both lung and bone.
         for width, colour in ((2.2, "0.05"), (1.1, "1.0")):
             plot.add_patch(Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, linewidth=width, edgecolor=colour, zorder=3))
     plot.set_xlim(0, size)

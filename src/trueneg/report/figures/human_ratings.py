@@ -1,4 +1,4 @@
-"""How well each method ranks the negatives that people call false, and whether η follows how many there are."""
+"""How well each method ranks negatives that people rate as false, and whether η tracks their rate."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,9 +22,9 @@ HEADING = (
     "Which negatives people call false, and who ranks them so",
     "Flickr8k's experts rated captions of other images: does a method's weight of a pair follow what they say?",
 )
-THRESHOLD = 2.5  # of the mean rating, above which a negative is false
+THRESHOLD = 2.5  # mean rating above which a negative counts as false
 EXPERT = "one expert"
-# What needs no finished network, as the summary names it, and as it is shown.
+# References that need no trained network: name in the summary, and display name.
 REFERENCES = {
     "TF-IDF, drawn": "TF-IDF, one caption",
     "TF-IDF, mean": "TF-IDF, mean of five",
@@ -40,7 +40,7 @@ CAPTIONS = {
     "mean of a tenth of the captions, by η": LineStyle("0.1", "s", "-"),
 }
 CEILING = "#009e73"
-GROUPS = 10  # of captions by their η
+GROUPS = 10  # number of groups of captions by η
 SELECTION = "Rated pairs were retrieved, not drawn at random: they are nearer than the negatives of a batch."
 ABOUT = (
     f"A false negative: mean of three experts' ratings above {THRESHOLD:g}. AUC within an anchor, mean over the anchors that "
@@ -49,7 +49,7 @@ ABOUT = (
 
 
 def drawings(study: Study) -> list[Drawing]:
-    """Of an image–text study whose pairs people have rated."""
+    """Declare the figures of an image–text study with human ratings of pairs."""
     if not isinstance(study, ImageTextStudy) or not study.dataset.rated:
         return []
     title = "The class probability beside the rate of false negatives"
@@ -61,20 +61,20 @@ def drawings(study: Study) -> list[Drawing]:
 
 
 def ratings_of(gathered: Gathered) -> list[pd.DataFrame]:
-    """Summary of what needs no objective, then summary, rows and calibration of the selected variants."""
+    """Return the summary of the references, then the summary, rows and calibration of the selected variants."""
     summary, *others = map(gathered.read, RATINGS)
     chosen = [selected(table, gathered.selection) for table in (summary, *others)]
     return [summary[summary["objective"] == ""], *chosen]
 
 
 def draw_ratings(gathered: Gathered) -> Figure:
-    """On the primary data set."""
+    """Draw the human ratings on the primary data set."""
     references, networks, _rows, calibration = (table[table["dataset"] == gathered.dataset] for table in ratings_of(gathered))
     return human_ratings(references, networks, calibration, list(gathered.study.objectives), gathered.note)
 
 
 def draw_eta(gathered: Gathered) -> Figure:
-    """On the primary data set."""
+    """Draw η against the rate of false negatives on the primary data set."""
     captions, correlations = (table[table["dataset"] == gathered.dataset] for table in map(gathered.read, ETA))
     return eta_by_anchor(captions, correlations, gathered.own_note)
 
@@ -82,10 +82,10 @@ def draw_eta(gathered: Gathered) -> Figure:
 def human_ratings(
     references: pd.DataFrame, networks: pd.DataFrame, calibration: pd.DataFrame, objectives: Sequence[str], note: str = ""
 ) -> Figure:
-    """AUC within anchors of every reference and of every objective's networks, and what they state beside what people say.
+    """Plot the AUC within anchors of every reference and objective, and stated probabilities against human ratings.
 
-    A line marks chance, another what one expert reaches against the other two. The third panel has the objectives that state a
-    probability: on the diagonal it is the share of false negatives among the rated pairs.
+    One line marks chance, another the AUC of one expert against the other two. The third panel shows the objectives that state a
+    probability; on the diagonal, this probability equals the fraction of false negatives among the rated pairs.
     """
     styles = line_styles(objectives)
     found = pd.concat([references, networks])
@@ -115,7 +115,7 @@ def human_ratings(
 
 
 def eta_by_anchor(captions: pd.DataFrame, correlations: pd.DataFrame, note: str = "") -> Figure:
-    """Each caption's rate of false negatives among its rated images against its η, a panel per kind of η that is not constant."""
+    """Plot each caption's rate of false negatives among its rated images against its η, one panel per non-constant kind of η."""
     names = list(dict.fromkeys(correlations["eta"]))
     shown = [name for name in names if captions[name].nunique() > 1]
     figure, found = facets(
@@ -145,7 +145,7 @@ def eta_by_anchor(captions: pd.DataFrame, correlations: pd.DataFrame, note: str 
 
 
 def _calibration(plot: Axes, calibration: pd.DataFrame, styles: Mapping[str, LineStyle]) -> str:
-    """Returns the panel in words."""
+    """Draw the calibration panel and return its description."""
     if calibration.empty:
         say_empty(plot, "No objective states a probability for a caption's negatives.")
         return "No probabilities"
@@ -165,10 +165,10 @@ def _calibration(plot: Axes, calibration: pd.DataFrame, styles: Mapping[str, Lin
 
 
 def area_text(row: pd.Series, prefix: str = "") -> str:
-    """An AUC with its interval over anchors."""
+    """Format an AUC with its interval over anchors."""
     return with_interval(row[f"{prefix}AUC"], row[f"{prefix}low"], row[f"{prefix}high"], "AUC")
 
 
 def rho_text(row: pd.Series) -> str:
-    """ρ with its interval; a dash where there is none."""
+    """Format ρ with its interval; a dash if it is undefined."""
     return with_interval(row["rho"], row["low"], row["high"], "ρ", signed=True)

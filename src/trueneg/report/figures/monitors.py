@@ -1,7 +1,7 @@
-"""What happens while a model trains: the loss, and the monitors that may explain a result.
+"""Training curves: the loss, and the monitors that may explain a result.
 
-All read a table with a row per epoch of a run and a column per monitor. Where an objective lacks a monitor, the table holds NaN
-and the figure has no line.
+All figures read a table with one row per epoch and run and one column per monitor. If an objective lacks a monitor, the table
+contains NaN and the figure has no line for it.
 """
 
 import itertools
@@ -27,7 +27,7 @@ KEYS = ["dataset", "objective", "epoch"]
 
 
 def drawings(study: Study) -> list[Drawing]:
-    """Of every study that trains; some of images, others of images with sentences."""
+    """Declare the monitors of a trained study; some are for image studies only, others for image–text studies only."""
     if not isinstance(study, (ImageStudy, ImageTextStudy)):
         return []
     found = [
@@ -61,26 +61,26 @@ def _of_curves(make: Callable[[Gathered], Figure], title: str, caption: str) -> 
 
 
 def training_loss(gathered: Gathered) -> Figure:
-    """Loss (nats) by epoch."""
+    """Plot the loss (nats) by epoch."""
     about = "Losses of different objectives are different quantities: compare shapes, not heights."
     return by_objective(gathered.curves, "loss", "Loss (nats)", [about, gathered.note])
 
 
 def positive_similarity(gathered: Gathered) -> Figure:
-    """Mean similarity of an image and its own text by epoch."""
+    """Plot the mean similarity of an image and its own text by epoch."""
     about = "Mean over an epoch's training pairs."
     return by_objective(gathered.curves, "similarity of pairs", "Similarity of a pair", [about, gathered.note])
 
 
 def share_at_bound(gathered: Gathered) -> Figure:
-    """Share of anchors whose true-negative mass is held at its lower bound."""
+    """Plot the fraction of anchors whose true-negative mass is clamped to its lower bound."""
     about = "An anchor at the bound gets no gradient from its negatives."
     sentences = [about, gathered.note]
     return by_objective(gathered.curves, "share at bound", "Anchors at the bound (%)", sentences, GROUPS, factor=100)
 
 
 def same_class_ratio(gathered: Gathered) -> Figure:
-    """Mean e^s over other images of the anchor's class, divided by e^s of its positive; debiasing assumes 1."""
+    """Plot the mean e^s over other images of the anchor's class, divided by e^s of its positive; debiasing assumes 1."""
     about = "Mean of exp(similarity) to images of the same class, over that to the positive; debiasing assumes 1."
     monitor, sentences = "same-class to positive ratio", [about, gathered.note]
     figure = by_objective(gathered.curves, monitor, "Same-class / positive", sentences, GROUPS)
@@ -90,7 +90,7 @@ def same_class_ratio(gathered: Gathered) -> Figure:
 
 
 def true_negative_mean(gathered: Gathered) -> Figure:
-    """Mean of e^s over the true negatives as an objective estimates it, beside its true value, on the primary data set."""
+    """Plot each objective's estimate of the mean e^s over true negatives, and the true value, on the primary data set."""
     means = over_seeds(gathered.curves[gathered.curves["dataset"] == gathered.dataset], list(MEANS), GROUPS)
     estimating = means.loc[means["monitor"] == "estimated mean", "objective"]
     means = means[means["objective"].isin(estimating)].sort_values("group", kind="stable")
@@ -107,14 +107,14 @@ def by_objective(
     groups: Sequence[str] = ("",),
     factor: float = 1.0,
 ) -> Figure:
-    """A line per objective; a panel per data set, or a row of panels per data set with a panel per group of classes."""
+    """Draw one line per objective, in one panel per data set or, with several groups of classes, per data set and group."""
     found, styles = over_seeds(curves, [monitor], groups), line_styles(curves["objective"])
     by, title = (["dataset", "group"], "{}, {} classes") if len(groups) > 1 else (["dataset"], "{}")
     return by_epoch(found, by, title, "objective", styles, label, sentences, factor)
 
 
 def over_seeds(curves: pd.DataFrame, monitors: Sequence[str], groups: Sequence[str] = ("",)) -> pd.DataFrame:
-    """Mean and t interval over seeds of each objective, monitor, group of classes and epoch that has a value."""
+    """Compute the mean and t interval over seeds for each objective, monitor, group of classes and epoch with values."""
     parts = []
     for monitor, group in itertools.product(monitors, groups):
         part = curves.reindex(columns=[*KEYS, f"{monitor} {group}".strip()]).set_axis([*KEYS, "value"], axis=1)
@@ -135,7 +135,7 @@ def by_epoch(
     sentences: Sequence[str],
     factor: float = 1.0,
 ) -> Figure:
-    """Lines with their bands, and in words each line's value at its last epoch."""
+    """Draw lines with bands; the alternative text gives each line's value at its last epoch."""
     from matplotlib.ticker import MaxNLocator
 
     empty = "No objective of this study has these values."
@@ -146,7 +146,7 @@ def by_epoch(
         for place, (name, style) in enumerate(shown.items()):
             own = part[part[line] == name]
             spacing = max(1, len(own) // 6)
-            # Markers are few and never above each other.
+            # Use few markers, and stagger them so that they do not overlap.
             markers: dict[str, Any] = {"markevery": (place * spacing // len(shown), spacing), "markersize": 4.5}
             draw_intervals(plot, own, style, x="epoch", factor=factor, band=True, label=name, **markers)
         plot.xaxis.set_major_locator(MaxNLocator(5, integer=True))

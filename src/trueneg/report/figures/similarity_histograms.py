@@ -1,4 +1,4 @@
-"""How similar pairs of an image and a text are, by how they are related (ReCo's Figs. 4 and 6)."""
+"""Distributions of image–text similarity by relation of the pair (ReCo's Figs. 4 and 6)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,11 +23,11 @@ STYLES = {
     FALSE: LineStyle("#d55e00", "", (0, (1.5, 1.5))),
 }
 BINS = 50
-TAIL = 0.001  # of each objective's pairs that may lie outside the axis
+TAIL = 0.001  # maximum fraction of each objective's pairs beyond either end of the axis
 
 
 def drawings(study: Study) -> list[Drawing]:
-    """Of an image–text study that asks for it."""
+    """Declare the similarity histograms if an image–text study requests them."""
     if not isinstance(study, ImageTextStudy) or study.figures.similarities is None:
         return []
     dataset = study.primary.dataset or next(iter(runs.datasets(study)))
@@ -38,16 +38,16 @@ def drawings(study: Study) -> list[Drawing]:
 
 
 def draw(gathered: Gathered, files: Sequence[str]) -> Figure:
-    """The objectives that the study names."""
+    """Draw the figure for the objectives that the study names."""
     objectives = gathered.study.figures.similarities.objectives
     return similarity_histograms(gathered.read(*files), objectives, gathered.own_note)
 
 
 def similarity_histograms(similarities: pd.DataFrame, objectives: Sequence[str], note: str = "") -> Figure:
-    """Distribution of the similarity, a panel per objective, a line per relation, all on the same axis.
+    """Plot the distribution of similarities: one panel per objective and one line per relation, all on the same axis.
 
-    Above each panel stands how well the similarity tells what is true of an image: the probability that a text of another
-    report which is true of it is nearer than one that is not.
+    The title of each panel gives how well the similarity separates true from false texts: the probability that a text from
+    another report that is true of an image is nearer to it than one that is not.
     """
     chosen = pd.concat([rows_where(similarities, objective=[name]) for name in objectives])
     present = [name for name in RELATIONS if (chosen["relation"] == name).any()]
@@ -83,7 +83,7 @@ def _panel(plot: Axes, by_relation: dict[str, np.ndarray], edges: np.ndarray) ->
 
 
 def _separation(by_relation: dict[str, np.ndarray]) -> str:
-    """P(true > not true), as a second line of the title; empty where one of the two is not known."""
+    """Return P(true > not true) as the second line of the title; empty if either kind of pair is missing."""
     true, false = (by_relation.get(name, np.zeros(0)) for name in (TRUE, FALSE))
     if not (len(true) and len(false)):
         return ""

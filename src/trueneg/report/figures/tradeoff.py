@@ -16,7 +16,7 @@ ORDER = 20
 
 
 def drawings(study: Study) -> list[Drawing]:
-    """Of an image–text study that tries several constants."""
+    """Declare the trade-off figure if an image–text study sweeps constant class probabilities."""
     objective = constant_sweep(study) if isinstance(study, ImageTextStudy) else None
     if objective is None:
         return []
@@ -28,13 +28,13 @@ def drawings(study: Study) -> list[Drawing]:
 
 
 def tradeoff(gathered: Gathered, paired: bool, objective: str) -> Figure:
-    """A panel per task."""
+    """Draw the trade-off, one panel per task."""
     measured = main_measurements(with_means(gathered.rows[gathered.rows["dataset"] == gathered.dataset]))
     return sweep_figure(gathered, Sweep(objective, "class_probability", "Constant η", from_baseline=True), measured, paired)
 
 
 def constant_sweep(study: ImageTextStudy) -> str | None:
-    """The DCL objective that tries several constant class probabilities, if there is one."""
+    """Return the DCL objective that sweeps constant class probabilities, if there is one."""
     objectives: Mapping[str, Any] = study.objectives
     for name, objective in objectives.items():
         swept = objective.class_probability if objective.name == "dcl" else None

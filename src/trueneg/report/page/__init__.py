@@ -1,4 +1,4 @@
-"""The results page: one file that opens from disk, with every study's question, answer, numbers and what made them."""
+"""The results page: one file that opens from disk, with the question, answer, numbers and provenance of every study."""
 
 from trueneg.report.page.render import render_page
 from trueneg.report.page.study import StudyPage, study_page

@@ -1,4 +1,4 @@
-"""Paired differences of a study at a glance, and its measurements for a comparison with another study."""
+"""Overview of a study's paired differences, and its measurements for comparison with other studies."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -17,30 +17,31 @@ from trueneg.stats.measurement import KEYS, Measurement
 NAMES = ["dataset", *KEYS, "objective"]
 ENDS = ["difference low", "difference", "difference high"]
 COMPARED = [*NAMES, "seeds", "mean", "low", "high", *ENDS, "p Holm", "runs", "baseline runs"]
-LEFT, WIDTH = 6, 88  # of the axis, in per cent of the drawing
+LEFT, WIDTH = 6, 88  # left edge and width of the axis, in percent of the drawing's width
 
 
 def compared_values(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
-    """The numbers of all tables that compare objectives with the baseline; what several tables show, once.
+    """Collect the numbers of all tables that compare objectives with the baseline, without duplicates.
 
-    A table that also holds what is no objective's (people's ratings of pairs) has no metric there, and is left out.
+    Tables that also contain rows without an objective, such as human ratings of pairs, lack a metric there and are left out.
     """
     parts = [one for one in tables if {*COMPARED} <= {*one} and "baseline" not in one and one["metric"].notna().all()]
     return pd.concat(parts, ignore_index=True).drop_duplicates(NAMES, ignore_index=True)
 
 
 def glance(values: pd.DataFrame, gathered: Gathered, provenance: Provenance) -> list[dict[str, Any]]:
-    """The primary measurement's differences as a forest plot for each data set, that of the primary contrast first.
+    """Lay out one forest plot of the primary measurement's differences per data set, the primary contrast's data set first.
 
     Args:
-        values: from :func:`compared_values`.
-        gathered: the study: what is primary, and whether each data set can tell.
-        provenance: gets that of these numbers.
+        values: table from :func:`compared_values`.
+        gathered: artefacts of the study, which give the primary contrast and the gate of each data set.
+        provenance: registry to which the provenance of these numbers is added.
 
     Returns:
-        For each data set ``dataset``, ``verdict``, ``passed``, ``measure``, ``head`` (with the unit), ``ticks`` (place, text),
-        ``zero`` (place) and ``lines``: ``objective``, ``role`` (primary, oracle or none), ``text``, ``pairs``, ``p``, ``places``
-        (of low end, difference and high end) and ``origin``. Places are in per cent of the drawing's width.
+        For each data set, ``dataset``, ``verdict``, ``passed``, ``measure``, ``head`` (with the unit), ``ticks`` (position,
+        text), ``zero`` (position) and ``lines``. Each line has ``objective``, ``role`` (primary, oracle or empty), ``text``,
+        ``pairs``, ``p``, ``places`` (positions of the low end, the difference and the high end) and ``origin``. Positions are in
+        percent of the drawing's width.
     """
     primary, measured, baseline = gathered.study.primary, gathered.primary, gathered.baseline
     roles = {primary.treatment: "primary", primary.oracle: "oracle"}
@@ -81,11 +82,12 @@ def glance(values: pd.DataFrame, gathered: Gathered, provenance: Provenance) -> 
 
 
 def measurements(values: pd.DataFrame, baseline: str) -> list[dict[str, Any]]:
-    """All compared numbers as the page's script reads them, to set one study beside another.
+    """Return all compared numbers in the format that the page's script reads to compare studies.
 
     Returns:
-        For each what was ``measured``, the ``objective``, ``mean`` and ``difference`` as text, the ``unit`` of a difference,
-        ``seeds``, and ``value`` and ``half`` of its interval in that unit (None if unknown).
+        For each number, the measurement's name (``measured``), the ``objective``, ``mean`` and ``difference`` as text, the
+        ``unit`` of a difference, the number of ``seeds``, and in that unit the ``value`` and the half-width of its interval
+        (``half``), None if unknown.
     """
     found = []
     rows: list[Any] = values.to_dict("records")

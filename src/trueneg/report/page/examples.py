@@ -1,4 +1,4 @@
-"""Retrieval and grounding to look at: thumbnails, results and heatmaps of a study's networks, ready for the page."""
+"""Retrieval and grounding examples for the page: thumbnails, results and heatmaps of a study's networks."""
 
 import base64
 import io
@@ -16,14 +16,14 @@ NO_EXAMPLES: dict[str, Any] = {"restricted": False, "thumbnails": [], "queries":
 
 
 def examples_of(folder: Path, restricted: bool) -> dict[str, Any]:
-    """What the page can show of a study's retrieval and grounding; nothing of a restricted one.
+    """Collect a study's retrieval and grounding examples; restricted studies show none.
 
     Args:
-        folder: the study's artefacts.
-        restricted: whether the settings say that text and images must not be shown; the files say it for themselves, too.
+        folder: folder with the study's artefacts.
+        restricted: whether the settings forbid showing text and images; the files can also be marked as restricted.
 
     Returns:
-        As :data:`NO_EXAMPLES`: ``restricted``, ``thumbnails``, ``queries`` of both directions and ``phrases``.
+        A dictionary like :data:`NO_EXAMPLES`: ``restricted``, ``thumbnails``, ``queries`` in both directions and ``phrases``.
     """
     tables = [privacy.read_table(path) for path in sorted(folder.glob("retrieval/*/*.parquet"))]
     if restricted or any(hidden for _, hidden in tables):
@@ -36,19 +36,19 @@ def examples_of(folder: Path, restricted: bool) -> dict[str, Any]:
 
 
 def data_uri(content: bytes, kind: str) -> str:
-    """An image of a kind such as ``"webp"`` as text."""
+    """Encode an image as a data URI; ``kind`` is its image type, such as ``"webp"``."""
     return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
 
 
 def webp(image: Image.Image) -> str:
-    """An image as small text."""
+    """Encode an image as a compact WebP data URI."""
     stream = io.BytesIO()
     image.save(stream, "WEBP", quality=85)
     return data_uri(stream.getvalue(), "webp")
 
 
 def _queries(table: pd.DataFrame) -> tuple[list[str], list[dict[str, Any]]]:
-    """Each distinct thumbnail; and for each query its rows by objective, best first, with the ``picture`` in that list."""
+    """Return the distinct thumbnails, and each query's results by objective, best first; ``picture`` indexes the thumbnails."""
     table["picture"], thumbnails = pd.factorize(table["thumbnail"])
     queries = []
     for _, asked in table.sort_values("rank", kind="stable").groupby(["dataset", "direction", "query"], sort=False):
@@ -58,7 +58,7 @@ def _queries(table: pd.DataFrame) -> tuple[list[str], list[dict[str, Any]]]:
 
 
 def _phrases(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Each phrase with its image, its boxes (x, y, width, height) and a heatmap for each objective."""
+    """Return each phrase with its image, its boxes (x, y, width, height) and one heatmap per objective."""
     phrases = []
     for _, own in table.groupby(["dataset", "report", "sentence"], sort=False):
         first = own.iloc[0]
@@ -71,6 +71,6 @@ def _phrases(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _heatmap(heat: bytes, size: int) -> str:
-    """Stretched to its own range, as in the figure: the contrast-to-noise ratio does not depend on it."""
+    """Encode a heatmap rescaled to its own range, as in the figure; this does not change the contrast-to-noise ratio."""
     values = np.frombuffer(heat, np.float32).reshape(size, size).astype(float)
     return webp(Image.fromarray((255 * heat_colours(values)).round().astype(np.uint8), "RGBA"))

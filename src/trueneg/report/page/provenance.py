@@ -1,4 +1,4 @@
-"""What made each number: runs, a printed table or files, each described once and named by the cells that show it."""
+"""Provenance of each number: runs, a published table or files. Each source is described once and referenced by table cells."""
 
 import itertools
 import json
@@ -16,14 +16,14 @@ from trueneg.store.provenance import recorded_code
 
 
 class Provenance:
-    """The provenance of a study's numbers; a cell holds the place of its own in :meth:`described`.
+    """The provenance of a study's numbers; each table cell holds an index into :meth:`described`.
 
-    A number comes from ``runs`` (ids), from where it is ``printed``, or, in a study without runs, from ``files``.
+    A number comes from ``runs`` (ids), from a publication (``printed``) or, in a study without runs, from ``files``.
 
     Args:
-        runs: records of the study's runs, with what :mod:`trueneg.report.page.study` adds.
-        settings: the resolved study; empty: nothing is known of what made its numbers.
-        folder: its artefacts.
+        runs: records of the study's runs, with the keys that :mod:`trueneg.report.page.study` adds.
+        settings: settings of the resolved study; if empty, the provenance is unknown.
+        folder: folder with the study's artefacts.
     """
 
     def __init__(self, runs: Sequence[Mapping[str, Any]] = (), settings: Mapping[str, Any] | None = None, folder: Path = Path()):
@@ -32,28 +32,28 @@ class Provenance:
         self._places: dict[tuple[str, Any], int] = {}
 
     def of_runs(self, ids: Iterable[str] = ()) -> int:
-        """The runs with these ids; all of the study without any; its files where it has no runs."""
+        """Return the index of the runs with these ids: all runs if none match, the study's files if it has no runs."""
         return self._place("runs", frozenset(ids) & self._ids or frozenset(self._ids)) if self._ids else self._place("files")
 
     def of_cell(self, cell: Cell) -> int | None:
-        """What made a cell; None where it holds no number, or nothing is known."""
+        """Return the index of a cell's provenance; None if the cell holds no number or the provenance is unknown."""
         if not self.settings or not re.search(r"\d", cell.text):
             return None
         return self._place("printed", cell.printed) if cell.printed and self._ids else self.of_runs(cell.runs.split())
 
     def of_each_run(self) -> dict[str, int]:
-        """For each run its place, which it shares with the runs of the same settings, data, code, machine and state."""
+        """Return the index of each run; runs with the same settings, data, code, machine and state share one."""
         alike: dict[str, list[str]] = defaultdict(list)
         for run in self.runs:
             alike[repr([run[key] for key in ("settings", "made", "state")])].append(run["id"])
         return {one: self.of_runs(ids) for ids in alike.values() for one in ids}
 
     def described(self) -> list[dict[str, Any]]:
-        """What the page shows of each place, in their order."""
+        """Return the page's description of each source, in index order."""
         return [self._described(*key) for key in self._places]
 
     def facts(self) -> dict[str, str]:
-        """What two studies can differ in, as text: what made the runs, and settings by dotted name."""
+        """Return everything that two studies can differ in, as text: provenance of the runs, and settings by dotted name."""
         return self._made(self.runs) | dict(flat(self.settings))
 
     def _place(self, kind: str, content: Any = None) -> int:
@@ -87,11 +87,11 @@ class Provenance:
 
 
 def files_of(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What a study without runs was made of.
+    """Describe the provenance of a study without runs.
 
     Returns:
-        ``files`` (lines of checksum, time of writing, path), ``code`` (fingerprints of the code of a theory study's experiments),
-        ``models`` (records of the language models, each with its ``name`` and ``checksum``) and ``shared``, lines of settings.
+        ``files`` (lines of checksum, modification time and path), ``code`` (code fingerprints of a theory study's experiments),
+        ``models`` (records of the language models, each with its ``name`` and ``checksum``) and ``shared`` (lines of settings).
     """
     results, files = folder.parents[1], []
     for path in sorted(folder.rglob("*.parquet")):
@@ -106,14 +106,14 @@ def files_of(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def together(values: Iterable[str], most: int = 6) -> str:
-    """The distinct values as text; the first of them where they are many."""
+    """Join the distinct values as text; at most ``most`` of them are listed and the rest are counted."""
     found = list(dict.fromkeys(values))
     more = f" and {len(found) - most} more" if len(found) > most else ""
     return "; ".join(found[:most]) + more
 
 
 def flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Nested settings as dotted names with their values as text."""
+    """Yield nested settings as pairs of dotted name and value as text."""
     for key, value in settings.items():
         if isinstance(value, Mapping):
             yield from flat(value, f"{prefix}{key}.")
@@ -122,7 +122,7 @@ def flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, s
 
 
 def _ranges(numbers: Iterable[int]) -> str:
-    """Whole numbers as text: ``0–5, 8``."""
+    """Format integers as ranges: ``0–5, 8``."""
     runs = itertools.groupby(enumerate(sorted(numbers)), key=lambda pair: pair[1] - pair[0])
     ends = [[number for _, number in run] for _, run in runs]
     return ", ".join(f"{run[0]}" if len(run) == 1 else f"{run[0]}–{run[-1]}" for run in ends)

@@ -1,4 +1,4 @@
-"""The page as a file: what each study hands over and what its artefacts hold, in one template."""
+"""Render the results page to one HTML file from the studies' pages and the runs in the store."""
 
 import base64
 import hashlib
@@ -21,28 +21,28 @@ from trueneg.report.page.study import StudyPage
 from trueneg.store import history
 
 HERE = Path(__file__).parent
-FORMAT = 3  # of the data that a comparison reads; another page's is refused if it differs
-LARGEST_DRAWING = 400_000  # bytes of an SVG; a larger one takes long to draw, and stands as PNG
-THUMBNAIL = (720, 540)  # pixels at most
-DEGREES_AT_MOST = 200  # of the quantiles of Student's t that a comparison uses
+FORMAT = 3  # version of the comparison data; data from a page with another version is rejected
+LARGEST_DRAWING = 400_000  # bytes; a larger SVG renders slowly, so its PNG is embedded instead
+THUMBNAIL = (720, 540)  # maximum width and height in pixels
+DEGREES_AT_MOST = 200  # maximum degrees of freedom of the Student's t quantiles that a comparison uses
 
 
 def render_page(studies: Sequence[StudyPage], path: str | Path, unread: Mapping[str, str] | None = None) -> Path:
-    """Write the page; whole or not at all.
+    """Write the page atomically.
 
-    Everything is inside: figures, style, script. Nothing is fetched from anywhere; the PDFs are linked by their path relative to
-    the page. All text is escaped.
+    The page is self-contained: figures, styles and scripts are embedded, and nothing is fetched from the network. PDFs are
+    linked by their path relative to the page. All text is escaped.
 
     Args:
-        studies: in the order of the page.
-        path: of the HTML file.
-        unread: why other studies of that folder are not on the page, by name.
+        studies: studies in page order.
+        path: path of the HTML file.
+        unread: for each other study in that folder, by name, the reason why it is not on the page.
 
     Returns:
-        The path.
+        The path of the HTML file.
 
     Raises:
-        FileNotFoundError: if the PNG or the SVG of a figure is missing.
+        FileNotFoundError: if the PNG or SVG of a figure is missing.
     """
     path = Path(path)
     loader, undefined = jinja2.FileSystemLoader(HERE), jinja2.StrictUndefined
@@ -69,10 +69,10 @@ def render_page(studies: Sequence[StudyPage], path: str | Path, unread: Mapping[
 
 
 def _entry(study: StudyPage, folder: Path) -> dict[str, Any]:
-    """What the templates read of a study."""
+    """Return the template variables of a study."""
     names = [path.stem for _, _, path in study.figures]
     bases = [name.removesuffix(PAIRED) for name in names]
-    # Paired differences stand before the means that they belong to.
+    # Place paired differences before the corresponding means.
     places = sorted(range(len(names)), key=lambda place: (bases.index(bases[place]), names[place] == bases[place]))
     return {
         "study": study,
@@ -83,7 +83,7 @@ def _entry(study: StudyPage, folder: Path) -> dict[str, Any]:
 
 
 def _turn(entry: tuple[str, str, Table]) -> int:
-    """Tables of paired differences first, then those beside printed numbers, then the others."""
+    """Return a sort key: tables of paired differences come first, then comparisons with published numbers, then the rest."""
     values = entry[2].values
     if "difference" in values and values["difference"].notna().all():
         return 0
@@ -91,19 +91,19 @@ def _turn(entry: tuple[str, str, Table]) -> int:
 
 
 def _other_runs(results: Path, known: Collection[str]) -> list[Any]:
-    """Runs of the store that no study on the page holds: those that are not finished, and those of studies that are not."""
+    """List stored runs that belong to no study on the page: unfinished runs, and runs of studies that are not on it."""
     table = history.run_table(results, studies=())
     shown = table[~table["run"].isin(known)].reindex(columns=["run", "dataset", "objective", "seed", "state", "seconds"])
     return shown.astype(object).where(shown.notna(), "–").to_dict("records")
 
 
 def _joined(pattern: str) -> markupsafe.Markup:
-    """Files of this package, one after the other: they are code, not data, and stand in the page as they are."""
+    """Concatenate files of this package. They are trusted code, so they are embedded without escaping."""
     return markupsafe.Markup("\n".join(path.read_text(encoding="utf-8").strip() for path in sorted(HERE.glob(pattern))))
 
 
 def _figure(title: str, caption: str, png: Path, folder: Path) -> dict[str, Any]:
-    """The SVG, sharp at any size, unless it is large; else the PNG. And a small picture for the overview."""
+    """Embed the SVG, which is sharp at any size, or the PNG if the SVG is too large; add a thumbnail for the overview."""
     with Image.open(png) as image:
         description = image.info.get("Description") or f"{title}. {caption}"
         width, height = image.size

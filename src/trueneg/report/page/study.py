@@ -1,4 +1,4 @@
-"""What the page shows of a study, from its artefacts and its figures."""
+"""Assemble a study's page content from its artefacts and figures."""
 
 import re
 from collections import Counter
@@ -30,26 +30,27 @@ FEW_SEEDS = 6  # an exact signed-rank test cannot reach p < 0.05 with five pairs
 
 @dataclass(frozen=True)
 class StudyPage:
-    """What the page shows of a study.
+    """The content of a study's section of the page.
 
     Attributes:
-        name: as in the configuration; its place on the page (``index.html#name``) and its folder.
+        name: study name from the configuration; also its anchor on the page (``index.html#name``) and its folder.
         title: heading.
-        question: what the study asks.
-        answer: what it found, in a sentence.
-        gate: whether it can tell, a sentence per data set.
-        warnings: what a reader must know first, such as stale runs or too few seeds.
-        marks: the same in a few words: kind (better, worse, even, unsure, few, small, stale, changed, restricted) and text.
-        figures: title, caption and PNG of each, in the order of the page; the SVG and the PDF lie beside the PNG, whose own
-            description becomes the alternative text.
-        tables: title, caption and content of each, in any order.
-        config: its configuration, as YAML.
-        selection: what was chosen on the validation split.
-        provenance: what made its numbers.
-        glance: from :func:`trueneg.report.page.contrasts.glance`.
-        measurements: from :func:`trueneg.report.page.contrasts.measurements`.
-        baseline: the objective that is subtracted.
-        examples: from :func:`trueneg.report.page.examples.examples_of`.
+        question: question that the study asks.
+        answer: one-sentence answer.
+        gate: verdict on whether each data set is informative, one sentence per data set.
+        warnings: caveats shown first, such as stale runs or too few seeds.
+        marks: short badges for the conclusion and the caveats, as (kind, text); the kinds are better, worse, even, unsure, few,
+            small, stale, changed and restricted.
+        figures: title, caption and PNG of each figure, in page order; the SVG and PDF are stored beside the PNG, and the
+            description in the PNG becomes the alternative text.
+        tables: title, caption and content of each table, in any order.
+        config: configuration of the study as YAML.
+        selection: variants selected on the validation split.
+        provenance: provenance of the study's numbers.
+        glance: forest plots from :func:`trueneg.report.page.contrasts.glance`.
+        measurements: values from :func:`trueneg.report.page.contrasts.measurements`.
+        baseline: objective that is subtracted in paired differences.
+        examples: examples from :func:`trueneg.report.page.examples.examples_of`.
     """
 
     name: str
@@ -71,7 +72,7 @@ class StudyPage:
 
 
 def study_page(folder: Path) -> StudyPage:
-    """Of the study with the artefacts in this folder; the figures lie beside it."""
+    """Build the page of the study whose artefacts are in this folder; the figures are in the sibling folder ``figures``."""
     gathered, figures = Gathered(folder), folder.parent / "figures"
     study, changes = gathered.study, DataChanges(folder.parents[1])
     is_trained = isinstance(study, TrainedStudy)
@@ -86,7 +87,7 @@ def study_page(folder: Path) -> StudyPage:
         gate=[f"{gate['dataset']}: {gate['verdict']}" for gate in comparison.get("gate", ())],
         warnings=warnings,
         marks=marks,
-        # A figure's footnote stands in the picture already.
+        # The footnote is already part of the image.
         figures=[
             (drawing.title, drawing.caption, figures / f"{name}.png")
             for name, drawing in catalogue.figures_by_name(study).items()
@@ -112,8 +113,8 @@ def study_page(folder: Path) -> StudyPage:
 
 
 def _runs(gathered: Gathered, changes: DataChanges) -> list[dict[str, Any]]:
-    """The record of each run, with its ``state`` and, as text, its ``value`` of the primary measurement, its settings by dotted
-    name (``configuration``) and what ``made`` it.
+    """Return the record of each run with its ``state`` and, as text, its ``value`` of the primary measurement, its settings by
+    dotted name (``configuration``) and its provenance (``made``).
     """
     measured = gathered.primary
     rows = measured.rows_of(gathered.variants[gathered.variants["split"] == "test"])
@@ -142,7 +143,7 @@ def _made(record: Mapping[str, Any]) -> dict[str, str]:
 def _remarks(
     gathered: Gathered, comparison: Mapping[str, Any], runs: Sequence[Any], changes: DataChanges, restricted: bool
 ) -> tuple[list[tuple[str, str]], list[str]]:
-    """Marks: the conclusion, and what a reader must know before believing a number; and the latter in sentences."""
+    """Return the marks (the conclusion and any caveats) and the warnings (the caveats as sentences)."""
     conclusion, seeds = comparison.get("primary", {}).get("conclusion"), comparison.get("seeds", FEW_SEEDS)
     failed = [gate["dataset"] for gate in comparison.get("gate", ()) if not gate["passed"]]
     stale, changed = sum(run["state"].startswith("stale") for run in runs), Counter(filter(None, map(changes.of_run, runs)))
@@ -167,7 +168,7 @@ def _remarks(
 
 
 def _answer(gathered: Gathered) -> str:
-    """What the study found, in a sentence; empty if it asks nothing."""
+    """Return the study's answer in one sentence; empty if the study asks no question."""
     if isinstance(gathered.study, TheoryStudy):
         return _of_numbers(gathered.experiment("protocol_numbers"))
     if not isinstance(gathered.study, LikelihoodStudy):
@@ -176,7 +177,7 @@ def _answer(gathered: Gathered) -> str:
 
 
 def _of_numbers(numbers: pd.DataFrame) -> str:
-    """The errors at a theory study's own setting, and whether the numbers known before were met again."""
+    """Summarise the errors at a theory study's default setting and how many earlier numbers were reproduced."""
     errors = numbers[(numbers["quantity"] == "mean squared error") & (numbers["setting"] == "default")]
     listed = ", ".join(f"{row['estimator']} {row['value']:.2g}" for _, row in errors.iterrows())
     return (
@@ -186,7 +187,7 @@ def _of_numbers(numbers: pd.DataFrame) -> str:
 
 
 def _of_summary(summary: pd.DataFrame) -> str:
-    """Spearman's ρ of every scorer on the sentences that affirm a finding, in the first corpus."""
+    """Summarise each scorer's Spearman's ρ on sentences that affirm a finding, in the first corpus."""
     chosen = summary[(summary["corpus"] == summary["corpus"].iloc[0]) & (summary["sentences"] == "findings only")]
     listed = "; ".join(
         f"{row['scorer']} {with_interval(row['spearman'], row['low'], row['high'], 'ρ', signed=True)}"

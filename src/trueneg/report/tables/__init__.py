@@ -1,4 +1,4 @@
-"""Tables: one module per table or family of tables, found by being here, which declare them as figures are declared.
+"""Tables: one module per table or family of tables, discovered automatically; they are declared in the same way as figures.
 
-:mod:`trueneg.report.tables.building` is the one builder of tables that compare objectives.
+:mod:`trueneg.report.tables.building` builds all tables that compare objectives.
 """

@@ -1,4 +1,4 @@
-"""Accuracies of an image study: one group of lines per data set and evaluation, a column per group of classes."""
+"""Accuracies of an image study: one group of lines per data set and evaluation, one column per group of classes."""
 
 from collections.abc import Sequence
 
@@ -13,23 +13,23 @@ from trueneg.specs.settings import Study
 from trueneg.stats.measurement import Measurement
 
 ORDER = 10
-GROUPS = (None, "rare", "common")  # of classes
+GROUPS = (None, "rare", "common")  # groups of classes
 
 
 def drawings(study: Study) -> list[Drawing]:
-    """Of every image study."""
+    """Declare the accuracy table of an image study."""
     title = "Accuracy of every objective, with paired differences"
     caption = "The primary measurement leads; the rest is exploratory."
     return [Drawing("accuracy", accuracy, title, caption)] if isinstance(study, ImageStudy) else []
 
 
 def accuracy(gathered: Gathered) -> Table:
-    """Every evaluation side by side."""
+    """Build the accuracy table of a study."""
     return accuracy_table(comparison_of(gathered), measured_of(gathered.study))
 
 
 def accuracy_table(comparison: Comparison, measured: Sequence[Measurement]) -> Table:
-    """Means and paired differences, with what belongs to one evaluation in one group of lines."""
+    """Build a table of means and paired differences with one group of lines per evaluation."""
     layout: dict[str, list[Measurement]] = {}
     for one in measured:
         layout.setdefault(evaluation_name(one), []).append(one)
@@ -38,7 +38,7 @@ def accuracy_table(comparison: Comparison, measured: Sequence[Measurement]) -> T
 
 
 def measured_of(study: ImageStudy) -> list[Measurement]:
-    """What the tables of an image study show: the primary measurement leads; everything after it is exploratory."""
+    """Return the measurements in an image study's tables: first the primary one, then the exploratory ones."""
     evaluation = study.evaluation
     probes = (full_probe(study, pool) for pool in evaluation.linear_probe.label_pools)
     others = (Measurement(task, "accuracy", pool) for task in ("knn", "mean classifier") for pool in evaluation.knn.label_pools)

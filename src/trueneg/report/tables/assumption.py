@@ -15,7 +15,7 @@ ORDER = 10
 
 
 def drawings(study: Study) -> list[Drawing]:
-    """Of a likelihood study whose classes are known: all its corpora."""
+    """Declare the table over all corpora of a likelihood study with known classes."""
     if not isinstance(study, LikelihoodStudy) or not study.reports.classes_known:
         return []
     files = summaries_of(study)
@@ -25,17 +25,17 @@ def drawings(study: Study) -> list[Drawing]:
 
 
 def summaries_of(study: LikelihoodStudy) -> tuple[str, ...]:
-    """The summary of each corpus."""
+    """Return the summary file of each corpus."""
     return tuple(f"assumption/{corpus}/summary.parquet" for corpus in runs.corpora(study))
 
 
 def draw(gathered: Gathered, files: tuple[str, ...]) -> Table:
-    """Of the corpora's summaries."""
+    """Build the table from the summaries of the corpora."""
     return assumption_table(gathered.read(*files))
 
 
 def assumption_table(summary: pd.DataFrame) -> Table:
-    """A line per scorer, a group per corpus and choice of sentences."""
+    """Build a table with one line per scorer and one group per corpus and selection of sentences."""
     groups = []
     for (corpus, sentences), rows in summary.groupby(["corpus", "sentences"], sort=False):
         title = f"{corpus}, {sentences}: {int(rows['texts'].max()):,} sentences, {int(rows['classes'].max())} classes"

@@ -1,4 +1,4 @@
-"""The table builder: means beside paired differences, every comparison with its tests, and ours beside printed numbers."""
+"""Table builders: means beside paired differences, comparisons with their tests, and our numbers beside published ones."""
 
 import itertools
 from collections.abc import Collection, Mapping, Sequence
@@ -20,22 +20,22 @@ SIGNIFICANT = 0.05
 
 
 def compare(rows: pd.DataFrame, baseline: str, measured: Sequence[Measurement], split: str = "test") -> pd.DataFrame:
-    """The numbers of all tables: means, paired differences, p values adjusted over the objectives of a measurement.
+    """Compute the numbers of all tables: means, paired differences, and p values adjusted over each measurement's objectives.
 
     Args:
         rows: tidy rows, one variant per objective.
-        baseline: the objective that is subtracted.
-        measured: which measurements; a data set that lacks one is left out of it.
-        split: which split.
+        baseline: objective that is subtracted.
+        measured: measurements to include; each covers only the data sets that have it.
+        split: name of the split.
 
     Returns:
-        One row per (study, dataset, measurement, objective), data sets first, measurements in the given order within them, with
+        One row per (study, dataset, measurement, objective), ordered by data set and then by measurement as given, with
         ``seeds``, ``mean``, ``low``, ``high``, ``runs`` and, except for the baseline, ``difference``, ``difference low``,
         ``difference high``, ``standard deviation``, ``smallest detectable``, ``p``, ``p Holm``, ``p signed-rank``, ``baseline
         runs``.
 
     Raises:
-        ValueError: if no data set has one of them.
+        ValueError: if no data set has one of the measurements.
     """
     held, datasets = by_measurement(rows[rows["split"] == split]), list(dict.fromkeys(rows["dataset"]))
     for one in measured:
@@ -52,13 +52,13 @@ def compare(rows: pd.DataFrame, baseline: str, measured: Sequence[Measurement], 
 
 
 def with_holm(table: pd.DataFrame) -> pd.DataFrame:
-    """The comparisons with ``p Holm``, which is corrected over those of a measurement."""
+    """Add ``p Holm``, corrected over the comparisons of each measurement."""
     adjust: Any = holm
     return table.assign(**{"p Holm": table.groupby(KEYS, sort=False, dropna=False)["p"].transform(adjust)})
 
 
 class Head(NamedTuple):
-    """What stands above a mean and its difference: a title over both, the mean's name, and the metric, which tells the unit."""
+    """Head of a mean and its difference: a title that spans both, the name of the mean, and the metric, which sets the unit."""
 
     title: str
     name: str
@@ -66,7 +66,7 @@ class Head(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """A column that is no comparison: a title, its name, and a cell for each (data set, objective)."""
+    """Extra column without a comparison: a title, a name, and one cell per (data set, objective)."""
 
     title: str
     name: str
@@ -74,16 +74,16 @@ class Beside(NamedTuple):
 
 
 def side_by_side(values: pd.DataFrame, layout: "Layout", comparison: "Comparison", beside: Sequence[Beside] = ()) -> Table:
-    """Means and paired differences, one line per objective.
+    """Build a table of means and paired differences with one line per objective.
 
-    A mean is bold if it is the best, lies in no other interval, and its difference to the baseline (if it is
-    the baseline: every difference) passes Holm's correction. The oracle takes no part, and where the gate
-    failed nothing is marked.
+    A mean is bold if it is the best, lies in no other interval, and its difference from the baseline (for the baseline itself,
+    every difference) is significant after Holm's correction. The oracle is excluded, and nothing is marked where the gate
+    failed.
 
     Args:
-        values: from :func:`compare`.
-        layout: heads of the columns, and which measurements form a group of lines; the data set's name goes before its title.
-        comparison: what the values compare.
+        values: table from :func:`compare`.
+        layout: column heads, and the measurements in each group of lines; the name of the data set precedes the group's title.
+        comparison: data shared by the study's tables.
         beside: columns after the comparisons.
     """
     baseline, failed = comparison.baseline, failed_gates(comparison.gate)
@@ -120,24 +120,24 @@ def side_by_side(values: pd.DataFrame, layout: "Layout", comparison: "Comparison
 
 
 def group_title(dataset: Any, failed: Collection[str], title: str = "") -> str:
-    """The title of a group of lines: the data set and what the lines show, with a remark where the gate failed."""
+    """Return the title of a group of lines: the data set and the content, with a remark if the gate failed."""
     remark = " (uninformative at this size)" if dataset in failed else ""
     return "; ".join(filter(None, (dataset, title))) + remark
 
 
 def failed_gates(gate: pd.DataFrame) -> dict[Any, str]:
-    """The verdict on each data set whose gate failed: nothing is marked there."""
+    """Return the verdict on each data set whose gate failed; nothing is marked on those data sets."""
     return gate[~gate["passed"].astype(bool)].set_index("dataset")["verdict"].to_dict()
 
 
 def published_table(rows: pd.DataFrame, printed: pd.DataFrame, split: str = "test", notes: Sequence[str] = ()) -> Table:
-    """Our means beside printed numbers, and the difference with our interval; one group of lines per measurement.
+    """Build a table of our means, published numbers and their difference with our interval; one group per measurement.
 
     Args:
         rows: tidy rows.
-        printed: ``dataset``, ``objective`` and the key columns as in the rows, ``value`` in the metric's own unit; perhaps
-            ``standard_error``, and ``printed as``, which then names the group too.
-        split: which split.
+        printed: published numbers with ``dataset``, ``objective`` and the key columns as in the rows, and ``value`` in the
+            metric's own unit; optionally ``standard_error``, and ``printed as``, which is added to the title of the group.
+        split: name of the split.
         notes: sentences under the table.
     """
     keys = ["dataset", *MEASURED]
@@ -174,12 +174,12 @@ def published_table(rows: pd.DataFrame, printed: pd.DataFrame, split: str = "tes
 
 
 def difference_table(values: pd.DataFrame, baseline: str, notes: Sequence[str] = ()) -> Table:
-    """Every comparison with its spread, its tests, and the smallest difference that its seeds could see.
+    """Build a table of every comparison with its spread, its tests and its minimum detectable difference.
 
     Args:
-        values: from :func:`compare`.
-        baseline: the objective that was subtracted.
-        notes: sentences under the table, after those that every such table has.
+        values: table from :func:`compare`.
+        baseline: objective that was subtracted.
+        notes: sentences under the table, after the standard ones.
     """
     compared = values[values["objective"] != baseline]
     one_unit = len({unit(metric, difference=True) for metric in values["metric"]}) == 1
@@ -206,7 +206,7 @@ def difference_table(values: pd.DataFrame, baseline: str, notes: Sequence[str] =
 
 
 def _cells(column: pd.DataFrame, baseline: str, oracle: str | None, marked: bool) -> dict[str, tuple[Cell, Cell]]:
-    """Mean and difference of every objective in one column of the table."""
+    """Return the cells with mean and difference of each objective for one measurement."""
     best = _clearly_best(column, baseline, oracle) if marked else None
     rows: list[Any] = column.to_dict("records")
     return {
@@ -219,13 +219,13 @@ def _cells(column: pd.DataFrame, baseline: str, oracle: str | None, marked: bool
 
 
 def _clearly_best(column: pd.DataFrame, baseline: str, oracle: str | None) -> str | None:
-    """The objective whose mean may be printed bold, if there is one."""
+    """Return the objective whose mean is printed in bold, if there is one."""
     methods = column[column["objective"] != oracle].set_index("objective")
     higher = higher_is_better(column["metric"].iloc[0])
     sign, reach = (1, methods["high"]) if higher else (-1, methods["low"])
     best: Any = (sign * methods["mean"]).idxmax()
     is_other = methods.index != best
-    # An objective with one seed has no interval, and is never clearly different.
+    # An objective with one seed has no interval, so it is never clearly different.
     outside = (sign * (methods["mean"][best] - reach[is_other]) > 0).all() and pd.notna(reach[best])
     tested = methods["p Holm"][is_other if best == baseline else ~is_other]
     return best if outside and (tested < SIGNIFICANT).all() else None
@@ -236,12 +236,12 @@ def _mean(row: Any) -> str:
 
 
 def difference_text(row: Any, baseline: str, starred: bool) -> str:
-    """A row of :func:`compare` as its difference with the interval; nothing for the baseline itself.
+    """Format the difference in a row of :func:`compare` with its interval; empty for the baseline itself.
 
     Args:
-        row: the row.
-        baseline: the objective that was subtracted.
-        starred: whether to mark what is significant after Holm's correction.
+        row: row of the table.
+        baseline: objective that was subtracted.
+        starred: whether to star differences that are significant after Holm's correction.
     """
     if row["objective"] == baseline:
         return ""
@@ -252,12 +252,12 @@ def difference_text(row: Any, baseline: str, starred: bool) -> str:
 
 
 def runs_of_difference(row: Any) -> str:
-    """The runs behind a row's difference: the objective's and the baseline's."""
+    """Return the ids of the runs behind a row's difference, of both the objective and the baseline."""
     return row["runs"] if pd.isna(row["baseline runs"]) else f"{row['runs']} {row['baseline runs']}"
 
 
 def p_text(value: float) -> str:
-    """A p value as text."""
+    """Format a p value."""
     if pd.isna(value):
         return "–"
     return "< 0.001" if value < 0.001 else f"{value:.3f}"

@@ -1,4 +1,4 @@
-"""Every paired difference of a study with its tests, and our numbers beside printed ones."""
+"""Tables of all paired differences of a study with their tests, and of our numbers beside published ones."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from trueneg.specs.settings import Study
 
 ORDER = 40
 PUBLISHED = "published.parquet"
-# What the printed standard errors say of the printed differences, where that table stands beside ours.
+# Note on the significance of the published differences, shown where ReCo's Table 1 is compared with our numbers.
 RECO_TABLE_1 = (
     "Of the seven differences of ReCo's Table 1, four have p < 0.05 by the printed standard errors (four seeds each, Welch's "
     "t test), and none has after Holm's correction."
@@ -22,7 +22,7 @@ RECO_TABLE_1 = (
 
 
 def drawings(study: Study) -> list[Drawing]:
-    """Of every study that trains; printed numbers where the study names some."""
+    """Declare the tables of a trained study; published numbers are included if the study names any."""
     if isinstance(study, ImageStudy):
         about = "The same numbers with their spread and what could have been seen."
         title = "Beside the printed table"
@@ -40,14 +40,14 @@ def drawings(study: Study) -> list[Drawing]:
 
 
 def differences(gathered: Gathered) -> Table:
-    """Every measurement of every table."""
+    """Build the table of paired differences for every measurement in every table."""
     comparison, study = comparison_of(gathered), gathered.study
     measured = measured_of(study) if isinstance(study, ImageStudy) else every_measurement(comparison.rows)
     return difference_table(compare(comparison.rows, comparison.baseline, measured), comparison.baseline, comparison.notes)
 
 
 def published(gathered: Gathered) -> Table:
-    """Printed numbers in the order of the configuration; of several tables, each with where it is printed."""
+    """Build the table of published numbers in configuration order; image–text studies also name each number's source."""
     comparison, printed, entries = comparison_of(gathered), gathered.read(PUBLISHED), gathered.study.published
     if isinstance(gathered.study, ImageStudy):
         return published_table(comparison.rows, printed)

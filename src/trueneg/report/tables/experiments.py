@@ -1,4 +1,4 @@
-"""Tables of the theory."""
+"""Tables of the theory experiments."""
 
 import math
 from typing import Any
@@ -14,7 +14,7 @@ ORDER = 10
 
 
 def drawings(study: Study) -> list[Drawing]:
-    """Of every theory study."""
+    """Declare the tables of a theory study."""
     if not isinstance(study, TheoryStudy):
         return []
     return [
@@ -25,7 +25,7 @@ def drawings(study: Study) -> list[Drawing]:
 
 
 def protocol_numbers(gathered: Gathered) -> Table:
-    """Each number that was known before, measured again, with both standard errors."""
+    """Compare each earlier number with its new measurement, with both standard errors."""
     frame = gathered.experiment("protocol_numbers")
     rows: list[Any] = frame.to_dict("records")
     lines = []
@@ -44,7 +44,7 @@ def protocol_numbers(gathered: Gathered) -> Table:
 
 
 def informative_sizes(gathered: Gathered) -> Table:
-    """From how many negatives on Proposition 1 says more than what is trivially true."""
+    """Tabulate the number of negatives from which Proposition 1 is tighter than the trivial bound."""
     frame = gathered.experiment("informative_sizes")
     objectives = list(dict.fromkeys(frame["objective"]))
     groups = []
@@ -59,7 +59,7 @@ def informative_sizes(gathered: Gathered) -> Table:
 
 
 def normalisation(gathered: Gathered) -> Table:
-    """Proposition 3.1: integrals and smallest values of the densities."""
+    """Tabulate the integrals and minimum values of the densities (Proposition 3.1)."""
     return from_frame(gathered.experiment("normalisation"))
 
 

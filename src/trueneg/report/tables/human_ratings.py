@@ -1,4 +1,4 @@
-"""The table of the human ratings: AUC within anchors, paired differences, and the errors of what is stated."""
+"""Table of the human ratings: AUC within anchors, paired differences, and calibration errors of stated probabilities."""
 
 import itertools
 from collections.abc import Collection, Sequence
@@ -48,14 +48,14 @@ SENTENCES = (
 
 
 def drawings(study: Study) -> list[Drawing]:
-    """Of an image–text study whose pairs people have rated."""
+    """Declare the table of an image–text study with human ratings of pairs."""
     if not isinstance(study, ImageTextStudy) or not study.dataset.rated:
         return []
     return [Drawing("human_ratings", draw, *HEADING, ("study.yaml", "comparison.json", *RATINGS))]
 
 
 def draw(gathered: Gathered) -> Table:
-    """Nothing is marked on a data set whose gate failed."""
+    """Build the table; nothing is marked on data sets whose gate failed."""
     references, networks, rows, calibration = ratings_of(gathered)
     summary, failed = pd.concat([references, networks], ignore_index=True), failed_gates(gathered.gate)
     return human_ratings_table(summary, rows, calibration, gathered.baseline, failed, gathered.data_notes)
@@ -69,13 +69,14 @@ def human_ratings_table(
     failed: Collection[str] = (),
     notes: Sequence[str] = (),
 ) -> Table:
-    """One line per reference and objective: both kinds of anchors, other thresholds, calibration.
+    """Build a table with one line per reference and objective: both kinds of anchors, other thresholds, and calibration.
 
     Args:
-        summary: of the references and of the networks, as of :func:`trueneg.report.figures.human_ratings.ratings_of`.
-        rows: of the networks, likewise.
-        calibration: likewise.
-        baseline: the objective that is subtracted.
+        summary: summary of the references and of the networks, from
+            :func:`trueneg.report.figures.human_ratings.ratings_of`.
+        rows: rows of the networks, from the same function.
+        calibration: calibration of the networks, from the same function.
+        baseline: objective that is subtracted.
         failed: data sets whose gate failed.
         notes: sentences under the table.
     """
@@ -111,13 +112,13 @@ def human_ratings_table(
 
 
 def _side(of_thresholds: Sequence[Any], baseline: str, marked: bool) -> list[Cell]:
-    """One kind of anchors; dashes where none has both kinds of negatives."""
+    """Return the cells for one kind of anchor; dashes if no anchor has both kinds of negatives."""
     row, *stricter = of_thresholds
     if row is None:
         return [Cell("–")] * 6
     others = ["–" if other is None else written(other["AUC"], METRIC) for other in stricter]
     texts = [f"{row['count']:.0f}", area_text(row), "", area_text(row, "weighted "), *others]
-    if pd.isna(row["runs"]):  # no network
+    if pd.isna(row["runs"]):  # a reference without a trained network
         return [Cell(text) for text in texts]
     cells = [Cell(text, runs=row["runs"]) for text in texts]
     cells[2] = Cell(difference_text(row, baseline, starred=marked), runs=runs_of_difference(row))

@@ -1,4 +1,4 @@
-"""Tables of an image–text study: all tasks side by side, each task on its own, and the contrasts that the study names."""
+"""Tables of an image–text study: all tasks side by side, each task separately, and the contrasts that the study names."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ from trueneg.stats.measurement import by_measurement
 
 ORDER = 20
 AT_BOUND = "share at bound"
-# Title and caption of the table of each of :data:`trueneg.report.layouts.LAYOUTS`.
+# Title and caption of the table for each layout in :data:`trueneg.report.layouts.LAYOUTS`.
 HEADINGS = {
     "tasks": (
         "Every task, with paired differences",
@@ -48,12 +48,12 @@ HEADINGS = {
 
 
 def drawings(study: Study) -> list[Drawing]:
-    """Of an image–text study, those that it has measurements for."""
+    """Declare the tables for which an image–text study has measurements."""
     if not isinstance(study, ImageTextStudy):
         return []
     dataset: Any = study.dataset
     evaluation = study.evaluation
-    # Of own labels a study has to say which sentences stand for them.
+    # With its own labels, a study must specify the prompts that describe them.
     prompts = dataset.labelled and (dataset.source != "image_table" or evaluation.zero_shot.prompts is not None)
     shown = {
         "tasks": True,
@@ -77,7 +77,7 @@ def drawings(study: Study) -> list[Drawing]:
 
 
 def layout_table(gathered: Gathered, name: str) -> Table:
-    """One of :data:`trueneg.report.layouts.LAYOUTS` with its numbers."""
+    """Build the table for one layout in :data:`trueneg.report.layouts.LAYOUTS`."""
     comparison = comparison_of(gathered)
     layout = LAYOUTS[name](comparison.rows)
     values = compare(comparison.rows, comparison.baseline, layout.keys(comparison.rows))
@@ -85,7 +85,7 @@ def layout_table(gathered: Gathered, name: str) -> Table:
 
 
 def contrasts(gathered: Gathered) -> Table:
-    """Differences between objectives that the study names, task by task."""
+    """Build the table of the contrasts that the study names, task by task."""
     comparison = comparison_of(gathered)
     layout, failed = tasks(comparison.rows), failed_gates(comparison.gate)
     keys, named = layout.keys(comparison.rows), [(each.treatment, each.baseline) for each in gathered.study.contrasts]
@@ -117,10 +117,10 @@ def contrasts(gathered: Gathered) -> Table:
 
 
 def at_bound(curves: pd.DataFrame) -> Beside:
-    """Share of anchors at the bound in the last epoch, mean over seeds with the half of its t interval.
+    """Build the column with the fraction of anchors at the bound in the last epoch: mean over seeds ± half its t interval.
 
     Args:
-        curves: a row per epoch of a run; a run without ``share at bound`` has a dash.
+        curves: one row per epoch and run; runs without ``share at bound`` are shown as a dash.
     """
     last = curves[curves["epoch"] == curves.groupby(["dataset", "objective", "seed"])["epoch"].transform("max")]
     last = last.reindex(columns=["dataset", "objective", "run", AT_BOUND]).dropna(subset=AT_BOUND)

@@ -1,6 +1,6 @@
-"""The objectives: one module each, found by being here.
+"""Objectives, one module each; every module in this package is discovered automatically.
 
-A module names the settings of its objective in ``TWO_VIEWS`` if image studies have it, and in ``PAIRS`` if image–text studies do.
+A module exports the settings of its objective as ``TWO_VIEWS`` for image studies and as ``PAIRS`` for image–text studies.
 """
 
 import importlib
@@ -17,5 +17,5 @@ OF_PAIRS = tuple(completed(module.PAIRS, Directed) for module in _MODULES if has
 
 
 def union_of(*objectives: type[Objective]) -> Any:
-    """Any of some objectives, told apart by name."""
-    return Annotated[Union[objectives], Discriminator("name")]  # noqa: UP007 (of types that are not written out)
+    """Return the union of objectives, discriminated by name."""
+    return Annotated[Union[objectives], Discriminator("name")]  # noqa: UP007 (the members are only known at run time)

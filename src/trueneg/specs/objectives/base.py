@@ -1,4 +1,4 @@
-"""What objectives have in common: their base classes, and values that several of them take."""
+"""Base classes of the objectives, and value types that several of them share."""
 
 import inspect
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from trueneg.specs.settings import Fraction, NonNegative, OpenFraction, Positive
 
 
 def _word_true(given: Any) -> Any:
-    """YAML reads the word true as a boolean; where a class probability stands it means each sample's own class."""
+    """Convert YAML's boolean true to the text ``true``: as a class probability it means each sample's own class."""
     return "true" if given is True else given
 
 
@@ -23,7 +23,7 @@ SentenceProbabilities = Sweepable[SentenceProbability]
 
 
 class WarmStart(Settings):
-    """One value, then another from some point of the run on: BCL's warm-start is 0.5, and 0.7 for the last quarter."""
+    """One value at first, then another from a given point of the run: BCL's warm-start is 0.5, then 0.7 for the last quarter."""
 
     schedule: Literal["warm-start"]
     before: NonNegative = Field(0.5, description="value at first")
@@ -32,7 +32,7 @@ class WarmStart(Settings):
 
 
 class Linear(Settings):
-    """From one value to another in equal steps: BCL's β goes from 2 to 0, a step every 20 of 400 epochs."""
+    """A change from one value to another in equal steps: BCL's β goes from 2 to 0, with a step every 20 of 400 epochs."""
 
     schedule: Literal["linear"]
     start: NonNegative = Field(description="value at the start")
@@ -41,7 +41,7 @@ class Linear(Settings):
 
 
 class Adjusted(Settings):
-    """Measured as the encoder improves: BCL's timely-adjust sets α to the macro-AUC (its Eq. 15) every 20 of 400 epochs."""
+    """A value measured during training: BCL's timely-adjust sets α to the macro-AUC (its Eq. 15) every 20 of 400 epochs."""
 
     schedule: Literal["adjusted"]
     by: Literal["labels", "views"] = Field(
@@ -55,7 +55,7 @@ def _schedule_or_number(given: Any) -> str:
 
 
 Location = Annotated[Real, Field(ge=0.5, le=1)]
-# A number, or a mapping that says how it changes over the run.
+# A number, or a mapping that defines how it changes over the run.
 ScheduledConcentration = Annotated[
     Annotated[NonNegative, Tag("number")] | Annotated[Annotated[WarmStart | Linear, Discriminator("schedule")], Tag("scheduled")],
     Discriminator(_schedule_or_number),
@@ -70,25 +70,25 @@ SweptLocation = Sweepable[ScheduledLocation]
 
 
 class Objective(Settings):
-    """What every objective has.
+    """Base class of all objectives.
 
     Attributes:
-        MODULES: dotted names of the modules that implement the objective; editing them makes its runs stale, and no others.
+        MODULES: dotted names of the modules that implement the objective; editing one makes only this objective's runs stale.
     """
 
     MODULES: ClassVar[tuple[str, ...]]
 
     @classmethod
     def modules(cls, values: Mapping[str, Any]) -> tuple[str, ...]:
-        """The modules that implement the objective with such settings."""
+        """Return the modules that implement the objective with the given settings."""
         return cls.MODULES
 
 
 class TwoViews(Objective):
-    """What every objective of two views of an image can say.
+    """Settings shared by objectives of two views of an image.
 
     Attributes:
-        ALLOWED: type and description that a setting of this name gets in an image study.
+        ALLOWED: type and description of settings in an image study, by name.
     """
 
     ALLOWED: ClassVar[Mapping[str, Any]] = {
@@ -107,13 +107,13 @@ class TwoViews(Objective):
 
 
 class Pairs(Objective):
-    """What every objective of pairs of an image and a sentence can say."""
+    """Settings shared by objectives of image–sentence pairs."""
 
     logit_scale: Sweepable[Positive] | None = Field(None, description="in place of similarity.logit_scale")
 
 
 class Directed(Pairs):
-    """An objective of pairs whose anchors may be sentences or images.
+    """An objective of pairs with sentences or images as anchors.
 
     Attributes:
         ALLOWED: as for :class:`TwoViews`, in an image–text study.
@@ -142,7 +142,7 @@ class KnownSimilarity(Directed):
 
 
 def completed(objective: type[Objective], kind: type[TwoViews] | type[Directed]) -> type[Objective]:
-    """An objective with what a kind of study can say of all its objectives, unless the objective's base class says that."""
+    """Add the shared settings of a kind of study to an objective, unless the objective already inherits them."""
     if issubclass(objective, (TwoViews, Pairs)):
         return objective
     fields = objective.model_fields

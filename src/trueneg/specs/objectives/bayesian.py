@@ -1,4 +1,4 @@
-"""BCL: each negative is weighted by the probability that it is a true one."""
+"""BCL: weight each negative by the probability that it is a true negative."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from trueneg.specs.settings import NonNegative, Probability, Sweepable
 
 
 class Bayesian(Objective):
-    """BCL: negatives weigh as much as they are likely to be true, and hard."""
+    """BCL: weights negatives by how likely they are to be true negatives, and by their hardness."""
 
     MODULES = ("trueneg.losses.estimators.bayesian",)
 
@@ -29,14 +29,14 @@ class Bayesian(Objective):
 
 
 def _reached(value: float | WarmStart | Linear) -> tuple[float, ...]:
-    """The ends of what a value or its schedule reaches."""
+    """Return the extreme values of a number or a schedule."""
     if isinstance(value, WarmStart):
         return value.before, value.after
     return (value.start, value.end) if isinstance(value, Linear) else (value,)
 
 
 class BayesianPairs(Bayesian):
-    """BCL on pairs, whose default is the consistent form."""
+    """BCL on pairs; the consistent form is the default."""
 
     form: Sweepable[Literal["paper", "released", "consistent"]] = Field(
         "consistent", description="which weights: see docs/losses.md"

@@ -1,4 +1,4 @@
-"""DCL: the expected share of false negatives is subtracted."""
+"""DCL: subtract the expected share of false negatives."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from trueneg.specs.settings import Boolean, Probability, Sweepable
 
 
 class Debiased(Objective):
-    """DCL: the expected share of false negatives is subtracted."""
+    """DCL: subtracts the expected share of false negatives."""
 
     MODULES = ("trueneg.losses.estimators.debiased",)
 
@@ -18,7 +18,7 @@ class Debiased(Objective):
 
 
 class DebiasedPairs(Debiased):
-    """DCL on pairs, whose bound may carry gradient to the logit scale."""
+    """DCL on pairs; gradients to the logit scale may flow through the bound."""
 
     bound_gradient: Boolean = Field(False, description="let the bound carry gradient to the logit scale")
     smooth_bound: Boolean = Field(False, description="experimental: add bound and estimate in place of taking the larger")

@@ -1,4 +1,4 @@
-"""HCL: as DCL, with more weight on near negatives."""
+"""HCL: like DCL, with more weight on near negatives."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from trueneg.specs.settings import Boolean, NonNegative, Probability, Sweepable
 
 
 class HardNegative(Objective):
-    """HCL: as DCL, with near negatives weighing more; at class_probability 0 hardness without debiasing."""
+    """HCL: like DCL, with more weight on near negatives; class_probability 0 gives hardness weighting without debiasing."""
 
     MODULES = ("trueneg.losses.estimators.hard_negative",)
 
@@ -19,7 +19,7 @@ class HardNegative(Objective):
 
 
 class HardNegativePairs(HardNegative):
-    """HCL on pairs, whose bound may carry gradient to the logit scale."""
+    """HCL on pairs; gradients to the logit scale may flow through the bound."""
 
     bound_gradient: Boolean = Field(False, description="let the bound carry gradient to the logit scale")
 

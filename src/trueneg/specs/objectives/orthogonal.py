@@ -1,4 +1,4 @@
-"""OC: negatives must be orthogonal."""
+"""OC: push negatives towards orthogonality."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from trueneg.specs.objectives.relaxed import Relaxed
 
 
 class Orthogonal(Relaxed):
-    """OC: as ReCo, with every similarity drawn to zero."""
+    """OC: like ReCo, but drives every similarity to zero."""
 
     name: Literal["oc"]  # type: ignore[assignment]  # the objectives are told apart by their names
 

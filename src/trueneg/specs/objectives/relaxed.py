@@ -9,7 +9,7 @@ from trueneg.specs.settings import NonNegative, Sweepable
 
 
 class Relaxed(Pairs):
-    """ReCo: non-negative similarity is punished, negative one is not."""
+    """ReCo: penalises non-negative similarities, but not negative ones."""
 
     MODULES = ("trueneg.losses.relaxed",)
 

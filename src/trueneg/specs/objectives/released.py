@@ -1,4 +1,4 @@
-"""Released networks as they are. Image–text studies add the networks to these settings, so they are not among ``PAIRS``."""
+"""Unchanged released networks. Image–text studies add the networks to these settings, so there is no ``PAIRS`` here."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from trueneg.specs.objectives.base import Objective
 
 
 class Released(Objective):
-    """No training: released networks are measured as they are, with their own projections."""
+    """No training: evaluates released networks unchanged, with their own projections."""
 
     MODULES = ()
 

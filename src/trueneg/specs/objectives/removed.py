@@ -1,4 +1,4 @@
-"""Negatives that are too alike are left out."""
+"""Remove negatives that are too similar."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from trueneg.specs.settings import Real, Sweepable
 
 
 class Removed(KnownSimilarity):
-    """Negatives that are too alike are left out."""
+    """Removes negatives that are too similar."""
 
     MODULES = ("trueneg.losses.estimators.removed",)
 

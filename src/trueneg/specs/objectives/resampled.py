@@ -1,4 +1,4 @@
-"""Negatives are drawn again, the less alike the likelier."""
+"""Resample negatives, favouring less similar ones."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from trueneg.specs.settings import Count, Sweepable
 
 
 class Resampled(KnownSimilarity):
-    """Negatives are drawn again, the less alike the likelier."""
+    """Resamples negatives, favouring less similar ones."""
 
     MODULES = ("trueneg.losses.estimators.resampled",)
 

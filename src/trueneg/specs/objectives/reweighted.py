@@ -1,4 +1,4 @@
-"""The more alike a negative, the less it weighs."""
+"""Reweight negatives: the more similar, the lower the weight."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from trueneg.specs.settings import Positive, Sweepable
 
 
 class Reweighted(KnownSimilarity):
-    """The more alike a negative, the less it weighs."""
+    """Reweights negatives: the more similar, the lower the weight."""
 
     MODULES = ("trueneg.losses.estimators.reweighted",)
 

@@ -1,4 +1,4 @@
-"""Images whose report holds the anchor's sentence are known false negatives."""
+"""Treat images whose report contains the anchor's sentence as known false negatives."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from trueneg.specs.settings import Sweepable
 
 
 class SameSentence(Directed):
-    """Images whose report holds the identical sentence are further positives, or no negatives."""
+    """Images whose report contains the identical sentence are excluded from the negatives or added as positives."""
 
     MODULES = ("trueneg.losses.estimators.oracle",)
 

@@ -27,7 +27,7 @@ class UncorrectedPairs(Uncorrected):
 
     @classmethod
     def modules(cls, values: Mapping[str, Any]) -> tuple[str, ...]:
-        """As for every objective, and DCL's where the control needs it."""
+        """Return the modules of the objective, plus DCL's if the control needs them."""
         return cls.MODULES if values.get("switched_off_by") is None else (*cls.MODULES, *Debiased.MODULES)
 
 

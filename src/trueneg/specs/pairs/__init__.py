@@ -1,7 +1,7 @@
-"""Sources of texts, and of images with sentences: one module each, found by being here.
+"""Sources of texts and of images with sentences, one module each; modules in this package are discovered automatically.
 
-A module names the settings of its texts in ``TEXTS``, and of its images with sentences, if it has any, in ``PAIRS``. The module
-of the same name in :mod:`trueneg.data.pairs` reads the data.
+A module exports its text settings as ``TEXTS`` and, if it has images with sentences, their settings as ``PAIRS``. The module of
+the same name in :mod:`trueneg.data.pairs` reads the data.
 """
 
 import importlib
@@ -20,7 +20,7 @@ _MODULES = {
 TEXTS: dict[str, type[TextSettings]] = {name: module.TEXTS for name, module in _MODULES.items()}
 PAIRS: dict[str, type[PairSettings]] = {name: module.PAIRS for name, module in _MODULES.items() if hasattr(module, "PAIRS")}
 
-# A type checker cannot know the modules that are found.
+# Type checkers cannot see modules discovered at import.
 if TYPE_CHECKING:
     AnyText = TextSettings
     AnyPairs = PairSettings

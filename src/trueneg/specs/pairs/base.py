@@ -1,4 +1,4 @@
-"""What every source of texts, and of images with sentences, can say."""
+"""Settings shared by sources of texts and sources of images with sentences."""
 
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -9,31 +9,31 @@ from trueneg.specs.settings import Count, Integer, OpenFraction, Settings, Sweep
 
 
 class TextSettings(Settings):
-    """Texts whose sentences are scored.
+    """Texts with sentences to score.
 
     Attributes:
-        captions: whether they belong to images by name: the source's module writes their sentences.
+        captions: whether the texts belong to named images; if so, the source's module writes their sentences.
         classes_known: whether the classes of sentences are known.
 
-    A source whose text must not be shown says so as ``restricted``, for all or as a setting; likewise one of images.
+    If texts or images of a source must not be shown, it defines ``restricted`` as a class attribute or a setting.
     """
 
     captions: ClassVar[bool] = False
     classes_known: ClassVar[bool] = False
-    if TYPE_CHECKING:  # each source has its own name, by which pydantic tells them apart
+    if TYPE_CHECKING:  # each source has its own name, which pydantic uses as the discriminator
         source: str
 
 
 class PairSettings(Settings):
-    """Images, and the sentences of their reports.
+    """Images and the sentences of their reports.
 
     Attributes:
         labelled: whether the images have labels.
-        truth_known: whether it is known, of some sentences at least, what images they are true of.
-        boxed: whether boxes say where in an image a finding is.
-        rated: whether people have said which captions of other images describe an image.
-        TEXT_TABLES: the tables of its texts that the images are joined with.
-        RESOURCES: what joining them asks for, unless the configuration says otherwise.
+        truth_known: whether it is known, for at least some sentences, which images they describe correctly.
+        boxed: whether boxes locate the findings in an image.
+        rated: whether people have rated which captions of other images also describe an image.
+        TEXT_TABLES: text tables to join with the images.
+        RESOURCES: resources of the join, unless the configuration overrides them.
     """
 
     labelled: ClassVar[bool] = True
@@ -50,7 +50,7 @@ class PairSettings(Settings):
 
 
 class SplitPairSettings(PairSettings):
-    """Images and sentences that each seed splits by patient."""
+    """Images and sentences with a separate split by patient for each seed."""
 
     test: OpenFraction = Field(0.2, description="share of the patients held out for testing")
     validation: OpenFraction = Field(0.1, description="share of the patients held out for choices")

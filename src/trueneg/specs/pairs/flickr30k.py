@@ -10,7 +10,7 @@ from trueneg.specs.settings import PathText, technical
 
 
 class Flickr30kCaptionsSettings(TextSettings):
-    """Flickr30k's captions: each is a sentence, five are a photograph's."""
+    """Flickr30k's captions: one sentence each, five per photograph."""
 
     captions = True
 
@@ -19,7 +19,7 @@ class Flickr30kCaptionsSettings(TextSettings):
 
 
 class Flickr30kPairSettings(PairSettings):
-    """Flickr30k's photographs, with the captions of a likelihood study that reads them."""
+    """Flickr30k's photographs, with captions from a likelihood study."""
 
     labelled: ClassVar[bool] = False
     RESOURCES = Resources(mem_mb=8000, runtime=240, threads=4)

@@ -7,7 +7,7 @@ from trueneg.specs.settings import PathText, technical
 
 
 class Flickr8kCaptionsSettings(TextSettings):
-    """Flickr8k's captions: each is a sentence, five are a photograph's."""
+    """Flickr8k's captions: one sentence each, five per photograph."""
 
     captions = True
 
@@ -16,7 +16,7 @@ class Flickr8kCaptionsSettings(TextSettings):
 
 
 class Flickr8kPairSettings(PairSettings):
-    """Flickr8k's photographs, with the captions of a likelihood study that reads them; the official splits."""
+    """Flickr8k's photographs in the official splits, with captions from a likelihood study."""
 
     labelled: ClassVar[bool] = False
     rated: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""Own images with their texts, named in a table."""
+"""User-supplied images and texts, listed in a table."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from trueneg.specs.settings import Boolean, PathText, technical
 
 
 class ImageTableSettings(TextSettings):
-    """Own images with their texts: a CSV or parquet file with a row an image and a text of it."""
+    """User-supplied images and texts: a CSV or parquet file with one row per image–text pair."""
 
     captions = True
 
@@ -28,15 +28,15 @@ class ImageTableSettings(TextSettings):
 
 
 class ImageTablePairSettings(SplitPairSettings):
-    """Own images, with the texts of a likelihood study that reads the same table."""
+    """User-supplied images, with texts from a likelihood study that reads the same table."""
 
     source: Literal["image_table"]
     colour: Boolean = Field(False, description="true: three channels; false: grey")
     label_columns: list[str] = Field([], description="columns of labels, 1, 0 or empty for unknown, if the table has any")
 
     @property
-    def labelled(self) -> bool:  # type: ignore[override]  # a class attribute of sources that always know
-        """Whether images have labels: where columns of the table are named."""
+    def labelled(self) -> bool:  # type: ignore[override]  # a class attribute in sources with a fixed answer
+        """Whether images have labels: true if label columns are given."""
         return bool(self.label_columns)
 
 

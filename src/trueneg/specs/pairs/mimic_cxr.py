@@ -1,4 +1,4 @@
-"""MIMIC-CXR: radiographs with their reports; restricted."""
+"""MIMIC-CXR: radiographs with their reports (restricted access)."""
 
 from typing import ClassVar, Literal
 
@@ -10,7 +10,7 @@ from trueneg.specs.settings import PathText, technical
 
 
 class MimicReportsSettings(TextSettings):
-    """MIMIC-CXR's reports in the official layout; restricted: no text of theirs reaches a log, a figure or the page."""
+    """MIMIC-CXR's reports in the official layout; restricted: their text never appears in a log, a figure or the page."""
 
     restricted: ClassVar[bool] = True
 
@@ -19,7 +19,7 @@ class MimicReportsSettings(TextSettings):
 
 
 class MimicCxrPairSettings(PairSettings):
-    """MIMIC-CXR-JPG's frontal radiographs, with the reports of a likelihood study that reads MIMIC-CXR; the official splits."""
+    """MIMIC-CXR-JPG's frontal radiographs in the official splits, with reports from a likelihood study that reads MIMIC-CXR."""
 
     restricted: ClassVar[bool] = True
     RESOURCES = Resources(mem_mb=16000, runtime=720, threads=8)
@@ -34,8 +34,8 @@ class MimicCxrPairSettings(PairSettings):
     )
 
     @property
-    def boxed(self) -> bool:  # type: ignore[override]  # a class attribute of sources that always know
-        """Whether boxes of what sentences describe are known: where MS-CXR's folder is given."""
+    def boxed(self) -> bool:  # type: ignore[override]  # a class attribute in sources with a fixed answer
+        """Whether boxes for the sentences are known: true if MS-CXR's folder is given."""
         return self.ms_cxr is not None
 
 

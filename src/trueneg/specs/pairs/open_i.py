@@ -7,7 +7,7 @@ from trueneg.specs.settings import PathText, technical
 
 
 class OpenIReportsSettings(TextSettings):
-    """The 3,955 reports of Open-I; classes from their expert MeSH codes."""
+    """The 3,955 reports of Open-I, with classes from their expert MeSH codes."""
 
     classes_known = True
 
@@ -16,7 +16,7 @@ class OpenIReportsSettings(TextSettings):
 
 
 class OpenIPairSettings(SplitPairSettings):
-    """Open-I's frontal radiographs, with the reports of a likelihood study that reads Open-I."""
+    """Open-I's frontal radiographs, with reports from a likelihood study that reads Open-I."""
 
     truth_known: ClassVar[bool] = True
     TEXT_TABLES = (*PairSettings.TEXT_TABLES, "assigned")

@@ -1,4 +1,4 @@
-"""The phantom: synthetic reports, and synthetic radiographs of them."""
+"""The phantom: synthetic reports and matching synthetic radiographs."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -11,7 +11,7 @@ Correlation = Annotated[Real, Field(ge=-1, le=1)]
 
 
 class PhantomReportsSettings(TextSettings):
-    """Synthetic reports whose latent classes are known."""
+    """Synthetic reports with known latent classes."""
 
     classes_known = True
 
@@ -24,7 +24,7 @@ class PhantomReportsSettings(TextSettings):
 
 
 class PhantomPairSettings(SplitPairSettings):
-    """Synthetic radiographs of a likelihood study's synthetic reports."""
+    """Synthetic radiographs for the synthetic reports of a likelihood study."""
 
     truth_known: ClassVar[bool] = True
     boxed: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""Own reports without images."""
+"""User-supplied reports without images."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from trueneg.specs.settings import Boolean, PathText, technical
 
 
 class ReportTableSettings(TextSettings):
-    """Own reports: a CSV or parquet file with a row a report."""
+    """User-supplied reports: a CSV or parquet file with one row per report."""
 
     source: Literal["table"]
     path: PathText = technical(None, "the file")

@@ -1,7 +1,7 @@
-"""Evaluation tasks: one module each, in the package of its kind of study, found by being there.
+"""Evaluation tasks, one module each, discovered automatically in the package of their kind of study.
 
-A module names the task's settings in ``TASK``. The module of the same name in :mod:`trueneg.evaluation.images` or
-:mod:`trueneg.evaluation.pairs` measures. A task without settings, whose metrics are plain numbers, needs no module here.
+A module exports the task's settings as ``TASK``. The module of the same name in :mod:`trueneg.evaluation.images` or
+:mod:`trueneg.evaluation.pairs` implements it. A task without settings whose metrics are plain numbers needs no module here.
 """
 
 import importlib
@@ -23,17 +23,17 @@ def _tasks(kind: str) -> dict[str, type[Task]]:
 IMAGES, PAIRS = _tasks("images"), _tasks("pairs")
 _ALL = (*IMAGES.values(), *PAIRS.values())
 METRICS: dict[str, Metric] = {name: metric for task in _ALL for name, metric in task.METRICS.items()}
-# By the names of task and metric in the rows.
+# Keyed by the names of task and metric in the rows.
 CHANCE = {(row, metric): level for task in _ALL for row in task.ROWS for metric, level in task.CHANCE.items()}
 
 
 def names_in_rows(tasks: dict[str, type[Task]]) -> tuple[str, ...]:
-    """The names of tasks in the rows."""
+    """Return the names of the tasks in the rows."""
     return tuple(name for task in tasks.values() for name in task.ROWS)
 
 
 def evaluation_section(name: str, doc: str, base: type[Settings], tasks: dict[str, type[Task]]) -> type[Settings]:
-    """The model of a study's ``evaluation``: what an evaluation may use, and a section for each task that has settings."""
+    """Create the model of a study's ``evaluation``: the base settings, plus a section for each task that has settings."""
     sections: dict[str, Any] = {}
     for key, task in tasks.items():
         if task.OPTIONAL is not None:
@@ -44,6 +44,6 @@ def evaluation_section(name: str, doc: str, base: type[Settings], tasks: dict[st
 
 
 def measured(evaluation: Any, tasks: dict[str, type[Task]]) -> dict[str, dict[str, list[Any]]]:
-    """The names in the rows of the tasks that an evaluation measures, each with the values of the key columns that apply."""
+    """Map the row names of an evaluation's tasks to the values of the key columns that apply."""
     given = [getattr(evaluation, key) if task.model_fields else task() for key, task in tasks.items()]
     return {row: task.columns(row) for task in given if task is not None for row in task.ROWS}

@@ -1,4 +1,4 @@
-"""What is known of an evaluation task without its code: its settings, what it measures, and how that is shown."""
+"""Declarations of evaluation tasks, separate from their code: settings, metrics and how metrics are displayed."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -9,7 +9,7 @@ SPLITS = ("validation", "test")
 
 
 class Metric(NamedTuple):
-    """How one kind of metric is shown."""
+    """Display format of a metric."""
 
     name: str
     scale: float = 1.0
@@ -20,14 +20,14 @@ class Metric(NamedTuple):
 
 
 class Task(Settings):
-    """Settings of an evaluation task: a section of a study's ``evaluation``, if there is anything to set.
+    """Settings of an evaluation task: a section of a study's ``evaluation`` if the task has any settings.
 
     Attributes:
-        ROWS: names of the task in the rows, which a primary contrast may name.
-        OPTIONAL: description of a section without which the task is not measured; None: the task is always measured.
-        NEEDS: what the data must have.
-        METRICS: how its metrics are shown; others are plain numbers, of which a larger one is better.
-        CHANCE: metrics whose level without learning is known, and this level.
+        ROWS: names of the task in the rows; a primary contrast may refer to them.
+        OPTIONAL: description of the section that enables the task; None: the task is always measured.
+        NEEDS: annotations that the data must provide.
+        METRICS: display formats of its metrics; other metrics are plain numbers, and larger is better.
+        CHANCE: chance level by metric, where known.
     """
 
     ROWS: ClassVar[tuple[str, ...]]
@@ -37,12 +37,12 @@ class Task(Settings):
     CHANCE: ClassVar[Mapping[str, float]] = {}
 
     def columns(self, row: str) -> dict[str, list[Any]]:
-        """The values of the key columns that apply to one of :attr:`ROWS`."""
+        """Return the values of the key columns that apply to one of :attr:`ROWS`."""
         return {}
 
 
 def percent(name: str) -> Metric:
-    """A share, shown in percent."""
+    """Return the display format of a share, in percent."""
     return Metric(name, 100.0, "%", "points")
 
 

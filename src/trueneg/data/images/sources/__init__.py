@@ -1,5 +1,6 @@
-"""Sources of images, one module each, found by being here: the name of the module is what ``dataset.source`` names.
+"""Image sources, one module each: ``dataset.source`` is the name of a module in this package.
 
-A module has ``load(path, *, resolution, download)``, which gives an :class:`~trueneg.data.images.image_source.ImageSource`, and,
-if it reads files of the user's, ``user_files(settings)``, which lists them.
+A module defines ``load(path, *, resolution, download)``, which returns an
+:class:`~trueneg.data.images.image_source.ImageSource`, and, if it reads files provided by the user, ``user_files(settings)``,
+which lists them.
 """

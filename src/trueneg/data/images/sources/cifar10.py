@@ -1,7 +1,7 @@
 """CIFAR-10: 50,000 training and 10,000 test images of 32 × 32 pixels in 10 classes (Krizhevsky 2009).
 
-Read from parquet files or the official binary version; the Python version consists of pickles, which can run any code and are
-never loaded.
+Reads parquet files or the official binary version. The Python version is never loaded because it consists of pickles, which can
+execute arbitrary code.
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ from trueneg.data.images.labels import checked_labels
 from trueneg.data.images.official_archive import OfficialArchive, binary_content
 
 IMAGES_PER_FILE = 10_000
-RECORD = 1 + 3 * 32 * 32  # bytes: the label, then the red, green and blue planes by rows
+RECORD = 1 + 3 * 32 * 32  # bytes: the label, then the red, green and blue planes in row-major order
 
 
 def _read_binary(folder: Path, resolution: int | None) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""1,797 real handwritten digits of 8 × 8 pixels, inside scikit-learn; there is no official test split."""
+"""1,797 real handwritten digits of 8 × 8 pixels, included in scikit-learn; there is no official test split."""
 
 from pathlib import Path
 
@@ -10,17 +10,17 @@ from trueneg.errors import UserError
 
 
 def load(path: str | Path | None = None, *, resolution: int | None = None, download: bool = False) -> ImageSource:
-    """Digits 0–9 as grey images, their 17 levels 0…16 spread over 0…255.
+    """Load the digits 0–9 as greyscale images, with their levels 0…16 rescaled to 0…255.
 
     Args:
-        path: must be None: the images come with scikit-learn.
+        path: must be None because the images come with scikit-learn.
         resolution: side in pixels of the square to resize to; None: 8.
-        download: of no consequence: nothing is missing.
+        download: ignored because there is nothing to download.
 
     Raises:
         UserError: if a path is given.
     """
-    from sklearn.datasets import load_digits  # slow to import, and only needed here
+    from sklearn.datasets import load_digits  # slow to import and needed only here
 
     if path is not None:
         raise UserError(f"dataset.path is {str(path)!r}, but source digits comes inside scikit-learn; leave it out.")

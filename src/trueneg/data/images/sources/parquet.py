@@ -1,4 +1,4 @@
-"""Images in parquet files, as hubs lay them out: a column ``img`` or ``image``, and a column ``label``."""
+"""Images in parquet files in the layout of dataset hubs: a column ``img`` or ``image``, and a column ``label``."""
 
 import json
 import re
@@ -26,17 +26,18 @@ AGAIN = "Download or copy it again."
 
 
 def load(path: str | Path | None, *, resolution: int | None = None, download: bool = False) -> ImageSource:
-    """Own data: a folder of parquet files. The first image tells whether all are read as grey or as RGB.
+    """Load the user's own data from a folder of parquet files.
 
-    Class names come from the hub's metadata in the file; where there are none, they are the labels.
+    The first image determines whether all images are read as greyscale or RGB. Class names come from the hub's metadata in the
+    file; without metadata, the labels serve as class names.
 
     Args:
         path: folder with train*.parquet and, optionally, test*.parquet (the official test images).
-        resolution: side in pixels of the square to resize to; needed where images differ in size.
-        download: there is nothing to download, so True is a mistake.
+        resolution: side in pixels of the square to resize to; required if images differ in size.
+        download: must be False because there is nothing to download.
 
     Raises:
-        UserError: if a file is missing, damaged, or of another layout.
+        UserError: if a file is missing, damaged, or has an unexpected layout.
     """
     folder = required_path(path, "parquet", LAYOUT)
     if download:
@@ -45,20 +46,20 @@ def load(path: str | Path | None, *, resolution: int | None = None, download: bo
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
-    """The files of both splits, in the folder ``path``."""
+    """Return the files of both splits in the folder ``path``."""
     return UserFiles(parquet_files(required_path(settings["path"], "parquet", LAYOUT)))
 
 
 def parquet_files(folder: Path) -> list[Path]:
-    """The files of both splits."""
+    """Return the files of both splits."""
     return [*folder.glob("train*.parquet"), *folder.glob("test*.parquet")]
 
 
 def split_files(folder: Path, split: str) -> dict[Path, pq.ParquetFile]:
-    """The files of one split, all shards in order.
+    """Open all shards of one split, in order.
 
     Raises:
-        UserError: if a file is damaged, or the names (…-00000-of-00005.parquet) tell that some are missing.
+        UserError: if a file is damaged, or the file names (…-00000-of-00005.parquet) indicate that some are missing.
     """
     files = sorted(folder.glob(f"{split}*.parquet"))
     shard = re.search(r"-of-(\d+)\.parquet$", files[0].name) if files else None
@@ -81,16 +82,16 @@ def read_folder(
     """Read the splits ``train`` and ``test`` of a folder of parquet files.
 
     Args:
-        folder: where the files are.
+        folder: folder of the parquet files.
         name: name of the source.
-        resolution: side in pixels of the square to resize to; None: as they are.
-        mode: ``"L"`` or ``"RGB"``; None: as the first image.
-        class_names: of a known data set; the files' own, if their metadata name them, come first; None: the
-            labels themselves.
-        expected_rows: images of each split of a known data set; None: any number, and no test split is fine.
+        resolution: side in pixels of the square to resize to; None keeps the original size.
+        mode: ``"L"`` or ``"RGB"``; None: the mode of the first image.
+        class_names: class names of a known dataset; names in the files' metadata take precedence. None: the labels serve as
+            names.
+        expected_rows: number of images per split of a known dataset; None: any number, and the test split is optional.
 
     Raises:
-        UserError: naming the file, the row or column, what was found and what was expected.
+        UserError: names the file, the row or column, and the found and expected values.
     """
     splits = {split: split_files(folder, split) for split in ("train", "test")}
     rows = {split: sum(parquet.metadata.num_rows for parquet in files.values()) for split, files in splits.items()}
@@ -118,7 +119,7 @@ def read_folder(
 def _read_files(
     files: Mapping[Path, pq.ParquetFile], resolution: int | None, mode: str | None, class_names: tuple[str, ...] | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Images (n, C, H, W) and labels (n,) of all files, in order."""
+    """Read the images (n, C, H, W) and labels (n,) of all files, in order."""
     columns = {file: _image_column(parquet.schema_arrow, file) for file, parquet in files.items()}
     labels = np.concatenate([_labels(file, parquet, class_names) for file, parquet in files.items()])
     images: Any = None
@@ -152,7 +153,7 @@ def _read_files(
 
 def _labels(file: Path, parquet: pq.ParquetFile, class_names: tuple[str, ...] | None) -> np.ndarray:
     with readable(file, "a whole parquet file", AGAIN):
-        labels = parquet.read(["label"]).column("label").to_numpy()  # a missing one is NaN
+        labels = parquet.read(["label"]).column("label").to_numpy()  # missing labels are NaN
     return checked_labels(file, labels, 0, len(class_names) - 1 if class_names else None)
 
 
@@ -167,7 +168,7 @@ def _opened(file: Path) -> pq.ParquetFile:
 
 
 def _image_column(schema: pa.Schema, file: Path) -> str:
-    """Name of the column of encoded images, after checking that it and ``label`` have the right types."""
+    """Return the name of the image column after checking its type and that of ``label``."""
     types = {field.name: field.type for field in schema}
     for column in IMAGE_COLUMNS:
         if has_encoded_images(types.get(column)) and pa.types.is_integer(types.get("label", pa.null())):
@@ -180,14 +181,14 @@ def _image_column(schema: pa.Schema, file: Path) -> str:
 
 
 def has_encoded_images(kind: pa.DataType | None) -> bool:
-    """Whether a column is a struct whose field ``bytes`` holds the content of image files."""
+    """Return whether a column is a struct with the content of image files in its field ``bytes``."""
     if kind is None or not pa.types.is_struct(kind) or kind.get_field_index("bytes") < 0:
         return False
     return kind.field("bytes").type in (pa.binary(), pa.large_binary())
 
 
 def _hub_class_names(schema: pa.Schema) -> tuple[str, ...] | None:
-    """Class names that the hub's library wrote into the schema's metadata; None where there are none."""
+    """Return the class names that the hub's library wrote into the schema's metadata, or None if there are none."""
     try:
         names = json.loads(schema.metadata[b"huggingface"])["info"]["features"]["label"]["names"]
     except (KeyError, TypeError, ValueError):
@@ -196,7 +197,7 @@ def _hub_class_names(schema: pa.Schema) -> tuple[str, ...] | None:
 
 
 def _names_of_labels(labels: np.ndarray, folder: Path) -> tuple[str, ...]:
-    """Each label as its own name, after checking that none is left out: a gap is a label gone wrong."""
+    """Use each label as its own class name; refuse gaps between labels, which indicate a wrong label."""
     present = np.unique(labels)
     gaps = np.flatnonzero(present != np.arange(len(present)))
     if len(gaps):

@@ -10,7 +10,7 @@ from trueneg.data.images.official_archive import OfficialArchive, binary_content
 
 
 def _read_binary(folder: Path, resolution: int | None) -> tuple[np.ndarray, np.ndarray]:
-    # The labels first: a mistake in them is reported before 360 MB are read.
+    # Read the labels first, so that errors in them are reported before 360 MB of images are read.
     labels = []
     for split, count in ARCHIVE.rows.items():
         file = folder / f"{split}_y.bin"
@@ -18,7 +18,7 @@ def _read_binary(folder: Path, resolution: int | None) -> tuple[np.ndarray, np.n
     parts = []
     for split, count in ARCHIVE.rows.items():
         pixels = binary_content(folder / f"{split}_X.bin", count * 3 * 96 * 96, count)
-        # A plane is stored by columns.
+        # Planes are stored in column-major order.
         planes = pixels.reshape(count, 3, 96, 96).transpose(0, 1, 3, 2)
         parts.append(resize_images(planes, resolution))
     return np.concatenate(parts), np.concatenate(labels)

@@ -1,4 +1,4 @@
-"""Tasks that measure image encoders."""
+"""Tasks that evaluate image encoders."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""The vote of the nearest neighbours."""
+"""The nearest-neighbour vote."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from trueneg.specs.tasks.images import LabelPool
 class NearestNeighbourSettings(Task):
     """Weighted k-nearest-neighbour vote by cosine similarity."""
 
-    ROWS = ("knn", "mean classifier")  # the latter has the same labels
+    ROWS = ("knn", "mean classifier")  # both use the same label pools
     METRICS = ACCURACY
 
     neighbours: Count = Field(20, description="k; lowered to the smallest class of the pool")

@@ -10,7 +10,7 @@ from trueneg.specs.tasks.images import LabelPool
 
 
 class LinearProbeSettings(Task):
-    """A linear classifier on the frozen encoder, Adam and cross-entropy."""
+    """A linear classifier on the frozen encoder, trained with Adam and cross-entropy."""
 
     ROWS = ("linear probe",)
     METRICS = ACCURACY

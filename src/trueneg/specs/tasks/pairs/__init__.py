@@ -1,4 +1,4 @@
-"""Tasks that measure image–text networks."""
+"""Tasks that evaluate image–text networks."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -10,11 +10,11 @@ from trueneg.specs.tasks.base import AUC, RECALL, Task
 
 
 class ListSettings(Task):
-    """Retrieval, of which the first k results are measured.
+    """Retrieval, evaluated on the first k results.
 
     Attributes:
-        DIRECTIONS: from what to what is retrieved.
-        RELEVANT: what counts as relevant, by the task's name in the rows, where there are several criteria.
+        DIRECTIONS: retrieval directions.
+        RELEVANT: relevance criteria, by the task's name in the rows, if there are several.
     """
 
     METRICS = RECALL
@@ -30,7 +30,7 @@ class ListSettings(Task):
 
 
 class ClassifierSettings(Task):
-    """A classifier that is trained with shares of the labels."""
+    """A classifier trained on shares of the labels."""
 
     NEEDS = "labels"
     METRICS = AUC

@@ -7,7 +7,7 @@ from trueneg.specs.tasks.pairs import ClassifierSettings
 
 
 class AugmentedProbeSettings(ClassifierSettings):
-    """A linear head on augmented images, the encoder frozen (ReCo, section 4.3)."""
+    """A linear head on the frozen encoder, trained on augmented images (ReCo, section 4.3)."""
 
     ROWS = ("augmented linear probe",)
     OPTIONAL = "measured where given"

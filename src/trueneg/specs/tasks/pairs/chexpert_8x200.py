@@ -9,11 +9,11 @@ from trueneg.specs.tasks.pairs.precision import PrecisionSettings
 
 
 class Chexpert8x200Settings(PrecisionSettings):
-    """ConVIRT's retrieval of CheXpert's images by images and by sentences (ReCo, Table 1)."""
+    """ConVIRT's retrieval of CheXpert images with image and sentence queries (ReCo, Table 1)."""
 
     ROWS = ("chexpert 8x200",)
     NEEDS = None
-    CHANCE: ClassVar = {"Prec": 1 / 8}  # of any list length: as many images of each of eight labels
+    CHANCE: ClassVar = {"Prec": 1 / 8}  # for any list length: eight labels with equally many images
 
     path: PathText = Field(description="folder of CheXpert's images", json_schema_extra={"technical": True})
     lists: str = Field(description="clone of ConVIRT's lists", json_schema_extra={"technical": True})

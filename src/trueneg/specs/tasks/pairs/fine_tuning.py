@@ -4,7 +4,7 @@ from trueneg.specs.tasks.pairs import ClassifierSettings
 
 
 class FineTuningSettings(ClassifierSettings):
-    """Encoder and a linear head trained together."""
+    """Joint training of the encoder and a linear head."""
 
     ROWS = ("fine-tuning",)
     OPTIONAL = "measured where given: trains the encoder several times"

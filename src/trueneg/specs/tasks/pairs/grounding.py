@@ -9,7 +9,7 @@ from trueneg.specs.tasks.base import Metric, Task
 
 
 class GroundingSettings(Task):
-    """Where in an image a sentence is, against boxes."""
+    """Localisation of sentences in images, compared with boxes."""
 
     ROWS = ("grounding",)
     NEEDS = "boxes"

@@ -7,7 +7,7 @@ from trueneg.specs.tasks.pairs import ClassifierSettings
 
 
 class MultiLabelProbeSettings(ClassifierSettings):
-    """Logistic regressions on the frozen encoder's features; unknown labels are left out."""
+    """Logistic regressions on the frozen encoder's features; unknown labels are ignored."""
 
     ROWS = ("linear probe",)
 

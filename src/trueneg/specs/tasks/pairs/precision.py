@@ -10,7 +10,7 @@ from trueneg.specs.tasks.pairs import ListSettings
 
 
 class PrecisionSettings(ListSettings):
-    """Images of the same label by an image, and by a sentence."""
+    """Retrieval of images with the same label, from an image or sentence query."""
 
     ROWS = ("precision",)
     OPTIONAL = "measured where given"

@@ -9,7 +9,7 @@ from trueneg.specs.tasks.pairs import ListSettings
 
 
 class RegionRetrievalSettings(ListSettings):
-    """Boxes by sentences and sentences by boxes, by RoIAlign."""
+    """Retrieval of boxes from sentences and sentences from boxes, using RoIAlign."""
 
     ROWS = ("region retrieval",)
     OPTIONAL = "measured where given"

@@ -9,7 +9,7 @@ from trueneg.specs.tasks.pairs import ListSettings
 
 
 class RetrievalSettings(ListSettings):
-    """Images by sentences and sentences by images, reports likewise."""
+    """Retrieval of images from sentences or reports, and the reverse."""
 
     ROWS = ("retrieval sentence", "retrieval report")
     RELEVANT: ClassVar = {"retrieval sentence": ["report", "truth"], "retrieval report": ["report"]}

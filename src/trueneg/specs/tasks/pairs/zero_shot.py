@@ -9,7 +9,7 @@ from trueneg.specs.tasks.base import AUC, Metric, Task, percent
 
 
 class PromptSettings(Settings):
-    """The two sentences that an image is compared with."""
+    """The two sentences to compare an image with."""
 
     negative: str = Field(min_length=1, description="sentence of an image without the finding")
     positive: str = Field(min_length=1, description="sentence of an image with it")
