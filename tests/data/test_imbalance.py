@@ -90,7 +90,7 @@ def test_class_probabilities_are_the_frequencies_after_thinning_out(classes, dat
 
 @pytest.mark.parametrize("rare", [-1, 10, 11])
 def test_class_probabilities_need_a_common_class(rare):
-    with pytest.raises(ValueError, match="at least one that is common"):
+    with pytest.raises(ValueError, match="at least one common class"):
         class_probabilities(0.5, 10, rare)
 
 

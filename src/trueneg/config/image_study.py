@@ -81,7 +81,7 @@ class TrainingSettings(Training):
     """Optimisation settings and resources for training."""
 
     batch_size: Sweepable[AtLeastTwo] = Field(128, description="images a step; two views each, so N = 2·batch_size − 2 negatives")
-    learning_rate: Sweepable[Positive] = Field(1e-3, description="of Adam")
+    learning_rate: Sweepable[Positive] = Field(1e-3, description="of the Adam optimiser")
     weight_decay: Sweepable[NonNegative] = Field(1e-6, description="of Adam (L2 in the gradient)")
     schedule: Sweepable[Literal["constant", "cosine"]] = Field("constant", description="of the learning rate")
     temperature: Sweepable[Positive] = Field(0.5, description="t; the papers' γ is 1/√t")

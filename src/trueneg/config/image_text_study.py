@@ -151,7 +151,7 @@ class ImageTextContrast(ImageTextMeasurement, PrimaryContrast):
         if (self.task, self.metric) not in tasks.CHANCE and not of_recall:
             known = [metric for task, metric in tasks.CHANCE if task == self.task]
             expected = ", ".join([*known, "R with a direction and a k"])
-            raise ValueError(f".metric is {self.metric!r}, expected one whose level of chance is known: {expected}")
+            raise ValueError(f".metric is {self.metric!r}, expected a metric with a known chance level: {expected}")
         return self
 
 
@@ -179,7 +179,7 @@ class PublishedMeasurement(Published):
     """Published numbers to compare with one of the study's measurements."""
 
     setting: str = Field(description="as in the column setting")
-    metric: str = Field(description="as in the column metric")
+    metric: str = Field(description="value in the `metric` column of config/published.csv")
     percent: Boolean = Field(False, description="whether the printed numbers are in %, where ours are shares")
     measured: ImageTextMeasurement = Field(description="ours")
 
@@ -202,7 +202,7 @@ class ImageTextStudy(TrainedStudy):
     objectives: dict[Name, AnyObjective] = Field(min_length=2)
     evaluation: ImageTextEvaluationSettings = Field(default_factory=ImageTextEvaluationSettings)
     primary: ImageTextContrast
-    contrasts: list[Contrast] = Field([], description="further comparisons, named beforehand; a table of their own")
+    contrasts: list[Contrast] = Field([], description="additional pre-specified comparisons, reported in a separate table")
     figures: ImageTextFigures = Field(default_factory=ImageTextFigures)
     published: list[PublishedMeasurement] = Field([], description="printed numbers to show beside ours")
 

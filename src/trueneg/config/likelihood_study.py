@@ -28,7 +28,7 @@ class LanguageModelSettings(ResumableResources):
 
     model: PathText | None = Field(None, description="hub name or folder to take or begin with; none: a small BERT from scratch")
     revision: str | None = Field(None, description="of a hub model: a commit, so that it cannot change")
-    trust_remote_code: Boolean = Field(False, description="let a hub model's own code run, which some need")
+    trust_remote_code: Boolean = Field(False, description="run code shipped with the hub model, which some models require")
     start: str | None = Field(
         None, description="STUDY/CORPUS/NAME: start from another study's language models instead of `model`"
     )
@@ -53,7 +53,7 @@ class LanguageModelSettings(ResumableResources):
     @model_validator(mode="after")
     def _one_initialisation(self):
         if self.model is not None and self.start is not None:
-            raise ValueError(" names both model and start, expected one of them")
+            raise ValueError(" sets both model and start; expected only one")
         if not self.train and self.model is None and self.start is None:
             raise ValueError(".train is false, but neither model nor start says what to score with")
         if self.hidden % self.heads:

@@ -40,7 +40,7 @@ class Training(JobResources, ResumableResources):
     @model_validator(mode="after")
     def _one_length(self):
         if (self.epochs is None) == (self.updates is None):
-            raise ValueError(" needs either epochs or updates, one of the two")
+            raise ValueError(" needs exactly one of epochs and updates")
         return self
 
     @model_validator(mode="after")

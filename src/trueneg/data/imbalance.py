@@ -70,6 +70,6 @@ def class_probabilities(fraction: float, classes: int = 10, rare: int = 5) -> tu
     if not 0 < fraction <= 1:
         raise ValueError(f"fraction is {fraction}, expected a number above 0 and at most 1")
     if not 0 <= rare < classes:
-        raise ValueError(f"{rare} of {classes} classes are rare, expected at least one that is common")
+        raise ValueError(f"{rare} of {classes} classes are rare; expected at least one common class")
     common_class = 1 / (classes - rare + rare * fraction)
     return fraction * common_class, common_class

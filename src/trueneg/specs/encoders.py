@@ -53,7 +53,7 @@ class TextEncoderSettings(Settings):
     """Settings shared by text encoders."""
 
     pooling: Sweepable[Literal["cls", "mean"]] = Field("cls", description="cls: the first token's vector; mean: of all tokens")
-    truncate: Boolean = Field(False, description="cut longer sentences, in place of refusing them")
+    truncate: Boolean = Field(False, description="truncate longer sentences instead of refusing them")
 
 
 class SmallTextEncoderSettings(TextEncoderSettings):
@@ -71,7 +71,7 @@ class SmallTextEncoderSettings(TextEncoderSettings):
     def _heads_divide(self):
         for hidden, heads in itertools.product(values_of(self.hidden), values_of(self.heads)):
             if hidden % heads:
-                raise ValueError(f".heads is {heads}, which does not divide hidden, {hidden}")
+                raise ValueError(f".heads is {heads}, expected a divisor of hidden, {hidden}")
         return self
 
 
@@ -94,7 +94,7 @@ class ClipTextEncoderSettings(Settings):
     name: Literal["clip"]
     model: str = Field("RN50-quickgelu", description="as for the encoder clip")
     weights: str | None = Field(None, description="as for the encoder clip")
-    truncate: Boolean = Field(False, description="cut longer sentences, in place of refusing them")
+    truncate: Boolean = Field(False, description="truncate longer sentences instead of refusing them")
     maximum_tokens: Count | None = Field(None, description="longest sentence; none: what the model allows, 77")
 
 

@@ -71,7 +71,7 @@ def hold_out(radiographs: pd.DataFrame, boxes: pd.DataFrame) -> pd.DataFrame:
     """
     own = radiographs["patient"].isin(boxes["patient"])
     moved = own & (radiographs["split"] != "test")
-    log.info("%s images of patients of MS-CXR are tested on in place of trained on", f"{moved.sum():,}")
+    log.info("moved %s images of MS-CXR patients to the test split", f"{moved.sum():,}")
     return radiographs.assign(split=radiographs["split"].mask(own, "test"))
 
 

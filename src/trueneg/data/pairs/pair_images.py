@@ -63,7 +63,7 @@ def usable(reports: np.ndarray, sentences: pd.DataFrame, count: int | None) -> n
     """
     has = np.isin(reports, sentences["report"].to_numpy(str))
     if not has.any():
-        raise UserError(f"none of the {len(has):,} images has a sentence; the images and the text are of different data.")
+        raise UserError(f"none of the {len(has):,} images has a sentence; the images and the text come from different data sets.")
     if not has.all():
         log.info("%s of %s images are left out: their reports have no sentence", f"{(~has).sum():,}", f"{len(has):,}")
     available = pd.unique(reports[has])

@@ -22,7 +22,8 @@ class UncorrectedPairs(Uncorrected):
     """CL on pairs, with a control that switches anchors off."""
 
     switched_off_by: Sweepable[SentenceProbability] | None = Field(
-        None, description="control: anchors that DCL with this η would have at its bound get no gradient; nothing is subtracted"
+        None,
+        description="control: anchors that DCL with this η would clamp get no gradient; nothing is subtracted from the others",
     )
 
     @classmethod

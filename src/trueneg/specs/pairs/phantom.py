@@ -31,7 +31,7 @@ class PhantomPairSettings(SplitPairSettings):
     TEXT_TABLES = (*PairSettings.TEXT_TABLES, "assigned", "reports", "classes")
 
     source: Literal["phantom"]
-    contrast: Sweepable[Positive] = Field(1.0, description="factor of the findings' visibility")
+    contrast: Sweepable[Positive] = Field(1.0, description="multiplier for the visibility of findings")
 
 
 TEXTS = PhantomReportsSettings

@@ -15,7 +15,7 @@ class ReportTableSettings(TextSettings):
     path: PathText = technical(None, "the file")
     id_column: str = Field("report", description="column of the reports' names")
     text_column: str = Field("text", description="column of the reports' texts")
-    patient_column: str | None = Field(None, description="column of the patients; none: every report is a patient of its own")
+    patient_column: str | None = Field(None, description="patient ID column; none: each report is a separate patient")
     restricted: Boolean = Field(
         False, description="true: no text reaches a log, a figure or the page, and files are their owner's alone"
     )

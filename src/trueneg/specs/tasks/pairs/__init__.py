@@ -38,9 +38,9 @@ class ClassifierSettings(Task):
 
     fractions: list[Fraction] = Field([0.01, 0.1, 1.0], min_length=1, description="shares of the labels to train on")
     epochs: Count = Field(20, description="passes over the labelled images")
-    batch_size: Count = Field(64, description="labelled images a step")
-    learning_rate: Positive = Field(1e-4, description="of Adam")
-    weight_decay: NonNegative = Field(1e-6, description="of Adam")
+    batch_size: Count = Field(64, description="labelled images per step")
+    learning_rate: Positive = Field(1e-4, description="of the Adam optimiser")
+    weight_decay: NonNegative = Field(1e-6, description="of the Adam optimiser")
 
     def columns(self, row: str) -> dict[str, list[Any]]:
         return {"fraction": self.fractions}

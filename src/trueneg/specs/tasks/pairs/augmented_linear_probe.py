@@ -12,7 +12,7 @@ class AugmentedProbeSettings(ClassifierSettings):
     ROWS = ("augmented linear probe",)
     OPTIONAL = "measured where given"
 
-    learning_rate: Positive = Field(0.01, description="of Adam")
+    learning_rate: Positive = Field(0.01, description="of the Adam optimiser")
 
 
 TASK = AugmentedProbeSettings

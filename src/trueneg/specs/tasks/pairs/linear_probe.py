@@ -12,8 +12,8 @@ class MultiLabelProbeSettings(ClassifierSettings):
     ROWS = ("linear probe",)
 
     epochs: Count = Field(100, description="passes over the labelled images")
-    batch_size: Count = Field(512, description="labelled images a step")
-    learning_rate: Positive = Field(1e-3, description="of Adam")
+    batch_size: Count = Field(512, description="labelled images per step")
+    learning_rate: Positive = Field(1e-3, description="of the Adam optimiser")
 
 
 TASK = MultiLabelProbeSettings
