@@ -63,14 +63,14 @@ def leased_device(wanted: str, *, share: int = 1, count: int = 1) -> Iterator["t
     Call this before CUDA is initialised (which ``torch.cuda.is_available()`` already does): ``CUDA_VISIBLE_DEVICES`` is set to
     the leased device and keeps this value after the lease, because CUDA reads it only once.
 
-    In a Slurm job (``SLURM_JOB_ID``), only the devices in ``CUDA_VISIBLE_DEVICES`` are assigned to the job; if it is not set, none
-    are, whatever else the node has. A single device is used without a lease, because Slurm already reserves it. If there are
-    several, one is leased, because Snakemake can start several trainings inside one allocation. ``SLURM_JOB_GPUS``,
-    ``SLURM_STEP_GPUS`` and ``SLURM_GPUS_ON_NODE`` show whether the job requested a GPU. If it did but none is usable, it is
-    an error even with ``"auto"``; a job that requested none trains on the CPU.
+    In a Slurm job (``SLURM_JOB_ID``), only the devices in ``CUDA_VISIBLE_DEVICES`` are assigned to the job; if it is not set, no
+    devices are, whatever else the node has. A single device is used without a lease, because Slurm already reserves it. If there
+    are several, one is leased, because Snakemake can start several trainings inside one allocation. ``SLURM_JOB_GPUS``,
+    ``SLURM_STEP_GPUS`` and ``SLURM_GPUS_ON_NODE`` show whether the job requested a GPU. If it did but none is usable, it
+    is an error even with ``"auto"``; a job that requested none trains on the CPU.
 
-    With `count` > 1, the first device is yielded, and ``CUDA_VISIBLE_DEVICES`` lists all of them for worker processes started
-    in the block.
+    With `count` > 1, the first device is yielded, and ``CUDA_VISIBLE_DEVICES`` lists all of them for worker processes
+    started in the block.
 
     Args:
         wanted: ``"auto"`` (a GPU where there is one, else the CPU), ``"cpu"`` (nothing is leased) or ``"cuda"``.

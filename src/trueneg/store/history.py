@@ -17,8 +17,9 @@ def run_table(results: Path, studies: Collection[str] | None = None) -> pd.DataF
     """List all runs of the store, one row each: id, state, what was trained, primary metrics by study, and provenance.
 
     A run is finished, ``stale`` (trained with a different version of the code), ``stale rows`` (evaluated with a different
-    version), owned by the process that trains it, or begun. Unfinished runs show the epoch reached and the seconds spent, as last recorded.
-    Finished runs, including stale ones, are marked if their data changed since (:mod:`trueneg.store.user_files`).
+    version), owned by the process that trains it, or begun. Unfinished runs show the epoch reached and the seconds
+    spent, as last recorded. Finished runs, including stale ones, are marked if their data changed since
+    (:mod:`trueneg.store.user_files`).
 
     Args:
         results: the results folder.

@@ -204,12 +204,12 @@ def machine() -> dict[str, Any]:
 
 
 def is_stale(record: Mapping[str, Any]) -> bool:
-    """Whether a run was trained, or its rows were made, with other code than today's; records in the store do not cover rows."""
+    """Return whether other code than the current version trained a run or made its rows (store records lack rows)."""
     return code_state(record) != "finished"
 
 
 def code_state(record: Mapping[str, Any]) -> str:
-    """``stale`` if a run was trained, ``stale rows`` if its rows were made, with other code than today's; else ``finished``."""
+    """Return ``stale`` if other code trained the run, ``stale rows`` if other code made its rows; else ``finished``."""
     if trained_by_other_code(record):
         return "stale"
     return "stale rows" if evaluated_by_other_code(record) else "finished"

@@ -1,9 +1,9 @@
-"""Detects changes in the user's files since they were read.
+"""Detect changes in the user's files since they were read.
 
-The first job of a chain, which reads these files, records their sizes, modification times and checksums beside its output, and
-the stamp that its rule had as a parameter. The stamp changes only when a file's content changes: files whose size and time match
-the record are not opened; others are hashed. So editing a file plans the chain again, and touching it plans nothing. Files that
-are absent or unreadable have not changed: figures can be redrawn without the data.
+The first job of a chain, which reads these files, records their sizes, modification times and checksums beside its output, with
+the stamp that its rule received as a parameter. The stamp changes only when a file's content changes: files with the recorded
+size and time are not opened; others are hashed. Therefore editing a file reruns the chain, but touching it does not. Absent or
+unreadable files count as unchanged, so figures can be redrawn without the data.
 """
 
 import contextlib
@@ -31,19 +31,19 @@ from trueneg.store.records import USER_FILES, read_json
 # minutes on a network file system, and releases are not edited.
 REPORTS = {"open_i": "trueneg.text.open_i", "table": "trueneg.text.reports"}
 BENCHMARKS = {"chexpert_8x200": "trueneg.data.pairs.chexpert_8x200"}
-# Image files with a total size above this are judged by size and time alone: hashing them means reading them once more.
+# Above this total size, images are compared by size and time only, because hashing would read them all again.
 HASHED_BYTES = 16e9
-SHOWN = 3  # changed files that are named
-UNREADABLE = ""  # in place of a checksum
+SHOWN = 3  # maximum number of changed files to list
+UNREADABLE = ""  # placeholder for the checksum of an unreadable file
 
 
 class Reading(NamedTuple):
-    """What a first job reads.
+    """The input of the first job of a chain.
 
     Attributes:
-        place: of its output below the results folder, without a suffix.
+        place: path of the job's output below the results folder, without suffix.
         kind: ``images``, ``pairs``, ``reports`` or ``benchmark``.
-        settings: ``source``, and what the source's own functions ask for.
+        settings: ``source``, and the settings that the source's functions need.
     """
 
     place: str
@@ -51,16 +51,16 @@ class Reading(NamedTuple):
     settings: Mapping[str, Any]
 
     def record(self, results: Path) -> Path:
-        """The file that the job writes beside its output."""
+        """Return the path of the record that the job writes beside its output."""
         return results / f"{self.place}.files.json"
 
 
 class Look(NamedTuple):
-    """What a look at the files found.
+    """The result of comparing files with their record.
 
     Attributes:
-        stamp: the rule's parameter; empty where there are no files.
-        changes: sentences, each a reason to read again; none where the output is what the files hold, or they are absent.
+        stamp: the rule's parameter; empty if there are no files.
+        changes: sentences that each give a reason to read the files again; empty if the output is current or files are absent.
     """
 
     stamp: str
@@ -68,14 +68,14 @@ class Look(NamedTuple):
 
 
 def of_images(dataset: Mapping[str, Any]) -> Reading:
-    """The reading of an image source, from a data set's settings."""
+    """Return the reading of an image source, from a data set's settings."""
     return Reading(
         f"sources/{source_key(dataset)}", "images", {key: dataset[key] for key in ("source", "path", "resolution", "download")}
     )
 
 
 def of_corpora(name: str, study: LikelihoodStudy) -> dict[str, Reading]:
-    """The readings of the reports of a likelihood study, by corpus."""
+    """Return the readings of a likelihood study's reports, by corpus."""
     return {
         corpus: Reading(f"{name}/text/{corpus}/reports", "reports", reports.model_dump(mode="json"))
         for corpus, reports in corpora(study).items()
@@ -83,29 +83,29 @@ def of_corpora(name: str, study: LikelihoodStudy) -> dict[str, Reading]:
 
 
 def of_joined_reports(dataset: Mapping[str, Any], studies: Mapping[str, Any]) -> Reading:
-    """The reading of the reports that the images of a data set are joined with."""
+    """Return the reading of the reports that are joined with a data set's images."""
     found = of_corpora(dataset["text"], studies[dataset["text"]])
     return found[dataset["corpus"] or next(iter(found))]
 
 
 def of_pairs(dataset: Mapping[str, Any], studies: Mapping[str, Any]) -> Reading:
-    """The reading of the images of an image–text data set, and of the table or archive that names them."""
+    """Return the reading of an image–text data set's images, and of the table or archive that lists them."""
     reports = of_joined_reports(dataset, studies).settings
     joining = {key: value for key, value in dataset.items() if key not in ("validation", "test")}
     return Reading(f"pairs/{pairs_key(dataset)}", "pairs", {**reports, **joining, "archive": reports.get("path")})
 
 
 def of_benchmark(lists: BaseModel, resolution: int) -> Reading:
-    """The reading of CheXpert 8×200 at the size of a study's images."""
+    """Return the reading of CheXpert 8×200 at the resolution of a study's images."""
     settings = lists.model_dump() | {"resolution": resolution}
     return Reading(f"benchmarks/{benchmark_key(settings, resolution)}", "benchmark", {"source": "chexpert_8x200", **settings})
 
 
 def look(reading: Reading, results: Path) -> Look:
-    """Compare the files with the record of the last reading; writes nothing.
+    """Compare the files with the record of the last reading, without writing anything.
 
     Args:
-        reading: what would be read.
+        reading: the reading to check.
         results: the results folder.
 
     Raises:
@@ -132,7 +132,7 @@ def look(reading: Reading, results: Path) -> Look:
 
 
 def parameter(reading: Reading, results: Path) -> dict[str, Any]:
-    """The parameter of a first rule, which :func:`recorded` takes."""
+    """Return the parameter of the first rule of a chain, for :func:`recorded`."""
     return {
         "record": str(reading.record(results)),
         "kind": reading.kind,
@@ -143,11 +143,11 @@ def parameter(reading: Reading, results: Path) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def recorded(parameter: Mapping[str, Any], output: str | Path) -> Iterator[None]:
-    """Record the files that the block reads, once it has ended well.
+    """Record the files that the block reads, after it has succeeded.
 
     Args:
-        parameter: of :func:`parameter`.
-        output: what the block writes; of an .npz file with a ``checksum``, this is recorded too.
+        parameter: from :func:`parameter`.
+        output: file that the block writes; the ``checksum`` in an .npz file is recorded too.
     """
     reading = Reading("", parameter["kind"], parameter["settings"])
     found = _content(reading)  # before the block reads them, so that edits made during the job are detected afterwards
@@ -160,7 +160,7 @@ def recorded(parameter: Mapping[str, Any], output: str | Path) -> Iterator[None]
 
 
 class DataChanges:
-    """Finds runs trained on data that have changed since; checks each file once.
+    """Finds runs with training data that changed since; checks each file once.
 
     Args:
         results: the results folder.
@@ -171,16 +171,16 @@ class DataChanges:
         self._known: dict[str, tuple[str, list[str]]] = {}
 
     def of_run(self, run: Mapping[str, Any]) -> str:
-        """How the data of a finished run changed, in a sentence; empty if they did not, or nothing is known of them.
+        """Describe in a sentence how the data of a finished run changed; empty if they did not, or nothing is recorded.
 
         Args:
-            run: its record.
+            run: the run's record.
         """
         dataset = run["settings"]["dataset"]
         try:
             images = training_kind(run["settings"]) == "images"
             place = f"sources/{source_key(dataset)}" if images else f"pairs/{pairs_key(dataset)}"
-        except KeyError:  # an old record, whose data set has other keys than today's
+        except KeyError:  # an old record with different data set keys
             return ""
         checksum, changes = self._look(place)
         trained_on = run["source"]["checksum"]
@@ -189,16 +189,16 @@ class DataChanges:
         return changes[0] if changes else ""
 
     def of_reports(self, study: str) -> list[str]:
-        """How the files changed that a likelihood study's reports were read from, in sentences."""
+        """Describe in sentences how the files behind a likelihood study's reports changed."""
         records = sorted((self._results / study / "text").glob("*/reports.files.json"))
         return [change for path in records for change in self._look(f"{study}/text/{path.parent.name}/reports")[1]]
 
     def state(self, run: Mapping[str, Any], code: str) -> str:
-        """``finished`` or ``stale`` (`code`), and whether the data changed."""
+        """Return ``finished`` or ``stale`` (`code`), and whether the data changed."""
         return f"{code}, data changed" if self.of_run(run) else code
 
     def _look(self, place: str) -> tuple[str, list[str]]:
-        """The checksum of what was last read, and what changed since; nothing where no files were recorded."""
+        """Return the checksum of the data last read and the changes since; both empty if no files were recorded."""
         if place not in self._known:
             self._known[place] = ("", [])
             path = Reading(place, "", {}).record(self._results)
@@ -210,7 +210,7 @@ class DataChanges:
 
 
 def listing_module(kind: str, source: str) -> str | None:
-    """The module whose ``user_files`` lists the files of a source; None where changes of them are not looked for."""
+    """Return the module with the ``user_files`` function of a source; None if its files are not checked for changes."""
     captions = kind == "reports" and source in TEXTS and TEXTS[source].captions
     if captions or (kind == "pairs" and source in PAIRS):
         return f"trueneg.data.pairs.{source}"
@@ -220,9 +220,9 @@ def listing_module(kind: str, source: str) -> str | None:
 
 
 def _listed(reading: Reading) -> UserFiles:
-    """Files of a source; none if it ships with a package, or if its table is missing or unreadable."""
+    """Return the files of a source; none if it ships with a package, or if its table is missing or unreadable."""
     module = listing_module(reading.kind, reading.settings["source"])
-    if module is None or reading.settings.get("path") is None:  # it ships with a package, or is drawn
+    if module is None or reading.settings.get("path") is None:  # it ships with a package or is generated
         return UserFiles()
     try:
         found = importlib.import_module(module).user_files(reading.settings)
@@ -232,7 +232,7 @@ def _listed(reading: Reading) -> UserFiles:
 
 
 def _status(paths: Iterable[Path]) -> dict[str, tuple[int, int]]:
-    """Size and modification time (ns) of those that are there."""
+    """Return the size and modification time (ns) of the files that exist."""
     found = {}
     for path in sorted(paths):
         with contextlib.suppress(OSError):
@@ -243,7 +243,7 @@ def _status(paths: Iterable[Path]) -> dict[str, tuple[int, int]]:
 
 
 def _content(reading: Reading) -> dict[str, Any]:
-    """The part of a record that describes the files."""
+    """Return the part of a record that describes the files."""
     listed = _listed(reading)
     files, images = _status(listed.files), _status(listed.images)
     is_hashed = sum(size for size, _ in images.values()) <= HASHED_BYTES
@@ -260,7 +260,7 @@ def _content(reading: Reading) -> dict[str, Any]:
 def _changed_settings(found: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
     return [
         f"settings changed: {key} is {found.get(key)!r}, was {before.get(key)!r} when the data were read"
-        for key in sorted((found.keys() | before.keys()) - {"download"})  # which changes nothing that is read
+        for key in sorted((found.keys() | before.keys()) - {"download"})  # which does not affect the data
         if found.get(key) != before.get(key)
     ]
 
@@ -289,7 +289,7 @@ def _images_differ(found: Mapping[str, tuple[int, int]], before: Mapping[str, An
 
 @functools.cache
 def _checksum(path: str, size: int, modified: int) -> str:
-    """SHA-256 of a file, which is read once a process as long as it keeps its size and time."""
+    """Return the SHA-256 of a file; cached per process while its size and time stay the same."""
     try:
         return file_checksum(path)
     except OSError:  # the job that reads it reports it
@@ -306,7 +306,7 @@ def _digest(value: Any) -> str:
 
 
 def _data_checksum(output: Path) -> str:
-    """The checksum that decoded images, with or without sentences, carry; empty for other output."""
+    """Return the checksum stored with decoded images, with or without sentences; empty for other output."""
     if output.suffix != ".npz":
         return ""
     with np.load(output, allow_pickle=False) as archive:
