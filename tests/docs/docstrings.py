@@ -67,12 +67,12 @@ def unexplained(name: Public) -> list[str]:
     """The arguments of which a docstring says nothing, where it should.
 
     A section ``Args`` lists them all. Without one, functions of few arguments may leave it to the sentence; others name each
-    in the text, or say that they are as for another function.
+    in the text, or refer to another function.
     """
     text = name.docstring
     if section(text, "Args"):
         return [argument for argument in name.arguments if argument not in listed(text)]
-    if len(name.arguments) <= FEW or re.search(r"\b[Aa]s (?:for |there|in )?(?::\w+:|there)|\barguments as\b", text, re.I):
+    if len(name.arguments) <= FEW or re.search(r":(?:meth|func|class):", text) or re.search(r"\bas there\b", text, re.I):
         return []
     return [argument for argument in name.arguments if not re.search(rf"\b{argument}\b", text)]
 
