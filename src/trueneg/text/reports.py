@@ -97,7 +97,7 @@ def read_report_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, bool]:
     try:
         if path.suffix == ".parquet":
             table = pq.read_table(path, columns=list(names)).to_pandas(ignore_metadata=True)
-        else:  # all columns: with usecols, pandas cuts rows that have too many fields without a word
+        else:  # not usecols: with it, pandas silently truncates rows with too many fields
             table = pd.read_csv(path, dtype=object, keep_default_na=False)[list(names)]
     except (pa.ArrowException, OSError, EOFError, zlib.error, ValueError, KeyError) as error:
         reason = " ".join(str(error).split())[:200]

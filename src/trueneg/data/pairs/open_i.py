@@ -1,7 +1,7 @@
 """Open-I: frontal chest radiographs of the Indiana University collection with their reports.
 
 The reports come with the torchxrayvision wheel (:mod:`trueneg.text.open_i`). The user provides the images as a folder in one of
-two layouts. Its table assigns each image to a report and marks frontal images, which cannot be told from the reports:
+two layouts. Its table assigns each image to a report and marks the frontal images, which the reports do not identify:
 
 =========================  =========================================  ====================================================
 table                      columns                                    images

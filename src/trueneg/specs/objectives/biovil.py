@@ -11,7 +11,7 @@ from trueneg.specs.settings import OpenFraction, Positive, Sweepable
 class Biovil(Clip):
     """InfoNCE in both directions and masked words (BioViL)."""
 
-    name: Literal["biovil"]  # type: ignore[assignment]  # the objectives are told apart by their names
+    name: Literal["biovil"]  # type: ignore[assignment]  # pydantic selects the objective by this name
     masked_words_weight: Sweepable[Positive] = Field(0.1, description="weight of the masked words' cross-entropy")
     mask_share: OpenFraction = Field(0.15, description="share of a sentence's tokens that are masked")
 
