@@ -89,19 +89,22 @@ class ContrastiveLoss(nn.Module):
             raise ValueError(f"z1 and z2 have the shapes {tuple(z1.shape)} and {tuple(z2.shape)}, expected both (B, D).")
         count, dimensions = z1.shape
         with outside_autocast(z1.device):
-            views = functional.normalize(torch.cat(single_precision(z1, z2)), dim=-1)
+            views = functional.normalize(single_precision(torch.cat((z1, z2)))[0], dim=-1)
             anchors = views / self.temperature
             positive = torch.linalg.vecdot(anchors, views.roll(count, 0))
             if extra_positives is not None:
                 checked_shape("extra_positives", extra_positives, (count, extra_positives.shape[1], dimensions))
                 further = functional.normalize(extra_positives.to(views.dtype), dim=-1).repeat(2, 1, 1)
                 positive = torch.cat((positive[:, None], torch.linalg.vecdot(anchors[:, None], further)), dim=1)
-            everyone, rank = gathered(views.view(2, count, dimensions), self.gather_distributed)
+            keys, rank = views, 0
+            if self.gather_distributed:
+                everyone, rank = gathered(views.view(2, count, dimensions))
+                keys = everyone.transpose(0, 1).flatten(0, 2)  # view 1 of all samples, then view 2
             return contrastive_terms(
                 self.estimator,
                 positive,
                 anchors,
-                everyone.transpose(0, 1).flatten(0, 2),  # view 1 of all samples, then view 2
+                keys,
                 -1 / self.temperature,
                 views=2,
                 rank=rank,

@@ -74,7 +74,8 @@ def contrastive_terms(
     Raises:
         ValueError: if shapes do not match, or an input required by the estimator is missing.
     """
-    count, samples = len(anchors) // views, (anchors.shape[1] if keys is None else len(keys)) // views
+    size = anchors.shape[0]
+    count, samples = size // views, (anchors.shape[1] if keys is None else keys.shape[0]) // views
     if samples < 2:
         raise ValueError("There is one sample in the batch, expected at least 2: it has no negatives.")
     etas: Tensor | None = None
@@ -84,18 +85,17 @@ def contrastive_terms(
     if estimator.needs_similarity:
         similarity = checked_shape("negative_similarity", negative_similarity, (count, samples))
     if estimator.needs_labels and same_class is None:
-        own = checked_shape("labels", labels, (count,))
-        everyones = gathered(own, gather_distributed)[0].flatten()
+        local = checked_shape("labels", labels, (count,))
+        everyones = gathered(local, gather_distributed)[0].flatten()
     elif estimator.needs_labels:
         checked_shape("same_class", same_class, (count, samples))
-    whole = chunk_size is None or chunk_size >= len(anchors)
-    first_columns = torch.arange(rank * count, views * samples, samples, device=anchors.device)
+    whole = chunk_size is None or chunk_size >= size
 
-    def of_rows(positive: Tensor, anchors: Tensor, sample: Tensor) -> tuple[Tensor, ...]:
-        logits = anchors if keys is None else (anchors @ keys.mT).scatter_(1, sample[:, None] + first_columns, -math.inf)
+    def of_rows(positive: Tensor, anchors: Tensor, sample: Tensor, own: Tensor) -> tuple[Tensor, ...]:
+        logits = anchors if keys is None else (anchors @ keys.mT).scatter_(1, own, -math.inf)
         known: dict[str, Any] = {"count": views * (samples - 1)}
         if estimator.needs_labels:
-            same = own[sample, None] == everyones if same_class is None else same_class[sample]
+            same = local[sample, None] == everyones if same_class is None else same_class[sample]
             known["same_class"] = same.repeat(1, views)
         if similarity is not None:
             known["similarity"] = similarity[sample].repeat(1, views)
@@ -103,10 +103,11 @@ def contrastive_terms(
         mass = estimator.mass(positive, logits, eta, floor, **known)
         return (*mass, logits) if whole else mass
 
-    sample = torch.arange(len(anchors), device=anchors.device) % count
-    log_mass, at_bound, *logits = by_chunks(of_rows, chunk_size, positive, anchors, sample)
+    sample = torch.arange(size, device=anchors.device).remainder_(count)
+    own = sample[:, None] + torch.arange(rank * count, views * samples, samples, device=anchors.device)
+    log_mass, at_bound, *logits = by_chunks(of_rows, chunk_size, positive, anchors, sample, own)
     loss = functional.softplus(log_mass - (positive if positive.dim() == 1 else positive[:, 0])).mean()
-    return ContrastiveTerms(loss, positive.view(len(anchors), -1), tuple(logits), log_mass, at_bound)
+    return ContrastiveTerms(loss, positive.view(size, -1), tuple(logits), log_mass, at_bound)
 
 
 def joined(parts: list[ContrastiveTerms]) -> ContrastiveTerms:
