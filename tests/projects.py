@@ -68,7 +68,7 @@ def planned_jobs(dry_run: subprocess.CompletedProcess[str]) -> dict[str, int]:
 
 def new_project(path: Path) -> Project:
     path.mkdir(parents=True)
-    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+    ignored = shutil.ignore_patterns("*.egg-info")  # compiled modules come along: each copy would compile all of them again
     for part in PARTS:
         if (ROOT / part).is_dir():
             shutil.copytree(ROOT / part, path / part, ignore=ignored)
