@@ -24,12 +24,7 @@ def gather_training(
         curve = records.read_rows(store.folder(run["id"]) / RunStore.CURVES, remedy="Remove its folder to have the run trained.")
         trained.append(curve.assign(**names, seed=run["seed"], run=run["id"]))
         record = store.record(run["id"])
-        evaluated = {
-            "fingerprint": provenance.evaluation_fingerprint(record["settings"]),
-            "versions": provenance.versions(),
-            "commit": provenance.commit(),
-            "machine": provenance.machine(),
-        }
+        evaluated = provenance.environment(provenance.evaluation_fingerprint(record["settings"]))
         made.append({**record, **manifest_names(manifest), "evaluated": evaluated})
     write_tables({curves: pd.concat(trained)})
     with atomic_write(runs) as path:

@@ -39,4 +39,4 @@ def load_rows(path: str | Path) -> pd.DataFrame:
     Raises:
         UserError: if the file is missing, damaged, or was written with other columns.
     """
-    return records.read_rows(path, COLUMNS, "Remove it to let Snakemake make it again.").pipe(typed)
+    return records.read_rows(path, COLUMNS).pipe(typed)

@@ -133,10 +133,7 @@ def _train(
     record |= {
         "sentences": {"training": len(training), "validating": len(validating)},
         "pseudo-perplexity": task.best,
-        "fingerprint": fingerprint,
-        "versions": provenance.versions(),
-        "commit": provenance.commit(),
-        "machine": provenance.machine(),
+        **provenance.environment(fingerprint),
         "device": device_name(device),
         **checkpoint.spent(),
     }

@@ -181,10 +181,7 @@ class Block:
             "source": {"name": self._source.name, "checksum": self._source.checksum},
             "data": self._training.data_checksum(self._source, run.settings),
             "images": len(self._subset_of(run).train),
-            "fingerprint": fingerprint,
-            "versions": provenance.versions(),
-            "commit": provenance.commit(),
-            "machine": provenance.machine(),
+            **provenance.environment(fingerprint),
             "device": device_name(device),
             "devices": processes.count,
             "threads": torch.get_num_threads(),
@@ -238,7 +235,7 @@ def _move_stale_aside(store: RunStore, identifier: str) -> None:
     if store.state(identifier) != "finished":
         return
     record = store.record(identifier)
-    if provenance.is_stale(record):
+    if provenance.trained_by_other_code(record):
         aside = store.path / "stale" / f"{identifier}-{record['fingerprint']}"
         aside.mkdir(parents=True, exist_ok=True)
         for name in (RunStore.RECORD, RunStore.MODEL, RunStore.CURVES):
