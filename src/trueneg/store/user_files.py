@@ -132,7 +132,9 @@ def look(reading: Reading, results: Path) -> Look:
             # If images are missing, do not compare: the reading job reports them.
             if len(images) == len(set(listed.images)) and _images_differ(images, record["images"]):
                 folder = reading.settings["path"]  # not narrower: names of subfolders and files may identify patients
-                changes.append(f"data changed: at least one of the {len(images):,} images in {folder} changed since it was read")
+                changes.append(
+                    f"data changed: at least one of the {len(images):,} images in {folder} changed since the data were read"
+                )
     return Look(_digest([files, images]) if files and changes else record["stamp"], changes)
 
 
@@ -176,7 +178,7 @@ class DataChanges:
 
     def __init__(self, results: Path):
         self._results = results
-        self._known: dict[str, tuple[str, list[str]]] = {}
+        self._look = functools.cache(self._compare)
 
     def of_run(self, run: Mapping[str, Any]) -> str:
         """Describe in a sentence how the data of a finished run changed; empty if they did not change or were not recorded.
@@ -205,16 +207,14 @@ class DataChanges:
         """Return the state `code` of a run, extended by ``data changed`` if its data changed."""
         return f"{code}, data changed" if self.of_run(run) else code
 
-    def _look(self, place: str) -> tuple[str, list[str]]:
+    def _compare(self, place: str) -> tuple[str, list[str]]:
         """Return the checksum of the data last read and the changes since; both empty if no files were recorded."""
-        if place not in self._known:
-            self._known[place] = ("", [])
-            path = Reading(place, "", {}).record(self._results)
-            record = read_json(path, USER_FILES) if path.is_file() else None
-            if record is not None and record["files"]:
-                reading = Reading(place, record["kind"], record["settings"])
-                self._known[place] = (record["data"], look(reading, self._results).changes)
-        return self._known[place]
+        path = Reading(place, "", {}).record(self._results)
+        record = read_json(path, USER_FILES) if path.is_file() else None
+        if record is None or not record["files"]:
+            return "", []
+        reading = Reading(place, record["kind"], record["settings"])
+        return record["data"], look(reading, self._results).changes
 
 
 def _listed(reading: Reading) -> UserFiles:
@@ -264,15 +264,11 @@ def _changed_settings(found: Mapping[str, Any], before: Mapping[str, Any]) -> li
 
 
 def _changed_files(found: Mapping[str, Status], before: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    paths, changes = sorted(found.keys() | before.keys()), []
-    for path in paths:
-        if path not in found:
-            changes.append(f"{path} was deleted")
-        elif path not in before:
-            changes.append(f"{path} was added")
-        elif _is_edited(path, found[path], before[path]):
-            changes.append(f"{path} changed")
-    return [f"data changed: {change} since it was read ({len(changes)} of {len(paths)} files)" for change in changes[:SHOWN]]
+    changes = [f"{path} changed" for path in found if path in before and _is_edited(path, found[path], before[path])]
+    changes += [f"{path} was added" for path in found if path not in before]
+    changes += [f"{path} was deleted" for path in before if path not in found]
+    share = f"{len(changes)} of {len(found.keys() | before.keys())} files"
+    return [f"data changed: {change} since the data were read ({share})" for change in changes[:SHOWN]]
 
 
 def _is_edited(path: str, found: Status, before: Mapping[str, Any]) -> bool:
