@@ -20,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from trueneg.io.files import atomic_write
+from trueneg.io.files import atomic_write, write_text
 from trueneg.store.run_store import RunStore
 
 log = logging.getLogger(__name__)
@@ -126,8 +126,8 @@ class Checkpoint(contextlib.AbstractContextManager):
         """Write ``progress.json``."""
         if training is not None:
             self._progress |= {"epoch": training.epoch, "epochs": training.epochs}
-        with atomic_write(self._path.with_name(RunStore.PROGRESS)) as path:
-            path.write_text(json.dumps(self._progress | {"spent": self.spent()["attempts"]}, indent=2) + "\n")
+        progress = self._progress | {"spent": self.spent()["attempts"]}
+        write_text(self._path.with_name(RunStore.PROGRESS), json.dumps(progress, indent=2) + "\n")
         self._noted = time.monotonic()
 
     def _read(self, path: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:

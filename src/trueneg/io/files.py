@@ -4,11 +4,14 @@ import contextlib
 import errno
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from trueneg.errors import UserError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Disk errors that a user can fix.
 _REMEDIES = {
@@ -75,6 +78,19 @@ def writable(path: str | Path) -> Iterator[None]:
             raise
         found, remedy = os.strerror(error.errno), _REMEDIES[error.errno]
         raise UserError(f"cannot write {path} ({found}). Finished work is kept: {remedy}, then try again.") from error
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text file atomically."""
+    with atomic_write(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_tables(tables: Mapping[str | Path, "pd.DataFrame"]) -> None:
+    """Write each table atomically as a parquet file; the keys are the paths."""
+    for path, table in tables.items():
+        with atomic_write(path) as temporary:
+            table.to_parquet(temporary, index=False)
 
 
 def file_checksum(path: str | Path) -> str:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from trueneg.config.runs import RunSettings, training_kind
-from trueneg.io.files import atomic_write
 from trueneg.specs.experiments import EXPERIMENTS
 from trueneg.store.identity import objective_modules
 from trueneg.store.run_store import RunStore
@@ -88,14 +87,8 @@ def _digest(content: object) -> str:
     return hashlib.sha256(repr(content).encode()).hexdigest()[:16]
 
 
-def record_code(path: str | Path, code: str) -> None:
-    """Write the fingerprint of the code that made a result to `path`, the result's path with the suffix ``.code``."""
-    with atomic_write(path) as temporary:
-        temporary.write_text(code)
-
-
 def recorded_code(result: Path) -> str | None:
-    """Read the fingerprint that :func:`record_code` wrote beside a result; None if there is none."""
+    """Read the fingerprint of the code that made a result, from the file with the suffix ``.code``; None if there is none."""
     recorded = result.with_suffix(".code")
     return recorded.read_text(errors="replace") if recorded.is_file() else None
 
