@@ -57,12 +57,9 @@ class RunStore:
             schema: JSON Schema that the record must match.
 
         Raises:
-            UserError: if there is no such run, or its record is damaged.
+            UserError: if the run is not finished, or its record is damaged.
         """
-        path = self.folder(identifier) / self.RECORD
-        if not path.exists():
-            raise UserError(f"{path}: run {identifier} is not finished; train it first.")
-        return read_json(path, schema, "Remove its folder to train the run again.")
+        return read_json(self.folder(identifier) / self.RECORD, schema, "Remove its folder to train the run again.")
 
     def records(self) -> dict[str, dict[str, Any]]:
         """Read the records of all finished runs, by id, and check all of their keys."""
@@ -71,10 +68,9 @@ class RunStore:
 
     def progress(self, identifier: str) -> dict[str, Any]:
         """Read the progress of an unfinished run: epoch, epochs, attempts and description; empty if none is recorded."""
-        try:
+        with contextlib.suppress(UserError):  # a running job rewrites a damaged file within seconds
             return read_json(self.folder(identifier) / self.PROGRESS, PROGRESS)
-        except UserError:  # a running job rewrites the file within seconds
-            return {}
+        return {}
 
     def forget_progress(self, identifier: str) -> None:
         """Remove the files that are only needed until a run is finished."""
