@@ -1,13 +1,14 @@
 # The validated configuration, and functions that the rules share. Nothing here imports torch or looks for devices: the plan is the
 # same on a laptop and on the login node of a cluster.
 
+import os
 import re
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
 from trueneg.compute.corpora import Corpora
-from trueneg.compute.jobs import name_snakemake
+from trueneg.compute.jobs import SNAKEMAKE
 from trueneg.compute.readings import Readings
 from trueneg.compute.trainings import Trainings
 from trueneg.config.reading import load_configuration
@@ -32,12 +33,11 @@ try:
 except UserError as error:
     raise WorkflowError(f"The configuration is invalid.\n{error}")
 
-# Reports, logs and plugins see the configuration with all defaults filled in. Jobs that Snakemake starts in other processes get the
-# configuration files and --config of the command line, and resolve them again.
+# For reports, logs and plugins. Jobs that Snakemake starts in other processes resolve the configuration again.
 config.clear()
 config.update(configuration.resolved())
 
-name_snakemake()
+os.environ[SNAKEMAKE] = str(os.getpid())
 
 trainings, corpora = Trainings(configuration), Corpora(configuration)
 readings = Readings(trainings, corpora)

@@ -184,8 +184,7 @@ with jobs.job(sys.argv[1]):
 """
 SNAKEMAKE = """
 import os, subprocess, sys
-from trueneg.compute.jobs import name_snakemake
-name_snakemake()
+os.environ["TRUENEG_SNAKEMAKE"] = str(os.getpid())  # as rules/common.smk does
 command = [sys.executable, "-c", *sys.argv[1:]]
 subprocess.run(["sh", "-c", '"$@"; true', "sh", *command])  # a shell that stays between, as those of older systems do
 """

@@ -228,9 +228,15 @@ def _usable_devices(setting: str | None) -> list[str]:
         listing = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60).stdout
     except (OSError, subprocess.TimeoutExpired):
         listing = ""
-    gpus = read_listing(listing)
+    gpus, models = read_listing(listing), set(re.findall(r"^GPU \d+: (.+) \(UUID", listing, re.MULTILINE))
+    # By default CUDA counts GPUs from the fastest, and nvidia-smi along the PCI bus: these orders differ with several models.
+    in_bus_order = len(models) < 2 or os.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
+    if setting and setting.strip()[:1].isdigit() and not in_bus_order:
+        raise UserError(
+            f"{VISIBLE} is '{setting}', which is ambiguous on a machine with several GPU models: set "
+            "CUDA_DEVICE_ORDER=PCI_BUS_ID to use the indices of nvidia-smi, or use the names that `nvidia-smi -L` prints (GPU-…)."
+        )
     if gpus:
-        _refuse_ambiguous_index(setting, listing)
         return visible_devices(setting, gpus)
     # Without nvidia-smi there are no physical names to tell several devices apart, so only one is supported.
     count = torch.cuda.device_count()
@@ -242,22 +248,14 @@ def _usable_devices(setting: str | None) -> list[str]:
     return [(setting or "0").split(",")[0].strip()] * count
 
 
-def _refuse_ambiguous_index(setting: str | None, listing: str) -> None:
-    """By default CUDA counts GPUs from the fastest, and nvidia-smi along the PCI bus: these orders differ with several models."""
-    models = set(re.findall(r"^GPU \d+: (.+) \(UUID", listing, re.MULTILINE))
-    if setting and setting.strip()[:1].isdigit() and len(models) > 1 and os.environ.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
-        raise UserError(
-            f"{VISIBLE} is '{setting}', which is ambiguous on a machine with several GPU models: set "
-            "CUDA_DEVICE_ORDER=PCI_BUS_ID to use the indices of nvidia-smi, or use the names that `nvidia-smi -L` prints (GPU-…)."
-        )
-
-
 def _cpu(wanted: str) -> "torch.device":
     """Return the CPU, or raise an error if a GPU was requested or assigned."""
     import torch
 
     in_slurm = "SLURM_JOB_ID" in os.environ
-    if wanted == "cuda" or (wanted == "auto" and in_slurm and _slurm_assigned_gpu()):
+    lists = (os.environ.get("SLURM_JOB_GPUS"), os.environ.get("SLURM_STEP_GPUS"))
+    assigned = in_slurm and (any(lists) or os.environ.get("SLURM_GPUS_ON_NODE", "0") not in ("", "0"))
+    if wanted == "cuda" or (wanted == "auto" and assigned):
         raise UserError(
             f"training.device is '{wanted}', but this {'Slurm job' if in_slurm else 'process'} has no GPU that torch can use "
             f"({VISIBLE} is {os.environ.get(VISIBLE, 'not set')!r}); "
@@ -266,8 +264,3 @@ def _cpu(wanted: str) -> "torch.device":
     if wanted == "auto":
         log.info("device: cpu (training.device is auto, and this process has no GPU that torch can use)")
     return torch.device("cpu")
-
-
-def _slurm_assigned_gpu() -> bool:
-    count = os.environ.get("SLURM_GPUS_ON_NODE", "0")
-    return any(os.environ.get(name) for name in ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS")) or count not in ("", "0")

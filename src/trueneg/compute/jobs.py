@@ -24,14 +24,9 @@ _CAUSES: dict[int, str] = {
     signal.SIGTERM: "It was cancelled, or it reached its time limit.",
     **dict.fromkeys((signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL), _CRASHED),
 }
-SNAKEMAKE = "TRUENEG_SNAKEMAKE"  # environment variable: id of the Snakemake process that started this job
+SNAKEMAKE = "TRUENEG_SNAKEMAKE"  # environment variable: id of the Snakemake process, set when it reads the Snakefile
 
 log = logging.getLogger(__name__)
-
-
-def name_snakemake() -> None:
-    """Store the id of this process in the environment of the jobs that it starts; called when the Snakefile is read."""
-    os.environ[SNAKEMAKE] = str(os.getpid())
 
 
 def _supervise(log_file: str | Path) -> None:

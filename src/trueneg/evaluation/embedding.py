@@ -7,8 +7,7 @@ import pandas as pd
 
 from trueneg.evaluation.evaluate import Data, encoded_runs
 from trueneg.evaluation.images.linear_probe import label_subset
-from trueneg.evaluation.training_records import first_run_names
-from trueneg.io.files import write_tables
+from trueneg.evaluation.training_records import first_run_names, write_tables
 from trueneg.randomness import seed_for
 
 

@@ -27,8 +27,7 @@ from trueneg.evaluation.implied_scores import (
     word_features,
 )
 from trueneg.evaluation.rated_pairs import RatedPairs, anchor_rows, rated_pairs
-from trueneg.evaluation.training_records import manifest_names
-from trueneg.io.files import write_tables
+from trueneg.evaluation.training_records import manifest_names, write_tables
 from trueneg.store.records import read_rows
 from trueneg.store.run_store import RunStore
 from trueneg.training.image_text import ImageText

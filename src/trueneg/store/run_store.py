@@ -149,7 +149,7 @@ def read_manifest(path: str | Path, store: RunStore) -> list[dict[str, Any]]:
         problem = None if run["model"].is_file() else "is missing"
         if problem or file_checksum(run["model"]) != run["checksum"]:
             raise UserError(
-                f"{run['model']} {problem or 'does not match its checksum'}, but {path} lists it. Remove this manifest: the next "
-                "run of Snakemake lists the run again, and trains it if its model is missing."
+                f"{run['model']} {problem or 'does not match its checksum'}, but {path} lists it. Remove this manifest, so that "
+                "Snakemake trains or lists the run again."
             )
     return manifest["runs"]
