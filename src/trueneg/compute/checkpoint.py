@@ -84,17 +84,14 @@ class Checkpoint(contextlib.AbstractContextManager):
     def restore(self, training: Any) -> list[dict[str, Any]]:
         """Restore a new run from the last usable checkpoint, if there is one, and return the rows of the finished epochs."""
         existing = [path for path in (self._path, self._previous) if path.exists()]
-        found = next(filter(None, map(self._read, existing)), None)
-        rows: list[dict[str, Any]] = []
-        if found is not None:
-            tensors, values = found
+        tensors, values = next(filter(None, map(self._read, existing)), (None, {"rows": []}))
+        if tensors is not None:
             training.load_state(tensors, values["position"])
-            rows = values["rows"]
             log.info("resumes in epoch %d after %d updates of it", training.epoch + 1, training.update)
         elif existing:
             log.warning("%s: no usable checkpoint; the run starts from the beginning", self._path.parent)
         self._note(training)
-        return rows
+        return values["rows"]
 
     def after_update(self, training: Any, rows: list[dict[str, Any]]) -> None:
         """Save if the maximum time between checkpoints has passed."""

@@ -132,9 +132,7 @@ def look(reading: Reading, results: Path) -> Look:
             # If images are missing, do not compare: the reading job reports them.
             if len(images) == len(set(listed.images)) and _images_differ(images, record["images"]):
                 folder = reading.settings["path"]  # not narrower: names of subfolders and files may identify patients
-                changes.append(
-                    f"data changed: at least one of the {len(images):,} images in {folder} changed since the data were read"
-                )
+                changes.append(f"data changed: some of the {len(images):,} images in {folder} changed since the data were read")
     return Look(_digest([files, images]) if files and changes else record["stamp"], changes)
 
 
