@@ -5,7 +5,7 @@
 #       ╰───────────────────────────────────╮
 #     reports ─ sentences ─ language models ─ score ─ eta, assumption ─ figures, tables
 #
-# Every file is named results/<study>/<stage>/<dataset>/<objective>/<block of seeds>; trained models live in results/runs.
+# Output paths are results/<study>/<stage>/<dataset>/<objective>/<block of seeds>; trained models are in results/runs.
 
 from snakemake.utils import min_version
 
@@ -24,7 +24,7 @@ include: "rules/theory.smk"
 include: "rules/report.smk"
 
 
-# The log of a job, and its time and memory, are named after its rule and its wildcards.
+# The log and the benchmark file (time and memory) of a job are named after its rule and its wildcards.
 for step in workflow.rules:
     if step.output:
         pattern, *_ = getattr(rules, step.name).output
@@ -36,7 +36,7 @@ for step in workflow.rules:
         step.benchmark = f"{folder}/timings/{place}.jsonl"
 
 
-# Everything that the configuration asks for, and the page that shows it.
+# All results of the configuration, and the page that shows them.
 rule all:
     default_target: True
     input:
@@ -47,31 +47,31 @@ rule all:
 
 
 rule models:
-    """Trained encoders only."""
+    """Train the encoders only."""
     input:
         trainings.each_block(rules.train.output.manifest),
 
 
 rule rows:
-    """Evaluations only."""
+    """Train and evaluate the encoders; draw nothing."""
     input:
         collect("results/{study}/artefacts/rows.parquet", study=trainings.studies),
 
 
 rule figures:
-    """Every figure; needs only rows and artefacts, on any machine."""
+    """Draw all figures; needs only rows and artefacts, on any machine."""
     input:
         drawn("figures", STUDIES),
 
 
 rule tables:
-    """Every table; needs only rows and artefacts, on any machine."""
+    """Make all tables; needs only rows and artefacts, on any machine."""
     input:
         drawn("tables", STUDIES),
 
 
 rule likelihood:
-    """Class probabilities of every sentence, and whether likelihood tells them."""
+    """Compute the class probabilities of all sentences, and compare them with likelihoods."""
     input:
         corpora.each_corpus("results/{study}/text/{corpus}/eta.parquet"),
         drawn("figures", corpora.studies),
@@ -79,19 +79,19 @@ rule likelihood:
 
 
 for target, wanted in {
-    # The BCL paper's simulations, and what goes beyond them.
+    # The simulations of the BCL paper and their extensions.
     "figures_bcl": drawn("figures", THEORY, catalogue.BCL_FIGURES),
-    # Every simulation, and every bound beside what it bounds.
+    # All simulations and bounds.
     "figures_theory": drawn("figures", THEORY),
     # The numbers of the simulations and bounds.
     "tables_theory": drawn("tables", THEORY),
-    # Sample-Specific Debiasing's Fig. 3, and what belongs to it.
+    # Fig. 3 of Sample-Specific Debiasing and related figures.
     "figures_ssd": drawn("figures", trainings.image_text, catalogue.SSD_FIGURES),
-    # Sample-Specific Debiasing's Tables 1, 3, 4 and 5.
+    # Tables 1, 3, 4 and 5 of Sample-Specific Debiasing.
     "tables_ssd": drawn("tables", trainings.image_text, catalogue.SSD_TABLES),
-    # ReCo's Figs. 4, 5 and 6.
+    # Figs. 4, 5 and 6 of ReCo.
     "figures_reco": drawn("figures", trainings.image_text, catalogue.RECO_FIGURES),
-    # ReCo's Tables 1, 2 and 3.
+    # Tables 1, 2 and 3 of ReCo.
     "tables_reco": drawn("tables", trainings.image_text, catalogue.RECO_TABLES),
 }.items():
 
@@ -103,8 +103,8 @@ for target, wanted in {
 
 
 onstart:
-    # Snakemake 9.27 starts a timer in each round of scheduling to keep its limit of jobs per second, which is meant for clusters. While
-    # jobs wait, every finished job adds one more round per second: after 366 of 1,210 local jobs Snakemake itself had used 13 minutes of CPU time.
+    # Snakemake 9.27 starts a timer in each round of scheduling to limit the jobs per second, which is meant for clusters. While jobs
+    # wait, every finished job adds one more round per second: after 366 of 1,210 local jobs, Snakemake itself had used 13 minutes of CPU time.
     if workflow.local_exec:
         workflow.scheduler.job_rate_limiter = None
 

@@ -1,13 +1,14 @@
-# The configuration, checked, and what the rules ask of it. Nothing here imports torch or looks at this machine's devices: the plan is the
-# same on a laptop and on a cluster's login node.
+# The validated configuration, and functions that the rules share. Nothing here imports torch or looks for devices: the plan is the
+# same on a laptop and on the login node of a cluster.
 
+import os
 import re
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
 from trueneg.compute.corpora import Corpora
-from trueneg.compute.jobs import name_snakemake
+from trueneg.compute.jobs import SNAKEMAKE
 from trueneg.compute.readings import Readings
 from trueneg.compute.trainings import Trainings
 from trueneg.config.reading import load_configuration
@@ -17,10 +18,10 @@ from trueneg.report import catalogue
 from trueneg.store import provenance
 from trueneg.store.run_store import RunStore
 
-# Priority of the steps that trainings wait for; trainings have 1 to 9, steps that wait for them 0.
+# Priority of the steps before training. Trainings have priorities from 1 to 9, and the steps after training 0.
 BEFORE_TRAINING = 10
 
-# The embedded default is read only where no --configfile is given: otherwise Snakemake would merge the two.
+# The default configuration is read only without --configfile: otherwise Snakemake would merge the two.
 if not workflow.overwrite_configfiles:
 
     configfile: Path(workflow.basedir) / "config" / "config.yaml"
@@ -30,14 +31,13 @@ try:
     files = ", ".join(map(str, workflow.configfiles))
     configuration = load_configuration(config, files)
 except UserError as error:
-    raise WorkflowError(f"The configuration cannot be used.\n{error}")
+    raise WorkflowError(f"The configuration is invalid.\n{error}")
 
-# What reports, logs and plugins see: every default filled in. Jobs that Snakemake starts in other processes get the files and the
-# --config of the command line, and resolve them again.
+# For reports, logs and plugins. Jobs that Snakemake starts in other processes resolve the configuration again.
 config.clear()
 config.update(configuration.resolved())
 
-name_snakemake()
+os.environ[SNAKEMAKE] = str(os.getpid())
 
 trainings, corpora = Trainings(configuration), Corpora(configuration)
 readings = Readings(trainings, corpora)
@@ -46,14 +46,14 @@ THEORY = [name for name, study in STUDIES.items() if isinstance(study, TheoryStu
 
 
 def any_of(names):
-    """A wildcard's constraint to some names; without any it matches nothing."""
+    """Return a wildcard constraint that matches the given names only; nothing if there are none."""
     return "|".join(map(re.escape, sorted(names))) or "(?!)"
 
 
 def setting(place, **found):
-    """What the configuration sets, such as {study}/training/threads; `found` are functions for names that are no wildcards.
+    """Return a function that looks up a setting, such as {study}/training/threads, by the wildcards of a job.
 
-    In place of lookup(), which walks through the whole configuration for every job.
+    `found` are functions that return other names from the wildcards. Snakemake's lookup() is slower: it searches the whole configuration.
     """
     keys = place.split("/")
 
@@ -68,12 +68,12 @@ def setting(place, **found):
 
 
 def experiments(wildcards):
-    """The settings that the experiments of a study share."""
+    """Return the settings that the experiments of a study share."""
     return config[wildcards.study]["process"] | config[wildcards.study]["sweeps"]
 
 
 def growing(section, gpu=False, **found):
-    """Memory and time of a job: what a section sets, twice as much for the second attempt, and so on; with its GPUs, if asked."""
+    """Return memory and time of a job from a section of the configuration, times the number of the attempt; optionally its GPUs."""
 
     def of_attempt(key):
         first = setting(f"{section}/{key}", **found)
@@ -88,7 +88,7 @@ def growing(section, gpu=False, **found):
 
 
 def when_planned(function, *arguments):
-    """A parameter that is computed only when a job is planned; of code: if it is edited, the job runs again."""
+    """Return a parameter that is computed only when a job is planned, such as a code fingerprint, whose change reruns the job."""
 
     def parameter(wildcards):
         return function(*arguments)
@@ -104,7 +104,7 @@ FORMATS = {
 
 
 def drawn(kind, studies, names=None):
-    """The figures or tables of some studies; those of some names alone, where they are given."""
+    """Return the paths of the figures or tables of some studies, optionally only of those with the given names."""
     return [
         f"results/{study}/{kind}/{name}.{FORMATS[kind][0]}"
         for study in studies

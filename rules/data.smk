@@ -1,9 +1,9 @@
-# Needs the user's files and, for images with sentences, the sentences and their class probabilities.  Makes the decoded images (one file
-# for each source and resolution) and the subsets of each block of seeds.
+# Needs the user's files and, for image–text studies, the sentences and their class probabilities. Makes the decoded images (one file per
+# source and resolution) and the subsets of each block of seeds.
 
 
 rule source:
-    """Decode and check a source's images once; a missing or damaged source ends here, before any training."""
+    """Decode and check the images of a source once; a missing or damaged source is reported here, before any training."""
     output:
         "results/sources/{images}.npz",
     priority: BEFORE_TRAINING
@@ -16,7 +16,7 @@ rule source:
 
 
 rule pairs:
-    """Decode or draw a source's images once, and join them with their sentences; tables that a source does not have are empty."""
+    """Decode or draw the images of a source once, and join them with their sentences; tables that the source lacks are empty."""
     input:
         unpack(readings.pair_texts),
     output:
@@ -38,7 +38,7 @@ rule pairs:
 
 
 rule chexpert_8x200:
-    """Decode the images of CheXpert 8×200, and read its sentences."""
+    """Decode the images of CheXpert 8×200 and read its sentences."""
     output:
         benchmark="results/benchmarks/{chexpert}.npz",
         sentences="results/benchmarks/{chexpert}.parquet",
@@ -53,7 +53,7 @@ rule chexpert_8x200:
 
 
 rule subsets:
-    """Draw the splits of every seed of a block, and the imbalanced subset of images; or take the official splits."""
+    """Draw the splits (or read the official ones) and the imbalanced subsets of images for every seed of a block."""
     input:
         source=trainings.source,
         splits=trainings.beside_source("splits"),

@@ -1,12 +1,12 @@
-# Needs the manifests (and the runs that they list).  Makes rows (one number each, with the columns of trueneg.store.rows), and the
-# artefacts that figures need beyond rows: training curves, records of the runs, t-SNE coordinates, comparisons.
+# Needs the manifests (and the runs that they list). Makes rows (one number each, with the columns of trueneg.store.rows), and the other
+# artefacts that figures need: training curves, records of the runs, t-SNE coordinates, comparisons.
 
 PUBLISHED = Path(workflow.basedir) / "config" / "published.csv"
 ON_DEVICE = {"device": setting("{study}/training/device"), "store": "results/runs"}
 
 
 rule evaluate:
-    """Measure the networks of a block: probes and neighbours of images; retrieval, grounding and more of images with sentences."""
+    """Evaluate the networks of a block: probes and neighbours for images; retrieval, grounding and more for image–text pairs."""
     input:
         source=trainings.source,
         boxes=trainings.beside_source("boxes"),
@@ -29,7 +29,7 @@ rule evaluate:
 
 
 rule compare:
-    """Gather a study's rows, and settle selection, gate and primary contrast."""
+    """Gather the rows of a study; compute selection, gate and primary contrast."""
     input:
         rows=trainings.every(rules.evaluate.output.rows),
         curves=trainings.every(rules.evaluate.output.curves),
@@ -54,7 +54,7 @@ rule compare:
 
 
 rule retrieval_examples:
-    """Record what the first seed's networks retrieve for some queries."""
+    """Retrieve examples for some queries with the networks of the first seed."""
     input:
         source=trainings.source,
         subsets=trainings.first(rules.subsets.output.subsets),
@@ -70,7 +70,7 @@ rule retrieval_examples:
         "../workflow/scripts/first_seed.py"
 
 
-# t-SNE coordinates of the first seed's test images.
+# Compute t-SNE coordinates of the test images of the first seed.
 use rule retrieval_examples as embedding with:
     output:
         embedding="results/{study}/artefacts/embedding/{dataset}/{objective}.parquet",
@@ -79,7 +79,7 @@ use rule retrieval_examples as embedding with:
 
 
 rule pair_pictures:
-    """Compute similarities of pairs, and heatmaps of phrases, under the first seed's networks."""
+    """Compute similarities of pairs and heatmaps of phrases with the networks of the first seed."""
     input:
         source=trainings.source,
         boxes=trainings.beside_source("boxes"),
@@ -100,7 +100,7 @@ rule pair_pictures:
 
 
 rule eta_by_class:
-    """Average class probabilities from likelihoods by latent class, beside the known ones."""
+    """Average class probabilities from likelihoods by latent class, and list them with the known ones."""
     input:
         unpack(readings.eta_by_class),
     output:
@@ -111,7 +111,7 @@ rule eta_by_class:
         "../workflow/scripts/eta_by_class.py"
 
 
-# How the networks of a block rank the negatives that people call false.
+# Measure how the networks of a block rank the negatives that human raters call false.
 use rule evaluate as human_ratings with:
     input:
         source=trainings.source,
@@ -124,7 +124,7 @@ use rule evaluate as human_ratings with:
 
 
 rule rating_references:
-    """Measure how people, words and the untrained text encoder rank them, and whether η follows their number."""
+    """Measure how raters, words and the untrained text encoder rank these negatives, and whether η follows their number."""
     input:
         source=trainings.source,
         ratings=trainings.beside_source("ratings"),
@@ -145,7 +145,7 @@ rule rating_references:
 
 
 rule rating_summary:
-    """Compute intervals over anchors for every ranking, and compare what is stated with what people say."""
+    """Compute intervals over anchors for every ranking, and compare the estimated probabilities with the human ratings."""
     input:
         areas=trainings.every(rules.human_ratings.output.areas),
         bins=trainings.every(rules.human_ratings.output.bins),

@@ -1,12 +1,12 @@
-# Needs a study's gathered rows, its experiments and other artefacts.  Makes its figures and tables, and from all of them results/index.html,
-# which shows every study found under results/.
+# Needs the gathered rows of a study, its experiments and other artefacts. Makes its figures and tables, and results/index.html, which shows
+# every study found in results/.
 
 
-# Listed one by one, so that each can be asked for; what has not changed is copied from where the last drawing is kept.
+# Each figure and table is an output, so that it can be requested by its path; unchanged ones are not drawn again.
 for study, files in catalogue.files_by_study(STUDIES).items():
 
     rule:
-        """Draw a study's figures and tables."""
+        """Draw the figures and tables of a study."""
         name:
             f"draw_{study}"
         input:
@@ -38,7 +38,7 @@ for study, files in catalogue.files_by_study(STUDIES).items():
 
 
 rule page:
-    """One self-contained page: questions, answers, figures, tables, settings and provenance."""
+    """Write one self-contained page: questions, answers, figures, tables, settings and provenance."""
     input:
         drawn("figures", STUDIES),
         drawn("tables", STUDIES),

@@ -1,10 +1,10 @@
-# Needs reports (synthetic ones, Open-I's, MIMIC-CXR's, or a table) or captions.  Makes sentences, their likelihoods under language models that have not
-# seen their reports, class probabilities, and tables on whether the one tells the other. What was split, trained or scored once is kept.
-# What image–text studies wait for goes first, so that its one long chain runs beside other studies' training.
+# Needs reports (synthetic, of Open-I or MIMIC-CXR, or a table) or captions. Makes sentences, their likelihoods under language models that were
+# not trained on their reports, class probabilities, and tables that compare the two. Split sentences, trained models and scores are reused.
+# The steps that image–text studies need run first, so that this long chain runs in parallel with the training of other studies.
 
 
 rule phantom_reports:
-    """Draw synthetic reports whose latent classes are known."""
+    """Draw synthetic reports with known latent classes."""
     output:
         reports="results/{study}/text/{corpus}/reports.parquet",
         assigned="results/{study}/text/{corpus}/assigned.parquet",
@@ -22,7 +22,7 @@ rule phantom_reports:
 
 
 rule reports:
-    """Read a source's reports, and account for each."""
+    """Read the reports of a source, and record why any are left out."""
     output:
         reports="results/{study}/text/{corpus}/reports.parquet",
     wildcard_constraints:
@@ -37,7 +37,7 @@ rule reports:
 
 
 rule sentences:
-    """Split the reports into sentences; texts that were split before come from the cache."""
+    """Split the reports into sentences; texts that were split before are read from the cache."""
     input:
         reports="results/{study}/text/{corpus}/reports.parquet",
     output:
@@ -55,7 +55,7 @@ rule sentences:
         "../workflow/scripts/sentences.py"
 
 
-# Captions are sentences already; the texts of own images are split like reports.
+# Captions are already sentences; the texts of the user's own images are split like reports.
 use rule sentences as captions with:
     input:
         [],
@@ -68,7 +68,7 @@ use rule sentences as captions with:
 
 
 rule open_i_classes:
-    """Give the sentences of Open-I classes from the expert codes of their reports."""
+    """Assign classes to the sentences of Open-I from the expert codes of their reports."""
     input:
         sentences="results/{study}/text/{corpus}/sentences.parquet",
     output:
@@ -85,7 +85,7 @@ rule open_i_classes:
 
 
 rule language_model:
-    """Train a language model for each fold of the reports, or take one as it is; finished ones come from the store."""
+    """Train a language model per fold of the reports, or use one as released; finished models are reused from the store."""
     input:
         sentences="results/{study}/text/{corpus}/sentences.parquet",
         start=corpora.initial_models,
@@ -104,7 +104,7 @@ rule language_model:
 
 
 rule score:
-    """Pseudo-log-likelihood of every sentence; what was scored before comes from the cache."""
+    """Compute the pseudo-log-likelihood of every sentence; earlier scores are read from the cache."""
     input:
         sentences="results/{study}/text/{corpus}/sentences.parquet",
         models=corpora.scoring_models,
@@ -122,7 +122,7 @@ rule score:
         "../workflow/scripts/score.py"
 
 
-# A part of the sentences, into the cache: one job a GPU.
+# Score a part of the sentences and write the scores to the cache: one job per GPU.
 use rule score as score_shard with:
     input:
         sentences="results/{study}/text/{corpus}/sentences.parquet",
@@ -132,7 +132,7 @@ use rule score as score_shard with:
 
 
 rule eta:
-    """Class probabilities from likelihoods, and the controls that text alone gives."""
+    """Compute class probabilities from likelihoods, and controls from the text alone."""
     input:
         likelihoods=corpora.eta_likelihoods,
     output:
@@ -148,7 +148,7 @@ rule eta:
 
 
 rule assumption:
-    """Compare likelihoods with class probabilities, for language models and for what is simpler."""
+    """Compare likelihoods with class probabilities, for language models and for simpler scorers."""
     input:
         sentences="results/{study}/text/{corpus}/sentences.parquet",
         assigned="results/{study}/text/{corpus}/assigned.parquet",

@@ -1,8 +1,8 @@
-# Needs nothing but the configuration.  Makes the experiments of the theory studies: tidy frames that figures and tables draw.
+# Needs only the configuration. Makes the experiments of the theory studies: tidy tables, which figures and tables show.
 
 
 rule simulate:
-    """One experiment on the stochastic process, or one bound beside what it bounds."""
+    """Run one experiment on the stochastic process, or compare one bound with the bounded quantity."""
     output:
         frame="results/{study}/artefacts/simulation/{experiment}.parquet",
         code="results/{study}/artefacts/simulation/{experiment}.code",
@@ -16,7 +16,7 @@ rule simulate:
 
 
 rule settle:
-    """Write down the resolved settings of a study that has no runs to compare."""
+    """Write the resolved settings of a study without training runs."""
     output:
         "results/{study}/artefacts/study.yaml",
     wildcard_constraints:

@@ -1,10 +1,10 @@
-# Needs the decoded images and the subsets of a block.  Makes a manifest: which runs of the store belong to it, with checksums.
+# Needs the decoded images and the subsets of a block. Makes a manifest that lists the runs of the block in the store, with checksums.
 #
-# The runs themselves are no declared outputs: Snakemake deletes those before a job starts and when it fails.
+# The runs themselves are not declared outputs, because Snakemake deletes declared outputs before a job starts and when it fails.
 
 
 rule train:
-    """Train the seeds of one objective; finished runs are taken from the store."""
+    """Train one objective on one block of seeds; finished runs are reused, interrupted ones resume."""
     input:
         source=trainings.source,
         subsets="results/{study}/subsets/{dataset}/{block}.parquet",
@@ -13,7 +13,7 @@ rule train:
             "results/{study}/manifests/{dataset}/{objective}/{block}.json",
             non_empty=True,
         ),
-    # The longest first, so that none is left over when the others are done.
+    # Long jobs start first, so that none is left running alone at the end.
     priority: trainings.longest_first
     threads: trainings.of_devices("threads")
     resources:

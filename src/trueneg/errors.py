@@ -4,7 +4,7 @@ from trueneg.legible import legible, shortened
 
 
 class UserError(Exception):
-    """An error that the user can fix: a config value, a missing or broken file.
+    """An error that the user can fix, such as an invalid setting or a missing or damaged file.
 
     The message has one clear sentence per mistake: the file or key, what was found, what was expected, and the remedy.
     Text quoted from a file or a configuration is escaped and shortened, so it can neither control nor flood the terminal.

@@ -13,8 +13,8 @@ LONGEST = 1000  # characters per line; longer lines are shortened
 def legible(text: str) -> str:
     r"""Escape control characters line by line, so that a terminal prints them instead of interpreting them.
 
-    A sentence from a report, a file name or a configuration value may contain characters that control a terminal, hide the
-    text that follows or imitate a separate line.
+    A sentence from a report, a file name or a configuration value may contain characters that control the terminal, hide the
+    text that follows, or imitate a new line.
 
     Args:
         text: any text; line breaks are kept.
@@ -23,7 +23,7 @@ def legible(text: str) -> str:
         >>> print(legible("title is '\x1b[31mred\u202e'."))
         title is '\x1b[31mred\u202e'.
     """
-    return "\n".join(line if line.isprintable() else "".join(map(_told, line)) for line in text.split("\n"))
+    return "\n".join(line if line.isprintable() else "".join(map(_escaped, line)) for line in text.split("\n"))
 
 
 def shortened(text: str) -> str:
@@ -45,7 +45,7 @@ def escape_control_characters(text: str) -> str:
         >>> escape_control_characters("Heart size\n is normal.\x00")
         'Heart size is normal.\\x00'
     """
-    return "".join(map(_told, re.sub(r"\s*[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]\s*", " ", text)))
+    return "".join(map(_escaped, re.sub(r"\s*[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]\s*", " ", text)))
 
 
 class LegibleFormatter(logging.Formatter):
@@ -57,7 +57,7 @@ class LegibleFormatter(logging.Formatter):
 
 
 def print_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print a traceback with control characters escaped; replaces ``sys.excepthook``, as libraries quote file contents.
+    """Print a traceback with control characters escaped; replaces ``sys.excepthook``, because libraries quote file contents.
 
     Args:
         kind, error, trace: type, value and traceback of the exception.
@@ -65,7 +65,7 @@ def print_traceback(kind: type[BaseException], error: BaseException, trace: Trac
     print(legible("".join(traceback.format_exception(kind, error, trace))), end="", file=sys.stderr)
 
 
-def _told(character: str) -> str:
+def _escaped(character: str) -> str:
     if character.isprintable() or character == "\t" or unicodedata.category(character) == "Zs":
         return character
     # This also escapes lone surrogates, which cannot be written to a file.

@@ -8,7 +8,7 @@ def seed_for(seed: int, purpose: str) -> int:
 
     Args:
         seed: the study's seed.
-        purpose: what is drawn, such as ``"subset"``, ``"weights"``, ``"batches"`` or ``"augmentation"``.
+        purpose: name of the draw, such as ``"subset"``, ``"weights"``, ``"batches"`` or ``"augmentation"``.
 
     Example:
         >>> seed_for(0, "subset") == seed_for(0, "subset"), seed_for(0, "subset") == seed_for(0, "batches")

@@ -50,7 +50,7 @@ def test_a_training_that_another_scheduler_ends_is_submitted_again_and_goes_on(l
     assert "-N train -l select=1:ncpus=1:mem=1500mb:ngpus=1 -l walltime=0:40:00" in first
     assert "-N train -l select=1:ncpus=1:mem=3000mb:ngpus=1 -l walltime=1:20:00" in second
     assert len(store(project).record(run)["attempts"]) == 2
-    assert "continues in epoch" in training_log(project, "CL")
+    assert "resumes in epoch" in training_log(project, "CL")
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_a_study_with_a_cancelled_training_ends_as_it_does_here(slurm, local, tm
     assert ("mem=1500M" in first["TRES"], first["TimeLimit"]) == (True, "00:40:00")
     assert ("mem=3000M" in second["TRES"], second["TimeLimit"]) == (True, "01:20:00")
     assert attempts(project) == {"CL": 1, "Oracle": 1} | {objective: 2}
-    assert "continues in epoch" in training_log(project, objective)
+    assert "resumes in epoch" in training_log(project, objective)
 
     jobs = {name: slurm.jobs(project, name) for name in ("source", "splits", "train", "evaluate", "compare")}
     assert {name: len(records) for name, records in jobs.items()} == {
@@ -83,7 +83,7 @@ def test_a_training_whose_node_is_drained_and_fails_goes_on_when_it_returns(slur
         assert (job["TresPerNode"], "TresPerJob" in job) == ("gres:gpu:1", False)
         assert devices(project)[job["JobId"]] in ("0", "1")
     assert attempts(project) == {"CL": 2}
-    assert "continues in epoch" in training_log(project, "CL")
+    assert "resumes in epoch" in training_log(project, "CL")
 
 
 def test_a_killed_slurm_leaves_no_process_and_no_file(script):

@@ -298,7 +298,7 @@ def test_a_folder_that_is_a_link_or_somebody_elses_is_refused(tmp_path, monkeypa
     (tmp_path / f"trueneg-leases-{owner}").symlink_to(tmp_path)
     for user in (owner, owner + 1):
         monkeypatch.setattr("os.getuid", lambda user=user: user)
-        with pytest.raises(UserError, match=r"not a folder of yours.*TRUENEG_LEASES"), lease(["device-0"]):
+        with pytest.raises(UserError, match=r"is a link or belongs to another user.*TRUENEG_LEASES"), lease(["device-0"]):
             pass
 
 
@@ -410,7 +410,10 @@ def test_a_process_that_wants_several_devices_sees_them_and_is_told_if_there_are
     with leased_device("auto", count=2) as device:
         assert device == torch.device("cuda")
         assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-1a5f,GPU-9c20"
-    with pytest.raises(UserError, match=r"training\.devices is 3, but this process may use 2"), leased_device("auto", count=3):
+    with (
+        pytest.raises(UserError, match=r"training\.devices is 3, but this process can use only 2"),
+        leased_device("auto", count=3),
+    ):
         pass
 
 
@@ -483,13 +486,7 @@ def test_without_nvidia_smi_one_device_is_leased_and_several_are_an_error(machin
     with leased_device("auto"):
         assert leased(environment) == {"0", "3"}
     machine(None, count=2)
-    with pytest.raises(UserError, match=r"sees 2 GPUs, but nvidia-smi"), leased_device("auto"):
-        pass
-
-
-def test_a_lease_after_cuda_was_initialised_on_several_devices_is_an_error(machine):
-    machine(TWO_GPUS, count=2)
-    with pytest.raises(RuntimeError, match=r"CUDA was initialised before GPU-1a5f was leased"), leased_device("auto"):
+    with pytest.raises(UserError, match=r"sees 2 GPUs, but cannot run nvidia-smi"), leased_device("auto"):
         pass
 
 
@@ -528,7 +525,7 @@ def test_a_slurm_job_that_asked_for_no_gpu_takes_none_of_the_node(slurm, environ
     with leased_device("auto") as device:
         assert device == torch.device("cpu")
     with (
-        pytest.raises(UserError, match=r"training.device is 'cuda'.*Slurm job has no GPU.*ask Slurm"),
+        pytest.raises(UserError, match=r"training.device is 'cuda'.*Slurm job has no GPU.*request one from Slurm"),
         leased_device("cuda"),
     ):
         pass
@@ -569,5 +566,5 @@ def test_an_index_on_a_machine_of_several_models_needs_an_order(machine, monkeyp
         assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-1a5f"
 
 
-def test_a_device_that_is_named_twice_hides_all_as_for_cuda():
-    assert visible_devices("0,0", {"GPU-1a5f": ["GPU-1a5f"]}) == []
+def test_a_device_that_is_named_twice_is_used_once():
+    assert visible_devices("0,0", {"GPU-1a5f": ["GPU-1a5f"]}) == ["GPU-1a5f"]

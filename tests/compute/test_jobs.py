@@ -79,4 +79,4 @@ def test_the_work_ends_when_the_job_is_killed(start):
     process, path = start("waits")
     process.kill()
     process.communicate()
-    assert f"(process {process.pid}) is gone" in path.read_text()
+    assert f"(process {process.pid}) has ended" in path.read_text()

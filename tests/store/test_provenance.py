@@ -30,8 +30,14 @@ def package(tmp_path, monkeypatch):
     return root
 
 
-def fingerprint(root="trueneg.engine"):
+def read_code_again():
+    """Forget cached fingerprints and parsed modules, which a test is about to edit."""
     provenance.fingerprint.cache_clear()
+    provenance._read.cache_clear()
+
+
+def fingerprint(root="trueneg.engine"):
+    read_code_again()
     return provenance.fingerprint((root,))
 
 
@@ -80,7 +86,7 @@ def test_a_template_counts_for_the_code_beside_it(package):
 
 
 def test_the_report_reaches_neither_training_nor_torch():
-    provenance.fingerprint.cache_clear()
+    read_code_again()
     reached = provenance.reachable(provenance.REPORT)
     assert "trueneg.report.gathered" in reached
     assert not [name for name in reached if name.startswith(("trueneg.training", "trueneg.losses", "trueneg.models"))]
@@ -104,7 +110,7 @@ OBJECTIVES = {
 
 def all_fingerprints() -> dict[str, str]:
     """Of training with each objective, and of evaluation."""
-    provenance.fingerprint.cache_clear()
+    read_code_again()
     found = {}
     for kind, objectives in OBJECTIVES.items():
         for objective in objectives:
@@ -121,7 +127,7 @@ def copied_package(tmp_path, monkeypatch):
     shutil.copytree(provenance.PACKAGE, copied, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(provenance, "PACKAGE", copied)
     yield copied
-    provenance.fingerprint.cache_clear()  # later tests ask about the package itself
+    read_code_again()  # later tests read the package itself
 
 
 def append(path: Path, line: str) -> None:

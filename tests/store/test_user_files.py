@@ -357,4 +357,4 @@ def test_every_source_that_reads_a_path_lists_its_files():
     read |= {("pairs", name) for name, model in PAIRS.items() if name != "phantom"}
     read |= {("images", name) for name in IMAGE_SOURCES if name != "digits"}
     for kind, name in read:
-        assert callable(importlib.import_module(user_files.listing_module(kind, name)).user_files), (kind, name)
+        assert callable(importlib.import_module(user_files.LISTING_MODULES[kind, name]).user_files), (kind, name)

@@ -64,7 +64,7 @@ def test_a_limit_on_files_is_told_and_the_run_goes_on_when_it_is_gone(reference,
     size = len(reference.model)
     with (
         files_of_at_most(size // 2),
-        pytest.raises(UserError, match=r"safetensors: cannot be written \(File too large\); raise the limit"),
+        pytest.raises(UserError, match=r"\.safetensors \(File too large\).*ulimit -f"),
     ):
         train_runs(**job.arguments())
     assert unfinished(job)
@@ -79,7 +79,7 @@ def test_a_full_disk_is_told_and_the_run_goes_on_when_there_is_space(reference, 
     with mounted(tmp_path / "job/runs", "-o", "size=400k"):
         hog = tmp_path / "job/runs/hog"
         hog.write_bytes(b"x" * 250_000)
-        with pytest.raises(UserError, match=r"cannot be written \(No space left on device\); free some space on its disk"):
+        with pytest.raises(UserError, match=r"\(No space left on device\).*free some space on this disk"):
             train_runs(**job.arguments())
         assert unfinished(job)
         hog.unlink()
@@ -102,7 +102,7 @@ def test_whatever_writes_a_file_a_full_disk_is_told(tmp_path, writer):
     }[writer]
     with (
         mounted(tmp_path / "disk", "-o", "size=64k"),
-        pytest.raises(UserError, match=r"table: cannot be written \(No space left on device\)"),
+        pytest.raises(UserError, match=r"table \(No space left on device\)"),
         atomic_write(tmp_path / "disk/table") as path,
     ):
         write(path)
@@ -112,7 +112,7 @@ def test_results_that_are_read_only_are_told(tmp_path):
     job = new_job(tmp_path / "job")
     with (
         mounted(tmp_path / "job/runs", "-o", "ro"),
-        pytest.raises(UserError, match=r"cannot be written \(Read-only file system\); choose a folder"),
+        pytest.raises(UserError, match=r"\(Read-only file system\).*choose a folder"),
     ):
         train_runs(**job.arguments())
     assert not (job.folder / "manifest.json").exists()

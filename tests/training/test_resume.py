@@ -149,8 +149,8 @@ def test_where_the_last_checkpoint_is_damaged_the_run_goes_on_from_the_one_befor
         path.unlink()  # as when the kill comes between the two files that change places
     caplog.set_level("INFO")
     training, rows = trained(source, SETTINGS["scheduled"], tmp_path)
-    assert "continues in epoch 1, 6 updates done in it" in caplog.text
-    assert "afresh" not in caplog.text
+    assert "resumes in epoch 1 after 6 updates" in caplog.text
+    assert "from the beginning" not in caplog.text
     expected, expected_rows = uninterrupted["scheduled"]
     assert all(torch.equal(value, training.weights()[name]) for name, value in expected.weights().items())
     assert without_times(rows) == without_times(expected_rows)

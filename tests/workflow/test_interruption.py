@@ -71,7 +71,7 @@ def test_a_killed_snakemake_leaves_no_trainer_and_the_same_command_finishes_with
     project.run("models", "--unlock")
     project.run("models")
     logs = "".join(path.read_text() for path in project.path.glob("results/tiny/logs/train/**/*.log"))
-    assert "continues in epoch" in logs
+    assert "resumes in epoch" in logs
 
     for run in owners:
         record = store.record(run)

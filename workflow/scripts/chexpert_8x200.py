@@ -1,4 +1,4 @@
-"""Decode the images of CheXpert 8×200."""
+"""Decode the images of CheXpert 8×200 and read its sentences."""
 
 from trueneg.compute.jobs import job
 from trueneg.data.pairs.chexpert_8x200 import prepare_chexpert_8x200

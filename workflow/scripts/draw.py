@@ -1,4 +1,4 @@
-"""Draw a study's figures and tables, each only where its rows or its code changed."""
+"""Draw the figures and tables of a study whose rows or code changed."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""From likelihoods to class probabilities."""
+"""Compute class probabilities from likelihoods."""
 
 from trueneg.compute.jobs import job
 from trueneg.text.eta import write_class_probabilities

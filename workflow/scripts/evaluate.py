@@ -1,4 +1,4 @@
-"""Measure the encoders of a block of runs, or how they rank the negatives that people call false."""
+"""Evaluate the encoders of a block of runs, or measure how they rank the negatives that human raters call false."""
 
 from trueneg.compute.jobs import job
 

@@ -1,4 +1,4 @@
-"""What the first seed's networks retrieve for some queries, or t-SNE coordinates of its test images."""
+"""Retrieve examples with the networks of the first seed, or compute t-SNE coordinates of its test images."""
 
 from trueneg.compute.jobs import job
 

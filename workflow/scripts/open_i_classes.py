@@ -1,4 +1,4 @@
-"""Give the sentences of Open-I classes."""
+"""Assign classes to the sentences of Open-I."""
 
 from trueneg.compute.jobs import job
 from trueneg.text.open_i_classes import open_i_classes

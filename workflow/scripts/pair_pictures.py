@@ -1,4 +1,4 @@
-"""Similarities of pairs and heatmaps of phrases under the first seed's networks."""
+"""Compute similarities of pairs and heatmaps of phrases with the networks of the first seed."""
 
 from trueneg.compute.jobs import job
 from trueneg.evaluation.pair_pictures import picture_run

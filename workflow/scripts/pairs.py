@@ -1,4 +1,4 @@
-"""Join a source's images with their sentences."""
+"""Join the images of a source with their sentences."""
 
 from trueneg.compute.jobs import job
 from trueneg.data.pairs.registry import prepare_pairs

@@ -1,4 +1,4 @@
-"""How people, words and the text encoder at first rank false negatives, and whether η follows their number."""
+"""Measure how raters, words and the untrained text encoder rank false negatives, and whether η follows their number."""
 
 from trueneg.compute.jobs import job
 from trueneg.evaluation.rating_runs import rate_references

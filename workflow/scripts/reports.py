@@ -1,4 +1,4 @@
-"""Read a source's reports."""
+"""Read the reports of a source."""
 
 from trueneg.compute.jobs import job
 from trueneg.store.user_files import recorded

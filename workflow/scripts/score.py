@@ -1,4 +1,4 @@
-"""Score the sentences of a corpus, or one shard of them into the cache."""
+"""Score the sentences of a corpus, or write the scores of one shard of them to the cache."""
 
 from trueneg.compute.jobs import job
 from trueneg.text.scoring import score_sentences

@@ -1,4 +1,4 @@
-"""Split reports into sentences, or write the sentences of texts that belong to images by name."""
+"""Split reports into sentences, or write the sentences of captions."""
 
 from trueneg.compute.jobs import job
 

@@ -1,4 +1,4 @@
-"""Write down the resolved settings of a study."""
+"""Write the resolved settings of a study."""
 
 from trueneg.compute.jobs import job
 from trueneg.report.summary import write_settings

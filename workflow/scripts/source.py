@@ -1,4 +1,4 @@
-"""Decode and check a source's images once."""
+"""Decode and check the images of a source once."""
 
 from trueneg.compute.jobs import job
 from trueneg.data.images.loading import prepare_source

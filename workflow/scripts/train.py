@@ -1,4 +1,4 @@
-"""Train the seeds of one objective; finished runs are taken from the store."""
+"""Train one objective on one block of seeds; finished runs are reused, interrupted ones resume."""
 
 from trueneg.compute.jobs import job
 from trueneg.training.engine import train_runs

@@ -140,7 +140,7 @@ def _state(store: RunStore, run: Run, identifier: str) -> str:
         return state
     record = store.record(identifier, RUN)
     refuse_other_settings(store.folder(identifier) / RunStore.RECORD, record["settings"], run.settings)
-    return "stale" if provenance.is_stale(record) else state
+    return "stale" if provenance.trained_by_other_code(record) else state
 
 
 def _finished(states: list[str]) -> str:

@@ -1,10 +1,11 @@
-"""Choose a device for a process, and lease it so that no other training uses it.
+"""Choose the device of a process, and lease it so that no other training uses it.
 
-This module imports torch only when a device is requested, so listing and leasing take milliseconds.
+This module imports torch only when a device is requested, so that a lease takes milliseconds.
 """
 
 import contextlib
 import fcntl
+import itertools
 import logging
 import os
 import re
@@ -33,7 +34,7 @@ def choose_device(wanted: str) -> "torch.device":
     """Return the device for a setting ``training.device``, without a lease: the first visible GPU, or the CPU.
 
     Args:
-        wanted: ``"auto"`` (a GPU where there is one, else the CPU), ``"cpu"`` or ``"cuda"``.
+        wanted: ``"auto"`` (a GPU if there is one, else the CPU), ``"cpu"`` or ``"cuda"``.
 
     Raises:
         UserError: if a GPU is requested, or was assigned by Slurm, but torch cannot use one.
@@ -44,13 +45,11 @@ def choose_device(wanted: str) -> "torch.device":
     """
     import torch
 
-    if wanted == "cpu":
-        return torch.device("cpu")
-    return torch.device("cuda") if torch.cuda.is_available() else _cpu_instead(wanted)
+    return torch.device("cuda") if wanted != "cpu" and torch.cuda.is_available() else _cpu(wanted)
 
 
 def device_name(device: "torch.device") -> str:
-    """Return the name of a device for records: a GPU's model, or ``cpu``."""
+    """Return the name of a device for records: the model of a GPU, or ``cpu``."""
     import torch
 
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
@@ -58,67 +57,58 @@ def device_name(device: "torch.device") -> str:
 
 @contextlib.contextmanager
 def leased_device(wanted: str, *, share: int = 1, count: int = 1) -> Iterator["torch.device"]:
-    """Hold a device for a setting ``training.device``, waiting while all devices are taken. See :func:`lease`.
+    """Hold a device for a setting ``training.device``; wait while all devices are taken. See :func:`lease`.
 
-    Call this before CUDA is initialised (which ``torch.cuda.is_available()`` already does): ``CUDA_VISIBLE_DEVICES`` is set to
+    Call this before CUDA is initialised (``torch.cuda.is_available()`` initialises it): ``CUDA_VISIBLE_DEVICES`` is set to
     the leased device and keeps this value after the lease, because CUDA reads it only once.
 
     In a Slurm job (``SLURM_JOB_ID``), only the devices in ``CUDA_VISIBLE_DEVICES`` are assigned to the job; if it is not set, no
     devices are, whatever else the node has. A single device is used without a lease, because Slurm already reserves it. If there
     are several, one is leased, because Snakemake can start several trainings inside one allocation. ``SLURM_JOB_GPUS``,
-    ``SLURM_STEP_GPUS`` and ``SLURM_GPUS_ON_NODE`` show whether the job requested a GPU. If it did but none is usable, it
+    ``SLURM_STEP_GPUS`` and ``SLURM_GPUS_ON_NODE`` show whether the job requested a GPU. If it did but none is usable, this
     is an error even with ``"auto"``; a job that requested none trains on the CPU.
 
     With `count` > 1, the first device is yielded, and ``CUDA_VISIBLE_DEVICES`` lists all of them for worker processes
     started in the block.
 
     Args:
-        wanted: ``"auto"`` (a GPU where there is one, else the CPU), ``"cpu"`` (nothing is leased) or ``"cuda"``.
+        wanted: ``"auto"`` (a GPU if there is one, else the CPU), ``"cpu"`` (nothing is leased) or ``"cuda"``.
         share: number of processes that may hold one device at a time.
         count: number of devices.
 
     Raises:
         UserError: if there are too few GPUs, or it is unclear which devices to use.
-        RuntimeError: if CUDA was already initialised and sees other devices.
     """
-    import torch
-
-    if wanted == "cpu":
-        yield torch.device("cpu")
-        return
     in_slurm = "SLURM_JOB_ID" in os.environ
-    devices = _usable_devices(os.environ.get(VISIBLE, "" if in_slurm else None))
+    devices = [] if wanted == "cpu" else _usable_devices(os.environ.get(VISIBLE, "" if in_slurm else None))
     if not devices:
-        yield _cpu_instead(wanted)
+        yield _cpu(wanted)
     elif len(devices) < count:
         raise UserError(
-            f"training.devices is {count}, but this process may use {len(devices)} ({VISIBLE} is "
-            f"{os.environ.get(VISIBLE, 'not set')!r}); lower it, or give the job more."
+            f"training.devices is {count}, but this process can use only {len(devices)} ({VISIBLE} is "
+            f"{os.environ.get(VISIBLE, 'not set')!r}). Lower training.devices, or give the job more GPUs."
         )
     elif in_slurm and len(devices) == count:
         yield choose_device(wanted)
     else:
         with lease(devices, count=count, share=share) as names:
             os.environ[VISIBLE] = ",".join(names)
-            device = choose_device(wanted)
-            if device.type == "cuda":
-                _check_confined(names)
-            yield device
+            yield choose_device(wanted)
 
 
 @contextlib.contextmanager
 def lease(devices: Sequence[str], *, count: int = 1, share: int = 1) -> Iterator[tuple[str, ...]]:
-    """Hold `count` of the given devices at once, taking the first free ones; wait, and log it, while too few are free.
+    """Hold `count` of the given devices, the first free ones; while too few are free, wait and log this.
 
     Either all or none are taken, and nothing is held while waiting, so processes that need several devices cannot deadlock.
 
     A lease is an ``flock`` on a file named after the device, on this node; the kernel releases it when the process ends, for any
-    reason. The files are in a user-specific folder below the temporary directory, or in ``$TRUENEG_LEASES``; processes must use
+    reason. The files are in a user-specific folder in the temporary directory, or in ``$TRUENEG_LEASES``; processes must use
     the same folder to see each other's leases.
 
     Args:
         devices: physical names, the same in every process (a UUID, not a position in ``CUDA_VISIBLE_DEVICES``).
-        count: number of devices to lease, at most as many as given.
+        count: number of devices to lease, at most ``len(devices)``.
         share: number of processes that may hold one device at a time; 1 means exclusive use, even if other processes allow
             sharing. Devices fill up evenly. Processes that share devices should use the same value.
 
@@ -126,7 +116,7 @@ def lease(devices: Sequence[str], *, count: int = 1, share: int = 1) -> Iterator
         The names of the devices.
 
     Raises:
-        UserError: if the folder belongs to someone else.
+        UserError: if the folder belongs to another user.
 
     Example:
         >>> with lease(["device-0", "device-1", "device-2"], count=2) as names:
@@ -134,39 +124,42 @@ def lease(devices: Sequence[str], *, count: int = 1, share: int = 1) -> Iterator
         device-0 device-1
     """
     folder, reported = _lease_folder(), -REPORT_SECONDS
-    with _protected(folder), contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as stack:
+        descriptor = os.open(folder, os.O_RDONLY)
+        stack.callback(os.close, descriptor)
+        fcntl.flock(descriptor, fcntl.LOCK_SH)  # cleaners of temporary files skip locked folders
+        held = stack.enter_context(contextlib.ExitStack())
         while len(names := _take(held, folder, devices, count, share)) < count:
             if time.monotonic() - reported >= REPORT_SECONDS:
-                log.info("waiting for a device: %s taken (by whom: see %s)", ", ".join(devices), folder)
+                log.info("waiting for a device: %s in use (%s contains the process ids)", ", ".join(devices), folder)
                 reported = time.monotonic()
             time.sleep(POLL_SECONDS)
-        log.info("device: %s leased", ", ".join(names))
+        log.info("device: leased %s", ", ".join(names))
         yield tuple(names)
 
 
 def _take(held: contextlib.ExitStack, folder: Path, devices: Sequence[str], count: int, share: int) -> list[str]:
-    """Lock `count` devices or none; one process searches at a time, so that none sees another's temporary locks."""
+    """Lock `count` devices or none; only one process searches at a time, so that none sees another's temporary locks."""
     names: list[str] = []
     with _lock(folder / "looking", timeout=-1):
-        for place in range(share):
-            for name in devices:
-                if len(names) < count and name not in names:
-                    with contextlib.suppress(Timeout):
-                        held.enter_context(_lock_place(folder, urllib.parse.quote(name, safe=""), place, share))
-                        names.append(name)
+        for place, name in itertools.product(range(share), devices):
+            if len(names) < count and name not in names:
+                with contextlib.suppress(Timeout):
+                    held.enter_context(_lock_place(folder, urllib.parse.quote(name, safe=""), place, share))
+                    names.append(name)
         if len(names) < count:
             held.close()
     return names
 
 
 def _lock_place(folder: Path, device: str, place: int, share: int) -> AcquireReturnProxy:
-    """Lock a free device, or one numbered slot of a shared device; raises Timeout if it is taken."""
+    """Lock a free device, or one numbered slot of a shared device; raise Timeout if it is taken."""
     own = folder / (device if share == 1 else f"{device}.{place}")
     for path in folder.glob(f"{device}.*") if share == 1 else [folder / device]:
         with _lock(path):
             pass
     lock = _lock(own)
-    own.write_text(f"{os.getpid()}\n")  # for people
+    own.write_text(f"{os.getpid()}\n")  # shows users who holds the device
     return lock
 
 
@@ -174,22 +167,11 @@ def _lock(path: Path, timeout: float = 0) -> AcquireReturnProxy:
     return FileLock(path, timeout=timeout, mode=0o600, fallback_to_soft=False).acquire()
 
 
-@contextlib.contextmanager
-def _protected(folder: Path) -> Iterator[None]:
-    """Lock a folder, so that cleaners of temporary files leave it alone."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
-        yield
-    finally:
-        os.close(descriptor)
-
-
 def _lease_folder() -> Path:
     folder = Path(os.environ.get(LEASES) or Path(tempfile.gettempdir(), f"trueneg-leases-{os.getuid()}"))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not os.environ.get(LEASES) and (folder.is_symlink() or folder.stat().st_uid != os.getuid()):
-        raise UserError(f"{folder}: is not a folder of yours; remove it, or set {LEASES} to another folder for leases.")
+        raise UserError(f"{folder} is a link or belongs to another user; remove it, or set {LEASES} to another folder.")
     return folder
 
 
@@ -200,13 +182,9 @@ def read_listing(listing: str) -> dict[str, list[str]]:
         >>> read_listing("GPU 0: NVIDIA H100 (UUID: GPU-7f1e)")
         {'GPU-7f1e': ['GPU-7f1e']}
     """
-    gpus: dict[str, list[str]] = {}
-    for name in re.findall(r"\(UUID: ((?:GPU|MIG)-[^)]+)\)", listing):
-        if name.startswith("GPU-"):
-            gpus[name] = []
-        else:
-            gpus[next(reversed(gpus))].append(name)
-    return {name: instances or [name] for name, instances in gpus.items()}
+    gpus = re.split(r"^(?=GPU )", listing, flags=re.MULTILINE)
+    found = [re.findall(r"\(UUID: ((?:GPU|MIG)-[^)]+)\)", gpu) for gpu in gpus]
+    return {names[0]: names[1:] or names for names in found if names}
 
 
 def visible_devices(setting: str | None, gpus: Mapping[str, Sequence[str]]) -> list[str]:
@@ -217,7 +195,7 @@ def visible_devices(setting: str | None, gpus: Mapping[str, Sequence[str]]) -> l
 
     Args:
         setting: the variable's value; None if it is not set, which makes all devices visible.
-        gpus: the machine's GPUs, from :func:`read_listing`.
+        gpus: the GPUs of the machine, from :func:`read_listing`.
 
     Example:
         >>> gpus = {"GPU-7f1e": ["GPU-7f1e"], "GPU-02c4": ["GPU-02c4"]}
@@ -236,20 +214,8 @@ def visible_devices(setting: str | None, gpus: Mapping[str, Sequence[str]]) -> l
         named += [by_index[entry]] if entry in by_index else []
         if len(named) != 1:
             break
-        if not seen.keys().isdisjoint(named[0]):  # CUDA shows nothing then
-            return []
         seen.update(dict.fromkeys(named[0]))
     return list(seen)
-
-
-def _refuse_ambiguous_index(setting: str | None, listing: str) -> None:
-    """CUDA counts from the fastest GPU unless told otherwise, nvidia-smi along the PCI bus: with several models they differ."""
-    models = set(re.findall(r"^GPU \d+: (.+) \(UUID", listing, re.MULTILINE))
-    if setting and setting.strip()[:1].isdigit() and len(models) > 1 and os.environ.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID":
-        raise UserError(
-            f"{VISIBLE} is '{setting}', which is ambiguous on a machine with several models of GPU: set "
-            "CUDA_DEVICE_ORDER=PCI_BUS_ID to use the numbers of nvidia-smi, or name the GPUs as `nvidia-smi -L` does (GPU-…)."
-        )
 
 
 def _usable_devices(setting: str | None) -> list[str]:
@@ -258,54 +224,43 @@ def _usable_devices(setting: str | None) -> list[str]:
 
     if not torch.backends.cuda.is_built():
         return []
-    listing = _listing()
-    gpus = read_listing(listing)
+    try:
+        listing = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        listing = ""
+    gpus, models = read_listing(listing), set(re.findall(r"^GPU \d+: (.+) \(UUID", listing, re.MULTILINE))
+    # By default CUDA counts GPUs from the fastest, and nvidia-smi along the PCI bus: these orders differ with several models.
+    in_bus_order = len(models) < 2 or os.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
+    if setting and setting.strip()[:1].isdigit() and not in_bus_order:
+        raise UserError(
+            f"{VISIBLE} is '{setting}', which is ambiguous on a machine with several GPU models: set "
+            "CUDA_DEVICE_ORDER=PCI_BUS_ID to use the indices of nvidia-smi, or use the names that `nvidia-smi -L` prints (GPU-…)."
+        )
     if gpus:
-        _refuse_ambiguous_index(setting, listing)
         return visible_devices(setting, gpus)
-    # Without nvidia-smi there are no physical names, so several devices cannot be distinguished; only one can be supported.
+    # Without nvidia-smi there are no physical names to tell several devices apart, so only one is supported.
     count = torch.cuda.device_count()
     if count > 1:
         raise UserError(
-            f"this process sees {count} GPUs, but nvidia-smi, which would name them, cannot be run: "
-            f"put it on the PATH, or set {VISIBLE} to one device for each job."
+            f"this process sees {count} GPUs, but cannot run nvidia-smi to get their names: "
+            f"add nvidia-smi to the PATH, or set {VISIBLE} to one device per job."
         )
     return [(setting or "0").split(",")[0].strip()] * count
 
 
-def _listing() -> str:
-    try:
-        return subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-
-
-def _cpu_instead(wanted: str) -> "torch.device":
-    """Return the CPU as a fallback, or raise an error if a GPU was requested or assigned."""
+def _cpu(wanted: str) -> "torch.device":
+    """Return the CPU, or raise an error if a GPU was requested or assigned."""
     import torch
 
     in_slurm = "SLURM_JOB_ID" in os.environ
-    if wanted == "cuda" or (in_slurm and _slurm_gave_gpu()):
+    lists = (os.environ.get("SLURM_JOB_GPUS"), os.environ.get("SLURM_STEP_GPUS"))
+    assigned = in_slurm and (any(lists) or os.environ.get("SLURM_GPUS_ON_NODE", "0") not in ("", "0"))
+    if wanted == "cuda" or (wanted == "auto" and assigned):
         raise UserError(
             f"training.device is '{wanted}', but this {'Slurm job' if in_slurm else 'process'} has no GPU that torch can use "
             f"({VISIBLE} is {os.environ.get(VISIBLE, 'not set')!r}); "
-            f"{'ask Slurm for one (training.gpu: 1)' if in_slurm else 'use another machine'}, or set training.device to cpu."
+            f"{'request one from Slurm (training.gpu: 1)' if in_slurm else 'use another machine'}, or set training.device to cpu."
         )
-    log.info("device: cpu (training.device is auto, and this process has no GPU that torch can use)")
+    if wanted == "auto":
+        log.info("device: cpu (training.device is auto, and this process has no GPU that torch can use)")
     return torch.device("cpu")
-
-
-def _slurm_gave_gpu() -> bool:
-    counted = os.environ.get("SLURM_GPUS_ON_NODE", "0")
-    return any(os.environ.get(name) for name in ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS")) or counted not in ("", "0")
-
-
-def _check_confined(names: Sequence[str]) -> None:
-    import torch
-
-    torch.cuda.init()  # before this, torch counts the devices in the variable, not those that CUDA sees
-    if torch.cuda.device_count() != len(names):
-        raise RuntimeError(
-            f"CUDA was initialised before {', '.join(names)} was leased, and sees {torch.cuda.device_count()} devices; "
-            "lease first."
-        )

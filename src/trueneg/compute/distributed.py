@@ -1,8 +1,8 @@
-"""Train on several processes with one device each: split batches and keep the processes synchronised.
+"""Train with several processes, one device each: split batches and keep the processes synchronised.
 
-Every process draws the whole batch (from the same generators), encodes its part, and gathers the embeddings of the others with
-their gradients; each process then computes the loss of the whole batch. Therefore all objectives and monitors have the same
-values as on one process, and all processes hold the same weights after each update.
+Every process draws the whole batch (from the same generators), encodes its part of it, and gathers the embeddings of the others
+with their gradients; each process then computes the loss of the whole batch. Therefore all objectives and monitors have the same
+values as with one process, and all processes hold the same weights after each update.
 """
 
 import datetime
@@ -24,7 +24,7 @@ from trueneg.errors import UserError
 from trueneg.losses.execution import gathered
 
 PATIENCE = 600.0  # seconds that a process waits for the others in a collective operation
-GRACE = 2.0  # seconds that the other processes have to report their own failures
+GRACE = 2.0  # seconds for the other processes to report their own failures
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class Processes:
 
         Args:
             batch: (B, …), the same on all processes.
-            chunks: number of chunks the batch is encoded in; B must be divisible by ``count · chunks``.
+            chunks: number of chunks in which the batch is encoded; B must be divisible by ``count · chunks``.
 
         Example:
             >>> Processes(1, 2).part(torch.arange(8), chunks=2)
@@ -60,7 +60,7 @@ class Processes:
     def whole(self, part: Tensor, chunks: int = 1) -> Tensor:
         """Gather the :meth:`part` of every process into the whole batch, in its original order, with gradients.
 
-        If every process computes the loss from the whole batch, :meth:`average_gradients` gives the gradient of a single process.
+        If every process computes the loss of the whole batch, :meth:`average_gradients` gives the gradient of a single process.
         """
         if self.count == 1:
             return part
@@ -95,7 +95,7 @@ class Processes:
             gradient.copy_(own.view_as(gradient))
 
     def share_state(self, training: Any) -> None:
-        """Copy the first process's training state (:class:`~trueneg.compute.checkpoint.Resumable`) to all other processes."""
+        """Copy the state of a training (see :class:`~trueneg.compute.checkpoint.Checkpoint`) from the first process to all."""
         if self.count > 1:
             state = self.same(training.state() if self.rank == 0 else None)
             if self.rank > 0:
@@ -107,7 +107,7 @@ Work = Callable[[torch.device, Processes], None]
 
 
 def run_distributed(work: Work, device_type: str, count: int, patience: float = PATIENCE) -> None:
-    """Run `work` in several communicating processes; this process handles their logs, and they exit whenever it does.
+    """Run `work` in several communicating processes; this process handles their log records, and they exit when it exits.
 
     Args:
         work: picklable function.
@@ -116,12 +116,13 @@ def run_distributed(work: Work, device_type: str, count: int, patience: float = 
         patience: seconds that a process waits for the others in a collective operation.
 
     Raises:
-        UserError: if a process raised it, or a process was killed.
-        RuntimeError: if a process raised another error; includes its traceback.
+        UserError: if a process raised one, or was killed.
+        RuntimeError: if a process raised another error; contains its traceback.
     """
     context = multiprocessing.get_context("spawn")
     records, user_errors = context.Queue(), context.SimpleQueue()
-    listener = logging.handlers.QueueListener(records, _Relay())
+    # A logger handles records as a handler does, here as if they were logged in this process.
+    listener = logging.handlers.QueueListener(records, logging.getLogger("trueneg"))  # type: ignore[arg-type]
     with tempfile.TemporaryDirectory(prefix="trueneg-") as folder:
         arguments = (count, work, device_type, patience, f"file://{folder}/meeting", records, user_errors)
         with without_main_script():
@@ -132,14 +133,14 @@ def run_distributed(work: Work, device_type: str, count: int, patience: float = 
             while not workers.join(grace_period=GRACE):
                 pass
         except (ProcessRaisedException, ProcessExitedException) as error:
-            if not user_errors.empty():  # other errors may only be consequences of that process ending
+            if not user_errors.empty():  # errors of the other processes may only be consequences of this one
                 raise user_errors.get() from None
             name = f"worker {error.error_index + 1}/{count}"
             if isinstance(error, ProcessRaisedException) or error.signal_name is None:
                 raise RuntimeError(f"{name} failed: {error.msg}") from None
             raise UserError(
-                f"{name} of this training was ended by {error.signal_name}, so the others were ended too. "
-                "If it ran out of memory, raise training.mem_mb. Start again: the training continues from its checkpoint."
+                f"{name} of this training was killed by {error.signal_name}, and the other workers were stopped. If it ran out "
+                "of memory, raise training.mem_mb. Run the same command again: the training resumes from its checkpoint."
             ) from None
         finally:
             listener.stop()
@@ -148,7 +149,7 @@ def run_distributed(work: Work, device_type: str, count: int, patience: float = 
 def _work(
     rank: int, count: int, work: Work, device_type: str, patience: float, meeting: str, records: Any, user_errors: Any
 ) -> None:
-    """Run one worker process; it sends its log records and user errors to the process that started it."""
+    """Run one worker process, which sends its log records and user errors to the process that started it."""
     end_with(os.getppid(), "the process that started this worker")
     logger = logging.getLogger("trueneg")
     logger.setLevel(logging.INFO if rank == 0 else logging.WARNING)
@@ -171,24 +172,17 @@ def _work(
     distributed.destroy_process_group()
 
 
-class _Relay(logging.Handler):
-    """Handles log records of other processes as if they were logged in this one."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        logging.getLogger(record.name).handle(record)
-
-
 def synchronise_norms(network: nn.Module) -> None:
-    """Synchronise the batch normalisation layers of a network across processes, which must have equally many samples.
+    """Synchronise the batch normalisation layers of a network across processes, which must have equal numbers of samples.
 
     torch's SyncBatchNorm works only on GPUs.
     """
     for layer in network.modules():
         if isinstance(layer, nn.modules.batchnorm._BatchNorm):
-            layer.forward = functools.partial(_normalised_by_all, layer)  # type: ignore[method-assign]  # of this instance
+            layer.forward = functools.partial(_synchronised_norm, layer)  # type: ignore[method-assign]  # of this instance
 
 
-def _normalised_by_all(layer: Any, batch: Tensor) -> Tensor:
+def _synchronised_norm(layer: Any, batch: Tensor) -> Tensor:
     """Normalise a (B, C, …) batch with the statistics of all processes."""
     if not layer.training:
         return type(layer).forward(layer, batch)

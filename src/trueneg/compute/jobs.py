@@ -1,4 +1,4 @@
-"""Common behaviour of all pipeline jobs: write a log, report errors in one sentence, and exit when Snakemake does."""
+"""Common behaviour of all pipeline jobs: write a log, report errors in one sentence, and exit when Snakemake exits."""
 
 import contextlib
 import faulthandler
@@ -15,37 +15,34 @@ from trueneg.errors import UserError
 from trueneg.legible import LegibleFormatter, print_traceback
 
 OUT_OF_MEMORY = "Out of memory: raise mem_mb in this job's section of the configuration."
-_CRASHED = ": a native library crashed; the stack is in the log. Run it again; if it crashes again, report it with the stack"
+_CRASHED = (
+    "A native library crashed; the log contains the stack. Run the job again; if it crashes again, report it with the stack."
+)
 _CAUSES: dict[int, str] = {
-    signal.SIGKILL: ", usually because the machine or the job ran out of memory: raise mem_mb in the job's section of the "
-    "configuration, or run fewer jobs at once",
-    signal.SIGTERM: ": it was cancelled, or reached its time limit",
+    signal.SIGKILL: "Usually the machine or the job ran out of memory: raise mem_mb in this job's section of the configuration, "
+    "or run fewer jobs at once.",
+    signal.SIGTERM: "It was cancelled, or it reached its time limit.",
     **dict.fromkeys((signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL), _CRASHED),
 }
-SNAKEMAKE = "TRUENEG_SNAKEMAKE"  # environment variable: id of the Snakemake process that started this job
+SNAKEMAKE = "TRUENEG_SNAKEMAKE"  # environment variable: id of the Snakemake process, set when it reads the Snakefile
 
 log = logging.getLogger(__name__)
 
 
-def name_snakemake() -> None:
-    """Store this process's id in the environment of the jobs it will start; called when the Snakefile is read."""
-    os.environ[SNAKEMAKE] = str(os.getpid())
-
-
 def _supervise(log_file: str | Path) -> None:
-    """Fork. The child returns and does the work; the parent waits, reports a death by signal, and exits with its status."""
+    """Fork: the child returns to do the work; the parent waits for it, reports a death by signal and exits with its status."""
     supervisor, awaited = os.getpid(), {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD}
     sys.stdout.flush()
     sys.stderr.flush()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, awaited)  # the parent waits for them one by one, so that none is lost
     child = os.fork()
     if child == 0:
-        os.setpgid(0, 0)  # a terminal's Ctrl-C reaches it and its own processes once, through the parent
+        os.setpgid(0, 0)  # a terminal's Ctrl-C reaches the child and its own processes once, through the parent
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        end_with(supervisor, "the job's supervisor")
+        end_with(supervisor, "the supervisor of this job")
         return
 
-    with contextlib.suppress(PermissionError, ProcessLookupError):  # the child has already done it or has exited
+    with contextlib.suppress(PermissionError, ProcessLookupError):  # the child has done this already, or has exited
         os.setpgid(child, child)
     ended = 0
     while not ended:
@@ -57,20 +54,20 @@ def _supervise(log_file: str | Path) -> None:
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
         name = signal.Signals(-code).name if -code in list(signal.Signals) else f"signal {-code}"
-        sentence = f"This job was ended by {name}{_CAUSES.get(-code, '')}."
-        log.error(sentence)
-        print(f"\n{sentence} Its log is {log_file}.\n", file=sys.stderr, flush=True)
+        message = f"This job was killed by {name}. {_CAUSES.get(-code, '')}".strip()
+        log.error(message)
+        print(f"\n{message} Log: {log_file}\n", file=sys.stderr, flush=True)
         code = 128 - code
-    os._exit(code)  # the child already ran the atexit handlers
+    os._exit(code)  # the child has already run the atexit handlers
 
 
 @contextlib.contextmanager
 def job(log_file: str | Path) -> Iterator[None]:
-    """Run the block in a child process with a log file; this process waits for it and ends with its exit status.
+    """Run the block in a child process with a log file; this process waits for it and exits with its status.
 
     A :class:`UserError` or out-of-memory error is reported in one sentence, and the job exits with status 1. If a signal kills
-    the child, this is reported in one sentence in the log and on stderr, and the exit status is 128 plus the signal's number. The
-    child exits when this process or its Snakemake does.
+    the child, this is reported in the log and on stderr, and the exit status is 128 plus the signal's number. The child exits
+    when this process or its Snakemake does.
     """
     Path(log_file).parent.mkdir(parents=True, exist_ok=True)
     handler = logging.FileHandler(log_file, mode="w", encoding="utf-8")
@@ -85,16 +82,13 @@ def job(log_file: str | Path) -> Iterator[None]:
     faulthandler.enable(handler.stream)  # type: ignore[arg-type]  # it is open, as the handler was created without delay=True
     try:
         yield
-    except UserError as error:
-        logger.error("%s", error)
-        print(f"\n{error}\n", file=sys.stderr)
-        sys.exit(1)
     except BaseException as error:
-        if is_out_of_memory(error):
-            logger.exception(OUT_OF_MEMORY)
-            print(f"\n{OUT_OF_MEMORY} Its log is {log_file}.\n", file=sys.stderr)
-            sys.exit(1)
-        logger.exception("the job failed")
-        raise
+        if not isinstance(error, UserError) and not is_out_of_memory(error):
+            logger.exception("the job failed")
+            raise
+        message = error if isinstance(error, UserError) else OUT_OF_MEMORY
+        logger.error("%s", message, exc_info=message is OUT_OF_MEMORY)
+        print(f"\n{message}\n", file=sys.stderr)
+        sys.exit(1)
     finally:
         faulthandler.disable()

@@ -23,7 +23,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def smaller_batch(batch_size: int, chunks: int | None = None) -> str:
-    """Return the remedy for a training, which may encode a batch in chunks.
+    """Return advice for a training that runs out of memory; `chunks` is None if it cannot encode a batch in chunks.
 
     Example:
         >>> smaller_batch(64, chunks=2)
@@ -32,4 +32,4 @@ def smaller_batch(batch_size: int, chunks: int | None = None) -> str:
     lower = f"ower training.batch_size from {batch_size} to {max(batch_size // 2, 2)}"
     if chunks is not None and 2 * chunks <= batch_size:
         return f"Raise training.chunks from {chunks} to {2 * chunks}, which changes no result, or l{lower}."
-    return f"L{lower}, give the job more memory, or take a smaller encoder or resolution."
+    return f"L{lower}, give the job more memory, or choose a smaller encoder or resolution."

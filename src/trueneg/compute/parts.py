@@ -7,16 +7,16 @@ from torch import Tensor
 
 
 def named_tensors(**parts: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Combine the tensors of all parts into one dictionary with keys ``part.name``.
+    """Combine state dictionaries into one dictionary with keys ``part.name``.
 
     Args:
-        parts: state dictionaries by part.
+        parts: state dictionaries by name of the part.
     """
     return {f"{part}.{name}": value for part, tensors in parts.items() for name, value in tensors.items()}
 
 
 def by_part(tensors: Mapping[str, Tensor], *parts: str) -> list[dict[str, Tensor]]:
-    """Split the result of :func:`named_tensors` into the state dictionaries of the parts.
+    """Split the result of :func:`named_tensors` into the state dictionaries of the given parts.
 
     Example:
         >>> by_part({"network.a.weight": torch.zeros(1), "optimizer.0.step": torch.ones(1)}, "network", "optimizer")

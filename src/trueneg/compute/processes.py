@@ -23,27 +23,27 @@ log = logging.getLogger(__name__)
 def end_with(process: int, name: str) -> None:
     """Exit this process as soon as another one has ended, for any reason.
 
-    For a job, watching the parent is not enough: depending on the shell's version, there is a shell between the job and
-    Snakemake, which survives if Snakemake is killed.
+    For a job, watching the parent is not enough: depending on the version of the shell, a shell runs between Snakemake and the
+    job, and it survives if Snakemake is killed.
     """
-    threading.Thread(target=_end_after, args=(process, name), daemon=True).start()
+    threading.Thread(target=_exit_after, args=(process, name), daemon=True).start()
 
 
-def _end_after(process: int, name: str) -> None:
+def _exit_after(process: int, name: str) -> None:
     with contextlib.suppress(psutil.NoSuchProcess):
         watched = psutil.Process(process)
         while watched.is_running() and watched.status() != psutil.STATUS_ZOMBIE:
             time.sleep(POLL_SECONDS)
-    log.error("%s (process %d) is gone: this process ends too", name, process)
+    log.error("%s (process %d) has ended; this process exits", name, process)
     os._exit(1)
 
 
 def map_in_processes(
     function: Callable[..., Result], *iterables: Collection[Any], processes: int, chunksize: int
 ) -> Iterator[Result]:
-    """Like ``map``, with worker processes if there is more than one chunk; they exit with this process, even if it is killed.
+    """Like ``map``, with worker processes if there is more than one chunk; they exit when this process exits or is killed.
 
-    Processes are spawned rather than forked, because this process may have threads.
+    The workers are spawned rather than forked, because this process may have threads.
     """
     if processes == 1 or len(iterables[0]) <= chunksize:
         yield from map(function, *iterables)
@@ -57,7 +57,8 @@ def map_in_processes(
 def without_main_script() -> Iterator[None]:
     """Prevent processes spawned in the block from running the main script.
 
-    They rerun it unless it has no file, and a job's script cannot run without the object that Snakemake provides.
+    A spawned process runs the main script again unless it has no file. The script of a job cannot run without the object
+    ``snakemake``, which Snakemake provides.
     """
     main = sys.modules["__main__"]
     file = main.__dict__.pop("__file__", None)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from trueneg.io.files import atomic_write
+from trueneg.io.files import write_tables, write_text
 from trueneg.store import provenance, records
 from trueneg.store.run_store import RunStore
 
@@ -24,16 +24,10 @@ def gather_training(
         curve = records.read_rows(store.folder(run["id"]) / RunStore.CURVES, remedy="Remove its folder to have the run trained.")
         trained.append(curve.assign(**names, seed=run["seed"], run=run["id"]))
         record = store.record(run["id"])
-        evaluated = {
-            "fingerprint": provenance.evaluation_fingerprint(record["settings"]),
-            "versions": provenance.versions(),
-            "commit": provenance.commit(),
-            "machine": provenance.machine(),
-        }
+        evaluated = provenance.environment(provenance.evaluation_fingerprint(record["settings"]))
         made.append({**record, **manifest_names(manifest), "evaluated": evaluated})
     write_tables({curves: pd.concat(trained)})
-    with atomic_write(runs) as path:
-        path.write_text(json.dumps(made, indent=2) + "\n")
+    write_text(runs, json.dumps(made, indent=2) + "\n")
 
 
 def manifest_names(manifest: str | Path) -> dict[str, str]:
@@ -46,10 +40,3 @@ def first_run_names(manifest: str | Path, seed: int) -> dict[str, Any]:
     """Return the columns that identify the artefacts of a manifest's first run."""
     names = manifest_names(manifest)
     return {"dataset": names["dataset"], "objective": names["objective"], "seed": seed}
-
-
-def write_tables(tables: Mapping[str | Path, pd.DataFrame]) -> None:
-    """Write tables as parquet files."""
-    for path, table in tables.items():
-        with atomic_write(path) as temporary:
-            table.to_parquet(temporary, index=False)

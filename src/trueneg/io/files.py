@@ -1,30 +1,33 @@
-"""Atomic file writes, where readers see a complete file or none, and checksums."""
+"""Atomic file writes, so that readers see either a complete file or none, and checksums."""
 
 import contextlib
 import errno
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from trueneg.errors import UserError
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 # Disk errors that a user can fix.
 _REMEDIES = {
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space on its disk or of your quota"),
-    **dict.fromkeys((errno.EACCES, errno.EPERM), "get permission to write to its folder"),
-    errno.EROFS: "choose a folder on a disk that can be written",
-    errno.EFBIG: "raise the limit on a file's size (ulimit -f)",
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space on this disk or in your quota"),
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "get write permission for its folder"),
+    errno.EROFS: "choose a folder on a writable disk",
+    errno.EFBIG: "raise the limit on the size of files (ulimit -f)",
 }
 
 
 class UserFiles(NamedTuple):
-    """User files that a source reads; some may not exist.
+    """The user's files that a source reads; some of them may not exist.
 
     Attributes:
         files: tables, archives and parquet files.
-        images: image files that are named in a table or found in the source's image folder.
+        images: image files that a table names or that are in the image folder of the source.
     """
 
     files: Sequence[Path] = ()
@@ -41,7 +44,7 @@ def files_in(folder: Path | None) -> list[Path]:
 
 @contextlib.contextmanager
 def atomic_write(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path next to `path`; on success the file is flushed to disk and renamed, otherwise removed.
+    """Yield a temporary path next to `path`; if the block succeeds, the file is flushed to disk and renamed, else removed.
 
     Raises:
         UserError: if the disk is full, or the folder is not writable.
@@ -64,7 +67,7 @@ def writable(path: str | Path) -> Iterator[None]:
     """Report a full disk or missing permission to write `path` as a user error.
 
     Raises:
-        UserError: names the file, the cause and the remedy.
+        UserError: if the block raises such an error; contains the file, the cause and the remedy.
     """
     path = Path(path)
     try:
@@ -74,7 +77,20 @@ def writable(path: str | Path) -> Iterator[None]:
         if error.errno not in _REMEDIES or (named.parent != path.parent and named not in path.parents):  # a read error
             raise
         found, remedy = os.strerror(error.errno), _REMEDIES[error.errno]
-        raise UserError(f"{path}: cannot be written ({found}); {remedy} and start again: finished work is kept.") from error
+        raise UserError(f"cannot write {path} ({found}). Finished work is kept: {remedy}, then try again.") from error
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text file atomically."""
+    with atomic_write(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_tables(tables: Mapping[str | Path, "pd.DataFrame"]) -> None:
+    """Write each table atomically as a parquet file; the keys are the paths."""
+    for path, table in tables.items():
+        with atomic_write(path) as temporary:
+            table.to_parquet(temporary, index=False)
 
 
 def file_checksum(path: str | Path) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trueneg.errors import UserError
-from trueneg.io.files import atomic_write, file_checksum
+from trueneg.io.files import file_checksum, write_text
 from trueneg.report import catalogue, formats
 from trueneg.report.declared import Drawing
 from trueneg.report.drawing import footnote, save
@@ -71,8 +71,7 @@ def _draw(drawing: Drawing, kind: str, gathered: Gathered, path: Path, made_of: 
     else:
         formats.save(made, path, caption)
     for text, ending in ((f"{caption}\n", "txt"), (made_of["code"], "code"), (json.dumps(made_of, indent=1), "json")):
-        with atomic_write(path.with_suffix(f".{ending}")) as temporary:
-            temporary.write_text(text)
+        write_text(path.with_suffix(f".{ending}"), text)
 
 
 def write_page(path: str | Path, required: Collection[str | Path] = ()) -> None:

@@ -14,7 +14,7 @@ from trueneg.config.configuration import KINDS
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.errors import UserError
-from trueneg.io.files import atomic_write
+from trueneg.io.files import write_tables, write_text
 from trueneg.report.answers import answer, verdict
 from trueneg.report.labels import variant_name
 from trueneg.specs.tasks import CHANCE
@@ -54,12 +54,9 @@ def summarise_study(name: str, settings: Mapping[str, Any], inputs: Any, outputs
         raise UserError(f"primary: {error}") from error
     published = _published(study, inputs.published)
     tables = {outputs.rows: rows, outputs.curves: curves, outputs.selection: selection, outputs.published: published}
-    for path, table in tables.items():
-        with atomic_write(path) as temporary:
-            table.to_parquet(temporary, index=False)
+    write_tables(tables)
     for path, content in ((outputs.runs, records), (outputs.comparison, comparison)):
-        with atomic_write(path) as temporary:
-            temporary.write_text(json.dumps(content, indent=1) + "\n")
+        write_text(path, json.dumps(content, indent=1) + "\n")
     write_settings(settings, outputs.study)
 
 
@@ -70,8 +67,7 @@ def write_settings(settings: Mapping[str, Any], path: str | Path) -> None:
         settings: settings as plain values.
         path: YAML file to write.
     """
-    with atomic_write(path) as temporary:
-        temporary.write_text(yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))
+    write_text(path, yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))
 
 
 def _published(study: Any, path: str | Path) -> pd.DataFrame:

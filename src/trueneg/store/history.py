@@ -14,24 +14,26 @@ from trueneg.store.user_files import DataChanges
 
 
 def run_table(results: Path, studies: Collection[str] | None = None) -> pd.DataFrame:
-    """List all runs of the store, one row each: id, state, what was trained, primary metrics by study, and provenance.
+    """List all runs of the store, one row per run: id, state, settings, primary metrics by study, and provenance.
 
-    A run is finished, ``stale`` (trained with a different version of the code), ``stale rows`` (evaluated with a different
-    version), owned by the process that trains it, or begun. Unfinished runs show the epoch reached and the seconds
-    spent, as last recorded. Finished runs, including stale ones, are marked if their data changed since
-    (:mod:`trueneg.store.user_files`).
+    A run is finished, ``stale`` (trained with another version of the code), ``stale rows`` (evaluated with another
+    version), owned by the process that trains it, or begun. An unfinished run shows the last recorded epoch and seconds.
+    Finished runs, including stale ones, are marked if their data changed after training (:mod:`trueneg.store.user_files`).
 
     Args:
         results: the results folder.
-        studies: names of the studies to show primary metrics for; None: all.
+        studies: names of the studies whose primary metrics are shown; None: all.
     """
     if studies is None:
         studies = sorted(path.parents[1].name for path in results.glob("*/artefacts/comparison.json"))
-    store, data, metrics = RunStore(results / "runs"), DataChanges(results), _Metrics(results, studies)
-    rows = []
+    store, data, rows = RunStore(results / "runs"), DataChanges(results), []
+    metrics, stale_rows = _evaluated(results, studies)
     for folder in sorted(store.path.glob("*/")):
         if store.state(folder.name) == "finished":
-            rows.append(_finished(store.record(folder.name, records.RUN), data, metrics))
+            record = store.record(folder.name, records.RUN)
+            code = "stale rows" if folder.name in stale_rows else "finished"
+            code = "stale" if provenance.trained_by_other_code(record) else code
+            rows.append(_finished(record, data.state(record, code), metrics))
         elif (folder / RunStore.LOCK).exists():
             rows.append(_unfinished(store, folder.name))
     if not rows:
@@ -41,36 +43,31 @@ def run_table(results: Path, studies: Collection[str] | None = None) -> pd.DataF
     return table.astype(dict.fromkeys(counts, "Int64"))  # nullable, because unfinished runs lack them
 
 
-class _Metrics:
-    """Values of each study's primary metric on the test split by run id, and the ids of runs with stale rows."""
-
-    def __init__(self, results: Path, studies: Collection[str]):
-        self.values: dict[str, dict[str, float]] = {}
-        self.stale: set[str] = set()
-        for name in studies:
-            folder = results / name / "artefacts"
-            primary = Measurement.of(records.read_json(folder / "comparison.json", records.COMPARISON)["primary"])
-            rows = load_rows(folder / "rows.parquet")
-            rows = primary.rows_of(rows[rows["split"] == "test"])
-            for run, value in zip(rows["run"], rows["value"], strict=True):
-                self.values.setdefault(run, {})[f"{name}: {primary.task} {primary.metric}"] = round(value, 4)
-            made = records.read_json(folder / "runs.json", [records.RUN])
-            self.stale |= {record["id"] for record in made if provenance.evaluated_by_other_code(record)}
+def _evaluated(results: Path, studies: Collection[str]) -> tuple[dict[str, dict[str, float]], set[str]]:
+    """Return the primary metric of each study on the test split, by run id, and the ids of the runs with stale rows."""
+    metrics, stale = {}, set()
+    for name in studies:
+        folder = results / name / "artefacts"
+        primary = Measurement.of(records.read_json(folder / "comparison.json", records.COMPARISON)["primary"])
+        rows = load_rows(folder / "rows.parquet")
+        rows = primary.rows_of(rows[rows["split"] == "test"])
+        values = {run: round(value, 4) for run, value in zip(rows["run"], rows["value"], strict=True)}
+        metrics[f"{name}: {primary.task} {primary.metric}"] = values
+        made = records.read_json(folder / "runs.json", [records.RUN])
+        stale |= {record["id"] for record in made if provenance.evaluated_by_other_code(record)}
+    return metrics, stale
 
 
-def _finished(record: dict[str, Any], data: DataChanges, metrics: _Metrics) -> dict[str, Any]:
-    code = provenance.code_state(record)
-    if code == "finished" and record["id"] in metrics.stale:
-        code = "stale rows"
+def _finished(record: dict[str, Any], state: str, metrics: dict[str, dict[str, float]]) -> dict[str, Any]:
     return {
         "run": record["id"],
-        "state": data.state(record, code),
+        "state": state,
         "epoch": None,
         "source": record["source"]["name"],
         **{key: record[key] for key in ("dataset", "objective", "seed", "images")},
         **{key: record["settings"]["training"][key] for key in ("epochs", "updates")},
         "encoder": record["settings"]["encoder"]["name"],
-        **metrics.values.get(record["id"], {}),
+        **{name: values.get(record["id"]) for name, values in metrics.items()},
         "seconds": round(record["seconds"], 1),
         "device": record["device"],
         "code": record["fingerprint"],

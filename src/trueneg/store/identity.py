@@ -77,8 +77,6 @@ def refuse_other_settings(path: Path, recorded: RunSettings, requested: RunSetti
         UserError: if they differ in a setting that affects training.
     """
     sides = identity(recorded), identity(requested)
-    if sides[0] == sides[1]:
-        return
     keys = dict.fromkeys((section, key) for side in sides for section, values in side.items() for key in values)
     different = []
     for section, key in keys:
@@ -86,8 +84,9 @@ def refuse_other_settings(path: Path, recorded: RunSettings, requested: RunSetti
         if values[0] != values[1]:
             shown = ["nothing" if value is MISSING else json.dumps(value) for value in values]
             different.append(f"{section}.{key}: recorded {shown[0]}, requested {shown[1]}")
-    found = "; ".join(different)
-    raise UserError(f"{path}: the run has the requested id but different settings ({found}). Move its folder away to retrain it.")
+    if different:
+        found = f"has the requested id but other settings ({'; '.join(different)})"
+        raise UserError(f"{path}: this run {found}. Move its folder away to train it again.")
 
 
 def model_of(settings: RunSettings, section: str) -> type[BaseModel] | None:

@@ -22,6 +22,6 @@ def language_models(results: Path, study: str) -> list[dict[str, Any]]:
             if model["checksum"] is not None and path.is_file():
                 record = records.read_json(path, records.MODEL)
                 is_stale = record["fingerprint"] != provenance.fingerprint(provenance.LANGUAGE_MODELS)
-                state = "stale: trained with other code than today's" if is_stale else "finished"
+                state = "stale: trained with another version of the code" if is_stale else "finished"
             found.append({**record, **model, "name": manifest.stem, "corpus": manifest.parts[-3], "state": state})
     return found

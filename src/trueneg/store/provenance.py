@@ -1,6 +1,7 @@
-"""Provenance of results: code fingerprint, library versions, git commit and machine."""
+"""Provenance of results: code fingerprints, library versions, git commit and machine."""
 
 import ast
+import contextlib
 import functools
 import hashlib
 import importlib.metadata
@@ -8,12 +9,11 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from trueneg.config.runs import RunSettings, training_kind
-from trueneg.io.files import atomic_write
 from trueneg.specs.experiments import EXPERIMENTS
 from trueneg.store.identity import objective_modules
 from trueneg.store.run_store import RunStore
@@ -32,7 +32,7 @@ REPORT = ("trueneg.report.build",)  # the page; figures and tables each have the
 SIMULATION = tuple(sorted({f"trueneg.theory.{module}" for module in EXPERIMENTS.values()}))
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 TEMPLATES = ("*.html", "styles/*.css", "scripts/*.js", "*.csv")  # next to the code that reads them
-# The dependencies in pyproject.toml, except those for clusters and development.
+# The dependencies in pyproject.toml, except those for clusters and for development.
 LIBRARIES = (
     *("trueneg", "torch", "torchvision", "transformers", "tokenizers", "safetensors", "open_clip_torch", "torchxrayvision"),
     *("numpy", "scipy", "scikit-learn", "openTSNE", "pandas", "pyarrow", "pillow", "pysbd", "pydantic", "pyyaml"),
@@ -53,7 +53,7 @@ def fingerprint(roots: tuple[str, ...], without: tuple[str, ...] = ()) -> str:
     Returns:
         The first 16 hexadecimal digits of a SHA-256.
     """
-    trees = {name: _read(name)[0] for name in reachable(roots, without)}
+    trees = {name: _read(_path_of(name))[0] for name in reachable(roots, without)}
     folders = {_path_of(name).parent for name in trees}
     templates = {path.name: path.read_text() for folder in folders for form in TEMPLATES for path in folder.glob(form)}
     return _digest((sorted(trees.items()), sorted(templates.items())))
@@ -87,35 +87,29 @@ def _digest(content: object) -> str:
     return hashlib.sha256(repr(content).encode()).hexdigest()[:16]
 
 
-def record_code(path: str | Path, code: str) -> None:
-    """Write the fingerprint of the code that made a result to `path`, the result's path with the suffix ``.code``."""
-    with atomic_write(path) as temporary:
-        temporary.write_text(code)
-
-
 def recorded_code(result: Path) -> str | None:
-    """Read the fingerprint that :func:`record_code` wrote beside a result; None if there is none."""
+    """Read the fingerprint of the code that made a result, from the file with the suffix ``.code``; None if there is none."""
     recorded = result.with_suffix(".code")
     return recorded.read_text(errors="replace") if recorded.is_file() else None
 
 
 def reachable(roots: Sequence[str], without: Sequence[str] = ()) -> list[str]:
-    """List the package modules that `roots` import, directly or not, including imports inside functions.
+    """List the modules of this package that `roots` import, directly or not, including imports inside functions.
 
-    A name that a package's ``__init__`` re-exports leads only to the module that defines it, not to everything it exports.
+    A name that the ``__init__`` of a package re-exports leads only to the module that defines it, not to everything it exports.
 
     Args:
         roots: dotted names of modules.
         without: packages and modules not to follow.
     """
+    excluded = tuple(f"{name}." for name in without)
     found: set[str] = set()
     waiting = list(roots)
     while waiting:
         name = waiting.pop()
-        if name in found or not _is_module(name) or f"{name}.".startswith(tuple(f"{left_out}." for left_out in without)):
-            continue
-        found.add(name)
-        waiting += _imports(name)
+        if name not in found and _is_module(name) and not f"{name}.".startswith(excluded):
+            found.add(name)
+            waiting += [_defining(base, imported) for base, imported in _read(_path_of(name))[1]]
     return sorted(found)
 
 
@@ -130,108 +124,87 @@ def _is_module(name: str) -> bool:
     return name.split(".")[0] == PACKAGE.name and _path_of(name).is_file()
 
 
-def _imports(name: str) -> Iterator[str]:
-    for base, names in _read(name)[1]:
-        yield from (_defining(base, imported) for imported in names) if names else [base]
-
-
 def _defining(base: str, imported: str) -> str:
     """Return the module that ``from base import imported`` refers to."""
     if not _is_module(base) or _is_module(f"{base}.{imported}"):
         return f"{base}.{imported}"
-    if _path_of(base).name == "__init__.py":
-        for inner, names in _read(base)[1]:
-            if imported in names:
+    path = _path_of(base)
+    if path.name == "__init__.py":
+        for inner, name in _read(path)[1]:
+            if name == imported:
                 return _defining(inner, imported)
     return base
 
 
-def _read(name: str) -> tuple[str, list[tuple[str, list[str]]]]:
-    """Return a module's syntax tree as text, without docstrings, and its imports: modules, each with names."""
-    path = _path_of(name)
-    return _parsed(path, path.stat().st_mtime_ns)
-
-
-@functools.cache
-def _parsed(path: Path, written: int) -> tuple[str, list[tuple[str, list[str]]]]:
-    """Parse a file; cached by modification time, because most modules are reached from several roots."""
+@functools.cache  # most modules are reached from several roots
+def _read(path: Path) -> tuple[str, list[tuple[str, str]]]:
+    """Return the syntax tree of a module as text, without docstrings, and its imports as pairs of a package and a name in it."""
     tree = ast.parse(path.read_text())
-    imports: list[tuple[str, list[str]]] = []
+    imports: list[tuple[str, str]] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            imports += [(alias.name, []) for alias in node.names]
+            imports += [alias.name.rpartition(".")[::2] for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            imports.append((node.module or "", [alias.name for alias in node.names]))
+            imports += [(node.module or "", alias.name) for alias in node.names]
         elif isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:]
     return ast.dump(tree), imports
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of Python, this package and the installed libraries that affect results.
+def environment(fingerprint: str) -> dict[str, Any]:
+    """Describe the code, by its fingerprint, and the machine that compute a result, for its record."""
+    return {
+        "fingerprint": fingerprint,
+        "versions": versions(),
+        "commit": _commit(),
+        "machine": {"host": platform.node(), "system": platform.platform(), "cores": os.cpu_count()},
+    }
 
-    After computing on a GPU, this includes CUDA and cuDNN.
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python, of this package and of the installed libraries that affect results.
+
+    After a computation on a GPU, this includes CUDA and cuDNN.
     """
     found = {"python": platform.python_version()}
     for name in LIBRARIES:
-        try:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         found |= {"cuda": torch.version.cuda, "cudnn": str(torch.backends.cudnn.version())}
     return found
 
 
-def commit() -> str:
-    """Return the git commit of the package's checkout, with ``+changes`` if files differ from it; ``""`` outside a checkout."""
-
-    def git(*arguments: str) -> str:
-        done = subprocess.run(["git", "-C", str(PACKAGE), *arguments], capture_output=True, text=True, timeout=30, check=True)
-        return done.stdout.strip()
-
+def _commit() -> str:
+    """Return the git commit of the package's checkout, with ``+changes`` if files differ from it; empty outside a checkout."""
+    command = ["git", "-C", str(PACKAGE), "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+changes"]
     try:
-        changed = git("status", "--porcelain", "--untracked-files=no")
-        return git("rev-parse", "HEAD") + ("+changes" if changed else "")
+        return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return ""
 
 
-def machine() -> dict[str, Any]:
-    """Describe the host, for the record of a run."""
-    return {"host": platform.node(), "system": platform.platform(), "cores": os.cpu_count()}
+def trained_by_other_code(record: Mapping[str, Any]) -> bool:
+    """Return whether a run was trained with another version of the code."""
+    return record["fingerprint"] != training_fingerprint(record["settings"])
 
 
-def is_stale(record: Mapping[str, Any]) -> bool:
-    """Return whether other code than the current version trained a run or made its rows (store records lack rows)."""
-    return code_state(record) != "finished"
+def evaluated_by_other_code(record: Mapping[str, Any]) -> bool:
+    """Return whether the rows of a run, as recorded by a study, were made with another version of the code."""
+    evaluated = record.get("evaluated")
+    return evaluated is not None and evaluated["fingerprint"] != evaluation_fingerprint(record["settings"])
 
 
 def code_state(record: Mapping[str, Any]) -> str:
-    """Return ``stale`` if other code trained the run, ``stale rows`` if other code made its rows; else ``finished``."""
+    """Return ``stale`` or ``stale rows`` if another version of the code trained the run or made its rows, else ``finished``."""
     if trained_by_other_code(record):
         return "stale"
     return "stale rows" if evaluated_by_other_code(record) else "finished"
 
 
-def trained_by_other_code(record: Mapping[str, Any]) -> bool:
-    """Return whether a run was trained with code other than the current version."""
-    return record["fingerprint"] != training_fingerprint(record["settings"])
-
-
-def evaluated_by_other_code(record: Mapping[str, Any]) -> bool:
-    """Return whether a study's record of a run shows that other code than the current version made its rows."""
-    evaluated = record.get("evaluated")
-    return evaluated is not None and evaluated["fingerprint"] != evaluation_fingerprint(record["settings"])
-
-
 def stale_message(store: RunStore) -> str:
-    """Return a line about finished runs that were made with other code than the current version; empty if none."""
-    stale = sum(map(is_stale, store.records().values()))
-    if not stale:
-        return ""
-    return (
-        f"{stale} runs in {store.path} were made with other code than today's. `trueneg runs` marks them; "
-        "`--config retrain_stale=true` trains them again.\n"
-    )
+    """Return a line about the finished runs that were trained with another version of the code; empty if there are none."""
+    stale = sum(map(trained_by_other_code, store.records().values()))
+    message = f"{stale} runs in {store.path} were trained with another version of the code. `trueneg runs` marks them; "
+    return f"{message}`--config retrain_stale=true` trains them again.\n" if stale else ""

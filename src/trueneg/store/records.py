@@ -1,13 +1,15 @@
-"""Read the pipeline's output files: tables, records and settings; damaged files raise a user error."""
+"""Read the files that the pipeline writes (tables, records and settings); a damaged file is a user error."""
 
+import contextlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pandas as pd
 import yaml
 from jsonschema import Draft202012Validator
+from pydantic import ValidationError
 
 from trueneg.errors import UserError
 from trueneg.specs.settings import Study
@@ -15,10 +17,24 @@ from trueneg.specs.settings import Study
 SomeStudy = TypeVar("SomeStudy", bound=Study)
 Schema = Mapping[str, Any]
 
-AGAIN = "Remove it to have it made again."
+AGAIN = "Remove it to have Snakemake make it again."
 SCHEMAS: Mapping[str, Schema] = yaml.safe_load(Path(__file__).with_name("schemas.yaml").read_text(encoding="utf-8"))
 RUN, MODEL, PROGRESS, MANIFEST = (SCHEMAS[name] for name in ("run", "language_model", "progress", "manifest"))
 LANGUAGE_MODELS, COMPARISON, USER_FILES = (SCHEMAS[name] for name in ("language_models", "comparison", "user_files"))
+
+
+@contextlib.contextmanager
+def _readable(path: str | Path, remedy: str) -> Iterator[None]:
+    """Report a missing or damaged file as a user error; a damaged file can raise almost any error."""
+    try:
+        yield
+    except MemoryError:  # not caused by the file
+        raise
+    except FileNotFoundError as error:
+        raise UserError(f"{path} is missing; run the step that makes it.") from error
+    except Exception as error:
+        reason = " ".join(str(error).split())[:120].rstrip(".")
+        raise UserError(f"{path}: cannot be read as {Path(path).suffix[1:]} ({reason}). {remedy}") from error
 
 
 def read_json(path: str | Path, schema: Schema | list[Schema] | None = None, remedy: str = AGAIN) -> Any:
@@ -41,16 +57,12 @@ def read_settings(path: str | Path) -> Any:
 
 
 def _read(path: str | Path, parse: Callable[[str], Any], schema: Schema | None, remedy: str) -> Any:
-    try:
+    with _readable(path, remedy):
         content = parse(Path(path).read_text(encoding="utf-8"))
         wrong = next(Draft202012Validator(schema or {}).iter_errors(content), None)
-    except MemoryError:  # says nothing of the file
-        raise
-    except Exception as error:  # in YAML, an invalid date is a ValueError, and deep nesting a RecursionError
-        raise _damaged(path, error, remedy) from error
     if wrong is not None:
-        place = ".".join(map(str, wrong.absolute_path)) or "its content"
-        raise UserError(f"{path}: {place} is not as it was written ({wrong.message[:200]}). {remedy}")
+        place = ".".join(map(str, wrong.absolute_path)) or "the content"
+        raise UserError(f"{path}: {place} is invalid ({wrong.message[:200]}). {remedy}")
     return content
 
 
@@ -62,9 +74,9 @@ def read_study(path: str | Path, model: type[SomeStudy]) -> SomeStudy:
     """
     try:
         return model.model_validate(read_settings(path))
-    except ValueError as error:
+    except ValidationError as error:
         found = " ".join(str(error).split())[:200]
-        raise UserError(f"{path}: does not fit today's model of a study ({found}). Let Snakemake make it again.") from error
+        raise UserError(f"{path}: does not match the current settings of a study ({found}). {AGAIN}") from error
 
 
 def read_rows(path: str | Path, columns: Sequence[str] = (), remedy: str = AGAIN) -> pd.DataFrame:
@@ -73,20 +85,9 @@ def read_rows(path: str | Path, columns: Sequence[str] = (), remedy: str = AGAIN
     Raises:
         UserError: if the file is missing, damaged, or lacks a column.
     """
-    try:
+    with _readable(path, remedy):
         table = pd.read_parquet(path)
-    except MemoryError:  # says nothing of the file
-        raise
-    except Exception as error:  # a damaged file can raise almost any error
-        raise _damaged(path, error, remedy) from error
     missing = [name for name in columns if name not in table]
     if missing:
-        raise UserError(f"{path}: has no column {', '.join(missing)} (found {', '.join(map(str, table.columns))}). {remedy}")
+        raise UserError(f"{path}: column {', '.join(missing)} is missing (found {', '.join(map(str, table.columns))}). {remedy}")
     return table
-
-
-def _damaged(path: str | Path, error: Exception, remedy: str) -> UserError:
-    if isinstance(error, FileNotFoundError):
-        return UserError(f"{path}: is missing; run the step that makes it.")
-    reason = " ".join(str(error).split())[:120].rstrip(".")
-    return UserError(f"{path}: cannot be read as {Path(path).suffix[1:]} ({reason}). {remedy}")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from trueneg.io.files import atomic_write
+from trueneg.io.files import write_tables
 from trueneg.stats.measurement import KEYS
 from trueneg.store import records
 
@@ -29,8 +29,7 @@ def typed(table: pd.DataFrame) -> pd.DataFrame:
 
 def save_rows(rows: Iterable[dict[str, Any]], path: str | Path) -> None:
     """Write rows as a parquet file."""
-    with atomic_write(path) as temporary:
-        to_table(rows).to_parquet(temporary, index=False)
+    write_tables({path: to_table(rows)})
 
 
 def load_rows(path: str | Path) -> pd.DataFrame:
@@ -39,4 +38,4 @@ def load_rows(path: str | Path) -> pd.DataFrame:
     Raises:
         UserError: if the file is missing, damaged, or was written with other columns.
     """
-    return records.read_rows(path, COLUMNS, "Remove it to let Snakemake make it again.").pipe(typed)
+    return records.read_rows(path, COLUMNS).pipe(typed)

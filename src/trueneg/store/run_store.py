@@ -1,7 +1,7 @@
 """The run store: a folder with one subfolder per run, named by the run's id.
 
-A run's folder contains ``model.safetensors``, ``training.parquet`` (one row per epoch) and ``run.json`` (its provenance). The
-record is written last, so a run that has one is finished. Until then, a checkpoint and ``progress.json`` hold its progress. None
+A run's folder contains ``model.safetensors``, ``training.parquet`` (one row per epoch) and ``run.json`` (its provenance). This
+record is written last, so a run with a record is finished. Until then, a checkpoint and ``progress.json`` hold its progress. None
 of these files is a declared output of a job, because Snakemake deletes declared outputs.
 """
 
@@ -25,10 +25,10 @@ SETTINGS = SCHEMAS["settings"]
 
 
 class RunStore:
-    """The folder of runs, ``results/runs``: the state and files of each run.
+    """The folder of all runs, ``results/runs``: the state and the files of each run.
 
     Args:
-        path: the folder; created with the first run.
+        path: the folder; the first run creates it.
     """
 
     RECORD, MODEL, CURVES = "run.json", "model.safetensors", "training.parquet"
@@ -57,27 +57,23 @@ class RunStore:
             schema: JSON Schema that the record must match.
 
         Raises:
-            UserError: if there is no such run, or its record is damaged.
+            UserError: if the run is not finished, or its record is damaged.
         """
-        path = self.folder(identifier) / self.RECORD
-        if not path.exists():
-            raise UserError(f"{path}: there is no finished run {identifier}; train it first.")
-        return read_json(path, schema, "Remove its folder to have the run trained again.")
+        return read_json(self.folder(identifier) / self.RECORD, schema, "Remove its folder to train the run again.")
 
     def records(self) -> dict[str, dict[str, Any]]:
-        """Read the complete records of all finished runs, by id."""
+        """Read the records of all finished runs, by id, and check all of their keys."""
         found = sorted(self.path.glob(f"*/{self.RECORD}"))
         return {path.parent.name: self.record(path.parent.name, RUN) for path in found}
 
     def progress(self, identifier: str) -> dict[str, Any]:
         """Read the progress of an unfinished run: epoch, epochs, attempts and description; empty if none is recorded."""
-        try:
+        with contextlib.suppress(UserError):  # a running job rewrites a damaged file within seconds
             return read_json(self.folder(identifier) / self.PROGRESS, PROGRESS)
-        except UserError:  # it is rewritten within seconds
-            return {}
+        return {}
 
     def forget_progress(self, identifier: str) -> None:
-        """Remove the files that only an unfinished run needs."""
+        """Remove the files that are only needed until a run is finished."""
         for name in (self.CHECKPOINT, self.PREVIOUS, self.PROGRESS):
             (self.folder(identifier) / name).unlink(missing_ok=True)
 
@@ -86,17 +82,16 @@ class RunStore:
         path = self.folder(identifier) / self.LOCK
         try:
             if path.is_file():
-                with _lock(path):
-                    return None
+                _lock(path).lock.release()
         except Timeout:
-            return path.read_text().strip() or "an unknown process"
+            return path.read_text().strip() or "of unknown id"
         except OSError:  # another user's results, or a file system without locks
             pass
         return None
 
     @contextlib.contextmanager
     def owned(self, identifier: str, patience: float = 0.0) -> Iterator[Path]:
-        """Lock a run for writing by one process at a time; the lock is released if the process dies.
+        """Lock a run, so that only this process writes it; the lock is released if the process dies.
 
         Args:
             identifier: the run's id.
@@ -106,27 +101,28 @@ class RunStore:
             UserError: if another process holds the lock, or the file system does not support locks.
         """
         folder = self.folder(identifier)
-        path, owner = folder / self.LOCK, self.owner(identifier)
-        if owner is not None and patience:
-            log.info("%s is being written by process %s; waiting up to %.0f s for it to end", folder, owner, patience)
+        path = folder / self.LOCK
+        if patience and (owner := self.owner(identifier)):
+            log.info("%s: waiting up to %.0f s for process %s, which is writing this run", folder, patience, owner)
         try:
             with writable(path):
                 folder.mkdir(parents=True, exist_ok=True)
                 lock = _lock(path, patience)
         except Timeout as error:
-            owner = self.owner(identifier)
             raise UserError(
-                f"{folder}: is being written by process {owner}; wait for it to end, or stop it, and start again."
+                f"{folder}: process {self.owner(identifier)} is writing this run. Wait until it ends, or stop it, then try again."
             ) from error
         except OSError as error:
-            raise UserError(_LAX.format(path=path, found=f"refuses locks: {error.strerror}")) from error
+            raise UserError(_UNSAFE.format(path=path, problem=f"refuses locks ({error.strerror})")) from error
         with lock:
-            _refuse_lax_file_system(path)
+            # Some network file systems grant every lock.
+            with contextlib.suppress(Timeout), _lock(path):
+                raise UserError(_UNSAFE.format(path=path, problem="grants the same lock twice"))
             with writable(path):
                 path.write_text(f"{os.getpid()} on {platform.node()}")
-            # Left by processes that were killed while writing; .tmp… files come from safetensors.
-            for half_written in [*folder.glob(".*.[0-9]*"), *folder.glob(".tmp*")]:
-                half_written.unlink()
+            # Left behind by processes that were killed while writing; safetensors writes to files named .tmp….
+            for unfinished in [*folder.glob(".*.[0-9]*"), *folder.glob(".tmp*")]:
+                unfinished.unlink()
             yield folder
 
 
@@ -135,15 +131,9 @@ def _lock(path: Path, patience: float = 0.0) -> AcquireReturnProxy:
     return FileLock(path, timeout=patience, poll_interval=0.2, fallback_to_soft=False).acquire()
 
 
-def _refuse_lax_file_system(path: Path) -> None:
-    """Check that a second lock fails while this process holds the first; some network file systems grant every lock."""
-    with contextlib.suppress(Timeout), _lock(path):
-        raise UserError(_LAX.format(path=path, found="grants one lock twice"))
-
-
-_LAX = (
-    "{path}: its file system {found} (flock), so two processes could write one run. Put results/ on a local disk or a file "
-    "system that keeps locks (for Lustre: mounted with -o flock)."
+_UNSAFE = (
+    "{path}: the file system {problem}, so two processes could write the same run. Put results/ on a local disk or on a file "
+    "system that supports flock (Lustre: mounted with -o flock)."
 )
 
 
@@ -156,12 +146,10 @@ def read_manifest(path: str | Path, store: RunStore) -> list[dict[str, Any]]:
     manifest = read_json(path, MANIFEST)
     for run in manifest["runs"]:
         run["model"] = store.folder(run["id"]) / RunStore.MODEL
-        if not run["model"].is_file():
+        problem = None if run["model"].is_file() else "is missing"
+        if problem or file_checksum(run["model"]) != run["checksum"]:
             raise UserError(
-                f"{run['model']}: is missing, but {path} lists it. Remove the manifest to have the run trained again."
-            )
-        if file_checksum(run["model"]) != run["checksum"]:
-            raise UserError(
-                f"{run['model']}: its checksum is not the one in {path}. Remove the manifest to have it written anew."
+                f"{run['model']} {problem or 'does not match its checksum'}, but {path} lists it. Remove this manifest, so that "
+                "Snakemake trains or lists the run again."
             )
     return manifest["runs"]

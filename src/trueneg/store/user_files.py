@@ -1,9 +1,9 @@
-"""Detect changes in the user's files since they were read.
+"""Detect changes in the user's files since they were last read.
 
-The first job of a chain, which reads these files, records their sizes, modification times and checksums beside its output, with
-the stamp that its rule received as a parameter. The stamp changes only when a file's content changes: files with the recorded
-size and time are not opened; others are hashed. Therefore editing a file reruns the chain, but touching it does not. Absent or
-unreadable files count as unchanged, so figures can be redrawn without the data.
+The first job of a chain, which reads these files, records their sizes, modification times and checksums next to its output,
+together with the stamp that its rule received as a parameter. The stamp changes only when the content of a file changes: a file
+whose size and modification time match the record is not opened, any other file is hashed. Editing a file therefore reruns the
+chain, touching it does not. Missing and unreadable files count as unchanged, so figures can be redrawn without the data.
 """
 
 import contextlib
@@ -27,23 +27,31 @@ from trueneg.specs.pairs import PAIRS, TEXTS
 from trueneg.specs.sources import IMAGE_SOURCES
 from trueneg.store.records import USER_FILES, read_json
 
-# Modules with a `user_files` that lists a source's files. MIMIC-CXR's reports are left out: calling stat on 228,000 files takes
-# minutes on a network file system, and releases are not edited.
-REPORTS = {"open_i": "trueneg.text.open_i", "table": "trueneg.text.reports"}
-BENCHMARKS = {"chexpert_8x200": "trueneg.data.pairs.chexpert_8x200"}
-# Above this total size, images are compared by size and time only, because hashing would read them all again.
+# Modules whose function `user_files` lists the files of a source, by kind of reading and source. The reports of MIMIC-CXR are
+# left out: stat() on 228,000 files takes minutes on a network file system, and releases are not edited.
+LISTING_MODULES = {
+    **{("images", source): f"trueneg.data.images.sources.{source}" for source in IMAGE_SOURCES},
+    **{("pairs", source): f"trueneg.data.pairs.{source}" for source in PAIRS},
+    **{("reports", source): f"trueneg.data.pairs.{source}" for source, texts in TEXTS.items() if texts.captions},
+    ("reports", "open_i"): "trueneg.text.open_i",
+    ("reports", "table"): "trueneg.text.reports",
+    ("benchmark", "chexpert_8x200"): "trueneg.data.pairs.chexpert_8x200",
+}
+# Images with a larger total size are compared by size and modification time only, because hashing reads all of them.
 HASHED_BYTES = 16e9
 SHOWN = 3  # maximum number of changed files to list
 UNREADABLE = ""  # placeholder for the checksum of an unreadable file
+
+Status = tuple[int, int]  # size and modification time (ns) of a file
 
 
 class Reading(NamedTuple):
     """The input of the first job of a chain.
 
     Attributes:
-        place: path of the job's output below the results folder, without suffix.
+        place: path of the job's output in the results folder, without suffix.
         kind: ``images``, ``pairs``, ``reports`` or ``benchmark``.
-        settings: ``source``, and the settings that the source's functions need.
+        settings: ``source`` and the settings that the functions of the source need.
     """
 
     place: str
@@ -51,7 +59,7 @@ class Reading(NamedTuple):
     settings: Mapping[str, Any]
 
     def record(self, results: Path) -> Path:
-        """Return the path of the record that the job writes beside its output."""
+        """Return the path of the record that the job writes next to its output."""
         return results / f"{self.place}.files.json"
 
 
@@ -60,7 +68,7 @@ class Look(NamedTuple):
 
     Attributes:
         stamp: the rule's parameter; empty if there are no files.
-        changes: sentences that each give a reason to read the files again; empty if the output is current or files are absent.
+        changes: one sentence per reason to read the files again; empty if the output is up to date or the files are missing.
     """
 
     stamp: str
@@ -68,14 +76,13 @@ class Look(NamedTuple):
 
 
 def of_images(dataset: Mapping[str, Any]) -> Reading:
-    """Return the reading of an image source, from a data set's settings."""
-    return Reading(
-        f"sources/{source_key(dataset)}", "images", {key: dataset[key] for key in ("source", "path", "resolution", "download")}
-    )
+    """Return the reading of an image source, from the settings of a data set."""
+    settings = {key: dataset[key] for key in ("source", "path", "resolution", "download")}
+    return Reading(f"sources/{source_key(dataset)}", "images", settings)
 
 
 def of_corpora(name: str, study: LikelihoodStudy) -> dict[str, Reading]:
-    """Return the readings of a likelihood study's reports, by corpus."""
+    """Return the readings of the reports of a likelihood study, by corpus."""
     return {
         corpus: Reading(f"{name}/text/{corpus}/reports", "reports", reports.model_dump(mode="json"))
         for corpus, reports in corpora(study).items()
@@ -83,13 +90,13 @@ def of_corpora(name: str, study: LikelihoodStudy) -> dict[str, Reading]:
 
 
 def of_joined_reports(dataset: Mapping[str, Any], studies: Mapping[str, Any]) -> Reading:
-    """Return the reading of the reports that are joined with a data set's images."""
+    """Return the reading of the reports that are joined with the images of a data set."""
     found = of_corpora(dataset["text"], studies[dataset["text"]])
     return found[dataset["corpus"] or next(iter(found))]
 
 
 def of_pairs(dataset: Mapping[str, Any], studies: Mapping[str, Any]) -> Reading:
-    """Return the reading of an image–text data set's images, and of the table or archive that lists them."""
+    """Return the reading of the images of an image–text data set, and of the table or archive that lists them."""
     reports = of_joined_reports(dataset, studies).settings
     joining = {key: value for key, value in dataset.items() if key not in ("validation", "test")}
     return Reading(f"pairs/{pairs_key(dataset)}", "pairs", {**reports, **joining, "archive": reports.get("path")})
@@ -102,7 +109,7 @@ def of_benchmark(lists: BaseModel, resolution: int) -> Reading:
 
 
 def look(reading: Reading, results: Path) -> Look:
-    """Compare the files with the record of the last reading, without writing anything.
+    """Compare the files with the record of the last reading; writes nothing.
 
     Args:
         reading: the reading to check.
@@ -116,19 +123,17 @@ def look(reading: Reading, results: Path) -> Look:
     with contextlib.chdir(results.parent):  # the folder that paths in configurations are relative to
         listed = _listed(reading)
         files, images = _status(listed.files), _status(listed.images)
-        now = _digest([files, images])
         if record is None:
-            return Look(now, [f"{path} is missing, so changes cannot be detected"]) if files else Look("", [])
+            missing = [f"{path} is missing, so changes cannot be detected"] if files else []
+            return Look(_digest([files, images]) if files else "", missing)
         changes = _changed_settings(reading.settings, record["settings"])
-        if not files:
-            return Look(record["stamp"], changes)
-        if not changes:
+        if files and not changes:
             changes = _changed_files(files, record["files"])
-            # If images are missing, do not compare: the reading job lists them.
+            # If images are missing, do not compare: the reading job reports them.
             if len(images) == len(set(listed.images)) and _images_differ(images, record["images"]):
-                folder = reading.settings["path"]  # no narrower: the names of subfolders and files may identify patients
-                changes.append(f"data changed: at least one of the {len(images):,} images in {folder} changed since it was read")
-        return Look(now if changes else record["stamp"], changes)
+                folder = reading.settings["path"]  # not narrower: names of subfolders and files may identify patients
+                changes.append(f"data changed: some of the {len(images):,} images in {folder} changed since the data were read")
+    return Look(_digest([files, images]) if files and changes else record["stamp"], changes)
 
 
 def parameter(reading: Reading, results: Path) -> dict[str, Any]:
@@ -143,24 +148,27 @@ def parameter(reading: Reading, results: Path) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def recorded(parameter: Mapping[str, Any], output: str | Path) -> Iterator[None]:
-    """Record the files that the block reads, after it has succeeded.
+    """Record the files that the block reads, once it has succeeded.
 
     Args:
         parameter: from :func:`parameter`.
-        output: file that the block writes; the ``checksum`` in an .npz file is recorded too.
+        output: file that the block writes; if it is an .npz file, the ``checksum`` in it is recorded too.
     """
     reading = Reading("", parameter["kind"], parameter["settings"])
-    found = _content(reading)  # before the block reads them, so that edits made during the job are detected afterwards
+    found = _content(reading)  # before the block reads them, so that files edited during the job are detected afterwards
     yield
-    content = {key: parameter[key] for key in ("kind", "settings", "stamp")} | {"data": _data_checksum(Path(output))}
+    content = {key: parameter[key] for key in ("kind", "settings", "stamp")} | {"data": ""}
     content |= found if found["files"] else _content(reading)  # the block may have downloaded them
+    if Path(output).suffix == ".npz":
+        with np.load(output, allow_pickle=False) as archive:
+            content["data"] = str(archive["checksum"])
     with atomic_write(parameter["record"]) as temporary:
         temporary.write_text(json.dumps(content, indent=1) + "\n")
-        temporary.chmod(stat.S_IMODE(Path(output).stat().st_mode))  # restricted data are readable by their owner only
+        temporary.chmod(stat.S_IMODE(Path(output).stat().st_mode))  # only their owner can read restricted data
 
 
 class DataChanges:
-    """Finds runs with training data that changed since; checks each file once.
+    """Finds runs whose training data changed after training; checks each file once.
 
     Args:
         results: the results folder.
@@ -168,10 +176,10 @@ class DataChanges:
 
     def __init__(self, results: Path):
         self._results = results
-        self._known: dict[str, tuple[str, list[str]]] = {}
+        self._look = functools.cache(self._compare)
 
     def of_run(self, run: Mapping[str, Any]) -> str:
-        """Describe in a sentence how the data of a finished run changed; empty if they did not, or nothing is recorded.
+        """Describe in a sentence how the data of a finished run changed; empty if they did not change or were not recorded.
 
         Args:
             run: the run's record.
@@ -180,59 +188,47 @@ class DataChanges:
         try:
             images = training_kind(run["settings"]) == "images"
             place = f"sources/{source_key(dataset)}" if images else f"pairs/{pairs_key(dataset)}"
-        except KeyError:  # an old record with different data set keys
+        except KeyError:  # a record from a version with other data set keys
             return ""
         checksum, changes = self._look(place)
         trained_on = run["source"]["checksum"]
         if not changes and checksum not in ("", trained_on):
             return f"data changed: last read with checksum {checksum[:6]}…, but the run was trained on {trained_on[:6]}…"
-        return changes[0] if changes else ""
+        return next(iter(changes), "")
 
     def of_reports(self, study: str) -> list[str]:
-        """Describe in sentences how the files behind a likelihood study's reports changed."""
+        """Describe in sentences how the files behind the reports of a likelihood study changed."""
         records = sorted((self._results / study / "text").glob("*/reports.files.json"))
         return [change for path in records for change in self._look(f"{study}/text/{path.parent.name}/reports")[1]]
 
     def state(self, run: Mapping[str, Any], code: str) -> str:
-        """Return ``finished`` or ``stale`` (`code`), and whether the data changed."""
+        """Return the state `code` of a run, extended by ``data changed`` if its data changed."""
         return f"{code}, data changed" if self.of_run(run) else code
 
-    def _look(self, place: str) -> tuple[str, list[str]]:
+    def _compare(self, place: str) -> tuple[str, list[str]]:
         """Return the checksum of the data last read and the changes since; both empty if no files were recorded."""
-        if place not in self._known:
-            self._known[place] = ("", [])
-            path = Reading(place, "", {}).record(self._results)
-            record = read_json(path, USER_FILES) if path.is_file() else None
-            if record is not None and record["files"]:
-                reading = Reading(place, record["kind"], record["settings"])
-                self._known[place] = (record["data"], look(reading, self._results).changes)
-        return self._known[place]
-
-
-def listing_module(kind: str, source: str) -> str | None:
-    """Return the module with the ``user_files`` function of a source; None if its files are not checked for changes."""
-    captions = kind == "reports" and source in TEXTS and TEXTS[source].captions
-    if captions or (kind == "pairs" and source in PAIRS):
-        return f"trueneg.data.pairs.{source}"
-    if kind == "images" and source in IMAGE_SOURCES:
-        return f"trueneg.data.images.sources.{source}"
-    return {"reports": REPORTS, "benchmark": BENCHMARKS}.get(kind, {}).get(source)
+        path = Reading(place, "", {}).record(self._results)
+        record = read_json(path, USER_FILES) if path.is_file() else None
+        if record is None or not record["files"]:
+            return "", []
+        reading = Reading(place, record["kind"], record["settings"])
+        return record["data"], look(reading, self._results).changes
 
 
 def _listed(reading: Reading) -> UserFiles:
-    """Return the files of a source; none if it ships with a package, or if its table is missing or unreadable."""
-    module = listing_module(reading.kind, reading.settings["source"])
-    if module is None or reading.settings.get("path") is None:  # it ships with a package or is generated
+    """Return the files of a source; none if it is packaged or generated, or if its table is missing or unreadable."""
+    module = LISTING_MODULES.get((reading.kind, reading.settings["source"]))
+    if module is None or reading.settings.get("path") is None:
         return UserFiles()
     try:
         found = importlib.import_module(module).user_files(reading.settings)
-    except (UserError, OSError):  # the job that reads them reports it
+    except (UserError, OSError):  # reported by the reading job
         return UserFiles()
     return UserFiles(found.files) if reading.kind == "reports" else found
 
 
-def _status(paths: Iterable[Path]) -> dict[str, tuple[int, int]]:
-    """Return the size and modification time (ns) of the files that exist."""
+def _status(paths: Iterable[Path]) -> dict[str, Status]:
+    """Return the status of the files that exist."""
     found = {}
     for path in sorted(paths):
         with contextlib.suppress(OSError):
@@ -245,14 +241,14 @@ def _status(paths: Iterable[Path]) -> dict[str, tuple[int, int]]:
 def _content(reading: Reading) -> dict[str, Any]:
     """Return the part of a record that describes the files."""
     listed = _listed(reading)
-    files, images = _status(listed.files), _status(listed.images)
+    images = _status(listed.images)
     is_hashed = sum(size for size, _ in images.values()) <= HASHED_BYTES
     return {
         "files": {
             path: {"size": size, "modified": modified, "checksum": _checksum(path, size, modified)}
-            for path, (size, modified) in files.items()
+            for path, (size, modified) in _status(listed.files).items()
         },
-        # File names may identify patients, so only digests are kept.
+        # File names may identify patients, so only digests are stored.
         "images": {"stamp": _digest(images), "checksum": _checksum_of_all(images) if is_hashed else ""},
     }
 
@@ -260,28 +256,25 @@ def _content(reading: Reading) -> dict[str, Any]:
 def _changed_settings(found: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
     return [
         f"settings changed: {key} is {found.get(key)!r}, was {before.get(key)!r} when the data were read"
-        for key in sorted((found.keys() | before.keys()) - {"download"})  # which does not affect the data
+        for key in sorted((found.keys() | before.keys()) - {"download"})  # does not affect the data
         if found.get(key) != before.get(key)
     ]
 
 
-def _changed_files(found: Mapping[str, tuple[int, int]], before: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    paths = sorted(found.keys() | before.keys())
-    changes = [f"{path} {change}" for path in paths if (change := _change(path, found.get(path), before.get(path)))]
-    return [f"data changed: {change} since it was read ({len(changes)} of {len(paths)} files)" for change in changes[:SHOWN]]
+def _changed_files(found: Mapping[str, Status], before: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    changes = [f"{path} changed" for path in found if path in before and _is_edited(path, found[path], before[path])]
+    changes += [f"{path} was added" for path in found if path not in before]
+    changes += [f"{path} was deleted" for path in before if path not in found]
+    share = f"{len(changes)} of {len(found.keys() | before.keys())} files"
+    return [f"data changed: {change} since the data were read ({share})" for change in changes[:SHOWN]]
 
 
-def _change(path: str, found: tuple[int, int] | None, before: Mapping[str, Any] | None) -> str:
-    if found is None:
-        return "is gone"
-    if before is None:
-        return "is new"
-    if found == (before["size"], before["modified"]):
-        return ""
-    return "" if found[0] == before["size"] and _checksum(path, *found) in (before["checksum"], UNREADABLE) else "changed"
+def _is_edited(path: str, found: Status, before: Mapping[str, Any]) -> bool:
+    same = found == (before["size"], before["modified"])
+    return not same and _checksum(path, *found) not in (before["checksum"], UNREADABLE)
 
 
-def _images_differ(found: Mapping[str, tuple[int, int]], before: Mapping[str, Any]) -> bool:
+def _images_differ(found: Mapping[str, Status], before: Mapping[str, Any]) -> bool:
     if not found or _digest(found) == before["stamp"]:
         return False
     return not before["checksum"] or _checksum_of_all(found) not in (before["checksum"], UNREADABLE)
@@ -289,25 +282,17 @@ def _images_differ(found: Mapping[str, tuple[int, int]], before: Mapping[str, An
 
 @functools.cache
 def _checksum(path: str, size: int, modified: int) -> str:
-    """Return the SHA-256 of a file; cached per process while its size and time stay the same."""
+    """Return the SHA-256 of a file; cached per process while its size and modification time stay the same."""
     try:
         return file_checksum(path)
-    except OSError:  # the job that reads it reports it
+    except OSError:  # reported by the reading job
         return UNREADABLE
 
 
-def _checksum_of_all(files: Mapping[str, tuple[int, int]]) -> str:
+def _checksum_of_all(files: Mapping[str, Status]) -> str:
     checksums = {path: _checksum(path, *status) for path, status in files.items()}
     return UNREADABLE if UNREADABLE in checksums.values() else _digest(list(checksums.items()))
 
 
 def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
-
-
-def _data_checksum(output: Path) -> str:
-    """Return the checksum stored with decoded images, with or without sentences; empty for other output."""
-    if output.suffix != ".npz":
-        return ""
-    with np.load(output, allow_pickle=False) as archive:
-        return str(archive["checksum"]) if "checksum" in archive else ""

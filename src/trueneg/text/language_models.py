@@ -16,7 +16,7 @@ from trueneg.compute.checkpoint import Checkpoint
 from trueneg.compute.devices import device_name, leased_device
 from trueneg.compute.memory import catch_out_of_memory
 from trueneg.errors import UserError
-from trueneg.io.files import atomic_write, file_checksum
+from trueneg.io.files import atomic_write, file_checksum, write_tables, write_text
 from trueneg.store import identity, provenance, records
 from trueneg.store.run_store import RunStore
 from trueneg.text import privacy
@@ -71,8 +71,7 @@ def train_language_models(
                 checksum = file_checksum(folder / RunStore.MODEL)
                 models.append({"fold": fold, "folder": str(folder), "revision": None, "checksum": checksum})
     content = {"folds": folds, "seed": seed, "restricted": restricted, "models": models}
-    with atomic_write(manifest) as temporary:
-        temporary.write_text(json.dumps(content, indent=2) + "\n")
+    write_text(manifest, json.dumps(content, indent=2) + "\n")
 
 
 def read_language_models(manifest: str | Path) -> dict[str, Any]:
@@ -133,19 +132,14 @@ def _train(
     record |= {
         "sentences": {"training": len(training), "validating": len(validating)},
         "pseudo-perplexity": task.best,
-        "fingerprint": fingerprint,
-        "versions": provenance.versions(),
-        "commit": provenance.commit(),
-        "machine": provenance.machine(),
+        **provenance.environment(fingerprint),
         "device": device_name(device),
         **checkpoint.spent(),
     }
-    with atomic_write(folder / RunStore.CURVES) as path:
-        pd.DataFrame(rows).to_parquet(path, index=False)
+    write_tables({folder / RunStore.CURVES: pd.DataFrame(rows)})
     with atomic_write(folder / RunStore.MODEL) as path:
         save_model(finished, str(path), metadata={"format": "pt"})
-    with atomic_write(folder / RunStore.RECORD) as path:
-        path.write_text(json.dumps(record, indent=2, default=str) + "\n")
+    write_text(folder / RunStore.RECORD, json.dumps(record, indent=2, default=str) + "\n")
 
 
 def _beginning(settings: Mapping[str, Any], start: str | Path | None) -> dict[str, Any] | None:

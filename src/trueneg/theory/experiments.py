@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 
 from trueneg.config.theory_study import SweepSettings
-from trueneg.io.files import atomic_write
+from trueneg.io.files import write_tables
 from trueneg.specs.experiments import EXPERIMENTS
 from trueneg.theory.scores import Setting
 
@@ -43,6 +43,4 @@ def run(name: str, settings: Mapping[str, Any] | None = None, **own: Any) -> pd.
 def write_experiment(name: str, settings: Mapping[str, Any], path: str | Path, threads: int = 1) -> None:
     """Run an experiment and atomically write its frame as parquet; `threads` is the number of torch threads."""
     torch.set_num_threads(threads)
-    frame = run(name, settings)
-    with atomic_write(path) as temporary:
-        frame.to_parquet(temporary, index=False)
+    write_tables({path: run(name, settings)})

@@ -21,7 +21,7 @@ from trueneg.compute.distributed import ALONE, Processes, run_distributed
 from trueneg.compute.memory import catch_out_of_memory, smaller_batch
 from trueneg.config.runs import Run, training_kind
 from trueneg.errors import UserError
-from trueneg.io.files import atomic_write, file_checksum
+from trueneg.io.files import atomic_write, file_checksum, write_tables, write_text
 from trueneg.store import provenance
 from trueneg.store.identity import refuse_other_settings, run_id
 from trueneg.store.run_store import RunStore
@@ -172,8 +172,7 @@ class Block:
                 f"{run.dataset}, {run.objective}, seed {run.seed}: after the last of {training.updates} updates the weights "
                 f"contain NaN or inf, so the run is not finished; lower training.learning_rate, which is {rate:g}."
             )
-        with atomic_write(folder / RunStore.CURVES) as path:
-            pd.DataFrame(rows or [UNTRAINED]).to_parquet(path, index=False)
+        write_tables({folder / RunStore.CURVES: pd.DataFrame(rows or [UNTRAINED])})
         with atomic_write(folder / RunStore.MODEL) as path:
             path.write_bytes(save(weights))
         record = run.to_json() | {
@@ -181,10 +180,7 @@ class Block:
             "source": {"name": self._source.name, "checksum": self._source.checksum},
             "data": self._training.data_checksum(self._source, run.settings),
             "images": len(self._subset_of(run).train),
-            "fingerprint": fingerprint,
-            "versions": provenance.versions(),
-            "commit": provenance.commit(),
-            "machine": provenance.machine(),
+            **provenance.environment(fingerprint),
             "device": device_name(device),
             "devices": processes.count,
             "threads": torch.get_num_threads(),
@@ -192,8 +188,7 @@ class Block:
             **checkpoint.spent(),
             "finished": time.strftime("%Y-%m-%d %H:%M:%S %z"),
         }
-        with atomic_write(folder / RunStore.RECORD) as path:
-            path.write_text(json.dumps(record, indent=2) + "\n")
+        write_text(folder / RunStore.RECORD, json.dumps(record, indent=2) + "\n")
 
     def _start(self, run: Run, device: torch.device | None, processes: Processes) -> Any:
         start: Any = ReleasedNetworks if run.settings["objective"]["name"] == RELEASED else self._training
@@ -214,8 +209,7 @@ class Block:
         ]
         first = self.runs[0]
         content = {"study": first.study, "dataset": first.dataset, "objective": first.objective, "runs": listed}
-        with atomic_write(path) as temporary:
-            temporary.write_text(json.dumps(content, indent=2) + "\n")
+        write_text(path, json.dumps(content, indent=2) + "\n")
 
 
 def _report(seed: int, training: Training, row: Mapping[str, float], bar: tqdm) -> None:
@@ -238,7 +232,7 @@ def _move_stale_aside(store: RunStore, identifier: str) -> None:
     if store.state(identifier) != "finished":
         return
     record = store.record(identifier)
-    if provenance.is_stale(record):
+    if provenance.trained_by_other_code(record):
         aside = store.path / "stale" / f"{identifier}-{record['fingerprint']}"
         aside.mkdir(parents=True, exist_ok=True)
         for name in (RunStore.RECORD, RunStore.MODEL, RunStore.CURVES):

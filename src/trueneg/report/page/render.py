@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 from scipy import stats
 
-from trueneg.io.files import atomic_write
+from trueneg.io.files import write_text
 from trueneg.report.declared import PAIRED
 from trueneg.report.formats import Table, from_frame
 from trueneg.report.page.examples import data_uri, webp
@@ -63,8 +63,7 @@ def render_page(studies: Sequence[StudyPage], path: str | Path, unread: Mapping[
         script=script,
         digests=[base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in (style, script)],
     )
-    with atomic_write(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_text(path, text)
     return path
 
 
