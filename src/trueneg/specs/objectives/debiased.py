@@ -20,8 +20,8 @@ class Debiased(Objective):
 class DebiasedPairs(Debiased):
     """DCL on pairs; gradients to the logit scale may flow through the bound."""
 
-    bound_gradient: Boolean = Field(False, description="let the bound carry gradient to the logit scale")
-    smooth_bound: Boolean = Field(False, description="experimental: add bound and estimate in place of taking the larger")
+    bound_gradient: Boolean = Field(False, description="let gradients reach the logit scale through the bound")
+    smooth_bound: Boolean = Field(False, description="experimental: the sum of bound and estimate replaces their maximum")
 
 
 TWO_VIEWS = Debiased

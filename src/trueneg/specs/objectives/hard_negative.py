@@ -15,13 +15,13 @@ class HardNegative(Objective):
 
     name: Literal["hcl"]
     class_probability: Sweepable[Probability]
-    beta: Sweepable[NonNegative] = Field(1.0, description="β ≥ 0, how much more near negatives weigh")
+    beta: Sweepable[NonNegative] = Field(1.0, description="β ≥ 0: hardness weighting of the negatives")
 
 
 class HardNegativePairs(HardNegative):
     """HCL on pairs; gradients to the logit scale may flow through the bound."""
 
-    bound_gradient: Boolean = Field(False, description="let the bound carry gradient to the logit scale")
+    bound_gradient: Boolean = Field(False, description="let gradients reach the logit scale through the bound")
 
 
 TWO_VIEWS = HardNegative

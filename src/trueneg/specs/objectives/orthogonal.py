@@ -1,4 +1,4 @@
-"""OC: push negatives towards orthogonality."""
+"""OC: drive negatives towards orthogonality."""
 
 from typing import Literal
 

@@ -14,7 +14,7 @@ class Relaxed(Pairs):
     MODULES = ("trueneg.losses.relaxed",)
 
     name: Literal["reco"]
-    negative_weight: Sweepable[NonNegative] = Field(0.6, description="λ, weight of the negatives")
+    negative_weight: Sweepable[NonNegative] = Field(0.6, description="λ: weight of the negatives")
 
 
 PAIRS = Relaxed

@@ -14,7 +14,7 @@ class Removed(KnownSimilarity):
     MODULES = ("trueneg.losses.estimators.removed",)
 
     name: Literal["remove"]
-    threshold: Sweepable[Real] = Field(0.5, description="θ, the largest similarity that stays")
+    threshold: Sweepable[Real] = Field(0.5, description="θ: negatives with a greater similarity are removed")
 
 
 PAIRS = Removed

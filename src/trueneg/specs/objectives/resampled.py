@@ -14,7 +14,7 @@ class Resampled(KnownSimilarity):
     MODULES = ("trueneg.losses.estimators.resampled",)
 
     name: Literal["resample"]
-    size: Sweepable[Count] = Field(32, description="negatives drawn for an anchor")
+    size: Sweepable[Count] = Field(32, description="negatives drawn per anchor")
 
 
 PAIRS = Resampled

@@ -14,7 +14,7 @@ class Reweighted(KnownSimilarity):
     MODULES = ("trueneg.losses.estimators.reweighted",)
 
     name: Literal["reweight"]
-    exponent: Sweepable[Positive] = Field(1.0, description="of 1 − similarity")
+    exponent: Sweepable[Positive] = Field(1.0, description="exponent of the weight 1 − similarity")
 
 
 PAIRS = Reweighted

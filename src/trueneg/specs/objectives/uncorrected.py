@@ -19,11 +19,10 @@ class Uncorrected(Objective):
 
 
 class UncorrectedPairs(Uncorrected):
-    """CL on pairs, with a control that switches anchors off."""
+    """CL on pairs, with an optional control that drops the gradients of some anchors."""
 
     switched_off_by: Sweepable[SentenceProbability] | None = Field(
-        None,
-        description="control: anchors that DCL with this η would clamp get no gradient; nothing is subtracted from the others",
+        None, description="control: anchors that DCL with this η would clamp get no gradient; the others are uncorrected"
     )
 
     @classmethod
