@@ -114,7 +114,7 @@ class DatasetFigure(Settings):
     dataset: str | None = Field(None, description="label of the data set; none: the primary contrast's")
 
 
-class EmbeddingFigure(DatasetFigure, Panels):
+class EmbeddingFigure(Panels, DatasetFigure):
     """t-SNE of the test images."""
 
     images: Count = Field(2000, description="maximum number of test images")

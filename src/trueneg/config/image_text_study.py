@@ -54,7 +54,7 @@ class ImageTextProjectionSettings(Settings):
     """Projections of both encoders into the shared space."""
 
     name: Sweepable[Literal["linear", "mlp", "released"]] = Field(
-        "linear", description="linear; mlp: two layers; released: projections released with both encoders (clip)"
+        "linear", description="mlp: two layers; released: those of CLIP"
     )
     dimensions: Sweepable[AtLeastTwo] = Field(128, description="D: size of the shared space; ignored by released projections")
 
@@ -118,9 +118,8 @@ class ImageTextContrast(ImageTextMeasurement, PrimaryContrast):
 
     @model_validator(mode="after")
     def _known_chance(self):
-        of_recall = self.metric == "R" and self.k is not None and self.direction is not None
-        if (self.task, self.metric) not in tasks.CHANCE and not of_recall:
-            known = [metric for task, metric in tasks.CHANCE if task == self.task]
+        known = [metric for task, metric in tasks.CHANCE if task == self.task]
+        if self.metric not in known and not (self.metric == "R" and self.k and self.direction):
             expected = ", ".join([*known, "R with a direction and a k"])
             raise ValueError(f".metric is {self.metric!r}, expected a metric with a known chance level: {expected}")
         return self
@@ -179,16 +178,16 @@ class ImageTextStudy(TrainedStudy):
             one_clip = image.name == text.name == "clip" and (image.model, image.weights) == (text.model, text.weights)
             if "released" in values_of(sections["projection"].name) and not (one_clip and image.weights):
                 raise ValueError(
-                    f".objectives.{name} uses released projections, but encoder ({image}) and text_encoder ({text}) do not share "
-                    "any; give both the name clip and the same model and weights, or train a projection"
+                    f".objectives.{name} uses released projections, but encoder is ({image}) and text_encoder is ({text}); "
+                    "give both the name clip and the same model and weights, or train a projection"
                 )
             if sections["objective"].name == "biovil" and text.name == "clip":
                 raise ValueError(f".objectives.{name} masks words, which needs a BERT, but text_encoder.name is 'clip'")
             smallest = round(min(values_of(sections["augmentation"].crop)) * min(values_of(self.dataset.resolution)))
             if image.name == "clip" and smallest < CLIP_STRIDE:
+                found = f"dataset.resolution and augmentation.crop give {smallest}"
                 raise ValueError(
-                    f".objectives.{name} uses the encoder clip, which needs crops of at least {CLIP_STRIDE} pixels, but "
-                    f"dataset.resolution and augmentation.crop give {smallest}; increase one of them"
+                    f".objectives.{name}: the encoder clip needs crops of at least {CLIP_STRIDE} pixels, but {found}"
                 )
         return self
 

@@ -24,7 +24,7 @@ from trueneg.specs.settings import (
 
 
 class LanguageModelSettings(ResumableResources):
-    """A masked language model: trained on reports that it does not score, fine-tuned on them, or used as released."""
+    """A masked language model: trained or fine-tuned on reports that it does not score, or used as released."""
 
     model: PathText | None = Field(None, description="hub name or folder of an initial model; none: a small BERT from scratch")
     revision: str | None = Field(None, description="commit of a hub model, which pins its version")

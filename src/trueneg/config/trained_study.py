@@ -24,6 +24,7 @@ from trueneg.specs.settings import (
 from trueneg.specs.tasks.base import Task
 from trueneg.stats.measurement import KEYS, Measurement
 
+SeedCount = Annotated[Integer, Field(ge=1, le=10_000)]
 CONDITIONS = "swept settings of `training` to report side by side, like data sets; the others are selected on validation"
 
 
@@ -34,25 +35,18 @@ class Training(JobResources, ResumableResources):
     updates: Sweepable[Count] | None = Field(None, description="optimiser steps, for equal work on data sets of different sizes")
     batch_size: Sweepable[AtLeastTwo]
     seeds_per_job: Count = technical(8, "seeds trained by one job, which share the time for imports and compilation")
-    runs_per_device: Count = technical(
-        1, "jobs that share a GPU underused by small steps; multiply Snakemake's `gpu` by this number"
-    )
+    runs_per_device: Count = technical(1, "jobs per GPU, if small steps leave it idle; multiply Snakemake's `gpu` by this number")
     devices: Count = technical(1, "GPUs per run, each with an equal part of every batch; rounding and dropout draws differ")
 
     @model_validator(mode="after")
-    def _one_length(self):
+    def _one_length_and_equal_parts(self):
         if (self.epochs is None) == (self.updates is None):
             raise ValueError(" must set exactly one of epochs and updates")
-        return self
-
-    @model_validator(mode="after")
-    def _devices_share_batches(self):
-        # Only image–text training has chunks, only image training is compiled.
-        parts, compiled = self.devices * getattr(self, "chunks", 1), getattr(self, "compile", False)
+        parts = self.devices * getattr(self, "chunks", 1)  # only image–text training has chunks
         for size in values_of(self.batch_size):
             if self.devices > 1 and size % parts:
                 raise ValueError(f".devices is {self.devices}, but batches of {size} cannot be split into {parts} equal parts")
-        if self.devices > 1 and compiled:
+        if self.devices > 1 and getattr(self, "compile", False):  # only image training has compile
             raise ValueError(f".compile is true, but is not supported with {self.devices} devices; set it to false")
         return self
 
@@ -120,9 +114,7 @@ class TrainedStudy(Study):
     SECTIONS: ClassVar[tuple[str, ...]]  # with the objective, these define a variant; ``training`` is included
     TASKS: ClassVar[Mapping[str, type[Task]]]  # tasks available to its evaluation
 
-    seeds: Annotated[Integer, Field(ge=1, le=10_000)] | Annotated[NonEmpty[Seed], EachOnce] = Field(
-        description="number of seeds (0, 1, …), or a list of seeds"
-    )
+    seeds: SeedCount | Annotated[NonEmpty[Seed], EachOnce] = Field(description="number of seeds (0, 1, …), or a list of seeds")
     if TYPE_CHECKING:  # each kind of study declares its own sections
 
         def __getattr__(self, name: str) -> Any: ...

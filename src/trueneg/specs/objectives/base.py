@@ -62,14 +62,16 @@ class Objective(Settings):
 
     Attributes:
         MODULES: dotted names of the modules that implement the objective; editing one makes only this objective's runs stale.
+            By default, the estimator's module with the same name as the module of these settings.
     """
 
-    MODULES: ClassVar[tuple[str, ...]]
+    MODULES: ClassVar[tuple[str, ...] | None] = None
 
     @classmethod
     def modules(cls, values: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the modules that implement the objective with the given settings."""
-        return cls.MODULES
+        own = f"trueneg.losses.estimators.{cls.__module__.rpartition('.')[2]}"
+        return (own,) if cls.MODULES is None else cls.MODULES
 
 
 class TwoViews(Objective):

@@ -14,8 +14,6 @@ FORM = "variant of the weights; see docs/losses.md"
 class Bayesian(Objective):
     """BCL: weights negatives by how likely they are to be true negatives, and by their hardness."""
 
-    MODULES = ("trueneg.losses.estimators.bayesian",)
-
     name: Literal["bcl"]
     class_probability: Sweepable[Probability]
     alpha: Sweepable[Location] = Field(0.7, description="α: probability that a true negative is farther than a false one")

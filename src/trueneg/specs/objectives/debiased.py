@@ -11,8 +11,6 @@ from trueneg.specs.settings import Boolean, Probability, Sweepable
 class Debiased(Objective):
     """DCL: subtracts the expected share of false negatives."""
 
-    MODULES = ("trueneg.losses.estimators.debiased",)
-
     name: Literal["dcl"]
     class_probability: Sweepable[Probability]
 

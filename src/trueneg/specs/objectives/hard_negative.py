@@ -11,8 +11,6 @@ from trueneg.specs.settings import Boolean, NonNegative, Probability, Sweepable
 class HardNegative(Objective):
     """HCL: like DCL, with more weight on near negatives; class_probability 0 gives hardness weighting without debiasing."""
 
-    MODULES = ("trueneg.losses.estimators.hard_negative",)
-
     name: Literal["hcl"]
     class_probability: Sweepable[Probability]
     beta: Sweepable[NonNegative] = Field(1.0, description="β ≥ 0: hardness weighting of the negatives")

@@ -11,8 +11,6 @@ from trueneg.specs.settings import Positive, Sweepable
 class Reweighted(KnownSimilarity):
     """Reweights negatives: the more similar, the lower the weight."""
 
-    MODULES = ("trueneg.losses.estimators.reweighted",)
-
     name: Literal["reweight"]
     exponent: Sweepable[Positive] = Field(1.0, description="exponent of the weight 1 − similarity")
 

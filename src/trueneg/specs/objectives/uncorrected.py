@@ -13,8 +13,6 @@ from trueneg.specs.settings import Sweepable
 class Uncorrected(Objective):
     """CL: InfoNCE / SimCLR, no correction."""
 
-    MODULES = ("trueneg.losses.estimators.uncorrected",)
-
     name: Literal["cl"]
 
 
@@ -28,7 +26,8 @@ class UncorrectedPairs(Uncorrected):
     @classmethod
     def modules(cls, values: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the modules of the objective, plus DCL's if the control needs them."""
-        return cls.MODULES if values.get("switched_off_by") is None else (*cls.MODULES, *Debiased.MODULES)
+        own = super().modules(values)
+        return own if values.get("switched_off_by") is None else (*own, *Debiased.modules({}))
 
 
 TWO_VIEWS = Uncorrected
