@@ -44,7 +44,8 @@ def test_lists_are_sweeps_and_labels_tell_what_was_swept():
         "DCL,class_probability=0.05": '{"class_probability":0.05}',
         "DCL,class_probability=0.1": '{"class_probability":0.1}',
     }
-    assert runs.row_names("tiny", study)["resolution=8,fraction=0.5", "DCL,class_probability=0.1"] == {
+    jobs = {(job.dataset, job.objective): job for job in runs.jobs("tiny", study)}
+    assert jobs["resolution=8,fraction=0.5", "DCL,class_probability=0.1"].row_names == {
         "study": "tiny",
         "dataset": "resolution=8,fraction=0.5",
         "condition": '{"fraction":0.5,"resolution":8}',

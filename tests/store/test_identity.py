@@ -203,4 +203,4 @@ def test_every_objective_names_the_module_that_implements_it():
     for study in identity.STUDIES.values():
         for model in models_within(study.model_fields["objectives"].annotation):
             (name,) = model.model_fields["name"].annotation.__args__
-            assert (() if name == "released" else (known[name].__module__,)) == model.MODULES, name
+            assert (() if name == "released" else (known[name].__module__,)) == model.modules({}), name

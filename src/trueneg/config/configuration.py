@@ -39,7 +39,7 @@ RuleResources = create_model(
 
 
 class Configuration(Settings):
-    """A whole configuration: its studies and the global settings."""
+    """A configuration: its studies, and settings that all studies share."""
 
     studies: dict[Name, AnyStudy]
     retrain_stale: Boolean = Field(False, description="retrain runs that were trained with other code; the old runs are kept")
