@@ -25,15 +25,12 @@ class Readings:
     def _all(self) -> list[Reading]:
         corpora = self._corpora.studies
         found = [reading for name, study in corpora.items() for reading in user_files.of_corpora(name, study).values()]
-        for name, datasets in self._trainings.datasets.items():
-            for dataset in datasets.values():
-                if name not in self._trainings.image_text:
-                    found.append(user_files.of_images(dataset))
-                    continue
-                found.append(user_files.of_pairs(dataset, corpora))
-                lists = self._trainings.image_text[name].evaluation.chexpert_8x200
-                if lists is not None:
-                    found.append(user_files.of_benchmark(lists, dataset["resolution"]))
+        for name, study in self._trainings.studies.items():
+            lists = getattr(study.evaluation, "chexpert_8x200", None)
+            for dataset in self._trainings.datasets[name].values():
+                is_paired = name in self._trainings.image_text
+                found.append(user_files.of_pairs(dataset, corpora) if is_paired else user_files.of_images(dataset))
+                found += [user_files.of_benchmark(lists, dataset["resolution"])] if lists is not None else []
         return found
 
     def settings(self, place: str) -> Callable[[Any], dict[str, Any]]:

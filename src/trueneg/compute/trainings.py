@@ -14,12 +14,12 @@ from trueneg.store import provenance, user_files
 class Trainings:
     """Data sets, objectives and blocks of seeds of all studies; most methods take a job's wildcards.
 
-    Everything is computed once, because the rules need it for every job.
+    Jobs are expanded once, because the rules need them for every job.
 
     Attributes:
         studies: the studies that train encoders, by name.
         image_text: the image–text studies among them.
-        datasets: resolved settings of each data set, as plain values, by study and label.
+        datasets: resolved settings of each data set as plain values, by study and label.
     """
 
     def __init__(self, configuration: Configuration):
@@ -28,21 +28,19 @@ class Trainings:
         jobs = [job for name, study in self.studies.items() for job in runs.jobs(name, study)]
         self._jobs = {(job.study, job.dataset, job.objective, job.block): job for job in jobs}
         self._longest = max(map(_cost, jobs), default=0.0)
-        self.datasets: dict[str, dict[str, Any]] = {name: {} for name in self.studies}
-        for job in jobs:
-            self.datasets[job.study][job.dataset] = job.runs[0].settings["dataset"]
+        settings = [(job.study, job.dataset, job.runs[0].settings["dataset"]) for job in jobs]
+        self.datasets = {name: {label: dataset for study, label, dataset in settings if study == name} for name in self.studies}
         self._retrains_stale = configuration.retrain_stale
 
     def _job(self, wildcards: Any) -> runs.Job:
         return self._jobs[wildcards.study, wildcards.dataset, wildcards.objective, wildcards.block]
 
     def every(self, pattern: str) -> Callable[[Any], list[str]]:
-        """Fill in the pattern for every training job of a study; paths that several jobs share are listed once."""
-        jobs = self._jobs.values()
-        return lambda wildcards: list(dict.fromkeys(pattern.format(**vars(job)) for job in jobs if job.study == wildcards.study))
+        """Fill in the pattern for every training job of a study."""
+        return lambda wildcards: self.each_block(pattern, wildcards.study)
 
     def first(self, pattern: str) -> Callable[[Any], str]:
-        """Fill in the pattern for the first job with the given wildcards, or the first one that trains, as all start alike."""
+        """Fill in the pattern for the first job with the given wildcards that trains; all jobs start from the same networks."""
 
         def path(wildcards: Any) -> str:
             matching = [job for job in self._jobs.values() if vars(job).items() >= dict(wildcards).items()]
@@ -50,9 +48,10 @@ class Trainings:
 
         return path
 
-    def each_block(self, pattern: str) -> list[str]:
-        """Fill in the pattern for every training job."""
-        return [pattern.format(**vars(job)) for job in self._jobs.values()]
+    def each_block(self, pattern: str, study: str | None = None) -> list[str]:
+        """Fill in the pattern for every training job, or every one of a study; shared paths are listed once."""
+        jobs = [job for job in self._jobs.values() if study in (None, job.study)]
+        return list(dict.fromkeys(pattern.format(**vars(job)) for job in jobs))
 
     def dataset(self, wildcards: Any) -> dict[str, Any]:
         """Return the settings of a data set."""
@@ -94,20 +93,15 @@ class Trainings:
 
     def of_devices(self, key: str) -> Callable[[Any], int]:
         """Return a training job's resource request: a per-device setting times the number of devices."""
-
-        def asked(wildcards: Any) -> int:
-            training = self.studies[wildcards.study].training
-            return getattr(training, key) * training.devices
-
-        return asked
+        trainings = {name: study.training for name, study in self.studies.items()}
+        return lambda wildcards: getattr(trainings[wildcards.study], key) * trainings[wildcards.study].devices
 
     def benchmark(self, wildcards: Any) -> str | list[str]:
         """Return CheXpert 8×200 at the resolution of the study's images; an empty list if the study does not use it."""
-        study = self.image_text.get(wildcards.study)
-        if study is None or study.evaluation.chexpert_8x200 is None:
+        lists = getattr(self.studies[wildcards.study].evaluation, "chexpert_8x200", None)
+        if lists is None:
             return []
-        size = self.dataset(wildcards)["resolution"]
-        return f"results/{user_files.of_benchmark(study.evaluation.chexpert_8x200, size).place}.npz"
+        return f"results/{user_files.of_benchmark(lists, self.dataset(wildcards)['resolution']).place}.npz"
 
     def retrieval_examples(self) -> list[str]:
         """Return the retrieval examples of the page, from the first variant of each objective in the primary contrast."""
@@ -115,15 +109,13 @@ class Trainings:
         for name, study in self.image_text.items():
             primary, variants = study.primary, runs.candidates(study)
             dataset = primary.dataset or next(iter(self.datasets[name]))
-            objectives = dict.fromkeys(filter(None, (primary.baseline, primary.treatment, primary.oracle)))
-            labels = [next(iter(variants[objective])) for objective in objectives]
-            found += [f"results/{name}/artefacts/retrieval/{dataset}/{label}.parquet" for label in labels]
+            for objective in dict.fromkeys(filter(None, (primary.baseline, primary.treatment, primary.oracle))):
+                found.append(f"results/{name}/artefacts/retrieval/{dataset}/{next(iter(variants[objective]))}.parquet")
         return found
 
     def phrases(self, wildcards: Any) -> int:
         """Return the number of phrases for which heatmaps are kept."""
-        overlays = self.image_text[wildcards.study].figures.overlays
-        return 0 if overlays is None else overlays.phrases
+        return getattr(self.image_text[wildcards.study].figures.overlays, "phrases", 0)
 
 
 def _cost(job: runs.Job) -> float:

@@ -26,7 +26,7 @@ GLOBAL_KEYS = ("retrain_stale", "resources")  # configuration keys that are not 
 def _rule(default: Resources) -> Any:
     """Return the type and default of a rule's resources; keys that are not given have the rule's defaults."""
     complete = BeforeValidator(lambda given: default.model_dump() | given if isinstance(given, dict) else given)
-    return Annotated[Resources, complete], default
+    return Annotated[Resources, complete], Field(default, description=f"default: {default}")
 
 
 RuleResources = create_model(

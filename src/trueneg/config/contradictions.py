@@ -37,17 +37,6 @@ def _language_models(study: LikelihoodStudy, texts: Mapping[str, LikelihoodStudy
         yield from _unknown(f"language_models.{label}.start", [model.start], known, "language models in the given files")
 
 
-def _texts(study: ImageTextStudy, texts: Mapping[str, LikelihoodStudy]) -> Iterator[str]:
-    """Report a data set whose reports are not read by any likelihood study."""
-    data: Any = study.dataset
-    yield from _unknown("dataset.text", [data.text], texts, "likelihood studies in the given files")
-    if data.text in texts:
-        reports: Any = texts[data.text].reports
-        if reports.source != data.source:
-            yield f"dataset.source is {data.source!r}, but the reports of {data.text} come from {reports.source!r}"
-        yield from _unknown_dataset("dataset.corpus", data.corpus, corpora(texts[data.text]))
-
-
 def _comparisons(study: TrainedStudy, texts: Any) -> Iterator[str]:
     """Report unknown names in comparisons and figures."""
     primary, data = study.primary, datasets(study)
@@ -77,7 +66,14 @@ def _images(study: ImageStudy, texts: Any) -> Iterator[str]:
         yield "dataset.fraction is below 1, but dataset.rare_classes is empty; list the classes to thin out"
 
 
-def _pairs(study: ImageTextStudy, texts: Any) -> Iterator[str]:
+def _pairs(study: ImageTextStudy, texts: Mapping[str, LikelihoodStudy]) -> Iterator[str]:
+    data: Any = study.dataset
+    yield from _unknown("dataset.text", [data.text], texts, "likelihood studies in the given files")
+    if data.text in texts:
+        reports: Any = texts[data.text].reports
+        if reports.source != data.source:
+            yield f"dataset.source is {data.source!r}, but the reports of {data.text} come from {reports.source!r}"
+        yield from _unknown_dataset("dataset.corpus", data.corpus, corpora(texts[data.text]))
     for number, contrast in enumerate(study.contrasts):
         yield from _unknown(f"contrasts.{number}", (contrast.treatment, contrast.baseline), study.objectives)
     for number, published in enumerate(study.published):
@@ -90,14 +86,16 @@ def _annotations(study: ImageTextStudy, texts: Any) -> Iterator[str]:
     data: Any = study.dataset
     provided = {"boxes": data.boxed, "labels": data.labelled, "known matches": data.truth_known}
     of_task = {row: task.NEEDS for task in study.TASKS.values() for row in task.ROWS}[study.primary.task]
-    needs = [(f"primary.task {study.primary.task!r}", of_task)] if of_task else []
-    needs += [("figures.overlays", "boxes")] if study.figures.overlays else []
-    needs += [("evaluation.region_retrieval", "boxes")] if study.evaluation.region_retrieval else []
+    needs = {
+        f"primary.task {study.primary.task!r}": of_task,
+        "figures.overlays": study.figures.overlays and "boxes",
+        "evaluation.region_retrieval": study.evaluation.region_retrieval and "boxes",
+    }
     for name, objective in study.objectives.items():
-        needs += [(f"objectives.{name}", "known matches")] if objective.name == "oracle" else []
-        needs += [(f"objectives.{name}.by", "labels")] if "labels" in values_of(getattr(objective, "by", None)) else []
-    for key, need in needs:
-        if not provided[need]:
+        needs[f"objectives.{name}"] = objective.name == "oracle" and "known matches"
+        needs[f"objectives.{name}.by"] = "labels" in values_of(getattr(objective, "by", None)) and "labels"
+    for key, need in needs.items():
+        if need and not provided[need]:
             yield f"{key} needs {need}, which {data.source} does not have; remove or change it"
     if study.primary.oracle is None and data.truth_known:
         yield f"primary.oracle is missing, expected an objective whose name is oracle, as {data.source} has known matches"
@@ -109,17 +107,14 @@ CHECKS: tuple[tuple[type, Any], ...] = (
     (ImageStudy, _images),
     (ImageTextStudy, _annotations),
     (ImageTextStudy, _pairs),
-    (ImageTextStudy, _texts),
 )
 
 
 def _not_measured(key: str, given: MeasurementSettings, study: TrainedStudy) -> Iterator[str]:
     """Report a measurement that the study's evaluation does not produce."""
     measured = tasks.measured(study.evaluation, dict(study.TASKS))
-    if given.task not in measured:
-        yield f"{key}.task is {given.task!r}, which evaluation does not measure; expected one of {', '.join(measured)}"
-        return
-    for name in ("labels", "fraction", "direction", "k"):
+    yield from _unknown(f"{key}.task", [given.task], measured, "tasks that evaluation measures")
+    for name in ("labels", "fraction", "direction", "k") if given.task in measured else ():
         value, known = getattr(given, name), measured[given.task].get(name, [None])
         if value not in known:
             expected = ", ".join("nothing" if one is None else format_value(one) for one in known)

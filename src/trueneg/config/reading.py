@@ -16,8 +16,7 @@ from trueneg.legible import escape_control_characters
 from trueneg.specs.settings import models_within, tag_of
 
 # Expected values by pydantic error type, where pydantic's own wording does not help the author of a YAML file.
-EXPECTED = {
-    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "a mapping"),
+EXPECTED = dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "a mapping") | {
     "string_pattern_mismatch": "a name that starts with a letter and contains only letters, digits and _ . + -",
 }
 
@@ -96,8 +95,7 @@ def _sentence(mistake: Mapping[str, Any], raw: Mapping[str, Any]) -> str:
         if tag not in given:
             return f"{key}.{tag} is missing."
         key, given, expected = f"{key}.{tag}", given[tag], f"one of {context['expected_tags']}"
-    if kind.startswith(("greater", "less")):
-        expected = f"a number {expected}"
+    expected = re.sub("^(?=greater|less)", "a number ", expected)
     return f"{key} is {_shown(given)}, expected {expected}."
 
 

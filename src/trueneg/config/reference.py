@@ -59,12 +59,9 @@ def _section(model: type[Settings], title: str, hidden: str) -> str:
 def _row(key: str, field: FieldInfo) -> str:
     shown = f"*{key}*" if is_technical(field) else key
     sweep = " ↔" if "Tag(tag='sweep')" in repr(field.annotation) + repr(field.metadata) else ""
-    default = field.get_default(call_default_factory=True)
-    if field.is_required():
-        written = "required"
-    elif isinstance(default, Resources):
-        written = f"`{default}`"
-    else:
+    written = "required"
+    if not field.is_required():
+        default = field.get_default(call_default_factory=True)
         written = "see below" if isinstance(default, Settings) else f"`{json.dumps(default)}`"
     return f"| {shown}{sweep} | {written} | {field.description or 'see below'} |".replace("\n", " ")
 

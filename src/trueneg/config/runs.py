@@ -16,7 +16,6 @@ from trueneg.specs.settings import Settings, format_value
 
 RunSettings = Mapping[str, Mapping[str, Any]]  # by section
 Sections = dict[str, Any]  # models by section
-Sweeps = dict[str, list[Any]]  # values by field
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +50,7 @@ def training_kind(settings: RunSettings) -> str:
     return settings["training"].get("kind", "images")
 
 
-def swept(section: Settings) -> Sweeps:
+def swept(section: Settings) -> dict[str, list[Any]]:
     """Return the fields of a section that hold a sweep; fields declared as lists are excluded."""
     fields = type(section).model_fields
     return {name: value for name, value in section if isinstance(value, list) and get_origin(fields[name].annotation) is not list}
@@ -67,12 +66,12 @@ def canonical(values: Mapping[str, Any]) -> str:
     return json.dumps(to_jsonable_python(values), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def _resolved(sections: Sections, sweeps: Mapping[str, Sweeps] | None = None) -> Iterator[tuple[str, dict[str, Any], Sections]]:
+def _resolved(sections: Sections, sweeps: Mapping[str, Any] | None = None) -> Iterator[tuple[str, dict[str, Any], Sections]]:
     """Yield each combination of swept values: its label, its values by field, and the resolved sections.
 
     Args:
         sections: models by name.
-        sweeps: the sweeps to resolve, by section; None: all of them.
+        sweeps: the fields to resolve and their values, by section; None: every sweep.
     """
     sweeps = {name: swept(section) for name, section in sections.items()} if sweeps is None else sweeps
     axes = [(name, field, values) for name, fields in sweeps.items() for field, values in fields.items()]

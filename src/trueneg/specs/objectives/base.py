@@ -7,16 +7,10 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, create_model
 
 from trueneg.specs.settings import Fraction, NonNegative, OpenFraction, Positive, Probability, Real, Settings, Sweepable
 
-
-def _word_true(given: Any) -> Any:
-    """Convert YAML's boolean true to the text ``true``: as a class probability, it means that of each sample's own class."""
-    return "true" if given is True else given
-
-
-ImageProbability = Annotated[Probability | Literal["low", "high", "true"], BeforeValidator(_word_true)]
-SentenceProbability = Annotated[
-    Probability | Literal["language model", "permuted", "constant mean", "length", "true"], BeforeValidator(_word_true)
-]
+# YAML's boolean true is converted to the text: as a class probability, it means that of each sample's own class.
+WordTrue = BeforeValidator(lambda given: "true" if given is True else given)
+ImageProbability = Annotated[Probability | Literal["low", "high", "true"], WordTrue]
+SentenceProbability = Annotated[Probability | Literal["language model", "permuted", "constant mean", "length", "true"], WordTrue]
 Location = Annotated[Real, Field(ge=0.5, le=1)]
 
 
@@ -82,10 +76,7 @@ class TwoViews(Objective):
     """
 
     ALLOWED: ClassVar[Mapping[str, Any]] = {
-        "class_probability": (
-            Sweepable[ImageProbability],
-            "η: a number; low, high: that of the rare or the common classes; true: that of each image's own class",
-        ),
+        "class_probability": (Sweepable[ImageProbability], "η: a number; low: rare classes; high: common ones; true: own class"),
         "alpha": (
             _scheduled(Location, WarmStart | Linear | Adjusted),
             "α: probability that a true negative is farther than a false one; may be scheduled or measured",
