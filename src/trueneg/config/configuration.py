@@ -32,7 +32,7 @@ def _rule(default: Resources) -> Any:
 RuleResources = create_model(
     "RuleResources",
     __base__=Settings,
-    __doc__="Resources of jobs that are not set by a study, by rule; the rule `pairs` has one entry per source.",
+    __doc__="Resources of rules that no study configures; the rule `pairs` has one entry per source.",
     **{rule: _rule(default) for rule, default in RESOURCES.items()},
     **{f"{source}_pairs": _rule(model.RESOURCES) for source, model in PAIRS.items()},
 )
@@ -43,7 +43,7 @@ class Configuration(Settings):
 
     studies: dict[Name, AnyStudy]
     retrain_stale: Boolean = Field(False, description="retrain runs that were trained with other code; the old runs are kept")
-    resources: RuleResources = Field(default_factory=RuleResources, description="memory, time and threads of the other rules")
+    resources: RuleResources = Field(default_factory=RuleResources, description="resources of rules that no study configures")
 
     def resolved(self) -> dict[str, Any]:
         """Return the configuration as plain values with all defaults filled in."""

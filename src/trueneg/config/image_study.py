@@ -51,15 +51,11 @@ class DatasetSettings(Settings):
     source: Literal[IMAGE_SOURCES] = technical(..., "source of the images: " + ", ".join(IMAGE_SOURCES))
     path: PathText | None = technical(None, "folder of the source's files, relative to the working directory")
     download: Boolean = technical(False, "download the source into `path` if it is missing")
-    resolution: Sweepable[Resolution] | None = Field(
-        None, description="side of the resized images in pixels; none: original size"
-    )
+    resolution: Sweepable[Resolution] | None = Field(None, description="side of resized images in pixels; none: original size")
     images_per_class: Sweepable[Count] | None = Field(None, description="maximum training images per class, before the imbalance")
     rare_classes: list[Integer | str] = Field([], description="classes to thin out, by number or name")
     fraction: Sweepable[Fraction] = Field(1.0, description="r: fraction of the images of a rare class to keep")
-    test: OpenFraction | None = Field(
-        None, description="fraction held out for testing, for sources without an official test split"
-    )
+    test: OpenFraction | None = Field(None, description="fraction held out for testing if there is no official test split")
     validation: OpenFraction = Field(0.1, description="fraction of the training images held out for validation")
 
 
@@ -83,9 +79,7 @@ class AugmentationSettings(Settings):
 class TrainingSettings(Training):
     """Optimisation settings and resources for training."""
 
-    batch_size: Sweepable[AtLeastTwo] = Field(
-        128, description="images per step; two views each, so N = 2·batch_size − 2 negatives"
-    )
+    batch_size: Sweepable[AtLeastTwo] = Field(128, description="images per step, two views each; N = 2·batch_size − 2 negatives")
     learning_rate: Sweepable[Positive] = Field(1e-3, description="learning rate of Adam")
     weight_decay: Sweepable[NonNegative] = Field(1e-6, description="weight decay of Adam (L2 in the gradient)")
     schedule: Sweepable[Literal["constant", "cosine"]] = Field("constant", description="learning rate schedule")
@@ -123,8 +117,8 @@ class EmbeddingFigure(Panels, DatasetFigure):
 class FigureSettings(Settings):
     """Optional figures; accuracy against r, training curves and monitors are always drawn."""
 
-    embedding: EmbeddingFigure | None = Field(None, description="t-SNE panels of test images (the first paper's Fig. 4)")
-    label_fractions: DatasetFigure | None = Field(None, description="accuracy against the fraction of labels (its Fig. 2, right)")
+    embedding: EmbeddingFigure | None = Field(None, description="t-SNE panels of test images (first paper, Fig. 4)")
+    label_fractions: DatasetFigure | None = Field(None, description="accuracy against labels (first paper, Fig. 2, right)")
 
 
 class ImageStudy(TrainedStudy):

@@ -53,9 +53,7 @@ ImageTextEvaluationSettings = tasks.evaluation_section(
 class ImageTextProjectionSettings(Settings):
     """Projections of both encoders into the shared space."""
 
-    name: Sweepable[Literal["linear", "mlp", "released"]] = Field(
-        "linear", description="mlp: two layers; released: those of CLIP"
-    )
+    name: Sweepable[Literal["linear", "mlp", "released"]] = Field("linear", description="mlp: two layers; released: from CLIP")
     dimensions: Sweepable[AtLeastTwo] = Field(128, description="D: size of the shared space; ignored by released projections")
 
 
@@ -96,7 +94,7 @@ class ImageTextTrainingSettings(Training):
     """Optimisation settings and resources for training."""
 
     kind: Literal["image-text"] = Field("image-text", description="trains on pairs of an image and a sentence")
-    unit: Sweepable[Literal["image", "study"]] = Field("image", description="one pair per epoch for each image, or study (ReCo)")
+    unit: Sweepable[Literal["image", "study"]] = Field("image", description="an epoch has one pair per image or per study (ReCo)")
     batch_size: Sweepable[AtLeastTwo] = Field(64, description="pairs per step; N = batch_size − 1 negatives")
     chunks: Count = technical(1, "encode a batch in this many parts to save memory; negatives come from the whole batch")
     optimizer: Sweepable[Literal["adamw", "adam"]] = Field("adamw", description="weight decay applies to matrices only")

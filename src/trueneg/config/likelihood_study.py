@@ -75,8 +75,8 @@ class EtaSettings(Settings):
     """η = a·p^k for a sentence with likelihood p, as in the first paper."""
 
     language_model: str | None = Field(None, description="language model that provides the likelihoods; none: the first one")
-    a: Positive = Field(0.2, description="a: η of a sentence with likelihood 1")
-    k: NonNegative = Field(0.35, description="k: exponent")
+    a: Positive = Field(0.2, description="η of a sentence with likelihood 1")
+    k: NonNegative = Field(0.35, description="exponent")
     maximum: OpenFraction = Field(0.9, description="maximum of η")
     per_token: Boolean = Field(False, description="use the mean log-likelihood per token (unlike the paper)")
 

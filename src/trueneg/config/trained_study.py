@@ -85,7 +85,7 @@ class PrimaryContrast(Contrast, MeasurementSettings):
     """The study's primary comparison, fixed before it runs; all other comparisons are exploratory."""
 
     dataset: str | None = Field(None, description="label of the data set, such as fraction=0.1; none: the only data set")
-    oracle: str | None = Field(None, description="gate: objective that must beat the baseline; none if no truth is known: chance")
+    oracle: str | None = Field(None, description="gate: objective that must beat the baseline; none: chance is the only gate")
     published: Real | None = Field(None, description="published difference, to compare with the minimum detectable difference")
 
 

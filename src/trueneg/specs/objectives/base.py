@@ -11,6 +11,10 @@ from trueneg.specs.settings import Fraction, NonNegative, OpenFraction, Positive
 WordTrue = BeforeValidator(lambda given: "true" if given is True else given)
 ImageProbability = Annotated[Probability | Literal["low", "high", "true"], WordTrue]
 SentenceProbability = Annotated[Probability | Literal["language model", "permuted", "constant mean", "length", "true"], WordTrue]
+IMAGE_ETA = "η: a number, or that of the rare classes (low), the common classes (high) or each image's own class (true)"
+SENTENCE_ETA = "η: a number, or from likelihoods (language model), controls (permuted, constant mean, length) or the truth (true)"
+ALPHA = "α: probability that a true negative is farther than a false one"
+BETA = "β ≥ 0: hardness weighting of the negatives"
 Location = Annotated[Real, Field(ge=0.5, le=1)]
 
 
@@ -28,7 +32,7 @@ class Linear(Settings):
 
     schedule: Literal["linear"]
     start: NonNegative = Field(description="value at the start")
-    end: NonNegative = Field(description="value at the end of the run; the last step stops one step short of it")
+    end: NonNegative = Field(description="value reached when the last interval ends")
     every: Fraction = Field(0.05, description="length of a step, as a fraction of the run")
 
 
@@ -76,12 +80,9 @@ class TwoViews(Objective):
     """
 
     ALLOWED: ClassVar[Mapping[str, Any]] = {
-        "class_probability": (Sweepable[ImageProbability], "η: a number; low: rare classes; high: common ones; true: own class"),
-        "alpha": (
-            _scheduled(Location, WarmStart | Linear | Adjusted),
-            "α: probability that a true negative is farther than a false one; may be scheduled or measured",
-        ),
-        "beta": (_scheduled(NonNegative, WarmStart | Linear), "β ≥ 0: hardness weighting of the negatives; may be scheduled"),
+        "class_probability": (Sweepable[ImageProbability], IMAGE_ETA),
+        "alpha": (_scheduled(Location, WarmStart | Linear | Adjusted), f"{ALPHA}; may be scheduled or measured"),
+        "beta": (_scheduled(NonNegative, WarmStart | Linear), f"{BETA}; may be scheduled"),
     }
 
     temperature: Sweepable[Positive] | None = Field(None, description="overrides training.temperature")
@@ -100,12 +101,7 @@ class Directed(Pairs):
         ALLOWED: as for :class:`TwoViews`, in an image–text study.
     """
 
-    ALLOWED: ClassVar[Mapping[str, Any]] = {
-        "class_probability": (
-            Sweepable[SentenceProbability],
-            "η: a number; language model: from likelihoods; permuted, constant mean, length: its controls; true: the known η",
-        ),
-    }
+    ALLOWED: ClassVar[Mapping[str, Any]] = {"class_probability": (Sweepable[SentenceProbability], SENTENCE_ETA)}
 
     directions: Sweepable[Literal["text", "image", "both"]] = Field(
         "text", description="text: texts are the anchors and images the negatives; image: the reverse; both: the mean of the two"
@@ -117,7 +113,7 @@ class KnownSimilarity(Directed):
 
     by: Sweepable[Literal["text", "labels"]] = Field(
         "text",
-        description="text: cosine of the sentences under the initial text encoder; labels: 1 if both have a positive label",
+        description="text: cosine of the sentences under the initial text encoder; labels: 1 if they share a positive label",
     )
 
 

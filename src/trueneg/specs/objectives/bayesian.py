@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from trueneg.specs.objectives.base import Linear, Location, Objective, WarmStart
+from trueneg.specs.objectives.base import ALPHA, BETA, Linear, Location, Objective, WarmStart
 from trueneg.specs.settings import NonNegative, Probability, Sweepable, values_of
 
 Form = Sweepable[Literal["paper", "released", "consistent"]]
@@ -16,8 +16,8 @@ class Bayesian(Objective):
 
     name: Literal["bcl"]
     class_probability: Sweepable[Probability]
-    alpha: Sweepable[Location] = Field(0.7, description="α: probability that a true negative is farther than a false one")
-    beta: Sweepable[NonNegative] = Field(1.0, description="β ≥ 0: hardness weighting of the negatives")
+    alpha: Sweepable[Location] = Field(0.7, description=ALPHA)
+    beta: Sweepable[NonNegative] = Field(1.0, description=BETA)
     form: Form = Field("paper", description=FORM)
 
     @model_validator(mode="after")

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from trueneg.specs.objectives.base import Objective
+from trueneg.specs.objectives.base import BETA, Objective
 from trueneg.specs.settings import Boolean, NonNegative, Probability, Sweepable
 
 
@@ -13,7 +13,7 @@ class HardNegative(Objective):
 
     name: Literal["hcl"]
     class_probability: Sweepable[Probability]
-    beta: Sweepable[NonNegative] = Field(1.0, description="β ≥ 0: hardness weighting of the negatives")
+    beta: Sweepable[NonNegative] = Field(1.0, description=BETA)
 
 
 class HardNegativePairs(HardNegative):
