@@ -1,4 +1,4 @@
-"""What jobs are handed: their runs, which training goes first, and what a job asks for."""
+"""Runs, priorities and resources of jobs."""
 
 import doctest
 import re
@@ -17,14 +17,14 @@ from trueneg.store.identity import run_id
 
 
 def jobs_of(**studies):
-    """The wildcards of every training job, and what gives jobs their parameters."""
+    """The functions that provide parameters of jobs, and the wildcards of every training job."""
     trainings = Trainings(load_configuration(studies, "test"))
     paths = trainings.each_block("{study}/{dataset}/{objective}/{block}")
     names = ("study", "dataset", "objective", "block")
     return trainings, [SimpleNamespace(**dict(zip(names, path.split("/"), strict=True))) for path in paths]
 
 
-def test_a_job_trains_the_runs_that_the_study_expands_into():
+def test_jobs_train_all_runs_of_their_study():
     studies = {"words": tiny_words(), "world": tiny_world(seeds=3), "tiny": tiny_study(seeds=[4, 7])}
     trainings, jobs = jobs_of(**studies)
     for name, study in trainings.studies.items():
@@ -32,7 +32,7 @@ def test_a_job_trains_the_runs_that_the_study_expands_into():
         assert listed == [run.to_json() for run in runs.all_runs(name, study)]
 
 
-def test_longer_jobs_go_first():
+def test_longer_jobs_have_higher_priorities():
     study = tiny_study(seeds=4)
     study["training"] |= {"epochs": [1, 10, 100], "seeds_per_job": 3}
     study["conditions"] = ["epochs"]
@@ -44,7 +44,7 @@ def test_longer_jobs_go_first():
     assert trainings.longest_first(by_priority[-1]) == 9
 
 
-def test_larger_networks_go_first():
+def test_larger_networks_have_higher_priorities():
     large = tiny_study()
     large["encoder"] = {"name": "resnet18"}
     trainings, jobs = jobs_of(small=tiny_study(), large=large)
@@ -58,8 +58,8 @@ def test_every_run_of_every_kind_has_a_cost():
     assert all(order.relative_cost(run["settings"]) > 0 for job in jobs for run in trainings.runs(job))
 
 
-def test_jobs_ask_for_what_the_configuration_says(tmp_path):
-    """All devices of a training, the longest training first, and memory and time of the steps that no study configures."""
+def test_jobs_request_the_configured_resources(tmp_path):
+    """All devices of a training, the longest training first, and resources of a rule that no study configures."""
     project = new_project(tmp_path / "project")
     study = tiny_study(seeds=1)
     study["training"] |= {"gpu": 1, "devices": 2, "threads": 1, "mem_mb": 700, "epochs": [1, 20]}
@@ -82,12 +82,12 @@ def test_jobs_ask_for_what_the_configuration_says(tmp_path):
     assert "priority: 10" in source
 
 
-def test_resources_of_a_rule_that_does_not_exist_are_refused():
+def test_resources_of_an_unknown_rule_are_rejected():
     with pytest.raises(UserError, match=r"resources\.sauce .* source"):
         load_configuration({"tiny": tiny_study(), "resources": {"sauce": {"mem_mb": 1}}}, "test")
 
 
-def test_devices_change_no_identity_and_must_divide_a_batch():
+def test_devices_do_not_change_the_id_and_must_divide_a_batch():
     study = tiny_study()
     study["training"] |= {"devices": 2}
     one, two = (load_configuration({"tiny": own}, "test").studies["tiny"] for own in (tiny_study(), study))
@@ -102,7 +102,7 @@ def test_devices_change_no_identity_and_must_divide_a_batch():
         load_configuration({"tiny": study}, "test")
 
 
-def test_the_examples_hold():
+def test_examples_in_docstrings_are_correct():
     result = doctest.testmod(order)
     assert result.attempted
     assert not result.failed

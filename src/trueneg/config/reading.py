@@ -79,7 +79,7 @@ def _shown(value: Any) -> str:
 def _sentence(mistake: Mapping[str, Any], raw: Mapping[str, Any]) -> str:
     """Format one of pydantic's errors as a sentence: key, found, expected."""
     kind, location, given, context = mistake["type"], mistake["loc"], mistake["input"], mistake.get("ctx", {})
-    key = _key(location, raw)
+    key = _key(location[1:] if location[0] == "studies" else location, raw)
     if kind == "missing":
         return f"{key}.{location[-1]} is missing."
     if kind == "extra_forbidden":
