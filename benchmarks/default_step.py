@@ -15,7 +15,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from trueneg.config.reading import read_configuration
-from trueneg.config.runs import runs_of
+from trueneg.config.runs import all_runs
 from trueneg.data.images.loading import load_source
 from trueneg.data.images.subsets import DRAWING, make_subset
 from trueneg.training.simclr import SimCLR
@@ -24,7 +24,8 @@ from trueneg.training.simclr import SimCLR
 def training(objective: str, compiled: bool) -> SimCLR:
     """The run of seed 0 at r = 0.5, long enough for any number of epochs."""
     study = read_configuration(["config/config.yaml"]).studies["digits"]
-    settings = runs_of("digits", study, "fraction=0.5", objective, [0])[0].to_json()["settings"]
+    runs = [run for run in all_runs("digits", study) if (run.dataset, run.objective) == ("fraction=0.5", objective)]
+    settings = runs[0].to_json()["settings"]
     settings["training"] |= {"compile": compiled, "epochs": 10_000}
     source = load_source("digits")
     subset = make_subset(source, seed=0, **{key: settings["dataset"][key] for key in DRAWING})

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from trueneg.config.reading import load_configuration
+from trueneg.config.runs import Run, all_runs
+
 
 def tiny_study(**changes: Any) -> dict[str, Any]:
     """A study that trains in a second; `changes` replace its top-level keys."""
@@ -69,3 +72,9 @@ def tiny_world(**changes: Any) -> dict[str, Any]:
         "figures": {"overlays": {"objectives": ["CL", "DCL-LM"], "phrases": 2}, "similarities": {"objectives": ["CL", "Oracle"]}},
     }
     return study | changes
+
+
+def first_run(name: str, studies: dict[str, Any], objective: str) -> Run:
+    """The run of an objective on the first data set with the first seed."""
+    study = load_configuration(studies, "test").studies[name]
+    return next(run for run in all_runs(name, study) if run.objective == objective)

@@ -1,15 +1,15 @@
-"""What jobs are handed, by their wildcards."""
+"""Paths and parameters of jobs, by their wildcards."""
 
 from types import SimpleNamespace
 
-from tests.studies import tiny_study, tiny_words
+from tests.studies import tiny_study, tiny_words, tiny_world
 from trueneg.compute.corpora import MODELS, Corpora
 from trueneg.compute.trainings import Trainings
 from trueneg.config.reading import load_configuration
 
 
 class Wildcards(SimpleNamespace):
-    """As Snakemake's: attributes that can be unpacked."""
+    """Like Snakemake's wildcards: attributes that can be unpacked."""
 
     def keys(self):
         return vars(self).keys()
@@ -26,14 +26,14 @@ def corpora_of(**studies) -> Corpora:
     return Corpora(load_configuration(studies, "test"))
 
 
-def test_a_pattern_is_filled_in_once_for_all_that_it_names():
+def test_a_pattern_is_filled_in_once_for_each_combination_of_its_wildcards():
     trainings = trainings_of(tiny=tiny_study(seeds=3) | {"training": tiny_study()["training"] | {"seeds_per_job": 2}})
     of_study = Wildcards(study="tiny")
     assert trainings.every("{study}/{block}")(of_study) == ["tiny/seed0-1", "tiny/seed2"]
     assert len(trainings.every("{dataset}/{objective}/{block}")(of_study)) == len(tiny_study()["objectives"]) * 2
 
 
-def test_what_the_wildcards_lack_is_the_first_block_and_objective():
+def test_missing_wildcards_default_to_the_first_block_and_objective():
     trainings = trainings_of(tiny=tiny_study(seeds=3))
     first = trainings.first("{objective}/{block}")
     names = list(tiny_study()["objectives"])
@@ -41,7 +41,17 @@ def test_what_the_wildcards_lack_is_the_first_block_and_objective():
     assert first(Wildcards(study="tiny", dataset="digits", objective=names[1])) == f"{names[1]}/seed0-2"
 
 
-def test_a_model_of_another_study_scores_as_it_is_or_is_trained_further():
+def test_a_missing_objective_defaults_to_one_that_trains():
+    clip = {"name": "clip", "weights": "openai"}
+    released = {"CLIP": {"name": "released", "encoder": clip, "text_encoder": clip}}
+    world = tiny_world(dataset=tiny_world()["dataset"] | {"resolution": 64})
+    world["objectives"] = released | world["objectives"]
+    first = trainings_of(words=tiny_words(), world=world).first("{objective}/{block}")
+    assert first(Wildcards(study="world", dataset="phantom")) == "CL/seed0-1"
+    assert first(Wildcards(study="world", dataset="phantom", objective="CLIP")) == "CLIP/seed0-1"
+
+
+def test_a_model_of_another_study_is_used_unchanged_or_trained_further():
     words = tiny_words()
     (label,) = corpora_of(words=words).studies["words"].language_models
     (corpus,) = {path.split("/")[0] for path in corpora_of(words=words).each_corpus("{corpus}/{study}")}

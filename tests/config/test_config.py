@@ -1,4 +1,4 @@
-"""A configuration is read whole or refused in sentences that name the key, what was found and what was expected."""
+"""A configuration is valid, or rejected with sentences that name the key, the value found and the value expected."""
 
 import copy
 import json
@@ -18,7 +18,7 @@ from trueneg.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 
-# Every key that has a value of its own, with a strategy of values that it must refuse.
+# Keys with a strategy of invalid values.
 WORDS = st.text(string.ascii_letters + " ", min_size=1, max_size=8).filter(
     lambda word: word.lower() not in ("null", "true", "false")
 )
@@ -54,7 +54,7 @@ REFUSED = {
     "training.runs_per_device": NOT_COUNTS,
     "training.compile": WORDS.filter(lambda word: word.lower() not in ("true", "false")) | st.integers(),
     "training.gpu": NOT_NUMBERS | st.integers(max_value=-1),
-    "training.updates": st.integers(1, 9),  # beside epochs
+    "training.updates": st.integers(1, 9),  # epochs is set too
     "objectives": NOT_MAPPINGS | st.just({}),
     "objectives.CL": NOT_MAPPINGS,
     "objectives.CL.name": UNKNOWN_NAMES,
@@ -70,7 +70,7 @@ REFUSED = {
     "primary.oracle": UNKNOWN_NAMES | st.just("CL"),
     "primary.task": UNKNOWN_NAMES,
     "primary.labels": UNKNOWN_NAMES,
-    "primary.fraction": WORDS | st.floats(0.1, 1),  # the task has none
+    "primary.fraction": WORDS | st.floats(0.1, 1),  # k-nearest neighbours have no fraction
     "primary.k": WORDS | st.integers(1),
     "primary.direction": WORDS,
     "primary.metric": UNKNOWN_NAMES,
@@ -80,7 +80,7 @@ REFUSED = {
 
 
 def changed(path, value):
-    """The valid configuration with one key set to `value`, sections made as needed."""
+    """A valid configuration with one key set to `value`; missing sections are created."""
     study = copy.deepcopy(tiny_study())
     section = study
     *sections, key = path.split(".")
@@ -92,7 +92,7 @@ def changed(path, value):
 
 @given(data=st.data(), path=st.sampled_from(sorted(REFUSED)))
 @settings(max_examples=400, deadline=None)
-def test_one_wrong_value_is_refused_in_sentences_that_name_the_key(data, path):
+def test_an_invalid_value_is_rejected_with_a_sentence_that_names_the_key(data, path):
     value = data.draw(REFUSED[path])
     with pytest.raises(UserError) as refusal:
         load_configuration(changed(path, value), "mine.yaml")
@@ -105,20 +105,20 @@ def test_one_wrong_value_is_refused_in_sentences_that_name_the_key(data, path):
 
 @given(path=st.sampled_from(sorted(key for key in REFUSED if "." in key)), letters=WORDS)
 @settings(max_examples=100, deadline=None)
-def test_an_unknown_key_is_refused_wherever_it_stands(path, letters):
+def test_an_unknown_key_is_rejected_in_every_section(path, letters):
     key = path.rsplit(".", 1)[0] + ".x" + letters.replace(" ", "")
     if key.startswith("objectives.x"):
-        return  # there, any name is an objective's
+        return  # any name is allowed for an objective
     with pytest.raises(UserError, match=r"is not a known key|expected one of"):
         load_configuration(changed(key, 1), "mine.yaml")
 
 
-def test_a_key_outside_the_model_names_the_nearest_known_one():
+def test_the_error_for_an_unknown_key_suggests_the_nearest_known_key():
     with pytest.raises(UserError, match=r"tiny\.training\.batchsize is not a known key; did you mean batch_size\?"):
         load_configuration(changed("training.batchsize", 128), "mine.yaml")
 
 
-def test_all_mistakes_are_told_at_once():
+def test_all_mistakes_are_reported_at_once():
     study = changed("training.batch_size", 0)
     study["tiny"]["dataset"]["fraction"] = 2.0
     study["tiny"]["encoder"]["width"] = "wide"
@@ -137,21 +137,21 @@ def test_all_mistakes_are_told_at_once():
         (
             "conditions",
             ["batch_size"],
-            "tiny.conditions names batch_size, but training.batch_size is 64, expected a list of values.",
+            "tiny.conditions contains batch_size, but training.batch_size is 64, expected a list of values.",
         ),
         (
             "published",
             {"paper": "p", "table": "t", "task": "k", "settings": {"digits": "N=30"}, "methods": {"BCL": "BCL"}},
-            "tiny.published.methods names 'BCL', expected one of the objectives: CL, DCL-true, Oracle.",
+            "tiny.published.methods refers to 'BCL', expected one of the objectives: CL, DCL-true, Oracle.",
         ),
         (
             "published",
             {"paper": "p", "table": "t", "task": "k", "settings": {"batch_size=3": "N=4"}, "methods": {}},
-            "tiny.published.settings names 'batch_size=3', expected one of the data sets: digits.",
+            "tiny.published.settings refers to 'batch_size=3', expected one of the data sets: digits.",
         ),
     ],
 )
-def test_settings_that_contradict_each_other_are_told(path, value, sentence):
+def test_contradictory_settings_are_reported(path, value, sentence):
     with pytest.raises(UserError) as refusal:
         load_configuration(changed(path, value), "mine.yaml")
     assert str(refusal.value) == f"mine.yaml: {sentence}"
@@ -168,28 +168,28 @@ def test_settings_that_contradict_each_other_are_told(path, value, sentence):
         ),
         ("reports", {"reports": 10}, "reports.source is missing."),
         ("reports.correlation", [0, 2], "reports.correlation.1 is 2, expected a number less than or equal to 1."),
-        ("eta.language_model", "other", "eta.language_model names 'other', expected one of the language models: BERT."),
+        ("eta.language_model", "other", "eta.language_model refers to 'other', expected one of the language models: BERT."),
         (
             "language_models.BERT.train",
             False,
-            "language_models.BERT.train is false, but neither model nor start says what to score with.",
+            "language_models.BERT.train is false, but neither model nor start is set; set one of them.",
         ),
         (
             "language_models.BERT.start",
             "a/b",
-            "language_models.BERT.start is 'a/b', expected one of mine/phantom/BERT; "
-            "if it is in another file, name that file too.",
+            "language_models.BERT.start refers to 'a/b', expected one of the language models in the given files: "
+            "mine/phantom/BERT.",
         ),
         (
             "language_models.BERT.start",
             "other/phantom/BERT",
-            "language_models.BERT.start is 'other/phantom/BERT', expected one of mine/phantom/BERT; "
-            "if it is in another file, name that file too.",
+            "language_models.BERT.start refers to 'other/phantom/BERT', expected one of the language models in the given files: "
+            "mine/phantom/BERT.",
         ),
         ("language_models.BERT.epoch", 3, "language_models.BERT.epoch is not a known key; did you mean epochs?"),
     ],
 )
-def test_a_likelihood_study_is_refused_in_sentences(path, value, sentence):
+def test_an_invalid_likelihood_study_is_rejected(path, value, sentence):
     study = {"kind": "likelihood", "title": "T", "reports": {"source": "phantom"}, "language_models": {"BERT": {}}}
     *sections, key = path.split(".")
     section = study
@@ -201,14 +201,14 @@ def test_a_likelihood_study_is_refused_in_sentences(path, value, sentence):
     assert str(refusal.value) == f"mine.yaml: mine.{sentence}"
 
 
-def test_a_theory_study_has_keys_of_its_own():
+def test_an_invalid_theory_study_is_rejected():
     theory = {"kind": "theory", "title": "T", "process": {"alpha": 0.3}, "sweeps": {"negativecounts": [3]}, "dataset": {}}
     with pytest.raises(UserError) as refusal:
         load_configuration({"mine": theory}, "mine.yaml")
     assert str(refusal.value).splitlines() == [
         "mine.yaml: mine.process.alpha is 0.3, expected a number greater than or equal to 0.5.",
         "mine.yaml: mine.sweeps.negativecounts is not a known key; did you mean negative_counts?",
-        "mine.yaml: mine.dataset is not a known key; known here: kind, title, question, note, process, sweeps, mem_mb, runtime.",
+        "mine.yaml: mine.dataset is not a known key; known keys: kind, title, question, note, process, sweeps, mem_mb, runtime.",
     ]
 
 
@@ -218,17 +218,17 @@ def test_a_theory_study_has_keys_of_its_own():
         ("a: [1, 2", "YAML in line 1"),
         ("- 1\n- 2\n", "found a list|found \\[1, 2\\], expected a mapping"),
         ("", "found nothing, expected a mapping"),
-        ("retrain_stale: true\n", "holds no study"),
+        ("retrain_stale: true\n", "contains no studies"),
     ],
 )
-def test_a_file_that_is_no_configuration_is_refused(tmp_path, content, message):
+def test_a_file_without_a_configuration_is_rejected(tmp_path, content, message):
     path = tmp_path / "mine.yaml"
     path.write_text(content)
     with pytest.raises(UserError, match=message):
         read_configuration([path])
 
 
-def test_the_command_line_ends_with_a_sentence_and_exit_code_1(tmp_path, capsys):
+def test_the_command_line_prints_one_sentence_and_exits_with_code_1(tmp_path, capsys):
     path = tmp_path / "mine.yaml"
     path.write_text(yaml.safe_dump(changed("training.epochs", -3)))
     assert main(["check", str(path)]) == 1
@@ -238,13 +238,13 @@ def test_the_command_line_ends_with_a_sentence_and_exit_code_1(tmp_path, capsys)
 
 
 @pytest.mark.parametrize("path", ["training.epochs", "seeds", "evaluation.knn.neighbours", "dataset.fraction", "training.device"])
-def test_values_that_arrive_as_text_mean_the_same(path):
-    """`snakemake --config` hands on the values inside a mapping as text."""
+def test_values_given_as_text_are_parsed(path):
+    """`snakemake --config` passes the values inside a mapping as text."""
     value = {"training.device": "cpu", "dataset.fraction": 0.5}.get(path, 3)
     assert load_configuration(changed(path, str(value)), "mine.yaml") == load_configuration(changed(path, value), "mine.yaml")
 
 
-def test_numbers_in_scientific_notation_and_the_word_true_mean_what_they_say():
+def test_numbers_in_scientific_notation_and_the_word_true_are_parsed():
     text = json.dumps(changed("training.learning_rate", "1e-3"))
     study = load_configuration(json.loads(text), "mine.yaml").studies["tiny"]
     assert study.training.learning_rate == 1e-3
@@ -257,7 +257,7 @@ def test_every_configuration_of_the_project_is_valid(path):
     assert read_configuration([path]).studies
 
 
-def test_schema_and_reference_page_have_not_drifted_from_the_model():
-    """A failing schema also shows a changed default, which would give old runs a new meaning; `make reference` rewrites both."""
+def test_schema_and_reference_page_match_the_model():
+    """A different schema may also be a changed default, which changes the ids of runs; `make reference` rewrites both files."""
     assert json.loads((ROOT / "config/schema.json").read_text()) == reference.json_schema()
     assert (ROOT / "docs/configuration.md").read_text() == reference.reference_page()

@@ -1,4 +1,4 @@
-"""An image–text study is read whole or refused in sentences; it expands into runs as an image study does."""
+"""An image–text study is valid or rejected with sentences; it expands into runs like an image study."""
 
 import copy
 
@@ -26,7 +26,7 @@ def changed(path, value):
     return study
 
 
-def test_the_settings_of_a_run_are_those_that_training_reads():
+def test_runs_have_the_settings_that_training_reads():
     run = all_runs("world", study_of())[0]
     for section, values in SETTINGS.items():
         assert values.keys() <= run.settings[section].keys() | {"device", "threads"}, section
@@ -35,8 +35,12 @@ def test_the_settings_of_a_run_are_those_that_training_reads():
 @pytest.mark.parametrize(
     ("path", "value", "sentence"),
     [
-        ("dataset.text", "word", "world.dataset.text is 'word', expected a study of kind likelihood (words)"),
-        ("dataset.corpus", "a", "world.dataset.corpus is 'a', expected one of the data sets: phantom."),
+        (
+            "dataset.text",
+            "word",
+            "world.dataset.text refers to 'word', expected one of the likelihood studies in the given files: words.",
+        ),
+        ("dataset.corpus", "a", "world.dataset.corpus refers to 'a', expected one of the data sets: phantom."),
         (
             "dataset.source",
             "mimic",
@@ -50,42 +54,42 @@ def test_the_settings_of_a_run_are_those_that_training_reads():
         ),
         ("objectives.DCL-LM.class_probability", "model", "world.objectives.DCL-LM.class_probability"),
         ("objectives.CL.beta", 1, "world.objectives.CL.beta is not a known key"),
-        ("similarity.aggregation", "lse+nl", "world.similarity.lse_sharpness is needed where aggregation has lse"),
-        ("similarity.learned_maps", True, "world.similarity.learned_maps is true, but only the aggregation nl has maps"),
-        ("training.epochs", None, "world.training needs exactly one of epochs and updates"),
+        ("similarity.aggregation", "lse+nl", "world.similarity.lse_sharpness must be set if aggregation contains lse"),
+        ("similarity.learned_maps", True, "world.similarity.learned_maps is true, but only the aggregation nl uses maps"),
+        ("training.epochs", None, "world.training must set exactly one of epochs and updates"),
         ("primary.oracle", "CL", "world.primary.oracle is 'CL', expected an objective whose name is oracle."),
-        ("primary.oracle", None, "world.primary.oracle is missing, expected an objective whose name is oracle: phantom knows"),
+        ("primary.oracle", None, "world.primary.oracle is missing, expected an objective whose name is oracle"),
         ("primary.task", "linear probe", "world.primary.fraction is missing, expected one of: 1."),
         ("primary.labels", "truth", "world.primary.labels is 'truth', expected one of: nothing."),
         ("primary.metric", "R", "world.primary.metric is 'R', expected a metric with a known chance level: AUC,"),
-        ("conditions", ["batch_size"], "world.conditions names batch_size, but training.batch_size is 16, expected a list"),
-        ("figures.overlays.objectives", ["DCL"], "world.figures.overlays.objectives names 'DCL', expected one of"),
+        ("conditions", ["batch_size"], "world.conditions contains batch_size, but training.batch_size is 16, expected a list"),
+        ("figures.overlays.objectives", ["DCL"], "world.figures.overlays.objectives refers to 'DCL', expected one of"),
         ("dataset.resolution", 16, "world.dataset.resolution is 16, expected a number greater than or equal to 32."),
     ],
 )
-def test_a_mistake_is_named_with_its_key_what_was_found_and_what_was_expected(path, value, sentence):
+def test_an_error_names_the_key_the_value_found_and_the_value_expected(path, value, sentence):
     with pytest.raises(UserError) as refused:
         load_configuration({"words": tiny_words(), "world": changed(path, value)}, "study.yaml")
     assert sentence in str(refused.value)
 
 
-def test_reports_of_another_source_are_refused():
+def test_reports_of_another_source_are_rejected():
     words = tiny_words(reports={"source": "open_i"})
-    with pytest.raises(UserError, match=r"world\.dataset.source is 'phantom', but the reports of words are of 'open_i'"):
+    with pytest.raises(UserError, match=r"world\.dataset.source is 'phantom', but the reports of words come from 'open_i'"):
         load_configuration({"words": words, "world": tiny_world()}, "study.yaml")
 
 
-def test_what_needs_boxes_is_refused_where_there_are_none():
+def test_settings_that_need_boxes_are_rejected_without_boxes():
     words = tiny_words(reports={"source": "open_i"})
     dataset = {"source": "open_i", "text": "words", "path": "folder"}
-    with pytest.raises(UserError, match=r"world\.figures\.overlays needs boxes, which open_i has not; leave it out\."):
+    with pytest.raises(UserError, match=r"world\.figures\.overlays needs boxes, which open_i does not have"):
         load_configuration({"words": words, "world": tiny_world(dataset=dataset)}, "study.yaml")
     figures = {"similarities": tiny_world()["figures"]["similarities"]}
     made = load_configuration({"words": words, "world": tiny_world(dataset=dataset, figures=figures)}, "study.yaml")
     assert list(datasets(made.studies["world"])) == ["open_i"]
 
 
-def test_a_corpus_must_be_named_where_there_are_several():
+def test_a_corpus_must_be_named_if_there_are_several():
     words = tiny_words(reports={"source": "phantom", "correlation": [0.0, 0.5]})
     with pytest.raises(UserError, match=r"world\.dataset.corpus is missing, expected one of the data sets: correlation=0"):
         load_configuration({"words": words, "world": tiny_world()}, "study.yaml")
@@ -107,13 +111,13 @@ CLIP_ZS = {"name": "released", "encoder": CLIP, "text_encoder": CLIP}
 
 
 def study_with(**changes):
-    """A study with a released CLIP besides; `changes` that are objectives replace or join the others."""
+    """A study with a released CLIP as well; objectives in `changes` are added or replaced."""
     objectives = tiny_world()["objectives"] | {"CLIP": CLIP_ZS} | changes.pop("objectives", {})
     world = {"dataset": tiny_world()["dataset"] | {"resolution": 64}, "encoder": {"name": "small"}}
     return study_of(**(world | changes), objectives=objectives)
 
 
-def test_released_weights_stand_beside_the_trained_and_nothing_of_a_training_tells_them_apart():
+def test_training_settings_do_not_change_the_runs_of_released_networks():
     study = study_with()
     runs = [run for run in all_runs("world", study) if run.objective == "CLIP"]
     assert len(runs) == 2
@@ -139,7 +143,7 @@ def test_released_weights_stand_beside_the_trained_and_nothing_of_a_training_tel
     assert {run_id(run, "checksum") for run in again} == {run_id(run, "checksum") for run in runs}
 
 
-def test_other_released_weights_or_another_crop_are_another_run():
+def test_other_released_weights_or_another_crop_change_the_run():
     def identity(**changes):
         return next(run_id(run, "checksum") for run in all_runs("world", study_with(**changes)) if run.objective == "CLIP")
 
@@ -153,24 +157,24 @@ def test_other_released_weights_or_another_crop_are_another_run():
 @pytest.mark.parametrize(
     ("objective", "sentence"),
     [
-        ({"encoder": {"name": "small"}}, "encoder and text_encoder are {'name': 'small'} and {'name': 'clip'"),
+        ({"encoder": {"name": "small"}}, "encoder is (name='small' width=16) and text_encoder is (name='clip'"),
         (
             {"text_encoder": {"name": "pretrained", "model": "biovil"}},
-            "'pretrained', 'model': 'biovil'}; give both",
+            "name='pretrained' model='biovil'",
         ),
         (
             {"text_encoder": CLIP | {"weights": "cc12m"}},
-            "'weights': 'cc12m'}; give both the name clip and the same model and weights",
+            "weights='cc12m'",
         ),
         (
             {"encoder": {"name": "clip"}, "text_encoder": {"name": "clip"}},
-            "'weights': None} and {'name': 'clip', 'model': 'RN50-quickgelu', 'weights': None}",
+            "weights=None) and text_encoder is (name='clip' model='RN50-quickgelu' weights=None",
         ),
         ({"logit_scale": 5}, "world.objectives.CLIP.logit_scale is not a known key"),
         ({"encoder": {"name": "vit"}}, "world.objectives.CLIP.encoder.name is 'vit', expected one of"),
     ],
 )
-def test_released_weights_without_a_shared_space_are_refused(objective, sentence):
+def test_released_weights_without_a_shared_space_are_rejected(objective, sentence):
     with pytest.raises(UserError) as refused:
         study_with(objectives={"CLIP": CLIP_ZS | objective})
     assert sentence in str(refused.value)
@@ -179,29 +183,29 @@ def test_released_weights_without_a_shared_space_are_refused(objective, sentence
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"projection": {"name": ["linear", "released"]}}, "world.objectives.CL needs the released projections of images and"),
-        ({"dataset": tiny_world()["dataset"]}, "CLIP has the encoder clip, which needs crops of 32 pixels, but those of"),
+        ({"projection": {"name": ["linear", "released"]}}, "world.objectives.CL uses released projections, but encoder is"),
+        ({"dataset": tiny_world()["dataset"]}, "world.objectives.CLIP: the encoder clip needs crops of at least 32 pixels, but"),
         (
             {"text_encoder": CLIP, "objectives": {"BioViL": {"name": "biovil"}}},
             "world.objectives.BioViL masks words, which needs a BERT, but text_encoder.name is 'clip'",
         ),
     ],
 )
-def test_networks_that_do_not_go_together_are_refused(changes, sentence):
+def test_incompatible_networks_are_rejected(changes, sentence):
     with pytest.raises(UserError) as refused:
         study_with(**changes)
     assert sentence in str(refused.value)
 
 
-def test_the_same_encoders_may_be_trained_from_their_own_projections():
+def test_training_can_start_from_released_projections():
     study = study_with(encoder=CLIP, text_encoder=CLIP, projection={"name": "released"})
     trained, released = (next(run for run in all_runs("world", study) if run.objective == name) for name in ("CL", "CLIP"))
     assert trained.settings["projection"] == released.settings["projection"]
     assert run_id(trained, "checksum") != run_id(released, "checksum")
 
 
-def test_the_ids_of_runs_are_those_that_earlier_versions_gave():
-    """A run that is in somebody's store stays there: a change here trains everything anew."""
+def test_the_ids_of_runs_are_those_of_earlier_versions():
+    """Changed ids would make every finished run of a user train again."""
     given = {(run.objective, run.seed): run_id(run, "checksum") for run in all_runs("world", study_of())}
     assert given == {
         ("CL", 0): "a7c14b6d481b",
@@ -213,7 +217,7 @@ def test_the_ids_of_runs_are_those_that_earlier_versions_gave():
     }
 
 
-def test_what_is_technical_or_a_stated_default_leaves_a_run_what_it_is():
+def test_technical_settings_and_stated_defaults_do_not_change_the_id():
     def identity(**changes):
         return run_id(all_runs("world", study_of(**changes))[0], "checksum")
 
@@ -239,7 +243,7 @@ BY_RECALL = {"task": "retrieval sentence", "labels": "report", "metric": "R", "d
         ({"primary": {**BY_RECALL, "treatment": "DCL-LM", "baseline": "CL"}}, []),
         (
             {"primary": {"treatment": "DCL-LM", "baseline": "CL"}},
-            ["world.primary.task is 'zero-shot', which needs labels, and flickr8k has none; take a retrieval."],
+            ["world.primary.task 'zero-shot' needs labels, which flickr8k does not have; remove or change it."],
         ),
         (
             {
@@ -247,13 +251,13 @@ BY_RECALL = {"task": "retrieval sentence", "labels": "report", "metric": "R", "d
                 "primary": {**BY_RECALL, "treatment": "Remove", "baseline": "CL", "oracle": "Oracle"},
             },
             [
-                "world.objectives.Oracle is an oracle, but what is true of flickr8k's images is not known; leave it out.",
-                "world.objectives.Remove.by is 'labels', but flickr8k has none; take text, or leave it out.",
+                "world.objectives.Oracle needs known matches, which flickr8k does not have; remove or change it.",
+                "world.objectives.Remove.by needs labels, which flickr8k does not have; remove or change it.",
             ],
         ),
     ],
 )
-def test_data_without_labels_or_truth_asks_for_neither(changes, sentences):
+def test_settings_that_need_labels_or_truth_are_rejected_without_them(changes, sentences):
     objectives = {"CL": {"name": "cl"}, "DCL-LM": {"name": "dcl", "class_probability": "language model"}}
     study = tiny_world(**{"objectives": objectives, **CAPTIONED, "figures": {}, **changes})
     try:

@@ -1,4 +1,4 @@
-"""A study expands into runs; a run's id depends on what shapes the result, and on nothing else."""
+"""A study expands into runs; a run's id depends only on settings that affect its result, the data and the seed."""
 
 import json
 import multiprocessing
@@ -28,7 +28,7 @@ def identifiers(study, name="tiny"):
     return [run_id(run, "checksum") for run in runs.all_runs(name, study)]
 
 
-def test_lists_are_sweeps_and_labels_tell_what_was_swept():
+def test_lists_are_sweeps_and_labels_contain_the_swept_values():
     dataset = tiny_study()["dataset"] | {"fraction": [0.1, 0.5], "resolution": [8, 16]}
     objectives = tiny_study()["objectives"] | {"DCL": {"name": "dcl", "class_probability": [0.05, 0.1]}}
     primary = tiny_study()["primary"] | {"dataset": "resolution=8,fraction=0.1"}
@@ -44,7 +44,8 @@ def test_lists_are_sweeps_and_labels_tell_what_was_swept():
         "DCL,class_probability=0.05": '{"class_probability":0.05}',
         "DCL,class_probability=0.1": '{"class_probability":0.1}',
     }
-    assert runs.row_names("tiny", study)["resolution=8,fraction=0.5", "DCL,class_probability=0.1"] == {
+    jobs = {(job.dataset, job.objective): job for job in runs.jobs("tiny", study)}
+    assert jobs["resolution=8,fraction=0.5", "DCL,class_probability=0.1"].row_names == {
         "study": "tiny",
         "dataset": "resolution=8,fraction=0.5",
         "condition": '{"fraction":0.5,"resolution":8}',
@@ -55,7 +56,7 @@ def test_lists_are_sweeps_and_labels_tell_what_was_swept():
     assert len(set(identifiers(study))) == 4 * 5 * 2
 
 
-def test_a_sweep_of_the_training_makes_variants_of_every_objective():
+def test_a_sweep_of_training_creates_variants_of_every_objective():
     study = with_training(temperature=[0.2, 0.5])
     assert list(runs.objectives(study))[:2] == ["CL,temperature=0.2", "CL,temperature=0.5"]
     settings_of = {run.objective: run.settings["training"]["temperature"] for run in runs.all_runs("tiny", study)}
@@ -65,16 +66,16 @@ def test_a_sweep_of_the_training_makes_variants_of_every_objective():
 @pytest.mark.parametrize(
     "change", [{"threads": 2}, {"device": "auto"}, {"gpu": 3}, {"mem_mb": 1}, {"seeds_per_job": 1}, {"compile": True}]
 )
-def test_where_and_how_fast_a_run_is_computed_does_not_change_its_id(change):
+def test_technical_settings_do_not_change_the_id(change):
     assert identifiers(with_training(**change)) == identifiers(study_of())
 
 
 @pytest.mark.parametrize("change", [{"epochs": 2}, {"batch_size": 32}, {"temperature": 0.4}, {"learning_rate": 0.01}])
-def test_what_shapes_the_result_changes_every_id(change):
+def test_settings_that_affect_the_result_change_every_id(change):
     assert not set(identifiers(with_training(**change))) & set(identifiers(study_of()))
 
 
-def test_the_id_is_the_same_whoever_asks_and_however_the_default_is_said():
+def test_the_id_depends_neither_on_the_study_nor_on_stated_defaults():
     assert identifiers(study_of(), name="other") == identifiers(study_of())
     assert identifiers(with_training(schedule="constant", weight_decay=1e-6)) == identifiers(study_of())
     own = tiny_study()["objectives"] | {"CL": {"name": "cl", "temperature": 0.3}}
@@ -99,7 +100,7 @@ def test_blocks_partition_the_seeds_and_a_larger_study_keeps_its_full_blocks(cou
     assert all(grown[name] == block for name, block in blocks.items() if len(block) == size)
 
 
-def test_runs_are_plain_values_that_survive_json():
+def test_runs_survive_a_round_trip_through_json():
     run = runs.all_runs("tiny", study_of())[0]
     assert runs.Run(**json.loads(json.dumps(run.to_json()))) == run
 
@@ -110,7 +111,7 @@ def _hold(path, ready, release):
         release.wait(600)
 
 
-def test_two_processes_never_own_one_run(tmp_path):
+def test_two_processes_never_own_the_same_run(tmp_path):
     context = multiprocessing.get_context("spawn")
     ready, release = context.Event(), context.Event()
     process = context.Process(target=_hold, args=(tmp_path, ready, release))
@@ -124,7 +125,7 @@ def test_two_processes_never_own_one_run(tmp_path):
         assert folder.is_dir()
 
 
-def test_a_file_is_written_whole_or_not_at_all(tmp_path):
+def test_files_are_written_atomically(tmp_path):
     path = tmp_path / "a" / "file.txt"
     with atomic_write(path) as temporary:
         temporary.write_text("old")
@@ -140,7 +141,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_manifest_whose_model_changed_or_is_missing_is_refused(tmp_path):
+def test_a_manifest_with_a_changed_or_missing_model_is_rejected(tmp_path):
     store = RunStore(tmp_path / "runs")
     model = store.folder("abc") / RunStore.MODEL
     model.parent.mkdir(parents=True)
@@ -171,7 +172,7 @@ def with_batch_sizes(*sizes, **changes):
     return study_of(training=training, conditions=["batch_size"], primary=primary)
 
 
-def test_a_condition_stands_beside_others_as_a_data_set_does_and_is_not_selected_from():
+def test_conditions_are_data_sets_and_not_candidates_for_selection():
     study = with_batch_sizes(32, 64, learning_rate=[0.001, 0.01])
     assert list(runs.datasets(study)) == ["batch_size=32", "batch_size=64"]
     assert list(runs.candidates(study)["CL"]) == ["CL,learning_rate=0.001", "CL,learning_rate=0.01"]
@@ -181,11 +182,11 @@ def test_a_condition_stands_beside_others_as_a_data_set_does_and_is_not_selected
     assert used["batch_size=64", "CL,learning_rate=0.001"]["learning_rate"] == 0.001
 
 
-def test_a_run_under_a_condition_is_the_run_of_a_study_without_it():
+def test_a_condition_does_not_change_the_id():
     assert set(identifiers(study_of())) < set(identifiers(with_batch_sizes(64, 32)))
 
 
-def test_what_a_killed_process_left_half_written_is_gone_for_the_next_owner(tmp_path):
+def test_the_next_owner_removes_partial_files_of_a_killed_process(tmp_path):
     store = RunStore(tmp_path)
     with store.owned("abc") as folder:
         for name in (".model.safetensors.123", ".tmpAb12Cd", "checkpoint.safetensors"):

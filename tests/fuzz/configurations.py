@@ -13,12 +13,11 @@ import yaml
 
 from tests.studies import tiny_study, tiny_words, tiny_world
 from trueneg.cli.main import main
+from trueneg.compute.trainings import Trainings
 from trueneg.config.configuration import Configuration
-from trueneg.config.expansion import Expansion
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.reading import load_configuration
 from trueneg.config.runs import all_runs, datasets, source_key
-from trueneg.config.trained_study import TrainedStudy
 from trueneg.data.images.image_source import ImageSource, read_source, write_source
 from trueneg.report import catalogue
 from trueneg.store.identity import run_id
@@ -191,8 +190,7 @@ def checked(configuration: Mapping[str, Any], folder: Path) -> int:
 
 def _planned(configuration: Configuration) -> None:
     configuration.resolved()
-    for name, study in configuration.studies.items():
+    Trainings(configuration).each_block("results/{study}/manifests/{dataset}/{objective}/{block}.json")
+    for study in configuration.studies.values():
         catalogue.figures_of(study)
         catalogue.tables_of(study)
-        if isinstance(study, TrainedStudy):
-            Expansion(name, study).paths("results/{study}/manifests/{dataset}/{objective}/{block}.json")

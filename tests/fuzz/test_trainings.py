@@ -11,7 +11,7 @@ from tests.studies import tiny_study, tiny_words, tiny_world
 from tests.textures import texture_source
 from trueneg.compute.memory import catch_out_of_memory, smaller_batch
 from trueneg.config.reading import load_configuration
-from trueneg.config.runs import datasets, objectives, runs_of
+from trueneg.config.runs import all_runs, datasets, objectives
 from trueneg.data.images.loading import load_source
 from trueneg.data.images.subsets import DRAWING, make_subset
 from trueneg.data.pairs.pair_splits import split_pairs
@@ -34,9 +34,8 @@ def pairs():
 
 def trained(start, study, name):
     """Two updates of every objective of a study on its first data set; as the engine does, without its files."""
-    label = next(iter(datasets(study)))
     for objective in list(objectives(study))[:6]:
-        (run,) = runs_of(name, study, label, objective, study.seed_list[:1])
+        run = next(run for run in all_runs(name, study) if run.objective == objective)
         training = dict(run.settings["training"]) | {"epochs": None, "updates": UPDATES}
         if "warmup_updates" in training:
             training["warmup_updates"] = min(training["warmup_updates"], 1)

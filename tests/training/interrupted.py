@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.studies import tiny_study
-from trueneg.config.reading import load_configuration
-from trueneg.config.runs import runs_of
+from tests.studies import first_run, tiny_study
 from trueneg.data.images.image_source import write_source
 from trueneg.data.images.loading import load_source
 from trueneg.data.images.subsets import make_subset, write_subsets
@@ -106,10 +104,10 @@ def new_job(folder: Path, objective: str = "DCL-true", **training: Any) -> Job:
     """A job of a few seconds, which writes a checkpoint after every update unless `training` says otherwise."""
     changes = {"epochs": 3, "schedule": "cosine", "checkpoint_minutes": EVERY_UPDATE} | training
     study = tiny_study(training=tiny_study()["training"] | changes)
-    runs = runs_of("tiny", load_configuration({"tiny": study}, "test").studies["tiny"], "digits", objective, [0])
+    run = first_run("tiny", {"tiny": study}, objective)
     source = load_source("digits")
     folder.mkdir(parents=True, exist_ok=True)
     write_source(source, folder / "source.npz")
     subset = make_subset(source, seed=0, fraction=0.25, rare_classes=[5, 6, 7, 8, 9], test=0.25)
     write_subsets([subset], folder / "subsets.parquet")
-    return Job(folder, [run.to_json() for run in runs])
+    return Job(folder, [run.to_json()])

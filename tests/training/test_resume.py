@@ -6,13 +6,11 @@ import random
 import pytest
 import torch
 
-from tests.studies import tiny_study
+from tests.studies import first_run, tiny_study
 from tests.training.interrupted import EVERY_UPDATE, new_job
 from tests.training.test_simclr import settings_of, started
 from trueneg.compute import parts
 from trueneg.compute.checkpoint import Checkpoint
-from trueneg.config.reading import load_configuration
-from trueneg.config.runs import runs_of
 from trueneg.data.images.loading import load_source
 from trueneg.store.run_store import RunStore
 
@@ -34,8 +32,7 @@ def scheduled_settings(epochs):
     adjusted, linear = {"schedule": "adjusted", "every": 0.5}, {"schedule": "linear", "start": 2.0, "end": 0.0, "every": 0.25}
     study["objectives"]["BCL"] = {"name": "bcl", "class_probability": 0.1, "alpha": adjusted, "beta": linear}
     study["training"] |= {"epochs": epochs, "schedule": "cosine"}
-    (run,) = runs_of("tiny", load_configuration({"tiny": study}, "test").studies["tiny"], "digits", "BCL", [0])
-    return run.to_json()["settings"]
+    return first_run("tiny", {"tiny": study}, "BCL").to_json()["settings"]
 
 
 def settings_at_equal_updates():

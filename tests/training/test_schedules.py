@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from tests.studies import tiny_study
+from tests.studies import first_run, tiny_study
 from tests.training.test_simclr import started
 from trueneg.config.reading import load_configuration
-from trueneg.config.runs import runs_of
 from trueneg.data.images.loading import load_source
 from trueneg.errors import UserError
 from trueneg.training.schedules import learning_rate_factor, macro_auc, scheduled_value
@@ -70,9 +69,7 @@ def settings_with(objective, epochs):
     study = tiny_study()
     study["objectives"]["BCL"] = {"name": "bcl", "class_probability": 0.1} | objective
     study["training"]["epochs"] = epochs
-    study = load_configuration({"tiny": study}, "test").studies["tiny"]
-    (run,) = runs_of("tiny", study, "digits", "BCL", [0])
-    return run.to_json()["settings"]
+    return first_run("tiny", {"tiny": study}, "BCL").to_json()["settings"]
 
 
 def test_an_objectives_parameters_follow_their_schedules_and_are_recorded(source):
@@ -96,5 +93,5 @@ def test_a_measured_location_rises_as_the_encoder_learns(source, by):
 def test_a_schedule_that_leaves_the_range_of_its_form_is_refused():
     study = tiny_study()
     study["objectives"]["BCL"] = {"name": "bcl", "class_probability": 0.1, "form": "released", "beta": LINEAR}
-    with pytest.raises(UserError, match=r"objectives\.BCL\.beta leaves the range from 0\.5 to 1; with form: released"):
+    with pytest.raises(UserError, match=r"objectives\.BCL\.beta .*0\.5.* form: released"):
         load_configuration({"tiny": study}, "test")

@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.studies import tiny_study
-from trueneg.config.reading import load_configuration
-from trueneg.config.runs import runs_of
+from tests.studies import first_run, tiny_study
 from trueneg.data.images.loading import load_source
 from trueneg.data.images.subsets import make_subset
 from trueneg.errors import UserError
@@ -26,9 +24,7 @@ def source():
 
 def settings_of(objective="CL", **training):
     study = tiny_study(training=tiny_study()["training"] | training)
-    study = load_configuration({"tiny": study}, "test").studies["tiny"]
-    (run,) = runs_of("tiny", study, "digits", objective, [0])
-    return copy.deepcopy(run.to_json()["settings"])
+    return copy.deepcopy(first_run("tiny", {"tiny": study}, objective).to_json()["settings"])
 
 
 def started(source, objective="CL", seed=0, settings=None, **training):

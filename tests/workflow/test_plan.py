@@ -1,65 +1,65 @@
-"""What jobs are handed: their runs, which training goes first, and what a job asks for."""
+"""Runs, priorities and resources of jobs."""
 
 import doctest
 import re
+from types import SimpleNamespace
 
 import pytest
 
 from tests.projects import new_project
 from tests.studies import tiny_study, tiny_words, tiny_world
+from trueneg.compute.trainings import Trainings
 from trueneg.config import order, runs
-from trueneg.config.expansion import Expansion
 from trueneg.config.reading import load_configuration
 from trueneg.errors import UserError
 from trueneg.specs.resources import RESOURCES
 from trueneg.store.identity import run_id
 
 
-def expanded(**studies):
-    """Those that train, by name."""
-    found = load_configuration(studies, "test").studies
-    return {name: Expansion(name, study) for name, study in found.items() if hasattr(study, "objectives")}
+def jobs_of(**studies):
+    """The functions that provide parameters of jobs, and the wildcards of every training job."""
+    trainings = Trainings(load_configuration(studies, "test"))
+    paths = trainings.each_block("{study}/{dataset}/{objective}/{block}")
+    names = ("study", "dataset", "objective", "block")
+    return trainings, [SimpleNamespace(**dict(zip(names, path.split("/"), strict=True))) for path in paths]
 
 
-def jobs_of(expansion):
-    """Data set, objective and block of every training job."""
-    return [tuple(path.split("/")) for path in expansion.paths("{dataset}/{objective}/{block}")]
-
-
-def test_a_job_trains_the_runs_that_the_study_expands_into():
+def test_jobs_train_all_runs_of_their_study():
     studies = {"words": tiny_words(), "world": tiny_world(seeds=3), "tiny": tiny_study(seeds=[4, 7])}
-    for name, expansion in expanded(**studies).items():
-        listed = [run for job in jobs_of(expansion) for run in expansion.runs(*job)]
-        study = load_configuration(studies, "test").studies[name]
+    trainings, jobs = jobs_of(**studies)
+    for name, study in trainings.studies.items():
+        listed = [run for job in jobs if job.study == name for run in trainings.runs(job)]
         assert listed == [run.to_json() for run in runs.all_runs(name, study)]
 
 
-def test_what_takes_longer_costs_more():
+def test_longer_jobs_have_higher_priorities():
     study = tiny_study(seeds=4)
     study["training"] |= {"epochs": [1, 10, 100], "seeds_per_job": 3}
     study["conditions"] = ["epochs"]
     study["primary"]["dataset"] = "epochs=100"
-    tiny = expanded(tiny=study)["tiny"]
-    by_cost = sorted(jobs_of(tiny), key=lambda job: tiny.cost(*job))
-    assert by_cost[-1][::2] == ("epochs=100", "seed0-2")
-    assert [job[0] for job in by_cost[:6]] == ["epochs=1"] * 6
-    assert tiny.cost(*by_cost[-1]) == tiny.longest
+    trainings, jobs = jobs_of(tiny=study)
+    by_priority = sorted(jobs, key=trainings.longest_first)
+    assert (by_priority[-1].dataset, by_priority[-1].block) == ("epochs=100", "seed0-2")
+    assert [job.dataset for job in by_priority[:6]] == ["epochs=1"] * 6
+    assert trainings.longest_first(by_priority[-1]) == 9
 
 
-def test_a_larger_network_costs_more():
+def test_larger_networks_have_higher_priorities():
     large = tiny_study()
     large["encoder"] = {"name": "resnet18"}
-    by_study = expanded(small=tiny_study(), large=large)
-    assert by_study["large"].longest > by_study["small"].longest
+    trainings, jobs = jobs_of(small=tiny_study(), large=large)
+    assert max(jobs, key=trainings.longest_first).study == "large"
+    assert min(jobs, key=trainings.longest_first).study == "small"
 
 
 def test_every_run_of_every_kind_has_a_cost():
-    for expansion in expanded(words=tiny_words(), world=tiny_world(), tiny=tiny_study()).values():
-        assert all(expansion.cost(*job) > 0 for job in jobs_of(expansion))
+    trainings, jobs = jobs_of(words=tiny_words(), world=tiny_world(), tiny=tiny_study())
+    assert {job.study for job in jobs} == {"world", "tiny"}
+    assert all(order.relative_cost(run["settings"]) > 0 for job in jobs for run in trainings.runs(job))
 
 
-def test_jobs_ask_for_what_the_configuration_says(tmp_path):
-    """All devices of a training, the longest training first, and memory and time of the steps that no study configures."""
+def test_jobs_request_the_configured_resources(tmp_path):
+    """All devices of a training, the longest training first, and resources of a rule that no study configures."""
     project = new_project(tmp_path / "project")
     study = tiny_study(seeds=1)
     study["training"] |= {"gpu": 1, "devices": 2, "threads": 1, "mem_mb": 700, "epochs": [1, 20]}
@@ -82,25 +82,27 @@ def test_jobs_ask_for_what_the_configuration_says(tmp_path):
     assert "priority: 10" in source
 
 
-def test_resources_of_a_rule_that_does_not_exist_are_refused():
-    with pytest.raises(UserError, match=r"resources\.sauce.* source"):
+def test_resources_of_an_unknown_rule_are_rejected():
+    with pytest.raises(UserError, match=r"resources\.sauce .* source"):
         load_configuration({"tiny": tiny_study(), "resources": {"sauce": {"mem_mb": 1}}}, "test")
 
 
-def test_devices_change_no_identity_and_must_divide_a_batch():
+def test_devices_do_not_change_the_id_and_must_divide_a_batch():
     study = tiny_study()
     study["training"] |= {"devices": 2}
-    one, two = (expanded(tiny=own)["tiny"].runs("digits", "CL", "seed0-1") for own in (tiny_study(), study))
-    assert [run_id(runs.Run(**run), "data") for run in one] == [run_id(runs.Run(**run), "data") for run in two]
+    one, two = (load_configuration({"tiny": own}, "test").studies["tiny"] for own in (tiny_study(), study))
+    assert [run_id(run, "data") for run in runs.all_runs("tiny", one)] == [
+        run_id(run, "data") for run in runs.all_runs("tiny", two)
+    ]
     study["training"] |= {"devices": 3}
-    with pytest.raises(UserError, match=r"training\.devices is 3, .* batches of 64"):
-        expanded(tiny=study)
+    with pytest.raises(UserError, match=r"training\.devices is 3, .* batches of 64 .* 3 "):
+        load_configuration({"tiny": study}, "test")
     study["training"] |= {"devices": 2, "compile": True}
-    with pytest.raises(UserError, match=r"training\.compile is true, expected false where several devices"):
-        expanded(tiny=study)
+    with pytest.raises(UserError, match=r"training\.compile is true.* 2 devices.* false"):
+        load_configuration({"tiny": study}, "test")
 
 
-def test_the_examples_hold():
+def test_examples_in_docstrings_are_correct():
     result = doctest.testmod(order)
     assert result.attempted
     assert not result.failed

@@ -38,12 +38,12 @@ class Corpora:
         return f"results/{dataset['text']}/text/{corpus}/{name}.parquet"
 
     def initial_models(self, wildcards: Any) -> str | list[str]:
-        """Return another study's models that a training starts from, or an empty list."""
+        """Return the models of another study from which training starts; an empty list if there are none."""
         start = self.studies[wildcards.study].language_models[wildcards.model].start
         return [] if start is None else MODELS.format(**dict(zip(("study", "corpus", "model"), start.split("/"), strict=True)))
 
     def scoring_models(self, wildcards: Any) -> str | list[str]:
-        """Return the models used for scoring: the study's own, or another study's if used without further training."""
+        """Return the models used for scoring: the study's own, or those of another study if they are not trained further."""
         own = MODELS.format(**wildcards)
         is_trained = self.studies[wildcards.study].language_models[wildcards.model].train
         return own if is_trained else self.initial_models(wildcards) or own
@@ -61,7 +61,7 @@ class Corpora:
         return [f"{base}-{shard}.done" for shard in range(count)] if count > 1 else []
 
     def likelihoods(self, wildcards: Any) -> list[str]:
-        """Return the likelihoods of every language model, in the order of the configuration."""
+        """Return the likelihoods of every language model in configuration order."""
         models = self.studies[wildcards.study].language_models
         return [LIKELIHOODS.format(**wildcards, model=model) for model in models]
 

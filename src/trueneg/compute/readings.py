@@ -1,11 +1,13 @@
 """Settings, user files and joined tables of the data sources, as needed by the rules."""
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from trueneg.compute.corpora import Corpora
 from trueneg.compute.trainings import Trainings
+from trueneg.config.runs import pairs_key
 from trueneg.specs.pairs import PAIRS
 from trueneg.store import user_files
 from trueneg.store.user_files import Reading
@@ -17,20 +19,18 @@ class Readings:
     def __init__(self, trainings: Trainings, corpora: Corpora):
         self._trainings, self._corpora = trainings, corpora
         self._by_place = {reading.place: reading for reading in self._all()}
-        self._files: dict[str, dict[str, Any]] = {}
+        # Cached, because Snakemake asks several times, and there may be many files.
+        self._files = functools.cache(lambda place: user_files.parameter(self._by_place[place], Path("results")))
 
     def _all(self) -> list[Reading]:
         corpora = self._corpora.studies
         found = [reading for name, study in corpora.items() for reading in user_files.of_corpora(name, study).values()]
-        for name, expanded in self._trainings.expanded.items():
-            for dataset in expanded.datasets.values():
-                if name not in self._trainings.image_text:
-                    found.append(user_files.of_images(dataset))
-                    continue
-                found.append(user_files.of_pairs(dataset, corpora))
-                lists = self._trainings.image_text[name].evaluation.chexpert_8x200
-                if lists is not None:
-                    found.append(user_files.of_benchmark(lists, dataset["resolution"]))
+        for name, study in self._trainings.studies.items():
+            lists = getattr(study.evaluation, "chexpert_8x200", None)
+            for dataset in self._trainings.datasets[name].values():
+                is_paired = name in self._trainings.image_text
+                found.append(user_files.of_pairs(dataset, corpora) if is_paired else user_files.of_images(dataset))
+                found += [user_files.of_benchmark(lists, dataset["resolution"])] if lists is not None else []
         return found
 
     def settings(self, place: str) -> Callable[[Any], dict[str, Any]]:
@@ -45,14 +45,7 @@ class Readings:
 
     def parameters(self, place: str) -> dict[str, Callable[[Any], dict[str, Any]]]:
         """Return the parameters of a job that reads user files: its settings, and the files with a stamp of their content."""
-
-        def files(wildcards: Any) -> dict[str, Any]:
-            found = place.format(**wildcards)
-            if found not in self._files:  # Snakemake asks several times, and there may be many files
-                self._files[found] = user_files.parameter(self._by_place[found], Path("results"))
-            return self._files[found]
-
-        return {"settings": self.settings(place), "files": files}
+        return {"settings": self.settings(place), "files": lambda wildcards: self._files(place.format(**wildcards))}
 
     def pair_source(self, wildcards: Any) -> str:
         """Return the name of an image–text source."""
@@ -65,6 +58,5 @@ class Readings:
 
     def eta_by_class(self, wildcards: Any) -> dict[str, str]:
         """Return the tables of an image–text study's sentences and latent classes."""
-        label, dataset = next(iter(self._trainings.expanded[wildcards.study].datasets.items()))
-        sentences = self._trainings.expanded[wildcards.study].sources[label].replace(".npz", ".parquet")
-        return {"sentences": sentences, "classes": self._corpora.table(dataset, "classes")}
+        dataset = next(iter(self._trainings.datasets[wildcards.study].values()))
+        return {"sentences": f"results/pairs/{pairs_key(dataset)}.parquet", "classes": self._corpora.table(dataset, "classes")}

@@ -5,8 +5,8 @@ from typing import Any
 
 from trueneg.config import runs
 from trueneg.config.configuration import Configuration
-from trueneg.config.expansion import Expansion
 from trueneg.config.image_text_study import ImageTextStudy
+from trueneg.config.order import relative_cost
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.store import provenance, user_files
 
@@ -14,107 +14,109 @@ from trueneg.store import provenance, user_files
 class Trainings:
     """Data sets, objectives and blocks of seeds of all studies; most methods take a job's wildcards.
 
+    Jobs are expanded once, because the rules need them for every job.
+
     Attributes:
         studies: the studies that train encoders, by name.
         image_text: the image–text studies among them.
-        expanded: the expansion of each study into runs.
+        datasets: resolved settings of each data set as plain values, by study and label.
     """
 
     def __init__(self, configuration: Configuration):
         self.studies = {name: study for name, study in configuration.studies.items() if isinstance(study, TrainedStudy)}
         self.image_text = {name: study for name, study in self.studies.items() if isinstance(study, ImageTextStudy)}
-        self.expanded = {name: Expansion(name, study) for name, study in self.studies.items()}
-        self._longest = max((expanded.longest for expanded in self.expanded.values()), default=0.0)
+        jobs = [job for name, study in self.studies.items() for job in runs.jobs(name, study)]
+        self._jobs = {(job.study, job.dataset, job.objective, job.block): job for job in jobs}
+        self._longest = max(map(_cost, jobs), default=0.0)
+        settings = [(job.study, job.dataset, job.runs[0].settings["dataset"]) for job in jobs]
+        self.datasets = {name: {label: dataset for study, label, dataset in settings if study == name} for name in self.studies}
         self._retrains_stale = configuration.retrain_stale
 
+    def _job(self, wildcards: Any) -> runs.Job:
+        return self._jobs[wildcards.study, wildcards.dataset, wildcards.objective, wildcards.block]
+
     def every(self, pattern: str) -> Callable[[Any], list[str]]:
-        """Fill in the pattern for every data set, objective and block of the study that it refers to."""
-        return lambda wildcards: list(dict.fromkeys(self.expanded[wildcards.study].paths(pattern)))
+        """Fill in the pattern for every training job of a study."""
+        return lambda wildcards: self.each_block(pattern, wildcards.study)
 
     def first(self, pattern: str) -> Callable[[Any], str]:
-        """Fill in the pattern; missing wildcards default to the first block and first trained objective, as all start alike."""
+        """Fill in the pattern for the first job with the given wildcards that trains; all jobs start from the same networks."""
 
         def path(wildcards: Any) -> str:
-            expanded = self.expanded[wildcards.study]
-            trains = [label for (_, label), run in expanded.settings.items() if run["objective"]["name"] != "released"]
-            objective = next(iter(trains), None)
-            return pattern.format(**{"objective": objective, "block": next(iter(expanded.blocks)), **wildcards})
+            matching = [job for job in self._jobs.values() if vars(job).items() >= dict(wildcards).items()]
+            return pattern.format(**vars(min(matching, key=lambda job: _cost(job) == 0)))
 
         return path
 
-    def each_block(self, pattern: str) -> list[str]:
-        """Fill in the pattern for every data set, objective and block of every study that trains encoders."""
-        return [path for expanded in self.expanded.values() for path in expanded.paths(pattern)]
-
-    def source(self, wildcards: Any) -> str:
-        """Return the file of a data set's decoded images, with their sentences in an image–text study."""
-        return self.expanded[wildcards.study].sources[wildcards.dataset]
-
-    def beside_source(self, table: str) -> Callable[[Any], str | list[str]]:
-        """Return a table stored beside an image–text source; an empty list for other images."""
-
-        def path(wildcards: Any) -> str | list[str]:
-            is_beside = wildcards.study in self.image_text
-            return f"{self.source(wildcards).removesuffix('.npz')}-{table}.parquet" if is_beside else []
-
-        return path
+    def each_block(self, pattern: str, study: str | None = None) -> list[str]:
+        """Fill in the pattern for every training job, or every one of a study; shared paths are listed once."""
+        jobs = [job for job in self._jobs.values() if study in (None, job.study)]
+        return list(dict.fromkeys(pattern.format(**vars(job)) for job in jobs))
 
     def dataset(self, wildcards: Any) -> dict[str, Any]:
         """Return the settings of a data set."""
-        return self.expanded[wildcards.study].datasets[wildcards.dataset]
+        return self.datasets[wildcards.study][wildcards.dataset]
+
+    def source(self, wildcards: Any) -> str:
+        """Return the file of a data set's decoded images, with their sentences in an image–text study."""
+        dataset = self.dataset(wildcards)
+        if wildcards.study in self.image_text:
+            return f"results/pairs/{runs.pairs_key(dataset)}.npz"
+        return f"results/sources/{runs.source_key(dataset)}.npz"
+
+    def beside_source(self, table: str) -> Callable[[Any], str | list[str]]:
+        """Return a table stored beside an image–text source; an empty list for other images."""
+        return lambda wildcards: (
+            self.source(wildcards).replace(".npz", f"-{table}.parquet") if wildcards.study in self.image_text else []
+        )
 
     def seeds(self, wildcards: Any) -> list[int]:
         """Return the seeds of a block."""
-        return self.expanded[wildcards.study].blocks[wildcards.block]
+        return runs.blocks(self.studies[wildcards.study])[wildcards.block]
 
     def runs(self, wildcards: Any) -> list[dict[str, Any]]:
-        """Return the runs of a training job."""
-        return self.expanded[wildcards.study].runs(wildcards.dataset, wildcards.objective, wildcards.block)
+        """Return the runs of a training job in the format of :meth:`trueneg.config.runs.Run.to_json`."""
+        return [run.to_json() for run in self._job(wildcards).runs]
 
     def row_names(self, wildcards: Any) -> dict[str, str]:
         """Return the names that identify the rows of a data set and an objective."""
-        return self.expanded[wildcards.study].row_names[wildcards.dataset, wildcards.objective]
+        return self._job(wildcards).row_names
 
     def longest_first(self, wildcards: Any) -> float:
         """Return a training job's priority from 1 to 9; long jobs go first, so that none is left running alone at the end."""
-        cost = self.expanded[wildcards.study].cost(wildcards.dataset, wildcards.objective, wildcards.block)
-        return 1 + 8 * cost / self._longest if self._longest else 1
+        return 1 + 8 * _cost(self._job(wildcards)) / self._longest if self._longest else 1
 
     def retrained_code(self, wildcards: Any) -> str | None:
         """Return the training fingerprint if stale runs are retrained; None otherwise, so that edits plan no training."""
-        if not self._retrains_stale:
-            return None
-        return provenance.training_fingerprint(self.expanded[wildcards.study].settings[wildcards.dataset, wildcards.objective])
+        settings = self._job(wildcards).runs[0].settings
+        return provenance.training_fingerprint(settings) if self._retrains_stale else None
 
     def of_devices(self, key: str) -> Callable[[Any], int]:
         """Return a training job's resource request: a per-device setting times the number of devices."""
-
-        def asked(wildcards: Any) -> int:
-            training = self.studies[wildcards.study].training
-            return getattr(training, key) * training.devices
-
-        return asked
+        trainings = {name: study.training for name, study in self.studies.items()}
+        return lambda wildcards: getattr(trainings[wildcards.study], key) * trainings[wildcards.study].devices
 
     def benchmark(self, wildcards: Any) -> str | list[str]:
         """Return CheXpert 8×200 at the resolution of the study's images; an empty list if the study does not use it."""
-        study = self.image_text.get(wildcards.study)
-        if study is None or study.evaluation.chexpert_8x200 is None:
+        lists = getattr(self.studies[wildcards.study].evaluation, "chexpert_8x200", None)
+        if lists is None:
             return []
-        size = self.dataset(wildcards)["resolution"]
-        return f"results/{user_files.of_benchmark(study.evaluation.chexpert_8x200, size).place}.npz"
+        return f"results/{user_files.of_benchmark(lists, self.dataset(wildcards)['resolution']).place}.npz"
 
     def retrieval_examples(self) -> list[str]:
         """Return the retrieval examples of the page, from the first variant of each objective in the primary contrast."""
         found = []
         for name, study in self.image_text.items():
             primary, variants = study.primary, runs.candidates(study)
-            dataset = primary.dataset or next(iter(self.expanded[name].datasets))
-            asked = dict.fromkeys((primary.baseline, primary.treatment, primary.oracle))
-            labels = [next(iter(variants[objective])) for objective in asked if objective is not None]
-            found += [f"results/{name}/artefacts/retrieval/{dataset}/{label}.parquet" for label in labels]
+            dataset = primary.dataset or next(iter(self.datasets[name]))
+            for objective in dict.fromkeys(filter(None, (primary.baseline, primary.treatment, primary.oracle))):
+                found.append(f"results/{name}/artefacts/retrieval/{dataset}/{next(iter(variants[objective]))}.parquet")
         return found
 
     def phrases(self, wildcards: Any) -> int:
         """Return the number of phrases for which heatmaps are kept."""
-        overlays = self.image_text[wildcards.study].figures.overlays
-        return 0 if overlays is None else overlays.phrases
+        return getattr(self.image_text[wildcards.study].figures.overlays, "phrases", 0)
+
+
+def _cost(job: runs.Job) -> float:
+    return relative_cost(job.runs[0].settings) * len(job.runs)

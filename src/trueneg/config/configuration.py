@@ -8,7 +8,7 @@ existing section needs a line in ``frozen.yaml``, so that earlier runs keep thei
 
 from typing import Annotated, Any
 
-from pydantic import Discriminator, Field, field_validator
+from pydantic import BeforeValidator, Discriminator, Field, create_model
 
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
@@ -16,42 +16,36 @@ from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.theory_study import TheoryStudy
 from trueneg.specs.pairs import PAIRS
 from trueneg.specs.resources import RESOURCES, Resources
-from trueneg.specs.settings import Boolean, Name, Settings, Study
+from trueneg.specs.settings import Boolean, Name, Settings, models_within, tag_of
 
-KINDS: dict[str, type[Study]] = {
-    "images": ImageStudy,
-    "theory": TheoryStudy,
-    "likelihood": LikelihoodStudy,
-    "image-text": ImageTextStudy,
-}
-GLOBAL_KEYS = ("retrain_stale", "resources")  # configuration keys that are not studies
 AnyStudy = Annotated[ImageStudy | TheoryStudy | LikelihoodStudy | ImageTextStudy, Discriminator("kind")]
-# Keyed by rule; the rule `pairs` has one entry per source.
-ALL_RESOURCES = RESOURCES | {f"{source}_pairs": model.RESOURCES for source, model in PAIRS.items()}
+KINDS: dict[str, Any] = {kind: study for study in models_within(AnyStudy) for kind in tag_of(study)[1]}
+GLOBAL_KEYS = ("retrain_stale", "resources")  # configuration keys that are not studies
+
+
+def _rule(default: Resources) -> Any:
+    """Return the type and default of a rule's resources; keys that are not given have the rule's defaults."""
+    complete = BeforeValidator(lambda given: default.model_dump() | given if isinstance(given, dict) else given)
+    return Annotated[Resources, complete], Field(default, description=f"default: {default}")
+
+
+RuleResources = create_model(
+    "RuleResources",
+    __base__=Settings,
+    __doc__="Resources of rules that no study configures; the rule `pairs` has one entry per source.",
+    **{rule: _rule(default) for rule, default in RESOURCES.items()},
+    **{f"{source}_pairs": _rule(model.RESOURCES) for source, model in PAIRS.items()},
+)
 
 
 class Configuration(Settings):
-    """A whole configuration: its studies and the global settings."""
+    """A configuration: its studies, and settings that all studies share."""
 
     studies: dict[Name, AnyStudy]
-    retrain_stale: Boolean = Field(False, description="train runs again that other code trained; the old ones are kept aside")
-    resources: dict[str, Resources] = Field(
-        default_factory=lambda: dict(ALL_RESOURCES),
-        description="memory, time and threads of steps that no study sets",
-    )
-
-    @field_validator("resources")
-    @classmethod
-    def _every_rule(cls, given: dict[str, Resources]) -> dict[str, Resources]:
-        """Merge the given resources into the defaults of each rule."""
-        for name in given.keys() - ALL_RESOURCES.keys():
-            raise ValueError(f".{name} is not a rule that asks for resources here; expected one of {', '.join(ALL_RESOURCES)}")
-        changed = {
-            name: ALL_RESOURCES[name].model_copy(update=rule.model_dump(exclude_unset=True)) for name, rule in given.items()
-        }
-        return ALL_RESOURCES | changed
+    retrain_stale: Boolean = Field(False, description="retrain runs that were trained with other code; the old runs are kept")
+    resources: RuleResources = Field(default_factory=RuleResources, description="resources of rules that no study configures")
 
     def resolved(self) -> dict[str, Any]:
         """Return the configuration as plain values with all defaults filled in."""
-        studies = {name: study.model_dump(mode="json") for name, study in self.studies.items()}
-        return studies | self.model_dump(mode="json", exclude={"studies"})
+        plain = self.model_dump(mode="json")
+        return plain.pop("studies") | plain

@@ -1,4 +1,4 @@
-"""The typed model of a likelihood study: from reports to sentences, their likelihoods, and class probabilities."""
+"""The typed model of a likelihood study: reports, sentences, their likelihoods and class probabilities."""
 
 from typing import Literal
 
@@ -24,40 +24,38 @@ from trueneg.specs.settings import (
 
 
 class LanguageModelSettings(ResumableResources):
-    """A masked language model: trained or fine-tuned on reports other than those it scores, or used as released."""
+    """A masked language model: trained or fine-tuned on reports that it does not score, or used as released."""
 
-    model: PathText | None = Field(None, description="hub name or folder to take or begin with; none: a small BERT from scratch")
-    revision: str | None = Field(None, description="of a hub model: a commit, so that it cannot change")
-    trust_remote_code: Boolean = Field(False, description="run code shipped with the hub model, which some models require")
-    start: str | None = Field(
-        None, description="STUDY/CORPUS/NAME: start from another study's language models instead of `model`"
-    )
-    train: Boolean = Field(True, description="false: score with the model as it is")
-    folds: AtLeastTwo = Field(2, description="each report is scored by a model that was trained on other folds")
-    validation: OpenFraction = Field(0.1, description="share of a model's reports held out to tell when to stop")
-    validation_sentences: Count = Field(300, description="held-out sentences that the pseudo-perplexity is measured on")
-    epochs: Count = Field(6, description="at most")
-    patience: Count = Field(2, description="epochs without a lower held-out pseudo-perplexity before it stops")
+    model: PathText | None = Field(None, description="hub name or folder of an initial model; none: a small BERT from scratch")
+    revision: str | None = Field(None, description="commit of a hub model, which pins its version")
+    trust_remote_code: Boolean = Field(False, description="run code from the hub, which some models require")
+    start: str | None = Field(None, description="STUDY/CORPUS/NAME: initial models from another study, instead of `model`")
+    train: Boolean = Field(True, description="false: score with the initial model, without training")
+    folds: AtLeastTwo = Field(2, description="each report is scored by a model trained on the other folds")
+    validation: OpenFraction = Field(0.1, description="fraction of a model's reports held out for early stopping")
+    validation_sentences: Count = Field(300, description="held-out sentences used to measure the pseudo-perplexity")
+    epochs: Count = Field(6, description="maximum number of epochs")
+    patience: Count = Field(2, description="epochs without a lower held-out pseudo-perplexity before training stops")
     batch_size: Count = Field(64, description="sentences per update")
-    learning_rate: Positive = Field(2e-3, description="of AdamW; lower it where a trained model is the beginning")
-    weight_decay: NonNegative = Field(0.01, description="of AdamW")
-    warmup: Share = Field(0.1, description="share of the updates in which the learning rate rises")
-    mask_share: OpenFraction = Field(0.2, description="share of a sentence's tokens that are masked, at least one")
-    vocabulary: Count = Field(2048, description="tokens of a tokenizer trained here, at most")
-    hidden: Count = Field(128, description="width, from scratch")
-    layers: Count = Field(2, description="from scratch")
-    heads: Count = Field(2, description="of attention, from scratch")
-    longest: Count = Field(128, description="tokens of a sentence, from scratch; longer ones are scored by windows")
-    threads: Count = technical(1, "intra-op threads")
+    learning_rate: Positive = Field(2e-3, description="learning rate of AdamW; use a lower one for fine-tuning")
+    weight_decay: NonNegative = Field(0.01, description="weight decay of AdamW")
+    warmup: Share = Field(0.1, description="fraction of the updates in which the learning rate increases")
+    mask_share: OpenFraction = Field(0.2, description="fraction of a sentence's tokens to mask, at least one token")
+    vocabulary: Count = Field(2048, description="maximum vocabulary of a new tokenizer")
+    hidden: Count = Field(128, description="width of a new model")
+    layers: Count = Field(2, description="layers of a new model")
+    heads: Count = Field(2, description="attention heads of a new model")
+    longest: Count = Field(128, description="maximum tokens of a new model; longer sentences are scored in windows")
+    threads: Count = technical(1, "intra-op threads per process")
 
     @model_validator(mode="after")
     def _one_initialisation(self):
         if self.model is not None and self.start is not None:
-            raise ValueError(" sets both model and start; expected only one")
+            raise ValueError(" sets both model and start, expected only one of them")
         if not self.train and self.model is None and self.start is None:
-            raise ValueError(".train is false, but neither model nor start says what to score with")
+            raise ValueError(".train is false, but neither model nor start is set; set one of them")
         if self.hidden % self.heads:
-            raise ValueError(f".heads is {self.heads}, which does not divide hidden, {self.hidden}")
+            raise ValueError(f".heads is {self.heads}, expected a divisor of hidden, {self.hidden}")
         return self
 
 
@@ -65,32 +63,31 @@ class ScoringSettings(JobResources):
     """Pseudo-log-likelihood (Salazar et al., 2020)."""
 
     variant: Literal["original", "within_word_l2r", "causal"] = Field(
-        "original",
-        description="original; within_word_l2r: later pieces of a word are masked too; causal: a causal model's chain rule",
+        "original", description="within_word_l2r: later pieces of a word are masked too; causal: chain rule of a causal model"
     )
-    tokens_per_batch: Count | None = technical(None, "tokens of a batch of masked copies; none: what suits the device")
-    device: Device = technical("auto", "as for a language model")
-    shards: Count = technical(1, "jobs that share the work, one per GPU")
-    runtime: Count = technical(240, "minutes that a job, which trains or scores, may take on a cluster")
+    tokens_per_batch: Count | None = technical(None, "tokens per batch of masked copies; none: chosen for the device")
+    device: Device = technical("auto", "as for language models")
+    shards: Count = technical(1, "number of jobs to split the scoring into, one per GPU")
+    runtime: Count = technical(240, "time limit on a cluster of a job that trains or scores, in minutes")
 
 
 class EtaSettings(Settings):
-    """η = a·p^k, as in the first paper."""
+    """η = a·p^k for a sentence with likelihood p, as in the first paper."""
 
-    language_model: str | None = Field(None, description="whose likelihoods; none: the first one's")
+    language_model: str | None = Field(None, description="language model that provides the likelihoods; none: the first one")
     a: Positive = Field(0.2, description="η of a sentence with likelihood 1")
     k: NonNegative = Field(0.35, description="exponent")
-    maximum: OpenFraction = Field(0.9, description="largest η")
-    per_token: Boolean = Field(False, description="use the mean log-likelihood of a token (not the paper's)")
+    maximum: OpenFraction = Field(0.9, description="maximum of η")
+    per_token: Boolean = Field(False, description="use the mean log-likelihood per token (unlike the paper)")
 
 
 class LikelihoodStudy(Study):
-    """A text study: sentence likelihoods, class probabilities derived from them, and how well the two agree."""
+    """A text study: sentence likelihoods, class probabilities derived from them, and their agreement with known classes."""
 
-    kind: Literal["likelihood"] = Field(description="likelihood: sentences, their likelihoods, and class probabilities")
+    kind: Literal["likelihood"] = Field(description="likelihood: compute likelihoods and class probabilities of sentences")
     reports: AnyText
-    language_models: dict[Name, LanguageModelSettings] = Field(min_length=1, description="whose likelihoods are compared")
+    language_models: dict[Name, LanguageModelSettings] = Field(min_length=1, description="language models to compare")
     scoring: ScoringSettings = Field(default_factory=ScoringSettings)
     eta: EtaSettings = Field(default_factory=EtaSettings)
-    seed: Seed = Field(0, description="of folds, weights and draws")
-    processes: Count = technical(2, "that split sentences at the same time")
+    seed: Seed = Field(0, description="seed of folds, weights and random draws")
+    processes: Count = technical(2, "number of processes that split reports into sentences")

@@ -9,10 +9,12 @@ from typing import Any
 
 from trueneg.config.runs import training_kind
 
-# GFLOP of a forward pass per pixel, counted on the networks: CIFAR variants at 32 pixels, torchvision's at 224, small ones at 32
-# and 64 (per unit of width squared, as their cost grows with the square of the width).
-IMAGES = {"resnet18": 1.11 / 32**2, "resnet50": 2.60 / 32**2, "small_resnet": 0.0250 / 32**2 / 16**2}
-SPATIAL = {"resnet18": 3.63 / 224**2, "resnet50": 8.17 / 224**2, "clip": 8.17 / 224**2, "small": 0.0120 / 64**2 / 16**2}
+# GFLOP of a forward pass per pixel, by kind of training. Measured for CIFAR variants at 32 pixels, torchvision's networks at 224,
+# small ones at 32 and 64 (per unit of width squared, because their cost grows with the square of the width).
+PER_PIXEL = {
+    "images": {"resnet18": 1.11 / 32**2, "resnet50": 2.60 / 32**2, "small_resnet": 0.0250 / 32**2 / 16**2},
+    "image-text": {"resnet18": 3.63 / 224**2, "resnet50": 8.17 / 224**2, "clip": 8.17 / 224**2, "small": 0.0120 / 64**2 / 16**2},
+}
 BERT_BASE = {"hidden": 768, "layers": 12}
 TOKENS = 32  # per sentence
 # Training images and side in pixels of sources whose settings do not state them; the defaults below cover all others.
@@ -37,19 +39,14 @@ def relative_cost(settings: Mapping[str, Mapping[str, Any]]) -> float:
     """
     if settings["objective"]["name"] == "released":
         return 0.0
-    training, dataset = settings["training"], settings["dataset"]
-    if training["updates"] is not None:
-        samples = training["updates"] * training["batch_size"]
-    else:
-        samples = training["epochs"] * _images(dataset)
+    kind, training, dataset, encoder = training_kind(settings), settings["training"], settings["dataset"], settings["encoder"]
+    samples = training["updates"] * training["batch_size"] if training["updates"] else training["epochs"] * _images(dataset)
     side = dataset["resolution"] or SIDES.get(dataset["source"], ASSUMED_SIDE)
-    encoder = settings["encoder"]
-    images = training_kind(settings) == "images"
-    of_image = (IMAGES if images else SPATIAL)[encoder["name"]] * side**2 * encoder.get("width", 1) ** 2
-    if images:
-        return samples * 2 * of_image
+    image = PER_PIXEL[kind][encoder["name"]] * side**2 * encoder.get("width", 1) ** 2
+    if kind == "images":
+        return samples * 2 * image
     text = {**BERT_BASE, **settings["text_encoder"]}
-    return samples * (of_image + 24 * text["layers"] * text["hidden"] ** 2 * TOKENS / 1e9)
+    return samples * (image + 24 * text["layers"] * text["hidden"] ** 2 * TOKENS / 1e9)
 
 
 def _images(dataset: Mapping[str, Any]) -> float:

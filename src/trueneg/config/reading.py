@@ -9,22 +9,20 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from trueneg.config.configuration import GLOBAL_KEYS, KINDS, Configuration
+from trueneg.config.configuration import GLOBAL_KEYS, Configuration
 from trueneg.config.contradictions import contradictions
 from trueneg.errors import UserError
 from trueneg.legible import escape_control_characters
 from trueneg.specs.settings import models_within, tag_of
 
 # Expected values by pydantic error type, where pydantic's own wording does not help the author of a YAML file.
-EXPECTED = {
-    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "a mapping"),
-    "string_type": "a text",
-    "string_pattern_mismatch": "a name of letters, digits and _ . + - that begins with a letter",
+EXPECTED = dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "a mapping") | {
+    "string_pattern_mismatch": "a name that starts with a letter and contains only letters, digits and _ . + -",
 }
 
 
 def load_configuration(raw: Mapping[str, Any], where: str) -> Configuration:
-    """Check a configuration as read from YAML or JSON, and report every mistake at once.
+    """Validate a configuration as read from YAML or JSON, and report all mistakes at once.
 
     Args:
         raw: mapping from study names to studies, plus the global keys.
@@ -33,14 +31,14 @@ def load_configuration(raw: Mapping[str, Any], where: str) -> Configuration:
     Raises:
         UserError: with one sentence per mistake.
     """
+    given = {key: raw[key] for key in GLOBAL_KEYS if key in raw}
     studies = {
         name: {"kind": "images", **study} if isinstance(study, Mapping) else study
         for name, study in raw.items()
-        if name not in GLOBAL_KEYS
+        if name not in given
     }
     if not studies:
-        raise UserError(f"{where}: holds no study, expected a mapping from study names to studies.")
-    given = {key: raw[key] for key in GLOBAL_KEYS if key in raw}
+        raise UserError(f"{where}: contains no studies, expected a mapping from study names to studies.")
     try:
         configuration = Configuration.model_validate({"studies": studies, **given})
         mistakes = [f"{mistake}." for mistake in contradictions(configuration)]
@@ -52,10 +50,10 @@ def load_configuration(raw: Mapping[str, Any], where: str) -> Configuration:
 
 
 def read_configuration(paths: Sequence[str | Path]) -> Configuration:
-    """Read configuration files, each holding one or more studies; later files add to earlier ones.
+    """Read configuration files with one or more studies each; later files add to earlier ones.
 
     Raises:
-        UserError: if a file is missing, is not YAML, or holds mistakes.
+        UserError: if a file is missing, is not YAML, or contains mistakes.
     """
     merged: dict[str, Any] = {}
     for path in paths:
@@ -73,56 +71,49 @@ def read_configuration(paths: Sequence[str | Path]) -> Configuration:
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "a mapping"
-    if isinstance(value, list) and (len(value) > 4 or any(isinstance(part, (list, Mapping)) for part in value)):
-        return "a list"
-    text = "nothing" if value is None else repr(value)
-    return text if len(text) <= 60 else text[:57] + "…"
+    if isinstance(value, Mapping | list):
+        return "a list" if isinstance(value, list) else "a mapping"
+    return "nothing" if value is None else repr(value)
 
 
 def _sentence(mistake: Mapping[str, Any], raw: Mapping[str, Any]) -> str:
     """Format one of pydantic's errors as a sentence: key, found, expected."""
     kind, location, given, context = mistake["type"], mistake["loc"], mistake["input"], mistake.get("ctx", {})
-    key = _key(location[1:] if location[0] == "studies" else location, raw, missing=kind == "missing")
+    key = _key(location[1:] if location[0] == "studies" else location, raw)
     if kind == "missing":
-        return f"{key} is missing."
+        return f"{key}.{location[-1]} is missing."
     if kind == "extra_forbidden":
         known = _known_keys(location[:-1])
         close = difflib.get_close_matches(str(location[-1]), known, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"known here: {', '.join(known)}."
+        hint = f"did you mean {close[0]}?" if close else f"known keys: {', '.join(known)}."
         return f"{key} is not a known key; {hint}"
     if kind == "value_error":
-        return f"{key}{context['error']}."  # our own validators continue the key: ".source is …", " needs …"
-    if kind in ("union_tag_not_found", "union_tag_invalid"):
-        tag = context["discriminator"].strip("'")
-        if kind == "union_tag_not_found":
-            return f"{key}.{tag} is missing."
-        return f"{key}.{tag} is {_shown(given[tag])}, expected one of {context['expected_tags']}."
+        return f"{key}{context['error']}."  # our own validators continue the key: ".source is …", " must set …"
     expected = EXPECTED.get(kind) or re.sub(r"^\w+ should (be|have) | after validation", "", mistake["msg"])
-    if kind.startswith(("greater", "less")):
-        expected = f"a number {expected}"
+    if kind.startswith("union_tag"):
+        tag = context["discriminator"].strip("'")
+        if tag not in given:
+            return f"{key}.{tag} is missing."
+        key, given, expected = f"{key}.{tag}", given[tag], f"one of {context['expected_tags']}"
+    expected = re.sub("^(?=greater|less)", "a number ", expected)
     return f"{key} is {_shown(given)}, expected {expected}."
 
 
-def _key(location: Sequence[str | int], raw: Any, missing: bool) -> str:
+def _key(location: Sequence[str | int], raw: Any) -> str:
     """Return the dotted key as the user wrote it, without pydantic's names for the branches of a union."""
     parts, level = [], raw
-    for position, part in enumerate(location):
-        present = part in level if isinstance(level, Mapping) else isinstance(level, list) and isinstance(part, int)
-        if present:
+    for part in location:
+        if part in level if isinstance(level, Mapping) else isinstance(level, list) and isinstance(part, int):
             level = level[part]
-        if present or (missing and position == len(location) - 1):
             parts.append(escape_control_characters(str(part)))
-    return ".".join(parts) or "the configuration"
+    return ".".join(parts)
 
 
 def _known_keys(location: Sequence[str | int]) -> list[str]:
     """Return the keys that the model at a location accepts; a location contains keys and names of union branches."""
-    in_study = location[:1] == ("studies",)
-    models: list[Any] = [KINDS[str(location[2])] if in_study else Configuration]
-    for part in location[3:] if in_study else location:
+    models: list[Any] = [Configuration]
+    for part in location:
         fields = [model.model_fields[part].annotation for model in models if part in model.model_fields]
-        branches = [model for model in models if part in (tag_of(model) or ("", ()))[1]]
+        branches = [model for model in models if part in tag_of(model)[1]]
         models = [inner for annotation in fields for inner in models_within(annotation)] or branches or models
     return list(models[0].model_fields)

@@ -1,4 +1,4 @@
-"""Settings shared by studies that train: primary comparison, seeds, sweeps, resources, published tables."""
+"""Settings shared by studies that train encoders: training, seeds, sweeps, comparisons and published numbers."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -10,7 +10,9 @@ from trueneg.specs.settings import (
     AtLeastTwo,
     Count,
     EachOnce,
+    Fraction,
     Integer,
+    NonEmpty,
     Real,
     Seed,
     Settings,
@@ -22,44 +24,37 @@ from trueneg.specs.settings import (
 from trueneg.specs.tasks.base import Task
 from trueneg.stats.measurement import KEYS, Measurement
 
-CONDITIONS = "swept settings of `training` to compare side by side, as data sets are; others are selected on validation"
+SeedCount = Annotated[Integer, Field(ge=1, le=10_000)]
+CONDITIONS = "swept settings of `training` to report side by side, like data sets; the others are selected on validation"
 
 
 class Training(JobResources, ResumableResources):
     """Training length and resources."""
 
-    epochs: Sweepable[Count] | None = Field(None, description="passes over the training images or studies (or state `updates`)")
-    updates: Sweepable[Count] | None = Field(
-        None, description="optimiser steps, in place of `epochs`, for equal work on data sets of different sizes"
-    )
+    epochs: Sweepable[Count] | None = Field(None, description="passes over the training images or studies; excludes `updates`")
+    updates: Sweepable[Count] | None = Field(None, description="optimiser steps, for equal work on data sets of different sizes")
     batch_size: Sweepable[AtLeastTwo]
-    seeds_per_job: Count = technical(8, "seeds that one job trains, so that imports and compilation are paid once")
-    runs_per_device: Count = technical(1, "jobs that share a GPU that small steps leave idle; multiply Snakemake's `gpu` by it")
+    seeds_per_job: Count = technical(8, "seeds trained by one job, which share the time for imports and compilation")
+    runs_per_device: Count = technical(1, "jobs per GPU, if small steps leave it idle; multiply Snakemake's `gpu` by this number")
     devices: Count = technical(1, "GPUs per run, each with an equal part of every batch; rounding and dropout draws differ")
 
     @model_validator(mode="after")
-    def _one_length(self):
+    def _one_length_and_equal_parts(self):
         if (self.epochs is None) == (self.updates is None):
-            raise ValueError(" needs exactly one of epochs and updates")
-        return self
-
-    @model_validator(mode="after")
-    def _devices_share_batches(self):
-        parts = self.devices * getattr(self, "chunks", 1)  # only some kinds of training have chunks
+            raise ValueError(" must set exactly one of epochs and updates")
+        parts = self.devices * getattr(self, "chunks", 1)  # only image–text training has chunks
         for size in values_of(self.batch_size):
             if self.devices > 1 and size % parts:
-                raise ValueError(f".devices is {self.devices}, expected that batches of {size} split into {parts} equal parts")
+                raise ValueError(f".devices is {self.devices}, but batches of {size} cannot be split into {parts} equal parts")
+        if self.devices > 1 and getattr(self, "compile", False):  # only image training has compile
+            raise ValueError(f".compile is true, but is not supported with {self.devices} devices; set it to false")
         return self
 
 
 class EvaluationResources(JobResources):
     """Resources for an evaluation."""
 
-    runtime: Count = technical(30, "minutes that a job may take on a cluster")
-
-    if TYPE_CHECKING:  # sections of the discovered tasks
-
-        def __getattr__(self, name: str) -> Any: ...
+    runtime: Count = technical(30, "time limit of a job on a cluster, in minutes")
 
 
 class MeasurementSettings(Settings):
@@ -67,13 +62,10 @@ class MeasurementSettings(Settings):
 
     task: str
     metric: str
-    labels: str | None = Field(
-        None,
-        description="training images that lend their labels: all, imbalanced; of a retrieval, what is relevant: report, truth, …",
-    )
-    fraction: Annotated[Real, Field(gt=0, le=1)] | None = Field(None, description="share of the labels, of a classifier")
-    direction: str | None = Field(None, description="of a retrieval, such as text to image; none: the mean of both")
-    k: Count | None = Field(None, description="length of the list, of R and Prec; none: the mean over all")
+    labels: str | None = Field(None, description="label pool (all, imbalanced), or relevance in retrieval (report, truth, …)")
+    fraction: Fraction | None = Field(None, description="fraction of the labels that a classifier is trained on")
+    direction: str | None = Field(None, description="direction of retrieval, such as text to image; none: mean of both")
+    k: Count | None = Field(None, description="k of R@k or Prec@k; none: mean over all k")
     group: str | None = Field(None, description="a class, rare or common; none: all classes")
 
     @property
@@ -85,27 +77,31 @@ class MeasurementSettings(Settings):
 class Contrast(Settings):
     """Two objectives to compare."""
 
-    treatment: str = Field(description="objective whose gain is asked for")
-    baseline: str = Field(description="objective that it is compared with")
+    treatment: str = Field(description="objective whose gain is measured")
+    baseline: str = Field(description="objective to compare it with")
 
 
 class PrimaryContrast(Contrast, MeasurementSettings):
     """The study's primary comparison, fixed before it runs; all other comparisons are exploratory."""
 
-    dataset: str | None = Field(None, description="label of the data set, such as fraction=0.1; none: the only one")
-    oracle: str | None = Field(
-        None, description="objective of the gate, which must beat the baseline; none where no truth is known: only chance counts"
-    )
-    published: Real | None = Field(None, description="the published difference, to compare with the minimum detectable one")
+    dataset: str | None = Field(None, description="label of the data set, such as fraction=0.1; none: the only data set")
+    oracle: str | None = Field(None, description="gate: objective that must beat the baseline; none: chance is the only gate")
+    published: Real | None = Field(None, description="published difference, to compare with the minimum detectable difference")
 
 
 class Published(Settings):
     """Published numbers to compare with the study's results."""
 
-    paper: str = Field(description="as in the column paper of config/published.csv")
-    table: str = Field(description="as in the column table")
-    task: str = Field(description="as in the column task")
-    methods: dict[str, str] = Field(description="objective, and its entry in the column method")
+    paper: str = Field(description="value in the `paper` column of config/published.csv")
+    table: str = Field(description="value in the `table` column")
+    task: str = Field(description="value in the `task` column")
+    methods: dict[str, str] = Field(description="value in the `method` column, by objective")
+
+
+class Panels(Settings):
+    """A figure with one panel per objective."""
+
+    objectives: NonEmpty[str] = Field(description="objectives to show, one panel each")
 
 
 class TrainedStudy(Study):
@@ -118,17 +114,10 @@ class TrainedStudy(Study):
     SECTIONS: ClassVar[tuple[str, ...]]  # with the objective, these define a variant; ``training`` is included
     TASKS: ClassVar[Mapping[str, type[Task]]]  # tasks available to its evaluation
 
-    seeds: Annotated[Integer, Field(ge=1, le=10_000)] | Annotated[list[Seed], Field(min_length=1), EachOnce] = Field(
-        description="how many seeds (0, 1, …), or a list of them"
-    )
-    if TYPE_CHECKING:  # each kind of study has its own types
-        dataset: Any
-        training: Training
-        conditions: list[Any]
-        objectives: dict[str, Any]
-        evaluation: Any
-        primary: PrimaryContrast
-        figures: Any
+    seeds: SeedCount | Annotated[NonEmpty[Seed], EachOnce] = Field(description="number of seeds (0, 1, …), or a list of seeds")
+    if TYPE_CHECKING:  # each kind of study declares its own sections
+
+        def __getattr__(self, name: str) -> Any: ...
 
     @property
     def seed_list(self) -> list[int]:

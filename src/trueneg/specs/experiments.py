@@ -1,22 +1,13 @@
-"""Names of the experiments on the stochastic process and of the compared estimators."""
+"""Names of the experiments on the stochastic process and of the estimators that they compare."""
 
-# Maps each experiment function to its module; all take a Setting, and their own sweeps as keyword arguments.
+DENSITIES = ("class_conditional_densities", "observation_densities", "density_ratio", "importance_weights", "normalisation")
+ERRORS = ("errors_by_parameter", "errors_by_negatives", "errors_by_positives", "errors_by_assumed_alpha", "best_estimators")
+BOUNDS = ("approximation_errors", "informative_sizes", "supervised_bound", "generalisation_terms", "smooth_bound")
+# Maps each experiment function to its module; all functions take a Setting and SweepSettings.
 EXPERIMENTS = {
-    "class_conditional_densities": "density_experiments",
-    "observation_densities": "density_experiments",
-    "density_ratio": "density_experiments",
-    "importance_weights": "density_experiments",
-    "normalisation": "density_experiments",
-    "errors_by_parameter": "error_experiments",
-    "errors_by_negatives": "error_experiments",
-    "errors_by_positives": "error_experiments",
-    "errors_by_assumed_alpha": "error_experiments",
-    "best_estimators": "error_experiments",
-    "approximation_errors": "bound_experiments",
-    "informative_sizes": "bound_experiments",
-    "supervised_bound": "bound_experiments",
-    "generalisation_terms": "bound_experiments",
-    "smooth_bound": "bound_experiments",
+    **dict.fromkeys(DENSITIES, "density_experiments"),
+    **dict.fromkeys(ERRORS, "error_experiments"),
+    **dict.fromkeys(BOUNDS, "bound_experiments"),
     "protocol_numbers": "protocol_numbers",
 }
 

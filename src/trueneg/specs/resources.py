@@ -1,4 +1,4 @@
-"""Memory, time and threads that are not set by a study, by rule (for image–sentence pairs, by source)."""
+"""Default memory, time and threads of jobs: settings of a study's own jobs, and requests of the other rules."""
 
 from typing import Literal
 
@@ -12,25 +12,25 @@ Device = Literal["auto", "cpu", "cuda"]
 class JobResources(Settings):
     """Resources of a study's jobs; not part of a run's identity."""
 
-    threads: Count = technical(1, "intra-op threads of a process")
-    gpu: CountFromZero = technical(1, "Snakemake resource `gpu` of a job; of a training, for each of its `devices`")
-    mem_mb: Count = technical(4000, "memory of a job, in MB; raised with each attempt")
-    runtime: Count = technical(60, "minutes that a job may take on a cluster")
+    threads: Count = technical(1, "intra-op threads per process")
+    gpu: CountFromZero = technical(1, "Snakemake resource `gpu` of a job; for training, per device")
+    mem_mb: Count = technical(4000, "memory of a job in MB; increases with each attempt")
+    runtime: Count = technical(60, "time limit of a job on a cluster, in minutes")
 
 
 class ResumableResources(Settings):
     """Device and checkpoint interval for training."""
 
-    device: Device = technical("auto", "auto: a GPU where there is one, else the CPU, and says so")
-    checkpoint_minutes: Positive = technical(5.0, "a training that is killed loses at most so much work")
+    device: Device = technical("auto", "auto: a GPU if available, otherwise the CPU; the choice is logged")
+    checkpoint_minutes: Positive = technical(5.0, "minutes between checkpoints: the most work that an interruption can lose")
 
 
 class Resources(Settings):
-    """Resources requested for the first attempt of a rule's job; memory and time are doubled for the second."""
+    """Resources requested for the first attempt of a rule's job; memory and time increase with each further attempt."""
 
-    mem_mb: Count = Field(2000, description="memory, in MB")
-    runtime: Count = Field(10, description="time, in minutes")
-    threads: Count = Field(1, description="threads, of rules that use several")
+    mem_mb: Count = Field(2000, description="memory in MB")
+    runtime: Count = Field(10, description="time limit in minutes")
+    threads: Count = Field(1, description="threads, for rules that use more than one")
 
 
 RESOURCES = {
@@ -41,13 +41,8 @@ RESOURCES = {
     "reports": Resources(mem_mb=4000, runtime=60),
     "sentences": Resources(mem_mb=4000, runtime=240),
     "captions": Resources(mem_mb=4000, runtime=60),
-    "open_i_classes": Resources(),
-    "eta": Resources(),
     "assumption": Resources(mem_mb=4000, runtime=30),
-    "eta_by_class": Resources(),
     "rating_summary": Resources(runtime=20),
-    "compare": Resources(),
-    "settle": Resources(),
     "draw": Resources(runtime=30),
-    "page": Resources(),
+    **dict.fromkeys(("open_i_classes", "eta", "eta_by_class", "compare", "settle", "page"), Resources()),
 }

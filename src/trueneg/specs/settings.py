@@ -8,11 +8,6 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Dis
 from pydantic.fields import FieldInfo
 
 Value = TypeVar("Value")
-SomeSettings = TypeVar("SomeSettings", bound="Settings")
-
-
-def _sweep_or_value(given: Any) -> str:
-    return "sweep" if isinstance(given, list) else "value"
 
 
 def format_value(value: Any) -> str:
@@ -22,15 +17,16 @@ def format_value(value: Any) -> str:
 
 def _each_once(values: list[Value]) -> list[Value]:
     if len(set(map(format_value, values))) != len(values):
-        raise ValueError(f" is {values}, expected every value once")
+        raise ValueError(f" is {values}, expected distinct values")
     return values
 
 
 EachOnce = AfterValidator(_each_once)
+NonEmpty = Annotated[list[Value], Field(min_length=1)]
 # A value, or a list of values to sweep over. The discriminator limits error messages to the intended branch.
 Sweepable = Annotated[
-    Annotated[Value, Tag("value")] | Annotated[list[Value], Field(min_length=1), EachOnce, Tag("sweep")],
-    Discriminator(_sweep_or_value),
+    Annotated[Value, Tag("value")] | Annotated[NonEmpty[Value], EachOnce, Tag("sweep")],
+    Discriminator(lambda given: "sweep" if isinstance(given, list) else "value"),
 ]
 
 
@@ -51,7 +47,7 @@ NonNegative = Annotated[Real, Field(ge=0)]
 Fraction = Annotated[Real, Field(gt=0, le=1)]
 OpenFraction = Annotated[Real, Field(gt=0, lt=1)]
 Probability = Annotated[Real, Field(ge=0, lt=1)]
-Share = Annotated[Real, Field(ge=0, lt=1)]  # a share below the whole
+Share = Probability
 Count = Annotated[Integer, Field(ge=1, le=10**9)]  # larger values are mistakes and cause overflows
 CountFromZero = Annotated[Integer, Field(ge=0, le=10**9)]
 AtLeastTwo = Annotated[Integer, Field(ge=2, le=10**9)]
@@ -60,14 +56,14 @@ Seed = Annotated[Integer, Field(ge=0, lt=2**31)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.+-]*$", max_length=60)]
 
 
-def _of_a_path(given: str) -> str:
+def _valid_path(given: str) -> str:
     """Reject paths that no file system supports; otherwise, each file operation would fail with a different error."""
     if any(len(os.fsencode(part)) > 255 for part in given.split("/")) or len(os.fsencode(given)) > 4000 or "\0" in given:
-        raise ValueError(" is no path that a file system could hold: too long, or with a null character in it")
+        raise ValueError(" is not a valid path: it is too long or contains a null character")
     return given
 
 
-PathText = Annotated[str, AfterValidator(_of_a_path)]
+PathText = Annotated[str, AfterValidator(_valid_path)]
 
 
 def technical(default: Any, description: str) -> Any:
@@ -92,28 +88,25 @@ class Settings(BaseModel):
         return {key: None if value == "null" else value for key, value in given.items()} if isinstance(given, dict) else given
 
 
-def at_defaults(section: SomeSettings, *kept: str) -> SomeSettings:
-    """Reset a section to its defaults, except for technical settings and those to keep.
+def at_defaults(section: Settings, *kept: str) -> Settings:
+    """Reset a section to its defaults, except for required and technical settings and those to keep.
 
     Args:
-        section: any section; settings without a default are kept too.
+        section: any section.
         kept: names of the settings to keep.
     """
-    defaults = {
-        name: field.get_default(call_default_factory=True)
-        for name, field in type(section).model_fields.items()
-        if name not in kept and not is_technical(field) and not field.is_required()
-    }
-    return section.model_copy(update=defaults)
+    fields = type(section).model_fields.items()
+    stated = [name for name, field in fields if name in kept or is_technical(field) or field.is_required()]
+    return type(section).model_construct(**{name: getattr(section, name) for name in stated})
 
 
 class Study(Settings):
     """Settings shared by studies of every kind."""
 
     kind: str
-    title: str = Field(min_length=1, description="shown above the results")
-    question: str = Field("", description="what the study asks, in a sentence")
-    note: str = Field("", description="printed under every figure, such as what makes the data special")
+    title: str = Field(min_length=1, description="heading of the results")
+    question: str = Field("", description="the study's research question, in one sentence")
+    note: str = Field("", description="printed below every figure, such as a caveat about the data")
 
 
 def values_of(given: Any) -> list[Any]:
@@ -128,10 +121,10 @@ def models_within(annotation: Any) -> list[type[Settings]]:
     return [model for part in get_args(annotation) for model in models_within(part)]
 
 
-def tag_of(model: type[Settings]) -> tuple[str, tuple[str, ...]] | None:
-    """Return the discriminator key of a model in a union and the key's allowed values; None if there is no such key."""
-    for key in ("name", "source", "schedule"):
+def tag_of(model: type[Settings]) -> tuple[str, tuple[str, ...]]:
+    """Return the key that selects a model in a union and the key's allowed values; both are empty if there is no such key."""
+    for key in ("name", "source", "schedule", "kind"):
         values = get_args(model.model_fields[key].annotation) if key in model.model_fields else ()
         if values and all(isinstance(value, str) for value in values):
             return key, values
-    return None
+    return "", ()

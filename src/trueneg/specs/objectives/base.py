@@ -1,6 +1,5 @@
 """Base classes of the objectives, and value types that several of them share."""
 
-import inspect
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -8,27 +7,24 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, create_model
 
 from trueneg.specs.settings import Fraction, NonNegative, OpenFraction, Positive, Probability, Real, Settings, Sweepable
 
-
-def _word_true(given: Any) -> Any:
-    """Convert YAML's boolean true to the text ``true``: as a class probability it means each sample's own class."""
-    return "true" if given is True else given
-
-
-ImageProbability = Annotated[Probability | Literal["low", "high", "true"], BeforeValidator(_word_true)]
-ImageProbabilities = Sweepable[ImageProbability]
-SentenceProbability = Annotated[
-    Probability | Literal["language model", "permuted", "constant mean", "length", "true"], BeforeValidator(_word_true)
-]
-SentenceProbabilities = Sweepable[SentenceProbability]
+# YAML's boolean true is converted to the text: as a class probability, it means that of each sample's own class.
+WordTrue = BeforeValidator(lambda given: "true" if given is True else given)
+ImageProbability = Annotated[Probability | Literal["low", "high", "true"], WordTrue]
+SentenceProbability = Annotated[Probability | Literal["language model", "permuted", "constant mean", "length", "true"], WordTrue]
+IMAGE_ETA = "η: a number, or that of the rare classes (low), the common classes (high) or each image's own class (true)"
+SENTENCE_ETA = "η: a number, or from likelihoods (language model), controls (permuted, constant mean, length) or the truth (true)"
+ALPHA = "α: probability that a true negative is farther than a false one"
+BETA = "β ≥ 0: hardness weighting of the negatives"
+Location = Annotated[Real, Field(ge=0.5, le=1)]
 
 
 class WarmStart(Settings):
-    """One value at first, then another from a given point of the run: BCL's warm-start is 0.5, then 0.7 for the last quarter."""
+    """One value at first, then another for the rest of the run: BCL's warm-start is 0.5, then 0.7 for the last quarter."""
 
     schedule: Literal["warm-start"]
-    before: NonNegative = Field(0.5, description="value at first")
-    after: NonNegative = Field(0.7, description="value from there on")
-    at: OpenFraction = Field(0.75, description="share of the run after which the value changes")
+    before: NonNegative = Field(0.5, description="initial value")
+    after: NonNegative = Field(0.7, description="final value")
+    at: OpenFraction = Field(0.75, description="fraction of the run after which the value changes")
 
 
 class Linear(Settings):
@@ -36,8 +32,8 @@ class Linear(Settings):
 
     schedule: Literal["linear"]
     start: NonNegative = Field(description="value at the start")
-    end: NonNegative = Field(description="value that the last step would reach")
-    every: Fraction = Field(0.05, description="share of the run that a step lasts")
+    end: NonNegative = Field(description="value reached when the last interval ends")
+    every: Fraction = Field(0.05, description="length of a step, as a fraction of the run")
 
 
 class Adjusted(Settings):
@@ -45,28 +41,18 @@ class Adjusted(Settings):
 
     schedule: Literal["adjusted"]
     by: Literal["labels", "views"] = Field(
-        "labels", description="labels: those of the validation split; views: none, an image's other view stands for its class"
+        "labels", description="labels: classes of the validation split; views: no labels, the two views of an image are a class"
     )
-    every: Fraction = Field(0.05, description="share of the run between two measurements")
+    every: Fraction = Field(0.05, description="interval between two measurements, as a fraction of the run")
 
 
-def _schedule_or_number(given: Any) -> str:
-    return "scheduled" if isinstance(given, (dict, Settings)) else "number"
-
-
-Location = Annotated[Real, Field(ge=0.5, le=1)]
-# A number, or a mapping that defines how it changes over the run.
-ScheduledConcentration = Annotated[
-    Annotated[NonNegative, Tag("number")] | Annotated[Annotated[WarmStart | Linear, Discriminator("schedule")], Tag("scheduled")],
-    Discriminator(_schedule_or_number),
-]
-ScheduledLocation = Annotated[
-    Annotated[Location, Tag("number")]
-    | Annotated[Annotated[WarmStart | Linear | Adjusted, Discriminator("schedule")], Tag("scheduled")],
-    Discriminator(_schedule_or_number),
-]
-SweptConcentration = Sweepable[ScheduledConcentration]
-SweptLocation = Sweepable[ScheduledLocation]
+def _scheduled(number: Any, schedules: Any) -> Any:
+    """Return the type of a sweepable number that may also be a mapping: a schedule that changes the number over the run."""
+    value = Annotated[
+        Annotated[number, Tag("number")] | Annotated[schedules, Discriminator("schedule"), Tag("scheduled")],
+        Discriminator(lambda given: "scheduled" if isinstance(given, (dict, Settings)) else "number"),
+    ]
+    return Sweepable[value]
 
 
 class Objective(Settings):
@@ -74,14 +60,16 @@ class Objective(Settings):
 
     Attributes:
         MODULES: dotted names of the modules that implement the objective; editing one makes only this objective's runs stale.
+            By default, the estimator's module with the same name as the module of these settings.
     """
 
-    MODULES: ClassVar[tuple[str, ...]]
+    MODULES: ClassVar[tuple[str, ...] | None] = None
 
     @classmethod
     def modules(cls, values: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the modules that implement the objective with the given settings."""
-        return cls.MODULES
+        own = f"trueneg.losses.estimators.{cls.__module__.rpartition('.')[2]}"
+        return (own,) if cls.MODULES is None else cls.MODULES
 
 
 class TwoViews(Objective):
@@ -92,24 +80,18 @@ class TwoViews(Objective):
     """
 
     ALLOWED: ClassVar[Mapping[str, Any]] = {
-        "class_probability": (
-            ImageProbabilities,
-            "η: a number; low and high: that of the rare and of the common classes; true: of each image's own class",
-        ),
-        "alpha": (
-            SweptLocation,
-            "α, how often a true negative is farther than a false one; may be scheduled or measured",
-        ),
-        "beta": (SweptConcentration, "β ≥ 0, how much more near negatives weigh; may be scheduled"),
+        "class_probability": (Sweepable[ImageProbability], IMAGE_ETA),
+        "alpha": (_scheduled(Location, WarmStart | Linear | Adjusted), f"{ALPHA}; may be scheduled or measured"),
+        "beta": (_scheduled(NonNegative, WarmStart | Linear), f"{BETA}; may be scheduled"),
     }
 
-    temperature: Sweepable[Positive] | None = Field(None, description="in place of training.temperature")
+    temperature: Sweepable[Positive] | None = Field(None, description="overrides training.temperature")
 
 
 class Pairs(Objective):
     """Settings shared by objectives of image–sentence pairs."""
 
-    logit_scale: Sweepable[Positive] | None = Field(None, description="in place of similarity.logit_scale")
+    logit_scale: Sweepable[Positive] | None = Field(None, description="overrides similarity.logit_scale")
 
 
 class Directed(Pairs):
@@ -119,16 +101,10 @@ class Directed(Pairs):
         ALLOWED: as for :class:`TwoViews`, in an image–text study.
     """
 
-    ALLOWED: ClassVar[Mapping[str, Any]] = {
-        "class_probability": (
-            SentenceProbabilities,
-            "η: a number; language model: from the sentence's likelihood; permuted, constant mean, length: its controls; "
-            "true: the known one",
-        ),
-    }
+    ALLOWED: ClassVar[Mapping[str, Any]] = {"class_probability": (Sweepable[SentenceProbability], SENTENCE_ETA)}
 
     directions: Sweepable[Literal["text", "image", "both"]] = Field(
-        "text", description="text: texts are the anchors, images the negatives; image: the reverse; both: the mean of the two"
+        "text", description="text: texts are the anchors and images the negatives; image: the reverse; both: the mean of the two"
     )
 
 
@@ -137,7 +113,7 @@ class KnownSimilarity(Directed):
 
     by: Sweepable[Literal["text", "labels"]] = Field(
         "text",
-        description="text: cosine of the sentences under the text encoder at first; labels: 1 where a positive label is shared",
+        description="text: cosine of the sentences under the initial text encoder; labels: 1 if they share a positive label",
     )
 
 
@@ -145,16 +121,10 @@ def completed(objective: type[Objective], kind: type[TwoViews] | type[Directed])
     """Add the shared settings of a kind of study to an objective, unless the objective already inherits them."""
     if issubclass(objective, (TwoViews, Pairs)):
         return objective
-    fields = objective.model_fields
     replaced: dict[str, Any] = {
-        key: (allowed, Field(fields[key].get_default(), description=description))
-        for key, (allowed, description) in kind.ALLOWED.items()
-        if key in fields
+        key: (kind.ALLOWED[key][0], Field(field.get_default(), description=kind.ALLOWED[key][1]))
+        for key, field in objective.model_fields.items()
+        if key in kind.ALLOWED
     }
-    return create_model(
-        f"{kind.__name__}{objective.__name__}",
-        __base__=(objective, kind),
-        __doc__=inspect.getdoc(objective),
-        __module__=objective.__module__,
-        **replaced,
-    )
+    options: dict[str, Any] = {"__doc__": objective.__doc__, "__module__": objective.__module__}
+    return create_model(f"{kind.__name__}{objective.__name__}", __base__=(objective, kind), **options, **replaced)

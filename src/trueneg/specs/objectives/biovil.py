@@ -1,4 +1,4 @@
-"""BioViL's InfoNCE with masked words."""
+"""BioViL: InfoNCE with masked language modelling."""
 
 from typing import Literal
 
@@ -9,11 +9,11 @@ from trueneg.specs.settings import OpenFraction, Positive, Sweepable
 
 
 class Biovil(Clip):
-    """InfoNCE in both directions and masked words (BioViL)."""
+    """InfoNCE in both directions plus masked language modelling (BioViL)."""
 
     name: Literal["biovil"]  # type: ignore[assignment]  # pydantic selects the objective by this name
-    masked_words_weight: Sweepable[Positive] = Field(0.1, description="weight of the masked words' cross-entropy")
-    mask_share: OpenFraction = Field(0.15, description="share of a sentence's tokens that are masked")
+    masked_words_weight: Sweepable[Positive] = Field(0.1, description="weight of the cross-entropy of the masked words")
+    mask_share: OpenFraction = Field(0.15, description="fraction of a sentence's tokens that are masked")
 
 
 PAIRS = Biovil

@@ -11,8 +11,6 @@ from trueneg.specs.settings import Boolean, Probability, Sweepable
 class Debiased(Objective):
     """DCL: subtracts the expected share of false negatives."""
 
-    MODULES = ("trueneg.losses.estimators.debiased",)
-
     name: Literal["dcl"]
     class_probability: Sweepable[Probability]
 
@@ -20,8 +18,8 @@ class Debiased(Objective):
 class DebiasedPairs(Debiased):
     """DCL on pairs; gradients to the logit scale may flow through the bound."""
 
-    bound_gradient: Boolean = Field(False, description="let the bound carry gradient to the logit scale")
-    smooth_bound: Boolean = Field(False, description="experimental: add bound and estimate in place of taking the larger")
+    bound_gradient: Boolean = Field(False, description="let gradients reach the logit scale through the bound")
+    smooth_bound: Boolean = Field(False, description="experimental: the sum of bound and estimate replaces their maximum")
 
 
 TWO_VIEWS = Debiased

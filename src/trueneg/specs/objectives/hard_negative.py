@@ -4,24 +4,22 @@ from typing import Literal
 
 from pydantic import Field
 
-from trueneg.specs.objectives.base import Objective
+from trueneg.specs.objectives.base import BETA, Objective
 from trueneg.specs.settings import Boolean, NonNegative, Probability, Sweepable
 
 
 class HardNegative(Objective):
     """HCL: like DCL, with more weight on near negatives; class_probability 0 gives hardness weighting without debiasing."""
 
-    MODULES = ("trueneg.losses.estimators.hard_negative",)
-
     name: Literal["hcl"]
     class_probability: Sweepable[Probability]
-    beta: Sweepable[NonNegative] = Field(1.0, description="β ≥ 0, how much more near negatives weigh")
+    beta: Sweepable[NonNegative] = Field(1.0, description=BETA)
 
 
 class HardNegativePairs(HardNegative):
     """HCL on pairs; gradients to the logit scale may flow through the bound."""
 
-    bound_gradient: Boolean = Field(False, description="let the bound carry gradient to the logit scale")
+    bound_gradient: Boolean = Field(False, description="let gradients reach the logit scale through the bound")
 
 
 TWO_VIEWS = HardNegative

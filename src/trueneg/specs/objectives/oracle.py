@@ -8,8 +8,6 @@ from trueneg.specs.objectives.base import Objective
 class Oracle(Objective):
     """The mass over the known true negatives: uses labels or the truth to show the possible gain; not a usable method."""
 
-    MODULES = ("trueneg.losses.estimators.oracle",)
-
     name: Literal["oracle"]
 
 

@@ -1,4 +1,4 @@
-"""ReCo: negatives need only be orthogonal."""
+"""ReCo and OC: drive negatives towards orthogonality."""
 
 from typing import Literal
 
@@ -9,12 +9,12 @@ from trueneg.specs.settings import NonNegative, Sweepable
 
 
 class Relaxed(Pairs):
-    """ReCo: penalises non-negative similarities, but not negative ones."""
+    """ReCo penalises only positive similarities of negatives; OC drives every similarity to zero."""
 
     MODULES = ("trueneg.losses.relaxed",)
 
-    name: Literal["reco"]
-    negative_weight: Sweepable[NonNegative] = Field(0.6, description="λ, weight of the negatives")
+    name: Literal["reco", "oc"]
+    negative_weight: Sweepable[NonNegative] = Field(0.6, description="λ: weight of the negatives")
 
 
 PAIRS = Relaxed

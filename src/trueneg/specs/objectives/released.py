@@ -1,7 +1,10 @@
-"""Unchanged released networks. Image–text studies add the networks to these settings, so there is no ``PAIRS`` here."""
+"""Released networks without training."""
 
 from typing import Literal
 
+from pydantic import Field
+
+from trueneg.specs.encoders import AnyTextEncoder, SpatialEncoder
 from trueneg.specs.objectives.base import Objective
 
 
@@ -11,3 +14,5 @@ class Released(Objective):
     MODULES = ()
 
     name: Literal["released"]
+    encoder: SpatialEncoder | None = Field(None, description="overrides the study's `encoder`")
+    text_encoder: AnyTextEncoder | None = Field(None, description="overrides the study's `text_encoder`")

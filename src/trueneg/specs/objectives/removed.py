@@ -11,10 +11,8 @@ from trueneg.specs.settings import Real, Sweepable
 class Removed(KnownSimilarity):
     """Removes negatives that are too similar."""
 
-    MODULES = ("trueneg.losses.estimators.removed",)
-
     name: Literal["remove"]
-    threshold: Sweepable[Real] = Field(0.5, description="θ, the largest similarity that stays")
+    threshold: Sweepable[Real] = Field(0.5, description="θ: negatives with a greater similarity are removed")
 
 
 PAIRS = Removed

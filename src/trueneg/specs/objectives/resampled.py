@@ -11,10 +11,8 @@ from trueneg.specs.settings import Count, Sweepable
 class Resampled(KnownSimilarity):
     """Resamples negatives, favouring less similar ones."""
 
-    MODULES = ("trueneg.losses.estimators.resampled",)
-
     name: Literal["resample"]
-    size: Sweepable[Count] = Field(32, description="negatives drawn for an anchor")
+    size: Sweepable[Count] = Field(32, description="negatives drawn per anchor")
 
 
 PAIRS = Resampled

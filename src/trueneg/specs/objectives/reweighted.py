@@ -11,10 +11,8 @@ from trueneg.specs.settings import Positive, Sweepable
 class Reweighted(KnownSimilarity):
     """Reweights negatives: the more similar, the lower the weight."""
 
-    MODULES = ("trueneg.losses.estimators.reweighted",)
-
     name: Literal["reweight"]
-    exponent: Sweepable[Positive] = Field(1.0, description="of 1 − similarity")
+    exponent: Sweepable[Positive] = Field(1.0, description="exponent of the weight 1 − similarity")
 
 
 PAIRS = Reweighted

@@ -14,7 +14,7 @@ class SameSentence(Directed):
     MODULES = ("trueneg.losses.estimators.oracle",)
 
     name: Literal["same_sentence"]
-    mode: Sweepable[Literal["left out", "positives"]] = Field("left out", description="of the negatives; or positives besides")
+    mode: Sweepable[Literal["left out", "positives"]] = Field("left out", description="excluded, or used as additional positives")
 
 
 PAIRS = SameSentence

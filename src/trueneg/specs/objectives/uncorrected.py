@@ -13,23 +13,21 @@ from trueneg.specs.settings import Sweepable
 class Uncorrected(Objective):
     """CL: InfoNCE / SimCLR, no correction."""
 
-    MODULES = ("trueneg.losses.estimators.uncorrected",)
-
     name: Literal["cl"]
 
 
 class UncorrectedPairs(Uncorrected):
-    """CL on pairs, with a control that switches anchors off."""
+    """CL on pairs, with an optional control that drops the gradients of some anchors."""
 
     switched_off_by: Sweepable[SentenceProbability] | None = Field(
-        None,
-        description="control: anchors that DCL with this η would clamp get no gradient; nothing is subtracted from the others",
+        None, description="control: anchors that DCL with this η would clamp get no gradient; the others are uncorrected"
     )
 
     @classmethod
     def modules(cls, values: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the modules of the objective, plus DCL's if the control needs them."""
-        return cls.MODULES if values.get("switched_off_by") is None else (*cls.MODULES, *Debiased.MODULES)
+        own = super().modules(values)
+        return own if values.get("switched_off_by") is None else (*own, *Debiased.modules({}))
 
 
 TWO_VIEWS = Uncorrected
