@@ -22,7 +22,7 @@ def required_path(path: str | Path | None, source: str, expected: str) -> Path:
         raise UserError(f"dataset.path is missing; source {source} expects a folder with {expected}.")
     path = Path(path).expanduser()
     if path.exists() and not path.is_dir():
-        raise UserError(f"{path}: is a file, expected a folder with {expected}; point dataset.path at the folder.")
+        raise UserError(f"{path}: is a file, expected a folder with {expected}; set dataset.path to the folder.")
     return path
 
 
@@ -43,7 +43,7 @@ class Part(NamedTuple):
     Attributes:
         names: glob patterns of its possible paths within the dataset's folder, the usual one first.
         what: description of its contents.
-        origin: a sentence that says where to get it.
+        origin: a sentence on where to get it.
     """
 
     names: tuple[str, ...]
@@ -62,7 +62,7 @@ class Part(NamedTuple):
         """
         path = self.find(folder)
         if path is None:
-            raise UserError(f"{folder / self.names[0]}: {self.what}: missing (found {contents(folder)}). {self.origin}")
+            raise UserError(f"{folder / self.names[0]}: {self.what} missing (found {contents(folder)}). {self.origin}")
         return path
 
 
