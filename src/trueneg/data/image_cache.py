@@ -176,7 +176,5 @@ def _check_disk(folder: Path, size: int) -> None:
     """Check that the disk has room for the pixels that are not in the cache yet."""
     missing, free = size - (folder / "images.u8").stat().st_blocks * 512, shutil.disk_usage(folder).free
     if missing > free:
-        raise UserError(
-            f"{folder}: the disk has {free / 2**30:.1f} GiB free, expected {missing / 2**30:.1f} GiB for the pixels of the images. "
-            "Free some space, choose another disk, or lower dataset.resolution."
-        )
+        found = f"the disk has {free / 2**30:.1f} GiB free, expected {missing / 2**30:.1f} GiB for the pixels of the images"
+        raise UserError(f"{folder}: {found}. Free some space, choose another disk, or lower dataset.resolution.")

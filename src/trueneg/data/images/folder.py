@@ -31,10 +31,8 @@ def contents(folder: Path, shown: int = 5) -> str:
     if not folder.is_dir():
         return "no such folder"
     names = sorted(entry.name for entry in folder.iterdir())
-    if not names:
-        return "an empty folder"
     more = f" and {len(names) - shown:,} more" if len(names) > shown else ""
-    return ", ".join(names[:shown]) + more
+    return ", ".join(names[:shown]) + more or "an empty folder"
 
 
 class Part(NamedTuple):
@@ -62,7 +60,8 @@ class Part(NamedTuple):
         """
         path = self.find(folder)
         if path is None:
-            raise UserError(f"{folder / self.names[0]}: {self.what} missing (found {contents(folder)}). {self.origin}")
+            found = contents(folder)
+            raise UserError(f"{folder / self.names[0]}: is missing, expected {self.what} (found {found}). {self.origin}")
         return path
 
 

@@ -14,7 +14,6 @@ the images of :func:`read_lists`.
 
 import logging
 import re
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +28,7 @@ from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.folder import Part, found_parts, missing_parts, required_path
 from trueneg.data.mistakes import intact, refuse
 from trueneg.data.pairs.chexpert_labels import LABEL, OBSERVATIONS, label_values
-from trueneg.data.tables import Values, read_columns
+from trueneg.data.tables import Values, read_columns, wrong_values
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
 from trueneg.text import privacy
@@ -37,14 +36,15 @@ from trueneg.text import privacy
 log = logging.getLogger(__name__)
 
 PAGE, LISTS_PAGE = "https://stanfordmlgroup.github.io/competitions/chexpert/", "https://github.com/yuhaozhang/convirt"
-ORIGIN = f"It is part of CheXpert, or of CheXpert-small, which Stanford AIMI gives on registration ({PAGE})."
-ORIGIN_OF_LISTS = f"It is part of the lists of {LISTS_PAGE}; clone them, and point at the clone."
+ORIGIN = f"It is part of CheXpert and of CheXpert-small, which Stanford AIMI provides after registration ({PAGE})."
+ORIGIN_OF_LISTS = f"It is part of {LISTS_PAGE}; clone the repository, and set the path of the lists to the clone."
 ARCHIVES = ("CheXpert-v1.0-small", "CheXpert-v1.0")
 RADIOGRAPHS = Part(("train", *(f"{archive}/train" for archive in ARCHIVES)), "the radiographs", ORIGIN)
-CANDIDATES = Part(("image-retrieval/candidate.csv",), "the images to be found", ORIGIN_OF_LISTS)
-IMAGE_QUERIES = Part(("image-retrieval/query.csv",), "the queries by image", ORIGIN_OF_LISTS)
-TEXT_QUERIES = Part(("text-retrieval/query.csv",), "the queries by sentence", ORIGIN_OF_LISTS)
-LISTS = (CANDIDATES, IMAGE_QUERIES, TEXT_QUERIES)
+LISTS = (
+    Part(("image-retrieval/candidate.csv",), "the candidate images", ORIGIN_OF_LISTS),
+    Part(("image-retrieval/query.csv",), "the query images", ORIGIN_OF_LISTS),
+    Part(("text-retrieval/query.csv",), "the query sentences", ORIGIN_OF_LISTS),
+)
 EACH = (200, 10, 5)  # number of rows per label in each list
 LABELS = (
     *("No Finding", "Cardiomegaly", "Edema", "Pneumonia"),
@@ -101,28 +101,22 @@ def read_lists(path: str | Path) -> Lists:
         UserError: names the missing file or the invalid lines.
     """
     files = [part.required(Path(path).expanduser()) for part in LISTS]
+    sentence = Values(r".*\S.*", "a sentence", unique=True)
     candidates = read_columns(files[0], {"Path": IMAGE, **dict.fromkeys(OBSERVATIONS, LABEL)}, ORIGIN_OF_LISTS)
     images = read_columns(files[1], {"Variable": LABEL_NAME, "Path": IMAGE}, ORIGIN_OF_LISTS)
-    sentence = Values(r".*\S.*", "a sentence", unique=True)
     texts = read_columns(files[2], {"Variable": LABEL_NAME, "Text": sentence}, ORIGIN_OF_LISTS)
     positive = label_values(candidates[list(OBSERVATIONS)]) == 1
-    alone = f"has not exactly one label of 1. {ORIGIN_OF_LISTS}"
-    refuse([f"{files[0]}: {place}: {alone}" for place in candidates.index[positive.sum(axis=1) != 1]])
-    found = Lists(
-        _images(candidates["Path"], positive.idxmax(axis=1)),
-        _images(images["Path"], images["Variable"]),
-        pd.DataFrame({"sentence": texts["Text"], "label": texts["Variable"]}).reset_index(drop=True),
-    )
-    mistakes = []
-    for file, table, each in zip(files, found, EACH, strict=True):
-        counts = Counter(table["label"])
-        wrong = [label for label in LABELS if counts[label] != each]
-        mistakes += [f"{file}: has {counts[label]} of {label}, expected {each}. {ORIGIN_OF_LISTS}" for label in wrong]
-    refuse(mistakes)
-    both = found.images["path"].isin(found.candidates["path"]).sum()
-    if both:
-        raise UserError(f"{files[1]}: {both} of its images are candidates too, expected none. {ORIGIN_OF_LISTS}")
-    return found
+    candidates["Variable"] = positive.idxmax(axis=1).where(positive.sum(axis=1) == 1, "several or none")
+    mistakes = wrong_values(candidates, "Variable", ~candidates["Variable"].isin(LABELS), LABEL_NAME.expected)
+    mistakes = [f"{files[0]}: {mistake}" for mistake in mistakes]
+    both = images["Path"].isin(candidates["Path"])
+    mistakes += [f"{files[1]}: {mistake}" for mistake in wrong_values(images, "Path", both, "an image that is not a candidate")]
+    for file, table, each in zip(files, (candidates, images, texts), EACH, strict=True):
+        counts = table["Variable"].value_counts().reindex(LABELS, fill_value=0)
+        mistakes += [f"{file}: has {count} rows of {label}, expected {each}." for label, count in counts.items() if count != each]
+    refuse([f"{mistake} {ORIGIN_OF_LISTS}" for mistake in mistakes])
+    sentences = texts[["Text", "Variable"]].set_axis(["sentence", "label"], axis=1).reset_index(drop=True)
+    return Lists(_images(candidates), _images(images), sentences)
 
 
 def prepare_chexpert_8x200(settings: Mapping[str, Any], *, benchmark: str | Path, cache: str | Path, threads: int) -> None:
@@ -171,24 +165,23 @@ def missing_files(settings: Mapping[str, Any]) -> list[str]:
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
     """Return the lists and the images listed in them."""
-    folder, radiographs = Path(settings["lists"]).expanduser(), RADIOGRAPHS.find(_folder(settings))
+    folder = Path(settings["lists"]).expanduser()
     lists = found_parts(folder, LISTS)
-    if len(lists) < len(LISTS) or radiographs is None:
-        return UserFiles(lists)
     try:
-        named = [path for file in lists[:2] for path in read_columns(file, ["Path"])["Path"]]
+        radiographs = RADIOGRAPHS.required(_folder(settings)).parent
+        named = [path for part in LISTS[:2] for path in read_columns(part.required(folder), ["Path"])["Path"]]
     except UserError:  # reported by the job that reads the lists
         return UserFiles(lists)
-    return UserFiles(lists, [radiographs.parent / match[1] for match in map(PATH.fullmatch, named) if match])
+    return UserFiles(lists, [radiographs / match[1] for match in map(PATH.fullmatch, named) if match])
 
 
 def _folder(settings: Mapping[str, Any]) -> Path:
     return required_path(settings["path"], "chexpert", "train/ (CheXpert-v1.0-small or CheXpert-v1.0)")
 
 
-def _images(written: pd.Series, labels: pd.Series) -> pd.DataFrame:
-    found = written.str.extract(PATH).set_axis(["path", "patient"], axis=1)
-    return found.assign(label=labels).reset_index(drop=True)
+def _images(table: pd.DataFrame) -> pd.DataFrame:
+    found = table["Path"].str.extract(PATH).set_axis(["path", "patient"], axis=1)
+    return found.assign(label=table["Variable"]).reset_index(drop=True)
 
 
 def _beside(path: str | Path) -> Path:

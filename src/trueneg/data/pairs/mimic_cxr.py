@@ -25,7 +25,7 @@ import pandas as pd
 from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.folder import Part, found_parts, missing_parts, required_path
 from trueneg.data.pairs import ms_cxr
-from trueneg.data.pairs.chexpert_labels import CHEX5, LABEL, known, label_values
+from trueneg.data.pairs.chexpert_labels import CHEX5, LABEL, label_values
 from trueneg.data.pairs.pair_images import PairImages, usable
 from trueneg.data.tables import NUMBER, Values, read_columns
 from trueneg.errors import UserError
@@ -35,9 +35,8 @@ log = logging.getLogger(__name__)
 
 PAGE = "https://physionet.org/content/mimic-cxr-jpg/"
 REPORTS_PAGE = "https://physionet.org/content/mimic-cxr/"
-ORIGIN = f"It is part of MIMIC-CXR-JPG 2.0.0 and 2.1.0, which PhysioNet gives to credentialed users ({PAGE})."
-ORIGIN_OF_TEST_LABELS = f"It is part of MIMIC-CXR-JPG 2.1.0 alone, which PhysioNet gives to credentialed users ({PAGE})."
-ORIGIN_OF_REPORTS = f"They are mimic-cxr-reports.zip of MIMIC-CXR 2.0.0 or 2.1.0 on PhysioNet ({REPORTS_PAGE})."
+ORIGIN = f"It is part of MIMIC-CXR-JPG 2.0.0 and 2.1.0, available to credentialed users on PhysioNet ({PAGE})."
+ORIGIN_OF_REPORTS = f"Unpack mimic-cxr-reports.zip of MIMIC-CXR 2.0.0 or 2.1.0 from PhysioNet ({REPORTS_PAGE})."
 EXPECTED = "mimic-cxr-2.0.0-metadata.csv.gz, the tables beside it, and files/ (MIMIC-CXR-JPG)"
 
 
@@ -51,7 +50,7 @@ CHEXPERT = _table("chexpert", "labels of the studies")
 TEST_LABELS = Part(
     tuple(f"mimic-cxr-2.1.0-test-set-labeled.csv{ending}" for ending in ("", ".gz")),
     "radiologists' labels of test studies",
-    ORIGIN_OF_TEST_LABELS,
+    f"It is part of MIMIC-CXR-JPG 2.1.0 only, available to credentialed users on PhysioNet ({PAGE}).",
 )
 RADIOGRAPHS = Part(("files/p1?", "p1?"), "the radiographs, p10 … p19", ORIGIN)
 REPORTS = Part(
@@ -80,36 +79,32 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
         radiographs = ms_cxr.hold_out(radiographs, drawn)
     frontal = radiographs[radiographs["frontal"]]
     chosen = usable(frontal["report"].to_numpy(str), tables["sentences"], settings["images"])
-    looked_at = frontal if settings["images"] is None else frontal.iloc[: np.flatnonzero(chosen)[-1] + 1]
     images = frontal[chosen].reset_index(drop=True)
-    studies = looked_at["report"].nunique()
+    considered = frontal if settings["images"] is None else frontal[: np.flatnonzero(chosen)[-1] + 1]
+    studies = considered["report"].nunique()
     lacking = studies - images["report"].nunique()
     if lacking > max(FEW, WITHOUT_TEXT * studies):
         raise UserError(
-            f"mimic_cxr: {lacking:,} of {studies:,} studies have no sentence, expected reports of nearly all; the reports are "
-            f"not complete. {ORIGIN_OF_REPORTS}"
+            f"mimic_cxr: {lacking:,} of {studies:,} studies have no sentence, so reports are missing. {ORIGIN_OF_REPORTS}"
         )
     root = RADIOGRAPHS.required(_folder(settings["path"])).parent
+    boxes = ms_cxr.image_boxes(drawn, images["dicom"].to_numpy(str), settings["resolution"])
     return PairImages(
         ImageFiles(tuple(root / file for file in images["file"]), ORIGIN),
         images["report"].to_numpy(str),
         images["patient"].to_numpy(str),
         restricted=True,
         labels=_labels_of(images, settings),
-        tables={
-            "splits": images[["report", "split"]].drop_duplicates("report"),
-            "boxes": ms_cxr.image_boxes(drawn, images["dicom"].to_numpy(str), settings["resolution"]),
-        },
+        tables={"splits": images[["report", "split"]].drop_duplicates("report"), "boxes": boxes},
     )
 
 
 def missing_files(settings: Mapping[str, Any]) -> list[str]:
-    """Report what is missing in the folders ``path`` and ``ms_cxr``."""
+    """Report which files are missing in the folders ``path`` and ``ms_cxr``."""
     test_labels = [TEST_LABELS] if settings["labels"] == "radiologists" else []
     found = missing_parts(_folder(settings["path"]), (METADATA, SPLIT, CHEXPERT, *test_labels, RADIOGRAPHS))
-    if settings["ms_cxr"] is None:
-        return found
-    return found + missing_parts(Path(settings["ms_cxr"]).expanduser(), (ms_cxr.BOXES,))
+    boxes = settings["ms_cxr"]
+    return found if boxes is None else found + missing_parts(Path(boxes).expanduser(), (ms_cxr.BOXES,))
 
 
 def missing_reports(settings: Mapping[str, Any]) -> list[str]:
@@ -181,7 +176,7 @@ def read_labels(path: str | Path | None, part: Part = CHEXPERT) -> pd.DataFrame:
     """
     study = Values(r"\d+", "a number", unique=True)
     table = read_columns(part.required(_folder(path)), {"study_id": study, **dict.fromkeys(CHEX5.values(), LABEL)}, part.origin)
-    labels = known(label_values(table[list(CHEX5.values())]))
+    labels = label_values(table[list(CHEX5.values())])
     return labels.set_axis(list(CHEX5), axis=1).set_axis("s" + table["study_id"].to_numpy(object))
 
 

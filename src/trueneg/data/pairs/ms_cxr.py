@@ -21,7 +21,7 @@ from trueneg.data.tables import read_columns, wrong_values
 log = logging.getLogger(__name__)
 
 PAGE = "https://physionet.org/content/ms-cxr/"
-ORIGIN = f"It is part of MS-CXR 0.1 and 1.1.0, which PhysioNet gives to credentialed users ({PAGE})."
+ORIGIN = f"It is part of MS-CXR 0.1 and 1.1.0, available to credentialed users on PhysioNet ({PAGE})."
 BOXES = Part(("MS_CXR_Local_Alignment_v1.1.0.csv", "MS_CXR_Local_Alignment_v1.0.0.csv"), "the boxes of MS-CXR", ORIGIN)
 NUMBERS = ("x", "y", "w", "h", "image_width", "image_height")
 COLUMNS = ("dicom_id", "category_name", "label_text", "path", *NUMBERS)
@@ -45,16 +45,16 @@ def read_boxes(path: str | Path, radiographs: pd.DataFrame) -> pd.DataFrame:
     """
     file = BOXES.required(Path(path).expanduser())
     table = read_columns(file, COLUMNS, ORIGIN)
-    images = radiographs.set_index("dicom").reindex(table["dicom_id"]).set_axis(table.index)
+    images = radiographs.set_index("dicom", drop=False).reindex(table["dicom_id"]).set_axis(table.index)
     numbers = table[list(NUMBERS)].apply(pd.to_numeric, errors="coerce").astype(np.float64)
     refuse([f"{file}: {mistake} {ORIGIN}" for mistake in _mistakes(table, numbers, images)])
-    found = images[["report", "patient", "width", "height"]].astype({"width": int, "height": int}).reset_index(drop=True)
-    found.insert(0, "dicom", table["dicom_id"].to_numpy())
-    x, y, width, height = numbers[["x", "y", "w", "h"]].to_numpy().T
-    texts = {"sentence": table["label_text"].map(_tidy).to_numpy(), "finding": table["category_name"].map(_tidy).to_numpy()}
-    found = found.assign(**texts, x0=x, y0=y, x1=x + width, y1=y + height)
+    found = images[["dicom", "report", "patient", "width", "height"]].astype({"width": int, "height": int})
+    for column, written in (("sentence", "label_text"), ("finding", "category_name")):
+        found[column] = table[written].str.split().str.join(" ")
+    found["x0"], found["y0"] = numbers["x"], numbers["y"]
+    found["x1"], found["y1"] = numbers["x"] + numbers["w"], numbers["y"] + numbers["h"]
     log.info("MS-CXR: %s boxes in %s images", f"{len(found):,}", f"{found['dicom'].nunique():,}")
-    return found
+    return found.reset_index(drop=True)
 
 
 def hold_out(radiographs: pd.DataFrame, boxes: pd.DataFrame) -> pd.DataFrame:
@@ -88,19 +88,17 @@ def image_boxes(boxes: pd.DataFrame, dicoms: np.ndarray, resolution: int) -> pd.
         ``sentence``, ``class`` (−1: unknown), ``finding``, and the corners. Corners may lie outside the square because the
         visible share of a box is computed only once, from the whole box.
     """
-    place_of = pd.Series(np.arange(len(dicoms)), index=dicoms)
     found = boxes[boxes["dicom"].isin(dicoms)].reset_index(drop=True)
     if len(found) < len(boxes):
-        absent = f"{len(boxes) - len(found):,} of {len(boxes):,}"
-        log.warning("%s boxes of MS-CXR are not used: their images are not among those of the study", absent)
-    sizes = zip(found["width"].tolist(), found["height"].tolist(), strict=True)
+        unused = f"{len(boxes) - len(found):,} of {len(boxes):,}"
+        log.warning("%s boxes of MS-CXR are skipped because the study does not contain their images", unused)
+    sizes = found[["width", "height"]].to_numpy().tolist()
     corners = [
         to_square(box, size, resolution) for box, size in zip(found[CORNERS].to_numpy(np.float64).tolist(), sizes, strict=True)
     ]
-    columns = dict(zip(CORNERS, np.array(corners, np.float64).reshape(-1, 4).T, strict=True))
-    image = place_of.reindex(found["dicom"]).to_numpy(np.int64)
-    numbered = found.assign(image=image, **{"class": -1}, **columns)
-    return numbered[["report", "image", "sentence", "class", "finding", *CORNERS]]
+    found[CORNERS] = np.array(corners, np.float64).reshape(-1, 4)
+    found["image"], found["class"] = pd.Index(dicoms).get_indexer(found["dicom"]), -1
+    return found[["report", "image", "sentence", "class", "finding", *CORNERS]]
 
 
 def to_square(box: list[float], size: tuple[int, int], resolution: int) -> list[float]:
@@ -122,23 +120,20 @@ def to_square(box: list[float], size: tuple[int, int], resolution: int) -> list[
 def _mistakes(table: pd.DataFrame, numbers: pd.DataFrame, images: pd.DataFrame) -> list[str]:
     """Return error messages for invalid boxes; `images` holds the image of each row."""
     if table.empty:
-        return ["has no boxes."]
-    unknown = images["file"].isna()
-    found = wrong_values(table, "dicom_id", unknown, "an image of MIMIC-CXR-JPG's metadata")
-    for side in ("width", "height"):
-        other = ~unknown & (numbers[f"image_{side}"] != images[side])
-        found += wrong_values(table, f"image_{side}", other, "that of MIMIC-CXR-JPG")
+        return ["contains no boxes."]
+    known = images["file"].notna()
     right, bottom = numbers["x"] + numbers["w"], numbers["y"] + numbers["h"]
     on_image = (right > 0) & (bottom > 0) & (numbers["x"] < images["width"]) & (numbers["y"] < images["height"])
     box = on_image & (numbers["w"] > 0) & (numbers["h"] > 0) & np.isfinite(right) & np.isfinite(bottom)
-    boxes = table.assign(box=table[["x", "y", "w", "h"]].astype(str).agg(", ".join, axis=1))
-    found += wrong_values(boxes, "box", ~unknown & ~box, "x, y, w and h of a box in the image")
+    written = table.assign(box=table[["x", "y", "w", "h"]].astype(str).agg(", ".join, axis=1))
     ending = table["path"].map(lambda path: "/".join(Path(path).parts[-4:]))
-    found += wrong_values(table, "path", ~unknown & (ending != images["file"]), "that of the image in MIMIC-CXR-JPG")
-    for name in ("category_name", "label_text"):
-        found += wrong_values(table, name, table[name].str.strip() == "", "text")
-    return found
-
-
-def _tidy(text: str) -> str:
-    return " ".join(text.split())
+    checks = {
+        "dicom_id": (known, "an image of MIMIC-CXR-JPG's metadata"),
+        "image_width": (~known | (numbers["image_width"] == images["width"]), "the width in MIMIC-CXR-JPG"),
+        "image_height": (~known | (numbers["image_height"] == images["height"]), "the height in MIMIC-CXR-JPG"),
+        "box": (~known | box, "x, y, w and h of a box in the image"),
+        "path": (~known | (ending == images["file"]), "the image's path in MIMIC-CXR-JPG"),
+        "category_name": (table["category_name"].str.strip() != "", "a non-empty text"),
+        "label_text": (table["label_text"].str.strip() != "", "a non-empty text"),
+    }
+    return [one for name, (valid, expected) in checks.items() for one in wrong_values(written, name, ~valid, expected)]

@@ -7,22 +7,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from trueneg.data.pairs.pair_images import PairImages
+from trueneg.data.pairs.pair_images import PairImages, check_count
 from trueneg.data.pairs.statements import findings_said, statements_shown
 from trueneg.data.phantom.radiographs import CHEX5, chexpert_labels, phantom_images, positive_classes
 from trueneg.data.phantom.reports import POSITIVE
-from trueneg.errors import UserError
 from trueneg.text import privacy
 
 
 def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int) -> PairImages:
     """Draw the radiographs of synthetic reports with ``contrast`` and ``seed``; ``boxes`` holds the boxes of the findings."""
     reports, count = tables["reports"], settings["images"]
-    if count is not None and count > len(reports):
-        raise UserError(
-            f"dataset.images is {count:,}, but there are {len(reports):,} reports; lower it, or raise reports.reports of the "
-            "likelihood study."
-        )
+    check_count(count, len(reports), "reports (reports.reports of the likelihood study)")
     assigned = tables["assigned"]
     if count is not None:
         reports = reports.iloc[:count]
