@@ -11,6 +11,7 @@ import operator
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
@@ -103,24 +104,24 @@ class ParquetImages:
             rows = [row for _, row in places]
             done = rows[0]
             try:
-                for content in self._contents(file, rows[0], rows[-1] + 1):
-                    yield content
-                    done += 1
+                with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
+                    for content in itertools.islice(self._contents(parquet, done), len(rows)):
+                        yield content.as_py()
+                        done += 1
                 if done <= rows[-1]:
                     raise EOFError("the file ends")
             except DAMAGE as error:
                 found = f"the images from row {done:,} on (the first is 0) cannot be read ({reason(error)})"
                 raise UserError(f"{file}: {found}. {COPY_AGAIN}") from error
 
-    def _contents(self, file: Path, first: int, end: int) -> Iterator[bytes | None]:
-        with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
-            groups = range(parquet.num_row_groups)
-            starts = np.cumsum([0, *(parquet.metadata.row_group(group).num_rows for group in groups)]).tolist()
-            group = bisect.bisect(starts, first) - 1  # skip the row groups before the first row
-            batches = parquet.iter_batches(ROWS_AT_ONCE, row_groups=groups[group:], columns=[f"{self.column}.bytes"])
-            contents = (content for batch in batches for content in pc.struct_field(batch.column(self.column), "bytes"))
-            for content in itertools.islice(contents, first - starts[group], end - starts[group]):
-                yield content.as_py()
+    def _contents(self, parquet: pq.ParquetFile, first: int) -> Iterator[Any]:
+        """Iterate over the contents of all images from a row on, skipping the row groups before it."""
+        groups = range(parquet.num_row_groups)
+        starts = np.cumsum([0, *(parquet.metadata.row_group(group).num_rows for group in groups)]).tolist()
+        group = bisect.bisect(starts, first) - 1
+        batches = parquet.iter_batches(ROWS_AT_ONCE, row_groups=groups[group:], columns=[f"{self.column}.bytes"])
+        contents = (pc.struct_field(batch.column(self.column), "bytes") for batch in batches)
+        return itertools.islice(itertools.chain.from_iterable(contents), first - starts[group], None)
 
 
 EncodedImages = ImageFiles | ParquetImages

@@ -67,9 +67,7 @@ class OfficialArchive:
         """
         folder = self.folder(path)
         if parquet_files(folder):
-            return read_folder(
-                folder, self.name, resolution=resolution, mode="RGB", class_names=self.class_names, expected_rows=self.rows
-            )
+            return read_folder(folder, self.name, resolution, self.class_names, self.rows)
         if self._binary_folder(folder) is None and download:
             fetch_archive(self.url, self.md5, folder, self.unpacked)
         binary = self._binary_folder(folder)

@@ -17,7 +17,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,7 +28,8 @@ from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.folder import Part, found_parts, missing_parts, required_path
 from trueneg.data.mistakes import intact, refuse
 from trueneg.data.pairs.chexpert_labels import LABEL, OBSERVATIONS, label_values
-from trueneg.data.tables import Values, read_columns, wrong_values
+from trueneg.data.pairs.pair_source import sentences_of
+from trueneg.data.tables import Values, read_columns
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
 from trueneg.text import privacy
@@ -57,19 +58,6 @@ IMAGE = Values(PATH.pattern, "an image of CheXpert's training split", unique=Tru
 LABEL_NAME = Values("|".join(LABELS), f"one of {', '.join(LABELS)}")
 
 
-class Lists(NamedTuple):
-    """Retrieval candidates and queries.
-
-    Attributes:
-        candidates, images: tables of candidate and query images: ``path`` (within CheXpert's folder), ``patient``, ``label``.
-        texts: table of query sentences: ``sentence``, ``label``.
-    """
-
-    candidates: pd.DataFrame
-    images: pd.DataFrame
-    texts: pd.DataFrame
-
-
 @dataclass(frozen=True, eq=False)
 class Benchmark:
     """CheXpert 8×200 with its pixels; n = 1,680 images, the candidates first.
@@ -91,11 +79,15 @@ class Benchmark:
     texts: pd.DataFrame
 
 
-def read_lists(path: str | Path) -> Lists:
-    """Read the lists and check their counts, their labels, and that no image is both query and candidate.
+def read_lists(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Read the lists and check their labels and counts.
 
     Args:
         path: folder of the cloned lists.
+
+    Returns:
+        Tables of the candidate images and of the query images: ``path`` (within CheXpert's folder), ``patient``, ``label``; and a
+        table of the query sentences: ``sentence``, ``label``.
 
     Raises:
         UserError: names the missing file or the invalid lines.
@@ -105,18 +97,15 @@ def read_lists(path: str | Path) -> Lists:
     candidates = read_columns(files[0], {"Path": IMAGE, **dict.fromkeys(OBSERVATIONS, LABEL)}, ORIGIN_OF_LISTS)
     images = read_columns(files[1], {"Variable": LABEL_NAME, "Path": IMAGE}, ORIGIN_OF_LISTS)
     texts = read_columns(files[2], {"Variable": LABEL_NAME, "Text": sentence}, ORIGIN_OF_LISTS)
-    positive = label_values(candidates[list(OBSERVATIONS)]) == 1
-    candidates["Variable"] = positive.idxmax(axis=1).where(positive.sum(axis=1) == 1, "several or none")
-    mistakes = wrong_values(candidates, "Variable", ~candidates["Variable"].isin(LABELS), LABEL_NAME.expected)
-    mistakes = [f"{files[0]}: {mistake}" for mistake in mistakes]
-    both = images["Path"].isin(candidates["Path"])
-    mistakes += [f"{files[1]}: {mistake}" for mistake in wrong_values(images, "Path", both, "an image that is not a candidate")]
+    candidates["Variable"] = (label_values(candidates[list(OBSERVATIONS)]) == 1).idxmax(axis=1)
+    mistakes = []
     for file, table, each in zip(files, (candidates, images, texts), EACH, strict=True):
         counts = table["Variable"].value_counts().reindex(LABELS, fill_value=0)
-        mistakes += [f"{file}: has {count} rows of {label}, expected {each}." for label, count in counts.items() if count != each]
-    refuse([f"{mistake} {ORIGIN_OF_LISTS}" for mistake in mistakes])
+        wrong = counts[counts != each].items()
+        mistakes += [f"{file}: has {count} rows of {label}, expected {each}. {ORIGIN_OF_LISTS}" for label, count in wrong]
+    refuse(mistakes)
     sentences = texts[["Text", "Variable"]].set_axis(["sentence", "label"], axis=1).reset_index(drop=True)
-    return Lists(_images(candidates), _images(images), sentences)
+    return _images(candidates), _images(images), sentences
 
 
 def prepare_chexpert_8x200(settings: Mapping[str, Any], *, benchmark: str | Path, cache: str | Path, threads: int) -> None:
@@ -131,20 +120,21 @@ def prepare_chexpert_8x200(settings: Mapping[str, Any], *, benchmark: str | Path
     Raises:
         UserError: if a list or an image is missing or damaged.
     """
-    lists, root = read_lists(settings["lists"]), RADIOGRAPHS.required(_folder(settings)).parent
-    table = pd.concat([lists.candidates, lists.images], ignore_index=True)
+    candidates, queries, texts = read_lists(settings["lists"])
+    root = RADIOGRAPHS.required(_folder(settings)).parent
+    table = pd.concat([candidates, queries], ignore_index=True)
     files = ImageFiles(tuple(root / path for path in table["path"]), ORIGIN)
-    privacy.write_table(lists.texts, _beside(benchmark), restricted=True)
+    privacy.write_table(texts, sentences_of(benchmark), restricted=True)
     with privacy.owner_only(True):
         pixels = cache_images(files, cache, mode="L", resolution=settings["resolution"], threads=threads)
         arrays = {
             "images": pixels,
-            "is_query": np.arange(len(table)) >= len(lists.candidates),
+            "is_query": np.arange(len(table)) >= len(candidates),
             "labels": table["label"].map(LABELS.index).to_numpy(np.int64),
             "patients": table["patient"].to_numpy(str),
         }
         write_arrays(benchmark, arrays)
-    log.info("CheXpert 8×200: %s images and %d sentences", f"{len(table):,}", len(lists.texts))
+    log.info("CheXpert 8×200: %s images and %d sentences", f"{len(table):,}", len(texts))
 
 
 def read_benchmark(path: str | Path) -> Benchmark:
@@ -153,8 +143,8 @@ def read_benchmark(path: str | Path) -> Benchmark:
     Raises:
         UserError: if one of the two files is missing or damaged.
     """
-    with intact(path, "file of CheXpert 8×200", beside=_beside(path)), open_arrays(path) as archive:
-        return Benchmark(label_names=LABELS, texts=privacy.read_table(_beside(path))[0], **archive)
+    with intact(path, "file of CheXpert 8×200", beside=sentences_of(path)), open_arrays(path) as archive:
+        return Benchmark(label_names=LABELS, texts=privacy.read_table(sentences_of(path))[0], **archive)
 
 
 def missing_files(settings: Mapping[str, Any]) -> list[str]:
@@ -182,7 +172,3 @@ def _folder(settings: Mapping[str, Any]) -> Path:
 def _images(table: pd.DataFrame) -> pd.DataFrame:
     found = table["Path"].str.extract(PATH).set_axis(["path", "patient"], axis=1)
     return found.assign(label=table["Variable"]).reset_index(drop=True)
-
-
-def _beside(path: str | Path) -> Path:
-    return Path(path).with_suffix(".parquet")

@@ -19,7 +19,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from trueneg.data.image_files import ImageFiles
@@ -80,10 +79,8 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
     frontal = radiographs[radiographs["frontal"]]
     chosen = usable(frontal["report"].to_numpy(str), tables["sentences"], settings["images"])
     images = frontal[chosen].reset_index(drop=True)
-    considered = frontal if settings["images"] is None else frontal[: np.flatnonzero(chosen)[-1] + 1]
-    studies = considered["report"].nunique()
-    lacking = studies - images["report"].nunique()
-    if lacking > max(FEW, WITHOUT_TEXT * studies):
+    studies, lacking = frontal["report"].nunique(), frontal["report"].nunique() - images["report"].nunique()
+    if settings["images"] is None and lacking > max(FEW, WITHOUT_TEXT * studies):
         raise UserError(
             f"mimic_cxr: {lacking:,} of {studies:,} studies have no sentence, so reports are missing. {ORIGIN_OF_REPORTS}"
         )

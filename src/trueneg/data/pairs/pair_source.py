@@ -140,7 +140,7 @@ def beside(path: str | Path, table: str) -> Path:
 
 def write_pairs(source: PairSource, path: str | Path) -> None:
     """Write a source as two files, each atomically: ``path`` (.npz) and its sentences (.parquet) in the same folder."""
-    privacy.write_table(source.sentences, _beside(path), source.restricted)
+    privacy.write_table(source.sentences, sentences_of(path), source.restricted)
     arrays = {name: getattr(source, name) for name in ("name", "images", "reports", "patients", "labels", "shown", "checksum")}
     with privacy.owner_only(source.restricted):
         write_arrays(path, arrays | {"label_names": np.array(source.label_names, dtype=np.str_)})
@@ -156,8 +156,8 @@ def read_pairs(path: str | Path) -> PairSource:
     Raises:
         UserError: if one of the two files is missing or damaged, the images are compressed, or the files do not belong together.
     """
-    with intact(path, "source of images and sentences", beside=_beside(path)), open_arrays(path) as archive:
-        sentences, restricted = privacy.read_table(_beside(path))
+    with intact(path, "source of images and sentences", beside=sentences_of(path)), open_arrays(path) as archive:
+        sentences, restricted = privacy.read_table(sentences_of(path))
         arrays = {key: archive[key] for key in ("reports", "patients", "labels", "shown")}
         names = {"name": str(archive["name"]), "label_names": tuple(archive["label_names"].tolist())}
         source = PairSource(**names, **arrays, images=_mapped(path, "images"), sentences=sentences, restricted=restricted)
@@ -165,7 +165,8 @@ def read_pairs(path: str | Path) -> PairSource:
     return source
 
 
-def _beside(path: str | Path) -> Path:
+def sentences_of(path: str | Path) -> Path:
+    """Return the path of the sentences stored next to an .npz file."""
     return Path(path).with_suffix(".parquet")
 
 

@@ -16,12 +16,9 @@ from trueneg.text import privacy
 
 def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int) -> PairImages:
     """Draw the radiographs of synthetic reports with ``contrast`` and ``seed``; ``boxes`` holds the boxes of the findings."""
-    reports, count = tables["reports"], settings["images"]
-    check_count(count, len(reports), "reports (reports.reports of the likelihood study)")
-    assigned = tables["assigned"]
-    if count is not None:
-        reports = reports.iloc[:count]
-        assigned = assigned[assigned["report"].isin(reports["report"])].reset_index(drop=True)
+    check_count(settings["images"], len(tables["reports"]), "reports (reports.reports of the likelihood study)")
+    reports, assigned = tables["reports"].iloc[: settings["images"]], tables["assigned"]
+    assigned = assigned[assigned["report"].isin(reports["report"])].reset_index(drop=True)
     findings = positive_classes(reports["report"].tolist(), assigned)
     images, boxes = phantom_images(findings, settings["resolution"], settings["seed"], settings["contrast"], threads)
     names = np.array(list(findings))
@@ -50,11 +47,12 @@ def write_eta_by_class(pairs: str | Path, *, classes: str | Path, table: str | P
     Raises:
         UserError: if a table is missing or damaged.
     """
-    of_class = privacy.read_table(pairs)[0].groupby("class")["eta"]
-    found = of_class.agg(sentences="count", eta="median").reset_index()
-    found["eta low"], found["eta high"] = of_class.quantile(0.05).to_numpy(), of_class.quantile(0.95).to_numpy()
-    known = privacy.read_table(classes)[0].set_index("class").loc[found["class"]]
+    eta = privacy.read_table(pairs)[0].groupby("class")["eta"]
+    found = eta.agg(sentences="count", eta="median")
+    known = privacy.read_table(classes)[0].set_index("class").loc[found.index]
     parts = known[["severity", "finding", "side", "zone"]].fillna("").astype(str)
-    found.insert(1, "name", parts.agg(" ".join, axis=1).str.split().str.join(" ").to_numpy())
-    found.insert(2, "kind", known["kind"].to_numpy())
-    privacy.write_table(found.assign(**{"image probability": known["image_probability"].to_numpy()}), table, restricted=False)
+    found.insert(0, "name", parts.agg(" ".join, axis=1).str.split().str.join(" "))
+    found.insert(1, "kind", known["kind"])
+    found["eta low"], found["eta high"] = eta.quantile(0.05), eta.quantile(0.95)
+    found["image probability"] = known["image_probability"]
+    privacy.write_table(found.reset_index(), table, restricted=False)

@@ -94,11 +94,8 @@ def prepare_pairs(
     restricted = privacy.read_table(text["sentences"])[1]
     found = source_module(settings["source"]).read_images(settings, tables, threads)
     if restricted != found.restricted:
-        texts, images = ("restricted" if one else "not restricted" for one in (restricted, found.restricted))
-        raise UserError(
-            f"{text['sentences']}: was made from texts that are {texts}, but the images are {images}. Remove it, then run the "
-            "same command again."
-        )
+        said = f"restricted is {restricted} for these texts, but {found.restricted} for the images"
+        raise UserError(f"{text['sentences']}: {said}. Remove the file, then run the same command again.")
     own = tables["sentences"][tables["sentences"]["report"].isin(set(found.reports.tolist()))]
     count = len(found.reports)
     try:

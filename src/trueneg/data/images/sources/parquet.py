@@ -42,7 +42,7 @@ def load(path: str | Path | None, *, resolution: int | None = None, download: bo
     folder = required_path(path, "parquet", LAYOUT)
     if download:
         raise UserError("dataset.download is true, but source parquet reads your own files; remove dataset.download.")
-    return read_folder(folder, "parquet", resolution=resolution)
+    return read_folder(folder, "parquet", resolution)
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
@@ -75,13 +75,7 @@ def split_files(folder: Path, split: str) -> dict[Path, pq.ParquetFile]:
 
 
 def read_folder(
-    folder: Path,
-    name: str,
-    *,
-    resolution: int | None,
-    mode: str | None = None,
-    class_names: tuple[str, ...] | None = None,
-    expected_rows: Mapping[str, int] | None = None,
+    folder: Path, name: str, resolution: int | None, class_names: tuple[str, ...] = (), rows: Mapping[str, int] | None = None
 ) -> ImageSource:
     """Read the splits ``train`` and ``test`` of a folder of parquet files.
 
@@ -89,38 +83,38 @@ def read_folder(
         folder: folder of the parquet files.
         name: name of the source.
         resolution: side in pixels of the square to resize to; None keeps the original size.
-        mode: ``"L"`` or ``"RGB"``; None: the mode of the first image.
-        class_names: class names of a known dataset; names in the files' metadata take precedence. None: the labels serve as
-            names.
-        expected_rows: number of images per split of a known dataset; None: any number, and the test split is optional.
+        class_names: class names of a known dataset; names in the files' metadata take precedence. Without any names, the labels
+            serve as names.
+        rows: number of images per split of a known dataset, whose images are read as RGB; None: any number, the test split is
+            optional, and the first image determines whether all images are read as greyscale or RGB.
 
     Raises:
         UserError: names the file, the row or column, and the found and expected values.
     """
     splits = {split: split_files(folder, split) for split in ("train", "test")}
     files = splits["train"] | splits["test"]
-    for split in expected_rows or ("train",):
+    for split in rows or ("train",):
         if not splits[split]:
             raise UserError(f"{folder}: contains no {split}*.parquet (found {contents(folder)}); expected {LAYOUT}.")
     column, *_ = [_image_column(parquet.schema_arrow, file) for file, parquet in files.items()]
     first = next(iter(files))
     names = _hub_class_names(files[first].schema_arrow)
-    if class_names is not None and names is not None and len(names) != len(class_names):
+    if class_names and names and len(names) != len(class_names):
         raise UserError(f"{first}: names {len(names)} classes, expected the {len(class_names)} of {name}.")
     class_names = names or class_names
     labels_of = {file: _labels(file, parquet, class_names) for file, parquet in files.items()}
-    rows = {split: sum(len(labels_of[file]) for file in own) for split, own in splits.items()}
-    for split, expected in (expected_rows or {"train": rows["train"]}).items():
-        if rows[split] != expected or not expected:
+    found = {split: sum(len(labels_of[file]) for file in own) for split, own in splits.items()}
+    for split, expected in (rows or {"train": max(found["train"], 1)}).items():
+        if found[split] != expected:
             raise UserError(
-                f"{next(iter(splits[split]))}: has {rows[split]:,} of the {expected:,} images of the {split} split of {name}. "
+                f"{next(iter(splits[split]))}: has {found[split]:,} of {expected:,} images in the {split} split of {name}. "
                 "Add the missing images, or set dataset.source to parquet to use a dataset of your own."
             )
     labels = np.concatenate(list(labels_of.values()))
     class_names = class_names or _names_of_labels(labels, folder)
     places = tuple((file, row) for file, own in labels_of.items() for row in range(len(own)))
-    images = _decoded(ParquetImages(column, places), mode, resolution)
-    return ImageSource(name, images, labels, np.arange(len(labels)) >= rows["train"], class_names)
+    images = _decoded(ParquetImages(column, places), "RGB" if rows else None, resolution)
+    return ImageSource(name, images, labels, np.arange(len(labels)) >= found["train"], class_names)
 
 
 def _decoded(images: ParquetImages, mode: str | None, resolution: int | None) -> np.ndarray:
@@ -144,7 +138,7 @@ def _decoded(images: ParquetImages, mode: str | None, resolution: int | None) ->
     return pixels
 
 
-def _labels(file: Path, parquet: pq.ParquetFile, class_names: tuple[str, ...] | None) -> np.ndarray:
+def _labels(file: Path, parquet: pq.ParquetFile, class_names: tuple[str, ...]) -> np.ndarray:
     with readable(file, "a whole parquet file", COPY_AGAIN):
         labels = parquet.read(["label"]).column("label").to_numpy()  # missing labels are NaN
     return checked_labels(file, labels, 0, len(class_names) - 1 if class_names else None)
@@ -170,13 +164,13 @@ def has_encoded_images(kind: pa.DataType | None) -> bool:
     return kind.field("bytes").type in (pa.binary(), pa.large_binary())
 
 
-def _hub_class_names(schema: pa.Schema) -> tuple[str, ...] | None:
-    """Return the class names that the hub's library wrote into the schema's metadata, or None if there are none."""
+def _hub_class_names(schema: pa.Schema) -> tuple[str, ...]:
+    """Return the class names that the hub's library wrote into the schema's metadata; empty if there are none."""
     try:
         names = json.loads(schema.metadata[b"huggingface"])["info"]["features"]["label"]["names"]
     except (KeyError, TypeError, ValueError):
-        return None
-    return tuple(map(str, names)) if isinstance(names, list) else None
+        return ()
+    return tuple(map(str, names)) if isinstance(names, list) else ()
 
 
 def _names_of_labels(labels: np.ndarray, folder: Path) -> tuple[str, ...]:
