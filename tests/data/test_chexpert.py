@@ -51,7 +51,7 @@ QUERY = LISTS.images[0]
         (TEXTS, "Edema,Sentence 2 ", "Fracture,Sentence 2 ", r"text-retrieval/query\.csv: has 4 rows of Edema, expected 5"),
         (TEXTS, "Sentence 9 on cardiomegaly.", "Sentence 1 on cardiomegaly.", r"line 11: Text repeats"),
         (TEXTS, "Sentence 9 on cardiomegaly.", " ", "line 11: Text is ' ', expected a sentence"),
-        (TEXTS, "Text", "Sentence", r"query\.csv: has no column Text \(found Variable, Sentence\)"),
+        (TEXTS, "Text", "Sentence", r"query\.csv: expected exactly one column .*: Text \(found Variable, Sentence\)"),
     ],
 )
 def test_invalid_lists_are_rejected(lists, name, old, new, message):
@@ -147,10 +147,10 @@ def test_missing_images_are_named(world, tmp_path):
 
 
 def test_missing_files_are_listed_with_their_origin(world, tmp_path):
-    lists, radiographs = missing_files({"path": tmp_path, "lists": tmp_path / "no"})
-    for name in (CANDIDATES, QUERIES, TEXTS):
-        assert name in lists
-    assert "https://github.com/yuhaozhang/convirt" in lists
+    *lists, radiographs = missing_files({"path": tmp_path, "lists": tmp_path / "no"})
+    for line, name in zip(lists, (CANDIDATES, QUERIES, TEXTS), strict=True):
+        assert line.startswith(f"{name} (")
+        assert "https://github.com/yuhaozhang/convirt" in line
     assert radiographs.startswith("train (the radiographs) in ")
     assert "https://stanfordmlgroup.github.io/competitions/chexpert/" in radiographs
     assert missing_files({"path": world, "lists": world / "convirt"}) == []

@@ -120,7 +120,7 @@ def test_the_malformed_line_of_kaggles_file_is_read(tmp_path):
     [
         (TOKENS, "1001.jpg#2\t", "1001.jpg 2 ", r"results_20130124\.token: line 8 is not an image's name, #, 0 to 4, a tab"),
         (TOKENS, "1001.jpg#2", "1001.jpg#1", r"line 8: caption's id repeats"),
-        (TOKENS, "1001.jpg", "999.jpg", r"has no captions of 1001\.jpg, which is in dataset_flickr30k\.json"),
+        (TOKENS, "1001.jpg", "999.jpg", r"has no captions of 1001\.jpg, which is in the train split"),
         (KAGGLE, "1001.jpg| 2| ", "1001.jpg| 2 ", r"results\.csv: line 9 is not an image's name, \|, 0 to 4, \| and a caption"),
         (KAGGLE, "1001.jpg| 2| Caption 2 of 1001.jpg .", "1001.jpg| 2| ", r"results\.csv: line 9 is not an image's name"),
         (
@@ -170,7 +170,7 @@ def test_missing_and_damaged_files_are_named(official, tmp_path):
     (official / KARPATHY).write_text(whole[:-100])
     with pytest.raises(
         UserError,
-        match=r"dataset_flickr30k\.json: cannot be read as Karpathy's splits \(JSONDecodeError.*caption_datasets\.zip of https://cs",
+        match=r"dataset_flickr30k\.json: cannot be read as Karpathy's splits \(JSONDecodeError.*caption_datasets\.zip \(https://cs",
     ):
         SOURCE.read(official)
     (official / KARPATHY).write_text(json.dumps({"images": []}))

@@ -187,7 +187,7 @@ def change(folder, row, column, value):
         (
             "report",
             "CXR2",
-            r"line 4: image is '1_IM-0001-3001\.dcm\.jpg', expected an image of the row's report",
+            r"line 4: image is '1_IM-0001-3001\.dcm\.jpg', expected an image of this row's report",
         ),
         (
             "image",
@@ -213,7 +213,7 @@ def test_missing_files_and_columns_are_named(data, steps, tmp_path):
     with pytest.raises(UserError, match="is missing, expected the radiographs"):
         read_radiographs(data, data)
     (data / "images.csv").write_text("report,image\nCXR1,a.jpg\n")
-    with pytest.raises(UserError, match=r"images\.csv: has no column projection \(found report, image\)"):
+    with pytest.raises(UserError, match=r"images\.csv: expected exactly one column .*: projection \(found report, image\)"):
         read_radiographs(data, data)
     (data / "images.csv").unlink()
     with pytest.raises(UserError, match=r"images\.csv: is missing.*\(found NLMCXR"):

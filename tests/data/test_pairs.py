@@ -243,7 +243,7 @@ def test_a_patient_in_two_splits_or_another_source_is_rejected(source):
     leaking = dataclasses.replace(subset, validation=np.append(subset.validation, subset.train[0]))
     with pytest.raises(UserError, match=r"has 1 patients, such as P.*, in train and validation, expected none"):
         refuse_leakage(source, leaking)
-    with pytest.raises(UserError, match="was drawn from other data than source"):
+    with pytest.raises(UserError, match="was drawn from a different version of source"):
         refuse_leakage(source, dataclasses.replace(subset, source_checksum="0"))
     with pytest.raises(UserError) as error:
         refuse_leakage(dataclasses.replace(source, restricted=True), leaking)

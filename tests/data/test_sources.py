@@ -70,7 +70,7 @@ def test_digits_equal_those_of_scikit_learn():
 
 
 def test_digits_reject_a_path():
-    with pytest.raises(UserError, match="source digits comes inside scikit-learn"):
+    with pytest.raises(UserError, match="source digits is included in scikit-learn"):
         load_source("digits", path="somewhere")
 
 

@@ -8,8 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from PIL import Image
 
-GREY_MODES = {"1", "L", "LA", "La"}
-
 
 class UnreadableImageError(Exception):
     """Error for an unusable image, with the reason and a remedy."""
@@ -17,15 +15,6 @@ class UnreadableImageError(Exception):
     def __init__(self, reason: str, remedy: str = "Replace the file with an undamaged copy."):
         super().__init__(reason)
         self.remedy = remedy
-
-
-def channel_mode(encoded: bytes | None) -> str:
-    """Return ``"L"`` for a greyscale image and ``"RGB"`` for any other.
-
-    Raises:
-        UnreadableImageError: if the image is neither PNG nor JPEG.
-    """
-    return "L" if open_image(encoded).mode in GREY_MODES else "RGB"
 
 
 def decode_images(encoded: Sequence[bytes | None], mode: str, resolution: int | None) -> Iterator[np.ndarray]:

@@ -98,7 +98,7 @@ class ParquetImages:
         """Yield the content of each image; None if its row is empty.
 
         Raises:
-            UserError: names the file and the row from which on images cannot be read.
+            UserError: names the file and the first row that cannot be read.
         """
         for file, places in itertools.groupby(self.places, key=operator.itemgetter(0)):
             rows = [row for _, row in places]

@@ -127,11 +127,8 @@ def _read_csv(path: Path, columns: Sequence[str], origin: str | None) -> pd.Data
 
 
 def _require(columns: Sequence[str], present: Sequence[str], path: Path, origin: str | None) -> None:
-    missing = [name for name in columns if name not in present]
-    if missing:
-        remedy = origin or "Rename a column, or set its name in the config."
-        raise UserError(f"{path}: has no column {', '.join(missing)} (found {', '.join(present) or 'none'}). {remedy}")
-    twice = sorted({name for name in columns if list(present).count(name) > 1})
-    if twice:
-        remedy = origin or "Rename or remove one."
-        raise UserError(f"{path}: has the column {', '.join(twice)} more than once, expected once. {remedy}")
+    wrong = [name for name in columns if list(present).count(name) != 1]
+    if wrong:
+        remedy = origin or "Rename the columns, or set their names in the config."
+        found = ", ".join(present) or "none"
+        raise UserError(f"{path}: expected exactly one column of each name: {', '.join(wrong)} (found {found}). {remedy}")

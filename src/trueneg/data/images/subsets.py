@@ -1,8 +1,8 @@
 """Training, validation and test indices of each seed, stored in a small table that all objectives share."""
 
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -118,15 +118,6 @@ def _check_class_sizes(source: ImageSource, needed: int) -> None:
         )
 
 
-def write_subsets(subsets: Sequence[Subset], path: str | Path) -> None:
-    """Write subsets of different seeds as one parquet file (:func:`trueneg.data.splits.write_splits`)."""
-    write_splits(subsets, path, METADATA)
-
-
-def read_subsets(path: str | Path) -> dict[int, Subset]:
-    """Read the subsets written by :func:`write_subsets`, keyed by seed.
-
-    Raises:
-        UserError: if the file is missing, is damaged, or does not contain subsets.
-    """
-    return read_splits(path, Subset, METADATA)
+# The subsets of all seeds of a study are one parquet file.
+write_subsets = functools.partial(write_splits, key=METADATA)
+read_subsets = functools.partial(read_splits, kind=Subset, key=METADATA)

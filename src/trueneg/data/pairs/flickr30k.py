@@ -18,14 +18,13 @@ from typing import Any
 import pandas as pd
 
 from trueneg.data.images.folder import Part
-from trueneg.data.mistakes import readable, refuse
+from trueneg.data.mistakes import readable
 from trueneg.data.pairs.pair_images import PairImages
 from trueneg.data.pairs.photographs import TOKENS as TOKEN_LINES
 from trueneg.data.pairs.photographs import (
     UNASSIGNED,
     CaptionLines,
     PhotographSource,
-    checked_captions,
     checked_photographs,
     joined,
     read_captions,
@@ -37,7 +36,7 @@ SPLITS_PAGE = "https://cs.stanford.edu/people/karpathy/deepimagesent/"
 ORIGIN = f"Request Flickr30k with the form at {PAGE}."
 TOKENS = Part(("results_20130124.token",), "the captions", ORIGIN)
 KAGGLE = Part(("results.csv",), "the captions", ORIGIN)
-KARPATHY = Part(("dataset_flickr30k.json",), "Karpathy's splits", f"It is in caption_datasets.zip of {SPLITS_PAGE}.")
+KARPATHY = Part(("dataset_flickr30k.json",), "Karpathy's splits", f"It is in caption_datasets.zip ({SPLITS_PAGE}).")
 IMAGES = Part(("flickr30k-images", "flickr30k_images/flickr30k_images", "flickr30k_images", "images"), "the photographs", ORIGIN)
 # One line of Kaggle's file lacks the second separator.
 KAGGLE_LINES = CaptionLines(
@@ -79,16 +78,13 @@ def select_splits(table: pd.DataFrame, split: str) -> pd.DataFrame:
 
 
 def _read_official(folder: Path) -> pd.DataFrame:
-    """Read the captions of all photographs if there are any, otherwise those of Karpathy's file."""
+    """Read the captions of all photographs, or only those in Karpathy's file if no other file has captions."""
     karpathy = KARPATHY.required(folder)
     table = checked_photographs(_read_karpathy(karpathy), karpathy, KARPATHY.origin)
     for part, layout in ((TOKENS, TOKEN_LINES), (KAGGLE, KAGGLE_LINES)):
         file = part.find(folder)
         if file is not None:
-            captions = read_captions(file, ORIGIN, layout)
-            lacking = sorted(set(table["image"]) - set(captions.index))
-            refuse([f"{file}: has no captions of {name}, which is in {karpathy.name}. {ORIGIN}" for name in lacking])
-            return checked_captions(captions, table.set_index("image")["split"].to_dict(), file, ORIGIN)
+            return read_captions(file, table.set_index("image")["split"].to_dict(), ORIGIN, layout)
     return table
 
 

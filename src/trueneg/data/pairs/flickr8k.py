@@ -22,8 +22,8 @@ import pandas as pd
 from trueneg.data.images.folder import Part, required_path
 from trueneg.data.mistakes import COPY_AGAIN, refuse
 from trueneg.data.pairs.pair_images import PairImages
-from trueneg.data.pairs.photographs import PhotographSource, checked_captions, joined, read_captions
-from trueneg.data.tables import read_lines, wrong_values
+from trueneg.data.pairs.photographs import PhotographSource, joined, read_captions
+from trueneg.data.tables import read_lines
 from trueneg.errors import UserError
 
 log = logging.getLogger(__name__)
@@ -54,8 +54,8 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
     unknown = sorted({*ratings["image"], *ratings["report"]} - set(table["image"]))
     if unknown:
         raise UserError(
-            f"{RATINGS.names[0]}: rates {len(unknown):,} images that do not exist, such as {unknown[0]}; expected images of "
-            "Flickr8k. Get the whole dataset."
+            f"{RATINGS.names[0]}: rates {len(unknown):,} images that are missing, such as {unknown[0]}; expected only images of "
+            "Flickr8k. Copy the whole dataset."
         )
     chosen = table["image"][: settings["images"]].tolist()
     rated = ratings[ratings[["image", "report"]].isin(chosen).all(axis=1)].reset_index(drop=True)
@@ -80,7 +80,7 @@ def read_ratings(path: str | Path | None) -> pd.DataFrame:
         UserError: names the invalid line.
     """
     file = RATINGS.required(required_path(path, "flickr8k", RATINGS.names[0]))
-    expected = "an image, a caption's id and three ratings from 1 to 4, with tabs between"
+    expected = "an image, a caption's id and three ratings from 1 to 4, separated by tabs"
     table = read_lines(file, RATING_LINE, expected, RATINGS.origin)
     twice = table.index[table.duplicated(["image", "report", "index"])]
     refuse([f"{file}: {place} rates a pair that an earlier line rates, expected each pair once. {COPY_AGAIN}" for place in twice])
@@ -89,19 +89,12 @@ def read_ratings(path: str | Path | None) -> pd.DataFrame:
 
 
 def _read_official(folder: Path) -> pd.DataFrame:
-    file = CAPTIONS.required(folder)
-    captions = read_captions(file, CAPTIONS.origin).drop(WITHOUT_IMAGE, errors="ignore")
     splits: dict[str, str] = {}
     for split, part in SPLIT_LISTS.items():
-        listing = part.required(folder)
-        images = read_lines(listing, "(?P<image>.*)", "an image", part.origin)
-        mistakes = [
-            *wrong_values(images, "image", ~images["image"].isin(captions.index), f"an image with captions in {file.name}"),
-            *wrong_values(images, "image", images["image"].isin(splits), "an image that is in no other split"),
-        ]
-        refuse([f"{listing}: {mistake} {part.origin}" for mistake in mistakes])
-        splits |= dict.fromkeys(images["image"], split)
-    return checked_captions(captions, splits, file, CAPTIONS.origin)
+        names = read_lines(part.required(folder), "(?P<image>.*)", "an image", part.origin)["image"]
+        splits |= dict.fromkeys(names, split)
+    table = read_captions(CAPTIONS.required(folder), splits, CAPTIONS.origin)
+    return table[table["image"] != WITHOUT_IMAGE]
 
 
 SOURCE = PhotographSource(

@@ -1,7 +1,7 @@
 """The user's own data: a folder of images, and a table of their texts, patients and labels.
 
-The table is a CSV file (UTF-8, comma-separated) or a parquet file. Each row holds an image and one of its texts; an image with
-several texts has several rows. Optional columns hold the patient (or any group that must not be split between training and
+The table is a CSV file (UTF-8, comma-separated) or a parquet file. Each row has an image and one of its texts; an image with
+several texts has several rows. Optional columns have the patient (or any group that must not be split between training and
 test) and labels (1, 0, or empty for unknown). These belong to the image, so they must be the same in all of its rows.
 """
 
@@ -21,7 +21,7 @@ from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
 from trueneg.text.sections import has_words
 
-SOURCE, FOLDER = "image_table", "the images that the table names"
+SOURCE, FOLDER = "image_table", "the images listed in the table"
 LABELS = {"": np.nan, "0": 0.0, "1": 1.0, "0.0": 0.0, "1.0": 1.0, "False": 0.0, "True": 1.0}
 
 
@@ -47,9 +47,9 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
 
 
 def missing_files(settings: Mapping[str, Any]) -> list[str]:
-    """Report which of the user's files are missing."""
+    """Report whether the folder or the table is missing."""
     absent = [key for key in ("path", "table") if not Path(settings[key]).expanduser().exists()]
-    return [f"reports.{key}, {settings[key]}: your own" for key in absent]
+    return [f"{settings[key]} (reports.{key})" for key in absent]
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:

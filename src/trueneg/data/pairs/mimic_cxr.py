@@ -36,7 +36,7 @@ PAGE = "https://physionet.org/content/mimic-cxr-jpg/"
 REPORTS_PAGE = "https://physionet.org/content/mimic-cxr/"
 ORIGIN = f"It is part of MIMIC-CXR-JPG 2.0.0 and 2.1.0, available to credentialed users on PhysioNet ({PAGE})."
 ORIGIN_OF_REPORTS = f"Unpack mimic-cxr-reports.zip of MIMIC-CXR 2.0.0 or 2.1.0 from PhysioNet ({REPORTS_PAGE})."
-EXPECTED = "mimic-cxr-2.0.0-metadata.csv.gz, the tables beside it, and files/ (MIMIC-CXR-JPG)"
+EXPECTED = "mimic-cxr-2.0.0-metadata.csv.gz, the other tables, and files/ (MIMIC-CXR-JPG)"
 
 
 def _table(name: str, what: str) -> Part:
@@ -56,8 +56,8 @@ REPORTS = Part(
     tuple(f"{root}p1?/p*/s*.txt" for root in ("mimic-cxr-reports/files/", "files/", "")), "the reports", ORIGIN_OF_REPORTS
 )
 SPLITS = {"train": "train", "validate": "validation", "test": "test"}
-PIXELS = Values(r"0*[1-9]\d*", "a number of pixels")
-IDS = {"dicom_id": Values(r".*\S.*", "an image's id", unique=True), "study_id": NUMBER, "subject_id": NUMBER}
+PIXELS = Values(r"0*[1-9]\d*", "a positive number of pixels")
+IDS = {"dicom_id": Values(r".*\S.*", "an image id", unique=True), "study_id": NUMBER, "subject_id": NUMBER}
 
 # If the position is missing, the view code is used.
 FRONTAL_POSITIONS = ("AP", "PA")
@@ -79,7 +79,8 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
     frontal = radiographs[radiographs["frontal"]]
     chosen = usable(frontal["report"].to_numpy(str), tables["sentences"], settings["images"])
     images = frontal[chosen].reset_index(drop=True)
-    studies, lacking = frontal["report"].nunique(), frontal["report"].nunique() - images["report"].nunique()
+    studies = frontal["report"].nunique()
+    lacking = studies - images["report"].nunique()
     if settings["images"] is None and lacking > max(FEW, WITHOUT_TEXT * studies):
         raise UserError(
             f"mimic_cxr: {lacking:,} of {studies:,} studies have no sentence, so reports are missing. {ORIGIN_OF_REPORTS}"
@@ -139,7 +140,7 @@ def read_radiographs(path: str | Path | None) -> pd.DataFrame:
     for side, file, other in (("left_only", split_file, metadata_file), ("right_only", metadata_file, split_file)):
         lacking = (joined["_merge"] == side).sum()
         if lacking:
-            raise UserError(f"{file}: lacks {lacking:,} images, with their studies and patients, that {other} has. {ORIGIN}")
+            raise UserError(f"{file}: lacks {lacking:,} images of {other}, or has other study or patient ids. {ORIGIN}")
     report, patient = "s" + joined["study_id"], "p" + joined["subject_id"]
     position, code = joined["ViewPosition"].str.strip(), joined["ViewCodeSequence_CodeMeaning"].str.strip()
     found = pd.DataFrame(
@@ -184,8 +185,7 @@ def _labels_of(images: pd.DataFrame, settings: Mapping[str, Any]) -> pd.DataFram
         own = read_labels(settings["path"], TEST_LABELS)
         test = (images["split"] == "test").to_numpy()
         labels.loc[test] = own.reindex(images["report"][test]).to_numpy()
-        labelled = images["report"][test & images["report"].isin(own.index)]
-        log.info("%s test studies have labels by radiologists", f"{labelled.nunique():,}")
+        log.info("%s test studies have labels by radiologists", f"{own.index.isin(images['report'][test]).sum():,}")
     return labels
 
 

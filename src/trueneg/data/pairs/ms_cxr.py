@@ -16,7 +16,7 @@ import pandas as pd
 from trueneg.data.image_cache import central_square
 from trueneg.data.images.folder import Part
 from trueneg.data.mistakes import refuse
-from trueneg.data.tables import read_columns, wrong_values
+from trueneg.data.tables import Values, read_columns, wrong_values
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +24,7 @@ PAGE = "https://physionet.org/content/ms-cxr/"
 ORIGIN = f"It is part of MS-CXR 0.1 and 1.1.0, available to credentialed users on PhysioNet ({PAGE})."
 BOXES = Part(("MS_CXR_Local_Alignment_v1.1.0.csv", "MS_CXR_Local_Alignment_v1.0.0.csv"), "the boxes of MS-CXR", ORIGIN)
 NUMBERS = ("x", "y", "w", "h")
+TEXT = Values(r"(?s).*\S.*", "a non-empty text")
 CORNERS = ["x0", "y0", "x1", "y1"]
 NO_BOXES = pd.DataFrame(columns=["dicom", "report", "patient", "width", "height", "sentence", "finding", *CORNERS])
 
@@ -43,15 +44,21 @@ def read_boxes(path: str | Path, radiographs: pd.DataFrame) -> pd.DataFrame:
         UserError: names the missing file, or the lines that are damaged or refer to another image.
     """
     file = BOXES.required(Path(path).expanduser())
-    table = read_columns(file, ("dicom_id", "category_name", "label_text", *NUMBERS), ORIGIN)
+    table = read_columns(file, {"dicom_id": None, "category_name": TEXT, "label_text": TEXT, **dict.fromkeys(NUMBERS)}, ORIGIN)
     images = radiographs.set_index("dicom", drop=False).reindex(table["dicom_id"]).set_axis(table.index)
-    numbers = table[list(NUMBERS)].apply(pd.to_numeric, errors="coerce").astype(np.float64)
-    refuse([f"{file}: {mistake} {ORIGIN}" for mistake in _mistakes(table, numbers, images)])
+    x, y, width, height = (pd.to_numeric(table[name], errors="coerce").astype(np.float64) for name in NUMBERS)
+    unknown = images["file"].isna()
+    inside = (x + width > 0) & (y + height > 0) & (x < images["width"]) & (y < images["height"])
+    invalid = ~(inside & (width > 0) & (height > 0))
+    written = table.assign(box=table["x"].str.cat(table[["y", "w", "h"]], sep=", "))
+    mistakes = ["contains no boxes."] if table.empty else []
+    mistakes += wrong_values(table, "dicom_id", unknown, "an image of MIMIC-CXR-JPG's metadata")
+    mistakes += wrong_values(written, "box", ~unknown & invalid, "x, y, w and h of a box in the image")
+    refuse([f"{file}: {mistake} {ORIGIN}" for mistake in mistakes])
     found = images[["dicom", "report", "patient", "width", "height"]].astype({"width": int, "height": int})
-    for column, written in (("sentence", "label_text"), ("finding", "category_name")):
-        found[column] = table[written].str.split().str.join(" ")
-    found["x0"], found["y0"] = numbers["x"], numbers["y"]
-    found["x1"], found["y1"] = numbers["x"] + numbers["w"], numbers["y"] + numbers["h"]
+    for column, original in (("sentence", "label_text"), ("finding", "category_name")):
+        found[column] = table[original].str.split().str.join(" ")
+    found = found.assign(x0=x, y0=y, x1=x + width, y1=y + height)
     log.info("MS-CXR: %s boxes in %s images", f"{len(found):,}", f"{found['dicom'].nunique():,}")
     return found.reset_index(drop=True)
 
@@ -114,21 +121,3 @@ def to_square(box: list[float], size: tuple[int, int], resolution: int) -> list[
     """
     resized, corner = central_square(size, resolution)
     return [value * resized[place % 2] / size[place % 2] - corner[place % 2] for place, value in enumerate(box)]
-
-
-def _mistakes(table: pd.DataFrame, numbers: pd.DataFrame, images: pd.DataFrame) -> list[str]:
-    """Return error messages for invalid boxes; `images` holds the image of each row."""
-    if table.empty:
-        return ["contains no boxes."]
-    known = images["file"].notna()
-    right, bottom = numbers["x"] + numbers["w"], numbers["y"] + numbers["h"]
-    on_image = (right > 0) & (bottom > 0) & (numbers["x"] < images["width"]) & (numbers["y"] < images["height"])
-    box = on_image & (numbers["w"] > 0) & (numbers["h"] > 0) & np.isfinite(right) & np.isfinite(bottom)
-    written = table.assign(box=table[list(NUMBERS)].astype(str).agg(", ".join, axis=1))
-    checks = {
-        "dicom_id": (known, "an image of MIMIC-CXR-JPG's metadata"),
-        "box": (~known | box, "x, y, w and h of a box in the image"),
-        "category_name": (table["category_name"].str.strip() != "", "a non-empty text"),
-        "label_text": (table["label_text"].str.strip() != "", "a non-empty text"),
-    }
-    return [one for name, (valid, expected) in checks.items() for one in wrong_values(written, name, ~valid, expected)]

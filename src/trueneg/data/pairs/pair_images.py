@@ -44,7 +44,7 @@ class PairImages:
 
 
 def check_count(count: int | None, available: int, what: str) -> None:
-    """Check that the dataset's setting ``images`` does not exceed what is available.
+    """Check that the dataset's setting ``images`` does not exceed the available number.
 
     Raises:
         UserError: if `count` is larger than `available`.

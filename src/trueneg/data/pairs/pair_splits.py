@@ -1,9 +1,8 @@
 """Training, validation and test images of each seed: drawn by patient, or the dataset's official splits."""
 
+import functools
 import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -118,7 +117,7 @@ def refuse_leakage(source: PairSource, subset: PairSubset) -> None:
     """
     if subset.source_checksum != source.checksum:
         raise UserError(
-            f"the subset of seed {subset.seed} was drawn from other data than source {source.name} now holds; draw it again."
+            f"the subset of seed {subset.seed} was drawn from a different version of source {source.name}; draw it again."
         )
     for what, owners in (("patients", source.patients), ("reports", source.reports)):
         for first, second in itertools.combinations(SPLITS, 2):
@@ -131,15 +130,6 @@ def refuse_leakage(source: PairSource, subset: PairSubset) -> None:
                 )
 
 
-def write_pair_subsets(subsets: Sequence[PairSubset], path: str | Path) -> None:
-    """Write subsets of different seeds as one parquet file (:func:`trueneg.data.splits.write_splits`)."""
-    write_splits(subsets, path, METADATA)
-
-
-def read_pair_subsets(path: str | Path) -> dict[int, PairSubset]:
-    """Read the subsets written by :func:`write_pair_subsets`, keyed by seed.
-
-    Raises:
-        UserError: if the file is missing, is damaged, or does not contain such subsets.
-    """
-    return read_splits(path, PairSubset, METADATA)
+# The subsets of all seeds of a study are one parquet file.
+write_pair_subsets = functools.partial(write_splits, key=METADATA)
+read_pair_subsets = functools.partial(read_splits, kind=PairSubset, key=METADATA)

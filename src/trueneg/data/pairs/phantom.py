@@ -15,10 +15,11 @@ from trueneg.text import privacy
 
 
 def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int) -> PairImages:
-    """Draw the radiographs of synthetic reports with ``contrast`` and ``seed``; ``boxes`` holds the boxes of the findings."""
+    """Draw the radiographs of synthetic reports with ``contrast`` and ``seed``; ``boxes`` lists the boxes of the findings."""
     check_count(settings["images"], len(tables["reports"]), "reports (reports.reports of the likelihood study)")
     reports, assigned = tables["reports"].iloc[: settings["images"]], tables["assigned"]
-    assigned = assigned[assigned["report"].isin(reports["report"])].reset_index(drop=True)
+    if settings["images"] is not None:
+        assigned = assigned[assigned["report"].isin(reports["report"])].reset_index(drop=True)
     findings = positive_classes(reports["report"].tolist(), assigned)
     images, boxes = phantom_images(findings, settings["resolution"], settings["seed"], settings["contrast"], threads)
     names = np.array(list(findings))

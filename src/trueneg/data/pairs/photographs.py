@@ -112,28 +112,27 @@ TOKENS = CaptionLines(
 )
 
 
-def read_captions(file: Path, origin: str, layout: CaptionLines = TOKENS) -> pd.Series:
-    """Read the captions of each image, ordered by number, from a file with one line per caption.
+def read_captions(file: Path, splits: Mapping[Any, str], origin: str, layout: CaptionLines = TOKENS) -> pd.DataFrame:
+    """Read and check the captions of photographs from a file with one line per caption.
 
     Args:
         file: file to read.
+        splits: split of each image that must have captions; other images are unassigned.
         origin: a sentence on where to get a complete copy.
         layout: layout of the lines.
 
     Returns:
-        A list of texts per image, indexed by image name.
+        One row per photograph: ``image``, ``captions`` (in the order of their numbers), ``split``.
 
     Raises:
-        UserError: names lines that do not match and duplicate captions.
+        UserError: names lines that do not match, duplicate captions, and images without captions.
     """
     lines = read_lines(file, layout.pattern, layout.expected, origin, header=layout.header)
     lines["caption's id"] = lines["image"] + "#" + lines["number"]
     refuse([f"{file}: {mistake} {origin}" for mistake in repeated_values(lines, "caption's id")])
-    return lines.sort_values("number", kind="stable").groupby("image")["caption"].agg(list)
-
-
-def checked_captions(captions: pd.Series, splits: Mapping[Any, str], file: Path, origin: str) -> pd.DataFrame:
-    """Join captions with the splits of their images, unassigned if not in `splits`, and check them."""
+    captions = lines.sort_values("number", kind="stable").groupby("image")["caption"].agg(list)
+    lacking = sorted(set(splits) - set(captions.index))
+    refuse([f"{file}: has no captions of {name}, which is in the {splits[name]} split. {origin}" for name in lacking])
     names = captions.index.to_series()
     table = pd.DataFrame({"image": names, "captions": captions, "split": names.map(splits).fillna(UNASSIGNED)})
     return checked_photographs(table.rename_axis(None), file, origin)
@@ -152,10 +151,9 @@ def checked_photographs(table: pd.DataFrame, file: Path, origin: str) -> pd.Data
     """
     if table.empty:
         raise UserError(f"{file}: contains no photographs. {origin}")
-    named = table["image"].map(lambda name: isinstance(name, str) and name != "")
     captioned = table["captions"].map(_are_captions)
     mistakes = [
-        *wrong_values(table, "image", ~named, "the name of an image file"),
+        *wrong_values(table, "image", ~table["image"].astype(bool), "the name of an image file"),
         *repeated_values(table, "image"),
         *wrong_values(table, "captions", ~captioned, f"{EACH} texts"),
         *wrong_values(table, "split", ~table["split"].isin(SPLITS), f"one of {', '.join(SPLITS)}"),

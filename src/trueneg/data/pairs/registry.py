@@ -3,7 +3,7 @@
 A module ``trueneg.data.pairs.<name>`` defines
 
 - ``read_images(settings, tables, threads)``, which returns a :class:`~trueneg.data.pairs.pair_images.PairImages`.
-  `settings` merges the settings of the texts with those of the dataset, which take precedence. `tables` holds the text tables
+  `settings` merges the settings of the texts with those of the dataset, which take precedence. `tables` contains the text tables
   listed in ``TEXT_TABLES`` of the source's settings class. A source that draws its images uses `threads` processes;
 - ``read_texts(settings)`` if its texts are assigned to images by name (``captions`` of its settings class). It returns one row
   per text with ``report``, ``patient`` and ``text``. Each text is a sentence unless the setting ``split_sentences`` is true;
@@ -27,7 +27,6 @@ from filelock import FileLock
 from PIL import __version__ as pillow_version
 
 from trueneg.data.image_cache import TREATMENT, cache_images
-from trueneg.data.image_files import EncodedImages
 from trueneg.data.pairs.pair_images import PairImages
 from trueneg.data.pairs.pair_source import PairSource, beside, join_sentences, write_pairs
 from trueneg.errors import UserError
@@ -123,13 +122,9 @@ def _decoded(found: PairImages, resolution: int, cache: str | Path, threads: int
         return found.images
     folder = cache_folder(cache, "images", restricted=found.restricted)
     if folder != Path(cache):
-        folder /= _known_by(found.images, found.mode, resolution)
+        # A shared cache has one folder for each set of image files and preprocessing.
+        inputs = "\n".join([TREATMENT, pillow_version, found.mode, str(resolution), *found.images.stamps()])
+        folder /= hashlib.sha256(inputs.encode("utf-8", "surrogatepass")).hexdigest()[:24]
     lock = folder / "lock"
     with writable(lock), privacy.owner_only(found.restricted), FileLock(lock, fallback_to_soft=False):
         return cache_images(found.images, folder, mode=found.mode, resolution=resolution, threads=threads)
-
-
-def _known_by(images: EncodedImages, mode: str, resolution: int) -> str:
-    """Return a key that identifies the decoded images: their files and their preprocessing."""
-    parts = [TREATMENT, pillow_version, mode, str(resolution), *images.stamps()]
-    return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:24]

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trueneg.data.decoding import UnreadableImageError, channel_mode, decode_images
+from trueneg.data.decoding import UnreadableImageError, decode_images, open_image
 from trueneg.data.image_files import ParquetImages
 from trueneg.data.images.folder import contents, required_path
 from trueneg.data.images.image_source import ImageSource
@@ -22,6 +22,7 @@ from trueneg.io.files import UserFiles
 
 LAYOUT = "train*.parquet (and, with an official test split, test*.parquet)"
 IMAGE_COLUMNS = ("img", "image")
+GREY_MODES = {"1", "L", "LA", "La"}
 IMAGES_PER_BATCH = 4096  # bounds the encoded bytes in memory
 
 
@@ -69,7 +70,7 @@ def split_files(folder: Path, split: str) -> dict[Path, pq.ParquetFile]:
         )
     opened = {}
     for file in files:
-        with readable(file, "a whole parquet file", COPY_AGAIN):
+        with readable(file, "a parquet file", COPY_AGAIN):
             opened[file] = pq.ParquetFile(file, page_checksum_verification=True)
     return opened
 
@@ -123,7 +124,7 @@ def _decoded(images: ParquetImages, mode: str | None, resolution: int | None) ->
     done, contents = 0, images.read()
     try:
         while encoded := list(itertools.islice(contents, IMAGES_PER_BATCH)):
-            mode = mode or channel_mode(encoded[0])
+            mode = mode or ("L" if open_image(encoded[0]).mode in GREY_MODES else "RGB")
             for image in decode_images(encoded, mode, resolution):
                 if pixels is None:
                     pixels = np.empty((len(images), *image.shape), np.uint8)
@@ -139,7 +140,7 @@ def _decoded(images: ParquetImages, mode: str | None, resolution: int | None) ->
 
 
 def _labels(file: Path, parquet: pq.ParquetFile, class_names: tuple[str, ...]) -> np.ndarray:
-    with readable(file, "a whole parquet file", COPY_AGAIN):
+    with readable(file, "a parquet file", COPY_AGAIN):
         labels = parquet.read(["label"]).column("label").to_numpy()  # missing labels are NaN
     return checked_labels(file, labels, 0, len(class_names) - 1 if class_names else None)
 
