@@ -147,10 +147,10 @@ def test_missing_images_are_named(world, tmp_path):
 
 
 def test_missing_files_are_listed_with_their_origin(world, tmp_path):
-    *lists, radiographs = missing_files({"path": tmp_path, "lists": tmp_path / "no"})
-    for line, name in zip(lists, (CANDIDATES, QUERIES, TEXTS), strict=True):
-        assert line.startswith(f"{name} (")
-        assert "https://github.com/yuhaozhang/convirt" in line
+    lists, radiographs = missing_files({"path": tmp_path, "lists": tmp_path / "no"})
+    for name in (CANDIDATES, QUERIES, TEXTS):
+        assert name in lists
+    assert "https://github.com/yuhaozhang/convirt" in lists
     assert radiographs.startswith("train (the radiographs) in ")
     assert "https://stanfordmlgroup.github.io/competitions/chexpert/" in radiographs
     assert missing_files({"path": world, "lists": world / "convirt"}) == []

@@ -71,5 +71,9 @@ def found_parts(folder: Path, parts: Iterable[Part]) -> list[Path]:
 
 
 def missing_parts(folder: Path, parts: Iterable[Part]) -> list[str]:
-    """Return one line per missing part, as reported by ``trueneg check``."""
-    return [f"{part.names[0]} ({part.what}) in {folder}. {part.origin}" for part in parts if part.find(folder) is None]
+    """Return the lines that ``trueneg check`` reports for missing parts, one per origin."""
+    missing: dict[str, list[str]] = {}
+    for part in parts:
+        if part.find(folder) is None:
+            missing.setdefault(part.origin, []).append(f"{part.names[0]} ({part.what})")
+    return [f"{', '.join(named)} in {folder}. {origin}" for origin, named in missing.items()]

@@ -118,6 +118,6 @@ def _check_class_sizes(source: ImageSource, needed: int) -> None:
         )
 
 
-# The subsets of all seeds of a study are one parquet file.
+# One parquet file contains the subsets of all seeds.
 write_subsets = functools.partial(write_splits, key=METADATA)
 read_subsets = functools.partial(read_splits, kind=Subset, key=METADATA)

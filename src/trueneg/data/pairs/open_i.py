@@ -40,8 +40,8 @@ LAYOUTS = {
     "indiana_projections.csv": ("uid", "filename", "projection"),
 }
 PAGE = "https://openi.nlm.nih.gov/faq"
-TABLE = Part(tuple(LAYOUTS), "the table of images and their reports", f"Make it from the reports of Open-I ({PAGE}).")
-IMAGES = Part(("images/images_normalized", "images"), "the radiographs", f"Download and unpack them from Open-I ({PAGE}).")
+TABLE = Part(tuple(LAYOUTS), "the table of images and their reports", f"Create it from the reports of Open-I ({PAGE}).")
+IMAGES = Part(("images/images_normalized", "images"), "the radiographs", f"Download them from Open-I ({PAGE}).")
 EXPECTED = "images.csv (report, image, projection), or indiana_projections.csv (uid, filename, projection), and images/"
 # The code headings that correspond to each label. MeSH has a single heading for fluid and air in the pleural space.
 HEADINGS = {
@@ -176,8 +176,8 @@ def headings_shown(reports: np.ndarray, codes: pd.DataFrame, classes: list[str])
     image's report is normal too. The share of indexed reports that meet this condition is the class's probability in
     :func:`trueneg.text.open_i_classes.assign_classes`. The criterion is coarse in both directions: it ignores side and
     severity, so some of these images are true negatives; the statement of a sentence in a normal report (no effusion) is also
-    true of many reports that are not normal; and nothing is known about reports that are not indexed, so they count as showing
-    nothing.
+    true of many reports that are not normal; and nothing is known about reports that are not indexed, so they are assumed to
+    show nothing.
 
     Args:
         reports: str (n,): report of each image.

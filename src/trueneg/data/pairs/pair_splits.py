@@ -103,7 +103,7 @@ def official_subset(source: PairSource, splits: pd.DataFrame, seed: int) -> Pair
     parts = {name: np.flatnonzero(of_image == name) for name in SPLITS}
     for name, images in parts.items():
         if not len(images):
-            raise UserError(f"source {source.name}: no image is in the official {name} split; raise dataset.images, or check it.")
+            raise UserError(f"source {source.name}: no image is in the official {name} split; raise dataset.images.")
     subset = PairSubset(seed, **parts, source_checksum=source.checksum)
     refuse_leakage(source, subset)
     return subset
@@ -130,6 +130,6 @@ def refuse_leakage(source: PairSource, subset: PairSubset) -> None:
                 )
 
 
-# The subsets of all seeds of a study are one parquet file.
+# One parquet file contains the subsets of all seeds.
 write_pair_subsets = functools.partial(write_splits, key=METADATA)
 read_pair_subsets = functools.partial(read_splits, kind=PairSubset, key=METADATA)

@@ -153,7 +153,7 @@ def checked_photographs(table: pd.DataFrame, file: Path, origin: str) -> pd.Data
         raise UserError(f"{file}: contains no photographs. {origin}")
     captioned = table["captions"].map(_are_captions)
     mistakes = [
-        *wrong_values(table, "image", ~table["image"].astype(bool), "the name of an image file"),
+        *wrong_values(table, "image", table["image"].fillna("") == "", "the name of an image file"),
         *repeated_values(table, "image"),
         *wrong_values(table, "captions", ~captioned, f"{EACH} texts"),
         *wrong_values(table, "split", ~table["split"].isin(SPLITS), f"one of {', '.join(SPLITS)}"),

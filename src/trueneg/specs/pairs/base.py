@@ -28,10 +28,10 @@ class OwnTextSettings(TextSettings):
     """The user's own texts in a table."""
 
     text_column: str = Field("text", description="name of the column with the texts")
-    patient_column: str | None = Field(None, description="name of the column with the patients or other groups; none: no groups")
-    restricted: Boolean = Field(
-        False, description="true: texts and images appear in no log, figure or page; only you can read them"
+    patient_column: str | None = Field(
+        None, description="name of the column with patients or groups; none: one patient per report"
     )
+    restricted: Boolean = Field(False, description="true: texts and images are never shown, and only you can read their files")
 
 
 class PairSettings(Settings):
@@ -55,7 +55,7 @@ class PairSettings(Settings):
 
     text: str = technical(..., "likelihood study that provides the reports, their classes and their class probabilities")
     corpus: str | None = technical(None, "corpus of that study; none: its only corpus")
-    images: Sweepable[Count] | None = Field(None, description="maximum number of reports with images, from the first; none: all")
+    images: Sweepable[Count] | None = Field(None, description="number of reports to use, starting with the first; none: all")
     resolution: Sweepable[Annotated[Integer, Field(ge=32, le=1024)]] = Field(64, description="side of the images in pixels")
 
 
