@@ -63,11 +63,10 @@ def split_reports(
     """
     table, restricted = privacy.read_table(reports)
     used = table[table["state"] == USED].reset_index(drop=True)
-    written = {"sentences": sentences, "unique": unique, "restricted": restricted}
-    write_sentences(split_texts(used, cache, processes, restricted=restricted), **written)
+    write_sentences(split_texts(used, cache, processes, restricted), sentences, unique, restricted)
 
 
-def split_texts(used: pd.DataFrame, cache: str | Path, processes: int, *, restricted: bool) -> pd.DataFrame:
+def split_texts(used: pd.DataFrame, cache: str | Path, processes: int, restricted: bool) -> pd.DataFrame:
     """Split the texts of reports into sentences.
 
     Args:
@@ -93,15 +92,14 @@ def split_texts(used: pd.DataFrame, cache: str | Path, processes: int, *, restri
     return found
 
 
-def write_sentences(found: pd.DataFrame, *, sentences: str | Path, unique: str | Path, restricted: bool) -> None:
+def write_sentences(found: pd.DataFrame, sentences: str | Path, unique: str | Path, restricted: bool) -> None:
     """Write sentences, and the unique ones with their counts, to the files described in :func:`split_reports`."""
     found = found.assign(marked=found["sentence"].str.contains(MARK, regex=False)).astype({"index": "int32"})
     counts = found["sentence"].value_counts(sort=False).rename_axis("sentence").reset_index(name="count")
     counts = counts.sort_values(["count", "sentence"], ascending=[False, True], ignore_index=True)
     privacy.write_table(found[["report", "patient", "index", "sentence", "marked"]], sentences, restricted)
     privacy.write_table(counts, unique, restricted)
-    numbers = (len(found), found["report"].nunique(), len(counts))
-    log.info("%s sentences of %s reports, %s of them unique", *(f"{number:,}" for number in numbers))
+    log.info("%s sentences, %s of them unique", f"{len(found):,}", f"{len(counts):,}")
 
 
 @functools.cache

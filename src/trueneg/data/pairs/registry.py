@@ -64,11 +64,11 @@ def write_captions(
     if settings.get("split_sentences", False):
         # An empty line ends a paragraph and therefore a sentence.
         reports = texts.groupby(["report", "patient"], sort=False, as_index=False)["text"].agg("\n\n".join)
-        found = split_texts(reports, cache, processes, restricted=restricted)
+        found = split_texts(reports, cache, processes, restricted)
     else:
         index = texts.groupby("report").cumcount()
         found = texts[["report", "patient"]].assign(index=index, sentence=texts["text"].str.split().str.join(" "))
-    write_sentences(found, sentences=sentences, unique=unique, restricted=restricted)
+    write_sentences(found, sentences, unique, restricted)
 
 
 def prepare_pairs(
