@@ -1,4 +1,4 @@
-"""Flickr30k: every official layout gives the same source and Karpathy's or ReCo's splits; what is wrong is named."""
+"""Flickr30k: every layout gives the same source with Karpathy's or ReCo's splits; errors name the file and the line or row."""
 
 import json
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.data.official_layouts import flickr30k_captions, flickr30k_splits, write_flickr30k
 from trueneg.data.image_cache import decode_square
-from trueneg.data.pairs.flickr30k import missing_files, read_flickr30k
+from trueneg.data.pairs.flickr30k import SOURCE, missing_files, select_splits
 from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.pair_splits import SPLITS, official_subset
 from trueneg.data.pairs.registry import prepare_pairs, write_captions
@@ -74,19 +74,19 @@ def test_every_layout_is_the_same_source(tmp_path, layout):
     assert splits.set_index("report")["split"].to_dict() == SPLIT_OF
 
 
-def test_captions_can_be_karpathys_own(tmp_path):
+def test_captions_are_read_from_karpathys_file_if_there_are_no_others(tmp_path):
     write_flickr30k(tmp_path, captions="json", images="images")
     source, splits = prepare(tmp_path, tmp_path / "out")
     assert source.reports.tolist() == [name for name, split in SPLIT_OF.items() if split != "unassigned"]
     assert splits["split"].tolist() == [split for split in SPLIT_OF.values() if split != "unassigned"]
     with pytest.raises(
-        UserError, match=r"splits hold all of its 10 photographs, .* Add results_20130124\.token .* or set dataset\.split"
+        UserError, match=r"splits contain all 10 photographs, .* Add results_20130124\.token .* or set dataset\.split"
     ):
-        read_flickr30k(tmp_path, "reco")
+        select_splits(SOURCE.read(tmp_path)[0], "reco")
 
 
 @pytest.mark.parametrize("layout", ["official", "parquet"])
-def test_recos_split_tests_on_karpathys_test_and_chooses_on_what_he_left_out(tmp_path, layout):
+def test_recos_split_tests_on_karpathys_test_photographs_and_validates_on_unassigned_ones(tmp_path, layout):
     (tmp_path / "data").mkdir()
     WRITERS[layout](tmp_path / "data")
     source, splits = prepare(tmp_path / "data", tmp_path / "out", split="reco")
@@ -96,14 +96,14 @@ def test_recos_split_tests_on_karpathys_test_and_chooses_on_what_he_left_out(tmp
     assert [len(getattr(subset, name)) for name in SPLITS] == [8, 2, 2]
 
 
-def test_the_first_photographs_alone(official, tmp_path):
+def test_the_number_of_photographs_can_be_limited(official, tmp_path):
     source, splits = prepare(official, tmp_path / "out", images=7)
     assert source.reports.tolist() == splits["report"].tolist() == list(SPLIT_OF)[:7]
-    with pytest.raises(UserError, match=r"dataset\.images is 13, but the folder has 12 photographs"):
+    with pytest.raises(UserError, match=r"dataset\.images is 13, expected at most 12, the number of photographs"):
         prepare(official, tmp_path / "out", images=13)
 
 
-def test_kaggles_malformed_line_is_read_as_if_it_had_its_separator(tmp_path):
+def test_the_malformed_line_of_kaggles_file_is_read(tmp_path):
     write_flickr30k(tmp_path, captions="kaggle")
     renamed = {"1003.jpg": "2199200615.jpg"}
     (tmp_path / "flickr30k-images" / "1003.jpg").rename(tmp_path / "flickr30k-images" / renamed["1003.jpg"])
@@ -111,17 +111,16 @@ def test_kaggles_malformed_line_is_read_as_if_it_had_its_separator(tmp_path):
         text = (tmp_path / name).read_text().replace("1003.jpg", renamed["1003.jpg"])
         (tmp_path / name).write_text(text.replace("2199200615.jpg| 4| Caption", "2199200615.jpg| 4   Caption"))
     assert "2199200615.jpg| 4   Caption 4 of 2199200615.jpg .\n" in (tmp_path / KAGGLE).read_text()
-    photographs = read_flickr30k(tmp_path)
-    place = photographs.names.tolist().index("2199200615.jpg")
-    assert photographs.captions[place] == flickr30k_captions("2199200615.jpg")
+    captions = SOURCE.read(tmp_path)[0].set_index("image")["captions"]
+    assert captions["2199200615.jpg"] == flickr30k_captions("2199200615.jpg")
 
 
 @pytest.mark.parametrize(
     ("file", "old", "new", "message"),
     [
         (TOKENS, "1001.jpg#2\t", "1001.jpg 2 ", r"results_20130124\.token: line 8 is not an image's name, #, 0 to 4, a tab"),
-        (TOKENS, "1001.jpg#2", "1001.jpg#1", r"line 8: caption's id is that of an earlier line"),
-        (TOKENS, "1001.jpg", "999.jpg", r"has no captions of 1001\.jpg, which is in dataset_flickr30k\.json"),
+        (TOKENS, "1001.jpg#2", "1001.jpg#1", r"line 8: caption's id repeats"),
+        (TOKENS, "1001.jpg", "999.jpg", r"has no captions of 1001\.jpg, which is in the train split"),
         (KAGGLE, "1001.jpg| 2| ", "1001.jpg| 2 ", r"results\.csv: line 9 is not an image's name, \|, 0 to 4, \| and a caption"),
         (KAGGLE, "1001.jpg| 2| Caption 2 of 1001.jpg .", "1001.jpg| 2| ", r"results\.csv: line 9 is not an image's name"),
         (
@@ -134,7 +133,7 @@ def test_kaggles_malformed_line_is_read_as_if_it_had_its_separator(tmp_path):
             KARPATHY,
             '"1001.jpg"',
             '"1000.jpg"',
-            r"image 1 .*: image is that of an earlier line",
+            r"image 1 .*: image repeats",
         ),
         (
             KARPATHY,
@@ -145,48 +144,51 @@ def test_kaggles_malformed_line_is_read_as_if_it_had_its_separator(tmp_path):
         (KARPATHY, '"raw": "Caption 3 of 1004.jpg ."', '"raw": ""', r"image 4 .*: captions is .*, expected 5 texts"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path, file, old, new, message):
+def test_invalid_lines_and_rows_are_named(tmp_path, file, old, new, message):
     write_flickr30k(tmp_path, captions="kaggle" if file == KAGGLE else "token")
     text = (tmp_path / file).read_text()
     assert old in text
     everywhere = file == TOKENS and new == "999.jpg"
     (tmp_path / file).write_text(text.replace(old, new) if everywhere else text.replace(old, new, 1))
-    with pytest.raises(UserError, match=message) as told:
-        read_flickr30k(tmp_path)
-    page = "cs.stanford.edu/people/karpathy" if file == KARPATHY else "fill in the form at https://shannon.cs.illinois.edu"
-    assert page in str(told.value)
+    with pytest.raises(UserError, match=message) as error:
+        SOURCE.read(tmp_path)
+    page = "cs.stanford.edu/people/karpathy" if file == KARPATHY else "the form at https://shannon.cs.illinois.edu"
+    assert page in str(error.value)
 
 
-def test_files_that_are_missing_or_damaged_are_named(official, tmp_path):
+def test_missing_and_damaged_files_are_named(official, tmp_path):
     (official / "flickr30k-images" / "1004.jpg").unlink()
-    with pytest.raises(UserError, match=r"1004\.jpg: is missing, expected an image\. Flickr30k is sent to those who fill in"):
+    with pytest.raises(UserError, match=r"1004\.jpg: is missing, expected an image\. Request Flickr30k with the form"):
         prepare(official, tmp_path / "out")
     (official / "flickr30k-images").rename(official / "photographs")
-    with pytest.raises(UserError, match=r"flickr30k-images: the photographs: missing \(found .*\)\. Flickr30k is sent"):
-        read_flickr30k(official)
+    with pytest.raises(
+        UserError, match=r"flickr30k-images: is missing, expected the photographs \(found .*\)\. Request Flickr30k"
+    ):
+        SOURCE.read(official)
     (official / "photographs").rename(official / "images")
     whole = (official / KARPATHY).read_text()
     (official / KARPATHY).write_text(whole[:-100])
     with pytest.raises(
         UserError,
-        match=r"dataset_flickr30k\.json: cannot be read as Karpathy's splits \(JSONDecodeError.*caption_datasets\.zip of https://cs",
+        match=r"dataset_flickr30k\.json: cannot be read as Karpathy's splits \(JSONDecodeError.*caption_datasets\.zip \(https://cs",
     ):
-        read_flickr30k(official)
+        SOURCE.read(official)
     (official / KARPATHY).write_text(json.dumps({"images": []}))
-    with pytest.raises(UserError, match=r"dataset_flickr30k\.json: has no photographs"):
-        read_flickr30k(official)
+    with pytest.raises(UserError, match=r"dataset_flickr30k\.json: contains no photographs"):
+        SOURCE.read(official)
     (official / KARPATHY).unlink()
     with pytest.raises(
-        UserError, match=r"dataset_flickr30k\.json: Karpathy's splits: missing \(found .*\)\. It is in caption_datasets"
+        UserError,
+        match=r"dataset_flickr30k\.json: is missing, expected Karpathy's splits \(found .*\)\. It is in caption_datasets",
     ):
-        read_flickr30k(official)
+        SOURCE.read(official)
     with pytest.raises(
         UserError, match=r"dataset\.path is missing; source flickr30k expects a folder with dataset_flickr30k\.json"
     ):
-        read_flickr30k(None)
+        SOURCE.read(None)
 
 
-def test_what_a_machine_without_the_data_lacks(official, tmp_path):
+def test_missing_files_are_listed_with_their_origin(official, tmp_path):
     splits, images = missing_files({"path": tmp_path / "no"})
     assert splits.startswith("dataset_flickr30k.json (")
     assert "https://cs.stanford.edu/people/karpathy/deepimagesent/" in splits

@@ -1,4 +1,4 @@
-"""The cache of decoded images: pixels as torchvision has them, and neither a kill nor damage nor a bad file spoils it."""
+"""The cache of decoded images: its pixels equal those of torchvision, and it survives kills, damage and unusable files."""
 
 import doctest
 import io
@@ -83,7 +83,7 @@ def test_pixels_are_those_of_torchvision_on_pillow_images(width, height, resolut
     np.testing.assert_array_equal(found, expected.reshape(resolution, resolution, -1).transpose(2, 0, 1))
 
 
-def test_grey_of_a_jpeg_file_of_a_grey_image_is_pillows():
+def test_greyscale_of_a_grey_jpeg_file_equals_pillows():
     content = encoded(picture(0, 60, 50, "L").convert("RGB"), "JPEG")
     found = decode_square(content, "L", 50)[0]
     image = Image.open(io.BytesIO(content)).convert("L")
@@ -98,7 +98,7 @@ def test_shrinking_averages_and_does_not_skip():
     assert np.abs(found.astype(int) - 127).max() <= 1
 
 
-def test_a_photograph_stands_as_a_viewer_shows_it():
+def test_a_photograph_is_rotated_as_its_metadata_says():
     upright = picture(0, 40, 40)
     exif = Image.Exif()
     exif[0x0112] = 6  # the camera was turned by a quarter
@@ -114,7 +114,7 @@ def test_a_cache_holds_every_image_in_order(files, small_shards, tmp_path, mode,
     assert_holds(found, files.paths, mode)
 
 
-def test_a_killed_build_keeps_its_shards_and_the_next_goes_on(small_shards, tmp_path):
+def test_a_killed_build_keeps_its_shards_and_is_resumed(small_shards, tmp_path):
     paths = [write_picture(tmp_path / "images" / f"{number:03d}.jpg", number) for number in range(60)]
     command = [sys.executable, "-m", "tests.data.killed_cache", str(tmp_path)]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(PROJECT)}
@@ -145,7 +145,7 @@ def times(folder):
     return {path.name: path.stat().st_mtime_ns for path in (folder / "shards").iterdir()}
 
 
-def test_a_replaced_image_costs_its_shard_and_a_damaged_shard_is_made_again(files, small_shards, tmp_path):
+def test_a_replaced_image_or_a_damaged_shard_rebuilds_only_its_shard(files, small_shards, tmp_path):
     folder = tmp_path / "cache"
 
     def build(**changes):
@@ -173,27 +173,27 @@ def test_a_replaced_image_costs_its_shard_and_a_damaged_shard_is_made_again(file
 def test_missing_images_are_named_before_any_is_decoded(files, tmp_path):
     for number in (2, 7):
         files.paths[number].unlink()
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as error:
         cache_images(files, tmp_path / "cache", mode="L", resolution=16)
-    assert [line.split(":")[0] for line in str(told.value).split("\n")] == [str(files.paths[number]) for number in (2, 7)]
-    assert "is missing, expected an image. Copy the whole data set" in str(told.value)
+    assert [line.split(":")[0] for line in str(error.value).split("\n")] == [str(files.paths[number]) for number in (2, 7)]
+    assert "is missing, expected an image. Copy the whole dataset" in str(error.value)
     assert not (tmp_path / "cache").exists()
 
 
-def test_images_that_cannot_be_used_are_named_and_the_other_shards_stay(files, small_shards, tmp_path):
+def test_unusable_images_are_named_and_the_other_shards_are_kept(files, small_shards, tmp_path):
     whole = encoded(picture(0, 200, 150), "JPEG")
     files.paths[0].write_bytes(whole[: len(whole) // 2])
     files.paths[1].write_text("no image")
     files.paths[2].write_bytes(encoded(Image.fromarray(np.zeros((20, 20), np.uint16))))
     files.paths[3].write_bytes(encoded(Image.new("L", (4, 400))))
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as error:
         cache_images(files, tmp_path / "cache", mode="RGB", resolution=16)
-    lines = str(told.value).split("\n")
+    lines = str(error.value).split("\n")
     expected = (
-        r"is damaged \(.*truncated.*\)\. Replace the file by a whole copy\.",
+        r"is damaged \(.*truncated.*\)\. Replace the file",
         r"is neither a PNG nor a JPEG image\. Replace",
         r"has pixels of mode I;16, expected 8 bits per channel\. Save the images with 8 bits per channel",
-        r"is 4 × 400 pixels, expected sides of a ratio of at most 20\. Leave it out",
+        r"is 4 × 400 pixels, expected an aspect ratio of at most 20\.",
     )
     for line, path, what in zip(lines, files.paths, expected, strict=False):
         assert re.search(f"{path.name}: {what}", line), line
@@ -202,23 +202,23 @@ def test_images_that_cannot_be_used_are_named_and_the_other_shards_stay(files, s
     assert sorted(times(tmp_path / "cache")) == [f"{number:06d}.json" for number in range(4, 10)]
 
 
-def test_of_many_bad_images_ten_are_named(tmp_path):
+def test_at_most_ten_unusable_images_are_named(tmp_path):
     paths = [tmp_path / f"{number:02d}.png" for number in range(13)]
     for path in paths:
         path.write_text("no image")
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as error:
         cache_images(ImageFiles(tuple(paths)), tmp_path / "cache", mode="L", resolution=16)
-    lines = str(told.value).split("\n")
+    lines = str(error.value).split("\n")
     assert [line.split(":")[0] for line in lines[:10]] == list(map(str, paths[:10]))
-    assert lines[10:] == ["… and 3 more of the kind."]
+    assert lines[10:] == ["… and 3 more errors."]
 
 
-def test_a_disk_that_is_too_small_is_told_before_decoding(files, tmp_path):
-    with pytest.raises(UserError, match=r"its disk has .* GiB free, expected .* GiB for the pixels .*lower dataset\.resolution"):
+def test_a_disk_that_is_too_small_is_reported_before_decoding(files, tmp_path):
+    with pytest.raises(UserError, match=r"disk has .* GiB free, expected .* GiB .*lower dataset\.resolution"):
         cache_images(files, tmp_path / "cache", mode="RGB", resolution=5_000_000)
 
 
-def test_memory_stays_that_of_a_shard(tmp_path, monkeypatch):
+def test_memory_is_limited_to_a_shard(tmp_path, monkeypatch):
     monkeypatch.setattr(image_cache, "SHARD_BYTES", 256 * 1024)
     paths = [write_picture(tmp_path / f"{number}.jpg", number, width=128, height=128) for number in range(100)]
     tracemalloc.start()
@@ -247,15 +247,15 @@ def write_parquet(path, contents, rows_per_group):
     pq.write_table(pa.table({"image": pa.array(images, kind)}), path, row_group_size=rows_per_group)
 
 
-def test_rows_of_parquet_files_are_read_wherever_they_lie(tmp_path, monkeypatch, small_shards):
+def test_rows_are_read_across_row_groups_and_files(tmp_path, monkeypatch, small_shards):
     monkeypatch.setattr("trueneg.data.image_files.ROWS_AT_ONCE", 3)
     contents = [encoded(picture(number, 20, 24)) for number in range(30)]
     files = (tmp_path / "a.parquet", tmp_path / "b.parquet")
     write_parquet(files[0], contents[:17], 5)
     write_parquet(files[1], contents[17:], 100)
     chosen = [*range(4, 17), *range(17, 29)]
-    places = tuple((0, number) if number < 17 else (1, number - 17) for number in chosen)
-    images = ParquetImages(files, "image", places)
+    places = tuple((files[0], number) if number < 17 else (files[1], number - 17) for number in chosen)
+    images = ParquetImages("image", places)
     for threads in (1, 2):
         found = cache_images(images, tmp_path / f"cache{threads}", mode="L", resolution=16, threads=threads)
         for pixels, number in zip(found, chosen, strict=True):
@@ -266,15 +266,19 @@ def test_bad_rows_and_files_of_parquet_are_named(tmp_path):
     path = tmp_path / "a.parquet"
     contents = [encoded(picture(number)) for number in range(6)]
     write_parquet(path, [*contents[:4], None, contents[5][:100]], 10)
-    images = ParquetImages((path,), "image", tuple((0, row) for row in range(6)))
-    with pytest.raises(UserError, match=r"a\.parquet, row 4 \(the first is 0\): has no bytes.*\n.*row 5 .*: is damaged"):
+    images = ParquetImages("image", tuple((path, row) for row in range(6)))
+    with pytest.raises(
+        UserError, match=r"a\.parquet, row 4 \(the first is 0\): has no readable content.*\n.*row 5 .*: is damaged"
+    ):
         cache_images(images, tmp_path / "cache", mode="L", resolution=16)
     path.write_bytes(path.read_bytes()[:-50])
-    with pytest.raises(UserError, match=r"a\.parquet: cannot be read as images \(.*\)\. Download or copy it again"):
+    with pytest.raises(
+        UserError, match=r"a\.parquet: the images from row 0 on .* cannot be read \(.*\)\. Download or copy it again"
+    ):
         cache_images(images, tmp_path / "cache", mode="L", resolution=16)
 
 
-def test_a_shards_description_tells_what_it_was_made_from(files, small_shards, tmp_path):
+def test_a_shard_is_described_by_its_inputs_and_checksum(files, small_shards, tmp_path):
     cache_images(files, tmp_path / "cache", mode="L", resolution=16)
     contents = [json.loads(path.read_text()) for path in sorted((tmp_path / "cache" / "shards").iterdir())]
     assert [set(content) for content in contents] == [{"inputs", "checksum"}] * 3

@@ -54,7 +54,7 @@ def test_the_checksum_depends_on_content_and_shape_alone():
 
 
 @pytest.mark.parametrize(
-    ("name", "array", "told"),
+    ("name", "array", "message"),
     [
         ("images", np.zeros((5, 3, 4, 6), np.float32), "images are float32"),
         ("images", np.zeros((5, 4, 6), np.uint8), "expected uint8 with 4 axes"),
@@ -65,8 +65,8 @@ def test_the_checksum_depends_on_content_and_shape_alone():
         ("is_test", np.zeros(5, np.int64), "expected bool"),
     ],
 )
-def test_wrong_arrays_are_refused(name, array, told):
-    with pytest.raises(ValueError, match=told):
+def test_wrong_arrays_are_refused(name, array, message):
+    with pytest.raises(ValueError, match=message):
         source_from(arrays() | {name: array})
 
 
@@ -86,7 +86,7 @@ def test_a_source_survives_its_file(tmp_path_factory, count, channels):
 
 @settings(deadline=None, max_examples=80)
 @given(st.data())
-def test_a_damaged_file_is_told_or_harmless(tmp_path_factory, data):
+def test_a_damaged_file_is_reported_or_harmless(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("damaged") / "source.npz"
     source = source_from(arrays())
     write_source(source, path)
@@ -102,7 +102,7 @@ def test_a_damaged_file_is_told_or_harmless(tmp_path_factory, data):
         assert read_source(path).checksum == source.checksum
 
 
-def test_a_file_whose_checksum_is_another_is_told(tmp_path):
+def test_a_file_whose_checksum_is_another_is_reported(tmp_path):
     source = source_from(arrays())
     np.savez(
         tmp_path / "source.npz",
@@ -115,7 +115,7 @@ def test_a_file_whose_checksum_is_another_is_told(tmp_path):
         read_source(tmp_path / "source.npz")
 
 
-def test_pickled_and_missing_files_are_told(tmp_path):
+def test_pickled_and_missing_files_are_reported(tmp_path):
     np.savez(tmp_path / "pickled.npz", name=np.array([{}], dtype=object))
     with pytest.raises(UserError, match="is not a readable decoded image source"):
         read_source(tmp_path / "pickled.npz")

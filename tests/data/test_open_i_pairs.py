@@ -1,4 +1,4 @@
-"""Open-I: images belong to their reports, labels and shown statements are the codes', and what is wrong is named."""
+"""Open-I: images belong to their reports, labels and shown statements come from the codes, and errors name the file and line."""
 
 import doctest
 import os
@@ -115,7 +115,7 @@ def test_frontal_images_are_joined_with_their_reports(steps):
     assert "language model" in source.class_probabilities
 
 
-def test_labels_are_the_codes_and_unknown_where_there_are_none(steps):
+def test_labels_come_from_the_codes_and_are_unknown_without_codes(steps):
     source, _ = prepare(steps)
     assert source.label_names == CHEX5
     expected = {  # cardiomegaly, edema, effusion, pneumonia, pneumothorax
@@ -148,13 +148,13 @@ def test_an_image_is_a_false_negative_of_a_class_that_its_own_report_is_coded_wi
     assert classes["sentences"].tolist() == [int((table["name"] == name).sum()) for name in classes["name"]]
 
 
-def test_codes_that_only_contain_a_heading_are_others():
+def test_headings_are_compared_as_a_whole():
     codes = pd.DataFrame({"report": ["a", "b"], "code": ["Pericardial Effusion", "Pneumonectomy/lung"]})
     assert not chexpert_labels(np.array(["a", "b"]), codes).any()
     assert not headings_shown(np.array(["a", "b"]), codes, ["Pleural Effusion", "normal"]).any()
 
 
-def test_the_layout_with_projections_gives_the_same(steps, tmp_path_factory):
+def test_the_layout_with_projections_gives_the_same_source(steps, tmp_path_factory):
     expected, _ = prepare(steps)
     (steps / "images.csv").unlink()
     for old in (steps / "images").iterdir():
@@ -164,11 +164,13 @@ def test_the_layout_with_projections_gives_the_same(steps, tmp_path_factory):
     assert found.checksum == expected.checksum
 
 
-def test_the_first_reports_alone(steps):
+def test_the_number_of_reports_can_be_limited(steps):
     source, _ = prepare(steps, images=3)
     assert source.reports.tolist() == ["CXR1", "CXR2", "CXR3", "CXR3"]
     assert set(source.sentences["report"]) == {"CXR1", "CXR2", "CXR3"}
-    with pytest.raises(UserError, match=r"dataset\.images is 6, but 5 reports have images and sentences; lower it"):
+    with pytest.raises(
+        UserError, match=r"dataset\.images is 6, expected at most 5, the number of reports with images and sentences"
+    ):
         prepare(steps, images=6)
 
 
@@ -181,47 +183,47 @@ def change(folder, row, column, value):
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("report", "CXR11", r"images\.csv: line 4: report is 'CXR11', expected one of the 6 reports of the archive"),
+        ("report", "CXR11", r"images\.csv: line 4: report is 'CXR11', expected one of the 6 reports in the archive"),
         (
             "report",
             "CXR2",
-            r"line 4: image is '1_IM-0001-3001\.dcm\.jpg', expected an image of the row's report",
+            r"line 4: image is '1_IM-0001-3001\.dcm\.jpg', expected an image of this row's report",
         ),
         (
             "image",
             "1_IM-0001-4001.dcm.jpg",
-            r"line 4: image is that of an earlier line",
+            r"line 4: image repeats",
         ),
         ("projection", "PA", r"line 4: projection is 'PA', expected Frontal or Lateral"),
     ],
 )
-def test_rows_that_do_not_fit_the_reports_are_named(data, column, value, message):
+def test_rows_that_contradict_the_reports_are_named(data, column, value, message):
     change(data, 2, column, value)
     with pytest.raises(UserError, match=message):
         read_radiographs(data, data)
 
 
-def test_what_is_missing_is_named(data, steps, tmp_path):
+def test_missing_files_and_columns_are_named(data, steps, tmp_path):
     with pytest.raises(UserError, match=r"dataset\.path is missing; source open_i expects a folder with images\.csv"):
         read_radiographs(None, data)
     (data / "images" / "2_IM-0652-1001.dcm.jpg").unlink()
-    with pytest.raises(UserError, match=r"2_IM-0652-1001\.dcm\.jpg: is missing, expected an image\. Copy the whole data set"):
+    with pytest.raises(UserError, match=r"2_IM-0652-1001\.dcm\.jpg: is missing, expected an image\. Copy the whole dataset"):
         prepare(steps)
     (data / "images").rename(data / "pictures")
-    with pytest.raises(UserError, match="the radiographs: missing"):
+    with pytest.raises(UserError, match="is missing, expected the radiographs"):
         read_radiographs(data, data)
     (data / "images.csv").write_text("report,image\nCXR1,a.jpg\n")
-    with pytest.raises(UserError, match=r"images\.csv: has no column projection \(found report, image\)"):
+    with pytest.raises(UserError, match=r"images\.csv: expected exactly one column .*: projection \(found report, image\)"):
         read_radiographs(data, data)
     (data / "images.csv").unlink()
-    with pytest.raises(UserError, match=r"images\.csv: .*missing \(found NLMCXR"):
+    with pytest.raises(UserError, match=r"images\.csv: is missing.*\(found NLMCXR"):
         read_radiographs(data, data)
 
 
-def test_sentences_without_a_class_probability_are_refused(steps):
+def test_sentences_without_a_class_probability_are_rejected(steps):
     table = privacy.read_table(steps / "eta.parquet")[0]
     privacy.write_table(table.iloc[1:], steps / "eta.parquet", restricted=False)
-    with pytest.raises(UserError, match="eta of 1 sentences, first in row 0"):
+    with pytest.raises(UserError, match=r"1 sentences, first in row 0 .*, have no eta in \[0, 1\)"):
         prepare(steps)
 
 

@@ -1,4 +1,4 @@
-"""Images with sentences: what is refused, what a file gives back, splits by patient, and of which images a sentence is true."""
+"""Images with sentences: validation, files, splits by patient, and the images that a sentence is true of."""
 
 import dataclasses
 import doctest
@@ -41,7 +41,7 @@ def test_examples(module):
     assert not failed
 
 
-def test_a_source_comes_back_as_it_was_written(source, tmp_path):
+def test_a_source_is_read_as_it_was_written(source, tmp_path):
     write_pairs(source, tmp_path / "pairs.npz")
     read = read_pairs(tmp_path / "pairs.npz")
     assert (read.name, read.label_names, read.checksum, read.restricted) == (
@@ -56,21 +56,21 @@ def test_a_source_comes_back_as_it_was_written(source, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"pairs.npz", "pairs.parquet"}
 
 
-def test_restricted_files_are_their_owners_alone(source, tmp_path):
+def test_only_the_owner_can_read_restricted_files(source, tmp_path):
     write_pairs(dataclasses.replace(source, restricted=True), tmp_path / "pairs.npz")
     for path in tmp_path.iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert read_pairs(tmp_path / "pairs.npz").restricted
 
 
-def test_a_damaged_missing_or_mixed_up_file_is_refused(source, tmp_path):
+def test_damaged_missing_and_mixed_up_files_are_rejected(source, tmp_path):
     path = tmp_path / "pairs.npz"
     with pytest.raises(UserError, match=r"pairs\.npz: does not exist"):
         read_pairs(path)
     write_pairs(source, path)
     write_pairs(texture_source(patients=40, seed=1), tmp_path / "other.npz")
     (tmp_path / "other.parquet").replace(tmp_path / "pairs.parquet")
-    with pytest.raises(UserError, match=r"it is damaged|not a readable source"):
+    with pytest.raises(UserError, match=r"damaged|not a readable source"):
         read_pairs(path)
     write_pairs(source, path)
     path.write_bytes(path.read_bytes()[:-100])
@@ -82,7 +82,7 @@ def test_a_damaged_missing_or_mixed_up_file_is_refused(source, tmp_path):
         read_pairs(path)
 
 
-def test_reading_takes_no_memory_for_images_and_none_can_be_written_to(source, tmp_path):
+def test_images_are_read_only_and_take_no_memory(source, tmp_path):
     images = np.random.default_rng(0).integers(0, 256, (len(source.images), 3, 256, 250), dtype=np.uint8)
     write_pairs(dataclasses.replace(source, images=images), tmp_path / "pairs.npz")
     tracemalloc.start()
@@ -102,7 +102,7 @@ def test_reading_takes_no_memory_for_images_and_none_can_be_written_to(source, t
     assert read_pairs(tmp_path / "pairs.npz").checksum == read.checksum
 
 
-def test_images_that_cannot_be_read_in_place_are_refused(source, tmp_path):
+def test_images_that_cannot_be_memory_mapped_are_rejected(source, tmp_path):
     path = tmp_path / "pairs.npz"
     write_pairs(source, path)
     written, count = path.read_bytes(), len(source.images)
@@ -113,7 +113,7 @@ def test_images_that_cannot_be_read_in_place_are_refused(source, tmp_path):
         read_pairs(path)
     for wrong in (source.images.astype(np.float32), np.asfortranarray(source.images)):
         np.savez(path, **content | {"images": wrong})
-        with pytest.raises(UserError, match="it is damaged"):
+        with pytest.raises(UserError, match="is damaged"):
             read_pairs(path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("images.npy", b"no array")
@@ -130,7 +130,7 @@ def test_images_that_cannot_be_read_in_place_are_refused(source, tmp_path):
     for what, damaged in damages.items():
         assert len(damaged) == len(written), what
         path.write_bytes(damaged)
-        with pytest.raises(UserError, match=r"pairs\.npz: .*Remove it and .*pairs\.parquet to have them made again"):
+        with pytest.raises(UserError, match=r"pairs\.npz: .*Remove it and .*pairs\.parquet, then run the same command again"):
             read_pairs(path)
     path.write_bytes(written)
     assert read_pairs(path).checksum == source.checksum
@@ -147,36 +147,36 @@ def changed_sentence(source, column, value):
     [
         (lambda s: {"images": s.images.astype(np.float32)}, "images are float32 of shape"),
         (lambda s: {"reports": s.reports[1:]}, "reports are .*, expected str with 1 axes"),
-        (lambda s: {"labels": s.labels * 2}, "labels hold other values than 0, 1 and NaN"),
-        (lambda s: {"label_names": ("a", "a", "b", "c")}, "expected 4 distinct ones"),
-        (lambda s: {"shown": s.shown[:, :5]}, "class of .* sentences, first in row .*, is not an integer from -1 to 4"),
+        (lambda s: {"labels": s.labels * 2}, "labels have values other than 0, 1 and NaN"),
+        (lambda s: {"label_names": ("a", "a", "b", "c")}, "expected 4 distinct names"),
+        (lambda s: {"shown": s.shown[:, :5]}, "sentences, first in row .*, have no class from -1 to 4"),
         (
             lambda s: {"sentences": changed_sentence(s, "sentence", " ")},
-            r"sentence of 1 sentences, first in row 3 \(.*\), is not text",
+            r"1 sentences, first in row 3 \(.*\), have no sentence with text",
         ),
         (
             lambda s: {"sentences": pd.concat([s.sentences, s.sentences.iloc[:2]])},
-            "index of 2 sentences, first in row .*, is not each place in a report once",
+            "2 sentences, first in row .*, have no index that is unique in the report",
         ),
-        (lambda s: {"sentences": changed_sentence(s, "eta", 1.0)}, r"eta of 1 sentences, first in row 3 .*, is not in \[0, 1\)"),
-        (lambda s: {"sentences": changed_sentence(s, "eta true", np.nan)}, "eta true of 1 sentences, first in row 3 "),
+        (lambda s: {"sentences": changed_sentence(s, "eta", 1.0)}, r"1 sentences, first in row 3 .*, have no eta in \[0, 1\)"),
+        (lambda s: {"sentences": changed_sentence(s, "eta true", np.nan)}, "1 sentences, first in row 3 .*, have no eta true in"),
         (
             lambda s: {"sentences": s.sentences[s.sentences["report"] != "R005"]},
-            "images, first number .*, have a report without sentences",
+            "images, first of image .*, have no sentences",
         ),
         (
             lambda s: {"reports": np.where(s.reports == "R005", "R006", s.reports)},
-            "report of .* sentences, first in row .*, is not that of an image",
+            "sentences, first in row .*, have no report of an image",
         ),
-        (lambda s: {"patients": np.arange(len(s.patients)).astype(str)}, "a report is of several patients, expected one"),
+        (lambda s: {"patients": np.arange(len(s.patients)).astype(str)}, "a report belongs to several patients, expected one"),
     ],
 )
-def test_what_does_not_fit_is_refused(source, change, message):
+def test_invalid_sources_are_rejected(source, change, message):
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(source, **change(source))
 
 
-def test_the_checksum_tells_content_but_class_probabilities_have_their_own(source):
+def test_class_probabilities_have_a_checksum_of_their_own(source):
     same, other_eta = texture_source(patients=40), changed_sentence(source, "eta", 0.5)
     assert same.checksum == source.checksum
     scored_anew = dataclasses.replace(source, sentences=other_eta)
@@ -191,10 +191,10 @@ def test_the_checksum_tells_content_but_class_probabilities_have_their_own(sourc
         assert dataclasses.replace(source, **{name: array}).checksum != source.checksum
 
 
-def test_joining_refuses_tables_of_other_sentences(source):
+def test_joining_rejects_tables_of_other_sentences(source):
     table = source.sentences[["report", "index", "sentence"]]
     lacking = join_sentences(table, assigned=source.sentences[["report", "index", "class"]].iloc[2:])
-    with pytest.raises(ValueError, match="class of 2 sentences, first in row 0"):
+    with pytest.raises(ValueError, match=r"2 sentences, first in row 0 .*, have no class from"):
         dataclasses.replace(source, sentences=lacking)
     with pytest.raises(ValueError, match="not a one-to-one merge"):
         join_sentences(table, assigned=pd.concat([source.sentences[["report", "index", "class"]]] * 2))
@@ -205,7 +205,7 @@ def test_joining_refuses_tables_of_other_sentences(source):
 
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**31 - 1), validation=st.floats(0.05, 0.4), test=st.floats(0.05, 0.4))
-def test_a_split_has_every_image_once_and_no_patient_or_report_twice(seed, validation, test):
+def test_a_split_has_every_image_once_and_each_patient_and_report_in_one_part(seed, validation, test):
     source = texture_source(patients=40)
     subset = split_pairs(source, seed, validation, test)
     parts = [getattr(subset, name) for name in SPLITS]
@@ -231,26 +231,26 @@ def test_a_split_depends_on_the_seed_and_not_on_the_order_of_images(source):
         assert set(source.patients[order][getattr(again, name)]) == set(source.patients[getattr(first, name)])
 
 
-def test_splits_that_cannot_be_drawn_are_refused(source):
-    with pytest.raises(UserError, match=r"has (\d+) patients, expected more than the \1 that"):
+def test_too_few_patients_for_a_split_are_reported(source):
+    with pytest.raises(UserError, match=r"has (\d+) patients, expected more than the \1 needed"):
         split_pairs(source, 0, 0.5, 0.5)
-    with pytest.raises(UserError, match="has 2 patients, expected more than the 2 that validation and test take"):
+    with pytest.raises(UserError, match="has 2 patients, expected more than the 2 needed for validation and test"):
         split_pairs(texture_source(patients=4), 0)
 
 
-def test_a_patient_in_two_splits_or_another_source_is_refused(source):
+def test_a_patient_in_two_splits_or_another_source_is_rejected(source):
     subset = split_pairs(source, 0)
     leaking = dataclasses.replace(subset, validation=np.append(subset.validation, subset.train[0]))
     with pytest.raises(UserError, match=r"has 1 patients, such as P.*, in train and validation, expected none"):
         refuse_leakage(source, leaking)
-    with pytest.raises(UserError, match="belongs to another source"):
+    with pytest.raises(UserError, match="was drawn from a different version of source"):
         refuse_leakage(source, dataclasses.replace(subset, source_checksum="0"))
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as error:
         refuse_leakage(dataclasses.replace(source, restricted=True), leaking)
-    assert "such as" not in str(told.value)
+    assert "such as" not in str(error.value)
 
 
-def test_subsets_come_back_as_they_were_written(source, tmp_path):
+def test_subsets_are_read_as_they_were_written(source, tmp_path):
     written = [split_pairs(source, seed) for seed in (0, 3)]
     write_pair_subsets(written, tmp_path / "subsets.parquet")
     read = read_pair_subsets(tmp_path / "subsets.parquet")
@@ -265,7 +265,7 @@ def test_subsets_come_back_as_they_were_written(source, tmp_path):
         read_pair_subsets(tmp_path / "none.parquet")
 
 
-def test_statements_are_true_of_images_as_a_slow_reading_has_it():
+def test_statements_are_true_of_the_same_images_as_in_a_slow_loop():
     made = phantom_reports(300, seed=0)
     classes, said = made.classes, made.sentences.groupby("report")["class"].agg(set)
     reports = made.reports["report"].to_numpy()
@@ -286,7 +286,7 @@ def test_statements_are_true_of_images_as_a_slow_reading_has_it():
     assert own[~filler].all()  # what a report says is true of its own image
 
 
-def test_the_known_probability_is_how_often_a_statement_is_true():
+def test_the_known_probability_of_a_statement_is_its_frequency():
     made = phantom_reports(20_000, seed=1)
     count = int((made.classes["kind"] == "positive").sum())
     reports = made.reports["report"].to_numpy()
@@ -296,7 +296,7 @@ def test_the_known_probability_is_how_often_a_statement_is_true():
     assert (np.abs(shown.mean(0) - expected) < 5 * error).all()
 
 
-def test_a_lack_of_memory_is_not_told_as_damage(source, tmp_path, monkeypatch):
+def test_a_lack_of_memory_is_not_reported_as_damage(source, tmp_path, monkeypatch):
     """Its remedy would have a whole file removed."""
     write_pairs(source, tmp_path / "pairs.npz")
 

@@ -1,4 +1,4 @@
-"""Own images in hub-style parquet files, and every way in which they can be broken."""
+"""Own images in parquet files in the layout of dataset hubs, whole and damaged."""
 
 import contextlib
 import io
@@ -40,7 +40,7 @@ def load(path, **options):
 
 
 @pytest.mark.parametrize("column", ["img", "image"])
-def test_lossless_images_come_back_as_they_were(tmp_path, column):
+def test_lossless_images_are_read_unchanged(tmp_path, column):
     images = random_images(7)
     write(tmp_path / "train.parquet", map(encoded, images[:5]), [0, 1, 2, 1, 0], column)
     write(tmp_path / "test.parquet", map(encoded, images[5:]), [2, 1], column)
@@ -51,7 +51,7 @@ def test_lossless_images_come_back_as_they_were(tmp_path, column):
     assert source.class_names == ("0", "1", "2")
 
 
-def test_the_order_holds_across_threads_batches_row_groups_and_shards(tmp_path, monkeypatch):
+def test_images_keep_their_order_across_threads_batches_row_groups_and_shards(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet, "IMAGES_PER_BATCH", 300)
     images = random_images(1500, (2, 2, 3))
     labels = np.arange(1500) % 10
@@ -72,7 +72,7 @@ def test_jpeg_decodes_as_pillow_does(tmp_path):
     assert np.array_equal(load(tmp_path).images[0], expected)
 
 
-def test_the_first_image_tells_grey_or_rgb(tmp_path):
+def test_the_first_image_determines_greyscale_or_rgb(tmp_path):
     grey, colour = random_images(1, (4, 4))[0], random_images(1, (4, 4, 3))[0]
     write(tmp_path / "train.parquet", [encoded(grey), encoded(colour)], [0, 0])
     assert np.array_equal(load(tmp_path).images[0], grey[None])
@@ -84,8 +84,8 @@ def test_the_first_image_tells_grey_or_rgb(tmp_path):
 def test_images_of_several_sizes_need_a_resolution(tmp_path):
     contents = [encoded(np.full((6, 6 + extra, 3), 50 * extra, np.uint8)) for extra in range(3)]
     write(tmp_path / "train.parquet", contents, [0, 0, 0])
-    told = r"train.parquet: the image in row 1 .* is 7 × 6 pixels, expected 6 × 6 .* State dataset.resolution"
-    with pytest.raises(UserError, match=told):
+    message = r"train.parquet, row 1 .* is 7 × 6 pixels, expected 6 × 6 .* dataset.resolution"
+    with pytest.raises(UserError, match=message):
         load(tmp_path)
     source = load(tmp_path, resolution=3)
     assert source.images.shape == (3, 3, 3, 3)
@@ -95,11 +95,11 @@ def test_images_of_several_sizes_need_a_resolution(tmp_path):
 def test_sizes_are_compared_across_files(tmp_path):
     write(tmp_path / "train.parquet", [encoded(random_images(1, (4, 4, 3))[0])], [0])
     write(tmp_path / "test.parquet", [encoded(random_images(1, (4, 5, 3))[0])], [0])
-    with pytest.raises(UserError, match=r"test.parquet: the image in row 0 .* is 5 × 4 pixels, expected 4 × 4"):
+    with pytest.raises(UserError, match=r"test.parquet, row 0 .* is 5 × 4 pixels, expected 4 × 4"):
         load(tmp_path)
 
 
-def test_class_names_come_from_the_hub_s_metadata(tmp_path):
+def test_class_names_come_from_the_metadata_of_the_hub(tmp_path):
     features = {"label": {"names": ["cat", "dog"], "_type": "ClassLabel"}}
     metadata = {"huggingface": json.dumps({"info": {"features": features}})}
     contents = list(map(encoded, random_images(2)))
@@ -111,13 +111,13 @@ def test_class_names_come_from_the_hub_s_metadata(tmp_path):
 
 
 @pytest.mark.parametrize("metadata", [{"huggingface": "no JSON"}, {"huggingface": "[1]"}, {"other": "x"}])
-def test_metadata_that_name_no_classes_are_no_obstacle(tmp_path, metadata):
+def test_metadata_without_class_names_is_ignored(tmp_path, metadata):
     write(tmp_path / "train.parquet", map(encoded, random_images(2)), [0, 1], metadata=metadata)
     assert load(tmp_path).class_names == ("0", "1")
 
 
 @pytest.mark.parametrize(
-    ("labels", "told"),
+    ("labels", "message"),
     [
         ([0, -1], r"the label in row 1 .* is -1, expected 0 or more"),
         ([None, 0], r"the label in row 0 .* is nan, expected 0 or more"),
@@ -127,19 +127,19 @@ def test_metadata_that_name_no_classes_are_no_obstacle(tmp_path, metadata):
         ([0.0, 1.0], "label: double; expected .* label: int64"),
     ],
 )
-def test_wrong_labels_are_told(tmp_path, labels, told):
+def test_wrong_labels_are_reported(tmp_path, labels, message):
     write(tmp_path / "train.parquet", map(encoded, random_images(2)), labels)
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         load(tmp_path)
 
 
-def test_any_integer_type_will_do_for_labels(tmp_path):
+def test_labels_may_have_any_integer_type(tmp_path):
     write(tmp_path / "train.parquet", map(encoded, random_images(2)), np.array([1, 0], np.uint8))
     assert load(tmp_path).labels.tolist() == [1, 0]
 
 
 @pytest.mark.parametrize(
-    ("table", "told"),
+    ("table", "message"),
     [
         (
             {"photo": pa.array([b""]), "label": [0]},
@@ -150,16 +150,16 @@ def test_any_integer_type_will_do_for_labels(tmp_path):
         ({"image": pa.array([{"path": "x.png"}]), "label": [0]}, "image: struct<path: string>, label: int64; expected"),
     ],
 )
-def test_wrong_columns_are_told(tmp_path, table, told):
+def test_wrong_columns_are_reported(tmp_path, table, message):
     pq.write_table(pa.table(table), tmp_path / "train.parquet")
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         load(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("broken", "told"),
+    ("broken", "message"),
     [
-        (None, "has no bytes"),
+        (None, "has no readable content"),
         (b"", "is neither a PNG nor a JPEG image"),
         (b"GIF89a" + bytes(100), "is neither a PNG nor a JPEG image"),
         (encoded(random_images(1)[0])[:-40], "is damaged"),
@@ -168,18 +168,18 @@ def test_wrong_columns_are_told(tmp_path, table, told):
     ],
 )
 @pytest.mark.parametrize("row", [0, 700])
-def test_an_unusable_image_is_told_with_its_row(tmp_path, broken, told, row):
+def test_an_unusable_image_is_reported_with_its_row(tmp_path, broken, message, row):
     contents = [encoded(random_images(1)[0])] * 1000
-    contents[row] = contents[900] = broken  # of two, the first is told
+    contents[row] = contents[900] = broken  # the first of the two is reported
     write(tmp_path / "train.parquet", contents, [0] * 1000)
-    with pytest.raises(UserError, match=rf"train.parquet: the image in row {row} \(the first is 0\) {told}"):
+    with pytest.raises(UserError, match=rf"train.parquet, row {row} \(the first is 0\): {message}"):
         load(tmp_path)
 
 
-def test_missing_files_are_told(tmp_path):
+def test_missing_files_are_reported(tmp_path):
     with pytest.raises(UserError, match=r"dataset.path is missing; source parquet expects a folder with train\*"):
         load(None)
-    with pytest.raises(UserError, match=r"no train\*.parquet there \(found no such folder\)"):
+    with pytest.raises(UserError, match=r"no train\*.parquet \(found no such folder\)"):
         load(tmp_path / "nowhere")
     with pytest.raises(UserError, match=r"\(found an empty folder\)"):
         load(tmp_path)
@@ -193,35 +193,35 @@ def test_missing_files_are_told(tmp_path):
         load(tmp_path, download=True)
 
 
-def test_missing_shards_and_empty_tables_are_told(tmp_path):
+def test_missing_shards_and_empty_tables_are_reported(tmp_path):
     write(tmp_path / "train-00001-of-00003.parquet", [], pa.array([], pa.int64()))
-    with pytest.raises(UserError, match="holds 1 of the 3 files of the train split"):
+    with pytest.raises(UserError, match="1 of the 3 files of the train split"):
         load(tmp_path)
     (tmp_path / "train-00001-of-00003.parquet").rename(tmp_path / "train.parquet")
-    with pytest.raises(UserError, match=r"train.parquet: 0 of 0 images of the train split"):
+    with pytest.raises(UserError, match=r"train.parquet: has 0 of 1 images in the train split"):
         load(tmp_path)
 
 
-def test_a_damaged_page_is_told_with_what_could_be_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(parquet, "IMAGES_PER_BATCH", 100)
+def test_a_damaged_page_is_reported_with_what_could_be_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("trueneg.data.image_files.ROWS_AT_ONCE", 50)
     path = tmp_path / "train.parquet"
     contents = [encoded(image) for image in random_images(400)]
     write(path, contents, [0] * 400, row_group_size=100, compression="none", write_page_checksum=True)
     content = bytearray(path.read_bytes())
     content[content.index(contents[250]) + 20] ^= 1
     path.write_bytes(content)
-    with pytest.raises(UserError, match=r"train.parquet: 200 of 400 images could be read, then the file is damaged"):
+    with pytest.raises(UserError, match=r"train.parquet: the images from row 200 on .* cannot be read"):
         load(tmp_path)
 
 
 @settings(deadline=None, max_examples=60)
 @given(st.data())
-def test_a_truncated_file_is_told(tmp_path_factory, data):
+def test_a_truncated_file_is_reported(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("truncated")
     write(folder / "train.parquet", map(encoded, random_images(20)), [0] * 20)
     whole = (folder / "train.parquet").read_bytes()
     (folder / "train.parquet").write_bytes(whole[: data.draw(st.integers(0, len(whole) - 1))])
-    with pytest.raises(UserError, match=r"train.parquet: cannot be read as a whole parquet file"):
+    with pytest.raises(UserError, match=r"train.parquet: cannot be read as a parquet file"):
         load(folder)
 
 

@@ -72,7 +72,7 @@ def test_the_first_reports_alone_are_the_same_images_and_sentences(tables, whole
 
 
 def test_more_images_than_reports_are_refused(tables, tmp_path):
-    with pytest.raises(UserError, match=r"dataset\.images is 41, but there are 40 reports; lower it"):
+    with pytest.raises(UserError, match=r"dataset\.images is 41, expected at most 40, the number of reports"):
         joined(tables, tmp_path, images=41)
 
 
@@ -86,7 +86,7 @@ def test_reports_that_lack_those_of_some_sentences_are_refused(tables, tmp_path)
 def test_sentences_that_lack_a_class_probability_are_refused(tables, tmp_path):
     short = tmp_path / "eta.parquet"
     privacy.write_table(pd.read_parquet(tables["eta"]).iloc[1:], short, restricted=False)
-    with pytest.raises(UserError, match="eta of 1 sentences, first in row 0"):
+    with pytest.raises(UserError, match=r"1 sentences, first in row 0 .*, have no eta in \[0, 1\)"):
         joined(tables | {"eta": short}, tmp_path)
 
 

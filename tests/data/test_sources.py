@@ -1,4 +1,4 @@
-"""The named sources: their layouts, their official sizes, and what is told when something is wrong."""
+"""Named image sources: their layouts, their official sizes, and the errors for missing or damaged files."""
 
 import dataclasses
 import hashlib
@@ -56,7 +56,7 @@ def cifar_links(tmp_path, cifar_folder):
     return tmp_path
 
 
-def test_digits_are_scikit_learn_s():
+def test_digits_equal_those_of_scikit_learn():
     from sklearn.datasets import load_digits
 
     source = load_source("digits")
@@ -69,12 +69,12 @@ def test_digits_are_scikit_learn_s():
     assert load_source("digits", resolution=4).images.shape == (1797, 1, 4, 4)
 
 
-def test_digits_need_no_path():
-    with pytest.raises(UserError, match="source digits comes inside scikit-learn"):
+def test_digits_reject_a_path():
+    with pytest.raises(UserError, match="source digits is included in scikit-learn"):
         load_source("digits", path="somewhere")
 
 
-def test_the_binary_version_is_read_as_its_description_says(cifar_folder, cifar_records):
+def test_the_binary_version_is_read_as_documented(cifar_folder, cifar_records):
     source = load_source("cifar10", path=cifar_folder)
     assert source.images.shape == (60_000, 3, 32, 32)
     # Byte 1 + 1024·channel + 32·row + column of a record.
@@ -92,23 +92,23 @@ def test_the_binary_version_is_read_as_its_description_says(cifar_folder, cifar_
     assert np.array_equal(source.images, cifar_records[:, 1:].reshape(-1, 3, 32, 32))
 
 
-def test_the_binary_files_may_lie_in_the_folder_itself(cifar_links, cifar_records):
+def test_the_binary_files_may_be_in_the_folder_itself(cifar_links, cifar_records):
     first = load_source("cifar10", path=cifar_links)
     assert np.array_equal(first.labels, cifar_records[:, 0])
 
 
-def test_a_binary_file_of_the_wrong_size_is_told(cifar_links):
+def test_a_binary_file_of_the_wrong_size_is_reported(cifar_links):
     (cifar_links / "data_batch_3.bin").unlink()
     (cifar_links / "data_batch_3.bin").write_bytes(bytes(RECORD * 1204 + 7))
-    told = r"data_batch_3.bin: is 3,699,899 bytes long \(1,204 of 10,000 images\), expected 30,730,000"
-    with pytest.raises(UserError, match=told):
+    message = r"data_batch_3.bin: is 3,699,899 bytes long \(1,204 of 10,000 images\), expected 30,730,000"
+    with pytest.raises(UserError, match=message):
         load_source("cifar10", path=cifar_links)
     (cifar_links / "data_batch_3.bin").unlink()
     with pytest.raises(UserError, match=r"data_batch_3.bin: is missing"):
         load_source("cifar10", path=cifar_links)
 
 
-def test_a_binary_label_out_of_range_is_told(cifar_links, cifar_records):
+def test_a_binary_label_out_of_range_is_reported(cifar_links, cifar_records):
     records = cifar_records[50_000:].copy()
     records[77, 0] = 10
     (cifar_links / "test_batch.bin").unlink()
@@ -119,7 +119,7 @@ def test_a_binary_label_out_of_range_is_told(cifar_links, cifar_records):
 
 def test_parquet_and_layouts_of_cifar10(tmp_path):
     write_parquet(tmp_path / "train.parquet", 50_000)
-    with pytest.raises(UserError, match=r"no test\*.parquet there \(found train.parquet\)"):
+    with pytest.raises(UserError, match=r"no test\*.parquet \(found train.parquet\)"):
         load_source("cifar10", path=tmp_path)
     write_parquet(tmp_path / "test.parquet", 10_000)
     source = load_source("cifar10", path=tmp_path, resolution=2)
@@ -128,7 +128,7 @@ def test_parquet_and_layouts_of_cifar10(tmp_path):
     assert source.is_test.sum() == 10_000
     assert source.class_names == cifar10.ARCHIVE.class_names
     write_parquet(tmp_path / "train.parquet", 31_204)
-    with pytest.raises(UserError, match=r"train.parquet: 31,204 of 50,000 images of the train split of cifar10"):
+    with pytest.raises(UserError, match=r"train.parquet: has 31,204 of 50,000 images in the train split of cifar10"):
         load_source("cifar10", path=tmp_path)
     write_parquet(tmp_path / "train.parquet", 50_000, labels=np.arange(50_000) % 11)
     with pytest.raises(UserError, match=r"train.parquet: the label in row 10 .* is 10, expected 0 to 9"):
@@ -136,7 +136,7 @@ def test_parquet_and_layouts_of_cifar10(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["cifar-10-batches-py/data_batch_1", "data_batch_1", "cifar-10-python.tar.gz"])
-def test_pickles_are_refused_unread(tmp_path, name):
+def test_pickles_are_rejected_without_reading_them(tmp_path, name):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_bytes(b"cos\nsystem\n(S'exit 1'\ntR.")
     with pytest.raises(UserError, match=r"found .*expected train\*.*download: true"):
@@ -144,7 +144,7 @@ def test_pickles_are_refused_unread(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["cifar10", "stl10"])
-def test_missing_and_unknown_layouts_are_told(tmp_path, name):
+def test_missing_and_unknown_layouts_are_reported(tmp_path, name):
     with pytest.raises(UserError, match=f"dataset.path is missing; source {name} expects a folder with train"):
         load_source(name)
     with pytest.raises(UserError, match=r"nowhere: found no such folder; expected .*dataset.download: true"):
@@ -154,7 +154,7 @@ def test_missing_and_unknown_layouts_are_told(tmp_path, name):
         load_source(name, path=tmp_path)
 
 
-def test_stl10_s_binary_version_is_read_as_its_description_says(tmp_path):
+def test_the_binary_version_of_stl10_is_read_as_documented(tmp_path):
     folder = tmp_path / "stl10_binary"
     write_stl10(folder)
     with (folder / "train_X.bin").open("r+b") as stream:
@@ -172,7 +172,7 @@ def test_stl10_s_binary_version_is_read_as_its_description_says(tmp_path):
     assert source.class_names[7] == "monkey"
 
 
-def test_stl10_s_wrong_files_are_told(tmp_path):
+def test_damaged_binary_files_of_stl10_are_reported(tmp_path):
     folder = tmp_path / "stl10_binary"
     write_stl10(folder)
     with (folder / "train_X.bin").open("r+b") as stream:
@@ -206,7 +206,7 @@ def pretend_official(monkeypatch, path):
     monkeypatch.setattr(cifar10, "load", dataclasses.replace(cifar10.ARCHIVE, url=url, md5=md5).load)
 
 
-def test_an_archive_in_the_folder_is_unpacked_and_not_fetched(tmp_path, monkeypatch):
+def test_an_archive_in_the_folder_is_unpacked_and_not_downloaded(tmp_path, monkeypatch):
     content = tmp_path / "content"
     content.mkdir()
     (content / "test_batch.bin").write_bytes(b"short")
@@ -223,16 +223,16 @@ def test_an_archive_in_the_folder_is_unpacked_and_not_fetched(tmp_path, monkeypa
     ]
 
 
-def test_no_network_and_another_checksum_are_told(tmp_path, monkeypatch):
+def test_a_failed_download_and_a_wrong_checksum_are_reported(tmp_path, monkeypatch):
     archive = tmp_path / "cifar-10-binary.tar.gz"
     archive_of(tmp_path, archive, "empty")
     pretend_official(monkeypatch, archive)
     archive.unlink()
-    told = r"could not be fetched and unpacked .*Put cifar-10-binary.tar.gz or the data set's parquet files into"
-    with pytest.raises(UserError, match=told):
+    message = r"cifar-10-binary.tar.gz could not be .*Copy cifar-10-binary.tar.gz or .* parquet files to .*data"
+    with pytest.raises(UserError, match=message):
         load_source("cifar10", path=tmp_path / "data", download=True)
     monkeypatch.setattr(cifar10, "load", dataclasses.replace(cifar10.ARCHIVE, md5="0" * 32).load)
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         load_source("cifar10", path=tmp_path / "data", download=True)
 
 
@@ -247,13 +247,13 @@ def test_an_archive_that_cannot_be_unpacked_leaves_nothing(tmp_path, monkeypatch
     if kind == "truncated":
         archive.write_bytes(archive.read_bytes()[:3000])
     pretend_official(monkeypatch, archive)
-    with pytest.raises(UserError, match=r"cifar-10-binary.tar.gz could not be fetched and unpacked .*Put"):
+    with pytest.raises(UserError, match=r"cifar-10-binary.tar.gz could not be .*Copy"):
         load_source("cifar10", path=folder, download=True)
     assert [entry.name for entry in folder.iterdir()] == ["cifar-10-binary.tar.gz"]
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["data", "file"]
 
 
-def test_one_line_tells_what_was_read(caplog):
+def test_one_line_describes_the_images_read(caplog):
     with caplog.at_level(logging.INFO, logger="trueneg"):
         load_source("digits")
     (line,) = caplog.messages
@@ -267,7 +267,7 @@ def test_no_source_imports_torch():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_the_catalogue_alone_imports_no_decoder():
+def test_loading_imports_no_decoder_before_a_source_is_chosen():
     code = "import sys, trueneg.data.images.loading\nsys.exit('PIL' in sys.modules or 'sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

@@ -1,4 +1,4 @@
-"""Own data: a table and a folder become a source, and every wrong thing is a sentence with its file and line."""
+"""Own data: a table and a folder become a source; errors name the file and the line."""
 
 import csv
 import os
@@ -85,7 +85,7 @@ def test_a_table_becomes_a_source(data):
     assert not source.class_probabilities
 
 
-def test_captions_stay_whole_and_photographs_coloured(data):
+def test_captions_are_not_split_and_photographs_keep_their_colours(data):
     source = prepare(data, split_sentences=False, colour=True)
     assert said(source)["a/1.png"] == ["Heart size is normal. No edema.", "No change"]
     assert source.images.shape == (3, 3, 16, 16)
@@ -100,7 +100,7 @@ def test_patients_and_labels_may_be_unknown(data):
     assert source.labels.shape == (3, 0)
 
 
-def test_parquet_and_packed_csv_give_the_same(data):
+def test_parquet_and_compressed_csv_give_the_same_source(data):
     expected = prepare(data).checksum
     frame = pd.DataFrame(ROWS, columns=HEADER)
     numbers = frame.assign(
@@ -122,25 +122,25 @@ def test_columns_may_have_other_names(data):
     assert prepare(data, image_column="file", text_column="caption", patient_column="group").checksum == expected
 
 
-def test_restricted_data_is_its_owners_alone(data):
+def test_only_the_owner_can_read_restricted_data(data):
     assert prepare(data, restricted=True).restricted
     written = ["pairs.npz", "pairs.parquet", "sentences.parquet", "unique.parquet", "cache/images.u8", "cache/shards/000000.json"]
     for name in written:
         assert stat.S_IMODE((data / name).stat().st_mode) == 0o600, name
     text = {"sentences": data / "sentences.parquet"}
-    with pytest.raises(UserError, match=r"sentences\.parquet: was made from texts that are restricted"):
+    with pytest.raises(UserError, match=r"sentences\.parquet: restricted is True for these texts, but False for the images"):
         prepare_pairs(settings_of(data), text, data / "pairs.npz", cache=data / "cache", threads=1)
 
 
 @pytest.mark.parametrize(
     ("row", "column", "value", "message"),
     [
-        (2, 0, "", r"table\.csv: line 5: image is '', expected the name of an image file"),
+        (2, 0, "", r"table\.csv: line 5: image is '', expected an image's file name"),
         (2, 0, "4.png", r"line 5: image is '4\.png', expected an image in .*images; copy it there, or correct reports\.path"),
-        (2, 1, " ", r"line 5: text is '', expected text"),
-        (2, 1, "12", r"line 5: text has no sentence with a word, expected one"),
-        (2, 2, "", r"line 5: patient is '', expected the patient or group of the image"),
-        (2, 3, "2", r"line 5: edema is '2', expected 1, 0, or empty where it is not known"),
+        (2, 1, " ", r"line 5: text is '', expected a non-empty text"),
+        (2, 1, "12", r"line 5: text has no sentence with a word"),
+        (2, 2, "", r"line 5: patient is '', expected a patient or group"),
+        (2, 3, "2", r"line 5: edema is '2', expected 1, 0, or empty if unknown"),
         (2, 3, "-1", r"line 5: edema is '-1', expected 1, 0, or empty"),
         (
             3,
@@ -148,27 +148,27 @@ def test_restricted_data_is_its_owners_alone(data):
             "Heart size is normal. No edema.",
             r"line 6: image is 'a/1\.png', expected each image and text once, but an earlier row has both",
         ),
-        (3, 2, "8", r"line 6: patient is another than in the first row of the image, expected the same in all of its rows"),
-        (3, 3, "", r"line 6: edema is another than in the first row of the image"),
+        (3, 2, "8", r"line 6: patient differs from the first row of the image"),
+        (3, 3, "", r"line 6: edema differs from the first row of the image"),
     ],
 )
-def test_a_wrong_row_is_named(data, row, column, value, message):
+def test_an_invalid_row_is_named(data, row, column, value, message):
     """The second row goes over two lines: the third begins in line 5."""
     rows = [list(one) for one in ROWS]
     rows[row][column] = value
     write_csv(data / "table.csv", rows)
-    with pytest.raises(UserError, match=message) as told:
+    with pytest.raises(UserError, match=message) as error:
         read_image_table(settings_of(data))
-    assert len(str(told.value).split("\n")) == 1
+    assert len(str(error.value).split("\n")) == 1
 
 
-def test_several_mistakes_are_told_at_once(data):
+def test_several_errors_are_reported_at_once(data):
     rows = [list(one) for one in ROWS]
     rows[0][0], rows[1][1], rows[2][4] = "none.png", "", "yes"
     write_csv(data / "table.csv", rows)
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as error:
         read_image_table(settings_of(data))
-    assert len(str(told.value).split("\n")) == 3
+    assert len(str(error.value).split("\n")) == 3
 
 
 @pytest.mark.parametrize(
@@ -176,32 +176,35 @@ def test_several_mistakes_are_told_at_once(data):
     [
         (
             "image,text\n3.png,A mass.\n",
-            r"table\.csv: has no column patient, edema, mass \(found image, text\)\. Rename a column",
+            r"table\.csv: expected exactly one column .*: patient, edema, mass \(found image, text\)\. Rename",
         ),
-        ("image;text;patient\n", r"has no column image, text, patient, edema, mass \(found image;text;patient\)"),
+        ("image;text;patient\n", r": image, text, patient, edema, mass \(found image;text;patient\)"),
         ("image,text,patient,edema,mass\n", "has no rows below its header, expected one for each image"),
-        ("", r"has no column image.*\(found none\)"),
+        ("", r": image, .* \(found none\)"),
         (
             "image,text,patient,edema,mass\n3.png,A mass, large.,8,0,1\n",
-            r"line 2 has 6 columns, expected the 5 of the header\. Put text",
+            r"line 2 has 6 columns, expected the 5 of the header\. Enclose text",
         ),
         ("image,text,patient,edema,mass\n3.png,A mass.,8\n", "line 2 has 3 columns, expected the 5 of the header"),
-        ("image,text,image,patient,edema,mass\n", "has the column image more than once"),
-        (b"image,text,patient,edema,mass\n3.png,\xff\xfe,8,0,1\n", r"cannot be read as a table \(.*utf-8.*\)\. Get a whole copy"),
+        ("image,text,image,patient,edema,mass\n", r"expected exactly one column .*: image \(found image, text, image, "),
+        (
+            b"image,text,patient,edema,mass\n3.png,\xff\xfe,8,0,1\n",
+            r"cannot be read as a table \(.*utf-8.*\)\. Copy it again; CSV files must be UTF-8",
+        ),
     ],
 )
-def test_a_table_of_another_form_is_named(data, content, message):
+def test_a_malformed_table_is_named(data, content, message):
     (data / "table.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(UserError, match=message):
         read_image_table(settings_of(data))
 
 
-def test_a_table_that_cannot_be_read_is_named(data):
-    with pytest.raises(UserError, match=r"none\.csv: is not there, expected a table with the columns image, text, patient"):
+def test_an_unreadable_table_is_named(data):
+    with pytest.raises(UserError, match=r"none\.csv: does not exist, expected a table with the columns image, text, patient"):
         read_image_table(settings_of(data, table=data / "none.csv"))
     for name, message in (
         ("table.parquet", "cannot be read as a table"),
-        ("table.xlsx", r"is no \.csv, \.csv\.gz or \.parquet file"),
+        ("table.xlsx", r"is not a \.csv, \.csv\.gz or \.parquet file"),
     ):
         (data / name).write_bytes(b"PK nothing")
         with pytest.raises(UserError, match=message):

@@ -44,7 +44,7 @@ def write_arrays(path: str | Path, arrays: Mapping[str, Any]) -> None:
 def open_arrays(path: str | Path) -> np.lib.npyio.NpzFile:
     """Open an .npz file; its checksums are verified on reading."""
     if not zipfile.is_zipfile(path):
-        raise ValueError("it is no .npz archive, or its end is missing")
+        raise ValueError("not an .npz archive, or its end is missing")
     return np.load(path, allow_pickle=False)
 
 
@@ -52,4 +52,4 @@ def require_checksum(found: str, archive: np.lib.npyio.NpzFile) -> None:
     """Check that the checksum of the content read matches the checksum stored in the archive."""
     expected = str(archive["checksum"])
     if found != expected:
-        raise ValueError(f"its content has checksum {found[:6]}…, expected {expected[:6]}…: it is damaged")
+        raise ValueError(f"the content has checksum {found[:6]}…, expected {expected[:6]}…: it is damaged")

@@ -8,24 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from PIL import Image
 
-GREY_MODES = {"1", "L", "LA", "La"}
-
 
 class UnreadableImageError(Exception):
     """Error for an unusable image, with the reason and a remedy."""
 
-    def __init__(self, reason: str, remedy: str = "Replace the file by a whole copy."):
+    def __init__(self, reason: str, remedy: str = "Replace the file with an undamaged copy."):
         super().__init__(reason)
         self.remedy = remedy
-
-
-def channel_mode(encoded: bytes | None) -> str:
-    """Return ``"L"`` for a greyscale image and ``"RGB"`` for any other.
-
-    Raises:
-        UnreadableImageError: if the image is neither PNG nor JPEG.
-    """
-    return "L" if open_image(encoded).mode in GREY_MODES else "RGB"
 
 
 def decode_images(encoded: Sequence[bytes | None], mode: str, resolution: int | None) -> Iterator[np.ndarray]:
@@ -60,7 +49,7 @@ def open_image(encoded: bytes | None) -> Image.Image:
         UnreadableImageError: if the image is neither PNG nor JPEG, or has more than 8 bits per channel.
     """
     if encoded is None:
-        raise UnreadableImageError("has no bytes that can be read")
+        raise UnreadableImageError("has no readable content")
     with refused_if_damaged("is neither a PNG nor a JPEG image"):
         image: Image.Image = Image.open(io.BytesIO(encoded), formats=("PNG", "JPEG"))
     if image.mode.startswith(("I", "F")):

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from trueneg.data.images.image_source import read_source
 from trueneg.data.images.subsets import DRAWING, make_subset, write_subsets
 from trueneg.data.pairs.pair_source import read_pairs
@@ -33,7 +35,8 @@ def draw_subsets(
         images = read_source(source)
         drawn = [make_subset(images, seed=seed, **{key: settings[key] for key in DRAWING}) for seed in seeds]
         for subset in drawn:
-            log.info("seed %d: %d training images, by class %s", subset.seed, len(subset.train), list(subset.class_counts))
+            counts = np.bincount(images.labels[subset.train], minlength=len(images.class_names))
+            log.info("seed %d: %d training images, by class %s", subset.seed, len(subset.train), counts.tolist())
         write_subsets(drawn, subsets)
         return
     pairs, official = read_pairs(source), privacy.read_table(splits)[0]

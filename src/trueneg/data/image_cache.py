@@ -13,7 +13,6 @@ import json
 import logging
 import math
 import shutil
-import sys
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -84,7 +83,7 @@ def decode_square(encoded: bytes | None, mode: str, resolution: int) -> np.ndarr
     image = open_image(encoded)
     if max(image.size) > LONGEST * min(image.size):
         found = "is {} × {} pixels".format(*image.size)
-        raise UnreadableImageError(f"{found}, expected sides of a ratio of at most {LONGEST}", "Leave it out, or crop it.")
+        raise UnreadableImageError(f"{found}, expected an aspect ratio of at most {LONGEST}", "Crop or remove it.")
     with refused_if_damaged("is damaged ({})"):
         if mode == "L":
             image.draft("L", None)  # read the luma directly from the JPEG file, without converting to RGB: a third faster
@@ -119,17 +118,18 @@ def cache_images(images: EncodedImages, folder: str | Path, *, mode: str, resolu
     folder, shape = Path(folder), (len(images), len(mode), resolution, resolution)
     pixels, size = folder / "images.u8", math.prod(shape[1:])
     count = max(1, SHARD_BYTES // size)
-    treatment, stamps = [TREATMENT, mode, str(resolution)], images.stamps()
+    stamps = images.stamps()
+    shards = {folder / "shards" / f"{number:06d}.json": number * count for number in range(math.ceil(len(images) / count))}
 
-    def make(first: int) -> tuple[int, bool, list[str]]:
-        """Build the shard that starts at image `first` unless cached; return its size, whether it was cached, and its errors."""
+    def make(description: Path) -> tuple[int, list[str]]:
+        """Build a shard unless it is cached; return how many of its images were cached, and its errors."""
+        first = shards[description]
         part = images.part(slice(first, first + count))
-        inputs = "\n".join([*treatment, *stamps[first : first + count]]).encode("utf-8", "surrogatepass")
-        description = _description(folder, first // count)
+        inputs = "\n".join([TREATMENT, mode, str(resolution), *stamps[first : first + count]])
         with pixels.open("r+b") as stream:
             stream.seek(first * size)
             if description.is_file() and description.read_bytes() == _described(inputs, stream.read(len(part) * size)):
-                return len(part), True, []
+                return len(part), []
             squares, mistakes = _decode_all(part, mode, resolution)
             stream.seek(first * size)
             stream.write(squares)
@@ -137,34 +137,27 @@ def cache_images(images: EncodedImages, folder: str | Path, *, mode: str, resolu
         if not mistakes:
             with atomic_write(description) as temporary:
                 temporary.write_bytes(_described(inputs, squares))
-        return len(part), False, mistakes
+        return 0, mistakes
 
-    firsts = range(0, len(images), count)
     (folder / "shards").mkdir(parents=True, exist_ok=True)
     with pixels.open("ab") as opened:
-        _refuse_small_disk(folder, math.prod(shape))
+        _check_disk(folder, math.prod(shape))
         opened.truncate(math.prod(shape))
-    for outdated in set((folder / "shards").iterdir()) - {_description(folder, first // count) for first in firsts}:
+    for outdated in set((folder / "shards").iterdir()) - set(shards):
         outdated.unlink()
-    mistakes, kept = [], 0
     # Threads suffice: nearly all time is spent on decoding, resizing and checksums, which release the GIL.
-    with ThreadPoolExecutor(threads) as pool, tqdm(total=len(images), desc="images", disable=not sys.stderr.isatty()) as bar:
-        for made, is_kept, wrong in pool.map(make, firsts):
-            bar.update(made)
-            mistakes += wrong
-            kept += made * is_kept
-    log.info("%s images of %d × %d pixels, %s of them from the cache", f"{len(images):,}", resolution, resolution, f"{kept:,}")
-    refuse(mistakes)
+    with ThreadPoolExecutor(threads) as pool:
+        made = list(tqdm(pool.map(make, shards), "image shards", len(shards), disable=None))
+    cached = sum(cached for cached, _ in made)
+    log.info("%s images of %d × %d pixels, %s of them from the cache", f"{len(images):,}", resolution, resolution, f"{cached:,}")
+    refuse([mistake for _, mistakes in made for mistake in mistakes])
     return np.memmap(pixels, np.uint8, "r", shape=shape)
 
 
-def _description(folder: Path, shard: int) -> Path:
-    return folder / "shards" / f"{shard:06d}.json"
-
-
-def _described(inputs: bytes, pixels: bytes) -> bytes:
+def _described(inputs: str, pixels: bytes) -> bytes:
     """Describe a shard by its inputs and its pixels; the checksum detects disk errors and partial writes, not tampering."""
-    return json.dumps({"inputs": hashlib.sha256(inputs).hexdigest(), "checksum": zlib.crc32(pixels)}).encode()
+    digest = hashlib.sha256(inputs.encode("utf-8", "surrogatepass")).hexdigest()
+    return json.dumps({"inputs": digest, "checksum": zlib.crc32(pixels)}).encode()
 
 
 def _decode_all(images: EncodedImages, mode: str, resolution: int) -> tuple[bytes, list[str]]:
@@ -179,8 +172,9 @@ def _decode_all(images: EncodedImages, mode: str, resolution: int) -> tuple[byte
     return squares.tobytes(), mistakes
 
 
-def _refuse_small_disk(folder: Path, size: int) -> None:
-    there, free = (folder / "images.u8").stat().st_blocks * 512, shutil.disk_usage(folder).free
-    if size > there + free:
-        found = f"{free / 2**30:.1f} GiB free, expected {(size - there) / 2**30:.1f} GiB for the pixels of its images"
-        raise UserError(f"{folder}: its disk has {found}. Free some, choose another disk, or lower dataset.resolution.")
+def _check_disk(folder: Path, size: int) -> None:
+    """Check that the disk has room for the pixels that are not in the cache yet."""
+    missing, free = size - (folder / "images.u8").stat().st_blocks * 512, shutil.disk_usage(folder).free
+    if missing > free:
+        found = f"the disk has {free / 2**30:.1f} GiB free, expected {missing / 2**30:.1f} GiB for the pixels of the images"
+        raise UserError(f"{folder}: {found}. Free some space, choose another disk, or lower dataset.resolution.")

@@ -1,19 +1,24 @@
 """Locations of encoded images (PNG, JPEG): files in a folder, or rows of parquet files.
 
 Both classes represent an ordered sequence of n images and need little memory because images are read lazily. ``part`` selects
-images, ``name`` returns the location of an image, ``stamps`` change when images are replaced, and ``read`` yields the content
-of each image.
+images, ``name`` returns the location of an image, ``stamps`` returns texts that change when images are replaced, and ``read``
+yields the content of each image.
 """
 
+import bisect
+import itertools
+import operator
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from trueneg.data.mistakes import readable, refuse
+from trueneg.data.mistakes import COPY_AGAIN, DAMAGE, reason, refuse
+from trueneg.errors import UserError
 
 ROWS_AT_ONCE = 64  # bounds the encoded bytes in memory
 
@@ -28,7 +33,7 @@ class ImageFiles:
     """
 
     paths: tuple[Path, ...]
-    remedy: str = "Copy the whole data set, or point dataset.path at the folder that holds it."
+    remedy: str = "Copy the whole dataset, or set dataset.path to the folder that contains it."
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -47,14 +52,8 @@ class ImageFiles:
         Raises:
             UserError: names the missing files.
         """
-        found, missing = [], []
-        for path in self.paths:
-            try:
-                found.append(_stamp(path))
-            except OSError:
-                missing.append(f"{path}: is missing, expected an image. {self.remedy}")
-        refuse(missing)
-        return found
+        refuse([f"{path}: is missing, expected an image. {self.remedy}" for path in self.paths if not path.exists()])
+        return [_stamp(path) for path in self.paths]
 
     def read(self) -> Iterator[bytes | None]:
         """Yield the content of each file; None for a file that cannot be read, which is reported with all other errors."""
@@ -71,14 +70,12 @@ class ParquetImages:
     """Images stored in rows of parquet files, in a struct column with the field ``bytes`` (the layout of dataset hubs).
 
     Args:
-        files: the parquet files.
         column: name of the image column.
-        places: file number and row of each image; the rows of one file are consecutive.
+        places: file and row of each image; the rows of one file are consecutive.
     """
 
-    files: tuple[Path, ...]
     column: str
-    places: tuple[tuple[int, int], ...]
+    places: tuple[tuple[Path, int], ...]
 
     def __len__(self) -> int:
         return len(self.places)
@@ -90,33 +87,41 @@ class ParquetImages:
     def name(self, position: int) -> str:
         """Return the location of an image, for messages."""
         file, row = self.places[position]
-        return f"{self.files[file]}, row {row:,} (the first is 0)"
+        return f"{file}, row {row:,} (the first is 0)"
 
     def stamps(self) -> list[str]:
         """Return the name, size and modification time of each image's file, with the image's row."""
-        stamps = [_stamp(file) for file in self.files]
+        stamps = {file: _stamp(file) for file in {file for file, _ in self.places}}
         return [f"{stamps[file]} {row}" for file, row in self.places]
 
     def read(self) -> Iterator[bytes | None]:
-        """Yield the content of each image; None if its row is empty."""
-        for number, file in enumerate(self.files):
-            rows = [row for place, row in self.places if place == number]
-            if rows:
-                yield from self._rows(file, rows[0], rows[-1] + 1)
+        """Yield the content of each image; None if its row is empty.
 
-    def _rows(self, file: Path, first: int, end: int) -> Iterator[bytes | None]:
-        again = "Download or copy it again."
-        with readable(file, "images", again), pq.ParquetFile(file, page_checksum_verification=True) as rows:
-            ends = np.cumsum([rows.metadata.row_group(group).num_rows for group in range(rows.num_row_groups)])
-            skipped = int(np.searchsorted(ends, first, side="right"))  # row groups before the first row
-            position = int(ends[skipped - 1]) if skipped else 0
-            groups = range(skipped, rows.num_row_groups)
-            for batch in rows.iter_batches(ROWS_AT_ONCE, row_groups=groups, columns=[f"{self.column}.bytes"]):
-                contents = pc.struct_field(batch.column(self.column), "bytes")
-                yield from contents[max(first - position, 0) : max(end - position, 0)].to_pylist()
-                position += len(batch)
-                if position >= end:
-                    return
+        Raises:
+            UserError: names the file and the first row that cannot be read.
+        """
+        for file, places in itertools.groupby(self.places, key=operator.itemgetter(0)):
+            rows = [row for _, row in places]
+            done = rows[0]
+            try:
+                with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
+                    for content in itertools.islice(self._contents(parquet, done), len(rows)):
+                        yield content.as_py()
+                        done += 1
+                if done <= rows[-1]:
+                    raise EOFError("the file ends")
+            except DAMAGE as error:
+                found = f"the images from row {done:,} on (the first is 0) cannot be read ({reason(error)})"
+                raise UserError(f"{file}: {found}. {COPY_AGAIN}") from error
+
+    def _contents(self, parquet: pq.ParquetFile, first: int) -> Iterator[Any]:
+        """Iterate over the contents of all images from a row on, skipping the row groups before it."""
+        groups = range(parquet.num_row_groups)
+        starts = np.cumsum([0, *(parquet.metadata.row_group(group).num_rows for group in groups)]).tolist()
+        group = bisect.bisect(starts, first) - 1
+        batches = parquet.iter_batches(ROWS_AT_ONCE, row_groups=groups[group:], columns=[f"{self.column}.bytes"])
+        contents = (pc.struct_field(batch.column(self.column), "bytes") for batch in batches)
+        return itertools.islice(itertools.chain.from_iterable(contents), first - starts[group], None)
 
 
 EncodedImages = ImageFiles | ParquetImages

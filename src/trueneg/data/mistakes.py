@@ -13,6 +13,7 @@ from trueneg.errors import UserError
 SHOWN = 10  # maximum number of errors shown
 # Exceptions that csv, gzip, json and pyarrow raise for files that are damaged or have an unexpected layout.
 DAMAGE = (pa.ArrowException, OSError, EOFError, zlib.error, csv.Error, ValueError, KeyError, TypeError, OverflowError)
+COPY_AGAIN = "Download or copy it again."
 
 
 def refuse(mistakes: Sequence[str]) -> None:
@@ -28,11 +29,16 @@ def refuse(mistakes: Sequence[str]) -> None:
         ...
         trueneg.errors.UserError: a.csv, line 2: image is empty, expected a file name.
         ...
-        … and 2 more of the kind.
+        … and 2 more errors.
     """
     if mistakes:
-        more = [f"… and {len(mistakes) - SHOWN:,} more of the kind."] if len(mistakes) > SHOWN else []
+        more = [f"… and {len(mistakes) - SHOWN:,} more errors."] if len(mistakes) > SHOWN else []
         raise UserError("\n".join([*mistakes[:SHOWN], *more]))
+
+
+def reason(error: BaseException) -> str:
+    """Return the type and message of an exception on one short line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:120].rstrip(".")
 
 
 @contextlib.contextmanager
@@ -45,8 +51,7 @@ def readable(path: Path, expected: str, remedy: str) -> Iterator[None]:
     try:
         yield
     except DAMAGE as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:120].rstrip(".")
-        raise UserError(f"{path}: cannot be read as {expected} ({reason}). {remedy}") from error
+        raise UserError(f"{path}: cannot be read as {expected} ({reason(error)}). {remedy}") from error
 
 
 @contextlib.contextmanager
@@ -56,19 +61,17 @@ def intact(path: str | Path, expected: str, *, beside: Path | None = None) -> It
     Args:
         path: path of the file.
         expected: description of the file, for the message.
-        beside: a file that has to be regenerated together with it.
+        beside: a file that must be regenerated together with it.
 
     Raises:
         UserError: if the file is missing, or the block fails to read it.
     """
     if not Path(path).is_file():
-        raise UserError(f"{path}: does not exist, expected a {expected}; run the step that makes it.")
+        raise UserError(f"{path}: does not exist, expected a {expected}; run the step that writes it.")
     try:
         yield
     except (MemoryError, UserError):  # unrelated to the file
         raise
     except Exception as error:  # a damaged file can raise nearly anything
-        reason = " ".join(str(error).split())[:120]
-        both = "it" if beside is None else f"it and {beside}"
-        again = f"Remove {both} to have {'it' if beside is None else 'them'} made again."
-        raise UserError(f"{path}: is not a readable {expected} ({reason}). {again}") from error
+        remedy = f"Remove it{'' if beside is None else f' and {beside}'}, then run the same command again."
+        raise UserError(f"{path}: is not a readable {expected} ({reason(error)}). {remedy}") from error

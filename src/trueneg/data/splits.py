@@ -1,10 +1,10 @@
 """Stratified splits and samples by seed, and their files."""
 
-import contextlib
+import dataclasses
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,8 @@ import pyarrow.parquet as pq
 
 from trueneg.data.mistakes import intact
 from trueneg.io.files import atomic_write
+
+Subset = TypeVar("Subset")
 
 
 def first_of_each_class(labels: np.ndarray, counts: Mapping[int, int], seed: int) -> np.ndarray:
@@ -54,45 +56,43 @@ def stratified_split(labels: np.ndarray, fraction: float, seed: int) -> tuple[np
     return held_out, np.setdiff1d(np.arange(len(labels)), held_out, assume_unique=True)
 
 
-def write_splits(
-    subsets: Sequence[Any], splits: Sequence[str], described: Sequence[Mapping[str, Any]], path: str | Path, key: bytes
-) -> None:
+def write_splits(subsets: Sequence[Any], path: str | Path, key: bytes) -> None:
     """Write the subsets of several seeds atomically as one table with one row per position.
 
     Args:
-        subsets: objects with ``seed``, one array of positions per split (named after the split), and optionally ``labels`` of
-            all positions.
-        splits: names of the splits.
-        described: attributes of each subset, stored as JSON in the schema's metadata.
-        path: parquet file to write, with columns ``seed``, ``split``, ``index``, and ``label`` if the subsets have labels.
+        subsets: dataclasses with ``seed``. Each array holds the positions of the split it is named after; the other attributes
+            are stored as JSON in the schema's metadata.
+        path: parquet file to write, with columns ``seed``, ``split``, ``index``.
         key: key of the metadata entry.
     """
-    rows = [(subset, split, getattr(subset, split)) for subset in subsets for split in splits]
-    columns = {
-        "seed": np.concatenate([np.full(len(positions), subset.seed, np.int64) for subset, _, positions in rows]),
-        "split": np.concatenate([np.full(len(positions), split) for _, split, positions in rows]),
-        "index": np.concatenate([positions for _, _, positions in rows]),
-    }
-    if hasattr(subsets[0], "labels"):
-        columns["label"] = np.concatenate([subset.labels[positions] for subset, _, positions in rows])
-    table = pa.table(columns).replace_schema_metadata({key: json.dumps(described)})
+    rows, described = [], []
+    for subset in subsets:
+        positions = {name: value for name, value in vars(subset).items() if isinstance(value, np.ndarray)}
+        rows += [pd.DataFrame({"seed": subset.seed, "split": split, "index": index}) for split, index in positions.items()]
+        described.append({name: value for name, value in vars(subset).items() if name not in positions})
+    table = pa.Table.from_pandas(pd.concat(rows), preserve_index=False).replace_schema_metadata({key: json.dumps(described)})
     with atomic_write(path) as temporary:
         pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
 
 
-@contextlib.contextmanager
-def readable_splits(path: str | Path, key: bytes) -> Iterator[list[tuple[dict[str, Any], pd.DataFrame]]]:
-    """Yield the description and rows of each subset that :func:`write_splits` wrote; unpack them within the block.
+def read_splits(path: str | Path, kind: type[Subset], key: bytes) -> dict[int, Subset]:
+    """Read the subsets written by :func:`write_splits`, keyed by seed.
+
+    Args:
+        path: parquet file.
+        kind: class of the subsets. Its tuples are stored as lists, because JSON has no tuples.
+        key: key of the metadata entry.
 
     Raises:
-        UserError: if the file is missing, is damaged, or does not contain splits.
+        UserError: if the file is missing, is damaged, or does not contain such subsets.
     """
+    found = {}
     with intact(path, "table of subsets"):
         table = pq.read_table(path, page_checksum_verification=True)
-        rows = table.to_pandas()
-        yield [(entry, rows[rows["seed"] == entry["seed"]]) for entry in json.loads(table.schema.metadata[key])]
-
-
-def positions_of(rows: pd.DataFrame, splits: Sequence[str]) -> dict[str, Any]:
-    """Return the int64 positions of each split, given the rows of one subset."""
-    return {split: rows.loc[rows["split"] == split, "index"].to_numpy() for split in splits}
+        positions = table.to_pandas().groupby(["seed", "split"])["index"]
+        for described in json.loads(table.schema.metadata[key]):
+            seed = described["seed"]
+            values = {name: tuple(value) if isinstance(value, list) else value for name, value in described.items()}
+            values |= {split: index.to_numpy() for (own, split), index in positions if own == seed}
+            found[seed] = kind(**{field.name: values[field.name] for field in dataclasses.fields(kind)})  # type: ignore[arg-type]
+    return found

@@ -39,8 +39,8 @@ def read_columns(
     Args:
         path: file ending in ``.csv``, ``.csv.gz`` or ``.parquet``.
         columns: names of the columns, optionally with their allowed values.
-        origin: for a file of a known dataset, a sentence that says where to get a complete copy, used as the remedy in every
-            error message; None for the user's own files.
+        origin: for a file of a known dataset, a sentence on where to get a complete copy, used as the remedy in every error
+            message; None for the user's own files.
 
     Returns:
         The columns with unconverted values (str for a CSV file). The index gives the location of each row in words: ``line 2``
@@ -52,11 +52,11 @@ def read_columns(
     """
     path, expected = Path(path), dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns)
     if not path.is_file():
-        remedy = origin or "Check its name."
-        raise UserError(f"{path}: is not there, expected a table with the columns {', '.join(expected)}. {remedy}")
+        remedy = origin or "Check the file name."
+        raise UserError(f"{path}: does not exist, expected a table with the columns {', '.join(expected)}. {remedy}")
     if not path.name.endswith((".csv", ".csv.gz", ".parquet")):
-        raise UserError(f"{path}: is no .csv, .csv.gz or .parquet file, expected a table in one of them.")
-    with readable(path, "a table", origin or "Get a whole copy; a CSV file has to be UTF-8."):
+        raise UserError(f"{path}: is not a .csv, .csv.gz or .parquet file, expected a table in one of these formats.")
+    with readable(path, "a table", origin or "Copy it again; CSV files must be UTF-8."):
         table = (_read_parquet if path.suffix == ".parquet" else _read_csv)(path, list(expected), origin)
     mistakes = []
     for column, values in expected.items():
@@ -75,7 +75,7 @@ def read_lines(path: Path, pattern: str, expected: str, origin: str, *, header: 
         path: text file (UTF-8).
         pattern: a regular expression for a whole line.
         expected: description of the pattern, for messages.
-        origin: a sentence that says where to get a complete copy.
+        origin: a sentence on where to get a complete copy.
         header: number of header lines.
 
     Raises:
@@ -96,7 +96,7 @@ def wrong_values(table: pd.DataFrame, column: str, wrong: pd.Series | np.ndarray
 
 def repeated_values(table: pd.DataFrame, column: str) -> list[str]:
     """Return one message per row that repeats a value of an earlier row in a column."""
-    return [f"{place}: {column} is that of an earlier line." for place in table.index[table[column].duplicated()]]
+    return [f"{place}: {column} repeats the value of an earlier row." for place in table.index[table[column].duplicated()]]
 
 
 def _read_parquet(path: Path, columns: Sequence[str], origin: str | None) -> pd.DataFrame:
@@ -114,25 +114,21 @@ def _read_csv(path: Path, columns: Sequence[str], origin: str | None) -> pd.Data
         reader = csv.reader(stream, strict=True)
         header = next(reader, [])
         _require(columns, header, path, origin)
-        rows, places, line = [], [], reader.line_num + 1
+        rows, line = {}, reader.line_num + 1
         for row in reader:
             if row and len(row) != len(header):
-                remedy = origin or "Put text that holds a comma or a quotation mark in quotation marks."
+                remedy = origin or "Enclose text that contains a comma or a quotation mark in quotation marks."
                 found = f"has {len(row)} columns, expected the {len(header)} of the header"
                 raise UserError(f"{path}: line {line:,} {found}. {remedy}")
             if row:
-                rows.append([row[header.index(name)] for name in columns])
-                places.append(f"line {line:,}")
+                rows[f"line {line:,}"] = [row[header.index(name)] for name in columns]
             line = reader.line_num + 1  # a quoted row may span several lines
-    return pd.DataFrame(rows, columns=list(columns), index=places, dtype=object)
+    return pd.DataFrame.from_dict(rows, orient="index", columns=list(columns), dtype=object)
 
 
 def _require(columns: Sequence[str], present: Sequence[str], path: Path, origin: str | None) -> None:
-    missing = [name for name in columns if name not in present]
-    if missing:
-        remedy = origin or "Rename a column, or name yours in the config."
-        raise UserError(f"{path}: has no column {', '.join(missing)} (found {', '.join(present) or 'none'}). {remedy}")
-    twice = sorted({name for name in columns if list(present).count(name) > 1})
-    if twice:
-        remedy = origin or "Rename or remove one."
-        raise UserError(f"{path}: has the column {', '.join(twice)} more than once, expected once. {remedy}")
+    wrong = [name for name in columns if list(present).count(name) != 1]
+    if wrong:
+        remedy = origin or "Rename the columns, or set their names in the config."
+        found = ", ".join(present) or "none"
+        raise UserError(f"{path}: expected exactly one column of each name: {', '.join(wrong)} (found {found}). {remedy}")

@@ -63,6 +63,20 @@ def split_reports(
     """
     table, restricted = privacy.read_table(reports)
     used = table[table["state"] == USED].reset_index(drop=True)
+    write_sentences(split_texts(used, cache, processes, restricted), sentences, unique, restricted)
+
+
+def split_texts(used: pd.DataFrame, cache: str | Path, processes: int, restricted: bool) -> pd.DataFrame:
+    """Split the texts of reports into sentences.
+
+    Args:
+        used: table with ``report``, ``patient``, ``text``, indexed from 0.
+        cache, processes: as for :func:`split_reports`.
+        restricted: whether the texts must not be shown.
+
+    Returns:
+        One row per sentence: ``report``, ``patient``, ``index``, ``sentence``.
+    """
     store = cache_folder(cache, "sentences", restricted=restricted) / _splitter_version()
     known = read_chunks(store, ["sentences"])["sentences"]
     keys = used["text"].map(text_key)
@@ -73,16 +87,19 @@ def split_reports(
     known = read_chunks(store, ["sentences"])["sentences"]
     found = used[["report", "patient"]].assign(sentence=list(known.loc[keys]))
     found["index"] = [range(len(listed)) for listed in found["sentence"]]
-    found = found.explode(["sentence", "index"], ignore_index=True).dropna(subset="sentence").astype({"index": "int32"})
-    found["marked"] = found["sentence"].str.contains(MARK, regex=False)
+    found = found.explode(["sentence", "index"], ignore_index=True).dropna(subset="sentence")
+    log.info("%s of %s texts have no sentence", f"{len(used) - found['report'].nunique():,}", f"{len(used):,}")
+    return found
+
+
+def write_sentences(found: pd.DataFrame, sentences: str | Path, unique: str | Path, restricted: bool) -> None:
+    """Write sentences, and the unique ones with their counts, to the files described in :func:`split_reports`."""
+    found = found.assign(marked=found["sentence"].str.contains(MARK, regex=False)).astype({"index": "int32"})
     counts = found["sentence"].value_counts(sort=False).rename_axis("sentence").reset_index(name="count")
     counts = counts.sort_values(["count", "sentence"], ascending=[False, True], ignore_index=True)
     privacy.write_table(found[["report", "patient", "index", "sentence", "marked"]], sentences, restricted)
     privacy.write_table(counts, unique, restricted)
-    log.info(
-        "%s sentences of %s reports, %s of them unique; %s without a sentence",
-        *(f"{number:,}" for number in (len(found), len(used), len(counts), len(used) - found["report"].nunique())),
-    )
+    log.info("%s sentences, %s of them unique", f"{len(found):,}", f"{len(counts):,}")
 
 
 @functools.cache

@@ -22,7 +22,7 @@ def required_path(path: str | Path | None, source: str, expected: str) -> Path:
         raise UserError(f"dataset.path is missing; source {source} expects a folder with {expected}.")
     path = Path(path).expanduser()
     if path.exists() and not path.is_dir():
-        raise UserError(f"{path}: is a file, expected a folder with {expected}; point dataset.path at the folder.")
+        raise UserError(f"{path}: is a file, expected a folder with {expected}; set dataset.path to the folder.")
     return path
 
 
@@ -31,10 +31,8 @@ def contents(folder: Path, shown: int = 5) -> str:
     if not folder.is_dir():
         return "no such folder"
     names = sorted(entry.name for entry in folder.iterdir())
-    if not names:
-        return "an empty folder"
     more = f" and {len(names) - shown:,} more" if len(names) > shown else ""
-    return ", ".join(names[:shown]) + more
+    return ", ".join(names[:shown]) + more or "an empty folder"
 
 
 class Part(NamedTuple):
@@ -43,7 +41,7 @@ class Part(NamedTuple):
     Attributes:
         names: glob patterns of its possible paths within the dataset's folder, the usual one first.
         what: description of its contents.
-        origin: a sentence that says where to get it.
+        origin: a sentence on where to get it.
     """
 
     names: tuple[str, ...]
@@ -62,7 +60,8 @@ class Part(NamedTuple):
         """
         path = self.find(folder)
         if path is None:
-            raise UserError(f"{folder / self.names[0]}: {self.what}: missing (found {contents(folder)}). {self.origin}")
+            found = contents(folder)
+            raise UserError(f"{folder / self.names[0]}: is missing, expected {self.what} (found {found}). {self.origin}")
         return path
 
 

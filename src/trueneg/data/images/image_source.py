@@ -45,8 +45,7 @@ class ImageSource:
         if len(self.labels) and not (self.labels.min() >= 0 and self.labels.max() < len(self.class_names)):
             found = f"from {self.labels.min()} to {self.labels.max()}"
             raise ValueError(f"labels go {found}, expected 0 to {len(self.class_names) - 1} (one name per class)")
-        checksum = content_hash(self.images, self.labels, self.is_test).hexdigest()
-        object.__setattr__(self, "checksum", checksum)
+        object.__setattr__(self, "checksum", content_hash(self.images, self.labels, self.is_test).hexdigest())
 
 
 def write_source(source: ImageSource, path: str | Path) -> None:

@@ -30,14 +30,8 @@ def load_source(
         (1797, 1, 8, 8)
     """
     source = importlib.import_module(f"trueneg.data.images.sources.{name}").load(path, resolution=resolution, download=download)
-    logger.info(
-        "%s: %s images of %s pixels, %d classes, %s official test images",
-        name,
-        f"{len(source.images):,}",
-        " × ".join(map(str, source.images.shape[1:])),
-        len(source.class_names),
-        f"{source.is_test.sum():,}",
-    )
+    size, classes, tests = " × ".join(map(str, source.images.shape[1:])), len(source.class_names), source.is_test.sum()
+    logger.info(f"{name}: {len(source.images):,} images of {size} pixels, {classes} classes, {tests:,} official test images")
     return source
 
 

@@ -4,15 +4,17 @@ import logging
 import os
 import tarfile
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from trueneg.data.decoding import resize_images
 from trueneg.data.images.folder import contents, required_path
 from trueneg.data.images.image_source import ImageSource
+from trueneg.data.images.labels import checked_labels
 from trueneg.data.images.sources.parquet import parquet_files, read_folder
 from trueneg.data.mistakes import DAMAGE
 from trueneg.errors import UserError
@@ -32,8 +34,10 @@ class OfficialArchive:
         url: URL of the official .tar.gz archive.
         md5: hexadecimal MD5 of the archive.
         unpacked: name of the folder in the archive.
-        binary_files: names of the files in this folder, training images first.
-        read: function of the folder and a resolution that returns images, uint8 (n, 3, H, W), and labels, int64 (n,).
+        binary_files: number and type of the records of each file in this folder, training images first. A record has the field
+            ``label``, the field ``image`` (planes), or both.
+        first_label: label of the first class in the binary files.
+        column_major: whether the planes are stored in column-major order.
     """
 
     name: str
@@ -42,8 +46,9 @@ class OfficialArchive:
     url: str
     md5: str
     unpacked: str
-    binary_files: tuple[str, ...]
-    read: Callable[[Path, int | None], tuple[np.ndarray, np.ndarray]]
+    binary_files: Mapping[str, tuple[int, np.dtype]]
+    first_label: int = 0
+    column_major: bool = False
 
     def folder(self, path: str | Path | None) -> Path:
         """Return the folder given by ``dataset.path``."""
@@ -62,19 +67,29 @@ class OfficialArchive:
         """
         folder = self.folder(path)
         if parquet_files(folder):
-            return read_folder(
-                folder, self.name, resolution=resolution, mode="RGB", class_names=self.class_names, expected_rows=self.rows
-            )
+            return read_folder(folder, self.name, resolution, self.class_names, self.rows)
         if self._binary_folder(folder) is None and download:
             fetch_archive(self.url, self.md5, folder, self.unpacked)
         binary = self._binary_folder(folder)
         if binary is None:
             raise UserError(
                 f"{folder}: found {contents(folder)}; expected train*.parquet and test*.parquet, or {self.unpacked}. "
-                "Set dataset.download: true to fetch the binary version, or put parquet files there."
+                "Set dataset.download: true to download the binary version, or copy parquet files there."
             )
-        images, labels = self.read(binary, resolution)
+        images, labels = self._read_binary(binary, resolution)
         return ImageSource(self.name, images, labels, np.arange(len(labels)) >= self.rows["train"], self.class_names)
+
+    def _read_binary(self, folder: Path, resolution: int | None) -> tuple[np.ndarray, np.ndarray]:
+        images, labels = [], []
+        for name, (count, kind) in self.binary_files.items():
+            records = binary_records(folder / name, count, kind)
+            if "label" in kind.fields:
+                last = self.first_label + len(self.class_names) - 1
+                labels.append(checked_labels(folder / name, records["label"], self.first_label, last))
+            if "image" in kind.fields:
+                planes = records["image"].swapaxes(2, 3) if self.column_major else records["image"]
+                images.append(resize_images(planes, resolution))
+        return np.concatenate(images), np.concatenate(labels)
 
     def user_files(self, settings: Mapping[str, Any]) -> UserFiles:
         """Return the parquet files, or the files of the binary version, in the folder ``path``."""
@@ -87,21 +102,21 @@ class OfficialArchive:
         return next((place for place in places if any((place / name).is_file() for name in self.binary_files)), None)
 
 
-def binary_content(file: Path, expected: int, images: int) -> np.ndarray:
-    """Read the bytes of one file of the archive.
+def binary_records(file: Path, count: int, kind: np.dtype) -> np.ndarray:
+    """Read the records of one file of the archive.
 
     Raises:
-        UserError: if the file is missing, or its size differs from the `expected` number of bytes for its `images`.
+        UserError: if the file is missing, or its size differs from that of `count` records.
     """
     if not file.is_file():
         raise UserError(f"{file}: is missing, expected the files of the archive; unpack it again.")
-    found = file.stat().st_size
+    found, expected = file.stat().st_size, count * kind.itemsize
     if found != expected:
         raise UserError(
-            f"{file}: is {found:,} bytes long ({found * images // expected:,} of {images:,} images), expected {expected:,}; "
-            "unpack or fetch the archive again."
+            f"{file}: is {found:,} bytes long ({found // kind.itemsize:,} of {count:,} images), expected {expected:,}; unpack or "
+            "download the archive again."
         )
-    return np.fromfile(file, np.uint8)
+    return np.fromfile(file, kind)
 
 
 def fetch_archive(url: str, md5: str, folder: Path, unpacked: str) -> None:
@@ -113,7 +128,7 @@ def fetch_archive(url: str, md5: str, folder: Path, unpacked: str) -> None:
     from torchvision.datasets.utils import download_url  # imports torch, which is not needed for reading
 
     name = url.rsplit("/", 1)[1]
-    logger.info("%s: fetching %s", folder, url)
+    logger.info("%s: downloading %s", folder, url)
     try:
         download_url(url, folder, md5=md5)
         # Unpack to a temporary folder and move it, so that a killed process does not leave a partial dataset.
@@ -124,5 +139,5 @@ def fetch_archive(url: str, md5: str, folder: Path, unpacked: str) -> None:
                 archive.extractall(aside)
             os.replace(Path(aside) / unpacked, folder / unpacked)
     except (*DAMAGE, RuntimeError, tarfile.TarError) as error:  # RuntimeError: wrong checksum
-        remedy = f"Put {name} or the data set's parquet files into {folder} by other means, and start again."
-        raise UserError(f"{folder}: {url} could not be fetched and unpacked ({error}). {remedy}") from error
+        remedy = f"Copy {name} or the dataset's parquet files to {folder} yourself, then run the same command again."
+        raise UserError(f"{folder}: {url} could not be downloaded and unpacked ({error}). {remedy}") from error

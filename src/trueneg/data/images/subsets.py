@@ -1,24 +1,20 @@
 """Training, validation and test indices of each seed, stored in a small table that all objectives share."""
 
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from trueneg.data.images.image_source import ImageSource
 from trueneg.data.imbalance import class_probabilities, imbalanced_indices
-from trueneg.data.splits import first_of_each_class, positions_of, readable_splits, stratified_split, write_splits
+from trueneg.data.splits import first_of_each_class, read_splits, stratified_split, write_splits
 from trueneg.errors import UserError
 from trueneg.randomness import seed_for
 
 METADATA = b"subsets"
 SPLITS = ("pool", "train", "validation", "test")
 DRAWING = ("fraction", "rare_classes", "images_per_class", "validation", "test")  # settings of a dataset
-# Attributes that describe a whole subset.
-DESCRIBED = ("seed", "fraction", "rare_classes", "eta_low", "eta_high", "class_names", "source_checksum")
 TEST_FRACTION = 0.25  # share of the images to hold out if a source has no official test split
 
 
@@ -32,10 +28,7 @@ class Subset:
         pool: all training images (neither validation nor test) before imbalance is applied; includes `train`.
         validation: images held out for model selection.
         test: images used only once, for the final evaluation.
-        labels: int64, shape (n,) for the n images of the source: label of each image in any split, −1 elsewhere.
-        class_names: class names of the source.
         rare_classes: labels of the subsampled classes.
-        fraction: r, the share of a rare class's images that was kept.
         eta_low, eta_high: class probabilities of a rare and of a common class (:func:`class_probabilities`).
         source_checksum: checksum of the source that the indices refer to.
     """
@@ -45,18 +38,10 @@ class Subset:
     pool: np.ndarray
     validation: np.ndarray
     test: np.ndarray
-    labels: np.ndarray
-    class_names: tuple[str, ...]
     rare_classes: tuple[int, ...]
-    fraction: float
     eta_low: float
     eta_high: float
     source_checksum: str
-
-    @property
-    def class_counts(self) -> tuple[int, ...]:
-        """Return the number of training images of each class."""
-        return tuple(np.bincount(self.labels[self.train], minlength=len(self.class_names)).tolist())
 
 
 def make_subset(
@@ -89,12 +74,10 @@ def make_subset(
             that has an official test split.
     """
     rare = _class_numbers(source, rare_classes)
-    official = bool(source.is_test.any())
+    official, labels = bool(source.is_test.any()), source.labels
     if official and test is not None:
-        raise UserError(f"dataset.test is {test}, but source {source.name} has an official test split; leave it out.")
+        raise UserError(f"dataset.test is {test}, but source {source.name} has an official test split; remove dataset.test.")
     _check_class_sizes(source, needed=2 if official else 3)
-    labels = source.labels
-
     if official:
         held_out, remaining = np.flatnonzero(source.is_test), np.flatnonzero(~source.is_test)
     else:
@@ -105,25 +88,8 @@ def make_subset(
         caps = dict.fromkeys(range(len(source.class_names)), images_per_class)
         pool = pool[first_of_each_class(labels[pool], caps, seed_for(seed, "images per class"))]
     train = pool[imbalanced_indices(labels[pool], fraction, rare, seed)]
-
-    known = np.full_like(labels, -1)
-    for indices in (pool, remaining[chosen], held_out):
-        known[indices] = labels[indices]
-    eta_low, eta_high = class_probabilities(fraction, len(source.class_names), len(rare))
-    return Subset(
-        seed=seed,
-        train=train,
-        pool=pool,
-        validation=remaining[chosen],
-        test=held_out,
-        labels=known,
-        class_names=source.class_names,
-        rare_classes=rare,
-        fraction=float(fraction),
-        eta_low=eta_low,
-        eta_high=eta_high,
-        source_checksum=source.checksum,
-    )
+    eta = class_probabilities(fraction, len(source.class_names), len(rare))
+    return Subset(seed, train, pool, remaining[chosen], held_out, rare, *eta, source_checksum=source.checksum)
 
 
 def _class_numbers(source: ImageSource, classes: Iterable[int | str]) -> tuple[int, ...]:
@@ -132,12 +98,12 @@ def _class_numbers(source: ImageSource, classes: Iterable[int | str]) -> tuple[i
     unknown = [given for given in classes if given not in numbers]
     if unknown:
         raise UserError(
-            f"dataset.rare_classes holds {', '.join(map(repr, unknown))}, expected classes of {source.name}: "
+            f"dataset.rare_classes contains {', '.join(map(repr, unknown))}, expected classes of {source.name}: "
             f"{', '.join(names)}, or their numbers 0 to {len(names) - 1}."
         )
     found = tuple(sorted({numbers[given] for given in classes}))
     if len(found) == len(names):
-        raise UserError(f"dataset.rare_classes names all classes of {source.name}, expected at least one to stay common.")
+        raise UserError(f"dataset.rare_classes contains all classes of {source.name}, expected at least one common class.")
     return found
 
 
@@ -147,33 +113,11 @@ def _check_class_sizes(source: ImageSource, needed: int) -> None:
     if sizes.min() < needed:
         name, size = source.class_names[int(sizes.argmin())], int(sizes.min())
         raise UserError(
-            f"source {source.name}: class {name} has {size} images outside the official test split, expected "
-            f"at least {needed} so that every split gets one; add images or leave the class out."
+            f"source {source.name}: class {name} has {size} images outside the official test split, expected at least {needed}, "
+            "one per split; add images or remove the class."
         )
 
 
-def write_subsets(subsets: Sequence[Subset], path: str | Path) -> None:
-    """Write subsets of different seeds as one parquet file (:func:`trueneg.data.splits.write_splits`)."""
-    described = [
-        {**{name: getattr(subset, name) for name in DESCRIBED}, "source_images": len(subset.labels)} for subset in subsets
-    ]
-    write_splits(subsets, SPLITS, described, path, METADATA)
-
-
-def read_subsets(path: str | Path) -> dict[int, Subset]:
-    """Read the subsets written by :func:`write_subsets`, keyed by seed.
-
-    Raises:
-        UserError: if the file is missing, is damaged, or does not contain subsets.
-    """
-    with readable_splits(path, METADATA) as subsets:
-        return {entry["seed"]: _subset(entry, rows) for entry, rows in subsets}
-
-
-def _subset(entry: dict[str, Any], rows: pd.DataFrame) -> Subset:
-    labels = np.full(entry["source_images"], -1, np.int64)
-    labels[rows["index"]] = rows["label"]
-    described: dict[str, Any] = {name: entry[name] for name in DESCRIBED}
-    for name in ("rare_classes", "class_names"):  # JSON has no tuples
-        described[name] = tuple(described[name])
-    return Subset(**described, **positions_of(rows, SPLITS), labels=labels)
+# One parquet file contains the subsets of all seeds.
+write_subsets = functools.partial(write_splits, key=METADATA)
+read_subsets = functools.partial(read_splits, kind=Subset, key=METADATA)

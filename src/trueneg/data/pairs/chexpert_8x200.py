@@ -14,11 +14,10 @@ the images of :func:`read_lists`.
 
 import logging
 import re
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,6 +28,7 @@ from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.folder import Part, found_parts, missing_parts, required_path
 from trueneg.data.mistakes import intact, refuse
 from trueneg.data.pairs.chexpert_labels import LABEL, OBSERVATIONS, label_values
+from trueneg.data.pairs.pair_source import sentences_of
 from trueneg.data.tables import Values, read_columns
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
@@ -37,14 +37,15 @@ from trueneg.text import privacy
 log = logging.getLogger(__name__)
 
 PAGE, LISTS_PAGE = "https://stanfordmlgroup.github.io/competitions/chexpert/", "https://github.com/yuhaozhang/convirt"
-ORIGIN = f"It is part of CheXpert, or of CheXpert-small, which Stanford AIMI gives on registration ({PAGE})."
-ORIGIN_OF_LISTS = f"It is part of the lists of {LISTS_PAGE}; clone them, and point at the clone."
+ORIGIN = f"It is part of CheXpert and of CheXpert-small, which Stanford AIMI provides after registration ({PAGE})."
+ORIGIN_OF_LISTS = f"It is part of {LISTS_PAGE}; clone the repository, and set the path of the lists to the clone."
 ARCHIVES = ("CheXpert-v1.0-small", "CheXpert-v1.0")
 RADIOGRAPHS = Part(("train", *(f"{archive}/train" for archive in ARCHIVES)), "the radiographs", ORIGIN)
-CANDIDATES = Part(("image-retrieval/candidate.csv",), "the images to be found", ORIGIN_OF_LISTS)
-IMAGE_QUERIES = Part(("image-retrieval/query.csv",), "the queries by image", ORIGIN_OF_LISTS)
-TEXT_QUERIES = Part(("text-retrieval/query.csv",), "the queries by sentence", ORIGIN_OF_LISTS)
-LISTS = (CANDIDATES, IMAGE_QUERIES, TEXT_QUERIES)
+LISTS = (
+    Part(("image-retrieval/candidate.csv",), "the candidate images", ORIGIN_OF_LISTS),
+    Part(("image-retrieval/query.csv",), "the query images", ORIGIN_OF_LISTS),
+    Part(("text-retrieval/query.csv",), "the query sentences", ORIGIN_OF_LISTS),
+)
 EACH = (200, 10, 5)  # number of rows per label in each list
 LABELS = (
     *("No Finding", "Cardiomegaly", "Edema", "Pneumonia"),
@@ -55,19 +56,6 @@ PATH = re.compile(
 )
 IMAGE = Values(PATH.pattern, "an image of CheXpert's training split", unique=True)
 LABEL_NAME = Values("|".join(LABELS), f"one of {', '.join(LABELS)}")
-
-
-class Lists(NamedTuple):
-    """Retrieval candidates and queries.
-
-    Attributes:
-        candidates, images: tables of candidate and query images: ``path`` (within CheXpert's folder), ``patient``, ``label``.
-        texts: table of query sentences: ``sentence``, ``label``.
-    """
-
-    candidates: pd.DataFrame
-    images: pd.DataFrame
-    texts: pd.DataFrame
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,38 +79,33 @@ class Benchmark:
     texts: pd.DataFrame
 
 
-def read_lists(path: str | Path) -> Lists:
-    """Read the lists and check their counts, their labels, and that no image is both query and candidate.
+def read_lists(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Read the lists and check their labels and counts.
 
     Args:
         path: folder of the cloned lists.
+
+    Returns:
+        Tables of the candidate images and of the query images: ``path`` (within CheXpert's folder), ``patient``, ``label``; and a
+        table of the query sentences: ``sentence``, ``label``.
 
     Raises:
         UserError: names the missing file or the invalid lines.
     """
     files = [part.required(Path(path).expanduser()) for part in LISTS]
+    sentence = Values(r".*\S.*", "a sentence", unique=True)
     candidates = read_columns(files[0], {"Path": IMAGE, **dict.fromkeys(OBSERVATIONS, LABEL)}, ORIGIN_OF_LISTS)
     images = read_columns(files[1], {"Variable": LABEL_NAME, "Path": IMAGE}, ORIGIN_OF_LISTS)
-    sentence = Values(r".*\S.*", "a sentence", unique=True)
     texts = read_columns(files[2], {"Variable": LABEL_NAME, "Text": sentence}, ORIGIN_OF_LISTS)
-    positive = label_values(candidates[list(OBSERVATIONS)]) == 1
-    alone = f"has not exactly one label of 1. {ORIGIN_OF_LISTS}"
-    refuse([f"{files[0]}: {place}: {alone}" for place in candidates.index[positive.sum(axis=1) != 1]])
-    found = Lists(
-        _images(candidates["Path"], positive.idxmax(axis=1)),
-        _images(images["Path"], images["Variable"]),
-        pd.DataFrame({"sentence": texts["Text"], "label": texts["Variable"]}).reset_index(drop=True),
-    )
+    candidates["Variable"] = (label_values(candidates[list(OBSERVATIONS)]) == 1).idxmax(axis=1)
     mistakes = []
-    for file, table, each in zip(files, found, EACH, strict=True):
-        counts = Counter(table["label"])
-        wrong = [label for label in LABELS if counts[label] != each]
-        mistakes += [f"{file}: has {counts[label]} of {label}, expected {each}. {ORIGIN_OF_LISTS}" for label in wrong]
+    for file, table, each in zip(files, (candidates, images, texts), EACH, strict=True):
+        counts = table["Variable"].value_counts().reindex(LABELS, fill_value=0)
+        wrong = counts[counts != each].items()
+        mistakes += [f"{file}: has {count} rows of {label}, expected {each}. {ORIGIN_OF_LISTS}" for label, count in wrong]
     refuse(mistakes)
-    both = found.images["path"].isin(found.candidates["path"]).sum()
-    if both:
-        raise UserError(f"{files[1]}: {both} of its images are candidates too, expected none. {ORIGIN_OF_LISTS}")
-    return found
+    sentences = texts[["Text", "Variable"]].set_axis(["sentence", "label"], axis=1).reset_index(drop=True)
+    return _images(candidates), _images(images), sentences
 
 
 def prepare_chexpert_8x200(settings: Mapping[str, Any], *, benchmark: str | Path, cache: str | Path, threads: int) -> None:
@@ -137,20 +120,21 @@ def prepare_chexpert_8x200(settings: Mapping[str, Any], *, benchmark: str | Path
     Raises:
         UserError: if a list or an image is missing or damaged.
     """
-    lists, root = read_lists(settings["lists"]), RADIOGRAPHS.required(_folder(settings)).parent
-    table = pd.concat([lists.candidates, lists.images], ignore_index=True)
+    candidates, queries, texts = read_lists(settings["lists"])
+    root = RADIOGRAPHS.required(_folder(settings)).parent
+    table = pd.concat([candidates, queries], ignore_index=True)
     files = ImageFiles(tuple(root / path for path in table["path"]), ORIGIN)
-    privacy.write_table(lists.texts, _beside(benchmark), restricted=True)
+    privacy.write_table(texts, sentences_of(benchmark), restricted=True)
     with privacy.owner_only(True):
         pixels = cache_images(files, cache, mode="L", resolution=settings["resolution"], threads=threads)
         arrays = {
             "images": pixels,
-            "is_query": np.arange(len(table)) >= len(lists.candidates),
+            "is_query": np.arange(len(table)) >= len(candidates),
             "labels": table["label"].map(LABELS.index).to_numpy(np.int64),
             "patients": table["patient"].to_numpy(str),
         }
         write_arrays(benchmark, arrays)
-    log.info("CheXpert 8×200: %s images and %d sentences", f"{len(table):,}", len(lists.texts))
+    log.info("CheXpert 8×200: %s images and %d sentences", f"{len(table):,}", len(texts))
 
 
 def read_benchmark(path: str | Path) -> Benchmark:
@@ -159,8 +143,8 @@ def read_benchmark(path: str | Path) -> Benchmark:
     Raises:
         UserError: if one of the two files is missing or damaged.
     """
-    with intact(path, "file of CheXpert 8×200", beside=_beside(path)), open_arrays(path) as archive:
-        return Benchmark(label_names=LABELS, texts=privacy.read_table(_beside(path))[0], **archive)
+    with intact(path, "file of CheXpert 8×200", beside=sentences_of(path)), open_arrays(path) as archive:
+        return Benchmark(label_names=LABELS, texts=privacy.read_table(sentences_of(path))[0], **archive)
 
 
 def missing_files(settings: Mapping[str, Any]) -> list[str]:
@@ -171,25 +155,20 @@ def missing_files(settings: Mapping[str, Any]) -> list[str]:
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
     """Return the lists and the images listed in them."""
-    folder, radiographs = Path(settings["lists"]).expanduser(), RADIOGRAPHS.find(_folder(settings))
+    folder = Path(settings["lists"]).expanduser()
     lists = found_parts(folder, LISTS)
-    if len(lists) < len(LISTS) or radiographs is None:
-        return UserFiles(lists)
     try:
-        named = [path for file in lists[:2] for path in read_columns(file, ["Path"])["Path"]]
+        radiographs = RADIOGRAPHS.required(_folder(settings)).parent
+        named = [path for part in LISTS[:2] for path in read_columns(part.required(folder), ["Path"])["Path"]]
     except UserError:  # reported by the job that reads the lists
         return UserFiles(lists)
-    return UserFiles(lists, [radiographs.parent / match[1] for match in map(PATH.fullmatch, named) if match])
+    return UserFiles(lists, [radiographs / match[1] for match in map(PATH.fullmatch, named) if match])
 
 
 def _folder(settings: Mapping[str, Any]) -> Path:
     return required_path(settings["path"], "chexpert", "train/ (CheXpert-v1.0-small or CheXpert-v1.0)")
 
 
-def _images(written: pd.Series, labels: pd.Series) -> pd.DataFrame:
-    found = written.str.extract(PATH).set_axis(["path", "patient"], axis=1)
-    return found.assign(label=labels).reset_index(drop=True)
-
-
-def _beside(path: str | Path) -> Path:
-    return Path(path).with_suffix(".parquet")
+def _images(table: pd.DataFrame) -> pd.DataFrame:
+    found = table["Path"].str.extract(PATH).set_axis(["path", "patient"], axis=1)
+    return found.assign(label=table["Variable"]).reset_index(drop=True)

@@ -17,20 +17,16 @@ OBSERVATIONS = (
     *("No Finding", "Enlarged Cardiomediastinum", "Cardiomegaly", "Lung Opacity", "Lung Lesion", "Edema", "Consolidation"),
     *("Pneumonia", "Atelectasis", "Pneumothorax", "Pleural Effusion", "Pleural Other", "Fracture", "Support Devices"),
 )
-LABEL = Values(r"\s*((0|-?1)(\.0)?)?\s*", "1, 0, -1 or nothing")
+LABEL = Values(r"\s*((0|-?1)(\.0)?)?\s*", "1, 0, -1 or an empty value")
 
 
 def label_values(table: pd.DataFrame) -> pd.DataFrame:
-    """Convert columns of :data:`LABEL` to float32: 1, 0, −1 (uncertain), NaN (not mentioned).
+    """Convert columns of :data:`LABEL` to float32: 1, 0, or NaN if unknown. Uncertain and unmentioned labels are NaN, never 0.
 
     Example:
         >>> label_values(pd.DataFrame({"Edema": ["1.0", ""], "Fracture": ["-1.0", "0"]})).to_numpy()
-        array([[ 1., -1.],
+        array([[ 1., nan],
                [nan,  0.]], dtype=float32)
     """
-    return table.map(lambda written: float(written.strip() or "nan")).astype(np.float32)
-
-
-def known(values: pd.DataFrame) -> pd.DataFrame:
-    """Convert to the labels of pair sources: 1, 0, or NaN if unknown. Uncertain and unmentioned labels become NaN, never 0."""
+    values = table.map(lambda written: float(written.strip() or "nan")).astype(np.float32)
     return values.where(values != -1)

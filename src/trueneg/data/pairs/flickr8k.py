@@ -13,28 +13,18 @@ folder. The text files may be in a subfolder ``Flickr8k_text``.
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from trueneg.data.images.folder import Part, contents, found_parts, missing_parts, required_path
-from trueneg.data.mistakes import refuse
+from trueneg.data.images.folder import Part, required_path
+from trueneg.data.mistakes import COPY_AGAIN, refuse
 from trueneg.data.pairs.pair_images import PairImages
-from trueneg.data.pairs.photographs import (
-    AGAIN,
-    Photographs,
-    checked_photographs,
-    photographs_in_folder,
-    photographs_in_parquet,
-    read_captions,
-    with_splits,
-)
-from trueneg.data.tables import read_lines, wrong_values
+from trueneg.data.pairs.photographs import PhotographSource, joined, read_captions
+from trueneg.data.tables import read_lines
 from trueneg.errors import UserError
-from trueneg.io.files import UserFiles, files_in
 
 log = logging.getLogger(__name__)
 
@@ -51,61 +41,26 @@ SPLIT_LISTS = {
     "test": _text("Flickr_8k.testImages.txt", "the official test images"),
 }
 IMAGES = Part(("Flicker8k_Dataset", "Flickr8k_Dataset"), "the photographs", "Unpack Flickr8k_Dataset.zip there.")
-EXPECTED = "Flickr8k.token.txt, its split lists and Flicker8k_Dataset/, or *.parquet"
 # The official captions include five for an image that the image folder does not contain.
 WITHOUT_IMAGE = "2258277193_586949ec62.jpg.1"
 RATED = ("rating 1", "rating 2", "rating 3")
 RATING_LINE = r"(?P<image>[^\t]+)\t(?P<report>[^\t]+)#(?P<index>[0-4])\t(?P<first>[1-4])\t(?P<second>[1-4])\t(?P<third>[1-4])"
 
 
-def read_texts(settings: Mapping[str, Any]) -> pd.DataFrame:
-    """Read the captions of the photographs in the folder ``path``."""
-    return read_photographs(settings["path"]).texts()
-
-
 def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int) -> PairImages:
     """Read the photographs, with the ratings of pairs whose image and caption are both in the source."""
-    everything, ratings = read_photographs(settings["path"]), read_ratings(settings["path"])
-    found = everything.joined(settings["images"])
-    unknown = sorted({*ratings["image"], *ratings["report"]} - set(everything.names.tolist()))
+    table, images = SOURCE.read(settings["path"])
+    ratings = read_ratings(settings["path"])
+    unknown = sorted({*ratings["image"], *ratings["report"]} - set(table["image"]))
     if unknown:
         raise UserError(
-            f"{RATINGS.names[0]}: rates {len(unknown):,} images that are not there, such as {unknown[0]}; expected those of "
-            "Flickr8k. Get the whole data set."
+            f"{RATINGS.names[0]}: rates {len(unknown):,} images that are missing, such as {unknown[0]}; expected only images of "
+            "Flickr8k. Copy the whole dataset."
         )
-    rated = ratings[ratings[["image", "report"]].isin(found.reports).all(axis=1)].reset_index(drop=True)
+    chosen = table["image"][: settings["images"]].tolist()
+    rated = ratings[ratings[["image", "report"]].isin(chosen).all(axis=1)].reset_index(drop=True)
     log.info("%s pairs of a photograph and a caption are rated", f"{len(rated):,}")
-    return replace(found, tables={**found.tables, "ratings": rated})
-
-
-def missing_files(settings: Mapping[str, Any]) -> list[str]:
-    """Report what is missing in the folder ``path``."""
-    folder = required_path(settings["path"], "flickr8k", EXPECTED)
-    return [] if any(folder.glob("*.parquet")) else missing_parts(folder, (CAPTIONS, *SPLIT_LISTS.values(), RATINGS, IMAGES))
-
-
-def user_files(settings: Mapping[str, Any]) -> UserFiles:
-    """Return the texts and photographs, or the parquet files, in the folder ``path``."""
-    folder = required_path(settings["path"], "flickr8k", EXPECTED)
-    texts = found_parts(folder, (CAPTIONS, *SPLIT_LISTS.values(), RATINGS))
-    if CAPTIONS.find(folder) is None:
-        return UserFiles([*folder.glob("*.parquet"), *texts])
-    return UserFiles(texts, files_in(IMAGES.find(folder)))
-
-
-def read_photographs(path: str | Path | None) -> Photographs:
-    """Read Flickr8k from a folder in one of the layouts of this module, without opening any image.
-
-    Raises:
-        UserError: names the missing file, or the file and line or row with an unexpected layout.
-    """
-    folder = required_path(path, "flickr8k", EXPECTED)
-    if CAPTIONS.find(folder) is not None:
-        return _official(folder)
-    files = sorted(folder.glob("*.parquet"))
-    if not files:
-        raise UserError(f"{folder}: holds no Flickr8k (found {contents(folder)}); expected {EXPECTED}.")
-    return photographs_in_parquet(files)
+    return joined(table, images, settings["images"], ratings=rated)
 
 
 def read_ratings(path: str | Path | None) -> pd.DataFrame:
@@ -125,26 +80,28 @@ def read_ratings(path: str | Path | None) -> pd.DataFrame:
         UserError: names the invalid line.
     """
     file = RATINGS.required(required_path(path, "flickr8k", RATINGS.names[0]))
-    expected = "an image, a caption's id and three ratings from 1 to 4, with tabs between"
+    expected = "an image, a caption's id and three ratings from 1 to 4, separated by tabs"
     table = read_lines(file, RATING_LINE, expected, RATINGS.origin)
     twice = table.index[table.duplicated(["image", "report", "index"])]
-    refuse([f"{file}: {place} rates a pair that an earlier line rates, expected each once. {AGAIN}" for place in twice])
+    refuse([f"{file}: {place} rates a pair that an earlier line rates, expected each pair once. {COPY_AGAIN}" for place in twice])
     table.columns = pd.Index(["image", "report", "index", *RATED])
     return table.astype(dict.fromkeys(("index", *RATED), np.int64)).reset_index(drop=True)
 
 
-def _official(folder: Path) -> Photographs:
-    root, file = IMAGES.required(folder), CAPTIONS.required(folder)
-    captions = read_captions(file, CAPTIONS.origin).drop(WITHOUT_IMAGE, errors="ignore")
+def _read_official(folder: Path) -> pd.DataFrame:
     splits: dict[str, str] = {}
     for split, part in SPLIT_LISTS.items():
-        listing = part.required(folder)
-        images = read_lines(listing, "(?P<image>.*)", "an image", part.origin)
-        mistakes = [
-            *wrong_values(images, "image", ~images["image"].isin(captions.index), f"an image with captions in {file.name}"),
-            *wrong_values(images, "image", images["image"].isin(splits), "an image that is in no other split"),
-        ]
-        refuse([f"{listing}: {mistake} {part.origin}" for mistake in mistakes])
-        splits |= dict.fromkeys(images["image"], split)
-    table = checked_photographs(with_splits(captions, splits), file, CAPTIONS.origin)
-    return photographs_in_folder(root, table, IMAGES.origin)
+        names = read_lines(part.required(folder), "(?P<image>.*)", "an image", part.origin)["image"]
+        splits |= dict.fromkeys(names, split)
+    table = read_captions(CAPTIONS.required(folder), splits, CAPTIONS.origin)
+    return table[table["image"] != WITHOUT_IMAGE]
+
+
+SOURCE = PhotographSource(
+    "flickr8k",
+    "Flickr8k.token.txt, its split lists and Flicker8k_Dataset/, or *.parquet",
+    (CAPTIONS, *SPLIT_LISTS.values(), RATINGS),
+    IMAGES,
+    _read_official,
+)
+read_texts, missing_files, user_files = SOURCE.read_texts, SOURCE.missing_files, SOURCE.user_files

@@ -1,12 +1,11 @@
 """The user's own data: a folder of images, and a table of their texts, patients and labels.
 
-The table is a CSV file (UTF-8, comma-separated) or a parquet file. Each row holds an image and one of its texts; an image with
-several texts has several rows. Optional columns hold the patient (or any group that must not be split between training and
+The table is a CSV file (UTF-8, comma-separated) or a parquet file. Each row has an image and one of its texts; an image with
+several texts has several rows. Optional columns have the patient (or any group that must not be split between training and
 test) and labels (1, 0, or empty for unknown). These belong to the image, so they must be the same in all of its rows.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,52 +21,35 @@ from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
 from trueneg.text.sections import has_words
 
-SOURCE, FOLDER = "image_table", "the images that the table names"
+SOURCE, FOLDER = "image_table", "the images listed in the table"
 LABELS = {"": np.nan, "0": 0.0, "1": 1.0, "0.0": 0.0, "1.0": 1.0, "False": 0.0, "True": 1.0}
-
-
-@dataclass(frozen=True, eq=False)
-class ImageTable:
-    """The n images of a table, in the order of their first rows.
-
-    Attributes:
-        names: str (n,): file names as written in the table.
-        paths: paths of the image files.
-        patients: str (n,); image names if the table has no patient column.
-        labels: float32 (n, K): 1, 0, or NaN for unknown; one column per label.
-        texts: one row per text: ``report`` (the image), ``patient``, ``text``.
-    """
-
-    names: np.ndarray
-    paths: tuple[Path, ...]
-    patients: np.ndarray
-    labels: pd.DataFrame
-    texts: pd.DataFrame
 
 
 def read_texts(settings: Mapping[str, Any]) -> pd.DataFrame:
     """Read the texts; the texts of an image form one report."""
-    return read_image_table(settings).texts
+    return read_image_table(settings)[0]
 
 
 def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int) -> PairImages:
     """Read the images of the table, in colour if ``colour`` is true. The classes of sentences are unknown."""
-    table = read_image_table(settings)
-    chosen = usable(table.names, tables["sentences"], settings["images"])
+    texts, labels = read_image_table(settings)
+    images = texts.drop_duplicates("report")
+    images = images[usable(images["report"].to_numpy(str), tables["sentences"], settings["images"])]
+    folder = required_path(settings["path"], SOURCE, FOLDER)
     return PairImages(
-        ImageFiles(tuple(path for path, use in zip(table.paths, chosen, strict=True) if use)),
-        table.names[chosen],
-        table.patients[chosen],
+        ImageFiles(tuple(folder / name for name in images["report"])),
+        images["report"].to_numpy(str),
+        images["patient"].to_numpy(str),
         mode="RGB" if settings["colour"] else "L",
         restricted=settings["restricted"],
-        labels=table.labels[chosen],
+        labels=labels.loc[images.index],
     )
 
 
 def missing_files(settings: Mapping[str, Any]) -> list[str]:
-    """Report which of the user's files are missing."""
+    """Report whether the folder or the table is missing."""
     absent = [key for key in ("path", "table") if not Path(settings[key]).expanduser().exists()]
-    return [f"reports.{key}, {settings[key]}: your own" for key in absent]
+    return [f"{settings[key]} (reports.{key})" for key in absent]
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
@@ -80,7 +62,7 @@ def user_files(settings: Mapping[str, Any]) -> UserFiles:
     return UserFiles([table], [folder / name for name in names.unique() if name])
 
 
-def read_image_table(settings: Mapping[str, Any]) -> ImageTable:
+def read_image_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Read and check the table; the image files must exist but are not opened.
 
     Args:
@@ -89,53 +71,48 @@ def read_image_table(settings: Mapping[str, Any]) -> ImageTable:
             report to be split into sentences; False: a text is a single sentence, such as a caption), and optionally
             ``label_columns``.
 
+    Returns:
+        Two tables with one row per text and the same index: ``report`` (file name of the image), ``patient`` and ``text``; and
+        the labels of the image as float32, one column per label: 1, 0, or NaN for unknown.
+
     Raises:
         UserError: names the file and line of at most ten errors: an empty image, text or patient, a missing image, an invalid
             label, a duplicate row, or an image with conflicting patients or labels.
     """
-    folder = required_path(settings["path"], SOURCE, FOLDER)
+    folder, file = required_path(settings["path"], SOURCE, FOLDER), settings["table"]
     image, text, patient = (settings[f"{name}_column"] for name in ("image", "text", "patient"))
     labels = list(settings.get("label_columns", ()))
     columns = [image, text, *([] if patient is None else [patient]), *labels]
     if len(set(columns)) < len(columns):
         raise UserError(f"reports: the columns of the table are {', '.join(columns)}, expected a different one for each purpose.")
-    raw = read_columns(settings["table"], columns)
+    raw = read_columns(file, columns)
     if raw.empty:
-        raise UserError(f"{settings['table']}: has no rows below its header, expected one for each image.")
+        raise UserError(f"{file}: has no rows below its header, expected one for each image.")
     table = raw.map(_written)
     table[image] = table[image].map(lambda name: Path(name).as_posix() if name else "")
+    filled, first = table[image] != "", table.groupby(image).transform("first")
+    absent = filled & ~table[image].map(lambda name: (folder / name).is_file())
+    twice = filled & table.duplicated([image, text])
     mistakes = []
     for column in (image, text):
-        other = raw.index[raw[column].map(lambda value: value is not None and not isinstance(value, str))]
-        mistakes += [f"{place}: {column} is not text. Save the column as text." for place in other]
-    purposes = {image: "the name of an image file", text: "text", patient: "the patient or group of the image"}
-    for column, expected in purposes.items():
+        other = raw[column].map(lambda value: value is not None and not isinstance(value, str))
+        mistakes += [f"{place}: {column} is not text. Save the column as text." for place in table.index[other]]
+    for column, expected in {image: "an image's file name", text: "a non-empty text", patient: "a patient or group"}.items():
         if column is not None:
             mistakes += wrong_values(table, column, table[column] == "", f"{expected}; fill it in, or remove the row")
-    absent = table[image].map(lambda name: name != "" and not (folder / name).is_file())
     mistakes += wrong_values(table, image, absent, f"an image in {folder}; copy it there, or correct reports.path")
-    for column in labels:
-        mistakes += wrong_values(table, column, ~table[column].isin(LABELS), "1, 0, or empty where it is not known")
-    twice = table.duplicated([image, text]) & (table[image] != "")
     mistakes += wrong_values(table, image, twice, "each image and text once, but an earlier row has both; remove one")
-    first = table.groupby(image).transform("first")
+    for column in labels:
+        mistakes += wrong_values(table, column, ~table[column].isin(LABELS), "1, 0, or empty if unknown")
     for column in columns[2:]:
-        other = (table[column] != first[column]) & (table[image] != "")
-        again = f"{column} is another than in the first row of the image, expected the same in all of its rows."
-        mistakes += [f"{place}: {again}" for place in table.index[other]]
+        other = filled & (table[column] != first[column])
+        mistakes += [f"{place}: {column} differs from the first row of the image." for place in table.index[other]]
     if settings["split_sentences"]:
-        wordless = table.index[(table[text] != "") & ~table[text].map(has_words)]
-        mistakes += [f"{place}: {text} has no sentence with a word, expected one." for place in wordless]
-    refuse([f"{settings['table']}: {mistake}" for mistake in mistakes])
-    images = table.drop_duplicates(image)
-    names = images[image].to_numpy(str)
-    return ImageTable(
-        names=names,
-        paths=tuple(folder / name for name in names),
-        patients=images[image if patient is None else patient].to_numpy(str),
-        labels=images[labels].map(LABELS.__getitem__).astype(np.float32),
-        texts=pd.DataFrame(table[[image, patient or image, text]].to_numpy(object), columns=["report", "patient", "text"]),
-    )
+        wordless = (table[text] != "") & ~table[text].map(has_words)
+        mistakes += [f"{place}: {text} has no sentence with a word, expected at least one." for place in table.index[wordless]]
+    refuse([f"{file}: {mistake}" for mistake in mistakes])
+    texts = table[[image, patient or image, text]].set_axis(["report", "patient", "text"], axis=1)
+    return texts, table[labels].map(LABELS.__getitem__).astype(np.float32)
 
 
 def _written(value: object) -> str:

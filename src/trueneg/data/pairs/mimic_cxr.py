@@ -19,13 +19,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from trueneg.data.image_files import ImageFiles
 from trueneg.data.images.folder import Part, found_parts, missing_parts, required_path
 from trueneg.data.pairs import ms_cxr
-from trueneg.data.pairs.chexpert_labels import CHEX5, LABEL, known, label_values
+from trueneg.data.pairs.chexpert_labels import CHEX5, LABEL, label_values
 from trueneg.data.pairs.pair_images import PairImages, usable
 from trueneg.data.tables import NUMBER, Values, read_columns
 from trueneg.errors import UserError
@@ -35,10 +34,9 @@ log = logging.getLogger(__name__)
 
 PAGE = "https://physionet.org/content/mimic-cxr-jpg/"
 REPORTS_PAGE = "https://physionet.org/content/mimic-cxr/"
-ORIGIN = f"It is part of MIMIC-CXR-JPG 2.0.0 and 2.1.0, which PhysioNet gives to credentialed users ({PAGE})."
-ORIGIN_OF_TEST_LABELS = f"It is part of MIMIC-CXR-JPG 2.1.0 alone, which PhysioNet gives to credentialed users ({PAGE})."
-ORIGIN_OF_REPORTS = f"They are mimic-cxr-reports.zip of MIMIC-CXR 2.0.0 or 2.1.0 on PhysioNet ({REPORTS_PAGE})."
-EXPECTED = "mimic-cxr-2.0.0-metadata.csv.gz, the tables beside it, and files/ (MIMIC-CXR-JPG)"
+ORIGIN = f"It is part of MIMIC-CXR-JPG 2.0.0 and 2.1.0, available to credentialed users on PhysioNet ({PAGE})."
+ORIGIN_OF_REPORTS = f"Unpack mimic-cxr-reports.zip of MIMIC-CXR 2.0.0 or 2.1.0 from PhysioNet ({REPORTS_PAGE})."
+EXPECTED = "mimic-cxr-2.0.0-metadata.csv.gz, the other tables, and files/ (MIMIC-CXR-JPG)"
 
 
 def _table(name: str, what: str) -> Part:
@@ -51,15 +49,15 @@ CHEXPERT = _table("chexpert", "labels of the studies")
 TEST_LABELS = Part(
     tuple(f"mimic-cxr-2.1.0-test-set-labeled.csv{ending}" for ending in ("", ".gz")),
     "radiologists' labels of test studies",
-    ORIGIN_OF_TEST_LABELS,
+    f"It is part of MIMIC-CXR-JPG 2.1.0 only, available to credentialed users on PhysioNet ({PAGE}).",
 )
 RADIOGRAPHS = Part(("files/p1?", "p1?"), "the radiographs, p10 … p19", ORIGIN)
 REPORTS = Part(
     tuple(f"{root}p1?/p*/s*.txt" for root in ("mimic-cxr-reports/files/", "files/", "")), "the reports", ORIGIN_OF_REPORTS
 )
 SPLITS = {"train": "train", "validate": "validation", "test": "test"}
-PIXELS = Values(r"0*[1-9]\d*", "a number of pixels")
-IDS = {"dicom_id": Values(r".*\S.*", "an image's id", unique=True), "study_id": NUMBER, "subject_id": NUMBER}
+PIXELS = Values(r"0*[1-9]\d*", "a positive number of pixels")
+IDS = {"dicom_id": Values(r".*\S.*", "an image id", unique=True), "study_id": NUMBER, "subject_id": NUMBER}
 
 # If the position is missing, the view code is used.
 FRONTAL_POSITIONS = ("AP", "PA")
@@ -80,36 +78,31 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
         radiographs = ms_cxr.hold_out(radiographs, drawn)
     frontal = radiographs[radiographs["frontal"]]
     chosen = usable(frontal["report"].to_numpy(str), tables["sentences"], settings["images"])
-    looked_at = frontal if settings["images"] is None else frontal.iloc[: np.flatnonzero(chosen)[-1] + 1]
     images = frontal[chosen].reset_index(drop=True)
-    studies = looked_at["report"].nunique()
+    studies = frontal["report"].nunique()
     lacking = studies - images["report"].nunique()
-    if lacking > max(FEW, WITHOUT_TEXT * studies):
+    if settings["images"] is None and lacking > max(FEW, WITHOUT_TEXT * studies):
         raise UserError(
-            f"mimic_cxr: {lacking:,} of {studies:,} studies have no sentence, expected reports of nearly all; the reports are "
-            f"not complete. {ORIGIN_OF_REPORTS}"
+            f"mimic_cxr: {lacking:,} of {studies:,} studies have no sentence, so reports are missing. {ORIGIN_OF_REPORTS}"
         )
     root = RADIOGRAPHS.required(_folder(settings["path"])).parent
+    boxes = ms_cxr.image_boxes(drawn, images["dicom"].to_numpy(str), settings["resolution"])
     return PairImages(
         ImageFiles(tuple(root / file for file in images["file"]), ORIGIN),
         images["report"].to_numpy(str),
         images["patient"].to_numpy(str),
         restricted=True,
         labels=_labels_of(images, settings),
-        tables={
-            "splits": images[["report", "split"]].drop_duplicates("report"),
-            "boxes": ms_cxr.image_boxes(drawn, images["dicom"].to_numpy(str), settings["resolution"]),
-        },
+        tables={"splits": images[["report", "split"]].drop_duplicates("report"), "boxes": boxes},
     )
 
 
 def missing_files(settings: Mapping[str, Any]) -> list[str]:
-    """Report what is missing in the folders ``path`` and ``ms_cxr``."""
+    """Report which files are missing in the folders ``path`` and ``ms_cxr``."""
     test_labels = [TEST_LABELS] if settings["labels"] == "radiologists" else []
     found = missing_parts(_folder(settings["path"]), (METADATA, SPLIT, CHEXPERT, *test_labels, RADIOGRAPHS))
-    if settings["ms_cxr"] is None:
-        return found
-    return found + missing_parts(Path(settings["ms_cxr"]).expanduser(), (ms_cxr.BOXES,))
+    boxes = settings["ms_cxr"]
+    return found if boxes is None else found + missing_parts(Path(boxes).expanduser(), (ms_cxr.BOXES,))
 
 
 def missing_reports(settings: Mapping[str, Any]) -> list[str]:
@@ -147,7 +140,7 @@ def read_radiographs(path: str | Path | None) -> pd.DataFrame:
     for side, file, other in (("left_only", split_file, metadata_file), ("right_only", metadata_file, split_file)):
         lacking = (joined["_merge"] == side).sum()
         if lacking:
-            raise UserError(f"{file}: lacks {lacking:,} images, with their studies and patients, that {other} has. {ORIGIN}")
+            raise UserError(f"{file}: lacks {lacking:,} images of {other}, or has other study or patient ids. {ORIGIN}")
     report, patient = "s" + joined["study_id"], "p" + joined["subject_id"]
     position, code = joined["ViewPosition"].str.strip(), joined["ViewCodeSequence_CodeMeaning"].str.strip()
     found = pd.DataFrame(
@@ -181,7 +174,7 @@ def read_labels(path: str | Path | None, part: Part = CHEXPERT) -> pd.DataFrame:
     """
     study = Values(r"\d+", "a number", unique=True)
     table = read_columns(part.required(_folder(path)), {"study_id": study, **dict.fromkeys(CHEX5.values(), LABEL)}, part.origin)
-    labels = known(label_values(table[list(CHEX5.values())]))
+    labels = label_values(table[list(CHEX5.values())])
     return labels.set_axis(list(CHEX5), axis=1).set_axis("s" + table["study_id"].to_numpy(object))
 
 
@@ -192,8 +185,7 @@ def _labels_of(images: pd.DataFrame, settings: Mapping[str, Any]) -> pd.DataFram
         own = read_labels(settings["path"], TEST_LABELS)
         test = (images["split"] == "test").to_numpy()
         labels.loc[test] = own.reindex(images["report"][test]).to_numpy()
-        labelled = images["report"][test & images["report"].isin(own.index)]
-        log.info("%s test studies have labels by radiologists", f"{labelled.nunique():,}")
+        log.info("%s test studies have labels by radiologists", f"{own.index.isin(images['report'][test]).sum():,}")
     return labels
 
 

@@ -16,15 +16,15 @@ import pandas as pd
 from trueneg.data.image_cache import central_square
 from trueneg.data.images.folder import Part
 from trueneg.data.mistakes import refuse
-from trueneg.data.tables import read_columns, wrong_values
+from trueneg.data.tables import Values, read_columns, wrong_values
 
 log = logging.getLogger(__name__)
 
 PAGE = "https://physionet.org/content/ms-cxr/"
-ORIGIN = f"It is part of MS-CXR 0.1 and 1.1.0, which PhysioNet gives to credentialed users ({PAGE})."
+ORIGIN = f"It is part of MS-CXR 0.1 and 1.1.0, available to credentialed users on PhysioNet ({PAGE})."
 BOXES = Part(("MS_CXR_Local_Alignment_v1.1.0.csv", "MS_CXR_Local_Alignment_v1.0.0.csv"), "the boxes of MS-CXR", ORIGIN)
-NUMBERS = ("x", "y", "w", "h", "image_width", "image_height")
-COLUMNS = ("dicom_id", "category_name", "label_text", "path", *NUMBERS)
+NUMBERS = ("x", "y", "w", "h")
+TEXT = Values(r"(?s).*\S.*", "a non-empty text")
 CORNERS = ["x0", "y0", "x1", "y1"]
 NO_BOXES = pd.DataFrame(columns=["dicom", "report", "patient", "width", "height", "sentence", "finding", *CORNERS])
 
@@ -44,17 +44,23 @@ def read_boxes(path: str | Path, radiographs: pd.DataFrame) -> pd.DataFrame:
         UserError: names the missing file, or the lines that are damaged or refer to another image.
     """
     file = BOXES.required(Path(path).expanduser())
-    table = read_columns(file, COLUMNS, ORIGIN)
-    images = radiographs.set_index("dicom").reindex(table["dicom_id"]).set_axis(table.index)
-    numbers = table[list(NUMBERS)].apply(pd.to_numeric, errors="coerce").astype(np.float64)
-    refuse([f"{file}: {mistake} {ORIGIN}" for mistake in _mistakes(table, numbers, images)])
-    found = images[["report", "patient", "width", "height"]].astype({"width": int, "height": int}).reset_index(drop=True)
-    found.insert(0, "dicom", table["dicom_id"].to_numpy())
-    x, y, width, height = numbers[["x", "y", "w", "h"]].to_numpy().T
-    texts = {"sentence": table["label_text"].map(_tidy).to_numpy(), "finding": table["category_name"].map(_tidy).to_numpy()}
-    found = found.assign(**texts, x0=x, y0=y, x1=x + width, y1=y + height)
+    table = read_columns(file, {"dicom_id": None, "category_name": TEXT, "label_text": TEXT, **dict.fromkeys(NUMBERS)}, ORIGIN)
+    images = radiographs.set_index("dicom", drop=False).reindex(table["dicom_id"]).set_axis(table.index)
+    x, y, width, height = (pd.to_numeric(table[name], errors="coerce").astype(np.float64) for name in NUMBERS)
+    unknown = images["file"].isna()
+    inside = (x + width > 0) & (y + height > 0) & (x < images["width"]) & (y < images["height"])
+    invalid = ~(inside & (width > 0) & (height > 0))
+    written = table.assign(box=table["x"].str.cat(table[["y", "w", "h"]], sep=", "))
+    mistakes = ["contains no boxes."] if table.empty else []
+    mistakes += wrong_values(table, "dicom_id", unknown, "an image of MIMIC-CXR-JPG's metadata")
+    mistakes += wrong_values(written, "box", ~unknown & invalid, "x, y, w and h of a box in the image")
+    refuse([f"{file}: {mistake} {ORIGIN}" for mistake in mistakes])
+    found = images[["dicom", "report", "patient", "width", "height"]].astype({"width": int, "height": int})
+    for column, original in (("sentence", "label_text"), ("finding", "category_name")):
+        found[column] = table[original].str.split().str.join(" ")
+    found = found.assign(x0=x, y0=y, x1=x + width, y1=y + height)
     log.info("MS-CXR: %s boxes in %s images", f"{len(found):,}", f"{found['dicom'].nunique():,}")
-    return found
+    return found.reset_index(drop=True)
 
 
 def hold_out(radiographs: pd.DataFrame, boxes: pd.DataFrame) -> pd.DataFrame:
@@ -88,19 +94,17 @@ def image_boxes(boxes: pd.DataFrame, dicoms: np.ndarray, resolution: int) -> pd.
         ``sentence``, ``class`` (−1: unknown), ``finding``, and the corners. Corners may lie outside the square because the
         visible share of a box is computed only once, from the whole box.
     """
-    place_of = pd.Series(np.arange(len(dicoms)), index=dicoms)
     found = boxes[boxes["dicom"].isin(dicoms)].reset_index(drop=True)
     if len(found) < len(boxes):
-        absent = f"{len(boxes) - len(found):,} of {len(boxes):,}"
-        log.warning("%s boxes of MS-CXR are not used: their images are not among those of the study", absent)
-    sizes = zip(found["width"].tolist(), found["height"].tolist(), strict=True)
+        unused = f"{len(boxes) - len(found):,} of {len(boxes):,}"
+        log.warning("%s boxes of MS-CXR are skipped because the study does not contain their images", unused)
+    sizes = found[["width", "height"]].to_numpy().tolist()
     corners = [
         to_square(box, size, resolution) for box, size in zip(found[CORNERS].to_numpy(np.float64).tolist(), sizes, strict=True)
     ]
-    columns = dict(zip(CORNERS, np.array(corners, np.float64).reshape(-1, 4).T, strict=True))
-    image = place_of.reindex(found["dicom"]).to_numpy(np.int64)
-    numbered = found.assign(image=image, **{"class": -1}, **columns)
-    return numbered[["report", "image", "sentence", "class", "finding", *CORNERS]]
+    found[CORNERS] = np.array(corners, np.float64).reshape(-1, 4)
+    found["image"], found["class"] = pd.Index(dicoms).get_indexer(found["dicom"]), -1
+    return found[["report", "image", "sentence", "class", "finding", *CORNERS]]
 
 
 def to_square(box: list[float], size: tuple[int, int], resolution: int) -> list[float]:
@@ -117,28 +121,3 @@ def to_square(box: list[float], size: tuple[int, int], resolution: int) -> list[
     """
     resized, corner = central_square(size, resolution)
     return [value * resized[place % 2] / size[place % 2] - corner[place % 2] for place, value in enumerate(box)]
-
-
-def _mistakes(table: pd.DataFrame, numbers: pd.DataFrame, images: pd.DataFrame) -> list[str]:
-    """Return error messages for invalid boxes; `images` holds the image of each row."""
-    if table.empty:
-        return ["has no boxes."]
-    unknown = images["file"].isna()
-    found = wrong_values(table, "dicom_id", unknown, "an image of MIMIC-CXR-JPG's metadata")
-    for side in ("width", "height"):
-        other = ~unknown & (numbers[f"image_{side}"] != images[side])
-        found += wrong_values(table, f"image_{side}", other, "that of MIMIC-CXR-JPG")
-    right, bottom = numbers["x"] + numbers["w"], numbers["y"] + numbers["h"]
-    on_image = (right > 0) & (bottom > 0) & (numbers["x"] < images["width"]) & (numbers["y"] < images["height"])
-    box = on_image & (numbers["w"] > 0) & (numbers["h"] > 0) & np.isfinite(right) & np.isfinite(bottom)
-    boxes = table.assign(box=table[["x", "y", "w", "h"]].astype(str).agg(", ".join, axis=1))
-    found += wrong_values(boxes, "box", ~unknown & ~box, "x, y, w and h of a box in the image")
-    ending = table["path"].map(lambda path: "/".join(Path(path).parts[-4:]))
-    found += wrong_values(table, "path", ~unknown & (ending != images["file"]), "that of the image in MIMIC-CXR-JPG")
-    for name in ("category_name", "label_text"):
-        found += wrong_values(table, name, table[name].str.strip() == "", "text")
-    return found
-
-
-def _tidy(text: str) -> str:
-    return " ".join(text.split())

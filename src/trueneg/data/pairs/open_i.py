@@ -40,8 +40,8 @@ LAYOUTS = {
     "indiana_projections.csv": ("uid", "filename", "projection"),
 }
 PAGE = "https://openi.nlm.nih.gov/faq"
-TABLE = Part(tuple(LAYOUTS), "which image is of which report", f"Make it from the reports of Open-I ({PAGE}).")
-IMAGES = Part(("images/images_normalized", "images"), "the radiographs", f"They are of Open-I ({PAGE}); unpack them there.")
+TABLE = Part(tuple(LAYOUTS), "the table of images and their reports", f"Create it from the reports of Open-I ({PAGE}).")
+IMAGES = Part(("images/images_normalized", "images"), "the radiographs", f"Download them from Open-I ({PAGE}).")
 EXPECTED = "images.csv (report, image, projection), or indiana_projections.csv (uid, filename, projection), and images/"
 # The code headings that correspond to each label. MeSH has a single heading for fluid and air in the pleural space.
 HEADINGS = {
@@ -65,23 +65,24 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
     images = images[usable(images["report"].to_numpy(str), sentences, settings["images"])]
     reports = images["report"].to_numpy(str)
     own = sentences.loc[sentences["report"].isin(set(reports)), ["report", "index"]]
-    names, numbered = _numbered(own, tables["assigned"])
-    shown = headings_shown(reports, codes, names)
-    counts = numbered["class"].value_counts().reindex(range(len(names)), fill_value=0).to_numpy()
-    described = {"class": range(len(names)), "name": names, "sentences": counts, "images": shown.sum(0)}
+    assigned = own.merge(tables["assigned"], on=["report", "index"], how="left", validate="one_to_one")
+    assigned["class"], names = pd.factorize(assigned["class"], sort=True)  # a sentence without a class gets −1
+    shown = headings_shown(reports, codes, names.tolist())
+    counts = np.bincount(assigned["class"][assigned["class"] >= 0], minlength=len(names))
+    classes = {"class": range(len(names)), "name": names, "sentences": counts, "images": shown.sum(0)}
     return PairImages(
         ImageFiles(tuple(images["path"])),
         reports,
         patients=reports,
         labels=pd.DataFrame(chexpert_labels(reports, codes), columns=list(HEADINGS)),
-        assigned=numbered,
+        assigned=assigned[["report", "index", "class"]],
         shown=shown,
-        tables={"classes": pd.DataFrame(described)},
+        tables={"classes": pd.DataFrame(classes)},
     )
 
 
 def missing_files(settings: Mapping[str, Any]) -> list[str]:
-    """Report what is missing in the folder ``path``."""
+    """Report which files are missing in the folder ``path``."""
     return missing_parts(Path(settings["path"]).expanduser(), (TABLE, IMAGES))
 
 
@@ -115,13 +116,12 @@ def read_radiographs(path: str | Path | None, archive: str | Path | None = None)
         table["report"] = "CXR" + table["report"]
     root, known = IMAGES.required(folder), _image_ids(archive)
     unknown = ~table["report"].isin(known)
-    rows = zip(table["image"].tolist(), table["report"].tolist(), strict=True)
-    foreign = np.array([not _is_of(image, report, known) for image, report in rows], bool)
-    mistakes = wrong_values(table, "report", unknown, f"one of the {len(known):,} reports of the archive")
-    mistakes += wrong_values(table, "image", ~unknown & foreign, "an image of the row's report, as the archive has it")
+    foreign = [not _is_of(row.image, known.get(row.report, set()), row.report) for row in table.itertuples()]
+    mistakes = wrong_values(table, "report", unknown, f"one of the {len(known):,} reports in the archive")
+    mistakes += wrong_values(table, "image", ~unknown & np.array(foreign, bool), "an image of this row's report")
     refuse([f"{file}: {mistake}" for mistake in mistakes])
-    frontal = table[table["projection"] == "Frontal"]
-    found = frontal.assign(number=frontal["report"].str[3:].astype(int)).sort_values(["number", "image"], ignore_index=True)
+    found = table[table["projection"] == "Frontal"].assign(number=lambda frontal: frontal["report"].str[3:].astype(int))
+    found = found.sort_values(["number", "image"], ignore_index=True)
     log.info("%s frontal images of %s reports", f"{len(found):,}", f"{found['report'].nunique():,}")
     return pd.DataFrame({"report": found["report"], "path": [root / image for image in found["image"]]})
 
@@ -132,10 +132,10 @@ def _image_ids(archive: str | Path | None) -> dict[str, set[str | None]]:
     return {name: {node.get("id") for node in report.iter("parentImage")} for name, report in reports if report is not None}
 
 
-def _is_of(image: str, report: str, known: Mapping[str, set[str | None]]) -> bool:
-    """Return whether an image's file name matches the id of one of the report's images."""
+def _is_of(image: str, known: set[str | None], report: str) -> bool:
+    """Return whether an image's file name matches one of the known image ids of a report."""
     stem = re.sub(r"(\.dcm)?\.(png|jpe?g)$", "", image, flags=re.IGNORECASE)
-    return not known.get(report, set()).isdisjoint({stem, f"CXR{stem}", f"{report}_{stem}"})
+    return not known.isdisjoint({stem, f"CXR{stem}", f"{report}_{stem}"})
 
 
 def chexpert_labels(reports: np.ndarray, codes: pd.DataFrame) -> np.ndarray:
@@ -154,19 +154,18 @@ def chexpert_labels(reports: np.ndarray, codes: pd.DataFrame) -> np.ndarray:
         >>> chexpert_labels(np.array(["a", "b", "c", "d"]), codes)[:, 1]
         array([ 1.,  0., nan, nan], dtype=float32)
     """
-    headings = coded_headings(codes)
-    labels = np.full((len(reports), len(HEADINGS)), np.nan, np.float32)
-    for image, report in enumerate(reports.tolist()):
-        if report in headings:
-            labels[image] = [bool(headings[report] & wanted) for wanted in HEADINGS.values()]
-    return labels
+    coded = coded_headings(codes)
+    labels = {label: coded.reindex(columns=list(wanted), fill_value=False).any(axis=1) for label, wanted in HEADINGS.items()}
+    return pd.DataFrame(labels).astype(np.float32).reindex(reports).to_numpy()
 
 
-def coded_headings(codes: pd.DataFrame) -> dict[Any, frozenset[str]]:
-    """Return the code headings of each indexed report; a report is normal only if ``normal`` is its sole heading."""
+def coded_headings(codes: pd.DataFrame) -> pd.DataFrame:
+    """Return whether each indexed report has a code with each heading; a report is normal only if it has no other heading."""
     heading = codes["code"].str.split("/").str[0].str.strip()
-    found = heading.groupby(codes["report"]).agg(frozenset)
-    return {report: own for report, own in found.items() if NOT_INDEXED not in own}
+    indexed = ~codes["report"].isin(codes["report"][heading == NOT_INDEXED])
+    found = pd.crosstab(codes["report"][indexed], heading[indexed]).astype(bool)
+    found[NORMAL] = found.get(NORMAL, False) & (found.sum(axis=1) == 1)
+    return found
 
 
 def headings_shown(reports: np.ndarray, codes: pd.DataFrame, classes: list[str]) -> np.ndarray:
@@ -177,8 +176,8 @@ def headings_shown(reports: np.ndarray, codes: pd.DataFrame, classes: list[str])
     image's report is normal too. The share of indexed reports that meet this condition is the class's probability in
     :func:`trueneg.text.open_i_classes.assign_classes`. The criterion is coarse in both directions: it ignores side and
     severity, so some of these images are true negatives; the statement of a sentence in a normal report (no effusion) is also
-    true of many reports that are not normal; and nothing is known about reports that are not indexed, so they count as showing
-    nothing.
+    true of many reports that are not normal; and nothing is known about reports that are not indexed, so they are assumed to
+    show nothing.
 
     Args:
         reports: str (n,): report of each image.
@@ -193,15 +192,5 @@ def headings_shown(reports: np.ndarray, codes: pd.DataFrame, classes: list[str])
         >>> headings_shown(np.array(["a", "b"]), codes, ["normal", "Opacity"]).tolist()
         [[True, False], [False, True]]
     """
-    headings, shown = coded_headings(codes), np.zeros((len(reports), len(classes)), bool)
-    for image, report in enumerate(reports.tolist()):
-        own = headings.get(report, frozenset())
-        shown[image] = [own == {NORMAL} if name == NORMAL else name in own for name in classes]
-    return shown
-
-
-def _numbered(sentences: pd.DataFrame, assigned: pd.DataFrame) -> tuple[list[str], pd.DataFrame]:
-    """Return the names of the classes that occur, in alphabetical order, and each sentence's class number (−1: no class)."""
-    found = sentences.merge(assigned, on=["report", "index"], how="left", validate="one_to_one")
-    number, names = pd.factorize(found["class"], sort=True)  # a sentence without a class gets −1
-    return names.tolist(), found[["report", "index"]].assign(**{"class": number.astype(np.int64)})
+    coded = coded_headings(codes).reindex(columns=classes, fill_value=False)
+    return coded.reindex(reports, fill_value=False).to_numpy(bool)

@@ -43,6 +43,16 @@ class PairImages:
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
 
+def check_count(count: int | None, available: int, what: str) -> None:
+    """Check that the dataset's setting ``images`` does not exceed the available number.
+
+    Raises:
+        UserError: if `count` is larger than `available`.
+    """
+    if count is not None and count > available:
+        raise UserError(f"dataset.images is {count:,}, expected at most {available:,}, the number of {what}; lower it.")
+
+
 def usable(reports: np.ndarray, sentences: pd.DataFrame, count: int | None) -> np.ndarray:
     """Select the images of the first `count` reports with sentences (None: all reports); log the number of other images.
 
@@ -63,10 +73,9 @@ def usable(reports: np.ndarray, sentences: pd.DataFrame, count: int | None) -> n
     """
     has = np.isin(reports, sentences["report"].to_numpy(str))
     if not has.any():
-        raise UserError(f"none of the {len(has):,} images has a sentence; the images and the text come from different data sets.")
+        raise UserError(f"none of the {len(has):,} images has a sentence; the images and the text come from different datasets.")
     if not has.all():
-        log.info("%s of %s images are left out: their reports have no sentence", f"{(~has).sum():,}", f"{len(has):,}")
+        log.info("%s of %s images are skipped because their reports have no sentence", f"{(~has).sum():,}", f"{len(has):,}")
     available = pd.unique(reports[has])
-    if count is not None and count > len(available):
-        raise UserError(f"dataset.images is {count:,}, but {len(available):,} reports have images and sentences; lower it.")
+    check_count(count, len(available), "reports with images and sentences")
     return has & np.isin(reports, available[:count])

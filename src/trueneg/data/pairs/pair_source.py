@@ -140,7 +140,7 @@ def beside(path: str | Path, table: str) -> Path:
 
 def write_pairs(source: PairSource, path: str | Path) -> None:
     """Write a source as two files, each atomically: ``path`` (.npz) and its sentences (.parquet) in the same folder."""
-    privacy.write_table(source.sentences, _beside(path), source.restricted)
+    privacy.write_table(source.sentences, sentences_of(path), source.restricted)
     arrays = {name: getattr(source, name) for name in ("name", "images", "reports", "patients", "labels", "shown", "checksum")}
     with privacy.owner_only(source.restricted):
         write_arrays(path, arrays | {"label_names": np.array(source.label_names, dtype=np.str_)})
@@ -156,21 +156,17 @@ def read_pairs(path: str | Path) -> PairSource:
     Raises:
         UserError: if one of the two files is missing or damaged, the images are compressed, or the files do not belong together.
     """
-    with intact(path, "source of images and sentences", beside=_beside(path)), open_arrays(path) as archive:
-        sentences, restricted = privacy.read_table(_beside(path))
-        source = PairSource(
-            str(archive["name"]),
-            images=_mapped(path, "images"),
-            **{key: archive[key] for key in ("reports", "patients", "labels", "shown")},
-            sentences=sentences,
-            label_names=tuple(map(str, archive["label_names"])),
-            restricted=restricted,
-        )
+    with intact(path, "source of images and sentences", beside=sentences_of(path)), open_arrays(path) as archive:
+        sentences, restricted = privacy.read_table(sentences_of(path))
+        arrays = {key: archive[key] for key in ("reports", "patients", "labels", "shown")}
+        names = {"name": str(archive["name"]), "label_names": tuple(archive["label_names"].tolist())}
+        source = PairSource(**names, **arrays, images=_mapped(path, "images"), sentences=sentences, restricted=restricted)
         require_checksum(source.checksum, archive)
     return source
 
 
-def _beside(path: str | Path) -> Path:
+def sentences_of(path: str | Path) -> Path:
+    """Return the path of the sentences stored next to an .npz file."""
     return Path(path).with_suffix(".parquet")
 
 
@@ -193,30 +189,27 @@ def _mapped(path: str | Path, name: str) -> np.memmap:
 
 def _problems(source: PairSource) -> Iterator[str]:
     """Yield messages about invalid values; they give row numbers because report names may be restricted."""
-    sentences, names = source.sentences, source.label_names
+    sentences, names, classes = source.sentences, source.label_names, source.shown.shape[1]
     if source.labels.shape[1] != len(names) or len(set(names)) != len(names):
-        yield f"label_names are {list(names)}, expected {source.labels.shape[1]} distinct ones"
+        yield f"label_names are {list(names)}, expected {source.labels.shape[1]} distinct names"
     if not (np.isin(source.labels, (0, 1)) | np.isnan(source.labels)).all():
-        yield "labels hold other values than 0, 1 and NaN (unknown)"
+        yield "labels have values other than 0, 1 and NaN (unknown)"
     lacking = ~np.isin(source.reports, sentences["report"].to_numpy(str))
     if lacking.any():
-        yield f"{lacking.sum()} images, first number {lacking.argmax()}, have a report without sentences"
-    classes = source.shown.shape[1]
-    right = {
-        "report": (sentences["report"].isin(source.reports), "that of an image"),
-        "index": (~sentences.duplicated(["report", "index"]), "each place in a report once"),
-        "sentence": (sentences["sentence"].str.strip().fillna("") != "", "text"),
-        "class": (sentences["class"].isin(range(-1, classes)), f"an integer from -1 to {classes - 1}"),
+        yield f"the reports of {lacking.sum()} images, first of image {lacking.argmax()}, have no sentences"
+    valid = {
+        "report of an image": sentences["report"].isin(source.reports),
+        "index that is unique in the report": ~sentences.duplicated(["report", "index"]),
+        "sentence with text": sentences["sentence"].str.strip().fillna("") != "",
+        f"class from -1 to {classes - 1}": sentences["class"].isin(range(-1, classes)),
     }
-    for column in PROBABILITY_COLUMNS.values():
-        if column in sentences:
-            right[column] = (sentences[column].between(0, 1, inclusive="left"), "in [0, 1)")
-    for column, (valid, expected) in right.items():
-        if not valid.all():
-            wrong = np.flatnonzero(~valid)
-            yield f"{column} of {len(wrong)} sentences, first in row {wrong[0]} (the first is 0), is not {expected}"
+    for column in sentences.columns.intersection(PROBABILITY_COLUMNS.values()):
+        valid[f"{column} in [0, 1)"] = sentences[column].between(0, 1, inclusive="left")
+    for expected, rows in valid.items():
+        if not rows.all():
+            yield f"{(~rows).sum()} sentences, first in row {rows.argmin()} (the first is 0), have no {expected}"
     if (pd.Series(source.patients).groupby(source.reports).nunique() > 1).any():
-        yield "a report is of several patients, expected one"
+        yield "a report belongs to several patients, expected one"
 
 
 def _checksum(source: PairSource) -> str:

@@ -1,14 +1,14 @@
 """Training, validation and test images of each seed: drawn by patient, or the dataset's official splits."""
 
-from collections.abc import Sequence
+import functools
+import itertools
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from trueneg.data.pairs.pair_source import PairSource
-from trueneg.data.splits import positions_of, readable_splits, write_splits
+from trueneg.data.splits import read_splits, write_splits
 from trueneg.errors import UserError
 from trueneg.randomness import seed_for
 
@@ -62,15 +62,13 @@ def split_pairs(source: PairSource, seed: int, validation: float = 0.1, test: fl
     sizes = [max(1, round(share * len(patients))) for share in (test, validation)]
     if sum(sizes) >= len(patients):
         raise UserError(
-            f"source {source.name}: has {len(patients)} patients, expected more than the {sum(sizes)} that validation and test "
-            "take; add patients, or lower dataset.validation and dataset.test."
+            f"source {source.name}: has {len(patients)} patients, expected more than the {sum(sizes)} needed for validation and "
+            "test; add patients, or lower dataset.validation and dataset.test."
         )
     shuffled = np.random.default_rng(seed_for(seed, "pair split")).permutation(patients)
-    held_out, chosen, rest = np.split(shuffled, np.cumsum(sizes))
-    test_images, validation_images, train_images = (
-        np.flatnonzero(np.isin(source.patients, part)) for part in (held_out, chosen, rest)
-    )
-    return PairSubset(seed, train_images, validation_images, test_images, source.checksum)
+    parts = zip(("test", "validation", "train"), np.split(shuffled, np.cumsum(sizes)), strict=True)
+    images = {name: np.flatnonzero(np.isin(source.patients, part)) for name, part in parts}
+    return PairSubset(seed, **images, source_checksum=source.checksum)
 
 
 def official_subset(source: PairSource, splits: pd.DataFrame, seed: int) -> PairSubset:
@@ -96,13 +94,16 @@ def official_subset(source: PairSource, splits: pd.DataFrame, seed: int) -> Pair
     split_of = splits.set_index("report")["split"]
     unknown = set(source.reports.tolist()) - set(split_of.index)
     if unknown:
-        found = f"{len(unknown):,} reports" + ("" if source.restricted else f", such as {min(unknown)},")
-        raise UserError(f"source {source.name}: has {found} that the table of splits lacks; make both from the same files.")
+        example = "" if source.restricted else f", such as {min(unknown)},"
+        raise UserError(
+            f"source {source.name}: {len(unknown):,} reports{example} are missing from the table of splits; make both from the "
+            "same files."
+        )
     of_image = split_of.loc[source.reports.tolist()].to_numpy()
     parts = {name: np.flatnonzero(of_image == name) for name in SPLITS}
     for name, images in parts.items():
         if not len(images):
-            raise UserError(f"source {source.name}: no image is in the official {name} split; raise dataset.images, or check it.")
+            raise UserError(f"source {source.name}: no image is in the official {name} split; raise dataset.images.")
     subset = PairSubset(seed, **parts, source_checksum=source.checksum)
     refuse_leakage(source, subset)
     return subset
@@ -115,29 +116,20 @@ def refuse_leakage(source: PairSource, subset: PairSubset) -> None:
         UserError: describes the violation.
     """
     if subset.source_checksum != source.checksum:
-        raise UserError(f"the subset of seed {subset.seed} belongs to another source than {source.name}; have it drawn again.")
-    parts = {name: getattr(subset, name) for name in SPLITS}
-    for what, owners in (("patient", source.patients), ("report", source.reports)):
-        for first, second in (("train", "validation"), ("train", "test"), ("validation", "test")):
-            shared = np.intersect1d(owners[parts[first]], owners[parts[second]])
+        raise UserError(
+            f"the subset of seed {subset.seed} was drawn from a different version of source {source.name}; draw it again."
+        )
+    for what, owners in (("patients", source.patients), ("reports", source.reports)):
+        for first, second in itertools.combinations(SPLITS, 2):
+            shared = np.intersect1d(owners[getattr(subset, first)], owners[getattr(subset, second)])
             if len(shared):
-                found = f"{len(shared)} {what}s" if source.restricted else f"{len(shared)} {what}s, such as {shared[0]},"
+                example = "" if source.restricted else f", such as {shared[0]},"
                 raise UserError(
-                    f"the subset of seed {subset.seed} has {found} in {first} and {second}, expected none; have it drawn again."
+                    f"the subset of seed {subset.seed} has {len(shared)} {what}{example} in {first} and {second}, expected none; "
+                    "draw it again."
                 )
 
 
-def write_pair_subsets(subsets: Sequence[PairSubset], path: str | Path) -> None:
-    """Write subsets of different seeds as one parquet file (:func:`trueneg.data.splits.write_splits`)."""
-    described = [{"seed": subset.seed, "source_checksum": subset.source_checksum} for subset in subsets]
-    write_splits(subsets, SPLITS, described, path, METADATA)
-
-
-def read_pair_subsets(path: str | Path) -> dict[int, PairSubset]:
-    """Read the subsets written by :func:`write_pair_subsets`, keyed by seed.
-
-    Raises:
-        UserError: if the file is missing, is damaged, or does not contain such subsets.
-    """
-    with readable_splits(path, METADATA) as subsets:
-        return {entry["seed"]: PairSubset(**entry, **positions_of(rows, SPLITS)) for entry, rows in subsets}
+# One parquet file contains the subsets of all seeds.
+write_pair_subsets = functools.partial(write_splits, key=METADATA)
+read_pair_subsets = functools.partial(read_splits, kind=PairSubset, key=METADATA)

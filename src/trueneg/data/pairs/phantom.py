@@ -7,25 +7,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from trueneg.data.pairs.pair_images import PairImages
+from trueneg.data.pairs.pair_images import PairImages, check_count
 from trueneg.data.pairs.statements import findings_said, statements_shown
 from trueneg.data.phantom.radiographs import CHEX5, chexpert_labels, phantom_images, positive_classes
 from trueneg.data.phantom.reports import POSITIVE
-from trueneg.errors import UserError
 from trueneg.text import privacy
 
 
 def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int) -> PairImages:
-    """Draw the radiographs of synthetic reports with ``contrast`` and ``seed``; ``boxes`` holds the boxes of the findings."""
-    reports, count = tables["reports"], settings["images"]
-    if count is not None and count > len(reports):
-        raise UserError(
-            f"dataset.images is {count:,}, but there are {len(reports):,} reports; lower it, or raise reports.reports of the "
-            "likelihood study."
-        )
-    assigned = tables["assigned"]
-    if count is not None:
-        reports = reports.iloc[:count]
+    """Draw the radiographs of synthetic reports with ``contrast`` and ``seed``; ``boxes`` lists the boxes of the findings."""
+    check_count(settings["images"], len(tables["reports"]), "reports (reports.reports of the likelihood study)")
+    reports, assigned = tables["reports"].iloc[: settings["images"]], tables["assigned"]
+    if settings["images"] is not None:
         assigned = assigned[assigned["report"].isin(reports["report"])].reset_index(drop=True)
     findings = positive_classes(reports["report"].tolist(), assigned)
     images, boxes = phantom_images(findings, settings["resolution"], settings["seed"], settings["contrast"], threads)
@@ -55,11 +48,12 @@ def write_eta_by_class(pairs: str | Path, *, classes: str | Path, table: str | P
     Raises:
         UserError: if a table is missing or damaged.
     """
-    of_class = privacy.read_table(pairs)[0].groupby("class")["eta"]
-    found = of_class.agg(sentences="count", eta="median").reset_index()
-    found["eta low"], found["eta high"] = of_class.quantile(0.05).to_numpy(), of_class.quantile(0.95).to_numpy()
-    known = privacy.read_table(classes)[0].set_index("class").loc[found["class"]]
+    eta = privacy.read_table(pairs)[0].groupby("class")["eta"]
+    found = eta.agg(sentences="count", eta="median")
+    known = privacy.read_table(classes)[0].set_index("class").loc[found.index]
     parts = known[["severity", "finding", "side", "zone"]].fillna("").astype(str)
-    found.insert(1, "name", parts.agg(" ".join, axis=1).str.split().str.join(" ").to_numpy())
-    found.insert(2, "kind", known["kind"].to_numpy())
-    privacy.write_table(found.assign(**{"image probability": known["image_probability"].to_numpy()}), table, restricted=False)
+    found.insert(0, "name", parts.agg(" ".join, axis=1).str.split().str.join(" "))
+    found.insert(1, "kind", known["kind"])
+    found["eta low"], found["eta high"] = eta.quantile(0.05), eta.quantile(0.95)
+    found["image probability"] = known["image_probability"]
+    privacy.write_table(found.reset_index(), table, restricted=False)

@@ -1,97 +1,141 @@
-"""Photographs with five captions each: functions shared by the readers of Flickr8k and Flickr30k.
+"""Photographs with five captions each: the reader shared by Flickr8k and Flickr30k.
 
 Both datasets may also be stored as one or more ``*.parquet`` files with columns ``image`` (struct of ``bytes`` and ``path``, the
 image's name), ``captions`` (five texts, in the order of their ids) and ``split`` (train, validation, test, unassigned).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
 from trueneg.data.image_files import EncodedImages, ImageFiles, ParquetImages
-from trueneg.data.images.sources.parquet import has_encoded_images
-from trueneg.data.mistakes import readable, refuse
-from trueneg.data.pairs.pair_images import PairImages
+from trueneg.data.images.folder import Part, found_parts, missing_parts, required_path
+from trueneg.data.mistakes import COPY_AGAIN, readable, refuse
+from trueneg.data.pairs.pair_images import PairImages, check_count
 from trueneg.data.tables import read_lines, repeated_values, wrong_values
 from trueneg.errors import UserError
+from trueneg.io.files import UserFiles, files_in
 
 UNASSIGNED = "unassigned"
 SPLITS = ("train", "validation", "test", UNASSIGNED)
 EACH = 5  # captions per photograph
-TOKEN_LINE = r"(?P<image>[^\t#]+)#(?P<number>[0-4])\t(?P<caption>.*\S.*)"
-AGAIN = "Download or copy it again."
 
 
-@dataclass(frozen=True, eq=False)
-class Photographs:
-    """The n photographs of a dataset, in the order of their names (official layout) or rows (parquet).
-
-    Attributes:
-        names: str (n,): file names.
-        images: encoded images.
-        captions: n lists of five texts.
-        splits: str (n,): train, validation, test, unassigned.
-    """
-
-    names: np.ndarray
-    images: EncodedImages
-    captions: list[list[str]]
-    splits: np.ndarray
-
-    def texts(self) -> pd.DataFrame:
-        """Return the captions; each photograph is a report of five sentences and its own patient."""
-        names = np.repeat(self.names.astype(object), EACH)
-        captions = [caption for own in self.captions for caption in own]
-        return pd.DataFrame({"report": names, "patient": names, "text": captions})
-
-    def joined(self, count: int | None) -> PairImages:
-        """Return the first `count` photographs (None: all) with their splits, without caption classes or labels."""
-        if count is not None and count > len(self.names):
-            raise UserError(f"dataset.images is {count:,}, but the folder has {len(self.names):,} photographs; lower it.")
-        names = self.names[:count]
-        splits = pd.DataFrame({"report": names, "split": self.splits[:count]})
-        return PairImages(self.images.part(slice(count)), names, names, mode="RGB", tables={"splits": splits})
-
-
-def read_captions(
-    file: Path,
-    origin: str,
-    *,
-    pattern: str = TOKEN_LINE,
-    expected: str = "an image's name, #, 0 to 4, a tab and a caption",
-    header: int = 0,
-) -> pd.Series:
-    """Read the captions of each image, ordered by number, from a file with one line per caption.
+@dataclass(frozen=True)
+class PhotographSource:
+    """A published dataset of photographs with five captions each.
 
     Args:
-        file: file to read.
-        origin: a sentence that says where to get a complete copy.
+        name: name of the source.
+        expected: description of the folder's expected contents, for messages.
+        texts: required text files of the official layout; if the first is missing, parquet files are read.
+        images: folder of the images in the official layout.
+        read_official: function of the folder that returns the checked table of the official layout.
+        optional: text files that the official layout may contain.
+    """
+
+    name: str
+    expected: str
+    texts: tuple[Part, ...]
+    images: Part
+    read_official: Callable[[Path], pd.DataFrame]
+    optional: tuple[Part, ...] = ()
+
+    def read(self, path: str | Path | None) -> tuple[pd.DataFrame, EncodedImages]:
+        """Read the official layout or the parquet files in a folder, without opening any image.
+
+        Returns:
+            A table with one row per photograph, in the order of their names (official layout) or rows (parquet): ``image`` (file
+            name), ``captions`` (list of five texts), ``split`` (train, validation, test, unassigned); and the encoded images.
+
+        Raises:
+            UserError: names the missing file, or the file and line or row with an unexpected layout.
+        """
+        folder = required_path(path, self.name, self.expected)
+        files = sorted(folder.glob("*.parquet"))
+        if files and self.texts[0].find(folder) is None:
+            tables = {file: _rows(file) for file in files}
+            places = tuple((file, row) for file, rows in tables.items() for row in range(len(rows)))
+            table = checked_photographs(pd.concat(tables.values()), folder, COPY_AGAIN)
+            return table, ParquetImages("image", places)
+        root = self.images.required(folder)
+        table = self.read_official(folder).sort_values("image")
+        return table, ImageFiles(tuple(root / name for name in table["image"]), self.images.origin)
+
+    def read_texts(self, settings: Mapping[str, Any]) -> pd.DataFrame:
+        """Read the captions in the folder ``path``; each photograph is a report of five sentences and its own patient."""
+        table = self.read(settings["path"])[0].explode("captions")
+        return pd.DataFrame({"report": table["image"], "patient": table["image"], "text": table["captions"]})
+
+    def missing_files(self, settings: Mapping[str, Any]) -> list[str]:
+        """Report which files are missing in the folder ``path``."""
+        folder = required_path(settings["path"], self.name, self.expected)
+        return [] if any(folder.glob("*.parquet")) else missing_parts(folder, (*self.texts, self.images))
+
+    def user_files(self, settings: Mapping[str, Any]) -> UserFiles:
+        """Return the texts and photographs, or the parquet files, in the folder ``path``."""
+        folder = required_path(settings["path"], self.name, self.expected)
+        texts = found_parts(folder, (*self.texts, *self.optional))
+        if self.texts[0].find(folder) is None:
+            return UserFiles([*folder.glob("*.parquet"), *texts])
+        return UserFiles(texts, files_in(self.images.find(folder)))
+
+
+def joined(table: pd.DataFrame, images: EncodedImages, count: int | None, **tables: pd.DataFrame) -> PairImages:
+    """Return the first `count` photographs (None: all) with their splits and other tables, without caption classes or labels."""
+    check_count(count, len(table), "photographs in the folder")
+    names = table["image"][:count].to_numpy(str)
+    tables["splits"] = pd.DataFrame({"report": names, "split": table["split"][:count].to_numpy(str)})
+    return PairImages(images.part(slice(count)), names, names, mode="RGB", tables=tables)
+
+
+class CaptionLines(NamedTuple):
+    """Layout of a file with one line per caption.
+
+    Attributes:
         pattern: regular expression of a line, with the groups ``image``, ``number`` and ``caption``.
         expected: description of the pattern, for messages.
         header: number of lines before the first caption.
+    """
+
+    pattern: str
+    expected: str
+    header: int = 0
+
+
+TOKENS = CaptionLines(
+    r"(?P<image>[^\t#]+)#(?P<number>[0-4])\t(?P<caption>.*\S.*)", "an image's name, #, 0 to 4, a tab and a caption"
+)
+
+
+def read_captions(file: Path, splits: Mapping[Any, str], origin: str, layout: CaptionLines = TOKENS) -> pd.DataFrame:
+    """Read and check the captions of photographs from a file with one line per caption.
+
+    Args:
+        file: file to read.
+        splits: split of each image that must have captions; other images are unassigned.
+        origin: a sentence on where to get a complete copy.
+        layout: layout of the lines.
 
     Returns:
-        A list of texts per image, indexed by image name.
+        One row per photograph: ``image``, ``captions`` (in the order of their numbers), ``split``.
 
     Raises:
-        UserError: names lines that do not match and duplicate captions.
+        UserError: names lines that do not match, duplicate captions, and images without captions.
     """
-    lines = read_lines(file, pattern, expected, origin, header=header)
+    lines = read_lines(file, layout.pattern, layout.expected, origin, header=layout.header)
     lines["caption's id"] = lines["image"] + "#" + lines["number"]
     refuse([f"{file}: {mistake} {origin}" for mistake in repeated_values(lines, "caption's id")])
-    return lines.sort_values("number", kind="stable").groupby("image")["caption"].agg(list)
-
-
-def with_splits(captions: pd.Series, splits: Mapping[Any, str]) -> pd.DataFrame:
-    """Return ``image``, ``captions`` and ``split`` of photographs; those not in `splits` are unassigned."""
+    captions = lines.sort_values("number", kind="stable").groupby("image")["caption"].agg(list)
+    lacking = sorted(set(splits) - set(captions.index))
+    refuse([f"{file}: has no captions of {name}, which is in the {splits[name]} split. {origin}" for name in lacking])
     names = captions.index.to_series()
     table = pd.DataFrame({"image": names, "captions": captions, "split": names.map(splits).fillna(UNASSIGNED)})
-    return table.rename_axis(None)
+    return checked_photographs(table.rename_axis(None), file, origin)
 
 
 def checked_photographs(table: pd.DataFrame, file: Path, origin: str) -> pd.DataFrame:
@@ -100,17 +144,16 @@ def checked_photographs(table: pd.DataFrame, file: Path, origin: str) -> pd.Data
     Args:
         table: table with ``image``, ``captions``, ``split``; the index gives the location of each row.
         file: file that contains the table.
-        origin: a sentence that says where to get a complete copy.
+        origin: a sentence on where to get a complete copy.
 
     Raises:
         UserError: if there is no photograph, or one lacks a unique name, five non-empty captions or a split.
     """
     if table.empty:
-        raise UserError(f"{file}: has no photographs. {origin}")
-    named = table["image"].map(lambda name: isinstance(name, str) and name != "")
+        raise UserError(f"{file}: contains no photographs. {origin}")
     captioned = table["captions"].map(_are_captions)
     mistakes = [
-        *wrong_values(table, "image", ~named, "the name of an image file"),
+        *wrong_values(table, "image", table["image"].fillna("") == "", "the name of an image file"),
         *repeated_values(table, "image"),
         *wrong_values(table, "captions", ~captioned, f"{EACH} texts"),
         *wrong_values(table, "split", ~table["split"].isin(SPLITS), f"one of {', '.join(SPLITS)}"),
@@ -123,38 +166,12 @@ def _are_captions(texts: Sequence[str] | None) -> bool:
     return texts is not None and len(texts) == EACH and all(isinstance(text, str) and text.strip() for text in texts)
 
 
-def photographs_in_folder(folder: Path, table: pd.DataFrame, origin: str) -> Photographs:
-    """Return the checked photographs of a table, sorted by name, with their files in a folder."""
-    ordered = table.sort_values("image")
-    images = ImageFiles(tuple(folder / name for name in ordered["image"]), origin)
-    return Photographs(ordered["image"].to_numpy(str), images, ordered["captions"].tolist(), ordered["split"].to_numpy(str))
-
-
-def photographs_in_parquet(files: Sequence[Path]) -> Photographs:
-    """Return the photographs in parquet files with the columns described in this module.
-
-    Raises:
-        UserError: names the file, and the row, that is damaged or has an unexpected layout.
-    """
-    tables = [_rows(file) for file in files]
-    table = checked_photographs(pd.concat(tables), files[0].parent, AGAIN)
-    places = tuple((number, row) for number, rows in enumerate(tables) for row in range(len(rows)))
-    images = ParquetImages(tuple(files), "image", places)
-    return Photographs(table["image"].to_numpy(str), images, table["captions"].tolist(), table["split"].to_numpy(str))
-
-
 def _rows(file: Path) -> pd.DataFrame:
-    with readable(file, "a parquet file", AGAIN), pq.ParquetFile(file, page_checksum_verification=True) as parquet:
-        types = {field.name: field.type for field in parquet.schema_arrow}
-        if not has_encoded_images(types.get("image")) or not {"captions", "split"} <= types.keys():
-            present = ", ".join(f"{name}: {kind}" for name, kind in types.items()) or "none"
-            raise UserError(
-                f"{file}: has the columns {present}; expected image: struct<bytes: binary, path: string>, captions: "
-                "list<string>, split: string."
-            )
+    """Read the names, captions and splits of a parquet file with the columns described in this module."""
+    columns = ("image", "captions", "split")
+    expected = "a parquet file with the columns image: struct<bytes: binary, path: string>, captions: list<string>, split: string"
+    with readable(file, expected, COPY_AGAIN), pq.ParquetFile(file, page_checksum_verification=True) as parquet:
         table = parquet.read(columns=["image.path", "captions", "split"])
-    columns = {name: table.column(name).to_pylist() for name in ("captions", "split")}
-    paths = [image and image["path"] for image in table.column("image").to_pylist()]
-    names = [path and Path(path).name for path in paths]
-    places = [f"{file.name}, row {row:,} (the first is 0)" for row in range(len(table))]
-    return pd.DataFrame({"image": names, **columns}, index=places)
+        rows = pd.DataFrame({name: table.column(name).to_pylist() for name in columns}, dtype=object)
+    rows["image"] = [image and image["path"] and Path(image["path"]).name for image in rows["image"]]
+    return rows.set_axis([f"{file.name}, row {row:,} (the first is 0)" for row in range(len(rows))])

@@ -3,7 +3,7 @@
 A module ``trueneg.data.pairs.<name>`` defines
 
 - ``read_images(settings, tables, threads)``, which returns a :class:`~trueneg.data.pairs.pair_images.PairImages`.
-  `settings` merges the settings of the texts with those of the dataset, which take precedence. `tables` holds the text tables
+  `settings` merges the settings of the texts with those of the dataset, which take precedence. `tables` contains the text tables
   listed in ``TEXT_TABLES`` of the source's settings class. A source that draws its images uses `threads` processes;
 - ``read_texts(settings)`` if its texts are assigned to images by name (``captions`` of its settings class). It returns one row
   per text with ``report``, ``patient`` and ``text``. Each text is a sentence unless the setting ``split_sentences`` is true;
@@ -16,7 +16,6 @@ A module ``trueneg.data.pairs.<name>`` defines
 import hashlib
 import importlib
 import logging
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -28,16 +27,13 @@ from filelock import FileLock
 from PIL import __version__ as pillow_version
 
 from trueneg.data.image_cache import TREATMENT, cache_images
-from trueneg.data.image_files import EncodedImages
 from trueneg.data.pairs.pair_images import PairImages
 from trueneg.data.pairs.pair_source import PairSource, beside, join_sentences, write_pairs
 from trueneg.errors import UserError
 from trueneg.io.files import writable
 from trueneg.io.shared_cache import cache_folder
 from trueneg.text import privacy
-from trueneg.text.reports import COLUMNS, USED
-from trueneg.text.sections import MARK
-from trueneg.text.sentences import split_reports
+from trueneg.text.sentences import split_texts, write_sentences
 
 log = logging.getLogger(__name__)
 
@@ -65,30 +61,14 @@ def write_captions(
     """
     texts = source_module(settings["source"]).read_texts(settings)
     restricted = settings.get("restricted", False)
-    if not settings.get("split_sentences", False):
-        _write_whole_texts(texts, sentences, unique, restricted)
-        return
-    # An empty line ends a paragraph and therefore a sentence.
-    reports = texts.groupby(["report", "patient"], sort=False, as_index=False)["text"].agg("\n\n".join)
-    reports = reports.assign(state=USED, reason="", sections="text")[COLUMNS]
-    Path(sentences).parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".reports", dir=Path(sentences).parent) as scratch:
-        path = Path(scratch) / "reports.parquet"
-        privacy.write_table(reports, path, restricted)
-        split_reports(path, sentences=sentences, unique=unique, cache=cache, processes=processes)
-
-
-def _write_whole_texts(texts: pd.DataFrame, sentences: str | Path, unique: str | Path, restricted: bool) -> None:
-    """Write texts that consist of one sentence each."""
-    found = texts[["report", "patient"]].assign(
-        index=texts.groupby("report").cumcount().astype("int32"),
-        sentence=texts["text"].map(lambda text: " ".join(text.split())),
-    )
-    found["marked"] = found["sentence"].str.contains(MARK, regex=False)
-    counts = found["sentence"].value_counts(sort=False).rename_axis("sentence").reset_index(name="count")
-    counts = counts.sort_values(["count", "sentence"], ascending=[False, True], ignore_index=True)
-    privacy.write_table(found, sentences, restricted)
-    privacy.write_table(counts, unique, restricted)
+    if settings.get("split_sentences", False):
+        # An empty line ends a paragraph and therefore a sentence.
+        reports = texts.groupby(["report", "patient"], sort=False, as_index=False)["text"].agg("\n\n".join)
+        found = split_texts(reports, cache, processes, restricted)
+    else:
+        index = texts.groupby("report").cumcount()
+        found = texts[["report", "patient"]].assign(index=index, sentence=texts["text"].str.split().str.join(" "))
+    write_sentences(found, sentences, unique, restricted)
 
 
 def prepare_pairs(
@@ -113,29 +93,24 @@ def prepare_pairs(
     restricted = privacy.read_table(text["sentences"])[1]
     found = source_module(settings["source"]).read_images(settings, tables, threads)
     if restricted != found.restricted:
-        said = f"was made from texts that are {'' if restricted else 'not '}restricted, but the images are"
-        raise UserError(f"{text['sentences']}: {said}{'' if found.restricted else ' not'}. Remove it to have it made again.")
+        said = f"restricted is {restricted} for these texts, but {found.restricted} for the images"
+        raise UserError(f"{text['sentences']}: {said}. Remove the file, then run the same command again.")
     own = tables["sentences"][tables["sentences"]["report"].isin(set(found.reports.tolist()))]
     count = len(found.reports)
     try:
-        sentences = join_sentences(own, assigned=found.assigned, classes=found.probabilities, eta=tables.get("eta"))
-    except ValueError as error:
-        raise UserError(f"{text['sentences']}: does not fit the images or the tables beside it: {error}") from error
-    images = _decoded(found, settings["resolution"], cache, threads)
-    try:
         source = PairSource(
             settings["source"],
-            images=images,
+            sentences=join_sentences(own, assigned=found.assigned, classes=found.probabilities, eta=tables.get("eta")),
+            images=_decoded(found, settings["resolution"], cache, threads),
             reports=found.reports,
             patients=found.patients,
-            sentences=sentences,
             labels=found.labels.to_numpy(np.float32).reshape(count, -1),
             label_names=tuple(found.labels.columns),
             shown=np.zeros((count, 0), bool) if found.shown is None else found.shown,
             restricted=restricted,
         )
     except ValueError as error:
-        raise UserError(f"{text['sentences']}: does not fit the images or the tables beside it: {error}") from error
+        raise UserError(f"{text['sentences']}: does not match the images or the tables next to it: {error}") from error
     write_pairs(source, pairs)
     for name in TABLES:
         privacy.write_table(found.tables.get(name, pd.DataFrame()), beside(pairs, name), restricted)
@@ -147,13 +122,9 @@ def _decoded(found: PairImages, resolution: int, cache: str | Path, threads: int
         return found.images
     folder = cache_folder(cache, "images", restricted=found.restricted)
     if folder != Path(cache):
-        folder /= _known_by(found.images, found.mode, resolution)
+        # A shared cache has one folder for each set of image files and preprocessing.
+        inputs = "\n".join([TREATMENT, pillow_version, found.mode, str(resolution), *found.images.stamps()])
+        folder /= hashlib.sha256(inputs.encode("utf-8", "surrogatepass")).hexdigest()[:24]
     lock = folder / "lock"
     with writable(lock), privacy.owner_only(found.restricted), FileLock(lock, fallback_to_soft=False):
         return cache_images(found.images, folder, mode=found.mode, resolution=resolution, threads=threads)
-
-
-def _known_by(images: EncodedImages, mode: str, resolution: int) -> str:
-    """Return a key that identifies the decoded images: their files and their preprocessing."""
-    parts = [TREATMENT, pillow_version, mode, str(resolution), *images.stamps()]
-    return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:24]

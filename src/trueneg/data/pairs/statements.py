@@ -58,9 +58,5 @@ def findings_said(sentences: pd.DataFrame, reports: np.ndarray, count: int) -> n
         >>> findings_said(sentences, np.array(["b", "a"]), count=2).tolist()
         [[True, False], [False, True]]
     """
-    positive = sentences[(sentences["class"] >= 0) & (sentences["class"] < count)]
-    places = pd.Series(np.arange(len(reports))).groupby(reports).agg(list)
-    said = np.zeros((len(reports), count), dtype=bool)
-    for report, number in zip(positive["report"], positive["class"], strict=True):
-        said[places.get(report, []), number] = True
-    return said
+    said = pd.crosstab(sentences["report"], sentences["class"])
+    return said.reindex(index=reports, columns=range(count), fill_value=0).to_numpy(bool)

@@ -1,7 +1,7 @@
 """Sources of texts and of images with sentences, one module each; modules in this package are discovered automatically.
 
-A module exports its text settings as ``TEXTS`` and, if it has images with sentences, their settings as ``PAIRS``. The module of
-the same name in :mod:`trueneg.data.pairs` reads the data.
+A module defines a subclass of ``TextSettings`` and, if it has images with sentences, one of ``PairSettings``. The module of the
+same name in :mod:`trueneg.data.pairs` reads the data.
 """
 
 import importlib
@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Discriminator
 
 from trueneg.specs.pairs.base import PairSettings, TextSettings
+from trueneg.specs.settings import tag_of
 
-_MODULES = {
-    name: importlib.import_module(f"{__name__}.{name}") for _, name, _ in pkgutil.iter_modules(__path__) if name != "base"
-}
-TEXTS: dict[str, type[TextSettings]] = {name: module.TEXTS for name, module in _MODULES.items()}
-PAIRS: dict[str, type[PairSettings]] = {name: module.PAIRS for name, module in _MODULES.items() if hasattr(module, "PAIRS")}
+_MODULES = [importlib.import_module(f"{__name__}.{name}") for _, name, _ in pkgutil.iter_modules(__path__)]
+_CLASSES = [value for module in _MODULES for value in vars(module).values() if isinstance(value, type)]
+# The classes that have a source; their base classes have none.
+TEXTS = {tag[1][0]: value for value in _CLASSES if issubclass(value, TextSettings) and (tag := tag_of(value))}
+PAIRS = {tag[1][0]: value for value in _CLASSES if issubclass(value, PairSettings) and (tag := tag_of(value))}
 
 # Type checkers cannot see modules discovered at import.
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from pydantic import Field
 
 from trueneg.specs.resources import Resources
-from trueneg.specs.settings import Count, Integer, OpenFraction, Settings, Sweepable, technical
+from trueneg.specs.settings import Boolean, Count, Integer, OpenFraction, Settings, Sweepable, technical
 
 
 class TextSettings(Settings):
@@ -22,6 +22,16 @@ class TextSettings(Settings):
     classes_known: ClassVar[bool] = False
     if TYPE_CHECKING:  # each source has its own name, which pydantic uses as the discriminator
         source: str
+
+
+class OwnTextSettings(TextSettings):
+    """The user's own texts in a table."""
+
+    text_column: str = Field("text", description="name of the column with the texts")
+    patient_column: str | None = Field(
+        None, description="name of the column with patients or groups; none: one patient per report"
+    )
+    restricted: Boolean = Field(False, description="true: texts and images are never shown, and only you can read their files")
 
 
 class PairSettings(Settings):
@@ -43,14 +53,14 @@ class PairSettings(Settings):
     TEXT_TABLES: ClassVar[tuple[str, ...]] = ("sentences", "eta")
     RESOURCES: ClassVar[Resources] = Resources(mem_mb=4000, runtime=120, threads=2)
 
-    text: str = technical(..., "the likelihood study that the reports, their classes and class probabilities come from")
-    corpus: str | None = technical(None, "which of its corpora; none: the only one")
-    images: Sweepable[Count] | None = Field(None, description="images of at most so many reports, the first; none: all")
-    resolution: Sweepable[Annotated[Integer, Field(ge=32, le=1024)]] = Field(64, description="side of the images, in pixels")
+    text: str = technical(..., "likelihood study that provides the reports, their classes and their class probabilities")
+    corpus: str | None = technical(None, "corpus of that study; none: its only corpus")
+    images: Sweepable[Count] | None = Field(None, description="number of reports to use, starting with the first; none: all")
+    resolution: Sweepable[Annotated[Integer, Field(ge=32, le=1024)]] = Field(64, description="side of the images in pixels")
 
 
 class SplitPairSettings(PairSettings):
     """Images and sentences with a separate split by patient for each seed."""
 
     test: OpenFraction = Field(0.2, description="share of the patients held out for testing")
-    validation: OpenFraction = Field(0.1, description="share of the patients held out for choices")
+    validation: OpenFraction = Field(0.1, description="share of the patients held out for model selection")

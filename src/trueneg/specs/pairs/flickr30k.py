@@ -15,7 +15,7 @@ class Flickr30kCaptionsSettings(TextSettings):
     captions = True
 
     source: Literal["flickr30k"]
-    path: PathText = technical(..., "folder of the photographs, their captions and Karpathy's splits, or as parquet")
+    path: PathText = technical(..., "folder of the photographs, captions and Karpathy's splits, or of parquet files")
 
 
 class Flickr30kPairSettings(PairSettings):
@@ -27,9 +27,5 @@ class Flickr30kPairSettings(PairSettings):
     source: Literal["flickr30k"]
     split: Literal["karpathy", "reco"] = Field(
         "karpathy",
-        description="karpathy: 29,000, 1,014 and 1,000 photographs; reco: validated on what he left out, trained on the rest",
+        description="karpathy: 29,000, 1,014 and 1,000 photographs; reco: the photographs outside these splits for validation",
     )
-
-
-TEXTS = Flickr30kCaptionsSettings
-PAIRS = Flickr30kPairSettings

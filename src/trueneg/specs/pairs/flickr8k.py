@@ -12,7 +12,7 @@ class Flickr8kCaptionsSettings(TextSettings):
     captions = True
 
     source: Literal["flickr8k"]
-    path: PathText = technical(..., "folder of the photographs and their captions, in the official layout or as parquet")
+    path: PathText = technical(..., "folder of the photographs and captions, in the official layout or as parquet files")
 
 
 class Flickr8kPairSettings(PairSettings):
@@ -22,7 +22,3 @@ class Flickr8kPairSettings(PairSettings):
     rated: ClassVar[bool] = True
 
     source: Literal["flickr8k"]
-
-
-TEXTS = Flickr8kCaptionsSettings
-PAIRS = Flickr8kPairSettings

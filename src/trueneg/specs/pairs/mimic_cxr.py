@@ -15,7 +15,7 @@ class MimicReportsSettings(TextSettings):
     restricted: ClassVar[bool] = True
 
     source: Literal["mimic_cxr"]
-    path: PathText = technical(None, "folder that holds files/p10/p10000032/s50414267.txt and so on")
+    path: PathText = technical(None, "folder that contains files/p10/p10000032/s50414267.txt and so on")
 
 
 class MimicCxrPairSettings(PairSettings):
@@ -26,18 +26,12 @@ class MimicCxrPairSettings(PairSettings):
 
     source: Literal["mimic_cxr"]
     path: PathText = technical(..., "folder of MIMIC-CXR-JPG, with its tables")
-    ms_cxr: str | None = Field(
-        None, description="folder of MS-CXR's boxes, whose patients are then all tested on; none: nothing is grounded"
-    )
+    ms_cxr: str | None = Field(None, description="folder of MS-CXR, whose patients are all tested on; none: no grounding")
     labels: Literal["chexpert", "radiologists"] = Field(
-        "chexpert", description="labels of the test split; radiologists: of release 2.1.0, where a study has them"
+        "chexpert", description="labels of the test split; radiologists: those of release 2.1.0, for the studies that have them"
     )
 
     @property
-    def boxed(self) -> bool:  # type: ignore[override]  # a class attribute in sources with a fixed answer
+    def boxed(self) -> bool:  # type: ignore[override]  # a class attribute in other sources
         """Whether boxes for the sentences are known: true if MS-CXR's folder is given."""
         return self.ms_cxr is not None
-
-
-TEXTS = MimicReportsSettings
-PAIRS = MimicCxrPairSettings

@@ -12,7 +12,7 @@ class OpenIReportsSettings(TextSettings):
     classes_known = True
 
     source: Literal["open_i"]
-    path: PathText | None = technical(None, "NLMCXR_reports.tgz, or its folder; none: inside the installed torchxrayvision")
+    path: PathText | None = technical(None, "NLMCXR_reports.tgz, or its folder; none: the file in the torchxrayvision package")
 
 
 class OpenIPairSettings(SplitPairSettings):
@@ -22,8 +22,4 @@ class OpenIPairSettings(SplitPairSettings):
     TEXT_TABLES = (*PairSettings.TEXT_TABLES, "assigned")
 
     source: Literal["open_i"]
-    path: PathText = technical(..., "folder of the radiographs, with its images.csv")
-
-
-TEXTS = OpenIReportsSettings
-PAIRS = OpenIPairSettings
+    path: PathText = technical(..., "folder of the radiographs and their images.csv")

@@ -16,10 +16,10 @@ class PhantomReportsSettings(TextSettings):
     classes_known = True
 
     source: Literal["phantom"]
-    reports: Count = Field(1500, description="how many to draw")
-    exponent: Positive = Field(1.0, description="of Zipf's law over the fine classes")
+    reports: Count = Field(1500, description="number of reports to draw")
+    exponent: Positive = Field(1.0, description="exponent of Zipf's law over the fine classes")
     correlation: Sweepable[Correlation] = Field(
-        0.0, description="of a class's wording entropy and length with its log probability; 0: independent"
+        0.0, description="correlation of a class's log probability with the entropy and length of its wording; 0: independent"
     )
 
 
@@ -32,7 +32,3 @@ class PhantomPairSettings(SplitPairSettings):
 
     source: Literal["phantom"]
     contrast: Sweepable[Positive] = Field(1.0, description="multiplier for the visibility of findings")
-
-
-TEXTS = PhantomReportsSettings
-PAIRS = PhantomPairSettings

@@ -23,7 +23,7 @@ def load(path: str | Path | None = None, *, resolution: int | None = None, downl
     from sklearn.datasets import load_digits  # slow to import and needed only here
 
     if path is not None:
-        raise UserError(f"dataset.path is {str(path)!r}, but source digits comes inside scikit-learn; leave it out.")
+        raise UserError(f"dataset.path is {str(path)!r}, but source digits is included in scikit-learn; remove dataset.path.")
     digits = load_digits()
     images = np.rint(digits.images * (255 / 16)).astype(np.uint8)[:, None]
     labels = digits.target.astype(np.int64)

@@ -1,5 +1,6 @@
 """Images in parquet files in the layout of dataset hubs: a column ``img`` or ``image``, and a column ``label``."""
 
+import itertools
 import json
 import re
 from collections.abc import Mapping
@@ -8,21 +9,21 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from trueneg.data.decoding import UnreadableImageError, channel_mode, decode_images
+from trueneg.data.decoding import UnreadableImageError, decode_images, open_image
+from trueneg.data.image_files import ParquetImages
 from trueneg.data.images.folder import contents, required_path
 from trueneg.data.images.image_source import ImageSource
 from trueneg.data.images.labels import checked_labels
-from trueneg.data.mistakes import DAMAGE, readable
+from trueneg.data.mistakes import COPY_AGAIN, readable
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles
 
 LAYOUT = "train*.parquet (and, with an official test split, test*.parquet)"
 IMAGE_COLUMNS = ("img", "image")
+GREY_MODES = {"1", "L", "LA", "La"}
 IMAGES_PER_BATCH = 4096  # bounds the encoded bytes in memory
-AGAIN = "Download or copy it again."
 
 
 def load(path: str | Path | None, *, resolution: int | None = None, download: bool = False) -> ImageSource:
@@ -41,8 +42,8 @@ def load(path: str | Path | None, *, resolution: int | None = None, download: bo
     """
     folder = required_path(path, "parquet", LAYOUT)
     if download:
-        raise UserError("dataset.download is true, but source parquet reads your own files; leave it out.")
-    return read_folder(folder, "parquet", resolution=resolution)
+        raise UserError("dataset.download is true, but source parquet reads your own files; remove dataset.download.")
+    return read_folder(folder, "parquet", resolution)
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
@@ -65,19 +66,17 @@ def split_files(folder: Path, split: str) -> dict[Path, pq.ParquetFile]:
     shard = re.search(r"-of-(\d+)\.parquet$", files[0].name) if files else None
     if shard is not None and len(files) != int(shard[1]):
         raise UserError(
-            f"{folder}: holds {len(files)} of the {int(shard[1])} files of the {split} split; add those that are missing."
+            f"{folder}: contains {len(files)} of the {int(shard[1])} files of the {split} split; add the missing files."
         )
-    return {file: _opened(file) for file in files}
+    opened = {}
+    for file in files:
+        with readable(file, "a parquet file", COPY_AGAIN):
+            opened[file] = pq.ParquetFile(file, page_checksum_verification=True)
+    return opened
 
 
 def read_folder(
-    folder: Path,
-    name: str,
-    *,
-    resolution: int | None,
-    mode: str | None = None,
-    class_names: tuple[str, ...] | None = None,
-    expected_rows: Mapping[str, int] | None = None,
+    folder: Path, name: str, resolution: int | None, class_names: tuple[str, ...] = (), rows: Mapping[str, int] | None = None
 ) -> ImageSource:
     """Read the splits ``train`` and ``test`` of a folder of parquet files.
 
@@ -85,86 +84,65 @@ def read_folder(
         folder: folder of the parquet files.
         name: name of the source.
         resolution: side in pixels of the square to resize to; None keeps the original size.
-        mode: ``"L"`` or ``"RGB"``; None: the mode of the first image.
-        class_names: class names of a known dataset; names in the files' metadata take precedence. None: the labels serve as
-            names.
-        expected_rows: number of images per split of a known dataset; None: any number, and the test split is optional.
+        class_names: class names of a known dataset; names in the files' metadata take precedence. Without any names, the labels
+            serve as names.
+        rows: number of images per split of a known dataset, whose images are read as RGB; None: any number, the test split is
+            optional, and the first image determines whether all images are read as greyscale or RGB.
 
     Raises:
         UserError: names the file, the row or column, and the found and expected values.
     """
     splits = {split: split_files(folder, split) for split in ("train", "test")}
-    rows = {split: sum(parquet.metadata.num_rows for parquet in files.values()) for split, files in splits.items()}
-    for split in expected_rows or ("train",):
-        if not splits[split]:
-            raise UserError(f"{folder}: no {split}*.parquet there (found {contents(folder)}); expected {LAYOUT}.")
-        expected = expected_rows[split] if expected_rows else rows[split]
-        if rows[split] != expected or not expected:
-            raise UserError(
-                f"{next(iter(splits[split]))}: {rows[split]:,} of {expected:,} images of the {split} split of {name} are there. "
-                "Add what is missing, or read a data set of your own with dataset.source: parquet."
-            )
     files = splits["train"] | splits["test"]
+    for split in rows or ("train",):
+        if not splits[split]:
+            raise UserError(f"{folder}: contains no {split}*.parquet (found {contents(folder)}); expected {LAYOUT}.")
+    column, *_ = [_image_column(parquet.schema_arrow, file) for file, parquet in files.items()]
     first = next(iter(files))
     names = _hub_class_names(files[first].schema_arrow)
-    if class_names is not None and names is not None and len(names) != len(class_names):
+    if class_names and names and len(names) != len(class_names):
         raise UserError(f"{first}: names {len(names)} classes, expected the {len(class_names)} of {name}.")
     class_names = names or class_names
-    images, labels = _read_files(files, resolution, mode, class_names)
-    if class_names is None:
-        class_names = _names_of_labels(labels, folder)
-    return ImageSource(name, images, labels, np.arange(len(labels)) >= rows["train"], class_names)
-
-
-def _read_files(
-    files: Mapping[Path, pq.ParquetFile], resolution: int | None, mode: str | None, class_names: tuple[str, ...] | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Read the images (n, C, H, W) and labels (n,) of all files, in order."""
-    columns = {file: _image_column(parquet.schema_arrow, file) for file, parquet in files.items()}
-    labels = np.concatenate([_labels(file, parquet, class_names) for file, parquet in files.items()])
-    images: Any = None
-    done = 0
-    for file, parquet in files.items():
-        start, total = done, parquet.metadata.num_rows
-        try:
-            for batch in parquet.iter_batches(IMAGES_PER_BATCH, columns=[f"{columns[file]}.bytes"]):
-                encoded = pc.struct_field(batch.column(columns[file]), "bytes").to_pylist()
-                mode = mode or channel_mode(encoded[0])
-                for image in decode_images(encoded, mode, resolution):
-                    if images is None:
-                        images = np.empty((len(labels), *image.shape), np.uint8)
-                    if image.shape != images.shape[1:]:
-                        found, expected = ("{2} × {1}".format(*shape) for shape in (image.shape, images.shape[1:]))
-                        remedy = "State dataset.resolution to have all images resized to one size."
-                        raise UnreadableImageError(f"is {found} pixels, expected {expected} as in the first row", remedy)
-                    images[done] = image
-                    done += 1
-            if done - start != total:
-                raise EOFError("the file ends")
-        except UnreadableImageError as error:
-            raise UserError(f"{file}: the image in row {done - start:,} (the first is 0) {error}. {error.remedy}") from error
-        except DAMAGE as error:
-            found = (
-                f"{done - start:,} of {total:,} images could be read, then the file is damaged ({' '.join(str(error).split())})"
+    labels_of = {file: _labels(file, parquet, class_names) for file, parquet in files.items()}
+    found = {split: sum(len(labels_of[file]) for file in own) for split, own in splits.items()}
+    for split, expected in (rows or {"train": max(found["train"], 1)}).items():
+        if found[split] != expected:
+            raise UserError(
+                f"{next(iter(splits[split]))}: has {found[split]:,} of {expected:,} images in the {split} split of {name}. "
+                "Add the missing images, or set dataset.source to parquet to use a dataset of your own."
             )
-            raise UserError(f"{file}: {found}. {AGAIN}") from error
-    return images, labels
+    labels = np.concatenate(list(labels_of.values()))
+    class_names = class_names or _names_of_labels(labels, folder)
+    places = tuple((file, row) for file, own in labels_of.items() for row in range(len(own)))
+    images = _decoded(ParquetImages(column, places), "RGB" if rows else None, resolution)
+    return ImageSource(name, images, labels, np.arange(len(labels)) >= found["train"], class_names)
 
 
-def _labels(file: Path, parquet: pq.ParquetFile, class_names: tuple[str, ...] | None) -> np.ndarray:
-    with readable(file, "a whole parquet file", AGAIN):
+def _decoded(images: ParquetImages, mode: str | None, resolution: int | None) -> np.ndarray:
+    """Decode images of one size to uint8 of shape (n, C, H, W)."""
+    pixels: Any = None
+    done, contents = 0, images.read()
+    try:
+        while encoded := list(itertools.islice(contents, IMAGES_PER_BATCH)):
+            mode = mode or ("L" if open_image(encoded[0]).mode in GREY_MODES else "RGB")
+            for image in decode_images(encoded, mode, resolution):
+                if pixels is None:
+                    pixels = np.empty((len(images), *image.shape), np.uint8)
+                if image.shape != pixels.shape[1:]:
+                    found, expected = ("{2} × {1}".format(*shape) for shape in (image.shape, pixels.shape[1:]))
+                    remedy = "Set dataset.resolution to resize all images to one size."
+                    raise UnreadableImageError(f"is {found} pixels, expected {expected} as in the first row", remedy)
+                pixels[done] = image
+                done += 1
+    except UnreadableImageError as error:
+        raise UserError(f"{images.name(done)}: {error}. {error.remedy}") from error
+    return pixels
+
+
+def _labels(file: Path, parquet: pq.ParquetFile, class_names: tuple[str, ...]) -> np.ndarray:
+    with readable(file, "a parquet file", COPY_AGAIN):
         labels = parquet.read(["label"]).column("label").to_numpy()  # missing labels are NaN
     return checked_labels(file, labels, 0, len(class_names) - 1 if class_names else None)
-
-
-def _opened(file: Path) -> pq.ParquetFile:
-    with readable(file, "a whole parquet file", AGAIN):
-        parquet = pq.ParquetFile(file, page_checksum_verification=True)
-        metadata = parquet.metadata
-        found = sum(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
-        if found != metadata.num_rows:
-            raise ValueError(f"its row groups hold {found:,} rows, expected {metadata.num_rows:,} as in its footer")
-    return parquet
 
 
 def _image_column(schema: pa.Schema, file: Path) -> str:
@@ -176,7 +154,7 @@ def _image_column(schema: pa.Schema, file: Path) -> str:
     present = ", ".join(f"{name}: {kind}" for name, kind in types.items())
     raise UserError(
         f"{file}: has the columns {present or '(none)'}; expected img or image: struct<bytes: binary, path: string>, the content "
-        "of PNG or JPEG files, and label: int64, the number of the class. Rename or convert the columns."
+        "of PNG or JPEG files, and label: int64, the class number. Rename or convert the columns."
     )
 
 
@@ -187,22 +165,22 @@ def has_encoded_images(kind: pa.DataType | None) -> bool:
     return kind.field("bytes").type in (pa.binary(), pa.large_binary())
 
 
-def _hub_class_names(schema: pa.Schema) -> tuple[str, ...] | None:
-    """Return the class names that the hub's library wrote into the schema's metadata, or None if there are none."""
+def _hub_class_names(schema: pa.Schema) -> tuple[str, ...]:
+    """Return the class names that the hub's library wrote into the schema's metadata; empty if there are none."""
     try:
         names = json.loads(schema.metadata[b"huggingface"])["info"]["features"]["label"]["names"]
     except (KeyError, TypeError, ValueError):
-        return None
-    return tuple(map(str, names)) if isinstance(names, list) else None
+        return ()
+    return tuple(map(str, names)) if isinstance(names, list) else ()
 
 
 def _names_of_labels(labels: np.ndarray, folder: Path) -> tuple[str, ...]:
-    """Use each label as its own class name; refuse gaps between labels, which indicate a wrong label."""
+    """Use each label as its own class name; reject gaps between labels, which indicate a wrong label."""
     present = np.unique(labels)
     gaps = np.flatnonzero(present != np.arange(len(present)))
     if len(gaps):
         raise UserError(
             f"{folder}: labels go up to {present[-1]}, but no image has label {gaps[0]}; expected 0, 1, 2, … without gaps. "
-            "Correct the column label."
+            "Correct the label column."
         )
     return tuple(map(str, present))
