@@ -9,13 +9,13 @@ import pandas as pd
 import torch
 
 from trueneg.errors import UserError
-from trueneg.evaluation.evaluate import Data, encoded_runs
+from trueneg.evaluation.evaluate import first_run
 from trueneg.evaluation.grounding import contrast_to_noise_ratio, corner_of_crop
 from trueneg.evaluation.pair_features import embed_texts
 from trueneg.evaluation.pairs import EmbeddedRun
 from trueneg.evaluation.pairs.grounding import CORNERS, boxed_phrases, phrase_maps
 from trueneg.evaluation.said import OTHER, OWN, RELATIONS, TRUE, said_of
-from trueneg.evaluation.training_records import first_run_names, write_tables
+from trueneg.evaluation.tables import write_tables
 from trueneg.randomness import seed_for
 
 HEATMAP_COLUMNS = ["report", "finding", "sentence", "size", "pixels", "heatmap", *CORNERS, "CNR"]
@@ -23,29 +23,26 @@ AT_MOST = 20_000  # similarities per relation
 
 
 def picture_run(
-    *,
-    source: str | Path,
-    boxes: str | Path | None,
-    subsets: str | Path,
-    manifest: str | Path,
-    store: str | Path,
-    settings: Mapping[str, Any],
-    phrases: int,
-    device: str,
-    similarities: str | Path,
-    overlays: str | Path,
+    *, settings: Mapping[str, Any], phrases: int, similarities: str | Path, overlays: str | Path, **block: Any
 ) -> None:
-    """Write similarities and heatmaps of up to `phrases` phrases for figures, from the test images of a manifest's first run.
+    """Write similarities and heatmaps of test images under the first run of a manifest, for figures.
+
+    Args:
+        settings: the study's evaluation settings.
+        phrases: maximum number of phrases with heatmaps.
+        similarities: output parquet file (:func:`similarities_by_truth`).
+        overlays: output parquet file (:func:`phrase_heatmaps`).
+        block: further arguments of :func:`trueneg.evaluation.evaluate.first_run`.
 
     Raises:
-        UserError: if heatmaps are requested but the source is restricted, so figures may not show its images.
+        UserError: if heatmaps are requested for a restricted source, whose images must not appear in figures.
     """
-    with encoded_runs(manifest, store, Data(source, subsets, boxes), device, settings["threads"], count=1) as (_, runs):
-        ((run,),) = runs
+    with first_run(threads=settings["threads"], **block) as (run, names):
         if run.source.restricted and phrases:
-            raise UserError(f"{source}: is restricted, so no figure may show its images; leave figures.overlays out.")
+            raise UserError(
+                f"{block['source']}: is restricted, so figures must not show its images; remove figures.overlays from the study."
+            )
         heatmaps = phrase_heatmaps(run, phrases, settings["grounding"]["smoothing"])
-        names = first_run_names(manifest, run.subset.seed)
         write_tables({similarities: similarities_by_truth(run).assign(**names), overlays: heatmaps.assign(**names)})
 
 
