@@ -98,5 +98,5 @@ def test_the_papers_list_lengths_are_the_default(networks, benchmark):
 
 def test_networks_for_colours_are_refused(networks, benchmark):
     colours = dataclasses.replace(benchmark, images=np.repeat(benchmark.images, 3, axis=1))
-    with pytest.raises(UserError, match="the networks take images of 1 channels, but CheXpert 8×200 has 3"):
+    with pytest.raises(UserError, match=r"CheXpert 8×200 have 3 channels, but .* with 1"):
         benchmark_rows(networks, colours)

@@ -105,7 +105,7 @@ def test_with_a_frozen_encoder_and_no_augmentation_it_is_the_linear_probe_on_fea
         )
     seeds = [seed_for(0, "fine-tuning")]
     bank = [features], [torch.from_numpy(labels)]
-    heads = train_linear_heads(*bank, len(TEXTURES), known_binary_cross_entropy, generator_seeds=seeds, **options)
+    heads = train_linear_heads(*bank, len(TEXTURES), known_binary_cross_entropy, seeds=seeds, **options)
     np.testing.assert_allclose(found, heads.logits([held_out])[0].numpy(), rtol=0, atol=1e-4)
 
 

@@ -301,16 +301,8 @@ def test_features_are_those_before_the_projection_and_the_probe_learns_from_them
             ).mean((2, 3))
             for part in (subset.train, subset.test)
         ]
-    expected = linear_evaluation(
-        features[0],
-        source.labels[subset.train],
-        features[1],
-        source.labels[subset.test],
-        TEXTURES,
-        fractions=[1.0],
-        seed=0,
-        **PROBE,
-    )[1.0]
+    train, test = zip(features, (source.labels[subset.train], source.labels[subset.test]), strict=True)
+    expected = linear_evaluation(train, test, TEXTURES, 0, fractions=[1.0], **PROBE)[1.0]
     for name in TEXTURES:
         assert value(rows, "linear probe", "AUC", fraction=1.0, group=name) == pytest.approx(expected[name], abs=0.02)
 

@@ -46,7 +46,8 @@ def random_head(count, dimensions, classes, seed, unknown=0.2):
 
 @settings(deadline=None, max_examples=25)
 @given(
-    counts=st.lists(st.integers(1, 20), min_size=1, max_size=4),
+    heads=st.integers(1, 4),
+    count=st.integers(1, 20),
     dimensions=st.integers(1, 6),
     classes=st.integers(1, 4),
     batch_size=st.integers(1, 12),
@@ -54,17 +55,17 @@ def random_head(count, dimensions, classes, seed, unknown=0.2):
     unknown=st.sampled_from([0.0, 0.3, 1.0]),
     seed=st.integers(0, 2**63 - 5),
 )
-def test_each_head_equals_the_head_trained_alone(counts, dimensions, classes, batch_size, weight_decay, unknown, seed):
-    heads = [random_head(count, dimensions, classes, index, unknown) for index, count in enumerate(counts)]
-    seeds = [seed + index for index in range(len(counts))]
+def test_each_head_equals_the_head_trained_alone(heads, count, dimensions, classes, batch_size, weight_decay, unknown, seed):
+    seeds = [seed + index for index in range(heads)]
+    heads = [random_head(count, dimensions, classes, index, unknown) for index in range(heads)]
     protocol = {"epochs": 3, "batch_size": batch_size, "learning_rate": 1e-2, "weight_decay": weight_decay}
     loss = known_binary_cross_entropy
-    together = train_linear_heads(*zip(*heads, strict=True), classes, loss, **protocol, generator_seeds=seeds)
+    together = train_linear_heads(*zip(*heads, strict=True), classes, loss, **protocol, seeds=seeds)
     for index, (features, labels) in enumerate(heads):
         alone = train_alone(features, labels, seeds[index], **protocol)
         torch.testing.assert_close(together.weights[index], alone.weight.detach().T, rtol=1e-6, atol=1e-9)
         torch.testing.assert_close(together.bias[index], alone.bias.detach(), rtol=1e-6, atol=1e-9)
-        own = [features[: min(counts)] for features, _ in heads]
+        own = [features for features, _ in heads]
         torch.testing.assert_close(together.logits(own)[index], alone(own[index]).detach(), rtol=1e-6, atol=1e-8)
 
 
@@ -85,7 +86,7 @@ def test_converged_heads_are_logistic_regression_of_each_label(findings):
     with_constant = np.column_stack([features, np.ones(len(features))])
     heads = train_linear_heads(
         [torch.tensor(features)], [torch.tensor(labels)], 3, known_binary_cross_entropy, epochs=400, batch_size=3000,
-        learning_rate=0.05,        weight_decay=penalty, generator_seeds=[0],
+        learning_rate=0.05,        weight_decay=penalty, seeds=[0],
     )  # fmt: skip
     for label in range(3):
         reference = LogisticRegression(C=1 / (penalty * labels.size), fit_intercept=False, tol=1e-10, max_iter=2000)
@@ -97,11 +98,9 @@ def test_linear_evaluation_reaches_scikit_learns_areas_with_all_labels_and_less_
     features, labels = findings
     names = ["effusion", "edema", "pneumothorax"]
     train, test = slice(0, 2000), slice(2000, None)
-    results = linear_evaluation(
-        torch.tensor(features[train], dtype=torch.float32), labels[train],
-        torch.tensor(features[test], dtype=torch.float32), labels[test], names, fractions=[0.01, 0.1, 1.0], seed=0, epochs=300,
-        batch_size=512, learning_rate=0.01, weight_decay=1e-6,
-    )  # fmt: skip
+    options = {"epochs": 300, "batch_size": 512, "learning_rate": 0.01, "weight_decay": 1e-6}
+    parts = [(torch.tensor(features[part], dtype=torch.float32), labels[part]) for part in (train, test)]
+    results = linear_evaluation(*parts, names, 0, fractions=[0.01, 0.1, 1.0], **options)
     assert list(results) == [0.01, 0.1, 1.0]
     for label, name in enumerate(names):
         reference = LogisticRegression(C=1e4, max_iter=2000).fit(features[train], labels[train, label])
@@ -117,7 +116,7 @@ def test_linear_evaluation_is_training_on_the_subset_and_unknown_labels_count_no
     labels[::7, 0] = labels[::5, 1] = nan
     features = torch.tensor(features)
     options = {"epochs": 5, "batch_size": 64, "learning_rate": 1e-2, "weight_decay": 1e-6}
-    results = linear_evaluation(features, labels, features, labels, ["a", "b", "c"], fractions=[0.2], seed=3, **options)
+    results = linear_evaluation((features, labels), (features, labels), ["a", "b", "c"], 3, fractions=[0.2], **options)
     subset = multilabel_subset(labels, 0.2, seed=3)
     alone = train_alone(features[subset], torch.tensor(labels)[subset], seed_for(3, "linear probe"), **options)
     scores = alone(features).detach().numpy()

@@ -195,15 +195,11 @@ def precisions_at_k(scores, query_labels, candidate_labels, ks: Sequence[int], *
     correct = own[:, None] == candidates if candidates.ndim == 1 else candidates.T[own] == 1
     if correct.shape != scores.shape:
         raise ValueError(f"query_labels {own.shape} and candidate_labels {candidates.shape} do not fit scores {scores.shape}")
-    precisions, ordered = np.empty((len(scores), len(ks))), np.sort(scores, axis=1)
-    for column, k in enumerate(_lengths(ks, longest=scores.shape[1])):
-        last = ordered[:, -k, None]
-        above, tied = scores > last, scores == last
-        places = k - np.count_nonzero(above, axis=1)
-        tied_correct, tied_wrong = (np.count_nonzero(tied & which, axis=1) for which in (correct, ~correct))
-        taken = np.maximum(places - tied_wrong, 0) if _against(ties) else np.minimum(places, tied_correct)
-        precisions[:, column] = (np.count_nonzero(above & correct, axis=1) + taken) / k
-    return precisions
+    lengths = np.array(_lengths(ks, longest=scores.shape[1]))
+    # Sort by score; among equal scores, wrong candidates come first if ties count against the method.
+    order = np.lexsort((correct if _against(ties) else ~correct, -scores), axis=1)
+    found = np.take_along_axis(correct, order, axis=1).cumsum(axis=1)
+    return found.take(lengths - 1, axis=1) / lengths
 
 
 def precision_at_k(scores, query_labels, candidate_labels, ks: Sequence[int], *, ties: Ties = "against") -> dict[int, float]:

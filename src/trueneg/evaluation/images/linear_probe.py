@@ -26,7 +26,7 @@ def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator
     for pool, fraction in itertools.product(pools, fractions):
         features, labels = zip(*(run.of(_labelled(run, pool, fraction)) for run in runs), strict=True)
         seeds = [seed_for(run.subset.seed, "linear probe") for run in runs]
-        probes = train_linear_heads(features, labels, runs[0].classes, cross_entropy, generator_seeds=seeds, **training)
+        probes = train_linear_heads(features, labels, runs[0].classes, cross_entropy, seeds=seeds, **training)
         for split in SPLITS:
             # Splits are stratified, so they have the same size for all seeds.
             predicted = probes.logits([run.of_split(split) for run in runs]).argmax(2)
