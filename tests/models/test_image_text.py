@@ -12,7 +12,7 @@ from trueneg.evaluation.retrieval import recall_at_k
 from trueneg.losses import CrossModalLoss, Debiased, RelaxedContrastiveLoss
 from trueneg.models import image_text
 from trueneg.models.image_text import ImageTextModel
-from trueneg.models.region_similarity import RegionSimilarity
+from trueneg.models.region_similarity import RegionSimilarity, heatmaps
 from trueneg.models.spatial_encoders import SmallSpatialResNet
 from trueneg.models.text_encoders import BertTextEncoder, small_bert
 
@@ -87,7 +87,7 @@ def test_regions_are_projected_where_they_are_needed_or_asked_for():
     images, tokens, _ = batch_of(3)
     assert model.embed_images(images).regions is None
     embedded = model.embed_images(images, regions=True)
-    scores = model.region_scores(model.embed_texts(**tokens), embedded)
+    scores = heatmaps(model.embed_texts(**tokens), embedded.regions)
     assert scores.shape == (3, 8, 8)
     expected = functional.cosine_similarity(model.embed_texts(**tokens)[:, :, None, None], embedded.regions, dim=1)
     torch.testing.assert_close(scores, expected)
@@ -128,10 +128,10 @@ def test_it_learns_which_sentence_belongs_to_which_image_and_where():
         with torch.no_grad():
             texts, embedded = model.embed_texts(**tokens), model.embed_images(images)
             recalls.append(recall_at_k(model.similarity(texts, embedded), (1,))[1])
-            heatmaps = upsample(model.region_scores(texts, embedded), (64, 64))
+            grids = upsample(heatmaps(texts, embedded.regions), (64, 64))
         corners = 16 * places.flip(1)
         masks = box_masks(torch.cat([corners, corners + 16], dim=1), (64, 64))
-        ratios += [contrast_to_noise_ratio(heatmap, mask, signed=True) for heatmap, mask in zip(heatmaps, masks, strict=True)]
+        ratios += [contrast_to_noise_ratio(heatmap, mask, signed=True) for heatmap, mask in zip(grids, masks, strict=True)]
     assert np.mean(recalls) > 0.9
     assert np.mean(ratios) > 1
 

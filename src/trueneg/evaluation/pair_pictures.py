@@ -87,7 +87,7 @@ def phrase_heatmaps(run: EmbeddedRun, count: int, smoothing: float) -> pd.DataFr
     for phrase in turns["phrase"].head(count):
         own = phrases[phrases["phrase"] == phrase]
         text = embed_texts(run.networks, own["sentence"].head(1).tolist(), run.device)
-        ((_, scores, mask),) = phrase_maps(run.networks.model, images, text, own, crop, smoothing)
+        ((_, scores, mask),) = phrase_maps(images, text, own, crop, smoothing)
         position = images.indices[own["image"].iloc[0]]
         pixels = np.asarray(source.images[position, 0, top : top + crop[0], left : left + crop[1]])
         rows.append(

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from trueneg.losses import LogitScale
 from trueneg.models.projection import ProjectionHead
-from trueneg.models.region_similarity import ImageEmbeddings, RegionSimilarity, heatmaps
+from trueneg.models.region_similarity import ImageEmbeddings, RegionSimilarity
 
 
 class ImageTextModel(nn.Module):
@@ -81,13 +81,16 @@ class ImageTextModel(nn.Module):
         return self.text_projection(self.text_encoder(input_ids, attention_mask))
 
     def embed_images(self, images: Tensor, *, regions: bool = False) -> ImageEmbeddings:
-        """Embed images (I, channels, H, W).
+        """Embed normalised images (I, channels, H, W); for `regions` see :meth:`project_images`."""
+        return self.project_images(self.image_encoder(images), regions=regions)
+
+    def project_images(self, features: Tensor, *, regions: bool = False) -> ImageEmbeddings:
+        """Project the feature maps of images to the shared space.
 
         Args:
-            images: normalised images.
+            features: feature maps (I, C, h, w).
             regions: also project the regions, for heatmaps and boxes, when the similarity does not need them.
         """
-        features = self.image_encoder(images)
         regions = regions or self.region_similarity.needs_regions
         if self.projects_maps:
             return self.image_projection(features, regions=regions)
@@ -110,10 +113,6 @@ class ImageTextModel(nn.Module):
         """
         blocks = texts.split(texts_at_once or len(texts))
         return torch.cat([self.region_similarity(some, images) for some in blocks])
-
-    def region_scores(self, texts: Tensor, images: ImageEmbeddings) -> Tensor:
-        """Return the cosines (B, h, w) of each text with the regions of its own image, embedded with ``regions=True``."""
-        return heatmaps(texts, images.regions)
 
 
 def _projection(name: str, dimensions: int, out: int) -> nn.Module:

@@ -19,7 +19,7 @@ from trueneg.evaluation.grounding import (
 )
 from trueneg.evaluation.pair_features import EmbeddedImages, embed_texts
 from trueneg.evaluation.pairs import EmbeddedRun, Measured, each_split, of_classes
-from trueneg.models.image_text import ImageTextModel
+from trueneg.models.region_similarity import heatmaps
 from trueneg.stats.measurement import Measurement
 
 CORNERS = ["x0", "y0", "x1", "y1"]
@@ -29,7 +29,7 @@ SMALLEST_BOX = 0.25  # share of a box's area that must lie in the crop
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Yield the agreement of heatmaps with boxes, and the number of phrases."""
     for run, split, phrases, texts, crop in with_boxes(runs):
-        maps = phrase_maps(run.networks.model, run.images(split), texts, phrases, crop, settings["grounding"]["smoothing"])
+        maps = phrase_maps(run.images(split), texts, phrases, crop, settings["grounding"]["smoothing"])
         for metric, by_finding in phrase_grounding(maps).items():
             yield from of_classes(run, split, Measurement("grounding", metric), by_finding)
 
@@ -97,12 +97,11 @@ def boxed_phrases(source: PairSource, indices: np.ndarray, boxes: pd.DataFrame, 
 
 
 def phrase_maps(
-    model: ImageTextModel, images: EmbeddedImages, texts: Tensor, phrases: pd.DataFrame, crop: tuple[int, int], smoothing: float
+    images: EmbeddedImages, texts: Tensor, phrases: pd.DataFrame, crop: tuple[int, int], smoothing: float
 ) -> Iterator[tuple[pd.DataFrame, np.ndarray, np.ndarray]]:
     """Yield the rows of each phrase, its heatmap in pixels of the crop, and a mask of the same shape for its boxes' union.
 
     Args:
-        model: model of the finished run.
         images: images embedded with regions.
         texts: (U, D), one embedding per distinct sentence, in order of first occurrence in ``phrases``.
         phrases: phrases of these images (:func:`boxed_phrases`).
@@ -112,7 +111,7 @@ def phrase_maps(
     text_of = pd.Series(pd.factorize(phrases["sentence"])[0], index=phrases.index)
     for _, own in phrases.groupby("phrase"):
         text, image = int(text_of[own.index[0]]), int(own["image"].iloc[0])
-        heatmap = model.region_scores(texts[text][None], images.part([image]))[0]
+        heatmap = heatmaps(texts[text][None], images.part([image]).regions)[0]
         pixels = upsample(heatmap.detach(), crop, smoothing=smoothing)
         yield own, pixels, np.any(box_masks(own[CORNERS].to_numpy(), crop), axis=0)
 
