@@ -27,7 +27,6 @@ from trueneg.evaluation.bootstrap import Interval, bootstrap
 
 THRESHOLD = 2.5
 SENSITIVITY = (2.0, 3.0)
-BINS = 10
 RATINGS = ["rating 1", "rating 2", "rating 3"]
 
 
@@ -135,7 +134,7 @@ def mean_area(found: pd.DataFrame, *, seed: int, weighted: bool = False) -> Inte
     return bootstrap(lambda multiplicities: (multiplicities @ won) / (multiplicities @ weights), len(found), seed=seed)
 
 
-def calibration(probabilities, false, bins: int = BINS) -> pd.DataFrame:
+def calibration(probabilities, false, bins: int = 10) -> pd.DataFrame:
     """Compare implied probabilities of a false negative with the rated share, in bins of about equal count.
 
     Equal probabilities share a bin, so there may be fewer bins than requested; a constant probability has one bin.

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from torchvision.transforms.v2.functional import center_crop
 
 from trueneg.errors import UserError
 from trueneg.evaluation.evaluate import first_run
-from trueneg.evaluation.grounding import contrast_to_noise_ratio, corner_of_crop
+from trueneg.evaluation.grounding import contrast_to_noise_ratio
 from trueneg.evaluation.pair_features import embed_texts
 from trueneg.evaluation.pairs import EmbeddedRun
 from trueneg.evaluation.pairs.grounding import CORNERS, boxed_phrases, phrase_maps
@@ -78,7 +79,6 @@ def phrase_heatmaps(run: EmbeddedRun, count: int, smoothing: float) -> pd.DataFr
         return pd.DataFrame(columns=HEATMAP_COLUMNS)
     source, images = run.source, run.images("test")
     crop = run.networks.augmentation.cropped(source.size)
-    top, left = corner_of_crop(source.size, crop)
     phrases = boxed_phrases(source, images.indices, run.boxes, crop)
     first = phrases.drop_duplicates("phrase")
     # Take the first phrase of every finding, then the second of every finding, and so on.
@@ -89,14 +89,14 @@ def phrase_heatmaps(run: EmbeddedRun, count: int, smoothing: float) -> pd.DataFr
         text = embed_texts(run.networks, own["sentence"].head(1).tolist(), run.device)
         ((_, scores, mask),) = phrase_maps(images, text, own, crop, smoothing)
         position = images.indices[own["image"].iloc[0]]
-        pixels = np.asarray(source.images[position, 0, top : top + crop[0], left : left + crop[1]])
+        pixels = center_crop(torch.from_numpy(np.array(source.images[position, 0])), list(crop))
         rows.append(
             {
                 "report": source.reports[position],
                 "finding": own["finding"].iloc[0],
                 "sentence": own["sentence"].iloc[0],
                 "size": crop[0],
-                "pixels": pixels.tobytes(),
+                "pixels": pixels.numpy().tobytes(),
                 "heatmap": np.asarray(scores, np.float32).tobytes(),
                 **{corner: own[corner].tolist() for corner in CORNERS},
                 "CNR": float("nan") if mask.all() else contrast_to_noise_ratio(scores, mask),

@@ -23,6 +23,7 @@ class RatedPairs:
         texts: the T distinct texts.
         image: (n,) image index of each pair, in 0 … m − 1.
         caption: (n,) caption index of each pair, in 0 … C − 1.
+        text: (n,) index of each pair's caption into ``texts``.
         ratings: (n, 3) ratings of each pair.
     """
 
@@ -31,17 +32,13 @@ class RatedPairs:
     texts: list[str]
     image: np.ndarray
     caption: np.ndarray
+    text: np.ndarray
     ratings: np.ndarray
 
     @property
     def anchors(self) -> dict[str, np.ndarray]:
         """Anchor of each pair, (n,): its caption (``text``; candidates are images) or its image (candidates are captions)."""
         return {"text": self.caption, "image": self.image}
-
-    @property
-    def text(self) -> np.ndarray:
-        """Index of the rated text of each pair, (n,)."""
-        return self.captions["text"].to_numpy()[self.caption]
 
     @property
     def own_texts(self) -> np.ndarray:
@@ -76,7 +73,8 @@ def rated_pairs(source: PairSource, ratings: pd.DataFrame, test: np.ndarray) -> 
     caption = places.get_indexer(pd.MultiIndex.from_frame(ratings[["report", "index"]]))
     image = reports.get_indexer(ratings["image"])
     chosen = (caption >= 0) & (image >= 0) & (ratings["image"] != ratings["report"]).to_numpy()
-    found = RatedPairs(test, captions, texts.tolist(), image[chosen], caption[chosen], ratings.loc[chosen, RATINGS].to_numpy())
+    image, caption, rated = image[chosen], caption[chosen], ratings.loc[chosen, RATINGS].to_numpy()
+    found = RatedPairs(test, captions, texts.tolist(), image, caption, numbers[caption], rated)
     false = false_negatives(found.ratings)
     for kind, own in found.anchors.items():
         both = np.intersect1d(own[false], own[~false])

@@ -184,8 +184,6 @@ def correlation_rows(captions: pd.DataFrame, seed: int) -> pd.DataFrame:
     Returns:
         ``eta``, ``with``, ``rho``, ``low``, ``high`` (95 %; NaN if η is constant), ``captions``.
     """
-    found = []
-    for name, outcome in itertools.product(PROBABILITY_COLUMNS, ("rate", "mean rating")):
-        if name in captions:
-            found.append((name, outcome, *rank_correlation(captions[name], captions[outcome], seed=seed), len(captions)))
-    return pd.DataFrame(found, columns=["eta", "with", "rho", "low", "high", "captions"])
+    pairs = itertools.product([name for name in PROBABILITY_COLUMNS if name in captions], ("rate", "mean rating"))
+    found = [(eta, outcome, *rank_correlation(captions[eta], captions[outcome], seed=seed)) for eta, outcome in pairs]
+    return pd.DataFrame(found, columns=["eta", "with", "rho", "low", "high"]).assign(captions=len(captions))

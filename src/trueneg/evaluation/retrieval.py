@@ -152,11 +152,11 @@ def chance_recall_both_ways(relevant, ks: Sequence[int]) -> dict[Metric, float]:
         ks: list lengths.
 
     Returns:
-        R at each k from text to image, and from image to text.
+        The metric ``chance`` at each k from text to image, and from image to text.
 
     Example:
         >>> by_chance = chance_recall_both_ways(np.array([[True, False], [True, False], [False, True]]), ks=(1,))
-        >>> by_chance[Metric("R", "text to image", 1)]
+        >>> by_chance[Metric("chance", "text to image", 1)]
         0.5
     """
     found = {}
@@ -164,7 +164,7 @@ def chance_recall_both_ways(relevant, ks: Sequence[int]) -> dict[Metric, float]:
         candidates, own = sought.shape[1], sought.sum(1)
         for k in ks:
             missed = np.prod([np.maximum(candidates - own - i, 0) / (candidates - i) for i in range(min(k, candidates))], axis=0)
-            found[Metric("R", direction, k)] = float(1 - missed.mean())
+            found[Metric("chance", direction, k)] = float(1 - missed.mean())
     return found
 
 

@@ -13,10 +13,11 @@ from torch import nn
 from trueneg.errors import UserError
 from trueneg.evaluation.linear_heads import known_binary_cross_entropy
 from trueneg.evaluation.pair_features import central_crops
-from trueneg.evaluation.pairs import SPLITS, EmbeddedRun, Measured, measurable, of_classes
+from trueneg.evaluation.pairs import EmbeddedRun, Measured, measurable, of_classes
 from trueneg.evaluation.pairs.linear_probe import multilabel_subset
 from trueneg.evaluation.roc import areas_by_class
 from trueneg.randomness import seed_for
+from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 from trueneg.training.image_loading import read_ahead
 

@@ -1,5 +1,6 @@
 """Grounding: how well the model finds the boxes that readers drew for sentences."""
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,8 +19,9 @@ from trueneg.evaluation.grounding import (
     upsample,
 )
 from trueneg.evaluation.pair_features import EmbeddedImages, embed_texts
-from trueneg.evaluation.pairs import EmbeddedRun, Measured, each_split, of_classes
+from trueneg.evaluation.pairs import EmbeddedRun, Measured, of_classes
 from trueneg.models.region_similarity import heatmaps
+from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
 CORNERS = ["x0", "y0", "x1", "y1"]
@@ -36,7 +38,7 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
 
 def with_boxes(runs: Sequence[EmbeddedRun]) -> Iterator[tuple[EmbeddedRun, str, pd.DataFrame, Tensor, tuple[int, int]]]:
     """Yield run, split, phrases with boxes in the crop, one embedding per distinct sentence, and the crop's size."""
-    for run, split in each_split(runs):
+    for run, split in itertools.product(runs, SPLITS):
         if run.boxes is not None:
             crop = run.networks.augmentation.cropped(run.source.size)
             phrases = boxed_phrases(run.source, run.images(split).indices, run.boxes, crop)
@@ -123,17 +125,16 @@ def phrase_grounding(maps: Iterable[tuple[pd.DataFrame, np.ndarray, np.ndarray]]
         ``"phrases"``: number of phrases, except those whose boxes cover the whole crop; ``"CNR"``, ``"CNR signed"``, ``"mIoU"``:
         the value per finding, the mean over all phrases (``"mean"``) and the mean over findings (``"macro"``).
     """
-    found: dict[str, list[float]] = {"CNR": [], "CNR signed": [], "mIoU": []}
-    findings = []
-    for own, pixels, mask in maps:
-        if not mask.all():
-            found["CNR"].append(contrast_to_noise_ratio(pixels, mask))
-            found["CNR signed"].append(contrast_to_noise_ratio(pixels, mask, signed=True))
-            found["mIoU"].append(intersection_over_union(pixels, mask))
-            findings.append(own["finding"].iloc[0])
-    metrics = {"phrases": {"mean": float(len(findings))}}
-    if findings:
-        metrics |= {metric: mean_by_category(values, findings) for metric, values in found.items()}
+    measured = [
+        (own["finding"].iloc[0], contrast_to_noise_ratio(pixels, mask, signed=True), intersection_over_union(pixels, mask))
+        for own, pixels, mask in maps
+        if not mask.all()
+    ]
+    metrics = {"phrases": {"mean": float(len(measured))}}
+    if measured:
+        findings, ratios, overlaps = zip(*measured, strict=True)
+        by_metric = {"CNR": list(map(abs, ratios)), "CNR signed": ratios, "mIoU": overlaps}
+        metrics |= {metric: mean_by_category(values, findings) for metric, values in by_metric.items()}
     return metrics
 
 

@@ -1,5 +1,6 @@
 """Multi-label linear evaluation: sigmoid classifiers on precomputed features, trained on fractions of the labels."""
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -8,9 +9,10 @@ import torch
 from torch import Tensor
 
 from trueneg.evaluation.linear_heads import known_binary_cross_entropy, train_linear_heads
-from trueneg.evaluation.pairs import EmbeddedRun, Measured, each_split, measurable, of_classes
+from trueneg.evaluation.pairs import EmbeddedRun, Measured, measurable, of_classes
 from trueneg.evaluation.roc import areas_by_class
 from trueneg.randomness import seed_for
+from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
 Labelled = tuple[Tensor, np.ndarray]  # features and labels of the same images
@@ -18,7 +20,7 @@ Labelled = tuple[Tensor, np.ndarray]  # features and labels of the same images
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Yield areas under the ROC curve on the frozen encoder's features; classes missing in a split are left out."""
-    for run, split in each_split(runs):
+    for run, split in itertools.product(runs, SPLITS):
         trained = measurable(run.labels("train"), run.source.label_names)
         names = [name for name in measurable(run.labels(split), run.source.label_names) if name in trained]
         if names:

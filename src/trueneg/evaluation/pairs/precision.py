@@ -1,5 +1,6 @@
 """Prec@k by label, from an image to other images and from a sentence to images, as on CheXpert 8×200."""
 
+import itertools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -9,9 +10,10 @@ import pandas as pd
 import torch
 from torch.nn import functional
 
-from trueneg.evaluation.pairs import EmbeddedRun, Measured, each_split, of_classes
+from trueneg.evaluation.pairs import EmbeddedRun, Measured, of_classes
 from trueneg.evaluation.pairs.zero_shot import prompts_of
 from trueneg.evaluation.retrieval import as_array, precisions_at_k
+from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
 log = logging.getLogger(__name__)
@@ -26,7 +28,7 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
     compare before or after the projection. Every image of :func:`single_label_gallery` is a query and a candidate for the images
     of other patients.
     """
-    for run, split in each_split(runs):
+    for run, split in itertools.product(runs, SPLITS):
         names, ks, prompts = run.source.label_names, settings["precision"]["ks"], prompts_of(run.source, settings)
         asked = np.array([label for label, name in enumerate(names) if name in prompts])
         if len(asked):
