@@ -125,6 +125,14 @@ def test_linear_evaluation_is_training_on_the_subset_and_unknown_labels_count_no
         assert results[0.2][name] == pytest.approx(roc_auc_score(labels[seen, label], scores[seen, label]))
 
 
+def test_features_of_a_diverged_encoder_are_refused(findings):
+    features, labels = (part[:50] for part in findings)
+    diverged = torch.full(features.shape, nan)
+    options = {"epochs": 1, "batch_size": 50, "learning_rate": 1e-2, "weight_decay": 0.0}
+    with pytest.raises(ValueError, match="scores are NaN"):
+        linear_evaluation((diverged, labels), (diverged, labels), ["a", "b", "c"], 0, fractions=[1.0], **options)
+
+
 LABELS = arrays(np.float64, st.tuples(st.integers(1, 60), st.integers(1, 4)), elements=st.sampled_from([0.0, 0.0, 0.0, 1.0, nan]))
 
 

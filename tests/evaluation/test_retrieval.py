@@ -188,7 +188,7 @@ def test_tensors_are_taken_with_or_without_gradient(dtype):
         (lambda: ranks(np.zeros((2, 2)), ties="random"), "ties is 'random'"),
         (lambda: recall_at_k(np.zeros((2, 2)), (0, 1)), r"ks are \[0, 1\]"),
         (lambda: recall_at_k(np.zeros((2, 2)), ()), r"ks are \[\]"),
-        (lambda: retrieval_both_ways(np.zeros((2, 3))), "query 2 has no relevant candidate"),
+        (lambda: retrieval_both_ways(np.zeros((2, 3)), (1,)), "query 2 has no relevant candidate"),
         (lambda: precision_at_k(np.zeros((1, 2)), [0], [0, 1], (3,)), "at most 2, the number of candidates"),
         (lambda: precision_at_k(np.zeros((1, 2)), [0, 1], [0, 1], (1,)), r"query_labels \(2,\)"),
         (lambda: precision_at_k(np.array([[0.0, np.nan]]), [0], [0, 1], (1,)), "query 0 .* NaN"),

@@ -62,9 +62,6 @@ def train_linear_heads(
         training: ``epochs`` of each head over its own samples, ``batch_size``, and Adam's ``learning_rate`` and
             ``weight_decay`` (an L2 term in the gradient).
 
-    Raises:
-        ValueError: if a feature is not finite.
-
     Example:
         >>> features, labels = torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 1])
         >>> training = {"epochs": 50, "batch_size": 2, "learning_rate": 0.1, "weight_decay": 0.0}
@@ -74,8 +71,6 @@ def train_linear_heads(
     """
     # Rows of all heads are in one matrix, so one gather fetches a batch for every head.
     all_features, all_labels = torch.cat(list(features)), torch.cat(list(labels))
-    if not all_features.isfinite().all():
-        raise ValueError("some features are not finite; the encoder's training has diverged")
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
     count, dimensions = features[0].shape
     bound = dimensions**-0.5

@@ -48,9 +48,7 @@ def central_crops(networks: Networks, source: Source, indices: np.ndarray, devic
 
 
 @torch.no_grad()
-def embed_images(
-    networks: Networks, source: Source, indices: np.ndarray, device: torch.device, *, regions: bool
-) -> EmbeddedImages:
+def embed_images(networks: Networks, source: Source, indices: np.ndarray, device: torch.device, regions: bool) -> EmbeddedImages:
     """Embed the central crops of the selected images in a single pass through encoder and projection.
 
     Args:

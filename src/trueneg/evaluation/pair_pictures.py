@@ -23,9 +23,7 @@ HEATMAP_COLUMNS = ["report", "finding", "sentence", "size", "pixels", "heatmap",
 AT_MOST = 20_000  # similarities per relation
 
 
-def picture_run(
-    *, settings: Mapping[str, Any], phrases: int, similarities: str | Path, overlays: str | Path, **block: Any
-) -> None:
+def picture_run(*, settings: Mapping[str, Any], phrases: int, similarities: str | Path, overlays: str | Path, **run: Any) -> None:
     """Write similarities and heatmaps of test images under the first run of a manifest, for figures.
 
     Args:
@@ -33,18 +31,16 @@ def picture_run(
         phrases: maximum number of phrases with heatmaps.
         similarities: output parquet file (:func:`similarities_by_truth`).
         overlays: output parquet file (:func:`phrase_heatmaps`).
-        block: further arguments of :func:`trueneg.evaluation.evaluate.first_run`.
+        run: further arguments of :func:`trueneg.evaluation.evaluate.first_run`.
 
     Raises:
         UserError: if heatmaps are requested for a restricted source, whose images must not appear in figures.
     """
-    with first_run(threads=settings["threads"], **block) as (run, names):
-        if run.source.restricted and phrases:
-            raise UserError(
-                f"{block['source']}: is restricted, so figures must not show its images; remove figures.overlays from the study."
-            )
-        heatmaps = phrase_heatmaps(run, phrases, settings["grounding"]["smoothing"])
-        write_tables({similarities: similarities_by_truth(run).assign(**names), overlays: heatmaps.assign(**names)})
+    with first_run(threads=settings["threads"], **run) as (encoded, names):
+        if encoded.source.restricted and phrases:
+            raise UserError(f"{run['source']}: is restricted, so figures must not show its images; remove figures.overlays.")
+        heatmaps = phrase_heatmaps(encoded, phrases, settings["grounding"]["smoothing"])
+        write_tables({similarities: similarities_by_truth(encoded).assign(**names), overlays: heatmaps.assign(**names)})
 
 
 def similarities_by_truth(run: EmbeddedRun) -> pd.DataFrame:

@@ -101,6 +101,6 @@ def anchor_rows(scores: Mapping[str, Callable[[np.ndarray, np.ndarray, float], p
     parts, thresholds = [], (THRESHOLD, *SENSITIVITY)
     for (score, areas), (kind, own), threshold in itertools.product(scores.items(), pairs.anchors.items(), thresholds):
         found = areas(pairs.ratings, own, threshold)
-        names = pairs.anchor_names(kind)[found["anchor"]]
-        parts.append(found.assign(anchor=names, score=score, anchors=kind, threshold=threshold))
+        found["anchor"] = pairs.anchor_names(kind)[found["anchor"]]
+        parts.append(found.assign(score=score, anchors=kind, threshold=threshold))
     return pd.concat(parts, ignore_index=True)

@@ -35,7 +35,6 @@ from trueneg.training.image_text_objectives import DIRECTIONS
 
 log = logging.getLogger(__name__)
 
-SIMILARITY, EXPERT, WORDS, TEXTS = "similarity", "one expert", "TF-IDF", "text encoder at first"
 Measure = Callable[[EmbeddedRun, RatedPairs, Mapping[str, Any]], list[pd.DataFrame]]
 
 
@@ -96,7 +95,7 @@ def of_run(run: EmbeddedRun, rated: RatedPairs, settings: Mapping[str, Any]) -> 
     """Measure a trained run: return the areas within anchors of its similarity, and the calibration of its objective."""
     scores = run.similarities(rated.texts, "test")
     similarity = partial(drawn_areas, scores[rated.text, rated.image])
-    return [anchor_rows({SIMILARITY: similarity}, rated), calibration_rows(settings["objective"], scores, rated)]
+    return [anchor_rows({"similarity": similarity}, rated), calibration_rows(settings["objective"], scores, rated)]
 
 
 def of_references(run: EmbeddedRun, rated: RatedPairs, settings: Mapping[str, Any]) -> list[pd.DataFrame]:
@@ -107,12 +106,12 @@ def of_references(run: EmbeddedRun, rated: RatedPairs, settings: Mapping[str, An
     networks.model.eval()
     trained_on = pairs.sentences["report"].isin(pairs.reports[subset.train])
     features = {
-        WORDS: word_features(rated.texts, pairs.sentences.loc[trained_on, "sentence"].tolist()),
-        TEXTS: text_features(networks, rated.texts, run.device),
+        "TF-IDF": word_features(rated.texts, pairs.sentences.loc[trained_on, "sentence"].tolist()),
+        "text encoder at first": text_features(networks, rated.texts, run.device),
     }
     scores = {name: partial(drawn_areas, values) for name, values in text_scores(features, rated).items()}
     captions = eta_rows(rated)
-    return [anchor_rows({EXPERT: expert_agreement, **scores}, rated), captions, correlation_rows(captions, subset.seed)]
+    return [anchor_rows({"one expert": expert_agreement, **scores}, rated), captions, correlation_rows(captions, subset.seed)]
 
 
 def calibration_rows(objective: Mapping[str, Any], scores: np.ndarray, rated: RatedPairs) -> pd.DataFrame:

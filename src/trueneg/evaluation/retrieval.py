@@ -104,9 +104,7 @@ class Metric(NamedTuple):
     k: int | None = None
 
 
-def retrieval_both_ways(
-    scores, ks: Sequence[int] = (10, 50, 100), relevant=None, *, ties: Ties = "against"
-) -> dict[Metric, float]:
+def retrieval_both_ways(scores, ks: Sequence[int], relevant=None, *, ties: Ties = "against") -> dict[Metric, float]:
     """Compute recall and median rank from text to image and from image to text, and their means.
 
     In Sample-Specific Debiasing (2023), Tables 1 and 5, Recall is the mean over all k and both directions, and MedR is the

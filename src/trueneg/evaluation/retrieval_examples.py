@@ -17,7 +17,6 @@ from trueneg.text import privacy
 
 COLUMNS = ["direction", "query", "text", "image", "rank", "score", "relation", "found", "thumbnail"]
 TEXT_TO_IMAGE, IMAGE_TO_TEXT = "text to image", "image to text"
-SIDE = 96  # pixels of a thumbnail's longer side
 
 
 def write_examples(*, examples: str | Path, **block: Any) -> None:
@@ -89,7 +88,7 @@ def _asked_texts(relation: np.ndarray, generator: np.random.Generator) -> np.nda
 def thumbnail(pixels: np.ndarray) -> bytes:
     """Encode a uint8 image (1 or 3 channels, H, W) as WebP, with its longer side at most 96 pixels."""
     image = Image.fromarray(pixels[0] if len(pixels) == 1 else np.moveaxis(pixels, 0, -1))
-    image.thumbnail((SIDE, SIDE))
+    image.thumbnail((96, 96))
     stream = io.BytesIO()
     image.convert("RGB").save(stream, "WEBP", quality=82)
     return stream.getvalue()

@@ -83,11 +83,9 @@ class ClipAttentionPool(nn.Module):
         """Embed feature maps (I, C, h, w): pooled (I, D) and, if requested, per region (I, D, h, w)."""
         cells = features.flatten(2).mT
         tokens = torch.cat([cells.mean(1, keepdim=True), cells], dim=1) + self._positions(*features.shape[2:])
-        query, key, value = (
-            linear(given).unflatten(2, (self.heads, -1)).transpose(1, 2)
-            for linear, given in ((self.query, tokens[:, :1]), (self.key, tokens), (self.value, tokens))
-        )
-        attended = functional.scaled_dot_product_attention(query, key, value)
+        attending = self.query(tokens[:, :1]), self.key(tokens), self.value(tokens)
+        by_head = (given.unflatten(2, (self.heads, -1)).transpose(1, 2) for given in attending)
+        attended = functional.scaled_dot_product_attention(*by_head)
         pooled = self.out(attended.transpose(1, 2).flatten(1))
         if not regions:
             return ImageEmbeddings(pooled, None)

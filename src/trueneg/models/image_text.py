@@ -24,10 +24,9 @@ class ImageTextModel(nn.Module):
         projection: ``"linear"``: one linear layer per modality (Sample-Specific Debiasing, 2023: D = 128); ``"mlp"``: linear,
             ReLU, linear with D hidden units (ReCo: D = 512); or a pair of modules released with the encoders. The image
             module maps feature maps and the keyword ``regions`` to :class:`ImageEmbeddings`; the text module maps vectors.
-        logit_scale: initial value of γ², which is learned.
 
     Attributes:
-        logit_scale: module that returns the current γ².
+        logit_scale: module that returns γ², which is learned and starts at 14.
 
     Example:
         >>> from trueneg.losses import CrossModalLoss, Debiased
@@ -52,7 +51,6 @@ class ImageTextModel(nn.Module):
         *,
         dimensions: int = 128,
         projection: Literal["linear", "mlp"] | tuple[nn.Module, nn.Module] = "linear",
-        logit_scale: float = 14.0,
     ) -> None:
         super().__init__()
         self.image_encoder = image_encoder
@@ -64,7 +62,7 @@ class ImageTextModel(nn.Module):
         else:
             self.image_projection, self.text_projection = projection
         self.region_similarity = similarity
-        self.logit_scale = LogitScale(logit_scale)
+        self.logit_scale = LogitScale(14.0)
 
     def forward(self, images: Tensor, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Return the unscaled similarities (T, I) of a batch; pass them to ``CrossModalLoss`` with ``logit_scale()``.

@@ -60,8 +60,7 @@ def label_subset(labels: np.ndarray, fraction: float, seed: int) -> np.ndarray:
         >>> np.bincount(labels[label_subset(labels, 0.2, seed=0)]).tolist()
         [2, 1]
     """
-    labels = np.asarray(labels)
     order = np.random.default_rng(seed_for(seed, "label subset")).permutation(len(labels))
     members_by_class = [order[labels[order] == label] for label in np.unique(labels)]
     kept = [members[: max(1, round(fraction * len(members)))] for members in members_by_class]
-    return np.sort(np.concatenate([np.empty(0, np.int64), *kept]))
+    return np.sort(np.concatenate(kept))

@@ -20,7 +20,6 @@ from trueneg.data.pairs.pair_source import PairSource, read_pairs
 from trueneg.data.pairs.pair_splits import PairSubset, read_pair_subsets, refuse_leakage
 from trueneg.evaluation.evaluate import Data
 from trueneg.evaluation.pair_features import EmbeddedImages, embed_images, similarities
-from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 from trueneg.store.records import read_rows
 from trueneg.store.run_store import RunStore
@@ -73,14 +72,12 @@ class EmbeddedRun:
 Measured = tuple[EmbeddedRun, str, Measurement, float]
 
 
-def encoded(
-    listed: Sequence[Mapping[str, Any]], store: RunStore, data: Data, device: torch.device
-) -> Iterator[list[EmbeddedRun]]:
+def encoded(runs: Sequence[Mapping[str, Any]], store: RunStore, data: Data, device: torch.device) -> Iterator[list[EmbeddedRun]]:
     """Yield the runs of a manifest one at a time, because their embeddings take up memory."""
     source, by_seed = read_pairs(data.source), read_pair_subsets(data.subsets)
     boxes = read_rows(data.boxes) if data.boxes else pd.DataFrame()
     benchmark = read_benchmark(data.benchmark) if data.benchmark else None
-    for run in listed:
+    for run in runs:
         networks = read_networks(run["model"], store.record(run["id"])["settings"])
         yield [EmbeddedRun(run["id"], networks, source, by_seed[run["seed"]], device, None if boxes.empty else boxes, benchmark)]
 

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from torch import Tensor
+from torchvision.ops import box_area
 
 from trueneg.data.pairs.pair_source import PairSource
 from trueneg.errors import UserError
@@ -90,7 +92,7 @@ def boxed_phrases(source: PairSource, indices: np.ndarray, boxes: pd.DataFrame, 
     found = found.sort_values(["image", "index"], kind="stable")
     whole = found[CORNERS].to_numpy(np.float64)
     inside = boxes_in_crop(whole, source.size, crop)
-    kept = _areas(inside) >= SMALLEST_BOX * _areas(whole)
+    kept = (box_area(torch.tensor(inside)) >= SMALLEST_BOX * box_area(torch.tensor(whole))).numpy()
     found = found.assign(**dict(zip(CORNERS, inside.T, strict=True)))[kept]
     numbers = found.groupby(["image", "index"]).ngroup()
     regions = numbers if own else found.groupby(["image", "class"]).ngroup()
@@ -136,7 +138,3 @@ def phrase_grounding(maps: Iterable[tuple[pd.DataFrame, np.ndarray, np.ndarray]]
         by_metric = {"CNR": list(map(abs, ratios)), "CNR signed": ratios, "mIoU": overlaps}
         metrics |= {metric: mean_by_category(values, findings) for metric, values in by_metric.items()}
     return metrics
-
-
-def _areas(corners: np.ndarray) -> np.ndarray:
-    return (corners[:, 2] - corners[:, 0]) * (corners[:, 3] - corners[:, 1])

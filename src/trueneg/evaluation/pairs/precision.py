@@ -43,18 +43,16 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
             yield from both_queries(run, split, Measurement("precision", "Prec"), by_image, by_text)
 
 
-def both_queries(
-    run: EmbeddedRun, split: str, measured: Measurement, by_image: Precisions, by_text: Precisions
-) -> Iterator[Measured]:
+def both_queries(run: EmbeddedRun, split: str, key: Measurement, by_image: Precisions, by_text: Precisions) -> Iterator[Measured]:
     """Yield the precisions of image queries and of text queries, by list length and label, and ReCo's average (Table 1).
 
     The average is over list lengths and both kinds of queries; it exists if both were measured at the same list lengths.
     """
     for direction, by_length in (("image to image", by_image), ("text to image", by_text)):
         for k, by_label in by_length.items():
-            yield from of_classes(run, split, measured._replace(direction=direction, k=k), by_label)
+            yield from of_classes(run, split, key._replace(direction=direction, k=k), by_label)
     if by_image and by_image.keys() == by_text.keys():
-        yield run, split, measured, float(np.mean([by_label["mean"] for by_label in (*by_image.values(), *by_text.values())]))
+        yield run, split, key, float(np.mean([by_label["mean"] for by_label in (*by_image.values(), *by_text.values())]))
 
 
 def single_label_gallery(labels: np.ndarray, patients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
