@@ -235,6 +235,6 @@ def test_an_image_with_its_own_caption_is_no_negative():
         assert texts[pairs.own_texts[image]].tolist() == own.tolist()
 
 
-def test_too_little_is_rated():
-    with pytest.raises(UserError, match=r"rated pairs \d+ lie in the test split, where \d text anchors have false and true"):
+def test_too_few_rated_pairs_in_the_test_split_raise_an_error():
+    with pytest.raises(UserError, match=r"photographs: only \d text anchors .* at least 2; \d+ of [\d,]+ rated pairs"):
         rated_pairs(SOURCE, rated(), np.arange(3))

@@ -54,7 +54,7 @@ def test_weights_from_torchs_own_files_hold_tensors_alone(tmp_path):
     assert found.keys() == expected.keys()
     assert all(torch.equal(found[key], expected[key]) for key in expected)
     torch.save(network, tmp_path / "pickled.pth")
-    with pytest.raises(UserError, match=r"pickled\.pth: is not a whole state dict of tensors"):
+    with pytest.raises(UserError, match=r"pickled\.pth: is not a complete state dict"):
         SpatialResNet("resnet18", tmp_path / "pickled.pth")
     torch.save({"model": network.state_dict()}, tmp_path / "nested.pth")
     with pytest.raises(UserError, match=r"nested\.pth: is not a state dict of resnet18 .*Missing key"):
@@ -71,7 +71,7 @@ def test_files_that_are_missing_damaged_or_of_another_network_say_so(tmp_path, s
     with pytest.raises(UserError, match=rf"weights.{suffix}: is not a state dict of resnet18 .*Missing key"):
         SpatialResNet("resnet18", path)
     path.write_bytes(path.read_bytes()[:20])
-    with pytest.raises(UserError, match="is not a whole state dict of tensors"):
+    with pytest.raises(UserError, match="is not a complete state dict"):
         SpatialResNet("resnet18", path)
 
 

@@ -112,17 +112,13 @@ def gather_training(block: Block, names: Mapping[str, str], curves: str | Path, 
     A run may have been trained for another study under other names; `names` label its curves in this study.
     """
     trained, made = [], []
+    made_with = {"versions": provenance.versions(), "commit": provenance.commit(), "machine": provenance.machine()}
     for run in block.listed:
         path = block.store.folder(run["id"]) / RunStore.CURVES
         curve = records.read_rows(path, remedy="Remove its folder to have the run trained again.")
         trained.append(curve.assign(**names, seed=run["seed"], run=run["id"]))
         record = block.store.record(run["id"])
-        evaluated = {
-            "fingerprint": provenance.evaluation_fingerprint(record["settings"]),
-            "versions": provenance.versions(),
-            "commit": provenance.commit(),
-            "machine": provenance.machine(),
-        }
+        evaluated = {"fingerprint": provenance.evaluation_fingerprint(record["settings"]), **made_with}
         made.append({**record, **block.names, "evaluated": evaluated})
     write_tables({curves: pd.concat(trained)})
     with atomic_write(runs) as path:

@@ -1,4 +1,4 @@
-"""Measure how well a score ranks the negatives of an anchor that people rate as false.
+"""Measure how well scores identify, among the negatives of an anchor, those that people rate as false.
 
 Flickr8k's experts rated from 1 to 4 how well captions describe images. Most are captions of OTHER images, which a batch would
 treat as negatives. An image and another image's caption form a **false negative** if the mean of their three ratings is above
@@ -16,7 +16,7 @@ with the share among RATED pairs; a probability that is right for a batch may be
 among its retrieved candidates.
 
 **Experts.** The file lists the three ratings of each pair in ascending order, so it is unknown which expert gave which rating.
-Leaving one expert out is therefore averaged over all three choices (:func:`expert_agreement`).
+Results with one expert left out are therefore averaged over all three choices (:func:`expert_agreement`).
 """
 
 import numpy as np

@@ -70,7 +70,7 @@ def embed_images(networks: Networks, source: Source, indices: np.ndarray, device
 
 @torch.no_grad()
 def encode_texts(networks: Networks, encoder: Callable[..., Tensor], texts: Sequence[str], device: torch.device) -> Tensor:
-    """Encode T distinct texts with an encoder of their tokens, (T, …); texts that are too long are truncated."""
+    """Apply `encoder` to the tokens of T distinct texts and return (T, …); texts that are too long are truncated."""
     tokens = SentenceTokens(networks.tokenizer, texts, networks.maximum_tokens, truncate=True, device=device)
     blocks = torch.arange(len(texts)).split(TEXTS_AT_ONCE)
     return torch.cat([encoder(**tokens.batch(some, some.to(device))) for some in blocks])

@@ -14,7 +14,7 @@ from trueneg.evaluation.human_ratings import RATINGS, SENSITIVITY, THRESHOLD, fa
 
 @dataclass(frozen=True, eq=False)
 class RatedPairs:
-    """n rated pairs, each of one of m images and a caption of ANOTHER image; the m images have C captions with T distinct texts.
+    """n rated pairs, each of an image and a caption of ANOTHER image, from m images that have C captions with T distinct texts.
 
     Attributes:
         positions: (m,) positions of the images in the source.
@@ -80,8 +80,8 @@ def rated_pairs(source: PairSource, ratings: pd.DataFrame, test: np.ndarray) -> 
         both = np.intersect1d(own[false], own[~false])
         if len(both) < 2:
             raise UserError(
-                f"source {source.name}: of {len(ratings):,} rated pairs {len(false):,} lie in the test split, where {len(both)} "
-                f"{kind} anchors have false and true negatives, expected at least 2; take more images (dataset.images)."
+                f"source {source.name}: only {len(both)} {kind} anchors have both false and true negatives, expected at least 2; "
+                f"{len(false):,} of {len(ratings):,} rated pairs are in the test split. Increase dataset.images."
             )
     return found
 

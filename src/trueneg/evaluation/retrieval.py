@@ -1,5 +1,6 @@
 """Retrieval metrics with explicit handling of ties: ranks, recall, median rank and precision."""
 
+import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
@@ -49,7 +50,7 @@ def ranks(scores, relevant=None, *, ties: Ties = "against") -> np.ndarray:
     if relevant.shape != scores.shape or relevant.dtype != bool:
         raise ValueError(f"relevant is {relevant.dtype} of shape {relevant.shape}, expected bool of shape {scores.shape}")
     if not relevant.any(1).all():
-        raise ValueError(f"query {relevant.any(1).argmin()} has no relevant candidate; leave such queries out")
+        raise ValueError(f"query {relevant.any(1).argmin()} has no relevant candidate; remove such queries")
     best = np.where(relevant, scores, -np.inf).max(1, keepdims=True)
     before = scores >= best if _against(ties) else scores > best
     return 1 + np.count_nonzero(before & ~relevant, axis=1)
@@ -192,7 +193,7 @@ def precisions_at_k(scores, query_labels, candidate_labels, ks: Sequence[int], *
     scores, own, candidates = _matrix(scores), as_array(query_labels), as_array(candidate_labels)
     correct = own[:, None] == candidates if candidates.ndim == 1 else candidates.T[own] == 1
     if correct.shape != scores.shape:
-        raise ValueError(f"query_labels {own.shape} and candidate_labels {candidates.shape} do not fit scores {scores.shape}")
+        raise ValueError(f"query_labels {own.shape} and candidate_labels {candidates.shape} do not match scores {scores.shape}")
     lengths = np.array(_lengths(ks, longest=scores.shape[1]))
     # Sort by score; among equal scores, wrong candidates come first if ties count against the method.
     order = np.lexsort((correct if _against(ties) else ~correct, -scores), axis=1)
@@ -233,16 +234,15 @@ def _matrix(scores) -> np.ndarray:
     """Validate and return the scores of queries with candidates, which must not contain NaN."""
     scores = as_array(scores)
     if scores.ndim != 2 or not scores.size:
-        raise ValueError(f"scores have the shape {scores.shape}, expected (queries, candidates), at least one of each")
+        raise ValueError(f"scores have shape {scores.shape}, expected (queries, candidates) with at least one of each")
     unordered = np.isnan(scores).any(1)
     if unordered.any():
         raise ValueError(f"scores of query {unordered.argmax()} contain NaN")
     return scores
 
 
-def _lengths(ks: Sequence[int], longest: int | None = None) -> Sequence[int]:
-    """Validate and return list lengths: at least one, and none below 1 or above `longest`."""
-    if not len(ks) or min(ks) < 1 or (longest is not None and max(ks) > longest):
-        limit = "" if longest is None else f" and at most {longest}, the number of candidates"
-        raise ValueError(f"ks are {list(ks)}, expected numbers of at least 1{limit}")
+def _lengths(ks: Sequence[int], longest: float = math.inf) -> Sequence[int]:
+    """Validate and return list lengths: at least one, and none below 1 or above `longest`, the number of candidates."""
+    if not len(ks) or not 1 <= min(ks) <= max(ks) <= longest:
+        raise ValueError(f"ks are {list(ks)}, expected one or more numbers from 1 to {longest}")
     return ks

@@ -59,7 +59,7 @@ def retrieval_examples(
     """
     generator, relation = np.random.default_rng(seed_for(seed, "shown queries")), said.relation
     directions = {
-        TEXT_TO_IMAGE: (_asked_texts(relation, generator)[:queries], scores, relation),
+        TEXT_TO_IMAGE: (_query_texts(relation, generator)[:queries], scores, relation),
         IMAGE_TO_TEXT: (generator.permutation(len(indices))[:queries], scores.T, relation.T),
     }
     rows = []
@@ -75,7 +75,7 @@ def retrieval_examples(
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _asked_texts(relation: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+def _query_texts(relation: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     """Return a random order of query sentences; sentences that are true of other reports' images come first.
 
     They reveal whether an objective pushed false negatives away.

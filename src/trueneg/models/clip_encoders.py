@@ -178,7 +178,7 @@ def load_clip(model: str, weights: str | None = None) -> Clip:
         quick = config.get("quick_gelu", False)
         if tag.get("quick_gelu", quick) != quick:
             other = model.removesuffix("-quickgelu") if quick else f"{model}-quickgelu"
-            raise UserError(f"{model} {weights}: these weights were trained with another activation; use the model {other}.")
+            raise UserError(f"{model} {weights}: these weights were trained with a different activation; use the model {other}.")
         path, preprocessing = _weights_file(model, weights, tag), preprocessing | tag
         with refuse_unless_whole(path, f"a complete state dict of open_clip's {model}", "Use weights of this model"):
             open_clip.load_checkpoint(network, str(path), weights_only=True)

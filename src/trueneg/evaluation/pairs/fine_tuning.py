@@ -98,8 +98,8 @@ def fine_tuned_scores(
         scores[fraction] = {split: _logits(encoder.eval(), head, run, split) for split in SPLITS}
         if not all(np.isfinite(one).all() for one in scores[fraction].values()):
             raise UserError(
-                f"evaluation: fine-tuning with {fraction:g} of the labels diverged (seed {seed}). The likely cause is a step too "
-                f"large: learning_rate is {settings['learning_rate']:g}; lower it."
+                f"evaluation: training a classifier with {fraction:g} of the labels diverged (seed {seed}); reduce "
+                f"learning_rate, which is {settings['learning_rate']:g}."
             )
     return scores
 

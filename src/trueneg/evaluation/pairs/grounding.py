@@ -83,7 +83,7 @@ def boxed_phrases(source: PairSource, indices: np.ndarray, boxes: pd.DataFrame, 
         images = boxes["image"].to_numpy(np.int64)
         known = (images >= 0) & (images < len(source.reports))
         if not known.all() or (source.reports[images] != boxes["report"].to_numpy(str)).any():
-            raise UserError(f"{source.name}: the boxes name images of other reports; remove both to have them made again.")
+            raise UserError(f"{source.name}: the boxes refer to images of other reports; remove both to create them again.")
         found = boxes.assign(image=pd.Index(indices).get_indexer(images)).query("image >= 0")
         found = found.assign(index=found.groupby(["image", "sentence", "finding"], sort=False).ngroup())
     else:

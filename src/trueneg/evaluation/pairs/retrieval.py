@@ -16,14 +16,14 @@ from trueneg.stats.measurement import Measurement
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Yield recalls, median ranks and chance recalls; the score of a report is the mean over its sentences."""
     for run, split in itertools.product(runs, SPLITS):
-        for task, labels, scores, relevant in _asked(run, split):
+        for task, labels, scores, relevant in _retrievals(run, split):
             if scores.size:
                 found = retrieval_both_ways(scores, settings["retrieval"]["ks"], relevant)
                 found |= chance_recall_both_ways(relevant, settings["retrieval"]["ks"])
                 yield from both_ways(run, split, Measurement(task, "", labels), found)
 
 
-def _asked(run: EmbeddedRun, split: str) -> Iterator[tuple[str, str, np.ndarray, np.ndarray]]:
+def _retrievals(run: EmbeddedRun, split: str) -> Iterator[tuple[str, str, np.ndarray, np.ndarray]]:
     """Yield task, relevance criterion, scores (texts, images), and the mask of relevant pairs."""
     images = run.images(split)
     said = said_of(run.source, images.indices)
