@@ -9,7 +9,7 @@ from trueneg.specs.settings import Boolean, Count, CountFromZero, PathText, Sett
 
 
 class CifarResNetSettings(Settings):
-    """The CIFAR variant of ResNet, with a 3×3 stem and no max-pooling."""
+    """The CIFAR variant of ResNet, with a 3×3 stem and no max-pooling; ResNet-50 uses bottleneck blocks."""
 
     name: Literal["resnet18", "resnet50"]
 
