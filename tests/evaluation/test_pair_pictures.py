@@ -102,5 +102,5 @@ def test_a_manifests_first_run_is_pictured_and_a_restricted_source_is_not(traini
     assert len(pd.read_parquet(tmp_path / "overlays.parquet")) == 2
     assert set(pd.read_parquet(tmp_path / "similarities.parquet")["objective"]) == {"CL"}
     write_pairs(texture_source(patients=40, restricted=True), tmp_path / "restricted.npz")
-    with pytest.raises(UserError, match="is restricted, so no figure may show its images"):
+    with pytest.raises(UserError, match=r"restricted.npz: is restricted.*figures.overlays"):
         picture_run(source=tmp_path / "restricted.npz", **arguments)

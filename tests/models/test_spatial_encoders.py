@@ -64,7 +64,7 @@ def test_weights_from_torchs_own_files_hold_tensors_alone(tmp_path):
 @pytest.mark.parametrize("suffix", ["safetensors", "pth"])
 def test_files_that_are_missing_damaged_or_of_another_network_say_so(tmp_path, suffix):
     path = tmp_path / f"weights.{suffix}"
-    with pytest.raises(UserError, match=r"does not exist; expected a file, or one of torchvision's IMAGENET1K_V1"):
+    with pytest.raises(UserError, match=r"does not exist; expected a file .*IMAGENET1K_V1"):
         SpatialResNet("resnet18", path)
     state = {"conv1.weight": torch.zeros(3)}
     save_file(state, path) if suffix == "safetensors" else torch.save(state, path)
