@@ -1,4 +1,4 @@
-"""Heads trained together are the heads that torch.nn.Linear and torch.optim.Adam give one by one."""
+"""Heads trained together match heads trained separately with torch.nn.Linear and torch.optim.Adam."""
 
 import hypothesis.strategies as st
 import numpy as np
@@ -41,7 +41,7 @@ def random_head(count, dimensions, classes, seed, dtype=torch.float64):
     weight_decay=st.sampled_from([0.0, 1e-6, 0.1]),
     seed=st.integers(0, 2**63 - 1),
 )
-def test_each_head_equals_the_head_trained_alone(heads, count, dimensions, classes, batch_size, weight_decay, seed):
+def test_heads_trained_together_match_heads_trained_separately(heads, count, dimensions, classes, batch_size, weight_decay, seed):
     seeds = [seed - index if seed >= heads else seed + index for index in range(heads)]
     heads = [random_head(count, dimensions, classes, index) for index in range(heads)]
     protocol = {"epochs": 3, "batch_size": batch_size, "learning_rate": 1e-2, "weight_decay": weight_decay}
@@ -54,7 +54,7 @@ def test_each_head_equals_the_head_trained_alone(heads, count, dimensions, class
         assert torch.equal(together.logits(own)[index].argmax(1), alone(own[index]).argmax(1))
 
 
-def test_accuracy_on_digits_is_that_of_converged_logistic_regression():
+def test_accuracy_on_digits_matches_converged_logistic_regression():
     pixels, labels = load_digits(return_X_y=True)
     pixels = pixels / 16
     train = np.random.default_rng(0).permutation(len(labels)) < 1200
@@ -94,7 +94,7 @@ def test_label_subsets_are_stratified_and_nested(labels, one, other, seed):
     assert np.array_equal(label_subset(labels, 1, seed), np.arange(len(labels)))
 
 
-def test_another_seed_draws_other_labels_and_each_sample_as_often():
+def test_label_subsets_vary_with_the_seed_and_draw_samples_equally_often():
     labels = np.repeat([0, 1], [10, 30])
     drawn = np.zeros(40)
     for seed in range(2000):

@@ -1,4 +1,4 @@
-"""Heads against a plain loop and against scikit-learn; subsets that are stratified and nested."""
+"""Heads match a plain loop and scikit-learn; subsets are stratified and nested."""
 
 import doctest
 from math import nan
@@ -55,7 +55,9 @@ def random_head(count, dimensions, classes, seed, unknown=0.2):
     unknown=st.sampled_from([0.0, 0.3, 1.0]),
     seed=st.integers(0, 2**63 - 5),
 )
-def test_each_head_equals_the_head_trained_alone(heads, count, dimensions, classes, batch_size, weight_decay, unknown, seed):
+def test_heads_trained_together_match_heads_trained_separately(
+    heads, count, dimensions, classes, batch_size, weight_decay, unknown, seed
+):
     seeds = [seed + index for index in range(heads)]
     heads = [random_head(count, dimensions, classes, index, unknown) for index in range(heads)]
     protocol = {"epochs": 3, "batch_size": batch_size, "learning_rate": 1e-2, "weight_decay": weight_decay}
@@ -79,7 +81,7 @@ def findings():
     return features, labels
 
 
-def test_converged_heads_are_logistic_regression_of_each_label(findings):
+def test_converged_heads_match_logistic_regression_per_label(findings):
     features, labels = findings
     # The loss is a mean over samples AND classes, scikit-learn's a sum over samples; and Adam's penalty is on the bias too.
     penalty = 1e-3
@@ -94,7 +96,7 @@ def test_converged_heads_are_logistic_regression_of_each_label(findings):
         np.testing.assert_allclose([*heads.weights[0, :, label], heads.bias[0, label]], expected, atol=0.001)
 
 
-def test_linear_evaluation_reaches_scikit_learns_areas_with_all_labels_and_less_with_few(findings):
+def test_linear_evaluation_matches_scikit_learn_and_improves_with_more_labels(findings):
     features, labels = findings
     names = ["effusion", "edema", "pneumothorax"]
     train, test = slice(0, 2000), slice(2000, None)
@@ -111,7 +113,7 @@ def test_linear_evaluation_reaches_scikit_learns_areas_with_all_labels_and_less_
     assert results[0.01]["mean"] > 0.6
 
 
-def test_linear_evaluation_is_training_on_the_subset_and_unknown_labels_count_nowhere(findings):
+def test_linear_evaluation_trains_on_the_subset_and_ignores_unknown_labels(findings):
     features, labels = (part[:300].copy() for part in findings)
     labels[::7, 0] = labels[::5, 1] = nan
     features = torch.tensor(features)
@@ -125,7 +127,7 @@ def test_linear_evaluation_is_training_on_the_subset_and_unknown_labels_count_no
         assert results[0.2][name] == pytest.approx(roc_auc_score(labels[seen, label], scores[seen, label]))
 
 
-def test_features_of_a_diverged_encoder_are_refused(findings):
+def test_nan_features_raise_an_error(findings):
     features, labels = (part[:50] for part in findings)
     diverged = torch.full(features.shape, nan)
     options = {"epochs": 1, "batch_size": 50, "learning_rate": 1e-2, "weight_decay": 0.0}
@@ -138,7 +140,7 @@ LABELS = arrays(np.float64, st.tuples(st.integers(1, 60), st.integers(1, 4)), el
 
 @settings(deadline=None, max_examples=80)
 @given(LABELS, st.floats(1e-4, 1), st.floats(1e-4, 1), st.integers(0, 1000))
-def test_subsets_are_nested_have_the_right_size_and_both_values_of_every_label(labels, one, other, seed):
+def test_subsets_are_nested_and_contain_both_values_of_every_label(labels, one, other, seed):
     small, large = (multilabel_subset(labels, fraction, seed) for fraction in sorted([one, other]))
     assert set(small) <= set(large)
     for subset, fraction in zip((small, large), sorted([one, other]), strict=True):
@@ -152,7 +154,7 @@ def test_subsets_are_nested_have_the_right_size_and_both_values_of_every_label(l
     assert np.array_equal(multilabel_subset(labels, 1, seed), np.arange(len(labels)))
 
 
-def test_shares_of_labels_are_closer_than_a_random_draw_would_come():
+def test_stratified_label_shares_are_closer_than_random_ones():
     """Ten labels of frequency 2 to 40 %, correlated: the share of each among 5 % of 4,000 images."""
     generator = np.random.default_rng(0)
     common = generator.standard_normal((4000, 1))
@@ -170,7 +172,7 @@ def test_shares_of_labels_are_closer_than_a_random_draw_would_come():
     assert np.abs(np.mean(stratified, axis=0)).max() < 0.01
 
 
-def test_one_exclusive_label_is_as_even_as_the_subset_of_one_class():
+def test_exclusive_labels_are_subsampled_as_evenly_as_classes():
     classes = np.repeat([0, 1, 2], [500, 300, 200])
     labels = np.eye(3)[classes]
     for seed in range(20):
@@ -179,7 +181,7 @@ def test_one_exclusive_label_is_as_even_as_the_subset_of_one_class():
         assert np.abs(counts - expected).max() <= 2
 
 
-def test_every_sample_is_drawn_as_often():
+def test_every_sample_is_drawn_equally_often():
     labels = np.array([[1, 0]] * 10 + [[0, 1]] * 20 + [[0, 0]] * 10)
     drawn = np.zeros(40)
     for seed in range(2000):

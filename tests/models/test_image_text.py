@@ -1,4 +1,4 @@
-"""The whole model: shapes, projections, what the losses take, and that it learns which sentence belongs to which image."""
+"""The image–text model: shapes, projections, compatibility with the losses, and learning on a toy problem."""
 
 import doctest
 
@@ -70,7 +70,7 @@ def test_a_linear_projection_commutes_with_the_average_and_a_two_layer_one_does_
         assert embedded.regions.shape == (3, 12, 8, 8)
 
 
-def test_projections_are_what_they_say():
+def test_projections_have_the_documented_layers():
     model = model_of(projection="mlp").eval()
     images, tokens, _ = batch_of(3)
     features = model.image_encoder(images).mean((2, 3))
@@ -82,7 +82,7 @@ def test_projections_are_what_they_say():
     torch.testing.assert_close(vectors.embed_texts(**tokens), expected)
 
 
-def test_regions_are_projected_where_they_are_needed_or_asked_for():
+def test_regions_are_projected_if_needed_or_requested():
     model = model_of("global").eval()
     images, tokens, _ = batch_of(3)
     assert model.embed_images(images).regions is None
@@ -94,7 +94,7 @@ def test_regions_are_projected_where_they_are_needed_or_asked_for():
     assert model_of("lse").eval().embed_images(images).regions is not None
 
 
-def test_blocks_of_texts_change_nothing_but_memory():
+def test_texts_at_once_does_not_change_similarities():
     model = model_of().eval()
     images, tokens, _ = batch_of(7)
     texts, embedded = model.embed_texts(**tokens), model.embed_images(images)
@@ -103,7 +103,7 @@ def test_blocks_of_texts_change_nothing_but_memory():
         torch.testing.assert_close(model.similarity(texts, embedded, texts_at_once=texts_at_once), whole)
 
 
-def test_relaxed_contrastive_loss_takes_the_pooled_embeddings():
+def test_relaxed_contrastive_loss_accepts_pooled_embeddings():
     model = model_of("global", projection="mlp").train()
     images, tokens, _ = batch_of(4)
     loss = RelaxedContrastiveLoss()(model.embed_texts(**tokens), model.embed_images(images).pooled)
@@ -111,7 +111,7 @@ def test_relaxed_contrastive_loss_takes_the_pooled_embeddings():
     assert model.image_encoder.conv1.weight.grad.abs().sum() > 0
 
 
-def test_it_learns_which_sentence_belongs_to_which_image_and_where():
+def test_training_learns_to_match_and_localise_sentences():
     """Eight textures at random places: found in unseen images, and there the heatmap is high."""
     model = model_of("lse+nl", seed=1).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
