@@ -1,4 +1,4 @@
-"""Fine-tuning and the augmented linear probe: what they train, what they leave unchanged, and equivalence with the linear probe."""
+"""Fine-tuning and the augmented linear probe: effects, side effects, and equivalence with the linear probe."""
 
 import copy
 import dataclasses
