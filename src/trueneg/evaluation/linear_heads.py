@@ -1,4 +1,4 @@
-"""Linear classifiers on frozen features; heads on equally many samples are trained together as one batched product."""
+"""Linear classifiers on frozen features; heads with the same number of samples are trained together."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Measure how finished image–text runs, and references that need no run, rank negatives that people rate as false."""
+"""Measure how well finished image–text runs, and references without a run, rank negatives that people rate as false."""
 
 import itertools
 import logging

@@ -98,7 +98,7 @@ def median_rank(scores, relevant=None, *, ties: Ties = "against") -> float:
 
 
 class Metric(NamedTuple):
-    """R or MedR, from text to image or from image to text; without direction and k, the mean over them."""
+    """R, MedR or chance, from text to image or from image to text; without direction and k, the mean over them."""
 
     metric: str
     direction: str | None = None
