@@ -179,7 +179,13 @@ def load_clip(model: str, weights: str | None = None) -> Clip:
         if tag.get("quick_gelu", quick) != quick:
             other = model.removesuffix("-quickgelu") if quick else f"{model}-quickgelu"
             raise UserError(f"{model} {weights}: these weights were trained with a different activation; use the model {other}.")
-        path, preprocessing = _weights_file(model, weights, tag), preprocessing | tag
+        path, preprocessing = Path(weights), preprocessing | tag
+        if tag:
+            with explain_download(f"{model} {weights}", tag.get("hf_hub", "").strip("/") or tag.get("url", "")):
+                path = Path(open_clip.download_pretrained(tag))
+        elif not path.is_file():
+            tags = ", ".join(open_clip.list_pretrained_tags_by_model(model)) or "none for this model"
+            raise UserError(f"{weights}: does not exist; expected a file or a tag of open_clip ({tags}).")
         with refuse_unless_whole(path, f"a complete state dict of open_clip's {model}", "Use weights of this model"):
             open_clip.load_checkpoint(network, str(path), weights_only=True)
     return _parts(network, config, preprocessing)
@@ -254,15 +260,3 @@ def _parts(network: "CLIP", config: Mapping[str, Any], preprocessing: Mapping[st
     pool = ClipAttentionPool(network.visual.attnpool)
     images = ClipImageEncoder(network.visual, config, mean, std)
     return Clip(images, ClipTextEncoder(network, config), pool, projection, network.logit_scale.exp().item())
-
-
-def _weights_file(model: str, weights: str, tag: Mapping[str, Any]) -> Path:
-    """Return the file with the weights of a tag, downloaded if necessary, or the file at the path `weights`."""
-    open_clip = _open_clip()
-    if tag:
-        with explain_download(f"{model} {weights}", tag.get("hf_hub", "").strip("/") or tag.get("url", "")):
-            return Path(open_clip.download_pretrained(tag))
-    if not Path(weights).is_file():
-        tags = ", ".join(open_clip.list_pretrained_tags_by_model(model)) or "none for this model"
-        raise UserError(f"{weights}: does not exist; expected a file or a tag of open_clip ({tags}).")
-    return Path(weights)
