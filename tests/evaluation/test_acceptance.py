@@ -1,4 +1,4 @@
-"""What a reader of the papers would check first: each claim on its own, as the papers or their sources state it.
+"""Claims of the papers that a reader would check first, each as stated in the papers or their sources.
 
 Where a claim is tested beside the code that it is about, it is not repeated here.
 """

@@ -29,7 +29,7 @@ def test_groups_are_means_of_class_accuracies():
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=40),
     st.sets(st.integers(0, 3)),
 )
-def test_accuracies_agree_with_scikit_learn(pairs, rare):
+def test_accuracies_match_scikit_learn(pairs, rare):
     predictions, labels = np.array(pairs).T
     found = accuracies(predictions, labels, NAMES, rare)
     present = sorted(set(labels.tolist()))
@@ -44,7 +44,7 @@ def test_accuracies_agree_with_scikit_learn(pairs, rare):
     assert all(type(value) is float for value in found.values())
 
 
-def test_overall_and_groups_agree_on_a_balanced_split():
+def test_overall_and_group_accuracies_agree_on_a_balanced_split():
     labels = np.repeat(np.arange(4), 25)
     predictions = np.random.default_rng(0).integers(4, size=100)
     found = accuracies(predictions, labels, NAMES, rare_classes=(2, 3))
@@ -58,6 +58,6 @@ def test_overall_and_groups_agree_on_a_balanced_split():
         ([0, 1, 1], ["dog", "dog"], (), "distinct names"),
     ],
 )
-def test_wrong_arguments_are_refused_in_words(labels, names, rare, message):
+def test_invalid_arguments_raise_value_errors(labels, names, rare, message):
     with pytest.raises(ValueError, match=message):
         accuracies(np.zeros(3, int), np.array(labels), names, rare)

@@ -14,7 +14,7 @@ def mean_of(values):
     return lambda multiplicities: multiplicities @ values / len(values)
 
 
-def test_intervals_are_those_of_scipys_percentile_bootstrap():
+def test_intervals_match_scipys_percentile_bootstrap():
     values = np.random.default_rng(0).exponential(size=80)
     found = bootstrap(mean_of(values), 80, seed=1, draws=20_000)
     expected = scipy.stats.bootstrap(
@@ -27,7 +27,7 @@ def test_intervals_are_those_of_scipys_percentile_bootstrap():
     assert found.high == pytest.approx(expected.high, abs=0.06 * width)
 
 
-def test_intervals_cover_the_truth_about_as_often_as_their_level():
+def test_intervals_have_nominal_coverage():
     """The mean of 40 items, 300 times."""
     generator = np.random.default_rng(4)
     covered = 0
@@ -39,7 +39,7 @@ def test_intervals_cover_the_truth_about_as_often_as_their_level():
     assert 250 <= covered <= 285
 
 
-def test_two_methods_see_the_same_draws_so_their_difference_is_paired():
+def test_draws_are_shared_between_methods():
     generator = np.random.default_rng(5)
     difficulty = generator.standard_normal(100)
     one, other = difficulty + 0.1 * generator.standard_normal(100), difficulty + 0.5
@@ -51,14 +51,14 @@ def test_two_methods_see_the_same_draws_so_their_difference_is_paired():
     assert np.ptp(difference) < 0.3 * np.ptp(first)
 
 
-def test_a_seed_decides_the_draws():
+def test_draws_depend_on_the_seed():
     values = np.arange(12.0) ** 2
     assert bootstrap(mean_of(values), 12, seed=3) == bootstrap(mean_of(values), 12, seed=3)
     # Two seeds may meet in one number by chance, five hardly.
     assert len({bootstrap(mean_of(values), 12, seed=seed, draws=100) for seed in range(5)}) > 1
 
 
-def test_draws_in_which_the_statistic_is_undefined_do_not_count():
+def test_draws_with_an_undefined_statistic_are_ignored():
     def first_item_or_nan(multiplicities):
         return np.where(multiplicities[:, 0] > 0, 1.0, np.nan)
 

@@ -1,4 +1,4 @@
-"""The picture of the features: the same every time, and neighbours stay neighbours."""
+"""t-SNE embeddings are deterministic and preserve neighbours."""
 
 import numpy as np
 import pytest
@@ -12,33 +12,33 @@ def some_digits(count):
     return load_digits().data[:count]
 
 
-def test_one_seed_gives_one_picture():
+def test_tsne_is_deterministic_for_a_seed():
     pixels = some_digits(120)
     picture = tsne(pixels, seed=3)
     assert (picture.shape, picture.dtype) == ((120, 2), np.float64)
     assert np.array_equal(picture, tsne(pixels, seed=3))
 
 
-def test_only_the_direction_of_a_feature_counts():
+def test_tsne_ignores_feature_lengths():
     pixels = some_digits(90)
     lengths = 2.0 ** np.random.default_rng(0).integers(-3, 4, size=(90, 1))  # exact in floating point
     assert np.array_equal(tsne(pixels, seed=0), tsne(pixels * lengths, seed=0))
 
 
-def test_neighbours_in_the_picture_are_neighbours_by_cosine():
+def test_tsne_preserves_cosine_neighbours():
     pixels = some_digits(600)
     picture = tsne(pixels, seed=0)
     assert trustworthiness(pixels, picture, n_neighbors=10, metric="cosine") > 0.98  # 0.83 for two components
 
 
 @pytest.mark.parametrize("count", [4, 22, 61, 91, 92])
-def test_few_points_lower_the_perplexity_before_the_library_complains(count, caplog):
+def test_perplexity_is_reduced_for_few_points(count, caplog):
     pixels = some_digits(count)
     assert np.isfinite(tsne(pixels, seed=0)).all()
     assert not caplog.records
 
 
-def test_an_image_without_features_is_drawn():
+def test_tsne_accepts_zero_features():
     pixels = some_digits(40)
     pixels[7] = 0
     assert np.isfinite(tsne(pixels, seed=0)).all()

@@ -1,4 +1,4 @@
-"""The examples in the documentation run, and give what they say."""
+"""The examples in docstrings run and give the documented results."""
 
 import doctest
 import importlib

@@ -1,4 +1,4 @@
-"""Features do not depend on how they are computed, and the encoder learns nothing from them."""
+"""Features do not depend on batches, and extracting them does not modify the encoder."""
 
 import pytest
 import torch
@@ -23,7 +23,7 @@ def random_images(count):
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 20, 512])
-def test_features_are_those_of_each_image_alone_in_evaluation_mode(batch_size):
+def test_features_do_not_depend_on_the_batch(batch_size):
     encoder, images = encoder_with_state(), random_images(20)
     features = extract_features(encoder, normalise, images, batch_size)
     encoder.eval()
@@ -31,14 +31,14 @@ def test_features_are_those_of_each_image_alone_in_evaluation_mode(batch_size):
     torch.testing.assert_close(features, expected.detach(), rtol=1e-5, atol=1e-6)
 
 
-def test_the_encoder_keeps_its_statistics():
+def test_feature_extraction_does_not_update_batch_statistics():
     encoder = encoder_with_state().train()
     before = {name: value.clone() for name, value in encoder.state_dict().items()}
     extract_features(encoder, normalise, random_images(4))
     assert all(torch.equal(value, before[name]) for name, value in encoder.state_dict().items())
 
 
-def test_the_encoder_sees_channels_last_images():
+def test_images_are_passed_in_channels_last_format():
     seen = []
     encoder = nn.Flatten()
     encoder.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
@@ -54,6 +54,6 @@ def test_a_classifier_can_be_trained_on_the_features():
     torch.testing.assert_close(weights.grad, features.sum(0).unsqueeze(1).expand(5, 2))
 
 
-def test_a_diverged_encoder_is_an_error():
+def test_features_of_a_diverged_encoder_raise_an_error():
     with pytest.raises(ValueError, match="diverged"):
         extract_features(nn.Flatten(), lambda images: normalise(images) * torch.nan, random_images(2))

@@ -51,7 +51,7 @@ def spread(heatmap, mask):
 
 @settings(deadline=None, max_examples=100)
 @given(maps_and_masks())
-def test_cnr_equals_the_equation_with_and_without_its_sign(pair):
+def test_cnr_matches_the_equation_with_and_without_sign(pair):
     heatmap, mask = pair
     assume(spread(heatmap, mask) > 0)
     signed = contrast_to_noise_ratio(heatmap, mask, signed=True)
@@ -70,7 +70,7 @@ def test_cnr_does_not_depend_on_scale_and_shift(pair, scale, shift):
     assert after == pytest.approx(np.sign(scale) * before, rel=1e-6, abs=1e-6)
 
 
-def test_cnr_where_nothing_varies_is_zero_or_infinite_however_the_mean_is_rounded():
+def test_cnr_of_constant_parts_is_zero_or_infinite():
     mask = np.zeros((7, 9), bool)
     mask[2:4, 3:6] = True
     flat = np.full(mask.shape, 0.1)
@@ -81,7 +81,7 @@ def test_cnr_where_nothing_varies_is_zero_or_infinite_however_the_mean_is_rounde
 
 @settings(deadline=None, max_examples=20)
 @given(maps_and_masks())
-def test_mean_overlap_is_that_of_scikit_learn_over_41_thresholds(pair):
+def test_mean_overlap_matches_scikit_learn_over_41_thresholds(pair):
     heatmap, mask = pair
     overlaps = [jaccard_score(mask.ravel(), heatmap.ravel() > step / 20, zero_division=0) for step in range(-20, 21)]
     assert intersection_over_union(heatmap, mask) == pytest.approx(sum(overlaps) / 41, abs=1e-12)
@@ -89,7 +89,7 @@ def test_mean_overlap_is_that_of_scikit_learn_over_41_thresholds(pair):
 
 @settings(deadline=None, max_examples=60)
 @given(maps_and_masks(), st.lists(st.integers(-8, 8).map(lambda step: step / 8), min_size=1, max_size=5))
-def test_thresholds_may_be_any_in_any_order(pair, thresholds):
+def test_thresholds_can_be_arbitrary_and_unordered(pair, thresholds):
     heatmap, mask = pair
     overlaps = []
     for threshold in thresholds:
@@ -98,7 +98,7 @@ def test_thresholds_may_be_any_in_any_order(pair, thresholds):
     assert intersection_over_union(heatmap, mask, thresholds) == pytest.approx(np.mean(overlaps), abs=1e-12)
 
 
-def test_thresholds_are_the_papers():
+def test_default_thresholds_match_the_paper():
     assert len(THRESHOLDS) == 41
     np.testing.assert_array_equal(THRESHOLDS, np.round(np.arange(-1, 1.025, 0.05), 2))
 
@@ -122,7 +122,7 @@ def test_mean_overlap_depends_on_the_scale_of_the_scores_and_cnr_does_not(cosine
     assert ratios == pytest.approx([ratios[0]] * 4)
 
 
-def test_mean_overlap_of_the_empty_and_the_full_prediction():
+def test_mean_overlap_of_empty_and_full_predictions():
     mask = np.zeros((4, 5), bool)
     mask[1, :3] = True
     assert intersection_over_union(np.full((4, 5), -1.0), mask) == 0  # nothing exceeds even the lowest threshold
@@ -132,7 +132,7 @@ def test_mean_overlap_of_the_empty_and_the_full_prediction():
 
 @settings(deadline=None, max_examples=60)
 @given(maps_and_masks(), st.data())
-def test_pixels_outside_the_crop_count_nowhere(pair, data):
+def test_pixels_outside_the_crop_are_ignored(pair, data):
     heatmap, mask = pair
     assume(spread(heatmap, mask) > 0)
     # Two columns without a score on either side, in and out of the mask: as if the image ended before them.
@@ -142,14 +142,14 @@ def test_pixels_outside_the_crop_count_nowhere(pair, data):
     assert intersection_over_union(padded, padded_mask) == pytest.approx(intersection_over_union(heatmap, mask))
 
 
-def test_means_over_boxes_and_over_categories():
+def test_means_are_computed_over_boxes_and_over_categories():
     found = mean_by_category([4.0, 1.0, 1.0], ["b", "a", "a"])
     assert found == {"mean": 2.0, "macro": 2.5, "a": 1.0, "b": 4.0}
 
 
 @settings(deadline=None, max_examples=40)
 @given(st.integers(1, 6), st.integers(1, 6), st.integers(1, 24), st.integers(1, 24), st.integers(0, 1000))
-def test_upsampling_is_bilinear_between_the_centres_of_the_cells(h, w, height, width, seed):
+def test_upsampling_is_bilinear_between_cell_centres(h, w, height, width, seed):
     grid = np.random.default_rng(seed).uniform(-1, 1, (2, h, w))
     y = ((np.arange(height) + 0.5) * h / height - 0.5).clip(0, h - 1)
     x = ((np.arange(width) + 0.5) * w / width - 0.5).clip(0, w - 1)
@@ -162,7 +162,7 @@ def test_upsampling_is_bilinear_between_the_centres_of_the_cells(h, w, height, w
     assert found.max() <= grid.max() + 1e-6
 
 
-def test_smoothing_spreads_a_peak_and_keeps_a_flat_map_and_the_total():
+def test_smoothing_spreads_a_peak_and_preserves_the_sum():
     grid = np.zeros((2, 15, 15))
     grid[:, 7, 7] = 1
     smooth = upsample(grid, (15, 15), smoothing=1.5)
@@ -185,7 +185,7 @@ def test_boxes_are_cropped_as_in_torchvision(image, data):
     np.testing.assert_allclose(boxes_in_crop([box], image, crop), expected.numpy(), atol=1e-9)
 
 
-def test_a_bright_box_lands_where_its_mask_says():
+def test_cropped_pixels_match_the_cropped_box():
     """The whole chain: pixels of a box, cropped, against the mask of the moved box."""
     image, box = (200, 240), [60, 90, 180, 140]
     pixels = torch.zeros(1, *image)
@@ -197,7 +197,7 @@ def test_a_bright_box_lands_where_its_mask_says():
 
 @settings(deadline=None, max_examples=60)
 @given(arrays(np.float64, (3, 4), elements=st.integers(0, 40).map(lambda quarter: quarter / 4)))
-def test_masks_hold_the_pixels_whose_centres_lie_in_the_box(boxes):
+def test_masks_contain_pixels_whose_centres_lie_in_the_box(boxes):
     size = (6, 8)
     expected = np.array(
         [[[x0 <= x + 0.5 < x1 and y0 <= y + 0.5 < y1 for x in range(8)] for y in range(6)] for x0, y0, x1, y1 in boxes]
@@ -214,20 +214,20 @@ def test_whole_pixel_boxes_have_width_times_height_pixels():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: contrast_to_noise_ratio(np.zeros((2, 2)), np.zeros((2, 2))), "the mask bool"),
+        (lambda: contrast_to_noise_ratio(np.zeros((2, 2)), np.zeros((2, 2))), r"mask .* of float64, .*bool"),
         (lambda: contrast_to_noise_ratio(np.zeros((2, 3)), np.ones((2, 2), bool)), r"heatmap \(2, 3\) and mask \(2, 2\)"),
-        (lambda: contrast_to_noise_ratio(np.zeros((2, 2)), np.ones((2, 2), bool)), "covers every pixel"),
-        (lambda: contrast_to_noise_ratio(np.zeros((2, 2)), np.zeros((2, 2), bool)), "holds no pixel that has a score"),
-        (lambda: intersection_over_union(np.full((2, 2), np.nan), np.eye(2, dtype=bool)), "holds no pixel that has a score"),
-        (lambda: intersection_over_union(np.zeros((2, 2)), np.eye(2, dtype=bool), []), "no thresholds"),
+        (lambda: contrast_to_noise_ratio(np.zeros((2, 2)), np.ones((2, 2), bool)), "covers all pixels"),
+        (lambda: contrast_to_noise_ratio(np.zeros((2, 2)), np.zeros((2, 2), bool)), "covers no pixel"),
+        (lambda: intersection_over_union(np.full((2, 2), np.nan), np.eye(2, dtype=bool)), "covers no pixel"),
+        (lambda: intersection_over_union(np.zeros((2, 2)), np.eye(2, dtype=bool), []), "thresholds is empty"),
     ],
 )
-def test_wrong_arguments_are_refused_in_words(call, message):
+def test_invalid_arguments_raise_value_errors(call, message):
     with pytest.raises(ValueError, match=message):
         call()
 
 
-def test_a_box_that_the_crop_leaves_out_has_no_area_and_no_pixel():
+def test_a_box_outside_the_crop_has_no_area_and_no_pixels():
     (box,) = boxes_in_crop([[0, 0, 20, 20]], (100, 100), (50, 50))
     assert (box[2] - box[0]) * (box[3] - box[1]) == 0
     assert not box_masks([box], (50, 50)).any()

@@ -1,4 +1,4 @@
-"""Areas within anchors are scikit-learn's; experts, calibration and rates are counted by hand; a known truth is found."""
+"""Areas within anchors match scikit-learn; expert agreement, calibration and rates match plain loops."""
 
 import itertools
 
@@ -33,7 +33,7 @@ def scored_pairs(draw):
 
 @given(scored_pairs())
 @settings(deadline=None, max_examples=80)
-def test_areas_are_scikit_learns_anchor_by_anchor(pairs):
+def test_areas_match_scikit_learn_for_each_anchor(pairs):
     scores, false, anchors = pairs
     expected = {}
     for anchor in sorted(set(anchors)):
@@ -48,21 +48,21 @@ def test_areas_are_scikit_learns_anchor_by_anchor(pairs):
 
 @given(scored_pairs())
 @settings(deadline=None, max_examples=40)
-def test_no_rising_function_changes_an_area_and_the_sign_turns_it(pairs):
+def test_areas_are_invariant_to_increasing_functions(pairs):
     scores, false, anchors = pairs
     found = areas_within_anchors(scores, false, anchors)
     np.testing.assert_array_equal(areas_within_anchors(np.exp(3 * scores), false, anchors).area, found.area)
     np.testing.assert_allclose(areas_within_anchors(-scores, false, anchors).area, 1 - found.area)
 
 
-def test_what_is_constant_within_an_anchor_has_one_half():
+def test_constant_scores_within_an_anchor_have_an_area_of_one_half():
     generator = np.random.default_rng(0)
     anchors, false = generator.integers(0, 9, 200), generator.random(200) < 0.4
     eta = generator.random(9)[anchors]
     assert set(areas_within_anchors(eta, false, anchors).area) == {0.5}
 
 
-def test_a_known_truth_is_ranked_the_better_the_less_noise():
+def test_areas_decrease_with_noise():
     generator = np.random.default_rng(1)
     anchors, truth = np.repeat(np.arange(300), 8), generator.random(2400)
     false = truth > 0.8
@@ -80,7 +80,7 @@ def test_a_known_truth_is_ranked_the_better_the_less_noise():
     assert mean_area(areas_within_anchors(truth + offset, false, anchors), seed=0).estimate == 1
 
 
-def test_the_mean_counts_anchors_alike_and_the_weighted_mean_comparisons():
+def test_the_mean_weights_anchors_equally_or_by_comparisons():
     scores, false = np.array([1.0, 0, 0, 1, 1, 1]), np.array([True, False, True, False, False, False])
     found = areas_within_anchors(scores, false, np.array(list("aabbbb")))
     assert found.area.tolist() == [1, 0]
@@ -88,7 +88,7 @@ def test_the_mean_counts_anchors_alike_and_the_weighted_mean_comparisons():
     assert mean_area(found, seed=0, weighted=True).estimate == 0.25  # 1 of 4 comparisons
 
 
-def test_false_negatives_are_above_the_mean_in_whole_numbers():
+def test_thresholds_are_compared_without_rounding():
     ratings = np.array(list(itertools.product((1, 2, 3, 4), repeat=3)))
     for threshold in (2.0, 2.5, 3.0):
         expected = [sum(row) > 3 * threshold for row in ratings.tolist()]
@@ -98,7 +98,7 @@ def test_false_negatives_are_above_the_mean_in_whole_numbers():
 
 @given(st.lists(st.tuples(*[st.integers(1, 4)] * 3), min_size=1, max_size=12), st.integers(1, 3))
 @settings(deadline=None, max_examples=40)
-def test_one_expert_is_taken_out_in_all_ways(rows, anchors):
+def test_expert_agreement_averages_over_all_experts_left_out(rows, anchors):
     ratings, own = np.array(rows), np.arange(len(rows)) % anchors
     expected = {}
     for first, second in itertools.product(range(len(rows)), repeat=2):
@@ -116,7 +116,7 @@ def test_one_expert_is_taken_out_in_all_ways(rows, anchors):
     np.testing.assert_allclose(expert_agreement(np.sort(ratings, axis=1), own).area, found.area)
 
 
-def test_calibration_by_hand():
+def test_calibration_matches_a_worked_example():
     probabilities = [0.1, 0.2, 0.3, 0.3, 0.3, 0.9]
     false = [False, True, False, False, True, True]
     table = calibration(probabilities, false, bins=3)
@@ -129,7 +129,7 @@ def test_calibration_by_hand():
 
 @given(st.lists(st.tuples(st.sampled_from([0.0, 0.1, 0.5, 0.7, 1.0]), st.booleans()), min_size=1, max_size=50))
 @settings(deadline=None, max_examples=40)
-def test_bins_hold_every_pair_once_and_keep_the_means(pairs):
+def test_bins_contain_each_pair_once_and_preserve_means(pairs):
     probabilities, false = map(np.array, zip(*pairs, strict=True))
     table = calibration(probabilities, false)
     assert table["pairs"].sum() == len(pairs)
@@ -139,7 +139,7 @@ def test_bins_hold_every_pair_once_and_keep_the_means(pairs):
     assert abs(probabilities.mean() - false.mean()) - 1e-9 <= calibration_error(table) <= 1
 
 
-def test_rates_are_each_anchors_own():
+def test_rates_are_computed_per_anchor():
     found = rates_by_anchor([[4, 4, 4], [1, 1, 1], [2, 3, 3]], ["b", "a", "b"])
     assert found["anchor"].tolist() == ["a", "b"]
     assert found["pairs"].tolist() == [1, 2]
@@ -147,7 +147,7 @@ def test_rates_are_each_anchors_own():
     np.testing.assert_allclose(found["mean rating"], [1, 10 / 3])
 
 
-def test_rank_correlation_is_scipys_and_covers():
+def test_rank_correlation_matches_scipy():
     generator = np.random.default_rng(2)
     rate = generator.integers(0, 4, 200) / 4
     eta = rate + generator.standard_normal(200)
@@ -159,6 +159,6 @@ def test_rank_correlation_is_scipys_and_covers():
     assert np.isnan(rank_correlation(np.full(200, 0.1), rate, seed=0)).all()
 
 
-def test_scores_that_are_nan_are_refused():
+def test_nan_scores_raise_an_error():
     with pytest.raises(ValueError, match="1 of 2 scores are NaN"):
         areas_within_anchors([np.nan, 1], [True, False], [0, 0])

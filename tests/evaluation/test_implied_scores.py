@@ -1,4 +1,4 @@
-"""BCL's probability is the equation's and that of its own weights; text similarity is a cosine, drawn as a batch draws."""
+"""BCL's probability matches its equation and its weights; text similarity is a cosine with one drawn caption."""
 
 import numpy as np
 import pytest
@@ -48,7 +48,7 @@ def anchors(draw):
 
 @given(anchors(), st.floats(0.5, 0.99), st.sampled_from(["paper", "consistent", "released"]))
 @settings(deadline=None, max_examples=60)
-def test_the_probability_is_the_equations(given_anchors, alpha, form):
+def test_false_negative_probability_matches_the_equation(given_anchors, alpha, form):
     similarities, own, eta = given_anchors
     found = false_negative_probability(similarities, own, alpha=alpha, eta=eta, form=form)
     for row in range(len(eta)):
@@ -57,7 +57,7 @@ def test_the_probability_is_the_equations(given_anchors, alpha, form):
 
 
 @pytest.mark.parametrize("form", ["paper", "consistent"])
-def test_the_probability_is_that_of_the_losss_own_weights(form):
+def test_false_negative_probability_matches_the_weights_of_the_loss(form):
     """With β = 0 the share of a negative in the mass is p(TN) e^u over their sum: the gradient of the log mass."""
     generator = np.random.default_rng(0)
     similarities, eta = generator.uniform(-1, 1, (5, 30)), generator.uniform(0.05, 0.4, 5)
@@ -69,7 +69,7 @@ def test_the_probability_is_that_of_the_losss_own_weights(form):
     np.testing.assert_allclose(share, expected / expected.sum(1, keepdims=True), rtol=1e-6)
 
 
-def test_within_an_anchor_it_ranks_as_the_similarity_does():
+def test_within_an_anchor_the_probability_ranks_like_the_similarity():
     generator = np.random.default_rng(1)
     similarities, own = generator.standard_normal((20, 50)), np.eye(20, 50, dtype=bool)
     found = false_negative_probability(similarities, own, alpha=0.7, eta=generator.uniform(0.01, 0.3, 20), form="consistent")
@@ -80,14 +80,14 @@ def test_within_an_anchor_it_ranks_as_the_similarity_does():
     np.testing.assert_array_equal(np.isnan(found), own)
 
 
-def test_its_mean_is_the_class_probability():
+def test_the_mean_probability_is_the_class_probability():
     """The posterior of the recovered form, averaged over the mixture, is the prior."""
     similarities = np.random.default_rng(2).standard_normal((1, 20_000))
     found = false_negative_probability(similarities, np.zeros((1, 20_000), bool), alpha=0.9, eta=0.1, form="consistent")
     assert found.mean() == pytest.approx(0.1, abs=1e-3)
 
 
-def test_text_similarity_is_a_cosine_dense_and_sparse():
+def test_text_similarity_is_a_cosine_for_dense_and_sparse_features():
     texts = ["a dog runs", "a dog sleeps", "two boats sail", "the boats"]
     features = word_features(texts, texts)
     captions, others = np.array([0, 2]), np.array([[1, 2], [3, 0]])
@@ -99,7 +99,7 @@ def test_text_similarity_is_a_cosine_dense_and_sparse():
     assert expected[0][0] > expected[0][1] == 0
 
 
-def test_a_batch_draws_one_caption_and_expects_the_mean_of_their_areas():
+def test_the_area_for_one_drawn_caption_is_the_mean_over_captions():
     generator = np.random.default_rng(3)
     similarity, ratings, own = generator.random((60, 5)), generator.integers(1, 5, (60, 3)), generator.integers(0, 6, 60)
     found = drawn_areas(similarity, ratings, own, 2.5)

@@ -1,4 +1,4 @@
-"""Equation 16 against a loop over plain numbers."""
+"""Equation 16, compared with a loop over plain numbers."""
 
 import math
 
@@ -23,7 +23,7 @@ def scores_by_the_book(bank, labels, query, classes):
 
 @settings(deadline=None, max_examples=50)
 @given(st.integers(1, 15), st.integers(1, 5), st.integers(1, 6), st.integers(0, 10_000))
-def test_predictions_have_the_highest_score_of_a_naive_loop(count, dimensions, classes, seed):
+def test_predictions_match_a_naive_loop_over_scores(count, dimensions, classes, seed):
     generator = torch.Generator().manual_seed(seed)
     bank = torch.randn(count, dimensions, generator=generator, dtype=torch.float64)
     queries = torch.randn(5, dimensions, generator=generator, dtype=torch.float64)
@@ -34,7 +34,7 @@ def test_predictions_have_the_highest_score_of_a_naive_loop(count, dimensions, c
         assert scores[prediction] >= max(scores) - 1e-12
 
 
-def test_samples_are_normalised_and_means_are_not():
+def test_features_are_normalised_but_class_means_are_not():
     bank = torch.tensor([[9.0, 0.0], [0.0, 1.0], [1.0, 0.0], [3.0, 0.0]])
     means = class_means(bank, torch.tensor([0, 0, 1, 1]), classes=2)
     torch.testing.assert_close(means, torch.tensor([[0.5, 0.5], [1.0, 0.0]]))
@@ -44,6 +44,6 @@ def test_samples_are_normalised_and_means_are_not():
     assert mean_classifier(bank, torch.tensor([0, 0, 1, 1]), queries, classes=2).tolist() == [0, 1]
 
 
-def test_a_class_without_images_is_never_the_answer():
+def test_classes_without_images_are_never_predicted():
     bank, queries = torch.tensor([[1.0, 0.0]]), torch.tensor([[-1.0, 0.0], [1.0, 1.0]])
     assert mean_classifier(bank, torch.tensor([1]), queries, classes=3).tolist() == [1, 1]

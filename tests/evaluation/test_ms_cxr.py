@@ -1,4 +1,4 @@
-"""MS-CXR's phrases under networks that were trained on MIMIC-CXR's images: every phrase is measured, by its own sentence."""
+"""MS-CXR's phrases under networks that were trained on MIMIC-CXR's images: each phrase is measured with its own sentence."""
 
 import numpy as np
 import pandas as pd
@@ -54,7 +54,7 @@ def made(tmp_path_factory):
     )
 
 
-def test_phrases_are_grounded_by_their_own_sentence_in_their_own_image(made, tmp_path):
+def test_each_phrase_is_grounded_by_its_own_sentence_in_its_own_image(made, tmp_path):
     radiographs, source, splits, boxes = made
     subset, run = official_subset(source, splits, seed=0), settings_of(augmentation={"crop": 1.0}, training={"epochs": 1})
     training = ImageText(run, 0, source, subset, CPU)

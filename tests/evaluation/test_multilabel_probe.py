@@ -1,4 +1,4 @@
-"""Heads against a plain loop and against scikit-learn; subsets that are stratified and nested."""
+"""Heads match a plain loop and scikit-learn; subsets are stratified and nested."""
 
 import doctest
 from math import nan
@@ -46,7 +46,8 @@ def random_head(count, dimensions, classes, seed, unknown=0.2):
 
 @settings(deadline=None, max_examples=25)
 @given(
-    counts=st.lists(st.integers(1, 20), min_size=1, max_size=4),
+    heads=st.integers(1, 4),
+    count=st.integers(1, 20),
     dimensions=st.integers(1, 6),
     classes=st.integers(1, 4),
     batch_size=st.integers(1, 12),
@@ -54,17 +55,19 @@ def random_head(count, dimensions, classes, seed, unknown=0.2):
     unknown=st.sampled_from([0.0, 0.3, 1.0]),
     seed=st.integers(0, 2**63 - 5),
 )
-def test_each_head_equals_the_head_trained_alone(counts, dimensions, classes, batch_size, weight_decay, unknown, seed):
-    heads = [random_head(count, dimensions, classes, index, unknown) for index, count in enumerate(counts)]
-    seeds = [seed + index for index in range(len(counts))]
+def test_heads_trained_together_match_heads_trained_separately(
+    heads, count, dimensions, classes, batch_size, weight_decay, unknown, seed
+):
+    seeds = [seed + index for index in range(heads)]
+    heads = [random_head(count, dimensions, classes, index, unknown) for index in range(heads)]
     protocol = {"epochs": 3, "batch_size": batch_size, "learning_rate": 1e-2, "weight_decay": weight_decay}
     loss = known_binary_cross_entropy
-    together = train_linear_heads(*zip(*heads, strict=True), classes, loss, **protocol, generator_seeds=seeds)
+    together = train_linear_heads(*zip(*heads, strict=True), classes, loss, **protocol, seeds=seeds)
     for index, (features, labels) in enumerate(heads):
         alone = train_alone(features, labels, seeds[index], **protocol)
         torch.testing.assert_close(together.weights[index], alone.weight.detach().T, rtol=1e-6, atol=1e-9)
         torch.testing.assert_close(together.bias[index], alone.bias.detach(), rtol=1e-6, atol=1e-9)
-        own = [features[: min(counts)] for features, _ in heads]
+        own = [features for features, _ in heads]
         torch.testing.assert_close(together.logits(own)[index], alone(own[index]).detach(), rtol=1e-6, atol=1e-8)
 
 
@@ -78,14 +81,14 @@ def findings():
     return features, labels
 
 
-def test_converged_heads_are_logistic_regression_of_each_label(findings):
+def test_converged_heads_match_logistic_regression_per_label(findings):
     features, labels = findings
     # The loss is a mean over samples AND classes, scikit-learn's a sum over samples; and Adam's penalty is on the bias too.
     penalty = 1e-3
     with_constant = np.column_stack([features, np.ones(len(features))])
     heads = train_linear_heads(
         [torch.tensor(features)], [torch.tensor(labels)], 3, known_binary_cross_entropy, epochs=400, batch_size=3000,
-        learning_rate=0.05,        weight_decay=penalty, generator_seeds=[0],
+        learning_rate=0.05,        weight_decay=penalty, seeds=[0],
     )  # fmt: skip
     for label in range(3):
         reference = LogisticRegression(C=1 / (penalty * labels.size), fit_intercept=False, tol=1e-10, max_iter=2000)
@@ -93,15 +96,13 @@ def test_converged_heads_are_logistic_regression_of_each_label(findings):
         np.testing.assert_allclose([*heads.weights[0, :, label], heads.bias[0, label]], expected, atol=0.001)
 
 
-def test_linear_evaluation_reaches_scikit_learns_areas_with_all_labels_and_less_with_few(findings):
+def test_linear_evaluation_matches_scikit_learn_and_improves_with_more_labels(findings):
     features, labels = findings
     names = ["effusion", "edema", "pneumothorax"]
     train, test = slice(0, 2000), slice(2000, None)
-    results = linear_evaluation(
-        torch.tensor(features[train], dtype=torch.float32), labels[train],
-        torch.tensor(features[test], dtype=torch.float32), labels[test], names, fractions=[0.01, 0.1, 1.0], seed=0, epochs=300,
-        batch_size=512, learning_rate=0.01, weight_decay=1e-6,
-    )  # fmt: skip
+    options = {"epochs": 300, "batch_size": 512, "learning_rate": 0.01, "weight_decay": 1e-6}
+    parts = [(torch.tensor(features[part], dtype=torch.float32), labels[part]) for part in (train, test)]
+    results = linear_evaluation(*parts, names, 0, fractions=[0.01, 0.1, 1.0], **options)
     assert list(results) == [0.01, 0.1, 1.0]
     for label, name in enumerate(names):
         reference = LogisticRegression(C=1e4, max_iter=2000).fit(features[train], labels[train, label])
@@ -112,12 +113,12 @@ def test_linear_evaluation_reaches_scikit_learns_areas_with_all_labels_and_less_
     assert results[0.01]["mean"] > 0.6
 
 
-def test_linear_evaluation_is_training_on_the_subset_and_unknown_labels_count_nowhere(findings):
+def test_linear_evaluation_trains_on_the_subset_and_ignores_unknown_labels(findings):
     features, labels = (part[:300].copy() for part in findings)
     labels[::7, 0] = labels[::5, 1] = nan
     features = torch.tensor(features)
     options = {"epochs": 5, "batch_size": 64, "learning_rate": 1e-2, "weight_decay": 1e-6}
-    results = linear_evaluation(features, labels, features, labels, ["a", "b", "c"], fractions=[0.2], seed=3, **options)
+    results = linear_evaluation((features, labels), (features, labels), ["a", "b", "c"], 3, fractions=[0.2], **options)
     subset = multilabel_subset(labels, 0.2, seed=3)
     alone = train_alone(features[subset], torch.tensor(labels)[subset], seed_for(3, "linear probe"), **options)
     scores = alone(features).detach().numpy()
@@ -126,12 +127,20 @@ def test_linear_evaluation_is_training_on_the_subset_and_unknown_labels_count_no
         assert results[0.2][name] == pytest.approx(roc_auc_score(labels[seen, label], scores[seen, label]))
 
 
+def test_nan_features_raise_an_error(findings):
+    features, labels = (part[:50] for part in findings)
+    diverged = torch.full(features.shape, nan)
+    options = {"epochs": 1, "batch_size": 50, "learning_rate": 1e-2, "weight_decay": 0.0}
+    with pytest.raises(ValueError, match="scores are NaN"):
+        linear_evaluation((diverged, labels), (diverged, labels), ["a", "b", "c"], 0, fractions=[1.0], **options)
+
+
 LABELS = arrays(np.float64, st.tuples(st.integers(1, 60), st.integers(1, 4)), elements=st.sampled_from([0.0, 0.0, 0.0, 1.0, nan]))
 
 
 @settings(deadline=None, max_examples=80)
 @given(LABELS, st.floats(1e-4, 1), st.floats(1e-4, 1), st.integers(0, 1000))
-def test_subsets_are_nested_have_the_right_size_and_both_values_of_every_label(labels, one, other, seed):
+def test_subsets_are_nested_and_contain_both_values_of_every_label(labels, one, other, seed):
     small, large = (multilabel_subset(labels, fraction, seed) for fraction in sorted([one, other]))
     assert set(small) <= set(large)
     for subset, fraction in zip((small, large), sorted([one, other]), strict=True):
@@ -145,7 +154,7 @@ def test_subsets_are_nested_have_the_right_size_and_both_values_of_every_label(l
     assert np.array_equal(multilabel_subset(labels, 1, seed), np.arange(len(labels)))
 
 
-def test_shares_of_labels_are_closer_than_a_random_draw_would_come():
+def test_stratified_label_shares_are_closer_than_random_ones():
     """Ten labels of frequency 2 to 40 %, correlated: the share of each among 5 % of 4,000 images."""
     generator = np.random.default_rng(0)
     common = generator.standard_normal((4000, 1))
@@ -163,7 +172,7 @@ def test_shares_of_labels_are_closer_than_a_random_draw_would_come():
     assert np.abs(np.mean(stratified, axis=0)).max() < 0.01
 
 
-def test_one_exclusive_label_is_as_even_as_the_subset_of_one_class():
+def test_exclusive_labels_are_subsampled_as_evenly_as_classes():
     classes = np.repeat([0, 1, 2], [500, 300, 200])
     labels = np.eye(3)[classes]
     for seed in range(20):
@@ -172,7 +181,7 @@ def test_one_exclusive_label_is_as_even_as_the_subset_of_one_class():
         assert np.abs(counts - expected).max() <= 2
 
 
-def test_every_sample_is_drawn_as_often():
+def test_every_sample_is_drawn_equally_often():
     labels = np.array([[1, 0]] * 10 + [[0, 1]] * 20 + [[0, 0]] * 10)
     drawn = np.zeros(40)
     for seed in range(2000):

@@ -1,4 +1,4 @@
-"""The vote of the nearest neighbours against a loop over plain numbers and against scikit-learn."""
+"""The nearest-neighbour vote, compared with a loop over plain numbers and with scikit-learn."""
 
 import math
 
@@ -25,7 +25,7 @@ def votes_by_the_book(bank, labels, query, k, temperature, classes):
 
 @settings(deadline=None, max_examples=50)
 @given(st.data())
-def test_predictions_have_the_most_votes_of_a_naive_loop(data):
+def test_predictions_match_a_naive_loop_over_votes(data):
     count, dimensions, classes = (
         data.draw(st.integers(1, 15)),
         data.draw(st.integers(2, 5)),
@@ -49,7 +49,7 @@ def digits():
     return torch.tensor(pixels), torch.tensor(labels)
 
 
-def test_uniform_weights_agree_with_scikit_learn():
+def test_uniform_weights_match_scikit_learn():
     pixels, labels = digits()
     reference = KNeighborsClassifier(n_neighbors=15, metric="cosine", algorithm="brute").fit(pixels[:1000], labels[:1000])
     predictions = weighted_knn(pixels[:1000], labels[:1000], pixels[1000:], k=15, temperature=math.inf, classes=10)
@@ -57,7 +57,7 @@ def test_uniform_weights_agree_with_scikit_learn():
     assert (predictions.numpy() == reference.predict(pixels[1000:])).mean() > 0.998
 
 
-def test_weights_agree_with_scikit_learn():
+def test_weights_match_scikit_learn():
     pixels, labels = digits()
     reference = KNeighborsClassifier(
         n_neighbors=50,
@@ -69,7 +69,7 @@ def test_weights_agree_with_scikit_learn():
     assert (predictions.numpy() == reference.predict(pixels[1000:])).mean() > 0.998
 
 
-def test_neither_blocks_nor_lengths_change_the_predictions():
+def test_predictions_do_not_depend_on_block_size_or_feature_length():
     generator = torch.Generator().manual_seed(0)
     bank, queries = torch.randn(200, 8, generator=generator), torch.randn(90, 8, generator=generator)
     labels = torch.randint(5, (200,), generator=generator)
@@ -82,13 +82,13 @@ def test_neither_blocks_nor_lengths_change_the_predictions():
     assert torch.equal(whole, weighted_knn(bank * lengths, labels, queries * 4, **vote))
 
 
-def test_the_nearest_wins_at_a_temperature_too_low_for_exponentials():
+def test_low_temperatures_select_the_nearest_neighbour_without_underflow():
     bank = torch.tensor([[1.0, 0.0], [0.6, 0.8], [0.6, 0.8]])
     predictions = weighted_knn(bank, torch.tensor([1, 0, 0]), torch.tensor([[1.0, 0.1]]), k=3, temperature=1e-4, classes=2)
     assert predictions.tolist() == [1]
 
 
-def test_no_queries_give_no_predictions():
+def test_empty_queries_give_empty_predictions():
     predictions = weighted_knn(torch.ones(2, 3), torch.tensor([0, 1]), torch.ones(0, 3), k=1, classes=2)
     assert (predictions.shape, predictions.dtype) == ((0,), torch.int64)
 

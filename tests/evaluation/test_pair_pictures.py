@@ -1,4 +1,4 @@
-"""What figures show of a run: similarities sorted by what is true of an image, and heatmaps over its pixels."""
+"""Figure data of a run: similarities by relation, and heatmaps over the pixels of images."""
 
 import json
 
@@ -38,7 +38,7 @@ def run(training):
     return EmbeddedRun("abc", training.networks, SOURCE, SUBSET, CPU, texture_boxes(SOURCE))
 
 
-def test_every_sentence_and_image_is_one_of_three_relations(run):
+def test_every_pair_of_sentence_and_image_has_one_relation(run):
     found = similarities_by_truth(run)
     reports = SOURCE.reports[SUBSET.test]
     here = SOURCE.sentences[SOURCE.sentences["report"].isin(reports)]
@@ -60,7 +60,7 @@ def test_every_sentence_and_image_is_one_of_three_relations(run):
         np.testing.assert_allclose(np.sort(own), np.sort(values), atol=1e-6)
 
 
-def test_heatmaps_lie_over_the_pixels_that_the_network_saw(run):
+def test_heatmaps_align_with_the_cropped_pixels(run):
     table = phrase_heatmaps(run, 3, smoothing=0.0)
     assert len(table) == 3
     assert table["finding"].nunique() == 3  # of different findings first
@@ -75,7 +75,7 @@ def test_heatmaps_lie_over_the_pixels_that_the_network_saw(run):
         assert any(finding in row.sentence for finding in FINDINGS if row.finding in finding)
 
 
-def test_a_manifests_first_run_is_pictured_and_a_restricted_source_is_not(training, tmp_path):
+def test_figure_data_is_written_unless_the_source_is_restricted(training, tmp_path):
     store = RunStore(tmp_path / "runs")
     store.folder("abc").mkdir(parents=True)
     model = store.folder("abc") / RunStore.MODEL
@@ -102,5 +102,5 @@ def test_a_manifests_first_run_is_pictured_and_a_restricted_source_is_not(traini
     assert len(pd.read_parquet(tmp_path / "overlays.parquet")) == 2
     assert set(pd.read_parquet(tmp_path / "similarities.parquet")["objective"]) == {"CL"}
     write_pairs(texture_source(patients=40, restricted=True), tmp_path / "restricted.npz")
-    with pytest.raises(UserError, match="is restricted, so no figure may show its images"):
+    with pytest.raises(UserError, match=r"restricted.npz: is restricted.*figures.overlays"):
         picture_run(source=tmp_path / "restricted.npz", **arguments)

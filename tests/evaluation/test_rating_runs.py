@@ -1,4 +1,4 @@
-"""From finished runs and ratings to the tables of the report: each number is one that can be computed from the run itself."""
+"""Tables computed from finished runs and ratings match values computed from the runs directly."""
 
 import dataclasses
 import json
@@ -135,7 +135,7 @@ def own_scores(networks, seed):
 
 
 @pytest.mark.parametrize("kind", ["text", "image"])
-def test_the_areas_are_those_of_the_runs_own_similarities(world, kind):
+def test_areas_match_the_similarities_of_the_run(world, kind):
     folder, networks, _ = world
     table = pd.read_parquet(folder / "CL.parquet")
     for seed in SEEDS:
@@ -166,7 +166,7 @@ def test_the_summary_is_the_mean_over_seeds_and_anchors(world):
     assert set(paired_differences(rows, "CL")["objective"]) == {"BCL"}
 
 
-def test_bcls_probabilities_are_those_among_all_images_of_the_split(world):
+def test_bcl_probabilities_are_computed_among_all_images_of_the_split(world):
     folder, networks, tables = world
     test = SUBSETS[0].test
     pairs = rated_pairs(SOURCE, rated(), test)
@@ -196,7 +196,7 @@ def test_bcls_probabilities_are_those_among_all_images_of_the_split(world):
     assert shown.loc[shown["anchors"] == "text", "error"].iloc[0] == pytest.approx(np.mean(errors))
 
 
-def test_words_and_experts_know_what_the_captions_say(world):
+def test_reference_rankings_separate_false_negatives(world):
     summary = world[2]["summary"].set_index(["score", "anchors", "threshold"])
     assert set(summary.loc[summary["objective"] == "", "seeds"]) == {2}
     for name in ("one expert", "TF-IDF, mean", "TF-IDF, nearest"):
@@ -206,7 +206,7 @@ def test_words_and_experts_know_what_the_captions_say(world):
     assert {"text encoder at first, drawn", "text encoder at first, mean"} <= set(summary.index.get_level_values(0))
 
 
-def test_eta_stands_beside_each_captions_rate(world):
+def test_eta_is_reported_with_the_rate_of_each_caption(world):
     tables = world[2]
     eta = tables["eta"]
     assert set(eta["seed"]) == {0}
@@ -223,7 +223,7 @@ def test_eta_stands_beside_each_captions_rate(world):
     assert rho.loc[("constant mean", "rate")][["rho", "low", "high"]].isna().all()
 
 
-def test_an_image_with_its_own_caption_is_no_negative():
+def test_pairs_of_an_image_and_its_own_caption_are_excluded():
     pairs = rated_pairs(SOURCE, rated(), np.arange(60))
     everything = rated()
     assert len(pairs.image) == (everything["image"] != everything["report"]).sum() < len(everything)
@@ -235,6 +235,6 @@ def test_an_image_with_its_own_caption_is_no_negative():
         assert texts[pairs.own_texts[image]].tolist() == own.tolist()
 
 
-def test_too_little_is_rated():
-    with pytest.raises(UserError, match=r"rated pairs \d+ lie in the test split, where \d text anchors have false and true"):
+def test_too_few_rated_pairs_in_the_test_split_raise_an_error():
+    with pytest.raises(UserError, match=r"photographs: only \d text anchors .* at least 2; \d+ of [\d,]+ rated pairs"):
         rated_pairs(SOURCE, rated(), np.arange(3))

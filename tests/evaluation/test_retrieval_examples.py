@@ -1,4 +1,4 @@
-"""Examples of retrieval: what a network puts first, whether it is relevant, and nothing of a restricted source."""
+"""Retrieval examples contain the top results and their relevance, but nothing from a restricted source."""
 
 import io
 import json
@@ -34,7 +34,7 @@ SCORES = np.random.default_rng(0).normal(size=RELATION.shape).astype(np.float32)
 EXAMPLES = retrieval_examples(SCORES, SAID, SOURCE, SUBSET.test, seed=3, queries=6, length=4)
 
 
-def test_a_sentence_is_of_the_images_report_or_true_of_it_or_neither():
+def test_relations_distinguish_own_true_and_other_sentences():
     said = SOURCE.sentences[SOURCE.sentences["report"].isin(SOURCE.reports[SUBSET.test])]
     assert sorted(said["sentence"].unique()) == TEXTS
     for place, text in enumerate(TEXTS):
@@ -49,7 +49,7 @@ def test_a_sentence_is_of_the_images_report_or_true_of_it_or_neither():
 
 
 @pytest.mark.parametrize("direction", [TEXT_TO_IMAGE, IMAGE_TO_TEXT])
-def test_results_are_those_with_the_highest_scores_and_found_is_the_rank_of_the_first_own(direction):
+def test_results_have_the_highest_scores_and_found_is_the_rank_of_the_first_own_pair(direction):
     chosen = EXAMPLES[EXAMPLES["direction"] == direction]
     assert chosen["query"].nunique() == 6
     for _, query in chosen.groupby("query"):
@@ -71,7 +71,7 @@ def test_results_are_those_with_the_highest_scores_and_found_is_the_rank_of_the_
         assert (query["found"] == 1 + (scores[related != 2] >= best).sum()).all()
 
 
-def test_every_network_is_asked_the_same():
+def test_all_networks_get_the_same_queries():
     other = retrieval_examples(-SCORES, SAID, SOURCE, SUBSET.test, seed=3, queries=6, length=4)
 
     def asked(table):
@@ -84,7 +84,7 @@ def test_every_network_is_asked_the_same():
     assert asked(again) != asked(EXAMPLES)
 
 
-def test_thumbnails_are_the_images_made_small():
+def test_thumbnails_are_reduced_copies_of_the_images():
     row = EXAMPLES.iloc[0]
     pixels = np.asarray(Image.open(io.BytesIO(row["thumbnail"])).convert("L"), float)
     original = SOURCE.images[row["image"], 0].astype(float)
@@ -109,7 +109,7 @@ def files(tmp_path):
     return {**names, "manifest": tmp_path / "manifest.json", "store": store.path, "threads": 1, "device": "cpu"}
 
 
-def test_a_finished_runs_examples_are_written(files, tmp_path):
+def test_examples_of_a_finished_run_are_written(files, tmp_path):
     write_pairs(SOURCE, tmp_path / "pairs.npz")
     write_examples(source=tmp_path / "pairs.npz", **files)
     table, restricted = privacy.read_table(files["examples"])
@@ -119,7 +119,7 @@ def test_a_finished_runs_examples_are_written(files, tmp_path):
     assert set(table["text"]) <= set(TEXTS)
 
 
-def test_a_restricted_source_has_no_examples_and_the_file_says_so(files, tmp_path):
+def test_examples_of_a_restricted_source_are_empty_and_marked(files, tmp_path):
     write_pairs(texture_source(patients=40, restricted=True), tmp_path / "pairs.npz")
     write_examples(source=tmp_path / "pairs.npz", **files)
     table, restricted = privacy.read_table(files["examples"])

@@ -6,7 +6,6 @@ from math import isnan, nan
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-import torch
 from hypothesis import assume, given, settings
 from hypothesis.extra.numpy import arrays
 from sklearn.metrics import accuracy_score, roc_auc_score
@@ -20,7 +19,7 @@ TIED = st.sampled_from([-1.0, 0.0, 0.5])
 LABEL = st.sampled_from([0.0, 1.0, nan])
 
 
-def test_prompts_are_those_of_table_2():
+def test_prompts_match_table_2():
     assert {name: (pair["negative"], pair["positive"]) for name, pair in PROMPTS.items()} == {
         "pneumonia": ("No signs of pneumonia", "Findings suggesting pneumonia"),
         "cardiomegaly": ("Heart size normal", "Cardiomegaly"),
@@ -32,7 +31,7 @@ def test_prompts_are_those_of_table_2():
 
 @settings(deadline=None, max_examples=100)
 @given(st.lists(st.tuples(st.one_of(TIED, st.floats(-1, 1)), LABEL), min_size=1, max_size=30))
-def test_area_is_scikit_learns_on_the_known_labels(pairs):
+def test_area_matches_scikit_learn_on_known_labels(pairs):
     scores, labels = np.array(pairs).T
     known = labels >= 0
     found = area_under_roc(scores, labels)
@@ -44,7 +43,7 @@ def test_area_is_scikit_learns_on_the_known_labels(pairs):
 
 @settings(deadline=None, max_examples=60)
 @given(arrays(np.float64, st.integers(2, 12), elements=TIED), st.data())
-def test_area_is_the_share_of_pairs_in_order_ties_one_half(scores, data):
+def test_area_is_the_share_of_ordered_pairs_with_ties_as_one_half(scores, data):
     labels = data.draw(arrays(np.int64, len(scores), elements=st.integers(0, 1)))
     assume(0 < labels.sum() < len(labels))
     wins = [(p > n) + 0.5 * (p == n) for p in scores[labels == 1] for n in scores[labels == 0]]
@@ -55,13 +54,13 @@ def test_area_is_the_share_of_pairs_in_order_ties_one_half(scores, data):
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(2, 20), st.integers(1, 3), st.integers(0, 10_000), st.booleans())
-def test_metrics_are_scikit_learns_class_by_class(count, classes, seed, tied):
+def test_metrics_match_scikit_learn_for_each_class(count, classes, seed, tied):
     generator = np.random.default_rng(seed)
     negative, positive = generator.uniform(-1, 1, (2, count + 2, classes)).round(1 if tied else 9)
     labels = generator.choice([0, 1, nan], (count + 2, classes))
     labels[:2] = [[0] * classes, [1] * classes]
     names = ["edema", "effusion", "pneumonia"][:classes]
-    metrics = zero_shot_metrics(negative, torch.tensor(positive), labels, names)
+    metrics = zero_shot_metrics(negative, positive, labels, names)
     for number, name in enumerate(names):
         known = labels[:, number] >= 0
         target, low, high = labels[known, number], negative[known, number], positive[known, number]
@@ -74,7 +73,7 @@ def test_metrics_are_scikit_learns_class_by_class(count, classes, seed, tied):
         assert list(values) == [*names, "mean"]
 
 
-def test_the_softmax_of_the_two_prompts_ranks_as_their_difference_at_any_logit_scale():
+def test_the_softmax_over_prompts_ranks_like_their_difference():
     generator = np.random.default_rng(1)
     negative, positive = generator.uniform(-1, 1, (2, 200))
     labels = generator.integers(0, 2, 200)
@@ -83,13 +82,13 @@ def test_the_softmax_of_the_two_prompts_ranks_as_their_difference_at_any_logit_s
         assert area_under_roc(shares, labels) == pytest.approx(area_under_roc(positive - negative, labels))
 
 
-def test_unknown_labels_are_not_negative():
+def test_unknown_labels_are_not_treated_as_negative():
     scores = np.array([0.9, 0.2, 0.95, 0.99])
     assert area_under_roc(scores, [1, 0, nan, nan]) == 1.0
     assert area_under_roc(scores, [1, 0, 0, 0]) == pytest.approx(1 / 3)
 
 
-def test_scores_that_are_nan_are_refused():
+def test_nan_scores_raise_an_error():
     with pytest.raises(ValueError, match="1 of 2 scores are NaN"):
         area_under_roc([0.1, nan], [0, 1])
 

@@ -41,7 +41,7 @@ from trueneg.data.pairs.image_table import read_image_table
 from trueneg.data.pairs.pair_source import read_pairs, write_pairs
 from trueneg.data.pairs.pair_splits import read_pair_subsets, split_pairs, write_pair_subsets
 from trueneg.errors import UserError
-from trueneg.evaluation.training_records import manifest_names
+from trueneg.evaluation.evaluate import manifest_names
 from trueneg.models.spatial_encoders import _state_dict
 from trueneg.store.run_store import RunStore, read_manifest
 from trueneg.text.chunks import append_chunk, read_chunks

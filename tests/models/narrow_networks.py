@@ -1,4 +1,4 @@
-"""Train narrow encoders on a CPU in a process of its own, which a fault in a native library would end.
+"""Train narrow encoders on a CPU in a separate process, because a fault in a native library would end it.
 
 ``python -m tests.models.narrow_networks`` prints as JSON, by encoder, width and side: the largest relative difference of a
 parameter's gradient from that of a float64 network with torch's strided convolutions. SiLU stands in for ReLU in both, because a

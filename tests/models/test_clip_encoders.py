@@ -1,4 +1,4 @@
-"""CLIP's parts give what open_clip's own model gives, for images, texts, regions and tokens."""
+"""The parts of CLIP match open_clip's model for images, texts, regions and tokens."""
 
 import json
 import sys
@@ -48,7 +48,7 @@ def normalised(images, mean=open_clip.OPENAI_DATASET_MEAN, std=open_clip.OPENAI_
 
 
 @torch.no_grad()
-def test_images_are_embedded_as_open_clip_does(model, network):
+def test_image_embeddings_match_open_clip(model, network):
     images = torch.rand(3, 3, 64, 64, generator=torch.Generator().manual_seed(0))
     found = model.embed_images(images)
     torch.testing.assert_close(found.pooled, network.encode_image(normalised(images)), atol=1e-5, rtol=1e-5)
@@ -60,13 +60,13 @@ def test_images_are_embedded_as_open_clip_does(model, network):
 
 
 @torch.no_grad()
-def test_texts_are_embedded_as_open_clip_does(model, network):
+def test_text_embeddings_match_open_clip(model, network):
     tokens = tokenise(clip_tokenizer(), TEXTS, maximum_tokens=24)
     expected = network.encode_text(open_clip.tokenizer.SimpleTokenizer()(TEXTS, context_length=24))
     torch.testing.assert_close(model.embed_texts(**tokens), expected, atol=1e-5, rtol=1e-5)
 
 
-def test_the_tokenizer_is_open_clips_and_cuts_as_it_does():
+def test_tokens_and_truncation_match_open_clip():
     long = "a very long report, " * 20
     tokens = tokenise(clip_tokenizer(), [*TEXTS, long], maximum_tokens=24, truncate=True)
     expected = open_clip.tokenizer.SimpleTokenizer()([*TEXTS, long], context_length=24)
@@ -75,7 +75,7 @@ def test_the_tokenizer_is_open_clips_and_cuts_as_it_does():
 
 
 @torch.no_grad()
-def test_a_region_is_what_the_pooling_gives_of_it_alone(model, network):
+def test_region_embeddings_match_attention_pooling_of_a_single_region(model, network):
     """Attention to one token alone is the whole weight: open_clip's pooling of that cell, its positions taken away."""
     images = torch.rand(1, 3, 64, 96, generator=torch.Generator().manual_seed(1))
     regions = model.embed_images(images, regions=True).regions
@@ -90,7 +90,7 @@ def test_a_region_is_what_the_pooling_gives_of_it_alone(model, network):
 
 
 @torch.no_grad()
-def test_on_another_grid_positions_are_resized_as_pictures_are(model, network):
+def test_position_embeddings_are_interpolated_for_other_grids(model, network):
     other = open_clip.CLIP(**clip_config(image_size=96)).eval()
     state, key = network.state_dict(), "visual.attnpool.positional_embedding"
     picture = state[key][1:].view(2, 2, 128).permute(2, 0, 1)
@@ -100,7 +100,7 @@ def test_on_another_grid_positions_are_resized_as_pictures_are(model, network):
     torch.testing.assert_close(model.embed_images(images).pooled, other.encode_image(normalised(images)), atol=1e-5, rtol=1e-5)
 
 
-def test_the_logit_scale_is_clips_and_a_configuration_makes_the_same_network(files, network):
+def test_clip_of_rebuilds_the_network_from_its_configuration(files, network):
     clip = load_clip(**files)
     assert clip.logit_scale == pytest.approx(network.logit_scale.exp().item())
     again = clip_of(clip.text_encoder.config)
@@ -109,7 +109,7 @@ def test_the_logit_scale_is_clips_and_a_configuration_makes_the_same_network(fil
     assert again.image_encoder.dimensions == clip.image_encoder.dimensions == 128
 
 
-def test_images_are_normalised_as_a_published_configuration_says(tmp_path, files, network):
+def test_images_are_normalised_as_in_the_published_configuration(tmp_path, files, network):
     given = {"mean": [0.1, 0.2, 0.3], "std": [0.4, 0.5, 0.6]}
     (tmp_path / "open_clip_config.json").write_text(json.dumps({"model_cfg": clip_config(), "preprocess_cfg": given}))
     clip = load_clip(str(tmp_path / "open_clip_config.json"), files["weights"])
@@ -133,33 +133,31 @@ def test_gradients_reach_every_parameter(model):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"model": "RN5"}, "RN5: is no model of open_clip's; expected one of RN50, "),
-        ({"model": "nowhere.json"}, "nowhere.json: is not a configuration of open_clip's in JSON"),
-        ({"model": "ViT-B-32"}, "ViT-B-32: is no CLIP with a ResNet and CLIP's own text encoder"),
+        ({"model": "RN5"}, "RN5: is not a model of open_clip; expected one of RN50, "),
+        ({"model": "nowhere.json"}, "nowhere.json: is not a JSON configuration of open_clip"),
+        ({"model": "ViT-B-32"}, "ViT-B-32: is not a CLIP with a ResNet"),
         (
             {"model": "RN50", "weights": "openai"},
-            "these weights were trained with another activation; take the model RN50-quickgelu",
+            "different activation; use the model RN50-quickgelu",
         ),
-        ({"weights": "nowhere.pt"}, "nowhere.pt: does not exist; expected a file, or one of open_clip's tags: none"),
-        ({"weights": __file__}, "is not a whole state dict of open_clip's"),
+        ({"weights": "nowhere.pt"}, "nowhere.pt: does not exist; expected a file or a tag of open_clip (none"),
+        ({"weights": __file__}, "is not a complete state dict of open_clip's"),
     ],
 )
-def test_a_mistake_is_told_in_a_sentence(files, changes, sentence):
+def test_unusable_models_and_weights_raise_an_error_with_a_remedy(files, changes, sentence):
     with pytest.raises(UserError) as refused:
         load_clip(**(files | changes))
     assert sentence in str(refused.value)
 
 
-def test_without_a_network_the_sentence_says_how_to_get_the_weights(tmp_path, monkeypatch):
+def test_a_failed_download_names_the_address_and_the_remedy(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(
-        UserError, match=r"cannot be downloaded from timm/resnet50_clip.openai \(.*\)\. Download it where there is"
-    ):
+    with pytest.raises(UserError, match=r"cannot be downloaded from timm/resnet50_clip.openai \(.*\)\. Download"):
         load_clip("RN50-quickgelu", "openai")
 
 
-def test_without_open_clip_the_sentence_names_the_extra(monkeypatch):
+def test_without_open_clip_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "open_clip", None)
     for needs_it in (lambda: load_clip("RN50"), clip_tokenizer):
         with pytest.raises(UserError, match=r"CLIP needs open_clip .*: install the extra, pip install 'trueneg\[clip\]'\."):

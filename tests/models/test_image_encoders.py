@@ -1,4 +1,4 @@
-"""Encoders equal torchvision's residual networks where there is one, and keep their promises where there is none."""
+"""Encoders match torchvision's residual networks; those without a counterpart have the documented properties."""
 
 import json
 import subprocess
@@ -26,7 +26,7 @@ def torchvision_resnet(name: str) -> nn.Module:
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("name", ["resnet18", "resnet50"])
-def test_resnets_equal_torchvisions_weights_features_and_gradients(name, training):
+def test_resnets_match_torchvisions_weights_features_and_gradients(name, training):
     torch.manual_seed(0)
     reference = torchvision_resnet(name).double().train(training)
     encoder = build_encoder(name, in_channels=3).double().train(training)
@@ -41,7 +41,7 @@ def test_resnets_equal_torchvisions_weights_features_and_gradients(name, trainin
         torch.testing.assert_close(parameter.grad, other.grad, rtol=1e-8, atol=1e-10, msg=lambda m, name=name: name + m)
 
 
-def test_resnet18_starts_with_the_spread_of_he():
+def test_resnet18_uses_he_initialisation():
     torch.manual_seed(0)
     encoder = build_encoder("resnet18", in_channels=3)
     for name, module in encoder.named_modules():
@@ -53,7 +53,7 @@ def test_resnet18_starts_with_the_spread_of_he():
 
 @pytest.mark.parametrize(("name", "dimensions"), [("resnet18", 512), ("resnet50", 2048), ("small_resnet", 64)])
 @pytest.mark.parametrize(("channels", "side"), [(1, 8), (3, 32), (2, 9)])
-def test_every_encoder_takes_any_channels_and_sides(name, dimensions, channels, side):
+def test_encoders_accept_any_channels_and_sizes(name, dimensions, channels, side):
     encoder = build_encoder(name, in_channels=channels).eval()
     features = encoder(torch.randn(2, channels, side, side))
     assert features.shape == (2, dimensions) == (2, encoder.dimensions)
@@ -63,7 +63,7 @@ def test_every_registered_encoder_is_tested_here():
     assert set(ENCODERS) == {"resnet18", "resnet50", "small_resnet"}
 
 
-def test_small_resnet_halves_the_resolution_twice_and_doubles_the_width_twice():
+def test_small_resnet_has_three_stages():
     encoder = small_resnet(in_channels=1, width=8)
     shapes = []
     for stage in (encoder.layer1, encoder.layer2, encoder.layer3):
@@ -73,7 +73,7 @@ def test_small_resnet_halves_the_resolution_twice_and_doubles_the_width_twice():
     assert len(encoder.layer1) == len(encoder.layer2) == len(encoder.layer3) == 1
 
 
-def test_channels_last_changes_nothing_but_speed():
+def test_channels_last_gives_the_same_features():
     torch.manual_seed(0)
     encoder = small_resnet(in_channels=3, width=8)
     images = torch.randn(4, 3, 12, 12)
@@ -82,7 +82,7 @@ def test_channels_last_changes_nothing_but_speed():
     torch.testing.assert_close(encoder(images.contiguous(memory_format=torch.channels_last)), expected)
 
 
-def test_gradients_of_narrow_networks_on_large_images_equal_a_float64_reference():
+def test_gradients_of_narrow_networks_match_a_float64_reference():
     """In a process of its own: oneDNN's backward of narrow strided convolutions corrupts the heap."""
     done = subprocess.run([sys.executable, "-m", "tests.models.narrow_networks"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -93,7 +93,7 @@ def test_gradients_of_narrow_networks_on_large_images_equal_a_float64_reference(
 
 @pytest.mark.parametrize("stride", [1, 2, 3])
 @pytest.mark.parametrize("side", [1, 6, 7])
-def test_a_strided_pointwise_convolution_is_torchs(stride, side):
+def test_strided_pointwise_convolutions_match_torch(stride, side):
     torch.manual_seed(0)
     layer, reference = StridedPointwise(3, 5, stride), nn.Conv2d(3, 5, 1, stride, bias=False)
     reference.load_state_dict(layer.state_dict())

@@ -1,4 +1,4 @@
-"""The whole model: shapes, projections, what the losses take, and that it learns which sentence belongs to which image."""
+"""The image–text model: shapes, projections, compatibility with the losses, and learning on a toy problem."""
 
 import doctest
 
@@ -12,7 +12,7 @@ from trueneg.evaluation.retrieval import recall_at_k
 from trueneg.losses import CrossModalLoss, Debiased, RelaxedContrastiveLoss
 from trueneg.models import image_text
 from trueneg.models.image_text import ImageTextModel
-from trueneg.models.region_similarity import RegionSimilarity
+from trueneg.models.region_similarity import RegionSimilarity, heatmaps
 from trueneg.models.spatial_encoders import SmallSpatialResNet
 from trueneg.models.text_encoders import BertTextEncoder, small_bert
 
@@ -70,7 +70,7 @@ def test_a_linear_projection_commutes_with_the_average_and_a_two_layer_one_does_
         assert embedded.regions.shape == (3, 12, 8, 8)
 
 
-def test_projections_are_what_they_say():
+def test_projections_have_the_documented_layers():
     model = model_of(projection="mlp").eval()
     images, tokens, _ = batch_of(3)
     features = model.image_encoder(images).mean((2, 3))
@@ -82,19 +82,19 @@ def test_projections_are_what_they_say():
     torch.testing.assert_close(vectors.embed_texts(**tokens), expected)
 
 
-def test_regions_are_projected_where_they_are_needed_or_asked_for():
+def test_regions_are_projected_if_needed_or_requested():
     model = model_of("global").eval()
     images, tokens, _ = batch_of(3)
     assert model.embed_images(images).regions is None
     embedded = model.embed_images(images, regions=True)
-    scores = model.region_scores(model.embed_texts(**tokens), embedded)
+    scores = heatmaps(model.embed_texts(**tokens), embedded.regions)
     assert scores.shape == (3, 8, 8)
     expected = functional.cosine_similarity(model.embed_texts(**tokens)[:, :, None, None], embedded.regions, dim=1)
     torch.testing.assert_close(scores, expected)
     assert model_of("lse").eval().embed_images(images).regions is not None
 
 
-def test_blocks_of_texts_change_nothing_but_memory():
+def test_texts_at_once_does_not_change_similarities():
     model = model_of().eval()
     images, tokens, _ = batch_of(7)
     texts, embedded = model.embed_texts(**tokens), model.embed_images(images)
@@ -103,7 +103,7 @@ def test_blocks_of_texts_change_nothing_but_memory():
         torch.testing.assert_close(model.similarity(texts, embedded, texts_at_once=texts_at_once), whole)
 
 
-def test_relaxed_contrastive_loss_takes_the_pooled_embeddings():
+def test_relaxed_contrastive_loss_accepts_pooled_embeddings():
     model = model_of("global", projection="mlp").train()
     images, tokens, _ = batch_of(4)
     loss = RelaxedContrastiveLoss()(model.embed_texts(**tokens), model.embed_images(images).pooled)
@@ -111,7 +111,7 @@ def test_relaxed_contrastive_loss_takes_the_pooled_embeddings():
     assert model.image_encoder.conv1.weight.grad.abs().sum() > 0
 
 
-def test_it_learns_which_sentence_belongs_to_which_image_and_where():
+def test_training_learns_to_match_and_localise_sentences():
     """Eight textures at random places: found in unseen images, and there the heatmap is high."""
     model = model_of("lse+nl", seed=1).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
@@ -128,10 +128,10 @@ def test_it_learns_which_sentence_belongs_to_which_image_and_where():
         with torch.no_grad():
             texts, embedded = model.embed_texts(**tokens), model.embed_images(images)
             recalls.append(recall_at_k(model.similarity(texts, embedded), (1,))[1])
-            heatmaps = upsample(model.region_scores(texts, embedded), (64, 64))
+            grids = upsample(heatmaps(texts, embedded.regions), (64, 64))
         corners = 16 * places.flip(1)
         masks = box_masks(torch.cat([corners, corners + 16], dim=1), (64, 64))
-        ratios += [contrast_to_noise_ratio(heatmap, mask, signed=True) for heatmap, mask in zip(heatmaps, masks, strict=True)]
+        ratios += [contrast_to_noise_ratio(heatmap, mask, signed=True) for heatmap, mask in zip(grids, masks, strict=True)]
     assert np.mean(recalls) > 0.9
     assert np.mean(ratios) > 1
 

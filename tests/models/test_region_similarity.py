@@ -1,4 +1,4 @@
-"""Aggregators against loops over single regions; RoIAlign against a slow bilinear mean; what they promise as properties."""
+"""Aggregators and RoIAlign, compared with loops over regions and bilinear means, and their properties."""
 
 import doctest
 import math
@@ -67,7 +67,7 @@ scales = st.sampled_from([0.0, 0.3, 5.0, 50.0])
 
 @settings(deadline=None, max_examples=50)
 @given(sharpness=sharpnesses, scale=scales, **shapes)
-def test_every_part_equals_its_equation(texts, images, dimensions, h, w, seed, sharpness, scale):
+def test_every_part_matches_its_equation(texts, images, dimensions, h, w, seed, sharpness, scale):
     texts, images = embeddings(texts, images, dimensions, h, w, seed)
     similarity = RegionSimilarity("global+lse+nl", lse_sharpness=sharpness, attention_scale=scale)
     parts = similarity.parts(texts, images)
@@ -102,7 +102,7 @@ def test_log_sum_exp_lies_between_the_mean_and_the_maximum(scores, sharpness):
     assert scores.min().item() - 1e-9 <= found
 
 
-def test_log_sum_exp_is_the_mean_at_no_sharpness_the_maximum_at_much_and_never_the_unbounded_sum():
+def test_log_sum_exp_approaches_the_mean_and_the_maximum():
     torch.manual_seed(0)
     scores = torch.rand(225, dtype=torch.float64) * 2 - 1
     assert log_sum_exp(scores, 1e-6).item() == pytest.approx(scores.mean().item(), abs=1e-5)
@@ -124,7 +124,7 @@ def test_the_order_of_the_regions_does_not_matter(texts, images, dimensions, h, 
 
 @settings(deadline=None, max_examples=50)
 @given(scale=scales, **shapes)
-def test_scores_are_bounded_and_do_not_depend_on_lengths(texts, images, dimensions, h, w, seed, scale):
+def test_scores_are_bounded_and_scale_invariant(texts, images, dimensions, h, w, seed, scale):
     texts, images = embeddings(texts, images, dimensions, h, w, seed)
     similarity = RegionSimilarity("global+lse+nl", lse_sharpness=3.0, attention_scale=scale)
     found = similarity(texts, images)
@@ -133,7 +133,7 @@ def test_scores_are_bounded_and_do_not_depend_on_lengths(texts, images, dimensio
     torch.testing.assert_close(similarity(0.1 * texts, longer), found)
 
 
-def test_attention_reaches_from_the_mean_of_the_regions_to_the_critical_one():
+def test_attention_interpolates_between_the_mean_and_the_critical_region():
     texts, images = embeddings(3, 2, 8, 3, 3, seed=1)
     mean = functional.normalize(images.regions, dim=1).mean((2, 3))
     expected = functional.cosine_similarity(texts[:, None], mean, dim=2)
@@ -164,14 +164,14 @@ def test_learned_maps_start_as_the_identity_and_are_used():
             torch.testing.assert_close(found[t, i], functional.cosine_similarity(average, texts[t], dim=0))
 
 
-def test_gradients_are_those_of_finite_differences():
+def test_gradients_match_finite_differences():
     texts, images = embeddings(2, 3, 3, 2, 2, seed=3)
     similarity = RegionSimilarity("global+lse+nl", lse_sharpness=4.0, attention_scale=3.0)
     inputs = [tensor.requires_grad_() for tensor in (texts, images.pooled, images.regions)]
     assert torch.autograd.gradcheck(lambda y, pooled, regions: similarity(y, ImageEmbeddings(pooled, regions)), inputs)
 
 
-def test_half_precision_and_autocast_are_computed_in_single():
+def test_half_precision_inputs_are_computed_in_float32():
     texts, images = embeddings(4, 4, 64, 5, 5, seed=4)
     texts, images = texts.bfloat16(), ImageEmbeddings(*(part.bfloat16() for part in images))
     similarity = RegionSimilarity("global+lse+nl", lse_sharpness=5.0, attention_scale=5.0)
@@ -218,7 +218,7 @@ def test_box_features_are_means_of_bilinear_samples_inside_the_box(data, h, w, o
         assert found[0, channel].item() == pytest.approx(sum(values) / len(values), abs=1e-9)
 
 
-def test_box_features_are_torchvisions_with_spatial_scale_grid_over_crop():
+def test_box_features_match_torchvisions_roi_align():
     torch.manual_seed(0)
     regions = torch.randn(3, 4, 15, 15)
     boxes = [
@@ -234,7 +234,7 @@ def test_box_features_are_torchvisions_with_spatial_scale_grid_over_crop():
     torch.testing.assert_close(box_features(regions, [own.double().numpy() for own in boxes], (480, 480)), expected)
 
 
-def test_the_box_of_a_region_is_the_region():
+def test_the_feature_of_a_regions_own_box_is_the_region():
     regions = torch.arange(16.0).view(1, 1, 4, 4)
     box = torch.tensor([[64.0, 32.0, 96.0, 64.0]])  # column 2, row 1 of cells of 32 pixels
     assert box_features(regions, [box], (128, 128), output=1, samples=1).item() == 6

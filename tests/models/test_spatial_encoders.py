@@ -1,4 +1,4 @@
-"""Spatial encoders equal torchvision's networks before the pooling; weights come from files, or say why they cannot."""
+"""Spatial encoders equal torchvision's networks before the pooling; weights load from files or raise clear errors."""
 
 import doctest
 
@@ -19,7 +19,7 @@ NETWORKS = {"resnet18": (resnet18, 512), "resnet50": (resnet50, 2048)}
 
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("training", [True, False])
-def test_feature_maps_are_torchvisions_last_ones(name, training, tmp_path):
+def test_feature_maps_match_torchvision(name, training, tmp_path):
     torch.manual_seed(0)
     constructor, dimensions = NETWORKS[name]
     network = constructor()
@@ -38,14 +38,14 @@ def test_480_pixels_give_225_regions():
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_a_grey_image_is_the_same_in_three_channels(name):
+def test_grey_images_are_repeated_to_three_channels(name):
     torch.manual_seed(0)
     encoder = build_spatial_encoder(name).eval()
     grey = torch.randn(1, 1, 64, 64)
     torch.testing.assert_close(encoder(grey), encoder(grey.repeat(1, 3, 1, 1)))
 
 
-def test_weights_from_torchs_own_files_hold_tensors_alone(tmp_path):
+def test_pickled_weights_must_contain_only_tensors(tmp_path):
     torch.manual_seed(0)
     network = resnet18()
     torch.save(network.state_dict(), tmp_path / "network.pth")
@@ -54,7 +54,7 @@ def test_weights_from_torchs_own_files_hold_tensors_alone(tmp_path):
     assert found.keys() == expected.keys()
     assert all(torch.equal(found[key], expected[key]) for key in expected)
     torch.save(network, tmp_path / "pickled.pth")
-    with pytest.raises(UserError, match=r"pickled\.pth: is not a whole state dict of tensors"):
+    with pytest.raises(UserError, match=r"pickled\.pth: is not a complete state dict"):
         SpatialResNet("resnet18", tmp_path / "pickled.pth")
     torch.save({"model": network.state_dict()}, tmp_path / "nested.pth")
     with pytest.raises(UserError, match=r"nested\.pth: is not a state dict of resnet18 .*Missing key"):
@@ -62,20 +62,20 @@ def test_weights_from_torchs_own_files_hold_tensors_alone(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", ["safetensors", "pth"])
-def test_files_that_are_missing_damaged_or_of_another_network_say_so(tmp_path, suffix):
+def test_missing_damaged_or_mismatched_weights_raise_errors(tmp_path, suffix):
     path = tmp_path / f"weights.{suffix}"
-    with pytest.raises(UserError, match=r"does not exist; expected a file, or one of torchvision's IMAGENET1K_V1"):
+    with pytest.raises(UserError, match=r"does not exist; expected a file .*IMAGENET1K_V1"):
         SpatialResNet("resnet18", path)
     state = {"conv1.weight": torch.zeros(3)}
     save_file(state, path) if suffix == "safetensors" else torch.save(state, path)
     with pytest.raises(UserError, match=rf"weights.{suffix}: is not a state dict of resnet18 .*Missing key"):
         SpatialResNet("resnet18", path)
     path.write_bytes(path.read_bytes()[:20])
-    with pytest.raises(UserError, match="is not a whole state dict of tensors"):
+    with pytest.raises(UserError, match="is not a complete state dict"):
         SpatialResNet("resnet18", path)
 
 
-def test_weights_that_cannot_be_downloaded_name_the_address(tmp_path, monkeypatch):
+def test_failed_downloads_name_the_address(tmp_path, monkeypatch):
     """An empty cache and a proxy that nobody listens at: no network, whatever the machine has."""
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     for name in ("https_proxy", "HTTPS_PROXY"):
@@ -93,7 +93,7 @@ def test_the_small_encoder_keeps_an_eighth_of_the_resolution(side, grid):
     assert encoder(torch.zeros(2, 1, side, side)).shape == (2, 64, grid, grid)
 
 
-def test_the_small_encoder_looks_around_every_region():
+def test_the_small_encoder_has_a_local_receptive_field():
     """A change of one pixel reaches its own region, and none on the other side of the image."""
     torch.manual_seed(0)
     encoder = SmallSpatialResNet().eval()
@@ -106,7 +106,7 @@ def test_the_small_encoder_looks_around_every_region():
     assert difference[10:].max() == 0
 
 
-def test_the_small_encoder_starts_with_the_spread_of_he():
+def test_the_small_encoder_uses_he_initialisation():
     torch.manual_seed(0)
     for name, module in SmallSpatialResNet(width=32).named_modules():
         if isinstance(module, nn.Conv2d):
@@ -121,6 +121,6 @@ def test_examples():
     assert not failed
 
 
-def test_a_gpu_that_runs_out_of_memory_is_not_reported_as_damaged_weights():
+def test_out_of_memory_is_not_reported_as_damaged_weights():
     with pytest.raises(torch.OutOfMemoryError), refuse_unless_whole("w.pt", "a whole state dict", "Get a whole copy"):
         raise torch.OutOfMemoryError("tried to allocate 2 GiB")

@@ -31,7 +31,6 @@ def accuracies(
         >>> accuracies(np.array([0, 1]), np.array([0, 0]), ["cat", "dog"], rare_classes=[1])
         {None: 0.5, 'common': 0.5, 'cat': 0.5}
     """
-    predictions, labels = np.asarray(predictions), np.asarray(labels)
     names = ["rare", "common", *class_names]
     if len(set(names)) < len(names):
         raise ValueError(f"class_names are {list(class_names)}, expected distinct names, none 'rare' or 'common'")

@@ -1,38 +1,35 @@
-"""Two-dimensional embeddings of features for figures."""
+"""Two-dimensional t-SNE embeddings of features, for figures."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from openTSNE import TSNE
 
-from trueneg.evaluation.evaluate import Data, encoded_runs
+from trueneg.evaluation.evaluate import first_run
 from trueneg.evaluation.images.linear_probe import label_subset
-from trueneg.evaluation.training_records import first_run_names, write_tables
+from trueneg.evaluation.tables import write_tables
 from trueneg.randomness import seed_for
 
 
-def embed_run(
-    *,
-    source: str | Path,
-    subsets: str | Path,
-    manifest: str | Path,
-    store: str | Path,
-    images: int,
-    device: str,
-    threads: int,
-    embedding: str | Path,
-) -> None:
-    """Write t-SNE coordinates of test images, encoded by a manifest's first run.
+def embed_run(*, images: int, threads: int, embedding: str | Path, **block: Any) -> None:
+    """Write t-SNE coordinates of the test images, encoded by the first run of a manifest.
 
-    The test images are the same for all objectives of a seed. If there are more than `images`, a stratified subset is used.
+    The test images are the same for all objectives of a seed.
+
+    Args:
+        images: maximum number of images; if there are more, a stratified subset is used.
+        threads: number of CPU threads.
+        embedding: output parquet file.
+        block: further arguments of :func:`trueneg.evaluation.evaluate.first_run`.
     """
-    with encoded_runs(manifest, store, Data(source, subsets), device, threads, count=1) as (_, runs):
-        ((run,),) = runs
-    test, names = run.subset.test, first_run_names(manifest, run.subset.seed)
+    with first_run(threads=threads, **block) as (run, names):
+        test, seed = run.subset.test, run.subset.seed
     if len(test) > images:
-        test = test[label_subset(run.source.labels[test], images / len(test), run.subset.seed)]
+        test = test[label_subset(run.source.labels[test], images / len(test), seed)]
     labels, class_names = run.source.labels[test], np.array(run.source.class_names)
-    table = pd.DataFrame(tsne(run.of(test)[0].cpu().numpy(), run.subset.seed, jobs=threads), columns=["x", "y"])
+    table = pd.DataFrame(tsne(run.of(test)[0].cpu().numpy(), seed, jobs=threads), columns=["x", "y"])
     table = table.assign(label=class_names[labels], rare=np.isin(labels, list(run.subset.rare_classes)), **names)
     write_tables({embedding: table})
 
@@ -47,7 +44,7 @@ def tsne(features: np.ndarray, seed: int, perplexity: float = 30, jobs: int = 1)
         features: shape (n, D), n ≥ 4, D ≥ 2.
         seed: the study's seed.
         perplexity: capped at (n − 1) / 3, because t-SNE uses three times as many neighbours.
-        jobs: number of threads. One is reproducible on the same machine; results with more may differ by rounding.
+        jobs: number of threads. With one thread, the result is reproducible on a machine; with more, it may vary by rounding.
 
     Returns:
         float64, shape (n, 2).
@@ -57,14 +54,10 @@ def tsne(features: np.ndarray, seed: int, perplexity: float = 30, jobs: int = 1)
         (8, 2)
     """
     features = np.asarray(features, dtype=np.float64)
-    # Imported here because every evaluation job imports this module, and openTSNE takes 1.5 s of CPU time to import.
-    from openTSNE import TSNE
-
     lengths = np.linalg.norm(features, axis=1, keepdims=True)
+    # The defaults of openTSNE apply: PCA for initialisation, and Euclidean distance.
     embedding = TSNE(
         perplexity=min(perplexity, (len(features) - 1) / 3),
-        metric="euclidean",
-        initialization="pca",
         neighbors="exact",
         n_jobs=jobs,
         random_state=seed_for(seed, "t-SNE") % 2**32,

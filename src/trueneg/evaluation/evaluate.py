@@ -1,18 +1,21 @@
-"""Evaluate a block of runs on every task for their kind of study, and collect their training records."""
+"""Encode finished runs, evaluate them on every task for their kind of study, and collect their training records."""
 
 import contextlib
 import importlib
+import json
 import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pandas as pd
 import torch
 
 from trueneg.compute.devices import leased_device
 from trueneg.config.runs import training_kind
-from trueneg.evaluation.training_records import gather_training
-from trueneg.store.provenance import TASKS
+from trueneg.evaluation.tables import write_tables
+from trueneg.io.files import atomic_write
+from trueneg.store import provenance, records
 from trueneg.store.rows import save_rows
 from trueneg.store.run_store import RunStore, read_manifest
 
@@ -26,46 +29,103 @@ class Data(NamedTuple):
     benchmark: str | Path | None = None
 
 
+class Block(NamedTuple):
+    """The runs of a manifest, encoded on a leased device.
+
+    Attributes:
+        names: the study, dataset and objective that the runs were trained for.
+        listed: the runs' entries in the manifest.
+        store: the store of the runs.
+        tasks: the package of the evaluation tasks for the runs.
+        runs: encoded runs, in lists that are evaluated together.
+    """
+
+    names: dict[str, str]
+    listed: list[dict[str, Any]]
+    store: RunStore
+    tasks: str
+    runs: Iterator[list[Any]]
+
+
 @contextlib.contextmanager
 def encoded_runs(
-    manifest: str | Path, store: str | Path, data: Data, device: str, threads: int, count: int | None = None
-) -> Iterator[tuple[str, Iterator[list[Any]]]]:
-    """Yield the task package for a manifest's runs, and all runs or the first `count`, encoded on a leased device."""
+    *, manifest: str | Path, store: str | Path, device: str, threads: int, count: int | None = None, **data: Any
+) -> Iterator[Block]:
+    """Yield the runs of a manifest, encoded on a leased device.
+
+    Args:
+        manifest: the manifest of the runs.
+        store: folder of the run store.
+        device: device to lease.
+        threads: number of CPU threads that torch uses.
+        count: number of runs to encode, in the order of the manifest; None: all runs.
+        data: the fields of :class:`Data`.
+    """
     torch.set_num_threads(threads)
     kept = RunStore(store)
     listed = read_manifest(manifest, kept)[:count]
-    package = TASKS[training_kind(kept.record(listed[0]["id"])["settings"])]
+    tasks = provenance.TASKS[training_kind(kept.record(listed[0]["id"])["settings"])]
     with leased_device(device) as leased:
-        yield package, importlib.import_module(package).encoded(listed, kept, data, leased)
+        runs = importlib.import_module(tasks).encoded(listed, kept, Data(**data), leased)
+        yield Block(manifest_names(manifest), listed, kept, tasks, runs)
+
+
+@contextlib.contextmanager
+def first_run(**block: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Yield the first run of a manifest and the columns that identify its artefacts; see :func:`encoded_runs` for arguments."""
+    with encoded_runs(**block, count=1) as encoded:
+        ((run,),) = encoded.runs
+        yield run, {"dataset": encoded.names["dataset"], "objective": encoded.names["objective"], "seed": run.subset.seed}
 
 
 def evaluate_runs(
-    *,
-    source: str | Path,
-    subsets: str | Path,
-    manifest: str | Path,
-    names: Mapping[str, str],
-    store: str | Path,
-    settings: Mapping[str, Any],
-    device: str,
-    rows: str | Path,
-    curves: str | Path,
-    runs: str | Path,
-    boxes: str | Path | None = None,
-    benchmark: str | Path | None = None,
+    *, names: Mapping[str, str], settings: Mapping[str, Any], rows: str | Path, curves: str | Path, runs: str | Path, **block: Any
 ) -> None:
-    """Evaluate a manifest's runs; write `rows`, training `curves` and records (`runs`), labelled with `names`."""
-    data = Data(source, subsets, boxes, benchmark)
-    with encoded_runs(manifest, store, data, device, settings["threads"]) as (package, encoded):
-        measured = [{**names, **row} for ready in encoded for row in rows_of(package, ready, settings)]
+    """Evaluate the runs of a manifest with all tasks for their kind of training.
+
+    Args:
+        names: columns that label the results.
+        settings: the study's evaluation settings.
+        rows: output parquet file with the measured rows.
+        curves: output parquet file with the training curves.
+        runs: output JSON file with the records of the runs.
+        block: further arguments of :func:`encoded_runs`.
+    """
+    with encoded_runs(threads=settings["threads"], **block) as encoded:
+        measured = [{**names, **row} for ready in encoded.runs for row in rows_of(encoded.tasks, ready, settings)]
     save_rows(measured, rows)
-    gather_training(manifest, RunStore(store), names, curves, runs)
+    gather_training(encoded, names, curves, runs)
 
 
 def rows_of(package: str, runs: Sequence[Any], settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield rows for the encoded runs from every task of a package, except tasks whose settings section is None."""
+    """Yield the rows that every task of a package measures on encoded runs, except tasks whose settings section is None."""
     for _, name, _ in pkgutil.iter_modules(importlib.import_module(package).__path__):
         if settings.get(name, {}) is not None:
             task = importlib.import_module(f"{package}.{name}")
             for run, split, measured, value in task.measure(runs, settings):
                 yield {"seed": run.subset.seed, "run": run.id, "split": split, **measured._asdict(), "value": float(value)}
+
+
+def gather_training(block: Block, names: Mapping[str, str], curves: str | Path, runs: str | Path) -> None:
+    """Write training `curves` and records (`runs`) of evaluated runs, with the provenance of their evaluation.
+
+    A run may have been trained for another study under other names; `names` label its curves in this study.
+    """
+    trained, made = [], []
+    made_with = {"versions": provenance.versions(), "commit": provenance.commit(), "machine": provenance.machine()}
+    for run in block.listed:
+        path = block.store.folder(run["id"]) / RunStore.CURVES
+        curve = records.read_rows(path, remedy="Remove its folder to have the run trained again.")
+        trained.append(curve.assign(**names, seed=run["seed"], run=run["id"]))
+        record = block.store.record(run["id"])
+        evaluated = {"fingerprint": provenance.evaluation_fingerprint(record["settings"]), **made_with}
+        made.append({**record, **block.names, "evaluated": evaluated})
+    write_tables({curves: pd.concat(trained)})
+    with atomic_write(runs) as path:
+        path.write_text(json.dumps(made, indent=2) + "\n")
+
+
+def manifest_names(manifest: str | Path) -> dict[str, str]:
+    """Return the study, dataset and objective that the runs of a manifest were trained for."""
+    content = records.read_json(manifest, records.MANIFEST)
+    return {key: content[key] for key in ("study", "dataset", "objective")}

@@ -6,6 +6,8 @@ import numpy as np
 import torch
 from scipy.ndimage import gaussian_filter
 from torch.nn import functional
+from torchvision import tv_tensors
+from torchvision.transforms.v2.functional import center_crop
 
 from trueneg.evaluation.retrieval import as_array
 
@@ -40,7 +42,7 @@ def contrast_to_noise_ratio(heatmap, mask, *, signed: bool = False) -> float:
     """
     scores, inside = _pixels(heatmap, mask)
     if inside.all():
-        raise ValueError("the mask covers every pixel that has a score, expected some outside")
+        raise ValueError("the mask covers all pixels with a score, expected some outside the mask")
     mean_in, variance_in = _moments(scores[inside])
     mean_out, variance_out = _moments(scores[~inside])
     difference, noise = mean_in - mean_out, np.sqrt(variance_in + variance_out)
@@ -77,7 +79,7 @@ def intersection_over_union(heatmap, mask, thresholds: Sequence[float] = THRESHO
     """
     scores, inside = _pixels(heatmap, mask)
     if not len(thresholds):
-        raise ValueError("there are no thresholds, expected at least one")
+        raise ValueError("thresholds is empty, expected at least one")
     box, rest = scores[inside], scores[~inside]
     overlaps = [np.count_nonzero(box > theta) / (len(box) + np.count_nonzero(rest > theta)) for theta in thresholds]
     return float(np.mean(overlaps))
@@ -119,13 +121,8 @@ def upsample(heatmap, size: tuple[int, int], *, smoothing: float = 0.0) -> np.nd
     return functional.interpolate(stacked, size=size, mode="bilinear").numpy().reshape(*grid.shape[:-2], *size)
 
 
-def corner_of_crop(image: tuple[int, int], crop: tuple[int, int]) -> tuple[int, int]:
-    """Return (top, left) of an image's central crop, rounded as in torchvision's ``CenterCrop``."""
-    return round((image[0] - crop[0]) / 2), round((image[1] - crop[1]) / 2)
-
-
 def boxes_in_crop(boxes, image: tuple[int, int], crop: tuple[int, int]) -> np.ndarray:
-    """Convert an image's boxes to the coordinates of its central crop, clipped to the crop.
+    """Convert boxes to the coordinates of an image's central crop, and clip them to the crop.
 
     Args:
         boxes: (n, 4) corners (x0, y0, x1, y1) in pixels; coordinates refer to pixel edges: the image is (0, 0, width, height).
@@ -138,9 +135,8 @@ def boxes_in_crop(boxes, image: tuple[int, int], crop: tuple[int, int]) -> np.nd
         >>> boxes_in_crop([[0, 20, 60, 60]], image=(100, 100), crop=(80, 80)).tolist()
         [[0.0, 10.0, 50.0, 50.0]]
     """
-    top, left = corner_of_crop(image, crop)
-    height, width = crop
-    return (np.asarray(boxes, np.float64) - [left, top, left, top]).clip(0, [width, height, width, height])
+    drawn = tv_tensors.BoundingBoxes(np.array(boxes, np.float64), format="XYXY", canvas_size=image)
+    return center_crop(drawn, list(crop)).numpy()
 
 
 def box_masks(boxes, size: tuple[int, int]) -> np.ndarray:
@@ -167,11 +163,11 @@ def _pixels(heatmap, mask) -> tuple[np.ndarray, np.ndarray]:
     """Return the non-NaN scores and a mask of those inside the box."""
     heatmap, mask = as_array(heatmap), as_array(mask)
     if heatmap.ndim != 2 or heatmap.shape != mask.shape or mask.dtype != bool:
-        raise ValueError(f"heatmap {heatmap.shape} and mask {mask.shape} of {mask.dtype}, expected both (H, W) and the mask bool")
+        raise ValueError(f"heatmap {heatmap.shape} and mask {mask.shape} of {mask.dtype}, expected one shape (H, W), mask bool")
     known = ~np.isnan(heatmap)
     inside = mask[known]
     if not inside.any():
-        raise ValueError("the mask holds no pixel that has a score")
+        raise ValueError("the mask covers no pixel with a score")
     return heatmap[known].astype(np.float64), inside
 
 

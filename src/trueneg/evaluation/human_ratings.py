@@ -1,4 +1,4 @@
-"""Measure how well a score ranks the negatives of an anchor that people rate as false.
+"""Measure how well scores identify, among the negatives of an anchor, those that people rate as false.
 
 Flickr8k's experts rated from 1 to 4 how well captions describe images. Most are captions of OTHER images, which a batch would
 treat as negatives. An image and another image's caption form a **false negative** if the mean of their three ratings is above
@@ -16,7 +16,7 @@ with the share among RATED pairs; a probability that is right for a batch may be
 among its retrieved candidates.
 
 **Experts.** The file lists the three ratings of each pair in ascending order, so it is unknown which expert gave which rating.
-Leaving one expert out is therefore averaged over all three choices (:func:`expert_agreement`).
+Results with one expert left out are therefore averaged over all three choices (:func:`expert_agreement`).
 """
 
 import numpy as np
@@ -27,7 +27,6 @@ from trueneg.evaluation.bootstrap import Interval, bootstrap
 
 THRESHOLD = 2.5
 SENSITIVITY = (2.0, 3.0)
-BINS = 10
 RATINGS = ["rating 1", "rating 2", "rating 3"]
 
 
@@ -135,7 +134,7 @@ def mean_area(found: pd.DataFrame, *, seed: int, weighted: bool = False) -> Inte
     return bootstrap(lambda multiplicities: (multiplicities @ won) / (multiplicities @ weights), len(found), seed=seed)
 
 
-def calibration(probabilities, false, bins: int = BINS) -> pd.DataFrame:
+def calibration(probabilities, false, bins: int = 10) -> pd.DataFrame:
     """Compare implied probabilities of a false negative with the rated share, in bins of about equal count.
 
     Equal probabilities share a bin, so there may be fewer bins than requested; a constant probability has one bin.

@@ -1,7 +1,7 @@
 """Image and text embeddings from a finished image–text run, computed once and shared by all evaluations."""
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from trueneg.training.image_text_networks import Networks
 from trueneg.training.sentence_tokens import SentenceTokens
 
 IMAGES_AT_ONCE, TEXTS_AT_ONCE = 256, 256  # affect memory and speed, not the result
+Source = PairSource | Benchmark
 
 
 class EmbeddedImages(NamedTuple):
@@ -31,17 +32,23 @@ class EmbeddedImages(NamedTuple):
     features: Tensor
     embeddings: ImageEmbeddings
 
-    def part(self, chosen: Sequence[int] | np.ndarray) -> ImageEmbeddings:
-        """Return the embeddings of the chosen images."""
-        places = torch.as_tensor(np.asarray(chosen), device=self.features.device)
+    def part(self, chosen: Sequence[int] | Tensor) -> ImageEmbeddings:
+        """Return the embeddings of the images at the chosen positions in `indices`."""
+        places = torch.as_tensor(chosen, device=self.features.device)
         pooled, regions = self.embeddings
         return ImageEmbeddings(pooled[places], None if regions is None else regions[places])
 
 
+def central_crops(networks: Networks, source: Source, indices: np.ndarray, device: torch.device) -> Iterator[Tensor]:
+    """Yield the normalised central crops of the selected images of a source, in blocks."""
+    blocks = np.array_split(indices, range(IMAGES_AT_ONCE, len(indices), IMAGES_AT_ONCE))
+    with contextlib.closing(read_ahead(source.images, blocks, device)) as batches:
+        for pixels, _ in batches:
+            yield networks.augmentation.normalise(pixels)
+
+
 @torch.no_grad()
-def embed_images(
-    networks: Networks, source: PairSource | Benchmark, indices: np.ndarray, device: torch.device, *, regions: bool
-) -> EmbeddedImages:
+def embed_images(networks: Networks, source: Source, indices: np.ndarray, device: torch.device, regions: bool) -> EmbeddedImages:
     """Embed the central crops of the selected images in a single pass through encoder and projection.
 
     Args:
@@ -51,15 +58,11 @@ def embed_images(
         device: device to compute on.
         regions: whether to return region embeddings too.
     """
-    model, features, embedded = networks.model, [], []
-    handle = model.image_encoder.register_forward_hook(lambda _, given, out: features.append(out.mean((2, 3)).float()))
-    blocks = np.array_split(indices, range(IMAGES_AT_ONCE, len(indices), IMAGES_AT_ONCE))
-    try:
-        with contextlib.closing(read_ahead(source.images, blocks, device)) as batches:
-            for images, _ in batches:
-                embedded.append(model.embed_images(networks.augmentation.normalise(images), regions=regions))
-    finally:
-        handle.remove()
+    features, embedded = [], []
+    for images in central_crops(networks, source, indices, device):
+        maps = networks.model.image_encoder(images)
+        features.append(maps.mean((2, 3)).float())
+        embedded.append(networks.model.project_images(maps, regions=regions))
     pooled = torch.cat([one.pooled for one in embedded])
     grids = [one.regions for one in embedded if one.regions is not None]
     return EmbeddedImages(indices, torch.cat(features), ImageEmbeddings(pooled, torch.cat(grids) if grids else None))
@@ -67,7 +70,7 @@ def embed_images(
 
 @torch.no_grad()
 def encode_texts(networks: Networks, encoder: Callable[..., Tensor], texts: Sequence[str], device: torch.device) -> Tensor:
-    """Encode T distinct texts with an encoder of their tokens, (T, …); texts that are too long are truncated."""
+    """Apply `encoder` to the tokens of T distinct texts and return (T, …); texts that are too long are truncated."""
     tokens = SentenceTokens(networks.tokenizer, texts, networks.maximum_tokens, truncate=True, device=device)
     blocks = torch.arange(len(texts)).split(TEXTS_AT_ONCE)
     return torch.cat([encoder(**tokens.batch(some, some.to(device))) for some in blocks])
@@ -82,9 +85,7 @@ def embed_texts(networks: Networks, texts: Sequence[str], device: torch.device) 
 def similarities(networks: Networks, texts: Sequence[str], images: EmbeddedImages, device: torch.device) -> np.ndarray:
     """Return s(text, image), shape (T, n), of distinct texts with the images, using the model's aggregation."""
     embedded = embed_texts(networks, texts, device)
-    # Split both images and texts: regions × texts dominates the memory.
-    parts = [
-        networks.model.similarity(embedded, images.part(some), texts_at_once=TEXTS_AT_ONCE)
-        for some in np.array_split(np.arange(len(images.indices)), range(IMAGES_AT_ONCE, len(images.indices), IMAGES_AT_ONCE))
-    ]
+    # Split both images and texts, because regions × texts dominates the memory.
+    blocks = torch.arange(len(images.indices)).split(IMAGES_AT_ONCE)
+    parts = [networks.model.similarity(embedded, images.part(some), texts_at_once=TEXTS_AT_ONCE) for some in blocks]
     return torch.cat(parts, dim=1).cpu().numpy()

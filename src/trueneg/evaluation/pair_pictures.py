@@ -7,46 +7,40 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from torchvision.transforms.v2.functional import center_crop
 
 from trueneg.errors import UserError
-from trueneg.evaluation.evaluate import Data, encoded_runs
-from trueneg.evaluation.grounding import contrast_to_noise_ratio, corner_of_crop
+from trueneg.evaluation.evaluate import first_run
+from trueneg.evaluation.grounding import contrast_to_noise_ratio
 from trueneg.evaluation.pair_features import embed_texts
 from trueneg.evaluation.pairs import EmbeddedRun
 from trueneg.evaluation.pairs.grounding import CORNERS, boxed_phrases, phrase_maps
 from trueneg.evaluation.said import OTHER, OWN, RELATIONS, TRUE, said_of
-from trueneg.evaluation.training_records import first_run_names, write_tables
+from trueneg.evaluation.tables import write_tables
 from trueneg.randomness import seed_for
 
 HEATMAP_COLUMNS = ["report", "finding", "sentence", "size", "pixels", "heatmap", *CORNERS, "CNR"]
 AT_MOST = 20_000  # similarities per relation
 
 
-def picture_run(
-    *,
-    source: str | Path,
-    boxes: str | Path | None,
-    subsets: str | Path,
-    manifest: str | Path,
-    store: str | Path,
-    settings: Mapping[str, Any],
-    phrases: int,
-    device: str,
-    similarities: str | Path,
-    overlays: str | Path,
-) -> None:
-    """Write similarities and heatmaps of up to `phrases` phrases for figures, from the test images of a manifest's first run.
+def picture_run(*, settings: Mapping[str, Any], phrases: int, similarities: str | Path, overlays: str | Path, **run: Any) -> None:
+    """Write similarities and heatmaps of test images under the first run of a manifest, for figures.
+
+    Args:
+        settings: the study's evaluation settings.
+        phrases: maximum number of phrases with heatmaps.
+        similarities: output parquet file (:func:`similarities_by_truth`).
+        overlays: output parquet file (:func:`phrase_heatmaps`).
+        run: further arguments of :func:`trueneg.evaluation.evaluate.first_run`.
 
     Raises:
-        UserError: if heatmaps are requested but the source is restricted, so figures may not show its images.
+        UserError: if heatmaps are requested for a restricted source, whose images must not appear in figures.
     """
-    with encoded_runs(manifest, store, Data(source, subsets, boxes), device, settings["threads"], count=1) as (_, runs):
-        ((run,),) = runs
-        if run.source.restricted and phrases:
-            raise UserError(f"{source}: is restricted, so no figure may show its images; leave figures.overlays out.")
-        heatmaps = phrase_heatmaps(run, phrases, settings["grounding"]["smoothing"])
-        names = first_run_names(manifest, run.subset.seed)
-        write_tables({similarities: similarities_by_truth(run).assign(**names), overlays: heatmaps.assign(**names)})
+    with first_run(threads=settings["threads"], **run) as (encoded, names):
+        if encoded.source.restricted and phrases:
+            raise UserError(f"{run['source']}: is restricted, so figures must not show its images; remove figures.overlays.")
+        heatmaps = phrase_heatmaps(encoded, phrases, settings["grounding"]["smoothing"])
+        write_tables({similarities: similarities_by_truth(encoded).assign(**names), overlays: heatmaps.assign(**names)})
 
 
 def similarities_by_truth(run: EmbeddedRun) -> pd.DataFrame:
@@ -81,7 +75,6 @@ def phrase_heatmaps(run: EmbeddedRun, count: int, smoothing: float) -> pd.DataFr
         return pd.DataFrame(columns=HEATMAP_COLUMNS)
     source, images = run.source, run.images("test")
     crop = run.networks.augmentation.cropped(source.size)
-    top, left = corner_of_crop(source.size, crop)
     phrases = boxed_phrases(source, images.indices, run.boxes, crop)
     first = phrases.drop_duplicates("phrase")
     # Take the first phrase of every finding, then the second of every finding, and so on.
@@ -90,16 +83,16 @@ def phrase_heatmaps(run: EmbeddedRun, count: int, smoothing: float) -> pd.DataFr
     for phrase in turns["phrase"].head(count):
         own = phrases[phrases["phrase"] == phrase]
         text = embed_texts(run.networks, own["sentence"].head(1).tolist(), run.device)
-        ((_, scores, mask),) = phrase_maps(run.networks.model, images, text, own, crop, smoothing)
+        ((_, scores, mask),) = phrase_maps(images, text, own, crop, smoothing)
         position = images.indices[own["image"].iloc[0]]
-        pixels = np.asarray(source.images[position, 0, top : top + crop[0], left : left + crop[1]])
+        pixels = center_crop(torch.from_numpy(np.array(source.images[position, 0])), list(crop))
         rows.append(
             {
                 "report": source.reports[position],
                 "finding": own["finding"].iloc[0],
                 "sentence": own["sentence"].iloc[0],
                 "size": crop[0],
-                "pixels": pixels.tobytes(),
+                "pixels": pixels.numpy().tobytes(),
                 "heatmap": np.asarray(scores, np.float32).tobytes(),
                 **{corner: own[corner].tolist() for corner in CORNERS},
                 "CNR": float("nan") if mask.all() else contrast_to_noise_ratio(scores, mask),

@@ -14,7 +14,7 @@ from trueneg.evaluation.human_ratings import RATINGS, SENSITIVITY, THRESHOLD, fa
 
 @dataclass(frozen=True, eq=False)
 class RatedPairs:
-    """n rated pairs, each of one of m images and a caption of ANOTHER image; the m images have C captions with T distinct texts.
+    """n rated pairs, each of an image and a caption of ANOTHER image, from m images that have C captions with T distinct texts.
 
     Attributes:
         positions: (m,) positions of the images in the source.
@@ -23,6 +23,7 @@ class RatedPairs:
         texts: the T distinct texts.
         image: (n,) image index of each pair, in 0 … m − 1.
         caption: (n,) caption index of each pair, in 0 … C − 1.
+        text: (n,) index of each pair's caption into ``texts``.
         ratings: (n, 3) ratings of each pair.
     """
 
@@ -31,17 +32,13 @@ class RatedPairs:
     texts: list[str]
     image: np.ndarray
     caption: np.ndarray
+    text: np.ndarray
     ratings: np.ndarray
 
     @property
     def anchors(self) -> dict[str, np.ndarray]:
         """Anchor of each pair, (n,): its caption (``text``; candidates are images) or its image (candidates are captions)."""
         return {"text": self.caption, "image": self.image}
-
-    @property
-    def text(self) -> np.ndarray:
-        """Index of the rated text of each pair, (n,)."""
-        return self.captions["text"].to_numpy()[self.caption]
 
     @property
     def own_texts(self) -> np.ndarray:
@@ -76,14 +73,15 @@ def rated_pairs(source: PairSource, ratings: pd.DataFrame, test: np.ndarray) -> 
     caption = places.get_indexer(pd.MultiIndex.from_frame(ratings[["report", "index"]]))
     image = reports.get_indexer(ratings["image"])
     chosen = (caption >= 0) & (image >= 0) & (ratings["image"] != ratings["report"]).to_numpy()
-    found = RatedPairs(test, captions, texts.tolist(), image[chosen], caption[chosen], ratings.loc[chosen, RATINGS].to_numpy())
+    image, caption, rated = image[chosen], caption[chosen], ratings.loc[chosen, RATINGS].to_numpy()
+    found = RatedPairs(test, captions, texts.tolist(), image, caption, numbers[caption], rated)
     false = false_negatives(found.ratings)
     for kind, own in found.anchors.items():
         both = np.intersect1d(own[false], own[~false])
         if len(both) < 2:
             raise UserError(
-                f"source {source.name}: of {len(ratings):,} rated pairs {len(false):,} lie in the test split, where {len(both)} "
-                f"{kind} anchors have false and true negatives, expected at least 2; take more images (dataset.images)."
+                f"source {source.name}: only {len(both)} {kind} anchors have both false and true negatives, expected at least 2; "
+                f"{len(false):,} of {len(ratings):,} rated pairs are in the test split. Increase dataset.images."
             )
     return found
 
@@ -103,6 +101,6 @@ def anchor_rows(scores: Mapping[str, Callable[[np.ndarray, np.ndarray, float], p
     parts, thresholds = [], (THRESHOLD, *SENSITIVITY)
     for (score, areas), (kind, own), threshold in itertools.product(scores.items(), pairs.anchors.items(), thresholds):
         found = areas(pairs.ratings, own, threshold)
-        names = pairs.anchor_names(kind)[found["anchor"]]
-        parts.append(found.assign(anchor=names, score=score, anchors=kind, threshold=threshold))
+        found["anchor"] = pairs.anchor_names(kind)[found["anchor"]]
+        parts.append(found.assign(score=score, anchors=kind, threshold=threshold))
     return pd.concat(parts, ignore_index=True)

@@ -1,8 +1,8 @@
-"""Measure how finished image–text runs, and references that need no run, rank negatives that people rate as false."""
+"""Measure how well finished image–text runs, and references without a run, rank negatives that people rate as false."""
 
 import itertools
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from trueneg.data.pairs.pair_source import PROBABILITY_COLUMNS
-from trueneg.evaluation.evaluate import Data, encoded_runs
+from trueneg.evaluation.evaluate import encoded_runs, manifest_names
 from trueneg.evaluation.human_ratings import (
     calibration,
     expert_agreement,
@@ -26,96 +26,99 @@ from trueneg.evaluation.implied_scores import (
     text_features,
     word_features,
 )
+from trueneg.evaluation.pairs import EmbeddedRun
 from trueneg.evaluation.rated_pairs import RatedPairs, anchor_rows, rated_pairs
-from trueneg.evaluation.training_records import manifest_names, write_tables
+from trueneg.evaluation.tables import write_tables
 from trueneg.store.records import read_rows
-from trueneg.store.run_store import RunStore
 from trueneg.training.image_text import ImageText
 from trueneg.training.image_text_objectives import DIRECTIONS
 
 log = logging.getLogger(__name__)
 
-SIMILARITY = "similarity"
-EXPERT, WORDS, TEXTS = "one expert", "TF-IDF", "text encoder at first"
+Measure = Callable[[EmbeddedRun, RatedPairs, Mapping[str, Any]], list[pd.DataFrame]]
 
 
-def rate_runs(
-    *,
-    source: str | Path,
-    ratings: str | Path,
-    subsets: str | Path,
-    manifest: str | Path,
-    names: Mapping[str, str],
-    store: str | Path,
-    settings: Mapping[str, Any],
-    device: str,
-    areas: str | Path,
-    bins: str | Path,
+def rate_runs(*, areas: str | Path, bins: str | Path, **block: Any) -> None:
+    """Measure how well the runs of a manifest rank false negatives, and how well their implied probabilities are calibrated.
+
+    Args:
+        areas: output parquet file (:func:`trueneg.evaluation.rated_pairs.anchor_rows`).
+        bins: output parquet file (:func:`calibration_rows`).
+        block: further arguments of :func:`measure_ratings`.
+    """
+    measure_ratings(of_run, areas, bins, **block)
+
+
+def rate_references(*, areas: str | Path, eta: str | Path, correlations: str | Path, **block: Any) -> None:
+    """Measure references that need no trained network: agreement of experts, words, the initial text encoder, and η.
+
+    The manifest must list runs of a trained objective, whose settings determine the text encoder.
+
+    Args:
+        areas: output parquet file (:func:`trueneg.evaluation.rated_pairs.anchor_rows`).
+        eta: output parquet file (:func:`eta_rows`).
+        correlations: output parquet file (:func:`correlation_rows`).
+        block: further arguments of :func:`measure_ratings`.
+    """
+    names = manifest_names(block["manifest"]) | {"condition": "", "objective": "", "variant": "", "run": ""}
+    measure_ratings(of_references, areas, eta, correlations, names=names, **block)
+
+
+def measure_ratings(
+    measure: Measure, *paths: str | Path, ratings: str | Path, names: Mapping[str, str], settings: Mapping[str, Any], **block: Any
 ) -> None:
-    """Measure how well a manifest's runs rank false negatives and how well their implied probabilities are calibrated.
+    """Measure the rated pairs of each run of a manifest; write one table per path, labelled by seed and run.
+
+    Args:
+        measure: maps an encoded run, its rated pairs and its settings to the tables.
+        paths: output parquet files, in the order of the tables.
+        ratings: parquet file with the ratings (:func:`trueneg.data.pairs.flickr8k.read_ratings`).
+        names: further columns that label the tables; ``run`` replaces the run's id.
+        settings: the study's evaluation settings.
+        block: further arguments of :func:`trueneg.evaluation.evaluate.encoded_runs`.
 
     Raises:
         UserError: if too few pairs are rated.
     """
-    kept, table, ranked, binned = RunStore(store), read_rows(ratings), [], []
-    with encoded_runs(manifest, store, Data(source, subsets), device, settings["threads"]) as (_, runs):
-        for (run,) in runs:
-            rated = rated_pairs(run.source, table, run.subset.test)
-            scores = run.similarities(rated.texts, "test")
-            labels = {**names, "seed": run.subset.seed, "run": run.id}
-            similarity = partial(drawn_areas, scores[rated.text, rated.image])
-            ranked.append(anchor_rows({SIMILARITY: similarity}, rated).assign(**labels))
-            binned.append(calibration_rows(kept.record(run.id)["settings"]["objective"], scores, rated).assign(**labels))
-            log.info("seed %d: %s rated pairs", run.subset.seed, f"{len(rated.image):,}")
-    write_tables({areas: pd.concat(ranked, ignore_index=True), bins: pd.concat(binned, ignore_index=True)})
+    table, found = read_rows(ratings), []
+    with encoded_runs(threads=settings["threads"], **block) as encoded:
+        for (run,) in encoded.runs:
+            rated, seed = rated_pairs(run.source, table, run.subset.test), run.subset.seed
+            measured = measure(run, rated, encoded.store.record(run.id)["settings"])
+            found.append([own.assign(**{"run": run.id, **names}, seed=seed) for own in measured])
+            log.info("seed %d: %s rated pairs", seed, f"{len(rated.image):,}")
+    tables = (pd.concat(parts, ignore_index=True) for parts in zip(*found, strict=True))
+    write_tables(dict(zip(paths, tables, strict=True)))
 
 
-def rate_references(
-    *,
-    source: str | Path,
-    ratings: str | Path,
-    subsets: str | Path,
-    manifest: str | Path,
-    store: str | Path,
-    settings: Mapping[str, Any],
-    device: str,
-    areas: str | Path,
-    eta: str | Path,
-    correlations: str | Path,
-) -> None:
-    """Measure references that need no trained network: agreement of experts, words, the initial text encoder, and η.
+def of_run(run: EmbeddedRun, rated: RatedPairs, settings: Mapping[str, Any]) -> list[pd.DataFrame]:
+    """Measure a trained run: return the areas within anchors of its similarity, and the calibration of its objective."""
+    scores = run.similarities(rated.texts, "test")
+    similarity = partial(drawn_areas, scores[rated.text, rated.image])
+    return [anchor_rows({"similarity": similarity}, rated), calibration_rows(settings["objective"], scores, rated)]
 
-    The manifest must list the runs of a trained objective; their settings determine the text encoder.
-    """
-    kept, table = RunStore(store), read_rows(ratings)
-    names = manifest_names(manifest) | {"condition": "", "objective": "", "variant": "", "run": ""}
-    ranked, of_captions, correlated = [], [], []
-    with encoded_runs(manifest, store, Data(source, subsets), device, settings["threads"]) as (_, runs):
-        for (run,) in runs:
-            seed, subset, pairs = run.subset.seed, run.subset, run.source
-            rated, labels = rated_pairs(pairs, table, subset.test), {**names, "seed": seed}
-            # The same encoder that training starts from; remove, reweight and resample use its cosine.
-            networks = ImageText(kept.record(run.id)["settings"], seed, pairs, subset, run.device).networks
-            networks.model.eval()
-            trained_on = pairs.sentences["report"].isin(pairs.reports[subset.train])
-            features = {
-                WORDS: word_features(rated.texts, pairs.sentences.loc[trained_on, "sentence"].tolist()),
-                TEXTS: text_features(networks, rated.texts, run.device),
-            }
-            scores = {name: partial(drawn_areas, values) for name, values in text_scores(features, rated).items()}
-            ranked.append(anchor_rows({EXPERT: expert_agreement, **scores}, rated).assign(**labels))
-            captions = eta_rows(rated)
-            of_captions.append(captions.assign(**labels))
-            correlated.append(correlation_rows(captions, seed).assign(**labels))
-    tables = {areas: ranked, eta: of_captions, correlations: correlated}
-    write_tables({path: pd.concat(parts, ignore_index=True) for path, parts in tables.items()})
+
+def of_references(run: EmbeddedRun, rated: RatedPairs, settings: Mapping[str, Any]) -> list[pd.DataFrame]:
+    """Measure the references on a run's test images: return the areas within anchors, η by caption, and its correlations."""
+    pairs, subset = run.source, run.subset
+    # The text encoder before training, whose cosine is the criterion of remove, reweight and resample.
+    networks = ImageText(settings, subset.seed, pairs, subset, run.device).networks
+    networks.model.eval()
+    trained_on = pairs.sentences["report"].isin(pairs.reports[subset.train])
+    features = {
+        "TF-IDF": word_features(rated.texts, pairs.sentences.loc[trained_on, "sentence"].tolist()),
+        "text encoder at first": text_features(networks, rated.texts, run.device),
+    }
+    scores = {name: partial(drawn_areas, values) for name, values in text_scores(features, rated).items()}
+    captions = eta_rows(rated)
+    return [anchor_rows({"one expert": expert_agreement, **scores}, rated), captions, correlation_rows(captions, subset.seed)]
 
 
 def calibration_rows(objective: Mapping[str, Any], scores: np.ndarray, rated: RatedPairs) -> pd.DataFrame:
     """Compare the probability of a false negative that an objective implies for each rated pair with the human ratings.
 
     The probability is 1 − p(TN) for BCL, among all images (or captions) of the split except the anchor's own, and the anchor's
-    η for DCL and HCL. An image's η is the mean over its captions, of which a batch draws one. The objective's directions
+    η for DCL and HCL. The η of an image is the mean over its captions, of which a batch draws one. The objective's directions
     determine the anchors.
 
     Args:
@@ -146,7 +149,7 @@ def calibration_rows(objective: Mapping[str, Any], scores: np.ndarray, rated: Ra
 
 
 def text_scores(features: Mapping[str, Any], rated: RatedPairs) -> dict[str, np.ndarray]:
-    """Return similarities of the rated caption with the image's own captions, by name of features and aggregation.
+    """Return similarities of each rated caption with the captions of the rated image, by name of features and aggregation.
 
     ``drawn``: with each caption that a batch may draw (n, K); ``mean`` and ``nearest``: over all captions (n,).
     """
@@ -161,8 +164,8 @@ def eta_rows(rated: RatedPairs) -> pd.DataFrame:
     """Return the ratings of each rated caption's images together with every η that the source provides for the caption.
 
     Returns:
-        One row per caption: ``anchor`` (its name), ``pairs``, ``rate``, ``mean rating``, and one column per η, with its name in
-        a config.
+        One row per caption: ``anchor`` (its name), ``pairs``, ``rate`` (share of false negatives), ``mean rating``, and one
+        column per η, with its name in a config.
     """
     found = rates_by_anchor(rated.ratings, rated.caption)
     own = rated.captions.iloc[found["anchor"]].reset_index(drop=True)
@@ -180,8 +183,6 @@ def correlation_rows(captions: pd.DataFrame, seed: int) -> pd.DataFrame:
     Returns:
         ``eta``, ``with``, ``rho``, ``low``, ``high`` (95 %; NaN if η is constant), ``captions``.
     """
-    found = []
-    for name, outcome in itertools.product(PROBABILITY_COLUMNS, ("rate", "mean rating")):
-        if name in captions:
-            found.append((name, outcome, *rank_correlation(captions[name], captions[outcome], seed=seed), len(captions)))
-    return pd.DataFrame(found, columns=["eta", "with", "rho", "low", "high", "captions"])
+    pairs = itertools.product([name for name in PROBABILITY_COLUMNS if name in captions], ("rate", "mean rating"))
+    found = [(eta, outcome, *rank_correlation(captions[eta], captions[outcome], seed=seed)) for eta, outcome in pairs]
+    return pd.DataFrame(found, columns=["eta", "with", "rho", "low", "high"]).assign(captions=len(captions))

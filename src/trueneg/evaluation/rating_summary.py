@@ -1,4 +1,4 @@
-"""Summarise how a study ranks false negatives over objectives and seeds: intervals over anchors, and rows to pair by seed."""
+"""Summarise over objectives and seeds how well a study ranks false negatives: intervals over anchors, and one row per seed."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from trueneg.evaluation.human_ratings import calibration_error, mean_area
-from trueneg.evaluation.training_records import write_tables
+from trueneg.evaluation.tables import write_tables
 from trueneg.store.records import read_rows
 from trueneg.store.rows import IDENTITY, to_table
 
@@ -16,42 +16,30 @@ PLACE = ["study", "dataset", "objective", "variant"]
 DIRECTIONS = {"text": "text to image", "image": "image to text"}  # by kind of anchor
 RATED_ABOVE = "rated above {:g}"  # relevance criterion in rows
 MEASURED = [*PLACE, "score", "anchors", "threshold"]
-TASK, METRIC = "human ratings", "AUC"
+Files = Sequence[str | Path]
 
 
 def gather_ratings(
-    *,
-    areas: Sequence[str | Path],
-    references: Sequence[str | Path],
-    bins: Sequence[str | Path],
-    captions: Sequence[str | Path],
-    correlated: Sequence[str | Path],
-    summary: str | Path,
-    rows: str | Path,
-    calibration: str | Path,
-    eta: str | Path,
-    correlations: str | Path,
+    *, areas: Files, references: Files, bins: Files, captions: Files, correlated: Files, **outputs: str | Path
 ) -> None:
     """Write the data for the figures and the table of the human ratings.
 
     Args:
         areas, bins: parquet files from :func:`trueneg.evaluation.rating_runs.rate_runs`, one per objective and block of seeds.
         references, captions, correlated: the same from :func:`trueneg.evaluation.rating_runs.rate_references`, one per block.
-        summary: output parquet file (:func:`summarised`).
-        rows: output parquet file with tidy rows, each a seed's mean area within anchors, used to pair objectives by seed.
-        calibration: output parquet file (:func:`calibrated`).
-        eta: output parquet file with the captions of each data set's first seed and their rates and η.
-        correlations: output parquet file with the correlations for the same seed.
+        outputs: parquet files to write: ``summary`` (:func:`summarised`); ``rows`` (:func:`seed_rows`), used to pair objectives
+            by seed; ``calibration`` (:func:`calibrated`); ``eta`` and ``correlations``: the captions of each data set's first
+            seed with their rates and η, and the correlations for the same seed.
     """
     ranked = _read([*areas, *references])
-    tables: dict[str | Path, pd.DataFrame] = {
-        summary: summarised(ranked),
-        rows: seed_rows(ranked[ranked["objective"] != ""]),
-        calibration: calibrated(_read(bins)),
-        eta: _of_first_seed(_read(captions)),
-        correlations: _of_first_seed(_read(correlated)),
+    tables = {
+        "summary": summarised(ranked),
+        "rows": seed_rows(ranked[ranked["objective"] != ""]),
+        "calibration": calibrated(_read(bins)),
+        "eta": _of_first_seed(_read(captions)),
+        "correlations": _of_first_seed(_read(correlated)),
     }
-    write_tables(tables)
+    write_tables({outputs[name]: table for name, table in tables.items()})
 
 
 def summarised(ranked: pd.DataFrame) -> pd.DataFrame:
@@ -74,7 +62,7 @@ def summarised(ranked: pd.DataFrame) -> pd.DataFrame:
         row: dict[str, Any] = dict(zip(MEASURED, place, strict=True)) | {"seeds": own["seed"].nunique(), "count": len(each)}
         row |= {"direction": DIRECTIONS[row["anchors"]], "labels": RATED_ABOVE.format(row["threshold"])}  # as in seed_rows
         for prefix, weighted in (("", False), ("weighted ", True)):
-            # A strict threshold on few images can leave a single anchor, for which there is no interval.
+            # With few images, a high threshold can leave a single anchor, which has no interval.
             ends = mean_area(each, seed=0, weighted=weighted) if len(each) > 1 else (each["area"].item(), np.nan, np.nan)
             row |= dict(zip((f"{prefix}AUC", f"{prefix}low", f"{prefix}high"), ends, strict=True))
         found.append(row)
@@ -89,7 +77,7 @@ def seed_rows(ranked: pd.DataFrame) -> pd.DataFrame:
     """
     each = ranked.groupby([*IDENTITY, "anchors", "threshold"], sort=False)["area"].mean().rename("value").reset_index()
     labels, direction = each["threshold"].map(RATED_ABOVE.format), each["anchors"].map(DIRECTIONS)
-    return to_table(each.assign(split="test", task=TASK, metric=METRIC, labels=labels, direction=direction))
+    return to_table(each.assign(split="test", task="human ratings", metric="AUC", labels=labels, direction=direction))
 
 
 def calibrated(bins: pd.DataFrame) -> pd.DataFrame:
@@ -109,9 +97,9 @@ def calibrated(bins: pd.DataFrame) -> pd.DataFrame:
     return found.merge(errors.reset_index(), on=[*PLACE, "anchors"])
 
 
-def _read(paths: Sequence[str | Path]) -> pd.DataFrame:
+def _read(paths: Files) -> pd.DataFrame:
     tables = [read_rows(path, IDENTITY) for path in paths]
-    # Tables without rows (for objectives that imply no probability) have no column types.
+    # Skip empty tables (objectives that imply no probability), because their columns have no types.
     return pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
 
 

@@ -1,5 +1,6 @@
 """Retrieval metrics with explicit handling of ties: ranks, recall, median rank and precision."""
 
+import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
@@ -49,7 +50,7 @@ def ranks(scores, relevant=None, *, ties: Ties = "against") -> np.ndarray:
     if relevant.shape != scores.shape or relevant.dtype != bool:
         raise ValueError(f"relevant is {relevant.dtype} of shape {relevant.shape}, expected bool of shape {scores.shape}")
     if not relevant.any(1).all():
-        raise ValueError(f"query {relevant.any(1).argmin()} has no relevant candidate; leave such queries out")
+        raise ValueError(f"query {relevant.any(1).argmin()} has no relevant candidate; remove such queries")
     best = np.where(relevant, scores, -np.inf).max(1, keepdims=True)
     before = scores >= best if _against(ties) else scores > best
     return 1 + np.count_nonzero(before & ~relevant, axis=1)
@@ -97,16 +98,14 @@ def median_rank(scores, relevant=None, *, ties: Ties = "against") -> float:
 
 
 class Metric(NamedTuple):
-    """R or MedR, from text to image or from image to text; without direction and k, the mean over them."""
+    """R, MedR or chance, from text to image or from image to text; without direction and k, the mean over them."""
 
     metric: str
     direction: str | None = None
     k: int | None = None
 
 
-def retrieval_both_ways(
-    scores, ks: Sequence[int] = (10, 50, 100), relevant=None, *, ties: Ties = "against"
-) -> dict[Metric, float]:
+def retrieval_both_ways(scores, ks: Sequence[int], relevant=None, *, ties: Ties = "against") -> dict[Metric, float]:
     """Compute recall and median rank from text to image and from image to text, and their means.
 
     In Sample-Specific Debiasing (2023), Tables 1 and 5, Recall is the mean over all k and both directions, and MedR is the
@@ -152,11 +151,11 @@ def chance_recall_both_ways(relevant, ks: Sequence[int]) -> dict[Metric, float]:
         ks: list lengths.
 
     Returns:
-        R at each k from text to image, and from image to text.
+        The metric ``chance`` at each k from text to image, and from image to text.
 
     Example:
         >>> by_chance = chance_recall_both_ways(np.array([[True, False], [True, False], [False, True]]), ks=(1,))
-        >>> by_chance[Metric("R", "text to image", 1)]
+        >>> by_chance[Metric("chance", "text to image", 1)]
         0.5
     """
     found = {}
@@ -164,7 +163,7 @@ def chance_recall_both_ways(relevant, ks: Sequence[int]) -> dict[Metric, float]:
         candidates, own = sought.shape[1], sought.sum(1)
         for k in ks:
             missed = np.prod([np.maximum(candidates - own - i, 0) / (candidates - i) for i in range(min(k, candidates))], axis=0)
-            found[Metric("R", direction, k)] = float(1 - missed.mean())
+            found[Metric("chance", direction, k)] = float(1 - missed.mean())
     return found
 
 
@@ -194,16 +193,12 @@ def precisions_at_k(scores, query_labels, candidate_labels, ks: Sequence[int], *
     scores, own, candidates = _matrix(scores), as_array(query_labels), as_array(candidate_labels)
     correct = own[:, None] == candidates if candidates.ndim == 1 else candidates.T[own] == 1
     if correct.shape != scores.shape:
-        raise ValueError(f"query_labels {own.shape} and candidate_labels {candidates.shape} do not fit scores {scores.shape}")
-    precisions, ordered = np.empty((len(scores), len(ks))), np.sort(scores, axis=1)
-    for column, k in enumerate(_lengths(ks, longest=scores.shape[1])):
-        last = ordered[:, -k, None]
-        above, tied = scores > last, scores == last
-        places = k - np.count_nonzero(above, axis=1)
-        tied_correct, tied_wrong = (np.count_nonzero(tied & which, axis=1) for which in (correct, ~correct))
-        taken = np.maximum(places - tied_wrong, 0) if _against(ties) else np.minimum(places, tied_correct)
-        precisions[:, column] = (np.count_nonzero(above & correct, axis=1) + taken) / k
-    return precisions
+        raise ValueError(f"query_labels {own.shape} and candidate_labels {candidates.shape} do not match scores {scores.shape}")
+    lengths = np.array(_lengths(ks, longest=scores.shape[1]))
+    # Sort by score; among equal scores, wrong candidates come first if ties count against the method.
+    order = np.lexsort((correct if _against(ties) else ~correct, -scores), axis=1)
+    found = np.take_along_axis(correct, order, axis=1).cumsum(axis=1)
+    return found.take(lengths - 1, axis=1) / lengths
 
 
 def precision_at_k(scores, query_labels, candidate_labels, ks: Sequence[int], *, ties: Ties = "against") -> dict[int, float]:
@@ -239,16 +234,15 @@ def _matrix(scores) -> np.ndarray:
     """Validate and return the scores of queries with candidates, which must not contain NaN."""
     scores = as_array(scores)
     if scores.ndim != 2 or not scores.size:
-        raise ValueError(f"scores have the shape {scores.shape}, expected (queries, candidates), at least one of each")
+        raise ValueError(f"scores have shape {scores.shape}, expected (queries, candidates) with at least one of each")
     unordered = np.isnan(scores).any(1)
     if unordered.any():
         raise ValueError(f"scores of query {unordered.argmax()} contain NaN")
     return scores
 
 
-def _lengths(ks: Sequence[int], longest: int | None = None) -> Sequence[int]:
-    """Validate and return list lengths: at least one, and none below 1 or above `longest`."""
-    if not len(ks) or min(ks) < 1 or (longest is not None and max(ks) > longest):
-        limit = "" if longest is None else f" and at most {longest}, the number of candidates"
-        raise ValueError(f"ks are {list(ks)}, expected numbers of at least 1{limit}")
+def _lengths(ks: Sequence[int], longest: float = math.inf) -> Sequence[int]:
+    """Validate and return list lengths: at least one, and none below 1 or above `longest`, the number of candidates."""
+    if not len(ks) or not 1 <= min(ks) <= max(ks) <= longest:
+        raise ValueError(f"ks are {list(ks)}, expected one or more numbers from 1 to {longest}")
     return ks

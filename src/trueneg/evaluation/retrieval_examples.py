@@ -2,46 +2,39 @@
 
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from PIL import Image
 
 from trueneg.data.pairs.pair_source import PairSource
-from trueneg.evaluation.evaluate import Data, encoded_runs
+from trueneg.evaluation.evaluate import first_run
 from trueneg.evaluation.retrieval import ranks
 from trueneg.evaluation.said import OWN, RELATIONS, TRUE, Said, said_of
-from trueneg.evaluation.training_records import first_run_names
 from trueneg.randomness import seed_for
 from trueneg.text import privacy
 
 COLUMNS = ["direction", "query", "text", "image", "rank", "score", "relation", "found", "thumbnail"]
 TEXT_TO_IMAGE, IMAGE_TO_TEXT = "text to image", "image to text"
-SIDE = 96  # pixels of a thumbnail's longer side
 
 
-def write_examples(
-    *,
-    source: str | Path,
-    subsets: str | Path,
-    manifest: str | Path,
-    store: str | Path,
-    threads: int,
-    device: str,
-    examples: str | Path,
-) -> None:
-    """Write retrieval examples of a manifest's first run, among its test images and their sentences.
+def write_examples(*, examples: str | Path, **block: Any) -> None:
+    """Write retrieval examples among the test images and their sentences, under the first run of a manifest.
 
-    For a restricted source, only the column names are written and the file is marked as restricted.
+    If the source is restricted, the file contains only column names and is marked as restricted.
+
+    Args:
+        examples: output parquet file.
+        block: arguments of :func:`trueneg.evaluation.evaluate.first_run`.
     """
-    with encoded_runs(manifest, store, Data(source, subsets), device, threads, count=1) as (_, runs):
-        ((run,),) = runs
-        pairs, test, seed = run.source, run.subset.test, run.subset.seed
+    with first_run(**block) as (run, names):
+        pairs, test = run.source, run.subset.test
         table = pd.DataFrame(columns=COLUMNS)
         if not pairs.restricted:
             said = said_of(pairs, test)
-            table = retrieval_examples(run.similarities(said.texts, "test"), said, pairs, test, seed)
-    privacy.write_table(table.assign(**first_run_names(manifest, seed)), examples, pairs.restricted)
+            table = retrieval_examples(run.similarities(said.texts, "test"), said, pairs, test, run.subset.seed)
+    privacy.write_table(table.assign(**names), examples, pairs.restricted)
 
 
 def retrieval_examples(
@@ -66,7 +59,7 @@ def retrieval_examples(
     """
     generator, relation = np.random.default_rng(seed_for(seed, "shown queries")), said.relation
     directions = {
-        TEXT_TO_IMAGE: (_asked_texts(relation, generator)[:queries], scores, relation),
+        TEXT_TO_IMAGE: (_query_texts(relation, generator)[:queries], scores, relation),
         IMAGE_TO_TEXT: (generator.permutation(len(indices))[:queries], scores.T, relation.T),
     }
     rows = []
@@ -82,7 +75,7 @@ def retrieval_examples(
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _asked_texts(relation: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+def _query_texts(relation: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     """Return a random order of query sentences; sentences that are true of other reports' images come first.
 
     They reveal whether an objective pushed false negatives away.
@@ -95,7 +88,7 @@ def _asked_texts(relation: np.ndarray, generator: np.random.Generator) -> np.nda
 def thumbnail(pixels: np.ndarray) -> bytes:
     """Encode a uint8 image (1 or 3 channels, H, W) as WebP, with its longer side at most 96 pixels."""
     image = Image.fromarray(pixels[0] if len(pixels) == 1 else np.moveaxis(pixels, 0, -1))
-    image.thumbnail((SIDE, SIDE))
+    image.thumbnail((96, 96))
     stream = io.BytesIO()
     image.convert("RGB").save(stream, "WEBP", quality=82)
     return stream.getvalue()

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from trueneg.errors import UserError
 from trueneg.models.region_similarity import ImageEmbeddings
-from trueneg.models.weights import refuse_unless_whole
+from trueneg.models.weights import explain_download, refuse_unless_whole
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -83,11 +83,9 @@ class ClipAttentionPool(nn.Module):
         """Embed feature maps (I, C, h, w): pooled (I, D) and, if requested, per region (I, D, h, w)."""
         cells = features.flatten(2).mT
         tokens = torch.cat([cells.mean(1, keepdim=True), cells], dim=1) + self._positions(*features.shape[2:])
-        query, key, value = (
-            linear(given).unflatten(2, (self.heads, -1)).transpose(1, 2)
-            for linear, given in ((self.query, tokens[:, :1]), (self.key, tokens), (self.value, tokens))
-        )
-        attended = functional.scaled_dot_product_attention(query, key, value)
+        attending = self.query(tokens[:, :1]), self.key(tokens), self.value(tokens)
+        by_head = (given.unflatten(2, (self.heads, -1)).transpose(1, 2) for given in attending)
+        attended = functional.scaled_dot_product_attention(*by_head)
         pooled = self.out(attended.transpose(1, 2).flatten(1))
         if not regions:
             return ImageEmbeddings(pooled, None)
@@ -174,16 +172,23 @@ def load_clip(model: str, weights: str | None = None) -> Clip:
     """
     open_clip = _open_clip()
     config, preprocessing = _config(model)
-    if weights is None:
-        return _parts(_network(config, model), config, preprocessing)
-    tag = open_clip.get_pretrained_cfg(model, weights)
-    if tag.get("quick_gelu", config.get("quick_gelu", False)) != config.get("quick_gelu", False):
-        other = model.removesuffix("-quickgelu") if config.get("quick_gelu") else f"{model}-quickgelu"
-        raise UserError(f"{model} {weights}: these weights were trained with another activation; take the model {other}.")
-    path, network = _weights_file(model, weights, tag), _network(config, model)
-    with refuse_unless_whole(path, f"a whole state dict of open_clip's {model}", "Get one that fits"):
-        open_clip.load_checkpoint(network, str(path), weights_only=True)
-    return _parts(network, config, preprocessing | tag)
+    network = _network(config, model)
+    if weights is not None:
+        tag = open_clip.get_pretrained_cfg(model, weights)
+        quick = config.get("quick_gelu", False)
+        if tag.get("quick_gelu", quick) != quick:
+            other = model.removesuffix("-quickgelu") if quick else f"{model}-quickgelu"
+            raise UserError(f"{model} {weights}: these weights were trained with a different activation; use the model {other}.")
+        path, preprocessing = Path(weights), preprocessing | tag
+        if tag:
+            with explain_download(f"{model} {weights}", tag.get("hf_hub", "").strip("/") or tag.get("url", "")):
+                path = Path(open_clip.download_pretrained(tag))
+        elif not path.is_file():
+            tags = ", ".join(open_clip.list_pretrained_tags_by_model(model)) or "none for this model"
+            raise UserError(f"{weights}: does not exist; expected a file or a tag of open_clip ({tags}).")
+        with refuse_unless_whole(path, f"a complete state dict of open_clip's {model}", "Use weights of this model"):
+            open_clip.load_checkpoint(network, str(path), weights_only=True)
+    return _parts(network, config, preprocessing)
 
 
 def clip_of(config: Mapping[str, Any]) -> Clip:
@@ -228,19 +233,19 @@ def _config(model: str) -> tuple[dict[str, Any], dict[str, Any]]:
     if path.suffix != ".json":
         if model not in open_clip.list_models():
             names = ", ".join(name for name in open_clip.list_models() if name.startswith("RN"))
-            raise UserError(f"{model}: is no model of open_clip's; expected one of {names}, or a JSON file that describes one.")
+            raise UserError(f"{model}: is not a model of open_clip; expected one of {names}, or a JSON file that describes one.")
         return open_clip.get_model_config(model), {}
-    with refuse_unless_whole(path, "a configuration of open_clip's in JSON", "Give one, or the name of a model"):
+    with refuse_unless_whole(path, "a JSON configuration of open_clip", "Use such a file, or the name of a model"):
         found = json.loads(path.read_text())
         return dict(found.get("model_cfg", found)), dict(found.get("preprocess_cfg", {}))
 
 
 def _network(config: Mapping[str, Any], name: str) -> "CLIP":
-    with refuse_unless_whole(name, "a CLIP that open_clip can make", "Give one, such as RN50-quickgelu"):
+    with refuse_unless_whole(name, "a CLIP that open_clip can build", "Use one, such as RN50-quickgelu"):
         is_resnet = isinstance(config["vision_cfg"]["layers"], list)
         network = _open_clip().CLIP(**config) if is_resnet else None
     if network is None or network.attn_mask is None or network.text_pool_type not in ("argmax", "eos"):
-        raise UserError(f"{name}: is no CLIP with a ResNet and CLIP's own text encoder; expected one, such as RN50-quickgelu.")
+        raise UserError(f"{name}: is not a CLIP with a ResNet and CLIP's own text encoder; use one, such as RN50-quickgelu.")
     return network.eval()
 
 
@@ -255,20 +260,3 @@ def _parts(network: "CLIP", config: Mapping[str, Any], preprocessing: Mapping[st
     pool = ClipAttentionPool(network.visual.attnpool)
     images = ClipImageEncoder(network.visual, config, mean, std)
     return Clip(images, ClipTextEncoder(network, config), pool, projection, network.logit_scale.exp().item())
-
-
-def _weights_file(model: str, weights: str, tag: Mapping[str, Any]) -> Path:
-    open_clip = _open_clip()
-    if tag:
-        where = tag.get("hf_hub", "").strip("/") or tag.get("url")
-        try:
-            return Path(open_clip.download_pretrained(tag))
-        except (OSError, RuntimeError) as error:
-            raise UserError(
-                f"{model} {weights}: cannot be downloaded from {where} ({' '.join(str(error).split())[:200]}). Download it "
-                "where there is internet, and give the file's path."
-            ) from error
-    if not Path(weights).is_file():
-        tags = ", ".join(open_clip.list_pretrained_tags_by_model(model)) or "none for this model"
-        raise UserError(f"{weights}: does not exist; expected a file, or one of open_clip's tags: {tags}.")
-    return Path(weights)

@@ -1,10 +1,13 @@
 """Residual networks that map images to feature vectors."""
 
+from collections import OrderedDict
 from collections.abc import Sequence
 
 from torch import Tensor, nn
 from torch.nn import functional
 from torchvision.models.resnet import BasicBlock, Bottleneck
+
+Block = type[BasicBlock | Bottleneck]
 
 
 class StridedPointwise(nn.Conv2d):
@@ -28,7 +31,7 @@ class StridedPointwise(nn.Conv2d):
         return functional.conv2d(x[:, :, ::step, ::step], self.weight)
 
 
-def residual_block(block: type[BasicBlock | Bottleneck], in_channels: int, channels: int, stride: int = 1) -> nn.Module:
+def residual_block(block: Block, in_channels: int, channels: int, stride: int = 1) -> nn.Module:
     """Build torchvision's block from `in_channels` to `channels`, with a :class:`StridedPointwise` in its shortcut."""
     shortcut = None
     if stride != 1 or in_channels != channels:
@@ -43,7 +46,7 @@ def initialise(network: nn.Module) -> None:
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
 
-class ResNet(nn.Module):
+class ResNet(nn.Sequential):
     """Residual network (He et al., 2016) for small images: 3×3 stem, no max-pooling, stages of blocks, global average pooling.
 
     The first stage keeps the resolution; each later stage halves it. The blocks, weight initialisation and parameter names
@@ -52,7 +55,7 @@ class ResNet(nn.Module):
     Args:
         in_channels: channels of the images.
         widths: channels of each stage.
-        blocks: number of blocks per stage: one number for all stages, or one per stage.
+        blocks: number of blocks of each stage.
         block: torchvision's basic or bottleneck block.
         stem: channels of the first convolution; None: the same as the first stage.
 
@@ -60,45 +63,33 @@ class ResNet(nn.Module):
         dimensions: D, size of a feature vector.
 
     Example:
-        >>> encoder = ResNet(in_channels=3, widths=(8, 16), blocks=1)
+        >>> encoder = ResNet(in_channels=3, widths=(8, 16), blocks=(1, 1))
         >>> encoder(torch.zeros(2, 3, 32, 32)).shape, encoder.dimensions
         (torch.Size([2, 16]), 16)
     """
 
     def __init__(
-        self,
-        in_channels: int,
-        widths: Sequence[int],
-        blocks: int | Sequence[int],
-        block: type[BasicBlock | Bottleneck] = BasicBlock,
-        stem: int | None = None,
+        self, in_channels: int, widths: Sequence[int], blocks: Sequence[int], block: Block = BasicBlock, stem: int | None = None
     ) -> None:
-        super().__init__()
-        self.dimensions = widths[-1]
         before = stem or widths[0]
-        self.conv1 = nn.Conv2d(in_channels, before, 3, padding=1, bias=False)
-        self.bn1 = nn.BatchNorm2d(before)
-        self.stages = []
-        counts = [blocks] * len(widths) if isinstance(blocks, int) else blocks
-        for number, (width, count) in enumerate(zip(widths, counts, strict=True), start=1):
+        layers: dict[str, nn.Module] = {"conv1": nn.Conv2d(in_channels, before, 3, padding=1, bias=False)}
+        layers |= {"bn1": nn.BatchNorm2d(before), "relu": nn.ReLU(inplace=True)}
+        for number, (width, count) in enumerate(zip(widths, blocks, strict=True), start=1):
             first = residual_block(block, before, width, stride=1 if number == 1 else 2)
-            rest = [residual_block(block, width, width) for _ in range(count - 1)]
-            self.add_module(f"layer{number}", nn.Sequential(first, *rest))
-            self.stages.append(f"layer{number}")
+            layers[f"layer{number}"] = nn.Sequential(first, *(residual_block(block, width, width) for _ in range(count - 1)))
             before = width
+        super().__init__(OrderedDict(layers))
+        self.dimensions = before
         initialise(self)
 
     def forward(self, images: Tensor) -> Tensor:
         """Return features (B, D) of normalised images (B, C, H, W)."""
-        x = functional.relu(self.bn1(self.conv1(images)), inplace=True)
-        for stage in self.stages:
-            x = getattr(self, stage)(x)
-        return x.mean(dim=(-2, -1))
+        return super().forward(images).mean(dim=(-2, -1))
 
 
 def resnet18(in_channels: int) -> ResNet:
     """Build the CIFAR variant of ResNet-18: widths 64, 128, 256, 512, two blocks each; D = 512."""
-    return ResNet(in_channels, widths=(64, 128, 256, 512), blocks=2)
+    return ResNet(in_channels, widths=(64, 128, 256, 512), blocks=(2, 2, 2, 2))
 
 
 def resnet50(in_channels: int) -> ResNet:
@@ -108,7 +99,7 @@ def resnet50(in_channels: int) -> ResNet:
 
 def small_resnet(in_channels: int, width: int = 16) -> ResNet:
     """Build a ResNet with three one-block stages of ``width``, 2·``width`` and 4·``width`` channels; D = 4·``width``."""
-    return ResNet(in_channels, widths=(width, 2 * width, 4 * width), blocks=1)
+    return ResNet(in_channels, widths=(width, 2 * width, 4 * width), blocks=(1, 1, 1))
 
 
 ENCODERS = {"resnet18": resnet18, "resnet50": resnet50, "small_resnet": small_resnet}

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from trueneg.losses import LogitScale
 from trueneg.models.projection import ProjectionHead
-from trueneg.models.region_similarity import ImageEmbeddings, RegionSimilarity, heatmaps
+from trueneg.models.region_similarity import ImageEmbeddings, RegionSimilarity
 
 
 class ImageTextModel(nn.Module):
@@ -24,10 +24,9 @@ class ImageTextModel(nn.Module):
         projection: ``"linear"``: one linear layer per modality (Sample-Specific Debiasing, 2023: D = 128); ``"mlp"``: linear,
             ReLU, linear with D hidden units (ReCo: D = 512); or a pair of modules released with the encoders. The image
             module maps feature maps and the keyword ``regions`` to :class:`ImageEmbeddings`; the text module maps vectors.
-        logit_scale: initial value of γ², which is learned.
 
     Attributes:
-        logit_scale: module that returns the current γ².
+        logit_scale: module that returns γ², which is learned and starts at 14.
 
     Example:
         >>> from trueneg.losses import CrossModalLoss, Debiased
@@ -52,7 +51,6 @@ class ImageTextModel(nn.Module):
         *,
         dimensions: int = 128,
         projection: Literal["linear", "mlp"] | tuple[nn.Module, nn.Module] = "linear",
-        logit_scale: float = 14.0,
     ) -> None:
         super().__init__()
         self.image_encoder = image_encoder
@@ -64,7 +62,7 @@ class ImageTextModel(nn.Module):
         else:
             self.image_projection, self.text_projection = projection
         self.region_similarity = similarity
-        self.logit_scale = LogitScale(logit_scale)
+        self.logit_scale = LogitScale(14.0)
 
     def forward(self, images: Tensor, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Return the unscaled similarities (T, I) of a batch; pass them to ``CrossModalLoss`` with ``logit_scale()``.
@@ -81,13 +79,16 @@ class ImageTextModel(nn.Module):
         return self.text_projection(self.text_encoder(input_ids, attention_mask))
 
     def embed_images(self, images: Tensor, *, regions: bool = False) -> ImageEmbeddings:
-        """Embed images (I, channels, H, W).
+        """Embed normalised images (I, channels, H, W); for `regions` see :meth:`project_images`."""
+        return self.project_images(self.image_encoder(images), regions=regions)
+
+    def project_images(self, features: Tensor, *, regions: bool = False) -> ImageEmbeddings:
+        """Project the feature maps of images to the shared space.
 
         Args:
-            images: normalised images.
+            features: feature maps (I, C, h, w).
             regions: also project the regions, for heatmaps and boxes, when the similarity does not need them.
         """
-        features = self.image_encoder(images)
         regions = regions or self.region_similarity.needs_regions
         if self.projects_maps:
             return self.image_projection(features, regions=regions)
@@ -110,10 +111,6 @@ class ImageTextModel(nn.Module):
         """
         blocks = texts.split(texts_at_once or len(texts))
         return torch.cat([self.region_similarity(some, images) for some in blocks])
-
-    def region_scores(self, texts: Tensor, images: ImageEmbeddings) -> Tensor:
-        """Return the cosines (B, h, w) of each text with the regions of its own image, embedded with ``regions=True``."""
-        return heatmaps(texts, images.regions)
 
 
 def _projection(name: str, dimensions: int, out: int) -> nn.Module:

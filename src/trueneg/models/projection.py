@@ -1,13 +1,13 @@
 """Projection head between the encoder and the loss; it is removed after training."""
 
-from torch import Tensor, nn
+from torch import nn
 
 
 class ProjectionHead(nn.Sequential):
     """Linear → batch norm → ReLU → linear: the two-layer head of SimCLR (Chen et al., 2020), as in the DCL code.
 
-    With batch norm, the first linear layer has no bias because batch norm would cancel it. The output is not normalised;
-    the loss normalises it.
+    It maps features (B, D) to embeddings (B, out), which the loss normalises. With batch norm, the first linear layer has no
+    bias, because batch norm would cancel it.
 
     Args:
         in_features: D, size of the encoder's features.
@@ -26,7 +26,3 @@ class ProjectionHead(nn.Sequential):
         super().__init__(
             nn.Linear(in_features, hidden, bias=not batch_norm), *norm, nn.ReLU(inplace=True), nn.Linear(hidden, out)
         )
-
-    def forward(self, features: Tensor) -> Tensor:
-        """Map features (B, D) to embeddings (B, out)."""
-        return super().forward(features)

@@ -1,21 +1,21 @@
 """Residual networks that map images to a grid of region features."""
 
 import warnings
+from collections import OrderedDict
 from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
-from torch.nn import functional
 from torchvision.models import get_model_weights, resnet
 from torchvision.models.resnet import BasicBlock
 
 from trueneg.errors import UserError
 from trueneg.models.image_encoders import initialise, residual_block
-from trueneg.models.weights import refuse_unless_whole
+from trueneg.models.weights import explain_download, refuse_unless_whole
 
 
-class SpatialResNet(nn.Module):
+class SpatialResNet(nn.Sequential):
     """ImageNet variant of ResNet-18 or ResNet-50 up to the last feature map, without pooling or classifier.
 
     The network and its parameter names are torchvision's. Grey images are repeated to the three channels that ImageNet
@@ -40,28 +40,24 @@ class SpatialResNet(nn.Module):
     """
 
     def __init__(self, name: str, weights: str | Path | None = None) -> None:
-        super().__init__()
         network = getattr(resnet, name)()
+        super().__init__(OrderedDict([*network.named_children()][:-2]))  # without global pooling and the classifier
         self.dimensions = network.fc.in_features
-        self.conv1, self.bn1, self.maxpool = network.conv1, network.bn1, network.maxpool
-        self.layer1, self.layer2, self.layer3, self.layer4 = network.layer1, network.layer2, network.layer3, network.layer4
         if weights is not None:
             state = _state_dict(name, weights)
-            with refuse_unless_whole(weights, f"a state dict of {name}", "Get one that fits"):
+            with refuse_unless_whole(weights, f"a state dict of {name}", "Use weights of this network"):
                 self.load_state_dict({key: value for key, value in state.items() if not key.startswith("fc.")})
 
     def forward(self, images: Tensor) -> Tensor:
         """Return feature maps (B, C, ⌈H/32⌉, ⌈W/32⌉) of normalised images (B, 1 or 3, H, W)."""
-        x = images.expand(-1, 3, -1, -1) if images.shape[1] == 1 else images
-        x = self.maxpool(functional.relu(self.bn1(self.conv1(x)), inplace=True))
-        return self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        return super().forward(images.expand(-1, 3, -1, -1) if images.shape[1] == 1 else images)
 
 
-class SmallSpatialResNet(nn.Module):
+class SmallSpatialResNet(nn.Sequential):
     """Stride-2 stem and three basic blocks, for training on a CPU with grey images of about 64 to 112 pixels.
 
-    The grid has 1/8 of the image's resolution: 8 × 8 regions at 64 pixels, 14 × 14 at 112. Weights are initialised as in
-    He et al. (2015).
+    It maps normalised images (B, in_channels, H, W) to feature maps (B, C, ⌈H/8⌉, ⌈W/8⌉): 8 × 8 regions at 64 pixels, 14 × 14
+    at 112. Weights are initialised as in He et al. (2015).
 
     Args:
         width: channels of the stem and the first block; the later blocks are two and four times as wide.
@@ -77,17 +73,12 @@ class SmallSpatialResNet(nn.Module):
     """
 
     def __init__(self, width: int = 16, in_channels: int = 1) -> None:
-        super().__init__()
-        self.dimensions = 4 * width
-        self.conv1 = nn.Conv2d(in_channels, width, 3, stride=2, padding=1, bias=False)
-        self.bn1 = nn.BatchNorm2d(width)
+        stem = nn.Conv2d(in_channels, width, 3, stride=2, padding=1, bias=False)
         shapes = [(width, width, 2), (width, 2 * width, 2), (2 * width, 4 * width, 1)]
-        self.blocks = nn.Sequential(*(residual_block(BasicBlock, *shape) for shape in shapes))
+        blocks = nn.Sequential(*(residual_block(BasicBlock, *shape) for shape in shapes))
+        super().__init__(OrderedDict(conv1=stem, bn1=nn.BatchNorm2d(width), relu=nn.ReLU(inplace=True), blocks=blocks))
+        self.dimensions = 4 * width
         initialise(self)
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Return feature maps (B, C, ⌈H/8⌉, ⌈W/8⌉) of normalised images (B, in_channels, H, W)."""
-        return self.blocks(functional.relu(self.bn1(self.conv1(images)), inplace=True))
 
 
 def build_spatial_encoder(name: str, **options) -> nn.Module:
@@ -112,18 +103,12 @@ def build_spatial_encoder(name: str, **options) -> nn.Module:
 
 def _state_dict(name: str, weights: str | Path) -> dict[str, Tensor]:
     """Load a state dict by torchvision weights name or from a file; only tensors are unpickled."""
-    published = get_model_weights(name)
-    if str(weights) in published.__members__:
-        try:
-            return published[str(weights)].get_state_dict(progress=False, check_hash=True, weights_only=True)
-        except OSError as error:
-            raise UserError(
-                f"{name} {weights}: cannot be downloaded from {published[str(weights)].url} ({error}). "
-                "Download it where there is internet, and give the file's path."
-            ) from error
-    path = Path(weights)
+    published, path = get_model_weights(name).__members__, Path(weights)
+    if (known := published.get(str(weights))) is not None:
+        with explain_download(f"{name} {weights}", known.url):
+            return known.get_state_dict(progress=False, check_hash=True, weights_only=True)
     if not path.is_file():
-        raise UserError(f"{path}: does not exist; expected a file, or one of torchvision's {', '.join(published.__members__)}.")
-    with refuse_unless_whole(path, "a whole state dict of tensors", "Get a whole copy"), warnings.catch_warnings():
+        raise UserError(f"{path}: does not exist; expected a file or torchvision weights: {', '.join(published)}.")
+    with refuse_unless_whole(path, "a complete state dict", "Get a complete copy"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns about pickles before rejecting them
         return dict(load_file(path) if path.suffix == ".safetensors" else torch.load(path, map_location="cpu", weights_only=True))

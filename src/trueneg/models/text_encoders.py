@@ -116,12 +116,12 @@ def load_bert(
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     where: dict[str, Any] = {"revision": revision or "main", "local_files_only": offline}
-    with refuse_unless_whole(name, "a whole BERT that can be read", "Give a hub name or a whole folder"):
+    with refuse_unless_whole(name, "a complete and readable BERT", "Use a hub name or a complete folder"):
         settings, _ = BertConfig.get_config_dict(name, **where)
         kind = settings.get("model_type", "bert")
         if kind not in BERT_TYPES:
-            own_code = " and needs code of its own (trust_remote_code), which is never run here" if "auto_map" in settings else ""
-            raise UserError(f"{name}: is a {kind!r} model{own_code}; expected a BERT ({', '.join(BERT_TYPES)}).")
+            custom = " that requires custom code (trust_remote_code), which is never run" if "auto_map" in settings else ""
+            raise UserError(f"{name}: is a {kind!r} model{custom}; expected a BERT ({', '.join(BERT_TYPES)}).")
         config = BertConfig.from_pretrained(name, **where)
         loaded: Any = BertModel.from_pretrained(
             name, config=config, add_pooling_layer=False, output_loading_info=True, weights_only=True, **where
@@ -130,7 +130,7 @@ def load_bert(
     bert, report = loaded
     missing = sorted(report["missing_keys"])
     if missing:
-        raise UserError(f"{name}: lacks {len(missing)} tensors of a BERT, such as {missing[0]}; expected a whole BERT.")
+        raise UserError(f"{name}: lacks {len(missing)} tensors of a BERT, such as {missing[0]}; expected a complete BERT.")
     return bert.eval(), tokenizer
 
 
@@ -156,7 +156,7 @@ def tokenise(
     if max(lengths) > maximum_tokens:
         raise UserError(
             f"sentence {lengths.index(max(lengths))} has {max(lengths)} tokens, expected at most {maximum_tokens}. Set "
-            "text_encoder.truncate to true to have longer ones cut."
+            "text_encoder.truncate to true to truncate longer sentences."
         )
     padded = tokenizer.pad(tokens, return_tensors="pt")  # separate call: tokenizers store and save their padding settings
     return {key: padded[key] for key in ("input_ids", "attention_mask")}

@@ -21,3 +21,16 @@ def refuse_unless_whole(name: str | Path, what: str, remedy: str) -> Iterator[No
         # For a pickle with more than tensors, torch's message recommends loading it anyway, so leave it out.
         reason = "" if isinstance(error, UnpicklingError) else " ".join(str(error).split())[:300]
         raise UserError(f"{name}: is not {what} ({reason or type(error).__name__}). {remedy}.") from error
+
+
+@contextlib.contextmanager
+def explain_download(weights: str, address: str) -> Iterator[None]:
+    """Raise a :class:`UserError` that names the address if weights cannot be downloaded."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise UserError(
+            f"{weights}: cannot be downloaded from {address} ({reason}). Download the file on a machine with internet access "
+            "and set `weights` to its path."
+        ) from error

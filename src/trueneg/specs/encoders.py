@@ -9,41 +9,41 @@ from trueneg.specs.settings import Boolean, Count, CountFromZero, PathText, Sett
 
 
 class CifarResNetSettings(Settings):
-    """The CIFAR variant of ResNet: 3×3 stem, no max-pooling; ResNet-50 has bottleneck blocks."""
+    """The CIFAR variant of ResNet, with a 3×3 stem and no max-pooling; ResNet-50 uses bottleneck blocks."""
 
     name: Literal["resnet18", "resnet50"]
 
 
 class SmallResNetSettings(Settings):
-    """Three stages of one basic block each, for digits and for CIFAR on small machines."""
+    """A ResNet with three stages of one basic block each, for digits and for CIFAR on small machines."""
 
     name: Literal["small_resnet"]
-    width: Sweepable[Count] = Field(16, description="channels of the first stage; the others have 2 and 4 times as many")
+    width: Sweepable[Count] = Field(16, description="channels of the first stage; the next stages have 2 and 4 times as many")
 
 
 ImageEncoder = Annotated[CifarResNetSettings | SmallResNetSettings, Discriminator("name")]
 
 
 class SmallEncoderSettings(Settings):
-    """A stem of stride 2 and three basic blocks, for small grey images on a CPU."""
+    """A ResNet with a stem of stride 2 and three basic blocks, for small grey images on a CPU."""
 
     name: Literal["small"]
-    width: Sweepable[Count] = Field(16, description="channels of the first block; the others have 2 and 4 times as many")
+    width: Sweepable[Count] = Field(16, description="channels of the first block; the next blocks have 2 and 4 times as many")
 
 
 class ResNetSettings(Settings):
-    """torchvision's ResNet without global pooling, so that the spatial feature map is kept."""
+    """torchvision's ResNet without global pooling; it returns a spatial feature map."""
 
     name: Literal["resnet18", "resnet50"]
-    weights: str | None = Field(None, description="torchvision's name of trained weights, or a file; none: from scratch")
+    weights: str | None = Field(None, description="torchvision weights name or a weights file; none: random initialisation")
 
 
 class ClipEncoderSettings(Settings):
-    """The ResNet of a CLIP model from open_clip (extra: clip); keeps the spatial map and CLIP's image normalisation."""
+    """The ResNet of an open_clip CLIP model (extra: clip), with a spatial feature map and CLIP's image normalisation."""
 
     name: Literal["clip"]
-    model: str = Field("RN50-quickgelu", description="open_clip's name of a CLIP with a ResNet, or its JSON configuration")
-    weights: str | None = Field(None, description="open_clip's tag of trained weights, as openai, or a file; none: from scratch")
+    model: str = Field("RN50-quickgelu", description="open_clip name of a CLIP model with a ResNet, or a JSON configuration file")
+    weights: str | None = Field(None, description="open_clip tag, such as openai, or a weights file; none: random initialisation")
 
 
 SpatialEncoder = Annotated[SmallEncoderSettings | ResNetSettings | ClipEncoderSettings, Discriminator("name")]
@@ -52,20 +52,20 @@ SpatialEncoder = Annotated[SmallEncoderSettings | ResNetSettings | ClipEncoderSe
 class TextEncoderSettings(Settings):
     """Settings shared by text encoders."""
 
-    pooling: Sweepable[Literal["cls", "mean"]] = Field("cls", description="cls: the first token's vector; mean: of all tokens")
-    truncate: Boolean = Field(False, description="truncate longer sentences instead of refusing them")
+    pooling: Sweepable[Literal["cls", "mean"]] = Field("cls", description="cls: first token's vector; mean: mean over all tokens")
+    truncate: Boolean = Field(False, description="truncate sentences longer than maximum_tokens, which are otherwise an error")
 
 
 class SmallTextEncoderSettings(TextEncoderSettings):
-    """A BERT trained from scratch, with a vocabulary built from the training sentences."""
+    """A small BERT trained from scratch, with a vocabulary built from the training sentences."""
 
     name: Literal["small"]
-    hidden: Sweepable[Count] = Field(128, description="size of a token's vector")
-    layers: Sweepable[Count] = Field(2, description="transformer layers")
-    heads: Sweepable[Count] = Field(4, description="of attention; they divide `hidden`")
-    dropout: Sweepable[Share] = Field(0.1, description="of hidden states and attention")
-    vocabulary: Sweepable[Count] = Field(2000, description="tokens, at most")
-    maximum_tokens: Count = Field(128, description="longest sentence")
+    hidden: Sweepable[Count] = Field(128, description="size of the hidden states")
+    layers: Sweepable[Count] = Field(2, description="number of transformer layers")
+    heads: Sweepable[Count] = Field(4, description="number of attention heads; must divide `hidden`")
+    dropout: Sweepable[Share] = Field(0.1, description="dropout probability of hidden states and attention")
+    vocabulary: Sweepable[Count] = Field(2000, description="maximum number of tokens in the vocabulary")
+    maximum_tokens: Count = Field(128, description="maximum length of a sentence, in tokens")
 
     @model_validator(mode="after")
     def _heads_divide(self):
@@ -76,26 +76,21 @@ class SmallTextEncoderSettings(TextEncoderSettings):
 
 
 class PretrainedTextEncoderSettings(TextEncoderSettings):
-    """A pretrained BERT: a folder written by ``save_pretrained``, or a hub name."""
+    """A pretrained BERT, from a folder written by ``save_pretrained`` or from the Hugging Face Hub."""
 
     name: Literal["pretrained"]
-    model: PathText = Field(description="folder, or name on the hub, such as emilyalsentzer/Bio_ClinicalBERT")
-    revision: str | None = Field(None, description="branch, tag or commit on the hub; a commit makes a study repeatable")
-    offline: Boolean = technical(False, "look in the local cache only, never on the network")
-    frozen_layers: Sweepable[CountFromZero] | None = Field(
-        None, description="n: the embedding and the first n layers are frozen (ReCo: 6)"
-    )
-    maximum_tokens: Count | None = Field(None, description="longest sentence; none: what the model allows")
+    model: PathText = Field(description="folder, or model name on the hub, such as emilyalsentzer/Bio_ClinicalBERT")
+    revision: str | None = Field(None, description="branch, tag or commit on the hub; a commit makes a study reproducible")
+    offline: Boolean = technical(False, "use only the local cache, never the network")
+    frozen_layers: Sweepable[CountFromZero] | None = Field(None, description="freeze the embeddings and first n layers (ReCo: 6)")
+    maximum_tokens: Count | None = Field(None, description="maximum length of a sentence, in tokens; none: the model's limit")
 
 
-class ClipTextEncoderSettings(Settings):
-    """The text transformer of a CLIP model with its own tokenizer, from open_clip (extra: clip)."""
+class ClipTextEncoderSettings(ClipEncoderSettings):
+    """The text transformer of an open_clip CLIP model (extra: clip), with its own tokenizer."""
 
-    name: Literal["clip"]
-    model: str = Field("RN50-quickgelu", description="as for the encoder clip")
-    weights: str | None = Field(None, description="as for the encoder clip")
-    truncate: Boolean = Field(False, description="truncate longer sentences instead of refusing them")
-    maximum_tokens: Count | None = Field(None, description="longest sentence; none: what the model allows, 77")
+    truncate: Boolean = Field(False, description="truncate sentences longer than maximum_tokens, which are otherwise an error")
+    maximum_tokens: Count | None = Field(None, description="maximum length of a sentence, in tokens; none: the model's limit, 77")
 
 
 AnyTextEncoder = Annotated[

@@ -60,11 +60,11 @@ class EncodedRun(NamedTuple):
 Measured = tuple[EncodedRun, str, Measurement, float]
 
 
-def encoded(listed: Sequence[Mapping[str, Any]], store: RunStore, data: Data, device: torch.device) -> Iterator[list[EncodedRun]]:
+def encoded(runs: Sequence[Mapping[str, Any]], store: RunStore, data: Data, device: torch.device) -> Iterator[list[EncodedRun]]:
     """Yield all runs of a manifest in one list, because some tasks train the classifiers of all seeds together."""
     source, by_seed = read_source(data.source), read_subsets(data.subsets)
-    pixels, runs = torch.from_numpy(source.images), []
-    for run in listed:
+    pixels, found = torch.from_numpy(source.images), []
+    for run in runs:
         subset, settings = by_seed[run["seed"]], store.record(run["id"])["settings"]
         encoder = build_encoder(**settings["encoder"], in_channels=pixels.shape[1])
         weights = load_file(run["model"]).items()
@@ -72,12 +72,12 @@ def encoded(listed: Sequence[Mapping[str, Any]], store: RunStore, data: Data, de
         encoder.to(memory_format=torch.channels_last).to(device)
         augmentation = build_augmentation(settings["augmentation"], *channel_statistics(source)).to(device)
         needed = torch.from_numpy(np.concatenate([subset.pool, subset.validation, subset.test]))
-        found = extract_features(encoder, augmentation.normalise, pixels[needed])
-        features = found.new_zeros(len(pixels), found.shape[1])
-        features[needed.to(device)] = found
+        extracted = extract_features(encoder, augmentation.normalise, pixels[needed])
+        features = extracted.new_zeros(len(pixels), extracted.shape[1])
+        features[needed.to(device)] = extracted
         log.info("seed %d: features of %d images", run["seed"], len(needed))
-        runs.append(EncodedRun(run["id"], subset, source, features, torch.from_numpy(source.labels).to(device)))
-    yield runs
+        found.append(EncodedRun(run["id"], subset, source, features, torch.from_numpy(source.labels).to(device)))
+    yield found
 
 
 def chance(runs: Sequence[EncodedRun], task: str) -> Iterator[Measured]:

@@ -26,7 +26,7 @@ def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator
     for pool, fraction in itertools.product(pools, fractions):
         features, labels = zip(*(run.of(_labelled(run, pool, fraction)) for run in runs), strict=True)
         seeds = [seed_for(run.subset.seed, "linear probe") for run in runs]
-        probes = train_linear_heads(features, labels, runs[0].classes, cross_entropy, generator_seeds=seeds, **training)
+        probes = train_linear_heads(features, labels, runs[0].classes, cross_entropy, seeds=seeds, **training)
         for split in SPLITS:
             # Splits are stratified, so they have the same size for all seeds.
             predicted = probes.logits([run.of_split(split) for run in runs]).argmax(2)
@@ -60,8 +60,7 @@ def label_subset(labels: np.ndarray, fraction: float, seed: int) -> np.ndarray:
         >>> np.bincount(labels[label_subset(labels, 0.2, seed=0)]).tolist()
         [2, 1]
     """
-    labels = np.asarray(labels)
     order = np.random.default_rng(seed_for(seed, "label subset")).permutation(len(labels))
     members_by_class = [order[labels[order] == label] for label in np.unique(labels)]
     kept = [members[: max(1, round(fraction * len(members)))] for members in members_by_class]
-    return np.sort(np.concatenate([np.empty(0, np.int64), *kept]))
+    return np.sort(np.concatenate(kept))

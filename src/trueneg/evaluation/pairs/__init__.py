@@ -20,7 +20,6 @@ from trueneg.data.pairs.pair_source import PairSource, read_pairs
 from trueneg.data.pairs.pair_splits import PairSubset, read_pair_subsets, refuse_leakage
 from trueneg.evaluation.evaluate import Data
 from trueneg.evaluation.pair_features import EmbeddedImages, embed_images, similarities
-from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 from trueneg.store.records import read_rows
 from trueneg.store.run_store import RunStore
@@ -53,7 +52,7 @@ class EmbeddedRun:
         self.networks.augmentation.to(self.device)
 
     def images(self, split: str) -> EmbeddedImages:
-        """Return the images of ``"train"`` or one of :data:`SPLITS`, with regions only if a held-out split needs them."""
+        """Return the images of ``"train"`` or a held-out split, with regions only if a held-out split needs them."""
         if split not in self._images:
             regions = split != "train" and (self.boxes is not None or self.networks.model.region_similarity.needs_regions)
             indices = getattr(self.subset, split)
@@ -73,31 +72,23 @@ class EmbeddedRun:
 Measured = tuple[EmbeddedRun, str, Measurement, float]
 
 
-def encoded(
-    listed: Sequence[Mapping[str, Any]], store: RunStore, data: Data, device: torch.device
-) -> Iterator[list[EmbeddedRun]]:
+def encoded(runs: Sequence[Mapping[str, Any]], store: RunStore, data: Data, device: torch.device) -> Iterator[list[EmbeddedRun]]:
     """Yield the runs of a manifest one at a time, because their embeddings take up memory."""
     source, by_seed = read_pairs(data.source), read_pair_subsets(data.subsets)
-    boxes = read_rows(data.boxes) if data.boxes else None
+    boxes = read_rows(data.boxes) if data.boxes else pd.DataFrame()
     benchmark = read_benchmark(data.benchmark) if data.benchmark else None
-    for run in listed:
+    for run in runs:
         networks = read_networks(run["model"], store.record(run["id"])["settings"])
-        known = None if boxes is None or boxes.empty else boxes
-        yield [EmbeddedRun(run["id"], networks, source, by_seed[run["seed"]], device, known, benchmark)]
-
-
-def each_split(runs: Sequence[EmbeddedRun]) -> Iterator[tuple[EmbeddedRun, str]]:
-    """Iterate over all pairs of a run and a held-out split."""
-    return itertools.product(runs, SPLITS)
+        yield [EmbeddedRun(run["id"], networks, source, by_seed[run["seed"]], device, None if boxes.empty else boxes, benchmark)]
 
 
 def measurable(labels: np.ndarray, names: Sequence[str]) -> list[str]:
     """Return the labels with at least one positive and one negative image; log the others."""
-    both = (labels == 1).any(0) & (labels == 0).any(0)
-    if not both.all():
-        lacking = ", ".join(name for name, measurable in zip(names, both, strict=True) if not measurable)
-        log.warning("not measured, as positive or negative images are missing among %d: %s", len(labels), lacking)
-    return [name for name, measurable in zip(names, both, strict=True) if measurable]
+    both = ((labels == 1).any(0) & (labels == 0).any(0)).tolist()
+    if not all(both):
+        lacking = ", ".join(name for name, has_both in zip(names, both, strict=True) if not has_both)
+        log.warning("skipped labels that lack positive or negative images among %d: %s", len(labels), lacking)
+    return list(itertools.compress(names, both))
 
 
 def of_classes(run: EmbeddedRun, split: str, measured: Measurement, values: Mapping[Any, float]) -> Iterator[Measured]:

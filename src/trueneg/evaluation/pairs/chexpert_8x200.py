@@ -16,7 +16,7 @@ from trueneg.data.pairs.chexpert_8x200 import Benchmark
 from trueneg.errors import UserError
 from trueneg.evaluation.pair_features import embed_images, similarities
 from trueneg.evaluation.pairs import EmbeddedRun, Measured
-from trueneg.evaluation.pairs.precision import Precisions, label_precisions, of_lengths, with_average
+from trueneg.evaluation.pairs.precision import Precisions, both_queries, label_precisions
 from trueneg.stats.measurement import Measurement
 
 
@@ -25,13 +25,17 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
     for run in runs:
         if run.benchmark is not None:
             found = _precisions(run, run.benchmark, settings["chexpert_8x200"]["ks"])
-            yield from of_lengths(run, "test", Measurement("chexpert 8x200", "Prec"), found)
+            yield from both_queries(run, "test", Measurement("chexpert 8x200", "Prec"), *found)
 
 
-def _precisions(run: EmbeddedRun, benchmark: Benchmark, ks: Sequence[int]) -> Precisions:
+def _precisions(run: EmbeddedRun, benchmark: Benchmark, ks: Sequence[int]) -> tuple[Precisions, Precisions]:
+    """Return the precisions of image queries and of text queries."""
     networks, channels, found = run.networks, run.source.images.shape[1], benchmark.images.shape[1]
     if channels != found:
-        raise UserError(f"the networks take images of {channels} channels, but CheXpert 8×200 has {found}; leave it out.")
+        raise UserError(
+            f"evaluation.chexpert_8x200: images of CheXpert 8×200 have {found} channels, but the networks were trained on images "
+            f"with {channels}; remove this section."
+        )
     regions, is_query = networks.model.region_similarity.needs_regions, benchmark.is_query
     candidates, queries = (
         embed_images(networks, benchmark, np.flatnonzero(chosen), run.device, regions=regions) for chosen in (~is_query, is_query)
@@ -39,8 +43,5 @@ def _precisions(run: EmbeddedRun, benchmark: Benchmark, ks: Sequence[int]) -> Pr
     units, wanted = (functional.normalize(images.embeddings.pooled.float(), dim=1) for images in (candidates, queries))
     labels, names, table = benchmark.labels[~is_query], benchmark.label_names, benchmark.texts
     scores = similarities(networks, table["sentence"].tolist(), candidates, run.device)
-    asked = table["label"].map(names.index).to_numpy(np.int64)
-    return with_average(
-        label_precisions(wanted @ units.T, benchmark.labels[is_query], labels, ks, names),
-        label_precisions(scores, asked, labels, ks, names),
-    )
+    by_image = label_precisions(wanted @ units.T, benchmark.labels[is_query], labels, ks, names)
+    return by_image, label_precisions(scores, table["label"].map(names.index).to_numpy(np.int64), labels, ks, names)

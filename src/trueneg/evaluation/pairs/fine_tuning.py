@@ -12,14 +12,14 @@ from torch import nn
 
 from trueneg.errors import UserError
 from trueneg.evaluation.linear_heads import known_binary_cross_entropy
-from trueneg.evaluation.pairs import SPLITS, EmbeddedRun, Measured, measurable, of_classes
+from trueneg.evaluation.pair_features import central_crops
+from trueneg.evaluation.pairs import EmbeddedRun, Measured, measurable, of_classes
 from trueneg.evaluation.pairs.linear_probe import multilabel_subset
 from trueneg.evaluation.roc import areas_by_class
 from trueneg.randomness import seed_for
+from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 from trueneg.training.image_loading import read_ahead
-
-IMAGES_AT_ONCE = 256  # affects memory and speed, not the result
 
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
@@ -80,7 +80,7 @@ def fine_tuned_scores(
         for parameter in head.parameters():
             nn.init.uniform_(parameter, -bound, bound, generator=generator)
         head.to(device)
-        learned = [parameter for parameter in (*encoder.parameters(), *head.parameters()) if parameter.requires_grad]
+        learned = [*encoder.parameters(), *head.parameters()]  # Adam skips the parameters of a frozen encoder
         optimizer = torch.optim.Adam(learned, lr=settings["learning_rate"], weight_decay=settings["weight_decay"])
         batches = math.ceil(len(indices) / settings["batch_size"])
         for _ in range(settings["epochs"]):
@@ -98,8 +98,8 @@ def fine_tuned_scores(
         scores[fraction] = {split: _logits(encoder.eval(), head, run, split) for split in SPLITS}
         if not all(np.isfinite(one).all() for one in scores[fraction].values()):
             raise UserError(
-                f"evaluation: fine-tuning with {fraction:g} of the labels diverged (seed {seed}). The likely cause is a step too "
-                f"large: learning_rate is {settings['learning_rate']:g}; lower it."
+                f"evaluation: training a classifier with {fraction:g} of the labels diverged (seed {seed}); reduce "
+                f"learning_rate, which is {settings['learning_rate']:g}."
             )
     return scores
 
@@ -107,7 +107,5 @@ def fine_tuned_scores(
 @torch.no_grad()
 def _logits(encoder: nn.Module, head: nn.Module, run: EmbeddedRun, split: str) -> np.ndarray:
     """Return the logits of the central crops of a split's images."""
-    indices, normalise = getattr(run.subset, split), run.networks.augmentation.normalise
-    blocks = np.array_split(indices, range(IMAGES_AT_ONCE, len(indices), IMAGES_AT_ONCE))
-    with contextlib.closing(read_ahead(run.source.images, blocks, run.device)) as loaded:
-        return torch.cat([head(encoder(normalise(pixels)).mean((2, 3))) for pixels, _ in loaded]).cpu().numpy()
+    crops = central_crops(run.networks, run.source, getattr(run.subset, split), run.device)
+    return torch.cat([head(encoder(images).mean((2, 3))) for images in crops]).cpu().numpy()

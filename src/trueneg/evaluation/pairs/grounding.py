@@ -1,11 +1,14 @@
 """Grounding: how well the model finds the boxes that readers drew for sentences."""
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from torch import Tensor
+from torchvision.ops import box_area
 
 from trueneg.data.pairs.pair_source import PairSource
 from trueneg.errors import UserError
@@ -18,8 +21,9 @@ from trueneg.evaluation.grounding import (
     upsample,
 )
 from trueneg.evaluation.pair_features import EmbeddedImages, embed_texts
-from trueneg.evaluation.pairs import EmbeddedRun, Measured, each_split, of_classes
-from trueneg.models.image_text import ImageTextModel
+from trueneg.evaluation.pairs import EmbeddedRun, Measured, of_classes
+from trueneg.models.region_similarity import heatmaps
+from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
 CORNERS = ["x0", "y0", "x1", "y1"]
@@ -29,14 +33,14 @@ SMALLEST_BOX = 0.25  # share of a box's area that must lie in the crop
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Yield the agreement of heatmaps with boxes, and the number of phrases."""
     for run, split, phrases, texts, crop in with_boxes(runs):
-        maps = phrase_maps(run.networks.model, run.images(split), texts, phrases, crop, settings["grounding"]["smoothing"])
+        maps = phrase_maps(run.images(split), texts, phrases, crop, settings["grounding"]["smoothing"])
         for metric, by_finding in phrase_grounding(maps).items():
             yield from of_classes(run, split, Measurement("grounding", metric), by_finding)
 
 
 def with_boxes(runs: Sequence[EmbeddedRun]) -> Iterator[tuple[EmbeddedRun, str, pd.DataFrame, Tensor, tuple[int, int]]]:
     """Yield run, split, phrases with boxes in the crop, one embedding per distinct sentence, and the crop's size."""
-    for run, split in each_split(runs):
+    for run, split in itertools.product(runs, SPLITS):
         if run.boxes is not None:
             crop = run.networks.augmentation.cropped(run.source.size)
             phrases = boxed_phrases(run.source, run.images(split).indices, run.boxes, crop)
@@ -79,7 +83,7 @@ def boxed_phrases(source: PairSource, indices: np.ndarray, boxes: pd.DataFrame, 
         images = boxes["image"].to_numpy(np.int64)
         known = (images >= 0) & (images < len(source.reports))
         if not known.all() or (source.reports[images] != boxes["report"].to_numpy(str)).any():
-            raise UserError(f"{source.name}: the boxes name images of other reports; remove both to have them made again.")
+            raise UserError(f"{source.name}: the boxes refer to images of other reports; remove both to create them again.")
         found = boxes.assign(image=pd.Index(indices).get_indexer(images)).query("image >= 0")
         found = found.assign(index=found.groupby(["image", "sentence", "finding"], sort=False).ngroup())
     else:
@@ -88,7 +92,7 @@ def boxed_phrases(source: PairSource, indices: np.ndarray, boxes: pd.DataFrame, 
     found = found.sort_values(["image", "index"], kind="stable")
     whole = found[CORNERS].to_numpy(np.float64)
     inside = boxes_in_crop(whole, source.size, crop)
-    kept = _areas(inside) >= SMALLEST_BOX * _areas(whole)
+    kept = (box_area(torch.tensor(inside)) >= SMALLEST_BOX * box_area(torch.tensor(whole))).numpy()
     found = found.assign(**dict(zip(CORNERS, inside.T, strict=True)))[kept]
     numbers = found.groupby(["image", "index"]).ngroup()
     regions = numbers if own else found.groupby(["image", "class"]).ngroup()
@@ -97,12 +101,11 @@ def boxed_phrases(source: PairSource, indices: np.ndarray, boxes: pd.DataFrame, 
 
 
 def phrase_maps(
-    model: ImageTextModel, images: EmbeddedImages, texts: Tensor, phrases: pd.DataFrame, crop: tuple[int, int], smoothing: float
+    images: EmbeddedImages, texts: Tensor, phrases: pd.DataFrame, crop: tuple[int, int], smoothing: float
 ) -> Iterator[tuple[pd.DataFrame, np.ndarray, np.ndarray]]:
     """Yield the rows of each phrase, its heatmap in pixels of the crop, and a mask of the same shape for its boxes' union.
 
     Args:
-        model: model of the finished run.
         images: images embedded with regions.
         texts: (U, D), one embedding per distinct sentence, in order of first occurrence in ``phrases``.
         phrases: phrases of these images (:func:`boxed_phrases`).
@@ -112,7 +115,7 @@ def phrase_maps(
     text_of = pd.Series(pd.factorize(phrases["sentence"])[0], index=phrases.index)
     for _, own in phrases.groupby("phrase"):
         text, image = int(text_of[own.index[0]]), int(own["image"].iloc[0])
-        heatmap = model.region_scores(texts[text][None], images.part([image]))[0]
+        heatmap = heatmaps(texts[text][None], images.part([image]).regions)[0]
         pixels = upsample(heatmap.detach(), crop, smoothing=smoothing)
         yield own, pixels, np.any(box_masks(own[CORNERS].to_numpy(), crop), axis=0)
 
@@ -124,19 +127,14 @@ def phrase_grounding(maps: Iterable[tuple[pd.DataFrame, np.ndarray, np.ndarray]]
         ``"phrases"``: number of phrases, except those whose boxes cover the whole crop; ``"CNR"``, ``"CNR signed"``, ``"mIoU"``:
         the value per finding, the mean over all phrases (``"mean"``) and the mean over findings (``"macro"``).
     """
-    found: dict[str, list[float]] = {"CNR": [], "CNR signed": [], "mIoU": []}
-    findings = []
-    for own, pixels, mask in maps:
-        if not mask.all():
-            found["CNR"].append(contrast_to_noise_ratio(pixels, mask))
-            found["CNR signed"].append(contrast_to_noise_ratio(pixels, mask, signed=True))
-            found["mIoU"].append(intersection_over_union(pixels, mask))
-            findings.append(own["finding"].iloc[0])
-    metrics = {"phrases": {"mean": float(len(findings))}}
-    if findings:
-        metrics |= {metric: mean_by_category(values, findings) for metric, values in found.items()}
+    measured = [
+        (own["finding"].iloc[0], contrast_to_noise_ratio(pixels, mask, signed=True), intersection_over_union(pixels, mask))
+        for own, pixels, mask in maps
+        if not mask.all()
+    ]
+    metrics = {"phrases": {"mean": float(len(measured))}}
+    if measured:
+        findings, ratios, overlaps = zip(*measured, strict=True)
+        by_metric = {"CNR": list(map(abs, ratios)), "CNR signed": ratios, "mIoU": overlaps}
+        metrics |= {metric: mean_by_category(values, findings) for metric, values in by_metric.items()}
     return metrics
-
-
-def _areas(corners: np.ndarray) -> np.ndarray:
-    return (corners[:, 2] - corners[:, 0]) * (corners[:, 3] - corners[:, 1])

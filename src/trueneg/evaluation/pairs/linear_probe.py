@@ -1,5 +1,6 @@
 """Multi-label linear evaluation: sigmoid classifiers on precomputed features, trained on fractions of the labels."""
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -8,60 +9,54 @@ import torch
 from torch import Tensor
 
 from trueneg.evaluation.linear_heads import known_binary_cross_entropy, train_linear_heads
-from trueneg.evaluation.pairs import EmbeddedRun, Measured, each_split, measurable, of_classes
+from trueneg.evaluation.pairs import EmbeddedRun, Measured, measurable, of_classes
 from trueneg.evaluation.roc import areas_by_class
 from trueneg.randomness import seed_for
+from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
+
+Labelled = tuple[Tensor, np.ndarray]  # features and labels of the same images
 
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Yield areas under the ROC curve on the frozen encoder's features; classes missing in a split are left out."""
-    for run, split in each_split(runs):
+    for run, split in itertools.product(runs, SPLITS):
         trained = measurable(run.labels("train"), run.source.label_names)
         names = [name for name in measurable(run.labels(split), run.source.label_names) if name in trained]
         if names:
             train, held_out = ((run.images(part).features, run.labels(part, names)) for part in ("train", split))
-            areas = linear_evaluation(*train, *held_out, names, seed=run.subset.seed, **settings["linear_probe"])
+            areas = linear_evaluation(train, held_out, names, run.subset.seed, **settings["linear_probe"])
             for fraction, by_class in areas.items():
                 yield from of_classes(run, split, Measurement("linear probe", "AUC", fraction=fraction), by_class)
 
 
 def linear_evaluation(
-    features: Tensor,
-    labels: np.ndarray,
-    test_features: Tensor,
-    test_labels: np.ndarray,
-    class_names: Sequence[str],
-    *,
-    fractions: Sequence[float],
-    seed: int,
-    **training: Any,
+    train: Labelled, held_out: Labelled, class_names: Sequence[str], seed: int, *, fractions: Sequence[float], **training: Any
 ) -> dict[float, dict[str, float]]:
-    """Compute the area under the ROC curve of every class on test images, for each fraction of training labels.
+    """Compute the area under the ROC curve of every class on held-out images, for each fraction of training labels.
 
     This follows ReCo, section 4.3 and Table 2, except that features of the frozen encoder (before its projection) are computed
     once, whereas ReCo augments images.
 
     Args:
-        features: (n, D).
-        labels: (n, C) with values 1, 0 or NaN (unknown); unknown labels are ignored in training.
-        test_features: (m, D).
-        test_labels: (m, C) with the same values; unknown labels are ignored.
+        train: features (n, D) and labels (n, C) with values 1, 0 or NaN (unknown); unknown labels are ignored in training.
+        held_out: features (m, D) and labels (m, C) with the same values; unknown labels are ignored.
         class_names: C distinct names, none ``"mean"``.
-        fractions: fractions of the training images, each in (0, 1].
         seed: the study's seed, for drawing the subsets and initialising the heads.
+        fractions: fractions of the training images, each in (0, 1].
         training: see :func:`trueneg.evaluation.linear_heads.train_linear_heads`.
 
     Returns:
         Fraction → class → area; the class ``"mean"`` is the mean over classes.
     """
-    subsets = [torch.from_numpy(multilabel_subset(labels, fraction, seed)).to(features.device) for fraction in fractions]
-    targets, seeds = torch.from_numpy(labels).to(features), [seed_for(seed, "linear probe")] * len(subsets)
-    own, own_targets = ([values[subset] for subset in subsets] for values in (features, targets))
-    loss = known_binary_cross_entropy
-    probes = train_linear_heads(own, own_targets, len(class_names), loss, generator_seeds=seeds, **training)
-    areas = [areas_by_class(logits, test_labels, class_names) for logits in probes.logits([test_features] * len(subsets))]
-    return dict(zip(fractions, areas, strict=True))
+    (features, labels), (test_features, test_labels) = train, held_out
+    targets, areas = torch.from_numpy(labels).to(features), {}
+    for fraction in fractions:
+        own = torch.from_numpy(multilabel_subset(labels, fraction, seed)).to(features.device)
+        data, seeds = ([features[own]], [targets[own]], len(class_names)), [seed_for(seed, "linear probe")]
+        probe = train_linear_heads(*data, known_binary_cross_entropy, seeds=seeds, **training)
+        areas[fraction] = areas_by_class(probe.logits([test_features])[0], test_labels, class_names)
+    return areas
 
 
 def multilabel_subset(labels: np.ndarray, fraction: float, seed: int) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Prec@k by label, from an image to other images and from a sentence to images, as on CheXpert 8×200."""
 
+import itertools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -7,37 +8,51 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from torch import Tensor
 from torch.nn import functional
 
-from trueneg.evaluation.pairs import EmbeddedRun, Measured, each_split, of_classes
+from trueneg.evaluation.pairs import EmbeddedRun, Measured, of_classes
 from trueneg.evaluation.pairs.zero_shot import prompts_of
 from trueneg.evaluation.retrieval import as_array, precisions_at_k
+from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
 log = logging.getLogger(__name__)
 
-Precisions = dict[str | None, dict[int | None, dict[str, float]]]  # direction → k → label → precision
+Precisions = dict[int, dict[str, float]]  # k → label → precision
 
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
-    """Yield precisions among images with a single label; the texts are the positive prompts."""
-    for run, split in each_split(runs):
-        names, images = run.source.label_names, run.images(split)
-        prompts = prompts_of(run.source, settings)
-        labels = [label for label, name in enumerate(names) if name in prompts]
-        if labels:
-            texts = run.similarities([prompts[names[label]]["positive"] for label in labels], split)
-            given = run.labels(split), run.source.patients[images.indices], settings["precision"]["ks"], names
-            found = retrieval_precisions(images.embeddings.pooled, texts, np.array(labels), *given)
-            yield from of_lengths(run, split, Measurement("precision", "Prec"), found)
+    """Yield precisions among images with a single label; the text queries are the positive prompts.
+
+    Images are compared by the cosine of their embeddings in the space shared with texts; the papers do not say whether they
+    compare before or after the projection. Every image of :func:`single_label_gallery` is a query and a candidate for the images
+    of other patients.
+    """
+    for run, split in itertools.product(runs, SPLITS):
+        names, ks, prompts = run.source.label_names, settings["precision"]["ks"], prompts_of(run.source, settings)
+        asked = np.array([label for label, name in enumerate(names) if name in prompts])
+        if len(asked):
+            texts = run.similarities([prompts[names[label]]["positive"] for label in asked], split)
+            all_images, patients = run.images(split).embeddings.pooled, run.source.patients[run.images(split).indices]
+            images, own = single_label_gallery(run.labels(split), patients)
+            units = functional.normalize(all_images[torch.as_tensor(images, device=all_images.device)].float(), dim=1)
+            same_patient = patients[images][:, None] == patients[images]
+            by_image = label_precisions(units @ units.T, own, own, ks, names, excluded=same_patient)
+            known = np.isin(asked, own)
+            by_text = label_precisions(texts[known][:, images], asked[known], own, ks, names)
+            yield from both_queries(run, split, Measurement("precision", "Prec"), by_image, by_text)
 
 
-def of_lengths(run: EmbeddedRun, split: str, measured: Measurement, found: Precisions) -> Iterator[Measured]:
-    """Yield precisions by direction, list length and label."""
-    for direction, by_length in found.items():
+def both_queries(run: EmbeddedRun, split: str, key: Measurement, by_image: Precisions, by_text: Precisions) -> Iterator[Measured]:
+    """Yield the precisions of image queries and of text queries, by list length and label, and ReCo's average (Table 1).
+
+    The average is over list lengths and both kinds of queries; it exists if both were measured at the same list lengths.
+    """
+    for direction, by_length in (("image to image", by_image), ("text to image", by_text)):
         for k, by_label in by_length.items():
-            yield from of_classes(run, split, measured._replace(direction=direction, k=k), by_label)
+            yield from of_classes(run, split, key._replace(direction=direction, k=k), by_label)
+    if by_image and by_image.keys() == by_text.keys():
+        yield run, split, key, float(np.mean([by_label["mean"] for by_label in (*by_image.values(), *by_text.values())]))
 
 
 def single_label_gallery(labels: np.ndarray, patients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -67,13 +82,8 @@ def single_label_gallery(labels: np.ndarray, patients: np.ndarray) -> tuple[np.n
 
 
 def label_precisions(
-    scores,
-    query_labels: np.ndarray,
-    labels: np.ndarray,
-    ks: Sequence[int],
-    names: Sequence[str],
-    excluded: np.ndarray | None = None,
-) -> dict[int | None, dict[str, float]]:
+    scores, wanted: np.ndarray, labels: np.ndarray, ks: Sequence[int], names: Sequence[str], excluded: np.ndarray | None = None
+) -> Precisions:
     """Compute the share of images with the query's label among the first k: mean over each label's queries, then over labels.
 
     With the same number of queries for each label, this is Prec@k of ConVIRT and ReCo (section 4.1), the mean over queries;
@@ -83,9 +93,9 @@ def label_precisions(
 
     Args:
         scores: (Q, C), queries × images, higher is nearer; array or tensor.
-        query_labels: (Q,) integers.
+        wanted: (Q,) integers, the label of each query.
         labels: (C,) integers, the label of each image.
-        ks: list lengths; those longer than the number of images a query may retrieve are left out and logged.
+        ks: list lengths; those longer than the number of images that a query may retrieve are left out and logged.
         names: names of the labels.
         excluded: (Q, C) bool mask of images that a query may not retrieve, such as its own patient's (8×200 keeps some).
 
@@ -104,68 +114,11 @@ def label_precisions(
         longest -= int(excluded.sum(1).max(initial=0))
     possible = [k for k in ks if k <= longest]
     if len(possible) < len(ks):
-        log.warning("Prec@k not measured for k = %s: %d images can be found", sorted(set(ks) - set(possible)), longest)
-    if not possible or not len(query_labels):
+        log.warning("skipped Prec@k for k = %s: a query has only %d candidates", sorted(set(ks) - set(possible)), longest)
+    if not possible or not len(wanted):
         return {}
-    found: dict[int | None, dict[str, float]] = {}
-    for k, values in zip(possible, precisions_at_k(scores, query_labels, labels, possible).T, strict=True):
-        by_label = {names[label]: float(values[query_labels == label].mean()) for label in np.unique(query_labels)}
+    found: Precisions = {}
+    for k, values in zip(possible, precisions_at_k(scores, wanted, labels, possible).T, strict=True):
+        by_label = {names[label]: float(values[wanted == label].mean()) for label in np.unique(wanted)}
         found[k] = {**by_label, "mean": float(np.mean(list(by_label.values())))}
-    return found
-
-
-def retrieval_precisions(
-    embeddings: Tensor,
-    text_scores: np.ndarray,
-    text_labels: np.ndarray,
-    labels: np.ndarray,
-    patients: np.ndarray,
-    ks: Sequence[int],
-    names: Sequence[str],
-) -> Precisions:
-    """Compute Prec@k from image to image and from text to image, and ReCo's average of both (Table 1).
-
-    Images are compared by the cosine of their embeddings in the space shared with texts; the papers do not say whether
-    they compare before or after the projection. Every image of :func:`single_label_gallery` is a query and a candidate for
-    the others.
-
-    Args:
-        embeddings: (n, D) embeddings of all images, not normalised.
-        text_scores: (T, n) s(text, image) of the query texts.
-        text_labels: T integer labels. Texts whose label no gallery image has are left out.
-        labels: (n, K), see :func:`single_label_gallery`.
-        patients: (n,) patient of each image.
-        ks: list lengths, see :func:`label_precisions`.
-        names: names of the K labels.
-
-    Returns:
-        See :func:`with_average`; images of the query's own patient are excluded.
-    """
-    images, own = single_label_gallery(labels, patients)
-    units = functional.normalize(embeddings[torch.as_tensor(images, device=embeddings.device)].float(), dim=1)
-    same_patient = patients[images][:, None] == patients[images]
-    known = np.isin(text_labels, own)
-    by_image = label_precisions(units @ units.T, own, own, ks, names, excluded=same_patient)
-    return with_average(by_image, label_precisions(text_scores[known][:, images], text_labels[known], own, ks, names))
-
-
-def with_average(by_image: dict[int | None, dict[str, float]], by_text: dict[int | None, dict[str, float]]) -> Precisions:
-    """Combine precisions by direction with ReCo's average (Table 1) over list lengths and directions, if the lengths match.
-
-    Args:
-        by_image: k → label → precision of image queries, including the label ``"mean"``.
-        by_text: the same for text queries.
-
-    Returns:
-        ``"image to image"``, ``"text to image"`` → k → label → precision; and None → None → ``"mean"``, if both were measured
-        at the same list lengths.
-
-    Example:
-        >>> with_average({5: {"mean": 0.5}}, {5: {"mean": 1.0}})[None]
-        {None: {'mean': 0.75}}
-    """
-    found: Precisions = {"image to image": by_image, "text to image": by_text}
-    if by_image and by_image.keys() == by_text.keys():
-        means = [by_label["mean"] for by_length in found.values() for by_label in by_length.values()]
-        found[None] = {None: {"mean": float(np.mean(means))}}
     return found

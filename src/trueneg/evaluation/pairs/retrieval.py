@@ -1,28 +1,29 @@
 """Retrieval between images and distinct sentences, and between images and distinct reports."""
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from trueneg.evaluation.pairs import EmbeddedRun, Measured, each_split
+from trueneg.evaluation.pairs import EmbeddedRun, Measured
 from trueneg.evaluation.retrieval import Metric, chance_recall_both_ways, retrieval_both_ways
 from trueneg.evaluation.said import said_of
+from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Yield recalls, median ranks and chance recalls; the score of a report is the mean over its sentences."""
-    for run, split in each_split(runs):
-        for task, labels, scores, relevant in _asked(run, split):
+    for run, split in itertools.product(runs, SPLITS):
+        for task, labels, scores, relevant in _retrievals(run, split):
             if scores.size:
                 found = retrieval_both_ways(scores, settings["retrieval"]["ks"], relevant)
-                by_chance = chance_recall_both_ways(relevant, settings["retrieval"]["ks"])
-                found |= {one._replace(metric="chance"): value for one, value in by_chance.items()}
+                found |= chance_recall_both_ways(relevant, settings["retrieval"]["ks"])
                 yield from both_ways(run, split, Measurement(task, "", labels), found)
 
 
-def _asked(run: EmbeddedRun, split: str) -> Iterator[tuple[str, str, np.ndarray, np.ndarray]]:
+def _retrievals(run: EmbeddedRun, split: str) -> Iterator[tuple[str, str, np.ndarray, np.ndarray]]:
     """Yield task, relevance criterion, scores (texts, images), and the mask of relevant pairs."""
     images = run.images(split)
     said = said_of(run.source, images.indices)

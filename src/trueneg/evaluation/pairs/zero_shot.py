@@ -1,5 +1,6 @@
 """Zero-shot classification: compare the scores of an image with a class's negative and positive prompt."""
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -7,9 +8,9 @@ import numpy as np
 
 from trueneg.data.pairs.pair_source import PairSource
 from trueneg.errors import UserError
-from trueneg.evaluation.pairs import EmbeddedRun, Measured, each_split, measurable, of_classes
-from trueneg.evaluation.retrieval import as_array
+from trueneg.evaluation.pairs import EmbeddedRun, Measured, measurable, of_classes
 from trueneg.evaluation.roc import areas_by_class
+from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
 # Sample-Specific Debiasing (2023), Table 2. The prompts have full stops in the paper's main text but not in the table.
@@ -24,7 +25,7 @@ PROMPTS: Mapping[str, Mapping[str, str]] = {
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Yield areas under the ROC curve and accuracies for labels with prompts."""
-    for run, split in each_split(runs):
+    for run, split in itertools.product(runs, SPLITS):
         prompts = prompts_of(run.source, settings)
         names = [name for name in measurable(run.labels(split), run.source.label_names) if name in prompts]
         if names:
@@ -43,15 +44,13 @@ def prompts_of(source: PairSource, settings: Mapping[str, Any]) -> Mapping[str, 
     unknown = sorted(set(given) - set(source.label_names))
     if unknown:
         raise UserError(
-            f"evaluation.zero_shot.prompts names {', '.join(unknown)}, expected labels of {source.name}: "
+            f"evaluation.zero_shot.prompts contains the unknown labels {', '.join(unknown)}; expected labels of {source.name}: "
             f"{', '.join(source.label_names)}."
         )
     return given
 
 
-def zero_shot_metrics(
-    negative_scores, positive_scores, labels: np.ndarray, class_names: Sequence[str]
-) -> dict[str, dict[str, float]]:
+def zero_shot_metrics(negative, positive, labels: np.ndarray, class_names: Sequence[str]) -> dict[str, dict[str, float]]:
     r"""Compute AUC and accuracy of every class from the scores of images with the class's two prompts.
 
     ``"AUC"`` ranks images by :math:`s_+ - s_-`; the softmax over the two prompts gives the same order for any logit
@@ -60,8 +59,8 @@ def zero_shot_metrics(
     score (section 3.2); the negative prompt wins ties.
 
     Args:
-        negative_scores: (n, K) scores of images with each class's negative prompt.
-        positive_scores: (n, K) scores of images with each class's positive prompt.
+        negative: (n, K) scores of images with each class's negative prompt.
+        positive: (n, K) scores of images with each class's positive prompt.
         labels: (n, K) with values 1, 0 or NaN (unknown); unknown labels are ignored, class by class.
         class_names: K distinct names.
 
@@ -74,11 +73,10 @@ def zero_shot_metrics(
         >>> metrics["AUC"]["edema"], round(metrics["ACC"]["edema"], 3)
         (1.0, 0.667)
     """
-    negative_scores, positive_scores = as_array(negative_scores), as_array(positive_scores)
-    right = np.where(np.isnan(labels), np.nan, (positive_scores > negative_scores) == labels)
+    right = np.where(np.isnan(labels), np.nan, (positive > negative) == labels)
     shares = dict(zip(class_names, np.nanmean(right, axis=0).tolist(), strict=True))
     return {
-        "AUC": areas_by_class(positive_scores - negative_scores, labels, class_names),
-        "AUC positive prompt": areas_by_class(positive_scores, labels, class_names),
+        "AUC": areas_by_class(positive - negative, labels, class_names),
+        "AUC positive prompt": areas_by_class(positive, labels, class_names),
         "ACC": shares | {"mean": float(np.mean(list(shares.values())))},
     }

@@ -34,12 +34,11 @@ def names_in_rows(tasks: dict[str, type[Task]]) -> tuple[str, ...]:
 
 def evaluation_section(name: str, doc: str, base: type[Settings], tasks: dict[str, type[Task]]) -> type[Settings]:
     """Create the model of a study's ``evaluation``: the base settings, plus a section for each task that has settings."""
-    sections: dict[str, Any] = {}
-    for key, task in tasks.items():
-        if task.OPTIONAL is not None:
-            sections[key] = (task | None, Field(None, description=task.OPTIONAL))
-        elif task.model_fields:
-            sections[key] = (task, Field(default_factory=task))
+    sections: dict[str, Any] = {
+        key: (task | None, Field(None, description=task.OPTIONAL)) if task.OPTIONAL else (task, Field(default_factory=task))
+        for key, task in tasks.items()
+        if task.OPTIONAL or task.model_fields
+    }
     return create_model(name, __base__=base, __doc__=doc, __module__=__name__, **sections)
 
 

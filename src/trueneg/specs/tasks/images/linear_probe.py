@@ -17,11 +17,11 @@ class LinearProbeSettings(Task):
 
     epochs: Count = Field(100, description="passes over the labelled images")
     batch_size: Count = Field(512, description="labelled images per step")
-    learning_rate: Positive = Field(1e-3, description="of the Adam optimiser")
-    weight_decay: NonNegative = Field(1e-6, description="of the Adam optimiser")
-    label_fractions: list[Fraction] = Field([1.0], min_length=1, description="shares of the labels to train on")
+    learning_rate: Positive = Field(1e-3, description="learning rate of Adam")
+    weight_decay: NonNegative = Field(1e-6, description="weight decay of Adam")
+    label_fractions: list[Fraction] = Field([1.0], min_length=1, description="fractions of the labels to train on")
     label_pools: list[LabelPool] = Field(
-        ["imbalanced", "all"], min_length=1, description="which training images lend their labels: the subset, or all"
+        ["imbalanced", "all"], min_length=1, description="labelled images: the imbalanced subset, or all training images"
     )
 
     def columns(self, row: str) -> dict[str, list[Any]]:

@@ -30,17 +30,17 @@ class ListSettings(Task):
 
 
 class ClassifierSettings(Task):
-    """A classifier trained on shares of the labels."""
+    """A classifier trained on fractions of the labels."""
 
     NEEDS = "labels"
     METRICS = AUC
     CHANCE: ClassVar = {"AUC": 0.5}
 
-    fractions: list[Fraction] = Field([0.01, 0.1, 1.0], min_length=1, description="shares of the labels to train on")
+    fractions: list[Fraction] = Field([0.01, 0.1, 1.0], min_length=1, description="fractions of the labels to train on")
     epochs: Count = Field(20, description="passes over the labelled images")
     batch_size: Count = Field(64, description="labelled images per step")
-    learning_rate: Positive = Field(1e-4, description="of the Adam optimiser")
-    weight_decay: NonNegative = Field(1e-6, description="of the Adam optimiser")
+    learning_rate: Positive = Field(1e-4, description="learning rate of Adam")
+    weight_decay: NonNegative = Field(1e-6, description="weight decay of Adam")
 
     def columns(self, row: str) -> dict[str, list[Any]]:
         return {"fraction": self.fractions}

@@ -10,9 +10,9 @@ class AugmentedProbeSettings(ClassifierSettings):
     """A linear head on the frozen encoder, trained on augmented images (ReCo, section 4.3)."""
 
     ROWS = ("augmented linear probe",)
-    OPTIONAL = "measured where given"
+    OPTIONAL = "measured only if given"
 
-    learning_rate: Positive = Field(0.01, description="of the Adam optimiser")
+    learning_rate: Positive = Field(0.01, description="learning rate of Adam")
 
 
 TASK = AugmentedProbeSettings

@@ -15,8 +15,8 @@ class Chexpert8x200Settings(PrecisionSettings):
     NEEDS = None
     CHANCE: ClassVar = {"Prec": 1 / 8}  # for any list length: eight labels with equally many images
 
-    path: PathText = Field(description="folder of CheXpert's images", json_schema_extra={"technical": True})
-    lists: str = Field(description="clone of ConVIRT's lists", json_schema_extra={"technical": True})
+    path: PathText = Field(description="folder of the CheXpert images", json_schema_extra={"technical": True})
+    lists: str = Field(description="folder of a clone of the ConVIRT lists", json_schema_extra={"technical": True})
 
 
 TASK = Chexpert8x200Settings

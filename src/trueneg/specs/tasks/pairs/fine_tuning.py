@@ -1,4 +1,4 @@
-"""Fine-tuning with labels."""
+"""Fine-tuning on labelled images."""
 
 from trueneg.specs.tasks.pairs import ClassifierSettings
 
@@ -7,7 +7,7 @@ class FineTuningSettings(ClassifierSettings):
     """Joint training of the encoder and a linear head."""
 
     ROWS = ("fine-tuning",)
-    OPTIONAL = "measured where given: trains the encoder several times"
+    OPTIONAL = "measured only if given, because it trains the encoder several times"
 
 
 TASK = FineTuningSettings

@@ -20,7 +20,7 @@ class GroundingSettings(Task):
     }
     CHANCE: ClassVar = {"CNR": 0.0, "CNR signed": 0.0}
 
-    smoothing: NonNegative = Field(0.0, description="standard deviation of a Gaussian over heatmaps, in grid cells (BioViL: 1.5)")
+    smoothing: NonNegative = Field(0.0, description="standard deviation of Gaussian smoothing, in grid cells (BioViL: 1.5)")
 
 
 TASK = GroundingSettings

@@ -13,7 +13,7 @@ class MultiLabelProbeSettings(ClassifierSettings):
 
     epochs: Count = Field(100, description="passes over the labelled images")
     batch_size: Count = Field(512, description="labelled images per step")
-    learning_rate: Positive = Field(1e-3, description="of the Adam optimiser")
+    learning_rate: Positive = Field(1e-3, description="learning rate of Adam")
 
 
 TASK = MultiLabelProbeSettings

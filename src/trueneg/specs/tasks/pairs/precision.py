@@ -1,4 +1,4 @@
-"""Prec@k among the images of one label."""
+"""Prec@k among images with a single label."""
 
 from typing import ClassVar, Literal
 
@@ -13,12 +13,12 @@ class PrecisionSettings(ListSettings):
     """Retrieval of images with the same label, from an image or sentence query."""
 
     ROWS = ("precision",)
-    OPTIONAL = "measured where given"
+    OPTIONAL = "measured only if given"
     NEEDS: ClassVar[Literal["labels"] | None] = "labels"
     METRICS = PRECISION
     DIRECTIONS: ClassVar = ("image to image", "text to image")
 
-    ks: list[Count] = Field([5, 10, 50], min_length=1, description="k of Prec@k")
+    ks: list[Count] = Field([5, 10, 50], min_length=1, description="list lengths k of Prec@k")
 
 
 TASK = PrecisionSettings

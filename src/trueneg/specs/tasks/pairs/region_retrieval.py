@@ -9,14 +9,14 @@ from trueneg.specs.tasks.pairs import ListSettings
 
 
 class RegionRetrievalSettings(ListSettings):
-    """Retrieval of boxes from sentences and sentences from boxes, using RoIAlign."""
+    """Retrieval of boxes from sentences, and of sentences from boxes, using RoIAlign."""
 
     ROWS = ("region retrieval",)
-    OPTIONAL = "measured where given"
+    OPTIONAL = "measured only if given"
     NEEDS = "boxes"
     RELEVANT: ClassVar = {"region retrieval": ["pair", "pair or tie", "sentence", "truth"]}
 
-    ks: list[Count] = Field([10, 50, 100], min_length=1, description="k of R@k")
+    ks: list[Count] = Field([10, 50, 100], min_length=1, description="list lengths k of R@k")
 
 
 TASK = RegionRetrievalSettings

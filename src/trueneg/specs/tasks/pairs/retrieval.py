@@ -14,7 +14,7 @@ class RetrievalSettings(ListSettings):
     ROWS = ("retrieval sentence", "retrieval report")
     RELEVANT: ClassVar = {"retrieval sentence": ["report", "truth"], "retrieval report": ["report"]}
 
-    ks: list[Count] = Field([1, 5, 10, 50, 100], min_length=1, description="k of R@k")
+    ks: list[Count] = Field([1, 5, 10, 50, 100], min_length=1, description="list lengths k of R@k")
 
 
 TASK = RetrievalSettings

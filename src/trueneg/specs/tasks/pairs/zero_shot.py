@@ -9,10 +9,10 @@ from trueneg.specs.tasks.base import AUC, Metric, Task, percent
 
 
 class PromptSettings(Settings):
-    """The two sentences to compare an image with."""
+    """Two sentences that an image is compared with."""
 
-    negative: str = Field(min_length=1, description="sentence of an image without the finding")
-    positive: str = Field(min_length=1, description="sentence of an image with it")
+    negative: str = Field(min_length=1, description="sentence that describes an image without the finding")
+    positive: str = Field(min_length=1, description="sentence that describes an image with the finding")
 
 
 class ZeroShotSettings(Task):
@@ -23,7 +23,7 @@ class ZeroShotSettings(Task):
     METRICS = AUC | {"AUC positive prompt": Metric("AUC of the positive prompt alone", decimals=3), "ACC": percent("accuracy")}
     CHANCE: ClassVar = {"AUC": 0.5, "AUC positive prompt": 0.5}
 
-    prompts: dict[str, PromptSettings] | None = Field(None, description="by label; none: the first paper's Table 2")
+    prompts: dict[str, PromptSettings] | None = Field(None, description="by label; none: Table 2 of Sample-Specific Debiasing")
 
 
 TASK = ZeroShotSettings
