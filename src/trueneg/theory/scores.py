@@ -10,7 +10,9 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy import ndarray
 from scipy import stats
+from scipy.special import ndtri
 from torch import Tensor
 
 from trueneg.config.theory_study import ProcessSettings
@@ -59,6 +61,10 @@ class Setting(ProcessSettings):
     def largest_shift(self) -> float:
         """The slide, limited by the bounds ±1/t²."""
         return self.slide if self.base == "normal" else min(self.slide, 1 / self.temperature**2 - self.half_width)
+
+    def base_quantile(self, probability: ndarray) -> ndarray:
+        """Return the base's score at a value of F, without a shift; scipy's own method is slow for large arrays."""
+        return ndtri(probability) if self.base == "normal" else self.half_width * (2 * probability - 1)
 
     def population(self, false_share: float) -> Conditional:
         """Return the score distribution of negatives with a given share of false ones, for an anchor without a shift."""
@@ -120,14 +126,14 @@ def simulate_blocks(setting: Setting, draws_per_block: int = DRAWS_PER_BLOCK) ->
 def _block(setting: Setting, count: int, generators: dict[str, np.random.Generator]) -> Scores:
     classes = setting.classes or (setting.class_probability,)
     eta = generators["class"].choice(classes, count, p=setting.classes or None)
-    true_negatives = setting.population(0.0)
     shift = setting.largest_shift * generators["shift"].uniform(-1, 1, (count, 1))
     is_true = generators["population"].random((count, setting.negatives)) >= eta[:, None]
     # The distributions of false and true negatives are mirror images, so one root serves both. Positives are like false ones.
     root = base_probability(generators["negatives"].random(is_true.shape), setting.alpha)
-    negatives = shift + true_negatives.base.ppf(np.where(is_true, root, 1 - root))
+    negatives = shift + setting.base_quantile(np.where(is_true, root, 1 - root))
     root = base_probability(generators["positives"].random((count, setting.positives)), setting.alpha)
-    positive = shift + true_negatives.base.ppf(1 - root)
-    exact_mean = true_negatives.mean_exponential(setting.temperature) * np.exp(shift[:, 0] / setting.temperature)
+    positive = shift + setting.base_quantile(1 - root)
+    unshifted_mean = setting.population(0.0).mean_exponential(setting.temperature)
+    exact_mean = unshifted_mean * np.exp(shift[:, 0] / setting.temperature)
     logits = (positive / setting.temperature, negatives / setting.temperature)
     return Scores(*map(torch.from_numpy, (*logits, is_true, eta, exact_mean)))
