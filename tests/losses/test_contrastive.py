@@ -239,10 +239,10 @@ def test_the_class_probability_and_the_floor_have_gradients(smooth):
         ),
         (
             lambda z: ContrastiveLoss(Debiased(0.1))(z, z, extra_positives=torch.zeros(4, 5)),
-            r"extra_positives has the shape \(4, 5\), expected \(4, 5, 5\)",
+            r"extra_positives .*\(4, 5\), expected \(4, 5, 5\)",
         ),
     ],
 )
-def test_what_does_not_fit_is_refused_in_a_sentence(make, sentence):
+def test_invalid_arguments_are_refused(make, sentence):
     with pytest.raises(ValueError, match=sentence):
         make(torch.randn(4, 5))

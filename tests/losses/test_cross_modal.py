@@ -51,7 +51,7 @@ def test_texts_and_images_may_be_of_different_classes(directions):
             losses.append(math.log1p(mass / math.exp(5 * similarity[anchor, anchor])))
     loss = CrossModalLoss(Oracle(), directions)
     assert loss(similarity, 5.0, same_class=same).item() == pytest.approx(sum(losses) / len(losses), rel=1e-12)
-    with pytest.raises(ValueError, match=r"same_class has the shape \(5, 6\), expected \(6, 6\)"):
+    with pytest.raises(ValueError, match=r"same_class .*\(5, 6\), expected \(6, 6\)"):
         CrossModalLoss(Oracle(), "text")(similarity, 5.0, same_class=same[:5])
 
 
@@ -200,11 +200,11 @@ def test_a_resampled_block_is_drawn_again_as_it_was():
         ),
         (
             lambda: CrossModalLoss(Uncorrected(), gather_distributed=True)(torch.zeros(4, 4), 1.0),
-            "needs of_features",
+            "of_features.*gather_distributed",
         ),
         (lambda: LogitScale(initial=200.0), "initial is 200"),
     ],
 )
-def test_what_does_not_fit_is_refused_in_a_sentence(make, sentence):
+def test_invalid_arguments_are_refused(make, sentence):
     with pytest.raises(ValueError, match=sentence):
         make()

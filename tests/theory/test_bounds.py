@@ -108,5 +108,5 @@ def test_true_class_probabilities_are_the_only_ones_whose_error_vanishes():
 @pytest.mark.parametrize("wrong", [{"slide": 0.6}, {"base": "normal"}])
 def test_scores_that_can_leave_the_floors_range_are_refused(wrong):
     setting = Setting(classes=RHO, **wrong)
-    with pytest.raises(ValueError, match="scores can leave ±1, where e\\^\\(−1/t\\) is no lower bound"):
+    with pytest.raises(ValueError, match=r"base is .* slide"):
         approximation_error(setting, objectives(RHO), positive_counts=(1,))

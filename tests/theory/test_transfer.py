@@ -179,7 +179,7 @@ def test_the_terms_of_theorem_4_are_those_of_its_equation():
 @pytest.mark.parametrize(
     ("features", "labels", "sentence"),
     [
-        (torch.ones(4, 2), torch.zeros(4, dtype=torch.int64), "labels name one class, expected at least two"),
+        (torch.ones(4, 2), torch.zeros(4, dtype=torch.int64), "expected at least two classes"),
         (torch.ones(4, 2), torch.zeros(3, dtype=torch.int64), r"features \(4, 2\) and labels \(3,\)"),
     ],
 )

@@ -313,7 +313,7 @@ def test_chunks_with_batch_norm_and_dropout_have_the_gradient_of_one_graph_throu
     with torch.random.fork_rng(devices=[]):
         embedded = [torch.cat(part) for part in zip(*(reference._embed(*each) for each in enumerate(chunks)), strict=True)]
         whole = reference.data.epoch("image", reference.generator("pairs")).part(slice(reference.batch_size))
-        reference._terms(whole, *embedded).loss.backward()
+        reference._terms(whole, *embedded)[0].backward()
     for (key, expected), found in zip(reference.network.named_parameters(), training.network.parameters(), strict=True):
         assert (found.grad is None) == (expected.grad is None), key
         if expected.grad is not None:
@@ -377,13 +377,13 @@ def test_a_checkpoint_can_be_written_and_a_finished_model_used_without_anything_
     networks = read_networks(tmp_path / "model.safetensors", settings_of(OBJECTIVES["biovil"]))
     training.network.eval()
     images = torch.from_numpy(source.images[:5])
-    tokens = training.tokens.batch(torch.arange(4), torch.arange(4))
+    tokens = training.tokens.batch(torch.arange(4))
     ours = training.model(training.augmentation.normalise(images), **tokens)
     theirs = networks.model(networks.augmentation.normalise(images), **tokens)
     assert torch.equal(ours, theirs)
     text = training.data.texts[3]
     assert networks.tokenizer(text)["input_ids"] == training.networks.tokenizer(text)["input_ids"]
-    with pytest.raises(UserError, match="is not the model of such an image–text run"):
+    with pytest.raises(UserError, match="is not the model of an image–text run"):
         read_networks(tmp_path / "checkpoint.safetensors", settings_of())
 
 
@@ -535,17 +535,17 @@ def test_the_learning_rate_warms_up_and_falls_and_a_fixed_scale_stays(started):
         (
             "reco",
             {"similarity": LSE_NL},
-            r"objective reco: works on one embedding an image, but similarity\.aggregation is 'lse\+nl'",
+            r"objective reco: .* similarity\.aggregation is 'lse\+nl'",
         ),
-        ({"name": "dcl", "directions": "text", "class_probability": "length"}, {}, "is 'length', which source textures does not"),
+        ({"name": "dcl", "directions": "text", "class_probability": "length"}, {}, "is 'length', .*source textures"),
     ],
 )
-def test_what_does_not_go_together_is_refused(started, objective, sections, message):
+def test_incompatible_settings_are_refused(started, objective, sections, message):
     with pytest.raises(UserError, match=message):
         started(objective, **sections)
 
 
-def test_a_source_without_classes_or_labels_trains_but_not_against_them(source, subset, started):
+def test_a_source_without_classes_or_labels_can_be_trained_on(source, subset, started):
     table = source.sentences.drop(columns="eta true").assign(**{"class": -1})
     empty = {"shown": source.shown[:, :0], "labels": source.labels[:, :0], "label_names": ()}
     bare = dataclasses.replace(source, sentences=table, **empty)
@@ -553,10 +553,7 @@ def test_a_source_without_classes_or_labels_trains_but_not_against_them(source, 
     row = started("dcl lm", source=bare, subset=own, training={"epochs": 1}).train_epoch()
     assert math.isfinite(row["share at bound unknown"])
     assert math.isnan(row["share at bound common"])
-    for objective, message in (("oracle", "does not tell which sentences"), ("remove labels", "has none; take 'text'")):
-        with pytest.raises(UserError, match=message):
-            started(objective, source=bare, subset=own)
-    with pytest.raises(UserError, match="'true', which source textures does not hold"):
+    with pytest.raises(UserError, match=r"is 'true', .*source textures"):
         started("dcl true", source=bare, subset=own)
 
 
@@ -565,7 +562,7 @@ def test_a_leaking_subset_never_trains(source, subset, started):
         started("cl", subset=dataclasses.replace(subset, test=np.append(subset.test, subset.train[:1])))
 
 
-def test_a_loss_that_is_no_number_stops_the_run_with_the_epoch_and_the_likely_cause(started):
+def test_a_loss_of_nan_stops_the_run_and_reports_the_epoch_and_the_learning_rate(started):
     training = started("cl", training={"learning_rate": 1e30, "epochs": 3})
     with pytest.raises(UserError, match=r"The loss became nan in epoch \d of 3 .*learning_rate is 1e\+30"):
         [training.train_epoch() for _ in range(3)]

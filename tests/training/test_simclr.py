@@ -119,14 +119,14 @@ def test_class_probabilities_are_each_images_own_or_a_groups(source):
     assert started(source, settings=settings).loss.estimator.class_probability == pytest.approx(0.2 / 1.25)
 
 
-def test_a_loss_that_is_no_number_stops_the_run_with_the_epoch_and_the_likely_cause(source):
+def test_a_loss_of_nan_stops_the_run_and_reports_the_epoch_and_the_learning_rate(source):
     training = started(source, learning_rate=1e30, epochs=3)
     with pytest.raises(UserError, match=r"The loss became nan in epoch \d of 3 .*learning_rate is 1e\+30"):
         [training.train_epoch() for _ in range(3)]
 
 
 def test_a_batch_larger_than_the_subset_is_refused(source):
-    with pytest.raises(UserError, match="batch_size is 800, but the subset of seed 0 holds 757 images"):
+    with pytest.raises(UserError, match="batch_size is 800, but the subset of seed 0 contains 757 images"):
         started(source, batch_size=800)
 
 
@@ -173,12 +173,12 @@ def test_one_compiled_update_has_the_gradients_of_a_plain_one(source):
 
 
 @pytest.mark.long
-def test_a_machine_that_cannot_compile_is_told_so(tmp_path):
+def test_a_failed_compilation_reports_the_setting_and_the_remedy(tmp_path):
     code = (
         "from tests.training.test_simclr import load_source, started\nstarted(load_source('digits'), compile=True).train_epoch()"
     )
     environment = os.environ | {"CXX": "no-such-compiler", "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
     finished = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
     assert finished.returncode != 0
-    assert "training.compile is true, but torch.compile fails here: " in finished.stderr
+    assert "training.compile is true, but torch.compile failed" in finished.stderr
     assert "set training.compile to false" in finished.stderr

@@ -71,9 +71,9 @@ def embed_images(networks: Networks, source: Source, indices: np.ndarray, device
 @torch.no_grad()
 def encode_texts(networks: Networks, encoder: Callable[..., Tensor], texts: Sequence[str], device: torch.device) -> Tensor:
     """Apply `encoder` to the tokens of T distinct texts and return (T, …); texts that are too long are truncated."""
-    tokens = SentenceTokens(networks.tokenizer, texts, networks.maximum_tokens, truncate=True, device=device)
+    tokens = SentenceTokens(networks, texts, True, device)
     blocks = torch.arange(len(texts)).split(TEXTS_AT_ONCE)
-    return torch.cat([encoder(**tokens.batch(some, some.to(device))) for some in blocks])
+    return torch.cat([encoder(**tokens.batch(some)) for some in blocks])
 
 
 def embed_texts(networks: Networks, texts: Sequence[str], device: torch.device) -> Tensor:

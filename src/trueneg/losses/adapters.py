@@ -3,21 +3,16 @@
 lightly needs no adapter: its losses take two views, as does :class:`trueneg.losses.ContrastiveLoss`.
 """
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from trueneg.losses.base import Estimator
 from trueneg.losses.cross_modal import CrossModalLoss
 
 
-class OpenClipLoss(nn.Module):
+class OpenClipLoss(CrossModalLoss):
     """Drop-in replacement for OpenCLIP's ``ClipLoss``; equal to it with ``Uncorrected()``.
 
-    Args:
-        estimator: estimator of the true-negative mass.
-        directions: see :class:`CrossModalLoss`.
-        chunk_size: see :class:`CrossModalLoss`.
-        gather_distributed: see :class:`CrossModalLoss`; equivalent to setting both ``local_loss`` and
-            ``gather_with_grad``.
+    The constructor takes the arguments of :class:`CrossModalLoss`; ``gather_distributed`` is equivalent to setting both
+    ``local_loss`` and ``gather_with_grad``.
 
     Example:
         >>> import torch
@@ -28,18 +23,7 @@ class OpenClipLoss(nn.Module):
         ['contrastive_loss']
     """
 
-    def __init__(
-        self,
-        estimator: Estimator,
-        directions: str = "both",
-        *,
-        chunk_size: int | None = None,
-        gather_distributed: bool = False,
-    ):
-        super().__init__()
-        self.loss = CrossModalLoss(estimator, directions, chunk_size=chunk_size, gather_distributed=gather_distributed)
-
-    def forward(
+    def forward(  # type: ignore[override]  # the call of OpenCLIP's loss
         self,
         image_features: Tensor,
         text_features: Tensor,
@@ -58,5 +42,5 @@ class OpenClipLoss(nn.Module):
             output_dict: whether to return a dictionary.
             class_probability: η, a single number or one value per pair, shape (B,).
         """
-        terms = self.loss.of_features(text_features, image_features, logit_scale, class_probability)
-        return {"contrastive_loss": terms.loss} if output_dict else terms.loss
+        loss = self.of_features(text_features, image_features, logit_scale, class_probability).loss
+        return {"contrastive_loss": loss} if output_dict else loss

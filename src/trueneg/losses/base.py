@@ -123,7 +123,7 @@ def checked_class_probability(value: float | Tensor | None) -> float | Tensor | 
     if not valid.all():
         wrong = value[~valid]
         raise ValueError(
-            f"class_probability holds {wrong.numel()} of {value.numel()} values outside [0, 1), the first is "
+            f"{wrong.numel()} of {value.numel()} values of class_probability are outside [0, 1), the first is "
             f"{wrong.flatten()[0]:g}; expected probabilities of at least 0 and below 1."
         )
     return value
@@ -138,11 +138,11 @@ def given_class_probability(given: float | Tensor | None, own: float | Tensor | 
         negatives: (A, N) logits; η is converted to their dtype and device.
 
     Raises:
-        ValueError: if neither η is set, or the η lies outside [0, 1) or does not have one value per anchor.
+        ValueError: if neither η is set, or η is outside [0, 1) or does not have one value per anchor.
     """
     eta = own if given is None else checked_class_probability(given)
     if eta is None:
-        raise ValueError("class_probability is missing: give it to the estimator, or to each call.")
+        raise ValueError("class_probability is missing; pass it to the estimator or to each call.")
     if not isinstance(eta, Tensor):
         return eta
     if eta.dim() > 0:
@@ -157,7 +157,7 @@ def checked_shape(name: str, given: Tensor | None, shape: Sequence[int]) -> Tens
         ValueError: if the tensor is missing or has a different shape.
     """
     if given is None:
-        raise ValueError(f"{name} is missing, which the estimator needs; expected a tensor of shape {tuple(shape)}.")
+        raise ValueError(f"{name} is missing; the estimator needs it, as a tensor of shape {tuple(shape)}.")
     if given.shape != torch.Size(shape):
-        raise ValueError(f"{name} has the shape {tuple(given.shape)}, expected {tuple(shape)}.")
+        raise ValueError(f"{name} has shape {tuple(given.shape)}, expected {tuple(shape)}.")
     return given

@@ -49,10 +49,10 @@ def build(
     values = dict(objective)
     name = values.pop("name", None)
     if name not in ESTIMATORS | WHOLE_LOSSES:
-        raise ValueError(f"The objective's name is {name!r}; known are {_known_names()}.")
+        raise ValueError(f"Unknown objective {name!r}, expected one of {_known_names()}.")
     unknown = sorted(set(values) - set(parameters(name)))
     if unknown:
-        raise ValueError(f"The objective {name} has no parameter {', '.join(map(str, unknown))}; known are {_known_names()}.")
+        raise ValueError(f"Objective {name} has no parameter {', '.join(map(str, unknown))}; objectives: {_known_names()}.")
     options: dict[str, Any] = {"chunk_size": chunk_size, "gather_distributed": gather_distributed}
     if name in WHOLE_LOSSES:
         return WHOLE_LOSSES[name](**values, **options)

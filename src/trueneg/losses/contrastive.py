@@ -1,5 +1,7 @@
 """Two-view contrastive loss (the SimCLR setting) with any estimator of the true-negative mass."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -86,7 +88,7 @@ class ContrastiveLoss(nn.Module):
             ValueError: if shapes do not match, or an input required by the estimator is missing.
         """
         if z1.dim() != 2 or z1.shape != z2.shape:
-            raise ValueError(f"z1 and z2 have the shapes {tuple(z1.shape)} and {tuple(z2.shape)}, expected both (B, D).")
+            raise ValueError(f"z1 and z2 have shapes {tuple(z1.shape)} and {tuple(z2.shape)}, expected both (B, D).")
         count, dimensions = z1.shape
         with outside_autocast(z1.device):
             views = functional.normalize(single_precision(torch.cat((z1, z2)))[0], dim=-1)
@@ -100,17 +102,5 @@ class ContrastiveLoss(nn.Module):
             if self.gather_distributed:
                 everyone, rank = gathered(views.view(2, count, dimensions))
                 keys = everyone.transpose(0, 1).flatten(0, 2)  # view 1 of all samples, then view 2
-            return contrastive_terms(
-                self.estimator,
-                positive,
-                anchors,
-                keys,
-                -1 / self.temperature,
-                views=2,
-                rank=rank,
-                gather_distributed=self.gather_distributed,
-                chunk_size=self.chunk_size,
-                class_probability=class_probability,
-                labels=labels,
-                negative_similarity=negative_similarity,
-            )
+            known: Any = {"class_probability": class_probability, "labels": labels, "negative_similarity": negative_similarity}
+            return contrastive_terms(self, positive, anchors, keys, -1 / self.temperature, views=2, rank=rank, **known)

@@ -95,13 +95,13 @@ class CrossModalLoss(nn.Module):
             ValueError: if shapes do not match, or an input required by the estimator is missing.
         """
         if similarity.dim() != 2 or similarity.shape[0] != similarity.shape[1]:
-            raise ValueError(f"similarity has the shape {tuple(similarity.shape)}, expected (B, B).")
+            raise ValueError(f"similarity has shape {tuple(similarity.shape)}, expected (B, B).")
         if self.gather_distributed:
-            raise ValueError("similarity holds one process's samples; gather_distributed needs of_features.")
+            raise ValueError("similarity contains the samples of this process only; call of_features to use gather_distributed.")
         known = {"class_probability": class_probability, "negative_similarity": negative_similarity, "labels": labels}
         with outside_autocast(similarity.device):
             logits, floor = self._scaled(single_precision(similarity)[0], logit_scale)
-            return self._of_matrix(logits.diagonal().clone(), logits, floor, known | {"same_class": same_class})
+            return self._of_logits(logits.diagonal().clone(), logits, floor, **known, same_class=same_class)
 
     def of_features(
         self,
@@ -128,7 +128,7 @@ class CrossModalLoss(nn.Module):
         """
         if text_features.dim() != 2 or text_features.shape != image_features.shape:
             raise ValueError(
-                f"text_features and image_features have the shapes {tuple(text_features.shape)} and "
+                f"text_features and image_features have shapes {tuple(text_features.shape)} and "
                 f"{tuple(image_features.shape)}, expected both (B, D)."
             )
         known = {"class_probability": class_probability, "negative_similarity": negative_similarity, "labels": labels}
@@ -137,32 +137,24 @@ class CrossModalLoss(nn.Module):
             scaled, floor = self._scaled(text, logit_scale)
             positive = torch.linalg.vecdot(scaled, image)
             if self.chunk_size is None and not self.gather_distributed:
-                return self._of_matrix(positive, scaled @ image.mT, floor, known)  # one product for both directions
+                return self._of_logits(positive, scaled @ image.mT, floor, **known)  # one product for both directions
             pairs, rank = gathered(torch.stack((scaled, image)), self.gather_distributed)
             texts, images = pairs.transpose(0, 1).flatten(1, 2)
-            anchors = {"text": (scaled, images), "image": (image, texts)}
-            return self._of_directions(positive, anchors, floor, known | {"rank": rank})
+            return self._joined(positive, {"text": (scaled, images), "image": (image, texts)}, floor, **known, rank=rank)
 
-    def _of_matrix(self, positive: Tensor, logits: Tensor, floor: float | Tensor, known: dict[str, Any]) -> ContrastiveTerms:
+    def _of_logits(self, positive: Tensor, logits: Tensor, floor: float | Tensor, **known: Any) -> ContrastiveTerms:
         """Compute the terms from the (B, B) text–image logits, which are modified in place."""
         logits.fill_diagonal_(-math.inf)
-        anchors = {"text": (logits, None), "image": (logits.mT.contiguous(), None)}
-        return self._of_directions(positive, anchors, floor, known)
+        return self._joined(positive, {"text": (logits, None), "image": (logits.mT.contiguous(), None)}, floor, **known)
 
-    def _of_directions(
-        self,
-        positive: Tensor,
-        anchors: Mapping[str, tuple[Tensor, Tensor | None]],
-        floor: float | Tensor,
-        known: dict[str, Any],
-    ) -> ContrastiveTerms:
+    def _joined(self, positive: Tensor, anchors: Mapping[str, Any], floor: float | Tensor, **known: Any) -> ContrastiveTerms:
         """Compute the terms from each direction's anchors and keys and the positives shared by both directions."""
-        known |= {"views": 1, "gather_distributed": self.gather_distributed, "chunk_size": self.chunk_size}
         parts = []
         for direction in DIRECTIONS[self.directions]:
             if direction == "image" and known.get("same_class") is not None:
                 known["same_class"] = known["same_class"].mT
-            parts.append(contrastive_terms(self.estimator, positive, *anchors[direction], floor, **known))
+            rows, keys = anchors[direction]
+            parts.append(contrastive_terms(self, positive, rows, keys, floor, views=1, **known))
         return joined(parts)
 
     def _scaled(self, values: Tensor, logit_scale: float | Tensor) -> tuple[Tensor, float | Tensor]:
@@ -205,7 +197,7 @@ class LogitScale(nn.Module):
         return self.log_scale.exp()
 
 
-class SymmetricInfoNCE(nn.Module):
+class SymmetricInfoNCE(CrossModalLoss):
     r"""InfoNCE in both directions with a learned logit scale: CLIP's loss (Radford et al., 2021).
 
     .. math:: L = \frac{1}{2B} \sum_i \Bigl(-\log \frac{e^{\gamma c_{ii}}}{\sum_j e^{\gamma c_{ij}}}
@@ -236,12 +228,11 @@ class SymmetricInfoNCE(nn.Module):
         chunk_size: int | None = None,
         gather_distributed: bool = False,
     ):
-        super().__init__()
+        super().__init__(Uncorrected(), chunk_size=chunk_size, gather_distributed=gather_distributed)
         self.logit_scale = LogitScale(initial_logit_scale, maximum_logit_scale)
-        self.loss = CrossModalLoss(Uncorrected(), directions="both", chunk_size=chunk_size, gather_distributed=gather_distributed)
 
-    def forward(self, u: Tensor, v: Tensor) -> Tensor:
+    def forward(self, u: Tensor, v: Tensor) -> Tensor:  # type: ignore[override]  # the logit scale is a parameter
         """Return the scalar loss for (B, D) embeddings of the two modalities, which this method normalises."""
         with outside_autocast(u.device):
             u, v = (functional.normalize(each, dim=-1) for each in single_precision(u, v))
-        return self.loss.of_features(u, v, self.logit_scale()).loss
+        return self.of_features(u, v, self.logit_scale()).loss

@@ -1,4 +1,4 @@
-"""ReCo: negatives only have to be orthogonal, so there is no denominator to correct."""
+"""ReCo: negatives only need to be orthogonal, so there is no denominator to correct."""
 
 import torch
 from torch import Tensor, nn
@@ -62,7 +62,7 @@ class RelaxedContrastiveLoss(nn.Module):
             ValueError: if the shapes differ.
         """
         if u.dim() != 2 or u.shape != v.shape:
-            raise ValueError(f"u and v have the shapes {tuple(u.shape)} and {tuple(v.shape)}, expected both (B, D).")
+            raise ValueError(f"u and v have shapes {tuple(u.shape)} and {tuple(v.shape)}, expected both (B, D).")
         with outside_autocast(u.device):
             u, v = (functional.normalize(each, dim=-1, eps=1e-7) for each in single_precision(u, v))
             everyone, rank = gathered(v, self.gather_distributed)

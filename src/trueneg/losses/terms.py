@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from trueneg.losses.base import Estimator, checked_shape
+from trueneg.losses.base import checked_shape
 from trueneg.losses.execution import by_chunks, gathered
 
 
@@ -38,7 +38,7 @@ class ContrastiveTerms(NamedTuple):
 
 
 def contrastive_terms(
-    estimator: Estimator,
+    loss: Any,
     positive: Tensor,
     anchors: Tensor,
     keys: Tensor | None,
@@ -46,8 +46,6 @@ def contrastive_terms(
     *,
     views: int,
     rank: int = 0,
-    gather_distributed: bool = False,
-    chunk_size: int | None = None,
     class_probability: float | Tensor | None = None,
     labels: Tensor | None = None,
     same_class: Tensor | None = None,
@@ -56,7 +54,7 @@ def contrastive_terms(
     """Compute the loss for A = V·B anchors, which are all B samples, once per view.
 
     Args:
-        estimator: estimator of the true-negative mass.
+        loss: the loss module; its ``estimator``, ``chunk_size`` and ``gather_distributed`` are used.
         positive: (A,) or (A, M) logits.
         anchors: (A, D) embeddings; their inner products with the keys are the logits. If ``keys`` is None, the logits
             themselves, (A, V·G), with −∞ in the columns of the anchor's own sample.
@@ -64,8 +62,6 @@ def contrastive_terms(
         floor: log of the lower bound of g.
         views: number of views V.
         rank: rank of this process among those that share the G samples.
-        gather_distributed: whether to gather labels from the other processes.
-        chunk_size: number of anchors to process at a time; None: all.
         class_probability: η, a single number or a tensor of shape (B,); None: the estimator's own.
         labels: (B,) class of each sample, or None.
         same_class: (B, G) bool, whether sample j is of the class of anchor i, used instead of ``labels``; or None.
@@ -77,16 +73,15 @@ def contrastive_terms(
     size = anchors.shape[0]
     count, samples = size // views, (anchors.shape[1] if keys is None else keys.shape[0]) // views
     if samples < 2:
-        raise ValueError("There is one sample in the batch, expected at least 2: it has no negatives.")
-    etas: Tensor | None = None
-    similarity: Tensor | None = None
+        raise ValueError(f"The number of samples is {samples}, expected at least 2; a single sample has no negatives.")
+    estimator, chunk_size, etas = loss.estimator, loss.chunk_size, None
     if isinstance(class_probability, Tensor) and class_probability.dim() > 0:
         etas = checked_shape("class_probability", class_probability, (count,)).to(anchors.device)
     if estimator.needs_similarity:
         similarity = checked_shape("negative_similarity", negative_similarity, (count, samples))
     if estimator.needs_labels and same_class is None:
         local = checked_shape("labels", labels, (count,))
-        everyones = gathered(local, gather_distributed)[0].flatten()
+        everyones = gathered(local, loss.gather_distributed)[0].flatten()
     elif estimator.needs_labels:
         checked_shape("same_class", same_class, (count, samples))
     whole = chunk_size is None or chunk_size >= size
@@ -97,7 +92,7 @@ def contrastive_terms(
         if estimator.needs_labels:
             same = local[sample, None] == everyones if same_class is None else same_class[sample]
             known["same_class"] = same.repeat(1, views)
-        if similarity is not None:
+        if estimator.needs_similarity:
             known["similarity"] = similarity[sample].repeat(1, views)
         eta = class_probability if etas is None else etas[sample]
         mass = estimator.mass(positive, logits, eta, floor, **known)
@@ -106,8 +101,8 @@ def contrastive_terms(
     sample = torch.arange(size, device=anchors.device).remainder_(count)
     own = sample[:, None] + torch.arange(rank * count, views * samples, samples, device=anchors.device)
     log_mass, at_bound, *logits = by_chunks(of_rows, chunk_size, positive, anchors, sample, own)
-    loss = functional.softplus(log_mass - (positive if positive.dim() == 1 else positive[:, 0])).mean()
-    return ContrastiveTerms(loss, positive.view(size, -1), tuple(logits), log_mass, at_bound)
+    mean = functional.softplus(log_mass - (positive if positive.dim() == 1 else positive[:, 0])).mean()
+    return ContrastiveTerms(mean, positive.view(size, -1), tuple(logits), log_mass, at_bound)
 
 
 def joined(parts: list[ContrastiveTerms]) -> ContrastiveTerms:

@@ -12,7 +12,7 @@ class Measurement(NamedTuple):
     Attributes:
         task: evaluation task, such as ``"knn"``.
         metric: plain name of the metric, such as ``"accuracy"`` or ``"R"``.
-        labels: which training images contribute their labels; for retrieval, what counts as relevant.
+        labels: training images whose labels are used; for retrieval, the definition of relevance.
         fraction: share of these labels, in (0, 1].
         direction: retrieval direction, such as ``"text to image"``.
         k: length of the retrieved list.
@@ -29,7 +29,7 @@ class Measurement(NamedTuple):
 
     @classmethod
     def of(cls, row: Mapping[Any, Any] | pd.Series) -> "Measurement":
-        """Create a measurement from a row; columns that do not apply hold None or NaN."""
+        """Create a measurement from a row; columns that do not apply contain None or NaN."""
         found: dict[str, Any] = {key: None if pd.isna(row[key]) else row[key] for key in KEYS}
         return cls(**found | {"k": None if found["k"] is None else int(found["k"])})
 

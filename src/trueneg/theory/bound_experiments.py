@@ -4,7 +4,6 @@ Every function returns a tidy frame, one row per number. ``standard error`` is 0
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -37,17 +36,16 @@ def approximation_errors(setting: Setting, sweeps: SweepSettings, repetitions: i
     contestants = objectives(rho)
     frames = []
     for temperature, negatives in product(sweeps.bound_temperatures, sweeps.bound_negative_counts):
-        one = replace(setting, temperature=temperature, negatives=negatives, classes=rho)
+        one = setting.varied(temperature=temperature, negatives=negatives, classes=rho)
         times = max(1, repetitions * setting.negatives // negatives)
         rows = []
         for (name, objective), positives in product(contestants.items(), sweeps.bound_positive_counts):
-            eta, keys = objective.class_probability, {"objective": name, "positives": positives}
+            keys, eta = {"objective": name, "positives": positives, "standard error": 0.0}, objective.class_probability
             bound = proposition_1(negatives, positives, rho, eta, temperature)
             rows.append({**keys, "quantity": "Proposition 1", "value": bound})
             rows.append({**keys, "quantity": "trivial bound", "value": trivial_bound(negatives, rho, eta, temperature)})
         measured = approximation_error(one, contestants, sweeps.bound_positive_counts, times)
-        both = pd.concat([measured, pd.DataFrame(rows).assign(**{"standard error": 0.0})])
-        frames.append(both.assign(temperature=temperature, negatives=negatives))
+        frames.append(pd.concat([measured, pd.DataFrame(rows)]).assign(temperature=temperature, negatives=negatives))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -94,7 +92,7 @@ def generalisation_terms(setting: Setting, sweeps: SweepSettings) -> pd.DataFram
     """
     rho = class_distribution(sweeps.imbalance)
     negatives, positives = sweeps.theorem_negatives, sweeps.theorem_positives
-    one = replace(setting, temperature=1.0, negatives=negatives, positives=positives + 1, classes=rho)
+    one = setting.varied(temperature=1.0, negatives=negatives, positives=positives + 1, classes=rho)
     scores = simulate_scores(one)
     log_mass = Debiased()(scores.positive[:, :-1], scores.negatives, scores.class_probability, -1.0)
     loss = functional.softplus(log_mass - scores.positive[:, -1])
@@ -113,7 +111,7 @@ def smooth_bound(setting: Setting, sweeps: SweepSettings, cosines: Sequence[floa
     """
     rows = []
     for eta in sweeps.gradient_class_probabilities:
-        scores = simulate_scores(replace(setting, class_probability=eta, negatives=sweeps.gradient_negatives, positives=1))
+        scores = simulate_scores(setting.varied(class_probability=eta, negatives=sweeps.gradient_negatives, positives=1))
         estimators = {"CL": Uncorrected(), "hard bound": Debiased(eta), "smooth bound": Debiased(eta, smooth_bound=True)}
         for cosine in map(float, cosines):
             keys = {"class_probability": eta, "cosine": cosine}

@@ -4,10 +4,10 @@ Computes the bound, the trivial bound, the number of negatives at which the boun
 error measured on the stochastic process.
 """
 
+import bisect
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from trueneg.losses.base import Estimator
 from trueneg.losses.estimators import Debiased, Uncorrected
-from trueneg.theory.estimate import Tally
+from trueneg.theory.estimate import measure
 from trueneg.theory.scores import Scores, Setting, simulate_blocks
 
 LARGEST = 2**60  # the search for a number of samples stops here
@@ -107,17 +107,13 @@ def informative_size(rho: ArrayLike, eta: ArrayLike, temperature: float = 1.0, p
         inf
     """
 
-    def says_something(negatives: int) -> bool:
+    def is_informative(negatives: int) -> bool:
         bound = proposition_1(negatives, positives or negatives, rho, eta, temperature)
         return bound < trivial_bound(negatives, rho, eta, temperature)
 
-    if not says_something(LARGEST):
-        return math.inf
-    low, high = 0, LARGEST  # the bound decreases with N, the trivial bound increases
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if says_something(middle) else (middle, high)
-    return float(high)
+    # The bound decreases with N, and the trivial bound increases.
+    smallest = 1 + bisect.bisect_left(range(1, LARGEST), True, key=is_informative)
+    return float(smallest) if smallest < LARGEST else math.inf
 
 
 def approximation_error(
@@ -143,22 +139,19 @@ def approximation_error(
     """
     if setting.base != "uniform" or setting.half_width + setting.largest_shift > 1:
         raise ValueError(
-            f"base is {setting.base!r} with a slide of {setting.slide}: scores can leave ±1, where e^(−1/t) is no lower "
-            "bound; take the uniform base and a slide of at most 0.5."
+            f"base is {setting.base!r} with a slide of {setting.slide}, so scores can exceed ±1 and e^(−1/t) is no lower bound; "
+            "use the uniform base with a slide of at most 0.5."
         )
     keys = pd.DataFrame(list(itertools.product(contestants, positive_counts)), columns=["objective", "positives"])
-    anchors = setting.anchors * repetitions
-    tally = Tally(1, anchors)
-    for scores in simulate_blocks(replace(setting, anchors=anchors, positives=max(positive_counts) + 1)):
-        differences = np.stack(
-            [_differences(scores, contestants[name].estimator, count, setting) for name, count in keys.to_numpy()]
-        )
-        tally.add(0, np.ones(differences.shape[1], dtype=bool), signed=differences, absolute=abs(differences))
-    signed, absolute = tally.of("signed"), tally.of("absolute")
-    frames = [
-        keys.join(signed.assign(value=signed["value"].abs(), quantity="|L − L̄|")),
-        keys.join(absolute.assign(quantity="mean |Δ|")),
+    simulated = setting.varied(anchors=setting.anchors * repetitions, positives=max(positive_counts) + 1)
+    blocks = [
+        np.stack([_differences(scores, contestants[name].estimator, count, setting) for name, count in keys.to_numpy()])
+        for scores in simulate_blocks(simulated)
     ]
+    differences = np.concatenate(blocks, axis=1)
+    signed, absolute = measure(differences), measure(abs(differences))
+    signed = signed.assign(value=signed["value"].abs(), quantity="|L − L̄|")
+    frames = [keys.join(signed), keys.join(absolute.assign(quantity="mean |Δ|"))]
     return pd.concat(frames, ignore_index=True).drop(columns="spread")
 
 

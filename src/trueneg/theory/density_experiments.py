@@ -5,7 +5,6 @@ Every function returns a tidy frame, one row per number. ``standard error`` is 0
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from scipy.stats import gaussian_kde
 from trueneg.config.theory_study import SweepSettings
 from trueneg.losses.estimators.bayesian import FORMS
 from trueneg.specs.experiments import FORM_NAMES
-from trueneg.theory.distributions import Conditional, mixing
+from trueneg.theory.distributions import Conditional
 from trueneg.theory.estimate import importance
 from trueneg.theory.scores import Setting, simulate_scores
 
@@ -34,7 +33,7 @@ def class_conditional_densities(setting: Setting, sweeps: SweepSettings, density
     edges = np.linspace(-3, 3, POINTS + 1)
     centres, width = (edges[1:] + edges[:-1]) / 2, edges[1] - edges[0]
     frames = []
-    for keys, population, drawn in _populations(replace(setting, base="normal", temperature=1.0), density_draws):
+    for keys, population, drawn in _populations(setting.varied(base="normal", temperature=1.0), density_draws):
         frequency = np.histogram(drawn, edges)[0] / density_draws
         error = np.sqrt(frequency * (1 - frequency) / density_draws) / width
         exact = population.density(centres)
@@ -51,7 +50,7 @@ def observation_densities(
         ``population``, ``alpha``, ``observation``, ``source`` ("closed form" or "kernel estimate"), ``density``,
         ``standard error`` (of the kernel estimate, to first order, without its bias at the ends).
     """
-    one = replace(setting, base="uniform", temperature=temperature)
+    one = setting.varied(base="uniform", temperature=temperature)
     observation = np.exp(np.linspace(-1.15, 1.15, POINTS) * one.half_width / temperature)
     score = temperature * np.log(observation)
     frames = []
@@ -96,13 +95,12 @@ def importance_weights(setting: Setting, sweeps: SweepSettings, points: int = 51
     """
     share = (np.arange(points) + 0.5) / points
     rate, eta = 1 / setting.temperature, setting.class_probability
-    base = setting.base_at(0.0)
     frames = []
     for alpha in (0.5, 0.7, 0.9, 0.99):
-        population = Conditional(base, mixing(alpha, eta))
+        population = setting.varied(alpha=alpha).population(eta)
         score = population.quantile(share)
-        below = base.distribution(score)
-        ratio = [a + (1 - 2 * a) * below for a in (alpha, mixing(alpha, eta))]
+        below = population.base.cdf(score)
+        ratio = [a + (1 - 2 * a) * below for a in (alpha, population.mixing)]
         for form in FORMS:
             for beta in sweeps.shown_betas:
                 if form == "released" and (beta < 0.5 or alpha == beta == 1):
@@ -128,14 +126,13 @@ def normalisation(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
     rows = []
     for name in ("uniform", "normal"):
         for alpha in SHOWN_ALPHAS:
-            base = replace(setting, base=name).base_at(0.0)
-            low, high = base.support(0.0)
-            for population, false_share in POPULATIONS.items():
-                density: Any = Conditional(base, mixing(alpha, false_share)).density
-                keys = {"base": name, "population": population, "alpha": alpha}
-                integral, error = quad(density, low, high)
+            for label, false_share in POPULATIONS.items():
+                population: Any = setting.varied(base=name, alpha=alpha).population(false_share)
+                low, high = population.support()
+                keys = {"base": name, "population": label, "alpha": alpha}
+                integral, error = quad(population.density, low, high)
                 rows.append({**keys, "quantity": "integral", "value": integral, "standard error": error})
-                smallest = float(density(np.linspace(low, high, 1001)).min())
+                smallest = float(population.density(np.linspace(low, high, 1001)).min())
                 rows.append({**keys, "quantity": "smallest density", "value": smallest, "standard error": 0.0})
     return pd.DataFrame(rows)
 
@@ -143,12 +140,12 @@ def normalisation(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
 def _populations(setting: Setting, count: int) -> Iterator[tuple[dict[str, Any], Conditional, np.ndarray]]:
     """Yield the columns, distribution and sampled scores of each shown α and population, without a slide."""
     for alpha in SHOWN_ALPHAS:
-        one = replace(setting, alpha=alpha, slide=0.0, class_probability=0.0, anchors=1, negatives=count, positives=count)
+        one = setting.varied(alpha=alpha, slide=0.0, class_probability=0.0, anchors=1, negatives=count, positives=count)
         scores = simulate_scores(one)
         # With τ⁺ = 0 all negatives are true; positives have the distribution of false negatives.
         for (name, false_share), logits in zip(POPULATIONS.items(), (scores.negatives, scores.positive), strict=True):
-            population = Conditional(one.base_at(0.0), mixing(alpha, false_share))
-            yield {"population": name, "alpha": alpha}, population, logits[0].numpy() * setting.temperature
+            drawn = logits[0].numpy() * setting.temperature
+            yield {"population": name, "alpha": alpha}, one.population(false_share), drawn
 
 
 def _beside(keys: dict[str, Any], exact: np.ndarray, source: str, estimate: np.ndarray, error: np.ndarray) -> pd.DataFrame:

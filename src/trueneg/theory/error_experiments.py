@@ -6,17 +6,15 @@ Every function returns a tidy frame, one row per number with its Monte-Carlo sta
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from trueneg.config.theory_study import SweepSettings
 from trueneg.losses.estimators import Debiased
 from trueneg.specs.experiments import DCL, ESTIMATORS, EXACT
-from trueneg.theory.estimate import Competitor, competitors, limiting_bias, measure_errors, tally_errors
+from trueneg.theory.estimate import Competitor, competitors, limiting_bias, measure, measure_errors, simulate_estimates
 from trueneg.theory.scores import Setting
 
 
@@ -30,8 +28,11 @@ def errors_by_parameter(setting: Setting, sweeps: SweepSettings, repetitions: in
         "slide": sweeps.slides,
         "temperature": sweeps.temperatures,
     }
-    places = [(parameter, value) for parameter, values in varied.items() for value in values]
-    frames = [_errors(parameter, value, replace(setting, **{parameter: value}), repetitions) for parameter, value in places]
+    frames = [
+        _errors(parameter, value, setting.varied(**{parameter: value}), repetitions)
+        for parameter, values in varied.items()
+        for value in values
+    ]
     return pd.concat(frames, ignore_index=True)
 
 
@@ -43,7 +44,7 @@ def errors_by_negatives(setting: Setting, sweeps: SweepSettings, repetitions: in
     frames = []
     for count in sweeps.long_negative_counts:
         times = max(1, repetitions * setting.negatives // count)
-        frames.append(_errors("negatives", count, replace(setting, negatives=count), times))
+        frames.append(_errors("negatives", count, setting.varied(negatives=count), times))
     keys = {"parameter": "negatives", "at": math.inf, "reference": EXACT, "quantity": "bias", "standard error": 0.0}
     frames += [pd.DataFrame([{**keys, "estimator": name, "value": limiting_bias(setting, name)}]) for name in ESTIMATORS]
     return pd.concat(frames, ignore_index=True)
@@ -51,14 +52,14 @@ def errors_by_negatives(setting: Setting, sweeps: SweepSettings, repetitions: in
 
 def errors_by_positives(setting: Setting, sweeps: SweepSettings, repetitions: int = 4) -> pd.DataFrame:
     """Measure errors for each number of positives K, which only DCL uses; smaller K reuse the first draws of the largest."""
-    one = replace(setting, positives=max(sweeps.positive_counts))
+    one = setting.varied(positives=max(sweeps.positive_counts))
     frames = [_errors("positives", count, one, repetitions, positives=count) for count in sweeps.positive_counts]
     return pd.concat(frames, ignore_index=True)
 
 
 def errors_by_assumed_alpha(setting: Setting, sweeps: SweepSettings, repetitions: int = 10) -> pd.DataFrame:
     """Measure errors when the BCL forms assume an α other than the process's (``true alpha``), on the same draws."""
-    frames = [_errors("assumed alpha", alpha, setting, repetitions, assumed=alpha) for alpha in sweeps.assumed_alphas]
+    frames = [_errors("assumed alpha", alpha, setting, repetitions, alpha=alpha) for alpha in sweeps.assumed_alphas]
     return pd.concat(frames, ignore_index=True).assign(**{"true alpha": setting.alpha})
 
 
@@ -71,38 +72,23 @@ def best_estimators(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
         ``behind error``, the standard error of that paired difference; both are 0 for the best.
     """
     frames, counts = [], sweeps.map_positive_counts
-    names = [*(name for name in ESTIMATORS if name != DCL), DCL]
     for alpha, eta, negatives in product(sweeps.map_alphas, sweeps.map_class_probabilities, sweeps.map_negative_counts):
-        one = replace(setting, alpha=alpha, class_probability=eta, negatives=negatives, positives=max(counts))
-        contestants = competitors(alpha, eta)
-        del contestants[DCL]
-        contestants |= {f"{DCL} {count}": Competitor(Debiased(eta), count) for count in counts}
-        means, covariance = tally_errors(one, contestants, 1)[0].moments("squared")
-        for count in counts:
-            chosen = [place for place, each in enumerate(contestants.values()) if each.positives in (None, count)]
-            compared = _compared(means[chosen], covariance[np.ix_(chosen, chosen)]).assign(estimator=names)
-            frames.append(compared.assign(alpha=alpha, class_probability=eta, negatives=negatives, positives=count))
+        one = setting.varied(alpha=alpha, class_probability=eta, negatives=negatives, positives=max(counts))
+        others = competitors(alpha, eta)
+        del others[DCL]
+        estimates, drawn, _ = simulate_estimates(one, others | {f"{DCL} {k}": Competitor(Debiased(eta), k) for k in counts})
+        squared = (estimates - drawn) ** 2
+        for place, count in enumerate(counts, start=len(others)):
+            compared = squared[[*range(len(others)), place]]
+            found = measure(compared)
+            behind = measure(compared - compared[found["value"].argmin()])
+            found = found.assign(behind=behind["value"], **{"behind error": behind["standard error"]}).drop(columns="spread")
+            known = {"alpha": alpha, "class_probability": eta, "negatives": negatives, "positives": count}
+            frames.append(found.assign(estimator=[*others, DCL], **known))
     return pd.concat(frames, ignore_index=True)
 
 
-def _compared(means: np.ndarray, covariance: np.ndarray) -> pd.DataFrame:
-    best, variance = int(means.argmin()), np.diag(covariance)
-    behind = np.sqrt(np.clip(variance + variance[best] - 2 * covariance[best], 0, None))
-    return pd.DataFrame(
-        {"value": means, "standard error": np.sqrt(variance), "behind": means - means[best], "behind error": behind}
-    )
-
-
-def _errors(
-    parameter: str,
-    value: float,
-    setting: Setting,
-    repetitions: int,
-    *,
-    assumed: float | None = None,
-    positives: int | None = None,
-) -> pd.DataFrame:
-    """Measure errors at one point of a sweep; `assumed` is the BCL forms' α (None: the true one), `positives` is DCL's K."""
-    contestants = competitors(assumed or setting.alpha, setting.class_probability)
-    contestants[DCL] = replace(contestants[DCL], positives=positives)
-    return measure_errors(setting, contestants, repetitions).assign(parameter=parameter, at=float(value))
+def _errors(parameter: str, value: float, setting: Setting, repetitions: int, **given: Any) -> pd.DataFrame:
+    """Measure errors at one point of a sweep; `given` replaces arguments of :func:`trueneg.theory.estimate.competitors`."""
+    known = {"alpha": setting.alpha, "class_probability": setting.class_probability, **given}
+    return measure_errors(setting, competitors(**known), repetitions).assign(parameter=parameter, at=float(value))

@@ -5,7 +5,7 @@ without a bound can be negative and then has no logarithm.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,14 +17,12 @@ from trueneg.losses.base import Estimator
 from trueneg.losses.estimators import Debiased, Uncorrected
 from trueneg.losses.estimators.bayesian import Bayesian, recovered_distribution, released_weight, true_negative_probability
 from trueneg.specs.experiments import BIASED, DCL, FORM_NAMES, REFERENCES, TRUE
-from trueneg.theory.distributions import Conditional, mixing
 from trueneg.theory.scores import Scores, Setting, simulate_blocks
 
 NO_HARDNESS = {"paper": 0.0, "released": 0.5, "consistent": 0.0}  # the β at which weights do not depend on nearness
 
 
-@dataclass(frozen=True)
-class Competitor:
+class Competitor(NamedTuple):
     """An estimator in a comparison; it uses the first `positives` positives, or all if None."""
 
     estimator: Estimator
@@ -57,14 +55,16 @@ def estimate_true_negative_mean(scores: Scores, estimator: Estimator, positives:
     """
     available = scores.positive.shape[1]
     if positives is not None and not 1 <= positives <= available:
-        raise ValueError(f"positives is {positives}, but the scores hold {available} an anchor; simulate more.")
+        raise ValueError(f"positives is {positives}, but there are only {available} per anchor; simulate more.")
     own = getattr(estimator, "class_probability", None)
     known = {"same_class": ~scores.is_true} if estimator.needs_labels else {}
     eta = scores.class_probability if own is None else None
     return estimator.mean(scores.positive[:, :positives], scores.negatives, eta, **known)
 
 
-def competitors(alpha: float, class_probability: float | None, beta: float = 0.0) -> dict[str, Competitor]:
+def competitors(
+    alpha: float, class_probability: float | None, beta: float = 0.0, positives: int | None = None
+) -> dict[str, Competitor]:
     """Return the estimators that the BCL paper compares, and the two other forms of BCL.
 
     Args:
@@ -72,10 +72,11 @@ def competitors(alpha: float, class_probability: float | None, beta: float = 0.0
         class_probability: τ⁺ given to all estimators; None: each anchor's true one.
         beta: β of the paper's and the consistent form; larger values give more weight to near negatives. The released
             form always uses β = ½, which does not.
+        positives: K, the number of positives that DCL uses; None: all. The other estimators use none.
     """
     beta_of = {**NO_HARDNESS, "paper": beta, "consistent": beta}
-    forms = {name: Bayesian(alpha, beta_of[form], class_probability, form) for form, name in FORM_NAMES.items()}
-    return {name: Competitor(each) for name, each in {BIASED: Uncorrected(), DCL: Debiased(class_probability), **forms}.items()}
+    forms = {name: Competitor(Bayesian(alpha, beta_of[form], class_probability, form)) for form, name in FORM_NAMES.items()}
+    return {BIASED: Competitor(Uncorrected()), DCL: Competitor(Debiased(class_probability), positives), **forms}
 
 
 def measure_errors(setting: Setting, contestants: Mapping[str, Competitor], repetitions: int = 1) -> pd.DataFrame:
@@ -94,70 +95,42 @@ def measure_errors(setting: Setting, contestants: Mapping[str, Competitor], repe
         "bias", "mean squared error"), ``value``, ``standard error``, and ``spread``, the standard deviation of the
         value over repetitions (NaN for a single repetition). The reference of a mean is empty.
     """
-    tallies = tally_errors(setting, contestants, repetitions)
+    estimates, *truths = simulate_estimates(setting, contestants, repetitions)
     frames = []
-    for reference, tally in zip(REFERENCES, tallies, strict=True):
-        for quantity, name in (("bias", "error"), ("mean squared error", "squared")):
-            frames.append(tally.of(name).assign(estimator=list(contestants), reference=reference, quantity=quantity))
-    means = tallies[1].of("estimate")
+    for reference, truth in zip(REFERENCES, truths, strict=True):
+        errors = estimates - truth
+        for quantity, values in (("bias", errors), ("mean squared error", errors**2)):
+            found = measure(values, repetitions)
+            frames.append(found.assign(estimator=list(contestants), reference=reference, quantity=quantity))
+    means = measure(np.vstack([estimates, truths[1]]), repetitions)
     frames.append(means.assign(estimator=[*contestants, TRUE], reference="", quantity="mean"))
     return pd.concat(frames, ignore_index=True)
 
 
-class Tally:
-    """Accumulates sums over anchors block by block, so memory use does not grow with the number of anchors.
+def simulate_estimates(setting: Setting, contestants: Mapping[str, Competitor], repetitions: int = 1) -> tuple[ndarray, ...]:
+    """Simulate A = repetitions · anchors anchors.
 
-    Args:
-        repetitions: number of repetitions.
-        anchors: number of anchors per repetition.
+    Returns:
+        Estimates (E, A), and for each anchor (A,) the mean over its drawn true negatives (NaN if there are none) and the exact
+        mean.
     """
-
-    def __init__(self, repetitions: int, anchors: int):
-        self.anchors = anchors
-        self.count = np.zeros(repetitions)
-        self.sums: dict[str, ndarray] = {}
-        self.products: dict[str, ndarray] = {}
-
-    def add(self, first: int, valid: ndarray, **values: ndarray) -> None:
-        """Add a block of (E, A) values by name; `first` is the index of its first anchor, and invalid anchors are skipped."""
-        repetition = (first + np.flatnonzero(valid)) // self.anchors
-        self.count += np.bincount(repetition, minlength=self.count.size)
-        for name, all_anchors in values.items():
-            kept = all_anchors[:, valid]
-            sums = np.stack([np.bincount(repetition, line, self.count.size) for line in kept])
-            self.sums[name] = self.sums.get(name, 0) + sums
-            self.products[name] = self.products.get(name, 0) + kept @ kept.T
-
-    def of(self, name: str) -> pd.DataFrame:
-        """Return one row per value, with its mean (``value``), ``standard error`` and ``spread`` over repetitions."""
-        means, covariance = self.moments(name)
-        of_repetition = self.sums[name] / self.count
-        spread = of_repetition.std(axis=1, ddof=1) if self.count.size > 1 else np.nan
-        return pd.DataFrame({"value": means, "standard error": np.sqrt(np.diag(covariance)), "spread": spread})
-
-    def moments(self, name: str) -> tuple[ndarray, ndarray]:
-        """Return (E,) means and the (E, E) covariance of the means."""
-        total = self.count.sum()
-        means = self.sums[name].sum(axis=1) / total
-        covariance = self.products[name] / total - np.outer(means, means)
-        return means, covariance.clip(min=np.where(np.eye(len(means)), 0, -np.inf)) / total
+    blocks = []
+    for scores in simulate_blocks(setting.varied(anchors=setting.anchors * repetitions)):
+        estimates = [estimate_true_negative_mean(scores, *each) for each in contestants.values()]
+        blocks.append(torch.stack([*estimates, scores.true_mean, scores.exact_mean]).numpy())
+    values = np.concatenate(blocks, axis=1)
+    return values[:-2], values[-2], values[-1]
 
 
-def tally_errors(setting: Setting, contestants: Mapping[str, Competitor], repetitions: int) -> list[Tally]:
-    """Tally the ``error`` and ``squared`` error of each estimator per reference; the second tally also has ``estimate``."""
-    tallies = [Tally(repetitions, setting.anchors) for _ in REFERENCES]
-    first = 0
-    for scores in simulate_blocks(replace(setting, anchors=setting.anchors * repetitions)):
-        estimates = np.stack(
-            [estimate_true_negative_mean(scores, each.estimator, each.positives).numpy() for each in contestants.values()]
-        )
-        drawn, exact = scores.is_true.any(1).numpy(), scores.exact_mean.numpy()
-        of_drawn, of_exact = estimates - scores.true_mean.numpy(), estimates - exact
-        tallies[0].add(first, drawn, error=of_drawn, squared=of_drawn**2)
-        everyone, estimates = np.ones_like(drawn), np.concatenate([estimates, exact[None]])
-        tallies[1].add(first, everyone, error=of_exact, squared=of_exact**2, estimate=estimates)
-        first += len(drawn)
-    return tallies
+def measure(values: ndarray, repetitions: int = 1) -> pd.DataFrame:
+    """Summarise (E, A) values of anchors in one row per line: mean (``value``), ``standard error``, ``spread`` over repetitions.
+
+    NaN values are skipped.
+    """
+    error = np.nanstd(values, axis=1) / np.sqrt(np.isfinite(values).sum(axis=1))
+    of_repetition = np.nanmean(values.reshape(len(values), repetitions, -1), axis=2)
+    spread = of_repetition.std(axis=1, ddof=1) if repetitions > 1 else np.nan
+    return pd.DataFrame({"value": np.nanmean(values, axis=1), "standard error": error, "spread": spread})
 
 
 def limiting_bias(setting: Setting, contestant: str) -> float:
@@ -167,25 +140,24 @@ def limiting_bias(setting: Setting, contestant: str) -> float:
         setting: the process, with one class probability for all anchors.
         contestant: a name of :func:`competitors`; the BCL forms are given the true α.
     """
+    if contestant == DCL:
+        return 0.0
     eta, rate = setting.class_probability, 1 / setting.temperature
-    base = setting.base_at(0.0)
-    population = Conditional(base, mixing(setting.alpha, eta))
-    true_mean = float(Conditional(base, mixing(setting.alpha, 0.0)).mean_exponential(setting.temperature))
+    population = setting.population(eta)
+    if contestant == BIASED:
+        limit = population.mean_exponential(setting.temperature)
+    else:
+        form = next(form for form, name in FORM_NAMES.items() if name == contestant)
+
+        def weight(score: ndarray) -> ndarray:
+            return importance(population.distribution(score), score * rate, setting.alpha, NO_HARDNESS[form], eta, form)
+
+        limit = population.expectation(lambda score: weight(score) * np.exp(rate * score), rate)
+        limit /= 1.0 if form == "released" else population.expectation(weight)
     # A shift multiplies every e^u by a factor, so its mean over shifts is a constant factor.
     reach = setting.largest_shift * rate
     factor = np.sinh(reach) / reach if reach > 0 else 1.0
-    if contestant == DCL:
-        return 0.0
-    if contestant == BIASED:
-        return factor * (float(population.mean_exponential(setting.temperature)) - true_mean)
-    form = next(form for form, name in FORM_NAMES.items() if name == contestant)
-
-    def weight(score: ndarray) -> ndarray:
-        return importance(population.distribution(score), score * rate, setting.alpha, NO_HARDNESS[form], eta, form)
-
-    total = population.expectation(lambda score: weight(score) * np.exp(rate * score), rate)
-    norm = 1.0 if form == "released" else population.expectation(weight)
-    return factor * (total / norm - true_mean)
+    return factor * (limit - setting.population(0.0).mean_exponential(setting.temperature))
 
 
 def importance(share: ndarray, logit: ndarray, alpha: float, beta: float, eta: float, form: str) -> ndarray:

@@ -1,6 +1,5 @@
 """Run an experiment by name."""
 
-import dataclasses
 import importlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,8 +12,6 @@ from trueneg.config.theory_study import SweepSettings
 from trueneg.io.files import write_tables
 from trueneg.specs.experiments import EXPERIMENTS
 from trueneg.theory.scores import Setting
-
-PROCESS = {field.name for field in dataclasses.fields(Setting)}
 
 
 def run(name: str, settings: Mapping[str, Any] | None = None, **own: Any) -> pd.DataFrame:
@@ -34,8 +31,8 @@ def run(name: str, settings: Mapping[str, Any] | None = None, **own: Any) -> pd.
         np.float64(20.0)
     """
     settings = settings or {}
-    setting = Setting(**{key: value for key, value in settings.items() if key in PROCESS})
-    sweeps = SweepSettings(**{key: value for key, value in settings.items() if key not in PROCESS})
+    setting = Setting(**{key: value for key, value in settings.items() if key in Setting.model_fields})
+    sweeps = SweepSettings(**{key: value for key, value in settings.items() if key not in Setting.model_fields})
     function = getattr(importlib.import_module(f"trueneg.theory.{EXPERIMENTS[name]}"), name)
     return function(setting, sweeps, **own)
 

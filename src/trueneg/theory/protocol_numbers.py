@@ -4,7 +4,6 @@ The earlier numbers come from one simulation of 1,000 anchors with rounded resul
 is computed here from the spread over anchors.
 """
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +11,13 @@ import pandas as pd
 
 from trueneg.config.theory_study import SweepSettings
 from trueneg.specs.experiments import ESTIMATORS
-from trueneg.theory.estimate import Tally, competitors, tally_errors
+from trueneg.theory.estimate import competitors, measure, simulate_estimates
 from trueneg.theory.scores import Setting
 
 EARLIER_ANCHORS = 1000
 # One row per earlier number: the interval that contains the unrounded result (with one infinite bound where only an ordering was
 # known), and the differences from the default setting: its fields, the α given to the BCL forms, and their β.
-EARLIER = pd.read_csv(Path(__file__).with_suffix(".csv"))
+EARLIER = pd.read_csv(Path(__file__).with_suffix(".csv"), dtype={"negatives": "Int64", "positives": "Int64"})
 PROCESS = ("negatives", "positives", "alpha")
 ASSUMED, BETA = "assumed alpha", "beta"
 
@@ -35,40 +34,38 @@ def protocol_numbers(setting: Setting, sweeps: SweepSettings, repetitions: int =
         ``agrees``: whether the value is within two standard errors of the interval, or an ordering holds by more than two.
     """
     default = Setting(anchors=setting.anchors, seed=setting.seed)
-    tallies: dict[str, tuple[Tally, int]] = {}
+    errors: dict[str, np.ndarray] = {}  # of each estimator (E, A) by setting
     rows = []
     for known in EARLIER.to_dict("records"):
         changes = {name: known[name] for name in (*PROCESS, ASSUMED, BETA) if pd.notna(known[name])}
         differs = ", ".join(f"{name} {value:g}" for name, value in changes.items()) or "default"
-        if differs not in tallies:
-            one = replace(default, **{name: changes[name] for name in PROCESS if name in changes})
+        if differs not in errors:
+            one = default.varied(**{name: changes[name] for name in PROCESS if name in changes})
             times = max(1, repetitions * default.negatives // one.negatives)
             contestants = competitors(changes.get(ASSUMED, one.alpha), one.class_probability, changes.get(BETA, 0.0))
-            tallies[differs] = tally_errors(one, contestants, times)[0], times * one.anchors
-        tally, anchors = tallies[differs]
-        value, error = _measured(known["estimator"], known["quantity"], tally)
+            estimates, drawn, _ = simulate_estimates(one, contestants, times)
+            errors[differs] = estimates - drawn
+        value, error = _measured(known["estimator"], known["quantity"], errors[differs])
         low, high = known["earlier low"], known["earlier high"]
         ordered = np.isinf([low, high]).any()
-        earlier = 0.0 if ordered else error * np.sqrt(anchors / EARLIER_ANCHORS)
+        earlier = 0.0 if ordered else error * np.sqrt(errors[differs].shape[1] / EARLIER_ANCHORS)
         reach = 2 * np.hypot(error, earlier)
-        margin = -reach if ordered else reach  # an ordering must hold despite the error
+        margin = -reach if ordered else reach  # an ordering must hold by more than the error
         agrees = bool(low - margin <= value <= high + margin)
         rows.append((known["estimator"], known["quantity"], differs, low, high, value, error, earlier, agrees))
     found = ["value", "standard error", "earlier error", "agrees"]
     return pd.DataFrame(rows, columns=["estimator", "quantity", "setting", "earlier low", "earlier high", *found])
 
 
-def _measured(estimator: str, quantity: str, tally: Tally) -> tuple[float, float]:
+def _measured(estimator: str, quantity: str, errors: np.ndarray) -> tuple[float, float]:
     """Return a value and its standard error, which is first-order for ratios."""
-    means, covariance = tally.moments("error" if quantity == "bias" else "squared")
+    own = errors[ESTIMATORS.index(estimator)]
     relation, _, reference = quantity.partition(" that of ")
-    own, other = ESTIMATORS.index(estimator), ESTIMATORS.index(reference or estimator)
-    gradient, value = np.zeros(len(means)), means[own]
-    gradient[own] = 1.0
-    if relation == "MSE minus":
-        gradient[other] = -1.0
-        value -= means[other]
-    elif relation == "MSE divided by":
-        value /= means[other]
-        gradient[own], gradient[other] = 1 / means[other], -value / means[other]
-    return value, np.sqrt(gradient @ covariance @ gradient)
+    values = own if quantity == "bias" else own**2
+    if reference:
+        other = errors[ESTIMATORS.index(reference)] ** 2
+        ratio = np.nanmean(values) / np.nanmean(other)
+        linear = ratio + (values - ratio * other) / np.nanmean(other)
+        values = values - other if relation == "MSE minus" else linear
+    value, error, _ = measure(values[None]).iloc[0]
+    return value, error

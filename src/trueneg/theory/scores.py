@@ -4,29 +4,27 @@ Implements algorithms 1 to 3 of its appendix for all anchors at once. Each ancho
 random amount; each of its negatives is false with the probability of the anchor's class.
 """
 
-import dataclasses
-import math
 from collections.abc import Iterator
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy import ndarray
-from pydantic import field_validator
-from pydantic.dataclasses import dataclass
+from scipy import stats
+from scipy.special import ndtri
 from torch import Tensor
 
-from trueneg.config.theory_study import Alpha, Slide
+from trueneg.config.theory_study import ProcessSettings
 from trueneg.randomness import seed_for
-from trueneg.specs.settings import Count, Positive, Probability, Seed
-from trueneg.theory.distributions import Conditional, Normal, Uniform, base_probability, mixing
+from trueneg.specs.settings import Probability
+from trueneg.theory.distributions import Conditional, base_probability, mixing
 
 HALF_WIDTH = 0.5  # half the width of the uniform base interval, as in the paper
 DRAWS_PER_BLOCK = 2**19  # 4 MB per array, so that a block's arrays fit in the CPU cache
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(ProcessSettings):
     """Parameters of the process; the defaults are those of the BCL paper's numerical experiments.
 
     Args:
@@ -39,8 +37,7 @@ class Setting:
         negatives: N, the number of negatives per anchor.
         positives: K, the number of positives per anchor: further samples of its class.
         base: "uniform", U(−0.5, 0.5), or "normal", N(0, 1), before the shift.
-        seed: seed of all random draws. Each kind of draw has its own generator, so that different settings share draws where
-            possible.
+        seed: seed of all random draws. Each kind of draw has its own generator, so settings share draws where possible.
         classes: the probabilities of all classes, which sum to 1: each anchor's class is drawn from them, and its probability
             replaces τ⁺. Empty: all anchors have the same τ⁺.
 
@@ -48,23 +45,12 @@ class Setting:
         ValueError: if a value is out of range.
     """
 
-    alpha: Alpha = 0.9
-    class_probability: Probability = 0.1
-    slide: Slide = 0.1
-    temperature: Positive = 0.5
-    anchors: Count = 1000
-    negatives: Count = 64
-    positives: Count = 10
     base: Literal["uniform", "normal"] = "uniform"
-    seed: Seed = 0
     classes: tuple[Probability, ...] = ()
 
-    @field_validator("classes")
-    @classmethod
-    def _sum_to_one(cls, given: tuple[float, ...]) -> tuple[float, ...]:
-        if given and not math.isclose(sum(given), 1, rel_tol=1e-6):
-            raise ValueError(f"classes have the sum {sum(given):g}, expected probabilities with the sum 1")
-        return given
+    def varied(self, **changes: Any) -> "Setting":
+        """Return a copy with other values, which are checked."""
+        return Setting(**{**dict(self), **changes})
 
     @property
     def half_width(self) -> float:
@@ -76,12 +62,17 @@ class Setting:
         """The slide, limited by the bounds ±1/t²."""
         return self.slide if self.base == "normal" else min(self.slide, 1 / self.temperature**2 - self.half_width)
 
-    def base_at(self, shift: ndarray | float) -> Uniform | Normal:
-        """Return the base distribution φ of anchors with the given shifts."""
-        return Normal(shift) if self.base == "normal" else Uniform(shift - self.half_width, 2 * self.half_width)
+    def base_quantile(self, probability: ndarray) -> ndarray:
+        """Return the base's score at a value of F, without a shift; scipy's own method is slow for large arrays."""
+        return ndtri(probability) if self.base == "normal" else self.half_width * (2 * probability - 1)
+
+    def population(self, false_share: float) -> Conditional:
+        """Return the score distribution of negatives with a given share of false ones, for an anchor without a shift."""
+        base = stats.norm() if self.base == "normal" else stats.uniform(-self.half_width, 2 * self.half_width)
+        return Conditional(base, mixing(self.alpha, false_share))
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Scores:
     """Simulated logits of A anchors and the ground truth behind them; float64.
 
@@ -133,23 +124,16 @@ def simulate_blocks(setting: Setting, draws_per_block: int = DRAWS_PER_BLOCK) ->
 
 
 def _block(setting: Setting, count: int, generators: dict[str, np.random.Generator]) -> Scores:
-    eta = _class_probabilities(setting, count, generators["class"])
-    base = setting.base_at(setting.largest_shift * generators["shift"].uniform(-1, 1, (count, 1)))
+    classes = setting.classes or (setting.class_probability,)
+    eta = generators["class"].choice(classes, count, p=setting.classes or None)
+    shift = setting.largest_shift * generators["shift"].uniform(-1, 1, (count, 1))
     is_true = generators["population"].random((count, setting.negatives)) >= eta[:, None]
     # The distributions of false and true negatives are mirror images, so one root serves both. Positives are like false ones.
     root = base_probability(generators["negatives"].random(is_true.shape), setting.alpha)
-    negatives = base.quantile(np.where(is_true, root, 1 - root))
-    positive = base.quantile(1 - base_probability(generators["positives"].random((count, setting.positives)), setting.alpha))
-    exact_mean = Conditional(base, mixing(setting.alpha, 0.0)).mean_exponential(setting.temperature)[:, 0]
+    negatives = shift + setting.base_quantile(np.where(is_true, root, 1 - root))
+    root = base_probability(generators["positives"].random((count, setting.positives)), setting.alpha)
+    positive = shift + setting.base_quantile(1 - root)
+    unshifted_mean = setting.population(0.0).mean_exponential(setting.temperature)
+    exact_mean = unshifted_mean * np.exp(shift[:, 0] / setting.temperature)
     logits = (positive / setting.temperature, negatives / setting.temperature)
     return Scores(*map(torch.from_numpy, (*logits, is_true, eta, exact_mean)))
-
-
-def _class_probabilities(setting: Setting, count: int, generator: np.random.Generator) -> ndarray:
-    """Return (A,) τ⁺ of each anchor: the same for all, or the probability of the anchor's randomly drawn class."""
-    if not setting.classes:
-        return np.full(count, setting.class_probability)
-    classes = np.array(setting.classes)
-    ends = classes.cumsum()
-    chosen = np.searchsorted(ends[:-1], generator.random(count) * ends[-1], side="right")
-    return classes[chosen]

@@ -18,6 +18,7 @@ from trueneg.evaluation.mean_classifier import class_means, mean_classifier
 from trueneg.theory.bounds import proposition_1
 
 ANCHORS_PER_BLOCK = 1024
+ITERATIONS = 100  # largest number of iterations of L-BFGS
 CONFIDENCE = 0.95  # 1 − δ of Theorem 4
 
 
@@ -43,18 +44,15 @@ def asymptotic_loss(features: Tensor, labels: Tensor, negatives: Sequence[float]
     """
     features, labels = _checked(features, labels)
     sizes = torch.bincount(labels).double()
-    log_counts = torch.tensor([math.log(each) for each in negatives], dtype=torch.float64)
+    log_counts = torch.tensor(negatives, dtype=torch.float64).log()[:, None]
     total = torch.zeros(len(log_counts), dtype=torch.float64)
-    for start in range(0, len(features), ANCHORS_PER_BLOCK):
-        block = slice(start, start + ANCHORS_PER_BLOCK)
-        logits = features[block] @ features.T / temperature
-        same = labels[block, None] == labels[None]
-        log_mean = logits.masked_fill(same, -math.inf).logsumexp(1) - (len(labels) - sizes[labels[block]]).log()
+    for rows, own in zip(features.split(ANCHORS_PER_BLOCK), labels.split(ANCHORS_PER_BLOCK), strict=True):
+        logits = rows @ features.T / temperature
+        same = own[:, None] == labels
+        log_mean = logits.masked_fill(same, -math.inf).logsumexp(1) - (len(labels) - sizes[own]).log()
         anchor, other = same.nonzero(as_tuple=True)
-        weight = 1 / sizes[labels[block]][anchor]
-        margin = log_mean[anchor] - logits[anchor, other]
-        for place, log_count in enumerate(log_counts):
-            total[place] += (weight * functional.softplus(margin + log_count)).sum()
+        losses = functional.softplus(log_mean[anchor] - logits[anchor, other] + log_counts)
+        total += (losses / sizes[own[anchor]]).sum(1)
     return total / len(features)
 
 
@@ -76,16 +74,15 @@ def mean_classifier_loss(features: Tensor, labels: Tensor, temperature: float = 
     if not pairs:
         return float(functional.cross_entropy(logits, labels))
     rho = torch.bincount(labels).double() / len(labels)
-    total, weights = 0.0, 0.0
+    losses, weights = [], []
     for a, b in itertools.combinations(range(classes), 2):
-        weight = float(rho[a] * rho[b])
         of_pair = (labels == a) | (labels == b)  # D_T: the samples of both classes, at their natural frequencies
-        loss = functional.cross_entropy(logits[of_pair][:, [a, b]], (labels[of_pair] == b).long())
-        total, weights = total + weight * float(loss), weights + weight
-    return total / weights
+        losses.append(functional.cross_entropy(logits[of_pair][:, [a, b]], (labels[of_pair] == b).long()))
+        weights.append(rho[a] * rho[b])
+    return float(np.average(losses, weights=weights))
 
 
-def best_linear_loss(features: Tensor, labels: Tensor, temperature: float = 1.0, iterations: int = 100) -> float:
+def best_linear_loss(features: Tensor, labels: Tensor, temperature: float = 1.0) -> float:
     """Approximate the smallest supervised loss of a linear classifier, with L-BFGS started from the mean classifier.
 
     The result lies between the smallest loss (equation 15), which may be reached only at infinity, and the loss of the mean
@@ -95,11 +92,10 @@ def best_linear_loss(features: Tensor, labels: Tensor, temperature: float = 1.0,
         features: (n, D); normalised here.
         labels: int64, (n,).
         temperature: t of the initial mean classifier.
-        iterations: maximum number of L-BFGS iterations.
     """
     features, labels = _checked(features, labels)
     weight = (class_means(features, labels, int(labels.max()) + 1) / temperature).requires_grad_()
-    optimiser = torch.optim.LBFGS([weight], max_iter=iterations, line_search_fn="strong_wolfe")
+    optimiser = torch.optim.LBFGS([weight], max_iter=ITERATIONS, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
         optimiser.zero_grad()
@@ -211,8 +207,8 @@ def theorem_4(loss: float, negatives: int, positives: int, rho: Sequence[float],
 def _checked(features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Return unit-length float64 features, and labels renumbered from 0 without gaps."""
     if features.dim() != 2 or labels.shape != features.shape[:1]:
-        raise ValueError(f"features {tuple(features.shape)} and labels {tuple(labels.shape)}, expected (n, D) and (n,)")
+        raise ValueError(f"features {tuple(features.shape)} and labels {tuple(labels.shape)}, expected shapes (n, D) and (n,).")
     present, labels = labels.unique(return_inverse=True)
     if len(present) < 2:
-        raise ValueError("labels name one class, expected at least two: there are no true negatives.")
+        raise ValueError("all labels are equal, expected at least two classes; otherwise there are no true negatives.")
     return functional.normalize(features.double(), dim=1), labels

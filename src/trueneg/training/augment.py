@@ -182,7 +182,7 @@ def build_augmentation(settings: Mapping[str, Any], mean: Sequence[float], std: 
         mean, std: mean and standard deviation of each image channel, for pixel values in [0, 1].
 
     Raises:
-        UserError: if the augmentation does not support the images, or is too strong.
+        UserError: if the augmentation does not support the number of channels, or its strength is out of range.
 
     Example:
         >>> build_augmentation({"name": "digits", "strength": 0.5}, mean=[0.3], std=[0.4]).strength
@@ -192,9 +192,9 @@ def build_augmentation(settings: Mapping[str, Any], mean: Sequence[float], std: 
     if name == "none":
         return Augmentation(mean, std)
     if name == "color" and len(mean) != 3:
-        raise UserError(f"augmentation.name is color, for images of 3 channels, but these have {len(mean)}; choose another name.")
+        raise UserError(f"augmentation.name is color, which needs 3 channels, but the images have {len(mean)}; choose another.")
     if not 0 <= strength <= 5:
-        raise UserError(f"augmentation.strength is {strength}, expected 0 to 5 (at 5, hue shifts by up to half a turn).")
+        raise UserError(f"augmentation.strength is {strength}, expected 0 to 5 (at 5, the hue shifts by up to half a turn).")
     return {"color": ColorAugmentation, "digits": DigitAugmentation}[name](mean, std, strength)
 
 

@@ -4,7 +4,6 @@ import functools
 import json
 import logging
 import math
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -110,33 +109,31 @@ class Block:
         """
         first = self.runs[0]
         torch.set_num_threads(first.settings["training"]["threads"])
-        if processes.rank == 0:
+        is_first = processes.rank == 0
+        if is_first:
             log.info("%s, %s: %d runs on %s", first.dataset, first.objective, len(self.runs), device or "no device, all finished")
-        bar = tqdm(
-            total=len(self.runs),
-            desc=f"{first.dataset} {first.objective}",
-            bar_format="{desc} |{bar}| {n:.1f}/{total} runs [{elapsed}<{remaining}{postfix}]",
-            disable=processes.rank > 0 or not sys.stderr.isatty(),
-            leave=False,
-        )
-        with bar:
-            for number, (run, identifier) in enumerate(zip(self.runs, self.identifiers, strict=True), start=1):
-                training = run.settings["training"]
-                remedy = smaller_batch(training["batch_size"], training.get("chunks"))
-                with catch_out_of_memory(f"{run.dataset}, {run.objective}, seed {run.seed}", remedy):
-                    if processes.rank == 0:
-                        self._train_owned(run, identifier, device, processes, bar)
-                    elif not processes.same(None):
-                        _follow(self._start(run, device, processes), processes)
-                bar.n = number
-                bar.refresh()
+        listed = list(zip(self.runs, self.identifiers, strict=True))
+        # With None, the bar is shown on a terminal only.
+        bar = tqdm(listed, f"{first.dataset} {first.objective}", leave=False, unit=" runs", disable=None if is_first else True)
+        for run, identifier in bar:
+            training = run.settings["training"]
+            remedy = smaller_batch(training["batch_size"], training.get("chunks"))
+            with catch_out_of_memory(f"{run.dataset}, {run.objective}, seed {run.seed}", remedy):
+                if is_first:
+                    self._train_owned(run, identifier, device, processes, bar)
+                elif not processes.same(None):  # not finished: train alongside the first process, which writes all files
+                    follower = self._start(run, device, processes)
+                    processes.share_state(follower)
+                    while follower.epoch < follower.epochs:
+                        follower.train_epoch()
 
     def _train_owned(self, run: Run, identifier: str, device: Any, processes: Processes, bar: tqdm) -> None:
         patience = PATIENCE_FOR_RELEASED if run.settings["objective"]["name"] == RELEASED else PATIENCE
         with self.store.owned(identifier, patience=patience) as folder:
-            if self._retrain_stale:
-                _move_stale_aside(self.store, identifier)
             finished = self.store.state(identifier) == "finished"
+            if finished and self._retrain_stale and provenance.trained_by_other_code(self.store.record(identifier)):
+                _move_aside(self.store, identifier)
+                finished = False
             processes.same(finished)
             if finished:
                 refuse_other_settings(folder / RunStore.RECORD, self.store.record(identifier)["settings"], run.settings)
@@ -197,8 +194,8 @@ class Block:
     def _subset_of(self, run: Run) -> Any:
         subset = self._subsets.get(run.seed)
         if subset is None or subset.source_checksum != self._source.checksum:
-            found = "no subset of that seed" if subset is None else "a subset of other images"
-            raise UserError(f"{self._subsets_path}: holds {found} (seed {run.seed}); remove it to have it drawn again.")
+            found = "no subset for" if subset is None else "a subset of other images for"
+            raise UserError(f"{self._subsets_path} contains {found} seed {run.seed}; delete the file to draw it again.")
         return subset
 
     def write_manifest(self, path: str | Path) -> None:
@@ -213,28 +210,16 @@ class Block:
 
 
 def _report(seed: int, training: Training, row: Mapping[str, float], bar: tqdm) -> None:
-    """Advance the progress bar by one epoch, and write a line to the log."""
+    """Show an epoch on the progress bar and in the log."""
     speed = f"{row[f'{training.SAMPLES}_per_second']:,.0f} {training.SAMPLES}/s"
-    bar.n = math.floor(bar.n) + training.epoch / training.epochs
-    bar.set_postfix_str(f"seed {seed}, loss {row['loss']:.3f}, {speed}")
-    position, at_bound = f"epoch {training.epoch}/{training.epochs}", row["share at bound common"]
-    log.info("seed %d  %s  loss %.4f  at bound %.3f  %s", seed, position, row["loss"], at_bound, speed)
+    position = f"epoch {training.epoch}/{training.epochs}"
+    bar.set_postfix_str(f"seed {seed}, {position}, loss {row['loss']:.3f}, {speed}")
+    log.info("seed %d  %s  loss %.4f  at bound %.3f  %s", seed, position, row["loss"], row["share at bound common"], speed)
 
 
-def _follow(training: Training, processes: Processes) -> None:
-    """Train alongside the first process, which writes all files."""
-    processes.share_state(training)
-    while training.epoch < training.epochs:
-        training.train_epoch()
-
-
-def _move_stale_aside(store: RunStore, identifier: str) -> None:
-    if store.state(identifier) != "finished":
-        return
-    record = store.record(identifier)
-    if provenance.trained_by_other_code(record):
-        aside = store.path / "stale" / f"{identifier}-{record['fingerprint']}"
-        aside.mkdir(parents=True, exist_ok=True)
-        for name in (RunStore.RECORD, RunStore.MODEL, RunStore.CURVES):
-            (store.folder(identifier) / name).rename(aside / name)
-        log.info("run %s was made with other code; moved to %s", identifier, aside)
+def _move_aside(store: RunStore, identifier: str) -> None:
+    aside = store.path / "stale" / f"{identifier}-{store.record(identifier)['fingerprint']}"
+    aside.mkdir(parents=True, exist_ok=True)
+    for name in (RunStore.RECORD, RunStore.MODEL, RunStore.CURVES):
+        (store.folder(identifier) / name).rename(aside / name)
+    log.info("run %s was made with other code; moved to %s", identifier, aside)

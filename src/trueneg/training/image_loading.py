@@ -91,21 +91,16 @@ def read_ahead(images: np.ndarray, batches: Iterable[np.ndarray], device: torch.
         >>> [batch.images[:, 0, 0, 0].tolist() for batch in read_ahead(images, [[2, 0], [1]], torch.device("cpu"))]
         [[8, 0], [4]]
     """
-    coming = iter(batches)
     with ThreadPoolExecutor(1, thread_name_prefix="images") as reader:
-
-        def begin(count: int) -> None:
-            being_read.extend(reader.submit(_read, images, some, device) for some in itertools.islice(coming, count))
-
-        being_read: deque = deque()
+        coming = (reader.submit(_read, images, some, device) for some in batches)
         try:
-            begin(AHEAD)
+            being_read = deque(itertools.islice(coming, AHEAD))
             while being_read:
-                asked = time.perf_counter()
+                requested = time.perf_counter()
                 pixels = being_read.popleft().result()
-                begin(1)
+                being_read.extend(itertools.islice(coming, 1))
                 # torch ensures that the memory of a page-locked batch is not reused before its copy has finished.
-                yield LoadedBatch(pixels.to(device, non_blocking=True), time.perf_counter() - asked)
+                yield LoadedBatch(pixels.to(device, non_blocking=True), time.perf_counter() - requested)
         finally:
             reader.shutdown(cancel_futures=True)
 
@@ -122,7 +117,7 @@ def _read(images: np.ndarray, numbers: np.ndarray, device: torch.device) -> Tens
 
 
 def _announce(images: Any, numbers: np.ndarray) -> None:
-    """Request all images of a batch from the OS at once: many disk reads take hardly longer than one."""
+    """Request all images of a batch from the OS at once: many simultaneous disk reads take hardly longer than one."""
     size, first = images[0].nbytes, images.offset % mmap.ALLOCATIONGRANULARITY  # numpy maps from such a boundary
     for start in (first + size * np.asarray(numbers)).tolist():
         page = start - start % mmap.PAGESIZE
@@ -141,8 +136,7 @@ def statistics_of(images: np.ndarray, chosen: np.ndarray) -> tuple[list[float], 
     for start in range(0, len(chosen), COUNTED_AT_ONCE):
         some = torch.from_numpy(images[chosen[start : start + COUNTED_AT_ONCE]])
         counts += torch.stack([torch.bincount(channel.flatten(), minlength=256) for channel in some.unbind(1)])
-    values, means, deviations = np.arange(256) / 255, [], []
-    for own in counts.numpy():
-        means.append(float(np.average(values, weights=own)))
-        deviations.append(float(np.sqrt(max(np.average((values - means[-1]) ** 2, weights=own), 1e-8))))
-    return means, deviations
+    values = np.broadcast_to(np.arange(256) / 255, counts.shape)
+    means = np.average(values, axis=1, weights=counts)
+    variances = np.average((values - means[:, None]) ** 2, axis=1, weights=counts)
+    return means.tolist(), np.sqrt(variances.clip(min=1e-8)).tolist()

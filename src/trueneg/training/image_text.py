@@ -2,8 +2,8 @@
 
 import contextlib
 import functools
-from collections.abc import Generator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Generator, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,7 @@ from trueneg.training.image_loading import statistics_of
 from trueneg.training.image_text_networks import build_networks, finished_tensors
 from trueneg.training.image_text_objectives import ImageTextObjective, data_checksum
 from trueneg.training.loop import Settings, Training
-from trueneg.training.masked_words import MaskedWordHead, masked_positions, masked_word_loss
+from trueneg.training.masked_words import MaskedWordHead, masked_positions
 from trueneg.training.monitors import PairMonitors
 from trueneg.training.pair_data import PairData, Pairs
 from trueneg.training.sentence_tokens import SentenceTokens
@@ -34,14 +34,6 @@ class Chunk(NamedTuple):
     tokens: dict[str, Tensor]
 
 
-class StepTerms(NamedTuple):
-    """Loss of a step, share of each pair's anchors at the bound, and similarity of each pair; shapes (), (B,), (B,)."""
-
-    loss: Tensor
-    at_bound: Tensor
-    positive: Tensor
-
-
 class ImageText(Training):
     """Training on image–sentence pairs.
 
@@ -55,41 +47,42 @@ class ImageText(Training):
     read_source, read_subsets = staticmethod(read_pairs), staticmethod(read_pair_subsets)
     data_checksum = staticmethod(data_checksum)
 
-    def prepare_data(self, source: PairSource, subset: PairSubset) -> tuple[int, str]:
+    def set_up(self, settings: Settings, source: PairSource, subset: PairSubset) -> tuple[int, str]:
         refuse_leakage(source, subset)
-        self.data = PairData(source, subset, self.device)
-        count, unit = self.data.units(self.training["unit"]), self.training["unit"]
-        return count, f"an epoch of seed {self.seed} has {count} pairs (training.unit: {unit})"
-
-    def set_up(self, settings: Settings, source: PairSource, subset: PairSubset) -> None:
         training, objective, similarity = settings["training"], dict(settings["objective"]), dict(settings["similarity"])
         similarity["logit_scale"] = objective.pop("logit_scale", None) or similarity["logit_scale"]
+        self.data = PairData(source, subset, self.device)
         self.chunks = training["chunks"]
         self.waited = 0.0  # seconds spent waiting for images in the unfinished epoch
-        statistics = statistics_of(source.images, subset.train)
-        channels, settings = source.images.shape[1], {**settings, "similarity": similarity}
-        self.networks = build_networks(settings, self.data.sentences, channels, statistics)
+        statistics, channels = statistics_of(source.images, subset.train), source.images.shape[1]
+        self.networks = build_networks({**settings, "similarity": similarity}, self.data.sentences, channels, statistics)
         self.model, self.augmentation = self.networks.model.to(self.device), self.networks.augmentation.to(self.device)
         self.network, self.masked = nn.ModuleDict({"model": self.model}), None
         if objective["name"] == "biovil":  # drawn last, so all objectives of a seed share the other weights
-            text_encoder = self.model.text_encoder
-            self.masked = MaskedWordHead(text_encoder.dimensions, text_encoder.bert.config.vocab_size).to(self.device)
-            self.network["masked"] = self.masked
-        truncate, texts = settings["text_encoder"]["truncate"], self.data.texts
-        self.tokens = SentenceTokens(self.networks.tokenizer, texts, self.networks.maximum_tokens, truncate, self.device)
-        self.masked_settings = {key: objective.pop(key) for key in ("masked_words_weight", "mask_share") if key in objective}
+            config = self.model.text_encoder.bert.config
+            self.masked = self.network["masked"] = MaskedWordHead(config.hidden_size, config.vocab_size).to(self.device)
+        self.tokens = SentenceTokens(self.networks, self.data.texts, settings["text_encoder"]["truncate"], self.device)
+        self.masked_words_weight, self.mask_share = (objective.pop(key, None) for key in ("masked_words_weight", "mask_share"))
         features = self._text_features() if objective.get("by") == "text" else None
         self.objective = ImageTextObjective(objective, source, self.data, similarity["aggregation"], features)
         self.each_part = similarity["combined"] == "losses"
-        self.optimizer = _optimizer(self.network, training)
+        # No weight decay on biases, norms and the logit scale: decay would pull the scale to 1.
+        learned = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
+        groups = [
+            {"params": [parameter for parameter in learned if parameter.ndim > 1], "weight_decay": training["weight_decay"]},
+            {"params": [parameter for parameter in learned if parameter.ndim <= 1], "weight_decay": 0.0},
+        ]
+        self.optimizer = OPTIMIZERS[training["optimizer"]](groups, lr=training["learning_rate"], fused=True)
         self.monitors = PairMonitors(self.data.groups)
+        count = self.data.units(training["unit"])
+        return count, f"an epoch of seed {self.seed} has {count} pairs (training.unit: {training['unit']})"
 
     def batches(self, count: int) -> Generator[tuple[Pairs, list[Chunk]], None, None]:
         """Yield the pairs of each whole batch and this process's chunks of it."""
         size, own_size = self.batch_size, self.batch_size // self.processes.count
         edges = [own_size * chunk // self.chunks for chunk in range(1, self.chunks)]
         drawn = self.data.epoch(self.training["unit"], self.generator("pairs"))
-        numbers = self.data.text_numbers[drawn.sentences]
+        texts = self.data.text_numbers[drawn.sentences]
         pairs = Pairs(*(values.to(self.device) for values in drawn))
         draws = self.augmentation.draw(count * size, self.data.images.size, self.generator("augmentation")).to(self.device)
         missing = drawn.images[self.update * size : count * size].split(size)
@@ -98,21 +91,18 @@ class ImageText(Training):
             for update, (images, waited) in zip(range(self.update, count), loaded, strict=True):
                 self.waited += waited
                 batch = slice(update * size, (update + 1) * size)
-                whole = pairs.part(batch)
-                parts = (self.processes.part(each, self.chunks) for each in (draws[batch], numbers[batch], whole.sentences))
-                split = zip(*(part.tensor_split(edges) for part in (images, *parts)), strict=True)
-                chunks = [
-                    Chunk(pixels, own_draws, self.tokens.batch(texts, self.data.text_of[sentences]))
-                    for pixels, own_draws, texts, sentences in split
-                ]
-                yield whole, chunks
+                parts = images, *(self.processes.part(each[batch], self.chunks) for each in (draws, texts))
+                split = zip(*(part.tensor_split(edges) for part in parts), strict=True)
+                chunks = [Chunk(pixels, parameters, self.tokens.batch(own_texts)) for pixels, parameters, own_texts in split]
+                yield pairs.part(batch), chunks
 
     def backward(self, pairs: Pairs, chunks: Sequence[Chunk]) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         # Dropout and resampling can only use torch's global generator, so each step restores its state.
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
-            terms = backward_in_chunks(self.model, self._embed, chunks, functools.partial(self._terms, pairs))
+            terms = functools.partial(self._terms, pairs)
+            loss, at_bound, positive = backward_in_chunks(self.model, self._embed, chunks, terms)
             masked = self._backward_masked_words(chunks)
-        return terms.loss.detach(), masked, terms.at_bound, terms.positive, pairs.sentences
+        return loss.detach(), masked, at_bound, positive, pairs.sentences
 
     def measured(self, seconds: float) -> dict[str, float]:
         """Return the logit scale and the fraction of time spent waiting for images; the latter is 0 if all are resident."""
@@ -125,7 +115,7 @@ class ImageText(Training):
 
     def _embed(self, number: int, chunk: Chunk) -> tuple[Tensor, Tensor, Tensor | None]:
         """Return texts (b, D), pooled images (b, D) and, if the similarity needs them, regions (b, D, h, w)."""
-        # Dropout differs between processes; the first process draws the same as in single-process training.
+        # Dropout differs between processes; the first process has the same draws as single-process training.
         own = f"{number}/process {self.processes.rank}" if self.processes.rank else number
         torch.manual_seed(seed_for(self.seed, f"dropout/{self.epoch}/{self.update}/{own}"))
         images = self.augmentation(chunk.images, chunk.parameters)
@@ -134,7 +124,8 @@ class ImageText(Training):
             texts = self.model.embed_texts(**chunk.tokens)
         return texts.float(), embedded.pooled.float(), None if embedded.regions is None else embedded.regions.float()
 
-    def _terms(self, pairs: Pairs, texts: Tensor, pooled: Tensor, regions: Tensor | None) -> StepTerms:
+    def _terms(self, pairs: Pairs, texts: Tensor, pooled: Tensor, regions: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the loss, the share of each pair's anchors at the bound, and the similarity of each pair."""
         texts, pooled = (self.processes.whole(part, self.chunks) for part in (texts, pooled))
         regions = None if regions is None else self.processes.whole(regions, self.chunks)
         torch.manual_seed(seed_for(self.seed, f"objective/{self.epoch}/{self.update}"))
@@ -142,31 +133,30 @@ class ImageText(Training):
         scores = torch.stack(parts).mean(0)
         positive = scores.detach().diagonal()
         if self.objective.on_embeddings:
-            return StepTerms(*self.objective.of_embeddings(texts, pooled), positive)
+            return *self.objective.of_embeddings(texts, pooled), positive
         scale = self.model.logit_scale()
         several = [self.objective.of_similarities(part, scale, pairs) for part in (parts if self.each_part else [scores])]
         loss, at_bound = (torch.stack(values).mean(0) for values in zip(*several, strict=True))
-        return StepTerms(loss, at_bound, positive)
+        return loss, at_bound, positive
 
     def _backward_masked_words(self, chunks: Sequence[Chunk]) -> Tensor:
         """Add the gradients of the masked-word loss chunk by chunk, and return its contribution to the total loss."""
         total = torch.zeros((), device=self.device)
         if self.masked is None:
             return total
-        weight, share = self.masked_settings["masked_words_weight"], self.masked_settings["mask_share"]
         # One draw per position of the longest sentence overall, so the result does not depend on chunks or their padding.
-        every_place = torch.rand(
-            self.batch_size, self.tokens.longest, generator=self.generator(f"masked words/{self.update}")
-        ).to(self.device)
-        widths = [chunk.tokens["input_ids"].shape for chunk in chunks]
-        parts = self.processes.part(every_place, self.chunks).split([count for count, _ in widths])
-        draws = [own[:, :width] for own, (_, width) in zip(parts, widths, strict=True)]
-        masks = [masked_positions(own, chunk.tokens["attention_mask"], share) for own, chunk in zip(draws, chunks, strict=True)]
+        generator = self.generator(f"masked words/{self.update}")
+        draws = torch.rand(self.batch_size, self.tokens.longest, generator=generator).to(self.device)
+        own = self.processes.part(draws, self.chunks).split([len(chunk.images) for chunk in chunks])
+        masks = [
+            masked_positions(part, chunk.tokens["attention_mask"], self.mask_share)
+            for part, chunk in zip(own, chunks, strict=True)
+        ]
         count = self.processes.sum(torch.stack([mask.sum() for mask in masks]).sum()).clamp(min=1)
+        bert, mask_id = self.model.text_encoder.bert, self.networks.tokenizer.mask_token_id
         for chunk, mask in zip(chunks, masks, strict=True):
             with self._autocast():
-                bert, mask_id = self.model.text_encoder.bert, self.networks.tokenizer.mask_token_id
-                loss = weight * masked_word_loss(bert, self.masked, chunk.tokens, mask, mask_id) / count
+                loss = self.masked_words_weight * self.masked(bert, chunk.tokens, mask, mask_id) / count
             (self.processes.count * loss).backward()  # gradients are averaged over processes
             total += loss.detach()
         return self.processes.sum(total)
@@ -175,21 +165,10 @@ class ImageText(Training):
     def _text_features(self) -> Tensor:
         """Encode the distinct sentences with the current text encoder, returning unit vectors (U, H)."""
         self.model.eval()
-        encoded = []
-        for numbers in torch.arange(len(self.data.texts)).split(512):
-            with self._autocast():
-                encoded.append(self.model.text_encoder(**self.tokens.batch(numbers, numbers.to(self.device))).float())
-        return functional.normalize(torch.cat(encoded), dim=1)
+        with self._autocast():
+            blocks = torch.arange(len(self.data.texts)).split(512)
+            encoded = torch.cat([self.model.text_encoder(**self.tokens.batch(numbers)) for numbers in blocks])
+        return functional.normalize(encoded.float(), dim=1)
 
     def _autocast(self) -> torch.autocast:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda")
-
-
-def _optimizer(network: nn.Module, training: Mapping[str, Any]) -> torch.optim.Optimizer:
-    """Build the optimizer without weight decay on biases, norms and the logit scale: decay would pull the scale to 1."""
-    learned = [parameter for parameter in network.parameters() if parameter.requires_grad]
-    groups = [
-        {"params": [one for one in learned if one.ndim > 1], "weight_decay": training["weight_decay"]},
-        {"params": [one for one in learned if one.ndim <= 1], "weight_decay": 0.0},
-    ]
-    return OPTIMIZERS[training["optimizer"]](groups, lr=training["learning_rate"], fused=True)

@@ -13,7 +13,7 @@ from trueneg.data.pairs.pair_source import PairSource
 from trueneg.data.pairs.pair_splits import PairSubset, refuse_leakage
 from trueneg.errors import UserError
 from trueneg.losses import LogitScale
-from trueneg.models.clip_encoders import ClipImageEncoder, clip_of, clip_tokenizer, load_clip
+from trueneg.models.clip_encoders import Clip, ClipImageEncoder, clip_of, clip_tokenizer, load_clip
 from trueneg.models.image_text import ImageTextModel
 from trueneg.models.region_similarity import RegionSimilarity
 from trueneg.models.spatial_encoders import build_spatial_encoder
@@ -64,14 +64,13 @@ def build_networks(
         UserError: if a text encoder or trained weights cannot be loaded, or settings are incompatible.
     """
     encoder, text = settings["encoder"], settings["text_encoder"]
-    text_clip = load_clip(text["model"], text["weights"]) if text["name"] == "clip" else None
-    texts, tokenizer = _bert(text, sentences) if text_clip is None else (text_clip.text_encoder, clip_tokenizer())
-    if encoder["name"] != "clip":
-        return _assemble(settings, texts, tokenizer, statistics, None, text_clip)
-    image_clip = load_clip(encoder["model"], encoder["weights"])
-    untouched = ([0.0] * channels, [1.0] * channels)  # CLIP encoders normalise images themselves
-    networks = _assemble(settings, texts, tokenizer, untouched, image_clip, text_clip)
-    if settings["objective"]["name"] == RELEASED:
+    texts, tokenizer = _build_texts(text, sentences)
+    image_clip = None
+    if encoder["name"] == "clip":
+        image_clip = load_clip(encoder["model"], encoder["weights"])
+        statistics = [0.0] * channels, [1.0] * channels  # CLIP encoders normalise images themselves
+    networks = _assemble(settings, texts, image_clip, tokenizer, statistics)
+    if image_clip is not None and settings["objective"]["name"] == RELEASED:
         scale = image_clip.logit_scale
         networks.model.logit_scale = LogitScale(scale, max(scale, settings["similarity"]["maximum_logit_scale"]))
     return networks
@@ -79,19 +78,18 @@ def build_networks(
 
 def finished_tensors(networks: Networks) -> dict[str, Tensor]:
     """Return the contents of a finished run's file: the model's tensors and everything needed to use them, on the CPU."""
-    tokenizer, augmentation, model = networks.tokenizer, networks.augmentation, networks.model
-    described = {"tokenizer": tokenizer.backend_tokenizer.to_str(), "special": dict(tokenizer.special_tokens_map)}
-    texts = model.text_encoder
-    configs = {TEXT_CONFIG: texts.bert.config.to_dict() if isinstance(texts, BertTextEncoder) else texts.config}
-    if isinstance(model.image_encoder, ClipImageEncoder):
-        configs[IMAGE_CONFIG] = model.image_encoder.config
-    tensors = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
-    return tensors | {
-        TOKENIZER: _as_bytes(described),
-        **{name: _as_bytes(config) for name, config in configs.items()},
-        MEAN: augmentation.mean.flatten().cpu(),
-        STD: augmentation.std.flatten().cpu(),
+    model, tokenizer, augmentation = networks.model, networks.tokenizer, networks.augmentation
+    texts, images = model.text_encoder, model.image_encoder
+    described = {
+        TOKENIZER: {"tokenizer": tokenizer.backend_tokenizer.to_str(), "special": dict(tokenizer.special_tokens_map)},
+        TEXT_CONFIG: texts.bert.config.to_dict() if isinstance(texts, BertTextEncoder) else texts.config,
     }
+    if isinstance(images, ClipImageEncoder):
+        described[IMAGE_CONFIG] = images.config
+    statistics = {MEAN: augmentation.mean.flatten(), STD: augmentation.std.flatten()}
+    tensors = {name: value.detach().cpu().contiguous() for name, value in (model.state_dict() | statistics).items()}
+    as_bytes = {name: bytearray(json.dumps(content).encode()) for name, content in described.items()}
+    return tensors | {name: torch.frombuffer(content, dtype=torch.uint8) for name, content in as_bytes.items()}
 
 
 def read_networks(path: str | Path, settings: Settings) -> Networks:
@@ -108,20 +106,19 @@ def read_networks(path: str | Path, settings: Settings) -> Networks:
     from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
     encoder, text = settings["encoder"], settings["text_encoder"]
-    with refuse_unless_whole(path, "the model of such an image–text run", "Train it again"):
+    with refuse_unless_whole(path, "the model of an image–text run with these settings", "Delete the run to train it again"):
         tensors = load_file(path)
         described, config = _read(tensors.pop(TOKENIZER)), _read(tensors.pop(TEXT_CONFIG))
         statistics = tensors.pop(MEAN).tolist(), tensors.pop(STD).tolist()
         tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(described["tokenizer"]), **described["special"])
         if text["name"] == "clip":
-            text_clip = clip_of(config)
-            texts: Any = text_clip.text_encoder
+            texts: Any = clip_of(config)
         else:
-            text_clip, texts = None, _pooled(text, BertModel(BertConfig.from_dict(config), add_pooling_layer=False))
+            texts = _text_encoder(text, BertModel(BertConfig.from_dict(config), add_pooling_layer=False))
         image_clip = clip_of(_read(tensors.pop(IMAGE_CONFIG))) if encoder["name"] == "clip" else None
         # Pretrained weights of the image encoder would be overwritten immediately, so do not load them.
         untrained = {key: value for key, value in encoder.items() if key != "weights"}
-        networks = _assemble({**settings, "encoder": untrained}, texts, tokenizer, statistics, image_clip, text_clip)
+        networks = _assemble({**settings, "encoder": untrained}, texts, image_clip, tokenizer, statistics)
         networks.model.load_state_dict(tensors)
     networks.model.eval()
     return networks
@@ -152,35 +149,32 @@ class ReleasedNetworks:
         return finished_tensors(self._networks)
 
 
-def _bert(text: Mapping[str, Any], sentences: Sequence[str]) -> tuple[BertTextEncoder, "PreTrainedTokenizerBase"]:
+def _build_texts(text: Mapping[str, Any], sentences: Sequence[str]) -> tuple[Any, Any]:
+    """Return a text encoder or a whole CLIP, and its tokenizer."""
+    if text["name"] == "clip":
+        return load_clip(text["model"], text["weights"]), clip_tokenizer()
     if text["name"] == "pretrained":
         bert, tokenizer = load_bert(text["model"], revision=text["revision"], offline=text["offline"])
-    else:
-        try:
-            tokenizer = train_tokenizer(sentences, text["vocabulary"], text["maximum_tokens"])
-        except ValueError as error:
-            raise UserError(f"text_encoder.{error}") from error
-        shape = {key: text[key] for key in ("hidden", "layers", "heads", "maximum_tokens", "dropout")}
-        bert = small_bert(len(tokenizer), **shape)
-    return _pooled(text, bert), tokenizer
+        return _text_encoder(text, bert), tokenizer
+    try:
+        tokenizer = train_tokenizer(sentences, text["vocabulary"], text["maximum_tokens"])
+    except ValueError as error:
+        raise UserError(f"text_encoder.{error}") from error
+    shape = {key: text[key] for key in ("hidden", "layers", "heads", "maximum_tokens", "dropout")}
+    return _text_encoder(text, small_bert(len(tokenizer), **shape)), tokenizer
 
 
-def _pooled(text: Mapping[str, Any], bert: "BertModel") -> BertTextEncoder:
+def _text_encoder(text: Mapping[str, Any], bert: "BertModel") -> BertTextEncoder:
     return BertTextEncoder(bert, text["pooling"], text.get("frozen_layers"))
 
 
-def _assemble(
-    settings: Settings,
-    texts: Any,
-    tokenizer: "PreTrainedTokenizerBase",
-    statistics: tuple[list[float], list[float]],
-    image_clip: Any,
-    text_clip: Any,
-) -> Networks:
+def _assemble(settings: Settings, texts: Any, image_clip: Any, tokenizer: Any, statistics: Any) -> Networks:
+    """Build the networks; `texts` is a text encoder or a whole CLIP."""
     encoder, text, projection, similarity = (settings[name] for name in ("encoder", "text_encoder", "projection", "similarity"))
+    text_encoder = texts.text_encoder if isinstance(texts, Clip) else texts
     projections, dimensions = projection["name"], projection["dimensions"]
     if projections == RELEASED:
-        projections = image_clip.image_projection, text_clip.text_projection
+        projections = image_clip.image_projection, texts.text_projection
         dimensions = image_clip.image_projection.dimensions
     # Keep the order of texts, similarity, images: the order of the draws determines the weights of a seed.
     regions = RegionSimilarity(
@@ -190,21 +184,17 @@ def _assemble(
         mapped_dimensions=dimensions if similarity["learned_maps"] else None,
     )
     if image_clip is None:
-        own: dict[str, Any] = {"in_channels": len(statistics[0])} if encoder["name"] == "small" else {}
-        images: Any = build_spatial_encoder(**encoder, **own)
+        channels: Any = {"in_channels": len(statistics[0])} if encoder["name"] == "small" else {}
+        images: Any = build_spatial_encoder(**encoder, **channels)
     else:
         images = image_clip.image_encoder
     images = images.to(memory_format=torch.channels_last)
-    model = ImageTextModel(images, texts, regions, dimensions=projection["dimensions"], projection=projections)
+    model = ImageTextModel(images, text_encoder, regions, dimensions=projection["dimensions"], projection=projections)
     model.logit_scale = LogitScale(similarity["logit_scale"], similarity["maximum_logit_scale"])
     model.logit_scale.requires_grad_(similarity["learned_logit_scale"])
-    longest = min(text["maximum_tokens"] or texts.maximum_tokens, texts.maximum_tokens)
+    longest = min(text["maximum_tokens"] or text_encoder.maximum_tokens, text_encoder.maximum_tokens)
     return Networks(model, tokenizer, longest, RadiographAugmentation(*statistics, **settings["augmentation"]))
 
 
 def _read(content: Tensor) -> Any:
     return json.loads(bytes(content.numpy()))
-
-
-def _as_bytes(content: Any) -> Tensor:
-    return torch.frombuffer(bytearray(json.dumps(content).encode()), dtype=torch.uint8)

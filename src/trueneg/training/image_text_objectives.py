@@ -10,12 +10,11 @@ from torch.nn import functional
 
 from trueneg.data.pairs.pair_source import PROBABILITY_COLUMNS, PairSource
 from trueneg.errors import UserError
-from trueneg.losses import ContrastiveTerms, CrossModalLoss, Debiased, build
+from trueneg.losses import CrossModalLoss, Debiased, build
 from trueneg.losses.cross_modal import DIRECTIONS
 from trueneg.training.pair_data import PairData, Pairs
 
 ON_EMBEDDINGS = ("reco", "oc")
-SYMMETRIC = ("clip", "biovil")
 # Library names of objectives whose own names imply specific pairs, directions or additional terms.
 IN_LIBRARY = {"clip": "cl", "biovil": "cl", "same_sentence": "oracle"}
 
@@ -67,38 +66,33 @@ class ImageTextObjective:
         aggregation: aggregation of the similarity.
         text_features: (U, H) unit-length features of the distinct sentences at initialisation; for ``by: text``.
 
+    Attributes:
+        on_embeddings: whether to call :meth:`of_embeddings` instead of :meth:`of_similarities`.
+
     Raises:
-        UserError: if the source lacks data required by the objective, or settings are incompatible.
+        UserError: if the source lacks a class probability, or settings are incompatible.
     """
 
     def __init__(
-        self,
-        settings: Mapping[str, Any],
-        source: PairSource,
-        data: PairData,
-        aggregation: str,
-        text_features: Tensor | None = None,
+        self, settings: Mapping[str, Any], source: PairSource, data: PairData, aggregation: str, text_features: Any = None
     ):
-        self._data, self._source = data, source
-        self._text_features: Any = text_features
         values = dict(settings)
         self.name = values.pop("name")
+        if self.name in (*ON_EMBEDDINGS, "biovil") and aggregation != "global":
+            raise UserError(
+                f"objective {self.name}: needs a single embedding per image, but similarity.aggregation is {aggregation!r}; "
+                "set it to global."
+            )
+        self._data, self._source, self._text_features = data, source, text_features
         self._by, self._all_positives = values.pop("by", None), values.pop("mode", None) == "positives"
-        self._refuse(aggregation)
-        directions = "both" if self.name in SYMMETRIC else values.pop("directions", "text")
-        bound_gradient = values.pop("bound_gradient", False)
+        directions, bound_gradient = values.pop("directions", "both"), values.pop("bound_gradient", False)
         self._eta, self._switch = (
             self._probability(values.pop(key, None), key) for key in ("class_probability", "switched_off_by")
         )
         self._loss: Any = build({"name": IN_LIBRARY.get(self.name, self.name), **values}, directions=directions)
-        if not self.on_embeddings:
-            self._loss.bound_gradient = bound_gradient
+        self._loss.bound_gradient = bound_gradient
         self._debiased = CrossModalLoss(Debiased(), directions)
-
-    @property
-    def on_embeddings(self) -> bool:
-        """Whether to call :meth:`of_embeddings` instead of :meth:`of_similarities`."""
-        return self.name in ON_EMBEDDINGS
+        self.on_embeddings = self.name in ON_EMBEDDINGS
 
     def of_similarities(self, similarity: Tensor, scale: Tensor, pairs: Pairs) -> ObjectiveTerms:
         """Compute the loss of a batch from similarities.
@@ -112,20 +106,24 @@ class ImageTextObjective:
         same: Any = self._same_class(pairs) if estimator.needs_labels else None
         alike = self._alike(pairs) if estimator.needs_similarity else None
         terms = self._loss.terms(similarity, scale, _of_batch(self._eta, pairs), alike, same_class=same)
+        loss, at_bound = terms.loss, terms.at_bound
         if self._switch is not None:
             with torch.no_grad():
-                off = self._debiased.terms(similarity, scale, _of_batch(self._switch, pairs)).at_bound
+                at_bound = self._debiased.terms(similarity, scale, _of_batch(self._switch, pairs)).at_bound
             own = functional.softplus(terms.log_negative_mass - terms.positive[:, 0])
             # Averaged over all anchors, so that switching some off does not enlarge the steps of the others.
-            terms = terms._replace(loss=own.masked_fill(off, 0).mean(), at_bound=off)
+            loss = own.masked_fill(at_bound, 0).mean()
         elif self._all_positives:
+            # The mean of −log e^p / (e^p + N·g) over each anchor's positives, with N·g over all non-positives.
             positives = same | torch.eye(len(same), dtype=torch.bool, device=same.device)
-            ways = DIRECTIONS[self._loss.directions]
-            by_anchor = [
-                torch.cat([each if way == "text" else each.mT for way in ways]) for each in (similarity * scale, positives)
-            ]
-            terms = _of_all_positives(terms, *by_anchor)
-        return ObjectiveTerms(terms.loss, terms.at_bound.view(-1, len(similarity)).float().mean(0))
+            logits, positives = (self._by_anchor(each) for each in (similarity * scale, positives))
+            each = functional.softplus(terms.log_negative_mass[:, None] - logits.float()).masked_fill(~positives, 0)
+            loss = (each.sum(1) / positives.sum(1)).mean()
+        return ObjectiveTerms(loss, at_bound.view(-1, len(similarity)).float().mean(0))
+
+    def _by_anchor(self, matrix: Tensor) -> Tensor:
+        """Return a (B, B) matrix of texts and images with one row per anchor of every direction."""
+        return torch.cat([matrix if way == "text" else matrix.mT for way in DIRECTIONS[self._loss.directions]])
 
     def of_embeddings(self, texts: Tensor, images: Tensor) -> ObjectiveTerms:
         """Compute the loss from (B, D) embeddings, for ReCo and the orthogonality constraint, which have no bound."""
@@ -154,41 +152,14 @@ class ImageTextObjective:
         known = self._source.class_probabilities
         if given not in known:
             raise UserError(
-                f"objective {self.name}: {key} is {given!r}, which source {self._source.name} does not hold; expected a number, "
-                f"or one of those that it holds: {', '.join(known) or 'none'} (of {', '.join(PROBABILITY_COLUMNS)})."
+                f"objective {self.name}: {key} is {given!r}, which source {self._source.name} does not contain; expected a "
+                f"number or one of {', '.join(known) or 'none'} (of {', '.join(PROBABILITY_COLUMNS)})."
             )
         return self._data.class_probability(given)
-
-    def _refuse(self, aggregation: str) -> None:
-        """Refuse an objective that is incompatible with the similarity, or that needs data missing from the source."""
-        if self.name in (*ON_EMBEDDINGS, "biovil") and aggregation != "global":
-            raise UserError(
-                f"objective {self.name}: works on one embedding an image, but similarity.aggregation is {aggregation!r}; "
-                "set it to global."
-            )
-        if self.name == "oracle" and not self._data.shown.shape[1]:
-            raise UserError(
-                f"objective oracle: source {self._source.name} does not tell which sentences are true of which images; leave the "
-                "objective out."
-            )
-        if self._by == "labels" and not self._data.labels.shape[1]:
-            raise UserError(f"objective {self.name}: by is 'labels', but source {self._source.name} has none; take 'text'.")
 
 
 def _of_batch(eta: Tensor | float | None, pairs: Pairs) -> Tensor | float | None:
     return eta[pairs.sentences] if isinstance(eta, Tensor) else eta
-
-
-def _of_all_positives(terms: ContrastiveTerms, logits: Tensor, positives: Tensor) -> ContrastiveTerms:
-    r"""Average :math:`-\log e^p / (e^p + N g)` over each anchor's positives, with N·g over all non-positives.
-
-    Args:
-        terms: terms of the loss that excludes the additional positives from the negatives.
-        logits: (A, B), anchors by candidates.
-        positives: (A, B) bool, including the anchor's own positive.
-    """
-    each = functional.softplus(terms.log_negative_mass[:, None] - logits.float()).masked_fill(~positives, 0)
-    return terms._replace(loss=(each.sum(1) / positives.sum(1)).mean())
 
 
 def data_checksum(source: PairSource, settings: Mapping[str, Mapping[str, Any]]) -> str:

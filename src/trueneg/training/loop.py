@@ -1,4 +1,4 @@
-"""The shared training loop; subclasses define batches and their loss, for two views or for image–text pairs."""
+"""The shared training loop; subclasses define the batches and the loss for two views or for image–text pairs."""
 
 import contextlib
 import math
@@ -25,8 +25,8 @@ class Training(ABC):
     Every draw of an epoch comes from a generator keyed by seed, purpose and epoch. All objectives of a seed therefore see the
     same samples, and a run can resume from any update without saved generator states.
 
-    Subclasses define a step: :meth:`prepare_data` loads the data, :meth:`set_up` builds the networks, the optimiser and the
-    monitors, :meth:`batches` splits an epoch into batches, and :meth:`backward` computes the gradients of a batch.
+    Subclasses define a step: :meth:`set_up` loads the data and builds the networks, the optimiser and the monitors,
+    :meth:`batches` splits an epoch into batches, and :meth:`backward` computes the gradients of a batch.
 
     Args:
         settings: resolved settings by section, including ``training`` and ``objective``.
@@ -44,7 +44,7 @@ class Training(ABC):
         network: all trained modules.
         optimizer: optimizer of the network's parameters.
         monitors: running means reported in an epoch's row.
-        remedy: advice against divergence besides lowering the learning rate.
+        remedy: advice in case of divergence, besides lowering the learning rate.
         epoch: number of finished epochs.
         update: number of updates done in the unfinished epoch.
         seconds: duration of these updates.
@@ -68,30 +68,29 @@ class Training(ABC):
     ):
         self.training, self.seed, self.device, self.processes = settings["training"], seed, device, processes
         self.name, self.batch_size = settings["objective"]["name"], self.training["batch_size"]
-        available, where = self.prepare_data(source, subset)
+        self.epoch = self.update = 0
+        self.seconds = 0.0
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed_for(seed, "weights"))
+            available, where = self.set_up(settings, source, subset)
+        if processes.count > 1:
+            synchronise_norms(self.network)
         self.updates_per_epoch = available // self.batch_size
         if self.updates_per_epoch == 0:
-            raise UserError(f"training.batch_size is {self.batch_size}, but {where}; lower it, or take more images.")
+            raise UserError(f"training.batch_size is {self.batch_size}, but {where}; lower it, or use more images.")
         self.updates = self.training["updates"] or self.training["epochs"] * self.updates_per_epoch
         self.epochs = math.ceil(self.updates / self.updates_per_epoch)
         self.warmup = self.training.get("warmup_updates", 0)
         if self.warmup >= self.updates:
             raise UserError(f"training.warmup_updates is {self.warmup}, but the run has {self.updates} updates; lower it.")
-        self.epoch = self.update = 0
-        self.seconds = 0.0
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed_for(seed, "weights"))
-            self.set_up(settings, source, subset)
-        if processes.count > 1:
-            synchronise_norms(self.network)
 
     @abstractmethod
-    def prepare_data(self, source: Any, subset: Any) -> tuple[int, str]:
-        """Move the data to the device; return the number of samples per epoch and a description for error messages."""
+    def set_up(self, settings: Settings, source: Any, subset: Any) -> tuple[int, str]:
+        """Set ``network`` (with weights drawn from torch's generator), ``optimizer``, ``monitors`` and ``remedy``.
 
-    @abstractmethod
-    def set_up(self, settings: Settings, source: Any, subset: Any) -> None:
-        """Set ``network`` (with weights drawn from torch's generator), ``optimizer``, ``monitors`` and ``remedy``."""
+        Returns:
+            The number of samples per epoch, and a description of it for error messages.
+        """
 
     @staticmethod
     def data_checksum(source: Any, settings: Settings) -> str:
@@ -108,11 +107,11 @@ class Training(ABC):
 
     @abstractmethod
     def measured(self, seconds: float) -> dict[str, float]:
-        """Return further values for an epoch's row besides the monitors; ``seconds`` is the duration of the epoch."""
+        """Return additional values for an epoch's row; ``seconds`` is the duration of the epoch."""
 
-    @abstractmethod
     def weights(self) -> dict[str, Tensor]:
         """Return the tensors to save in the file of a finished run, on the CPU."""
+        return {name: value.detach().cpu().contiguous() for name, value in self.network.state_dict().items()}
 
     def train_epoch(self, after_update: Callable[[], None] | None = None) -> dict[str, float]:
         """Train one epoch, or the rest of an interrupted one (the last may be cut short by ``updates``).
@@ -147,8 +146,8 @@ class Training(ABC):
         if not math.isfinite(row["loss"]):
             raise UserError(
                 f"The loss became {row['loss']} in epoch {self.epoch} of {self.epochs} (updates {first + 1} to {first + count} "
-                f"of {self.updates}, objective {self.name}, seed {self.seed}). The likely cause is too large a step: "
-                f"training.learning_rate is {self.training['learning_rate']:g}; lower it, or {self.remedy}."
+                f"of {self.updates}, objective {self.name}, seed {self.seed}). The step size is probably too large: lower "
+                f"training.learning_rate, which is {self.training['learning_rate']:g}, or {self.remedy}."
             )
         return row | {
             "learning_rate": self.optimizer.param_groups[0]["lr"],

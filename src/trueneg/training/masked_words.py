@@ -20,41 +20,34 @@ class MaskedWordHead(nn.Module):
         self.transform = nn.Sequential(nn.Linear(hidden, hidden), nn.GELU(), nn.LayerNorm(hidden))
         self.bias = nn.Parameter(torch.zeros(vocabulary))
 
-    def forward(self, states: Tensor, words: Tensor) -> Tensor:
-        """Return the logits (m, V) for states (m, H); ``words`` are the embeddings (V, H)."""
-        return functional.linear(self.transform(states), words, self.bias)
+    def forward(self, bert: Any, tokens: dict[str, Tensor], masked: Tensor, mask_id: int) -> Tensor:
+        """Return the sum of the cross-entropies of the masked words, in nats.
+
+        Args:
+            bert: BERT model of the same sizes, without its pooler.
+            tokens: ``input_ids`` and ``attention_mask``, (B, L).
+            masked: bool, (B, L), True at tokens to mask.
+            mask_id: id of the mask token.
+        """
+        hidden = tokens["input_ids"].masked_fill(masked, mask_id)
+        states = bert(input_ids=hidden, attention_mask=tokens["attention_mask"]).last_hidden_state[masked]
+        logits = functional.linear(self.transform(states), bert.embeddings.word_embeddings.weight, self.bias)
+        return functional.cross_entropy(logits.float(), tokens["input_ids"][masked], reduction="sum")
 
 
 def masked_positions(draws: Tensor, attention_mask: Tensor, share: float) -> Tensor:
     """Select the tokens to mask: a share of each sentence's words, at least one, but never its first or last token.
 
     Args:
-        draws: (B, L) uniform in [0, 1).
+        draws: uniform in [0, 1), (B, L) or wider.
         attention_mask: (B, L), 1 at tokens; the first and last token of each sentence are special.
         share: share of the words to mask.
 
     Returns:
         bool, (B, L).
     """
-    lengths = attention_mask.sum(1, keepdim=True)
-    places = torch.arange(draws.shape[1], device=draws.device)
+    lengths, width = attention_mask.sum(1, keepdim=True), attention_mask.shape[1]
+    places = torch.arange(width, device=draws.device)
     words = (places > 0) & (places < lengths - 1)
-    draws = draws.masked_fill(~words, 2.0)
+    draws = draws[:, :width].masked_fill(~words, 2.0)
     return words & ((draws < share) | (draws == draws.amin(1, keepdim=True)))
-
-
-def masked_word_loss(bert: Any, head: MaskedWordHead, tokens: dict[str, Tensor], masked: Tensor, mask_id: int) -> Tensor:
-    """Return the sum of the cross-entropies of the masked words, in nats.
-
-    Args:
-        bert: BERT model without its pooler.
-        head: head with the same hidden size.
-        tokens: ``input_ids`` and ``attention_mask``, (B, L).
-        masked: bool, (B, L), True at tokens to mask.
-        mask_id: id of the mask token.
-    """
-    wanted = masked.nonzero(as_tuple=True)
-    hidden = tokens["input_ids"].masked_fill(masked, mask_id)
-    states = bert(input_ids=hidden, attention_mask=tokens["attention_mask"]).last_hidden_state[wanted]
-    logits = head(states, bert.embeddings.word_embeddings.weight)
-    return functional.cross_entropy(logits.float(), tokens["input_ids"][wanted], reduction="sum")

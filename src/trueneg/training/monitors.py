@@ -1,16 +1,17 @@
 """Monitors of an objective's effect on anchors, grouped by class frequency; they use labels, but the loss never uses them."""
 
+import functools
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from trueneg.losses.contrastive import ContrastiveTerms
 
 GROUPS = ("common", "rare", "unknown")
 
 
-class RunningMeans:
+class RunningMeans(nn.Module):
     """Means over an epoch, accumulated on the device: scalars per step, and values per anchor by group.
 
     Args:
@@ -21,40 +22,27 @@ class RunningMeans:
     """
 
     def __init__(self, scalars: Sequence[str], values: Sequence[str], groups: Sequence[str], device: torch.device):
+        super().__init__()
         self._scalars, self._columns = scalars, [f"{value} {group}".strip() for group in groups for value in values]
-        self._totals = {
-            "scalars": torch.zeros(len(scalars), dtype=torch.float64, device=device),
-            "sums": torch.zeros(len(groups), len(values), dtype=torch.float64, device=device),
-            "counts": torch.zeros(len(groups), len(values), dtype=torch.float64, device=device),
-            "steps": torch.zeros((), dtype=torch.int64),
-        }
+        zeros = functools.partial(torch.zeros, dtype=torch.float64, device=device)
+        self.totals, self.steps = nn.Buffer(zeros(len(scalars))), nn.Buffer(zeros(()))
+        self.sums, self.counts = (nn.Buffer(zeros(len(groups), len(values))) for _ in range(2))
 
     def read(self) -> dict[str, float]:
-        """Return the means since the last call; the only device synchronization per epoch. NaN if a group had no anchors."""
-        scalars, sums, counts, steps = (total.cpu() for total in self._totals.values())
-        row = dict(zip(self._scalars, (scalars / steps.clamp(min=1)).tolist(), strict=True))
-        row |= dict(zip(self._columns, (sums / counts).flatten().tolist(), strict=True))
-        for total in self._totals.values():
+        """Return the means since the last call. NaN if a group had no anchors."""
+        values = torch.cat([self.totals / self.steps.clamp(min=1), (self.sums / self.counts).flatten()]).tolist()
+        for total in self.buffers():
             total.zero_()
-        return row
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return the running sums."""
-        return {name: total.clone() for name, total in self._totals.items()}
-
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Restore the sums from :meth:`state_dict`."""
-        for name, total in self._totals.items():
-            total.copy_(state[name])
+        return dict(zip([*self._scalars, *self._columns], values, strict=True))
 
     def _add(self, scalars: Sequence[Tensor], members: Tensor, values: Sequence[Tensor], counted: Sequence[Tensor]) -> None:
         """Add a step of A anchors: S scalars, (G, A) bool members, V values (A,), and a mask (A,) of counted anchors for each."""
         counts, sums = (torch.stack([each.double() for each in given], dim=1) for given in (counted, values))
         # Matrix products instead of scatter-add, which has no fixed order of additions on a GPU.
-        self._totals["sums"] += members.double() @ (sums * counts)
-        self._totals["counts"] += members.double() @ counts
-        self._totals["scalars"] += torch.stack([value.double() for value in scalars])
-        self._totals["steps"] += 1
+        self.sums.add_(members.double() @ (sums * counts))
+        self.counts.add_(members.double() @ counts)
+        self.totals.add_(torch.stack([value.double() for value in scalars]))
+        self.steps.add_(1)
 
 
 class ViewMonitors(RunningMeans):

@@ -30,7 +30,7 @@ class Pairs(NamedTuple):
 
 
 class PairData:
-    """The training part of a source: n images of R reports with S sentences, of which U are distinct.
+    """The training part of a source: n images of R reports with S sentences, U of them distinct.
 
     Args:
         source: images and sentences.
@@ -38,6 +38,7 @@ class PairData:
         device: device of the tensors and of image batches.
 
     Attributes:
+        sentences: the S sentences, including repetitions.
         texts: the U distinct sentences.
         images: the n images.
         labels: (n, K): 1, 0, NaN.
@@ -56,12 +57,13 @@ class PairData:
         table = source.sentences[source.sentences["report"].isin(names)]
         owner = np.searchsorted(names, table["report"].to_numpy().astype(names.dtype))
         order = np.lexsort((table["index"].to_numpy(), owner))
-        self._table, owner = table.iloc[order], owner[order]
-        self._sentences = _Members(np.arange(len(owner)), np.bincount(owner, minlength=len(names)))
-        self._images_of = _Members(np.argsort(report_of, kind="stable"), np.bincount(report_of, minlength=len(names)))
+        self._table = table.iloc[order]
+        self._sentence_counts = torch.from_numpy(np.bincount(owner, minlength=len(names)))
+        self._image_counts = torch.from_numpy(np.bincount(report_of, minlength=len(names)))
+        self._images_by_report = torch.from_numpy(np.argsort(report_of, kind="stable"))
         self._report_of = torch.from_numpy(report_of)
         text_of, texts = pd.factorize(self._table["sentence"], sort=True)
-        self.texts = texts.tolist()
+        self.sentences, self.texts = self._table["sentence"].tolist(), texts.tolist()
         self.text_numbers = torch.from_numpy(text_of)
         self.text_of = self.text_numbers.to(device)
         classes = self._table["class"].to_numpy(np.int64).copy()  # pandas returns a read-only array
@@ -70,17 +72,12 @@ class PairData:
         self.images = TrainingImages(source.images, subset.train, device)
         self.labels = torch.from_numpy(source.labels[subset.train]).to(device)
         self.shown = torch.from_numpy(source.shown[subset.train]).to(device)
-        of_reports = self.text_numbers.split(self._sentences.counts.tolist())
+        of_reports = self.text_numbers.split(self._sentence_counts.tolist())
         self.said = pad_sequence(of_reports, batch_first=True, padding_value=-1)[self._report_of].to(device)
-
-    @property
-    def sentences(self) -> list[str]:
-        """The S sentences, including repetitions."""
-        return self._table["sentence"].tolist()
 
     def units(self, unit: str) -> int:
         """Return the number of pairs per epoch."""
-        return len(self.images) if unit == "image" else len(self._images_of.counts)
+        return len(self.images) if unit == "image" else len(self._image_counts)
 
     def epoch(self, unit: str, generator: torch.Generator) -> Pairs:
         """Draw one pair per image, or per study (a report with its images), in random order; returned on the CPU.
@@ -95,8 +92,8 @@ class PairData:
         if unit == "image":
             images, reports = order, self._report_of[order]
         else:
-            images, reports = self._images_of.pick(order, which[:, 0]), order
-        return Pairs(images, self._sentences.pick(reports, which[:, 1]))
+            images, reports = self._images_by_report[_member(self._image_counts, order, which[:, 0])], order
+        return Pairs(images, _member(self._sentence_counts, reports, which[:, 1]))
 
     def class_probability(self, name: str) -> Tensor:
         """Return the class probability η of every sentence, (S,) float32, by the name used in configs."""
@@ -104,17 +101,9 @@ class PairData:
         return torch.from_numpy(values.copy()).to(self._device)
 
 
-class _Members:
-    """The members of R groups, stored in one flat tensor."""
-
-    def __init__(self, members: np.ndarray, counts: np.ndarray):
-        self._members = torch.from_numpy(members)
-        self.counts = torch.from_numpy(counts)
-        self._starts = torch.cumsum(self.counts, 0) - self.counts
-
-    def pick(self, groups: Tensor, uniform: Tensor) -> Tensor:
-        """Pick one member from each given group, using uniform draws in [0, 1)."""
-        return self._members[self._starts[groups] + (uniform * self.counts[groups]).long()]
+def _member(counts: Tensor, groups: Tensor, uniform: Tensor) -> Tensor:
+    """Pick one member of each given group, using uniform draws in [0, 1); members are numbered group by group."""
+    return (counts.cumsum(0) - counts)[groups] + (uniform * counts[groups]).long()
 
 
 def _frequency_groups(classes: np.ndarray) -> np.ndarray:

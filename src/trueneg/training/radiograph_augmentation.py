@@ -1,4 +1,4 @@
-"""Augmentation of radiographs paired with sentences: random crop, brightness and contrast, which no sentence contradicts."""
+"""Augmentation of radiographs paired with sentences: random crop, brightness and contrast, which contradict no sentence."""
 
 from collections.abc import Sequence
 
@@ -13,9 +13,9 @@ class RadiographAugmentation(Augmentation):
     """Crop of fixed size at a random position, then brightness, then contrast, drawn separately for every image.
 
     Sample-Specific Debiasing (2023) crops 480 of 512 pixels and jitters brightness and contrast by an unspecified amount. Images
-    are not flipped because reports distinguish left from right. Brightness and contrast are defined as in torchvision but always
-    applied in this order (its ``ColorJitter`` draws the order): multiply, then blend with the mean grey value of the image; each
-    result is clamped to [0, 1].
+    are not flipped because reports distinguish left from right. Brightness and contrast are defined as in torchvision, but their
+    order is fixed (it is random in ``ColorJitter``): multiply, then blend with the mean grey value of the image; each result is
+    clamped to [0, 1].
 
     Args:
         mean, std: mean and standard deviation of each channel, for pixel values in [0, 1].

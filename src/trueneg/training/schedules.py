@@ -44,7 +44,7 @@ def scheduled_value(setting: Mapping[str, Any], progress: float) -> float:
 
 def interval_of(setting: Mapping[str, Any], progress: float) -> int:
     """Return the 0-based index of the interval of length ``every`` that contains a point of the run."""
-    return math.floor(progress / setting["every"] + 1e-9)  # 3 · 0.1 is a little less than 0.3 in floating point
+    return math.floor(progress / setting["every"] + 1e-9)  # 0.3 / 0.1 is slightly less than 3 in floating point
 
 
 def macro_auc(embeddings: Tensor, groups: Tensor) -> float:

@@ -1,26 +1,21 @@
 """Tokens of sentences on a device: each distinct sentence is tokenised once, and batches are gathered from the result."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from trueneg.models.text_encoders import tokenise
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from transformers import PreTrainedTokenizerBase
+from trueneg.training.image_text_networks import Networks
 
 
 class SentenceTokens:
     """The tokens of U texts.
 
     Args:
-        tokenizer: tokenizer of the encoder.
+        networks: networks of the run, with the tokenizer and the maximum text length.
         texts: U texts.
-        maximum_tokens: maximum text length in tokens, including the start and end tokens.
-        truncate: truncate longer texts instead of refusing them.
+        truncate: truncate longer texts instead of raising an error.
         device: device of the tokens.
 
     Attributes:
@@ -30,28 +25,15 @@ class SentenceTokens:
         UserError: if a text is too long and ``truncate`` is false.
     """
 
-    def __init__(
-        self,
-        tokenizer: "PreTrainedTokenizerBase",
-        texts: "Sequence[str]",
-        maximum_tokens: int,
-        truncate: bool,
-        device: torch.device,
-    ):
-        tokens = tokenise(tokenizer, texts, maximum_tokens=maximum_tokens, truncate=truncate)
+    def __init__(self, networks: Networks, texts: Sequence[str], truncate: bool, device: torch.device):
+        tokens = tokenise(networks.tokenizer, texts, maximum_tokens=networks.maximum_tokens, truncate=truncate)
         self._lengths = tokens["attention_mask"].sum(1)
         self.longest = int(self._lengths.max())
-        self._ids, self._masks = tokens["input_ids"].int().to(device), tokens["attention_mask"].bool().to(device)
+        self._tokens = {"input_ids": tokens["input_ids"].int(), "attention_mask": tokens["attention_mask"].bool()}
+        self._tokens = {name: values.to(device) for name, values in self._tokens.items()}
 
-    def batch(self, numbers: Tensor, numbers_on_device: Tensor) -> dict[str, Tensor]:
-        """Return ``input_ids`` and ``attention_mask``, int64 (B, longest), for selected texts.
-
-        Args:
-            numbers: (B,) text indices on the CPU, used to find the longest text without synchronizing the device.
-            numbers_on_device: the same indices on the device.
-        """
-        longest = int(self._lengths[numbers].max())
-        return {
-            "input_ids": self._ids[numbers_on_device, :longest].long(),
-            "attention_mask": self._masks[numbers_on_device, :longest].long(),
-        }
+    def batch(self, numbers: Tensor) -> dict[str, Tensor]:
+        """Return ``input_ids`` and ``attention_mask``, int64 (B, longest), for (B,) text indices on the CPU."""
+        longest = int(self._lengths[numbers].max())  # found on the CPU, so that the device is not synchronized
+        there = numbers.to(self._tokens["input_ids"].device, non_blocking=True)
+        return {name: values[there, :longest].long() for name, values in self._tokens.items()}

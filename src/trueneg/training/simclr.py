@@ -1,6 +1,7 @@
 """SimCLR with any objective: two augmented views of an image are positives of each other (Chen et al., 2020)."""
 
 import functools
+from collections import OrderedDict
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from trueneg.class_probability import from_class_frequency
-from trueneg.compute.parts import named_tensors
 from trueneg.data.images.image_source import ImageSource, read_source
 from trueneg.data.images.subsets import Subset, read_subsets
 from trueneg.errors import UserError
@@ -33,15 +33,12 @@ class SimCLR(Training):
     STATE = (*Training.STATE, "scheduled")
     read_source, read_subsets = staticmethod(read_source), staticmethod(read_subsets)
 
-    def prepare_data(self, source: ImageSource, subset: Subset) -> tuple[int, str]:
+    def set_up(self, settings: Settings, source: ImageSource, subset: Subset) -> tuple[int, str]:
+        training, projection, objective = settings["training"], settings["projection"], dict(settings["objective"])
         self.images = torch.from_numpy(source.images[subset.train]).to(self.device)
         self.labels = torch.from_numpy(source.labels[subset.train]).to(self.device)
         held_out = subset.validation[:MEASURED_IMAGES]
         self.held_out = torch.from_numpy(source.images[held_out]), torch.from_numpy(source.labels[held_out])
-        return len(self.images), f"the subset of seed {self.seed} holds {len(self.images)} images"
-
-    def set_up(self, settings: Settings, source: ImageSource, subset: Subset) -> None:
-        training, projection, objective = settings["training"], settings["projection"], dict(settings["objective"])
         self.augmentation = build_augmentation(settings["augmentation"], *channel_statistics(source)).to(self.device)
         temperature = objective.pop("temperature", None) or training["temperature"]
         self.remedy = f"raise the temperature, which is {temperature:g}"
@@ -50,17 +47,16 @@ class SimCLR(Training):
         self.scheduled = dict.fromkeys(self.schedules, FIRST_VALUE)  # values of the scheduled parameters in this epoch
         self.loss: Any = build(objective | self.scheduled, temperature=temperature)
         encoder: Any = build_encoder(**settings["encoder"], in_channels=source.images.shape[1])
-        shape = projection["hidden"], projection["dimensions"]
-        head = ProjectionHead(encoder.dimensions, *shape, batch_norm=projection["batch_norm"])
-        self.encoder = encoder.to(self.device, memory_format=torch.channels_last)
-        self.projection = head.to(self.device)
-        self.network = nn.Sequential(self.encoder, self.projection)
+        hidden, out = projection["hidden"], projection["dimensions"]
+        head = ProjectionHead(encoder.dimensions, hidden, out, batch_norm=projection["batch_norm"])
+        network = nn.Sequential(OrderedDict(encoder=encoder, projection=head))
+        self.network = network.to(self.device).to(memory_format=torch.channels_last)
         rate, decay = training["learning_rate"], training["weight_decay"]
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=rate, weight_decay=decay, fused=True)
-        rare = torch.zeros(len(source.class_names), dtype=torch.bool)
-        rare[list(subset.rare_classes)] = True
+        rare = torch.tensor([label in subset.rare_classes for label in range(len(source.class_names))])
         self.monitors = ViewMonitors(rare, self.device)
         self.embed = compiled_embedding() if training["compile"] else embed_views
+        return len(self.images), f"the subset of seed {self.seed} contains {len(self.images)} images"
 
     def batches(self, count: int) -> Generator[tuple[Tensor, list[Any]], None, None]:
         """Yield the image indices of each batch and the augmentation parameters of both views."""
@@ -87,11 +83,6 @@ class SimCLR(Training):
 
     def measured(self, seconds: float) -> dict[str, float]:
         return self.scheduled
-
-    def weights(self) -> dict[str, Tensor]:
-        """Return the trained parameters and buffers, named ``encoder.…`` and ``projection.…``, on the CPU."""
-        tensors = named_tensors(encoder=self.encoder.state_dict(), projection=self.projection.state_dict())
-        return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
 
     def _class_probability(self, objective: dict[str, Any], labels: np.ndarray, subset: Subset) -> Tensor | None:
         """Return per-image η if it varies between training images; replace a named common η in `objective` by its value."""
@@ -164,8 +155,8 @@ def compiled_embedding() -> Callable[..., Tensor]:
             return compiled(*arguments)
         except TorchDynamoException as error:
             raise UserError(
-                f"training.compile is true, but torch.compile fails here: {str(error).splitlines()[0]} It needs a C++ compiler "
-                "(and Triton, for a GPU); install what is missing, or set training.compile to false."
+                f"training.compile is true, but torch.compile failed: {str(error).splitlines()[0]} Install a C++ compiler (and "
+                "Triton on a GPU), or set training.compile to false."
             ) from error
 
     return embed
