@@ -13,15 +13,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from trueneg.errors import UserError
 from trueneg.text import privacy
 from trueneg.text.folds import with_folds
 from trueneg.text.log_linear import bootstrap_spearman, fit_log_linear, weighted_spearman
 
 log = logging.getLogger(__name__)
 
-NORMAL_KINDS = ("negated", "filler")  # classes of the phantom reports
-NORMAL_CLASSES = ("normal",)  # classes of Open-I
+NORMAL = ("negated", "filler", "normal")  # kinds of phantom classes and a class of Open-I that affirm no finding
 COLUMNS = ["corpus", "scorer", "class", "finding", "log_class_probability", "log_likelihood", "tokens", "count"]
 ALL, FINDINGS = "all sentences", "findings only"
 
@@ -59,7 +57,8 @@ def check_assumption(
             ``log_likelihood``, ``predicted``, ``actual``.
 
     Raises:
-        UserError: if a likelihood file does not cover all sentences.
+        UserError: if a table is missing or damaged.
+        ValueError: if a likelihood file does not cover all sentences.
     """
     table, restricted = privacy.read_table(sentences)
     known = privacy.read_table(classes)[0].set_index("class")
@@ -68,8 +67,6 @@ def check_assumption(
     for name, path in likelihoods.items():
         found = privacy.read_table(path)[0][["report", "index", "log_likelihood", "tokens"]]
         scored[name] = table.merge(found, on=["report", "index"], how="left")
-        if scored[name]["log_likelihood"].isna().any():
-            raise UserError(f"{path}: does not score all sentences of {sentences}; remove it to have it made again.")
     scored |= {name: cross_fitted(table, scorer) for name, scorer in SIMPLE.items()}
     found = pd.concat([_points(frame.dropna(subset=["class"]), known, corpus, name) for name, frame in scored.items()])
     totals, bins = summarise(found, seed)
@@ -159,9 +156,8 @@ def cross_fitted(sentences: pd.DataFrame, scorer: Callable[[Iterable[str], Seque
     for fold, part in sentences.groupby("fold"):
         unique = part["sentence"].unique().tolist()
         scores = dict(zip(unique, scorer(sentences.loc[sentences["fold"] != fold, "sentence"], unique), strict=True))
-        parts.append(part.assign(log_likelihood=part["sentence"].map(scores)))
-    found = pd.concat(parts).sort_index()
-    return found.assign(tokens=[len(words_of(sentence)) for sentence in found["sentence"]])
+        parts.append(part["sentence"].map(scores))
+    return sentences.assign(log_likelihood=pd.concat(parts), tokens=sentences["sentence"].map(lambda text: len(words_of(text))))
 
 
 def words_of(sentence: str) -> list[str]:
@@ -179,10 +175,9 @@ def _points(frame: pd.DataFrame, classes: pd.DataFrame, corpus: str, scorer: str
         log_likelihood=("log_likelihood", "mean"), tokens=("tokens", "first"), count=("report", "size")
     )
     found = found.reset_index().drop(columns="sentence")
-    kind = classes["kind"].isin(NORMAL_KINDS) if "kind" in classes else classes.index.isin(NORMAL_CLASSES)
-    found["finding"] = ~found["class"].isin(classes.index[kind])
+    kinds = classes["kind"] if "kind" in classes else classes.index.to_series()
+    found["finding"] = ~found["class"].map(kinds).isin(NORMAL)
     # Round, because means of equal numbers can differ in the last digit and would then get different ranks.
     found["log_likelihood"] = found["log_likelihood"].round(9)
     found["log_class_probability"] = np.log(found["class"].map(classes["probability"]))
-    found["class"] = found["class"].astype(str)
-    return found.assign(corpus=corpus, scorer=scorer)[COLUMNS]
+    return found.assign(**{"corpus": corpus, "scorer": scorer, "class": found["class"].astype(str)})[COLUMNS]

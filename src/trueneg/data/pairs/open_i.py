@@ -31,7 +31,7 @@ from trueneg.data.tables import Values, read_columns, wrong_values
 from trueneg.io.files import UserFiles, files_in
 from trueneg.text import open_i
 from trueneg.text.open_i import find_archive, image_codes, read_archive
-from trueneg.text.open_i_classes import NORMAL, NOT_INDEXED
+from trueneg.text.open_i_classes import NORMAL, coded_headings
 
 log = logging.getLogger(__name__)
 
@@ -160,13 +160,6 @@ def chexpert_labels(reports: np.ndarray, codes: pd.DataFrame) -> np.ndarray:
         if report in headings:
             labels[image] = [bool(headings[report] & wanted) for wanted in HEADINGS.values()]
     return labels
-
-
-def coded_headings(codes: pd.DataFrame) -> dict[Any, frozenset[str]]:
-    """Return the code headings of each indexed report; a report is normal only if ``normal`` is its sole heading."""
-    heading = codes["code"].str.split("/").str[0].str.strip()
-    found = heading.groupby(codes["report"]).agg(frozenset)
-    return {report: own for report, own in found.items() if NOT_INDEXED not in own}
 
 
 def headings_shown(reports: np.ndarray, codes: pd.DataFrame, classes: list[str]) -> np.ndarray:

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from trueneg.data.phantom.patients import Patient, draw_patient
+from trueneg.data.phantom.patients import Patient
 from trueneg.data.phantom.shapes import joined, length, smooth_noise, soft_step
 
 SIDES = {"right": -1, "left": 1}  # the direction of ``across`` towards that side
@@ -85,7 +85,7 @@ class Chest:
     """
 
     def __init__(self, generator: np.random.Generator, resolution: int):
-        self.patient = patient = draw_patient(generator)
+        self.patient = patient = Patient(generator)
         self.mottle = smooth_noise(generator, MOTTLE, resolution)
         shade = smooth_noise(generator, SHADE, resolution)
         phases = generator.uniform(0, 2 * np.pi, (2, 6)).astype(np.float32)
@@ -104,8 +104,7 @@ class Chest:
             about = ((lung.lateral - lung.hilum[0] - 0.03) / 0.15) ** 2 + ((down - lung.hilum[1]) / 0.2) ** 2
             aired = aired * (1 - patient.crowding * np.exp(-about)) * (1 - patient.dependent * np.exp(-np.abs(lung.above) / 0.06))
         self.thorax = soft_step((np.maximum(*(lung.depth for lung in lungs)) + 0.012) / self.edge)
-        uneven = patient.uneven_across, patient.uneven_down
-        self.tissue = self._soft_tissue() + patient.shade * shade + uneven[0] * across + uneven[1] * down
+        self.tissue = self._soft_tissue() + patient.shade * shade + patient.uneven_across * across + patient.uneven_down * down
         covered = patient.rib_density * (0.3 + 0.7 * inside * (1 - 0.6 * self.shadow)) * self.thorax
         self.bones = self._spine_and_shoulders() + covered * self.ribs(down)
         self.texture = patient.vessels * vessels + patient.mottle * inside * self.mottle
@@ -209,9 +208,8 @@ def _vessels(lung: Lung, down: np.ndarray, phases: np.ndarray) -> np.ndarray:
     for branches, fade, phase in zip((5, 9, 17), (0.10, 0.13, 0.20), phases.reshape(3, 2), strict=True):
         bend = 0.35 * np.sin(17 * distance + phase[1]) + 0.12 * np.sin(53 * distance + 2 * phase[0])
         ridge = np.cos(0.5 * branches * (angle + bend) + phase[0]) ** 2
-        ridge = ridge * ridge
-        ridge = ridge * ridge
-        ridge = ridge * ridge  # 8th power: repeated squaring is a hundred times faster than a power
+        for _ in range(3):  # 8th power: repeated squaring is a hundred times faster than a power
+            ridge = ridge * ridge
         total = total + 0.6 * ridge * np.exp(-distance / fade) * np.tanh((distance / begins) ** 2)
         begins = 2.5 * begins
     return lung.inside * total

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from trueneg.data.phantom.classes import FILLER, POSITIVE
 from trueneg.randomness import seed_for
 
 # part of a sentence (finding, severity, side, …) → value (edema, mild, left, …) → phrases for it
@@ -28,7 +29,7 @@ class Wordings(NamedTuple):
         mean_length: mean length in words, weighted by probability.
     """
 
-    texts: tuple[str, ...]
+    texts: np.ndarray
     probability: np.ndarray
     entropy: float
     mean_length: float
@@ -45,7 +46,7 @@ def wordings_of(classes: pd.DataFrame, entropy: np.ndarray, length: np.ndarray, 
     """
     generator = np.random.default_rng(seed_for(seed, "phantom wordings"))
     found = []
-    for (_, row), spread, size in zip(classes.iterrows(), entropy, length, strict=True):
+    for row, spread, size in zip(classes.itertuples(), entropy, length, strict=True):
         share = (1 + np.tanh(spread)) / 2  # 0 … 1
         texts = generator.permutation(np.array(_grammar(row), dtype=object))
         words = np.array([len(text.split()) for text in texts])
@@ -54,19 +55,19 @@ def wordings_of(classes: pd.DataFrame, entropy: np.ndarray, length: np.ndarray, 
         probability = np.arange(1, count + 1) ** -(1.5 - share)
         probability /= probability.sum()
         nats = -(probability * np.log(probability)).sum()
-        found.append(Wordings(tuple(texts[nearest]), probability, float(nats), float(probability @ words[nearest])))
+        found.append(Wordings(texts[nearest], probability, float(nats), float(probability @ words[nearest])))
     return found
 
 
-def _grammar(row: pd.Series) -> list[str]:
+def _grammar(row: Any) -> list[str]:
     """Return all sentences of a class; no two classes share a sentence."""
-    aside, tail = PHRASES["frame"]["aside"], PHRASES["frame"]["tail"]
-    if row["kind"] == "filler":
-        parts = [PHRASES["filler"][row["finding"]]]
+    if row.kind == FILLER:
+        parts = [PHRASES["filler"][row.finding]]
     else:
-        parts = [PHRASES["opening"][row["kind"]], PHRASES["finding"][row["finding"]]]
-    if row["kind"] == "positive":
-        side, zone = PHRASES["side"].get(row["side"], [""]), PHRASES["zone"].get(row["zone"], [""])
-        parts = [parts[0], PHRASES["severity"][row["severity"]], side, parts[1], zone]
-    texts = [" ".join(" ".join(words).split()) for words in itertools.product(aside, *parts, tail)]
+        parts = [PHRASES["opening"][row.kind], PHRASES["finding"][row.finding]]
+    if row.kind == POSITIVE:
+        parts[1:1] = [PHRASES["severity"][row.severity], PHRASES["side"].get(row.side, [""])]
+        parts.append(PHRASES["zone"].get(row.zone, [""]))
+    combinations = itertools.product(PHRASES["frame"]["aside"], *parts, PHRASES["frame"]["tail"])
+    texts = [" ".join(" ".join(words).split()) for words in combinations]
     return [f"{text[0].upper()}{text[1:]}." for text in texts]
