@@ -33,9 +33,7 @@ def check_assumption(
     corpus: str,
     folds: int,
     seed: int,
-    points: str | Path,
-    summary: str | Path,
-    calibration: str | Path,
+    tables: Mapping[str, str | Path],
 ) -> None:
     """Compare likelihoods with class probabilities, for language models and simpler baselines.
 
@@ -49,12 +47,10 @@ def check_assumption(
         corpus: name of the corpus.
         folds: number of folds used for the language models.
         seed: the study's seed.
-        points: parquet file to write, with one row per unique sentence, class and scorer: ``corpus``, ``scorer``, ``class``,
-            ``finding`` (whether the sentence affirms one), ``log_class_probability``, ``log_likelihood``, ``tokens``, ``count``.
-            It contains no text.
-        summary: parquet file to write; see :func:`summarise`.
-        calibration: parquet file to write, with the columns ``corpus``, ``sentences``, ``scorer``, ``bin``, ``texts``,
-            ``log_likelihood``, ``predicted``, ``actual``.
+        tables: three parquet files to write. ``points`` has one row per unique sentence, class and scorer: ``corpus``,
+            ``scorer``, ``class``, ``finding`` (whether the sentence affirms one), ``log_class_probability``, ``log_likelihood``,
+            ``tokens``, ``count``. It contains no text. ``summary`` is described in :func:`summarise`. ``calibration`` has the
+            columns ``corpus``, ``sentences``, ``scorer``, ``bin``, ``texts``, ``log_likelihood``, ``predicted``, ``actual``.
 
     Raises:
         UserError: if a table is missing or damaged.
@@ -72,8 +68,8 @@ def check_assumption(
     totals, bins = summarise(found, seed)
     for row in totals.itertuples(index=False):
         log.info("%s, %s, %s: Spearman %.3f [%.3f, %.3f]", row.corpus, row.sentences, row.scorer, row.spearman, row.low, row.high)
-    for frame, path in ((found, points), (totals, summary), (bins, calibration)):
-        privacy.write_table(frame, path, restricted)
+    for name, frame in (("points", found), ("summary", totals), ("calibration", bins)):
+        privacy.write_table(frame, tables[name], restricted)
 
 
 def summarise(points: pd.DataFrame, seed: int, draws: int = 1000) -> tuple[pd.DataFrame, pd.DataFrame]:

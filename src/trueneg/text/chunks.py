@@ -12,6 +12,7 @@ from trueneg.text import privacy
 
 log = logging.getLogger(__name__)
 
+Compute = Callable[[list[str]], Iterable[pd.DataFrame]]  # texts → tables of their results, in parts, indexed by text
 FLUSH = 5.0  # seconds of work that a killed job can lose
 
 
@@ -25,20 +26,14 @@ def text_key(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16]
 
 
-def cached(
-    folder: Path,
-    texts: pd.Series,
-    columns: Sequence[str],
-    compute: Callable[[list[str]], Iterable[pd.DataFrame]],
-    restricted: bool,
-) -> pd.DataFrame:
+def cached(folder: Path, texts: pd.Series, columns: Sequence[str], compute: Compute, restricted: bool) -> pd.DataFrame:
     """Return the results of texts, after computing those that are not in the folder.
 
     Args:
         folder: folder of earlier results; created if it does not exist.
         texts: texts, with repetitions.
         columns: names of the results.
-        compute: computes the results of distinct texts; yields tables with these columns, indexed by text.
+        compute: function that yields the results of distinct texts.
         restricted: whether the texts must not be shown.
 
     Returns:

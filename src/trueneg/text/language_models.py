@@ -4,7 +4,7 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from trueneg.store.run_store import RunStore
 from trueneg.text import privacy
 from trueneg.text.folds import training_parts, with_folds
 from trueneg.text.loading import load_language_model
-from trueneg.text.masked_lm import MaskedLMTraining, new_masked_lm
+from trueneg.text.masked_lm import MaskedLMTraining, Parts, new_masked_lm
 
 log = logging.getLogger(__name__)
 
@@ -65,9 +65,9 @@ def train_language_models(
         torch.set_num_threads(settings["threads"])
         with privacy.owner_only(restricted):
             for fold in range(folds):
-                parts = training_parts(table, fold, settings["validation"], seed)
+                training, validating = training_parts(table, fold, settings["validation"], seed)
                 record = {"settings": dict(settings), "seed": seed, "fold": fold, "begin": _initial_model(settings, start)}
-                folder = _trained(RunStore(store), record, *(part["sentence"].tolist() for part in parts))
+                folder = _trained(RunStore(store), record, (training["sentence"].tolist(), validating["sentence"].tolist()))
                 checksum = file_checksum(folder / RunStore.MODEL)
                 models.append({"fold": fold, "folder": str(folder), "revision": None, "checksum": checksum})
     content = {"folds": folds, "seed": seed, "restricted": restricted, "models": models}
@@ -89,9 +89,9 @@ def read_language_models(manifest: str | Path) -> dict[str, Any]:
     return listed
 
 
-def _trained(runs: RunStore, record: dict[str, Any], training: Sequence[str], validating: Sequence[str]) -> Path:
+def _trained(runs: RunStore, record: dict[str, Any], parts: Parts) -> Path:
     """Return the folder of a fold's model, after training the model if it is not finished."""
-    size, fold, identifier = record["settings"]["batch_size"], record["fold"], _identifier(record, training, validating)
+    size, fold, identifier = record["settings"]["batch_size"], record["fold"], _identifier(record, parts)
     remedy = f"Lower its batch_size from {size} to {max(size // 2, 1)}."
     with runs.owned(identifier, patience=PATIENCE) as folder:
         if runs.state(identifier) == "finished":
@@ -101,19 +101,17 @@ def _trained(runs: RunStore, record: dict[str, Any], training: Sequence[str], va
                 leased_device(record["settings"]["device"]) as device,
                 catch_out_of_memory(f"language model, fold {fold}", remedy),
             ):
-                _train(folder, {"id": identifier, **record}, training, validating, device)
+                _train(folder, {"id": identifier, **record}, parts, device)
         runs.forget_progress(identifier)
     return folder
 
 
-def _train(
-    folder: Path, record: dict[str, Any], training: Sequence[str], validating: Sequence[str], device: torch.device
-) -> None:
+def _train(folder: Path, record: dict[str, Any], parts: Parts, device: torch.device) -> None:
     began = time.monotonic()
     settings, seed, fold, begin = (record[key] for key in ("settings", "seed", "fold", "begin"))
     fingerprint = provenance.fingerprint(provenance.LANGUAGE_MODELS)
-    model, tokenizer = new_masked_lm(training, settings, seed) if begin is None else load_language_model(**begin)
-    task = MaskedLMTraining(model, tokenizer, training, validating, settings, seed, device)
+    model, tokenizer = new_masked_lm(parts[0], settings, seed) if begin is None else load_language_model(**begin)
+    task = MaskedLMTraining(model, tokenizer, parts, settings, seed, device)
     about = {"dataset": "sentences", "objective": "masked language model", "seed": seed, "fold": fold}
     digest, minutes = f"{record['id']}-{fingerprint}", settings["checkpoint_minutes"]
     checkpoint = Checkpoint(folder, digest, minutes=minutes, about=about, device=device_name(device))
@@ -130,7 +128,7 @@ def _train(
     finished.config.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     record |= {
-        "sentences": {"training": len(training), "validating": len(validating)},
+        "sentences": {"training": len(parts[0]), "validating": len(parts[1])},
         "pseudo-perplexity": task.best,
         "fingerprint": fingerprint,
         "versions": provenance.versions(),
@@ -156,7 +154,7 @@ def _initial_model(settings: Mapping[str, Any], start: str | Path | None) -> dic
     return {"name": str(settings["model"]), "revision": settings["revision"], "trust_remote_code": settings["trust_remote_code"]}
 
 
-def _identifier(record: Mapping[str, Any], training: Sequence[str], validating: Sequence[str]) -> str:
+def _identifier(record: Mapping[str, Any], parts: Parts) -> str:
     """Hash everything that determines the model: settings, seed, sentences, and the initial model."""
     begin = dict(record["begin"] or {})
     if begin and (weights := Path(begin["name"]) / RunStore.MODEL).is_file():
@@ -164,6 +162,6 @@ def _identifier(record: Mapping[str, Any], training: Sequence[str], validating: 
     frozen, settings = identity.frozen()["likelihood"]["language_models"], record["settings"]
     own = {key: value for key, value in settings.items() if key not in TECHNICAL and value != frozen.get(key, identity.MISSING)}
     digest = hashlib.sha256(json.dumps([own, record["seed"], record["fold"], begin], sort_keys=True, default=str).encode())
-    for texts in (training, validating):
+    for texts in parts:
         digest.update("\0".join(texts).encode("utf-8", "surrogatepass") + b"\1")
     return "lm-" + digest.hexdigest()[:12]

@@ -31,6 +31,8 @@ def load_language_model(
     from transformers.utils import logging as transformers_logging
 
     name = str(name)
+    if Path(name).is_dir() and not Path(name, "config.json").is_file():
+        raise UserError(f"language_models: {name} contains no config.json; expected a folder from save_pretrained or a hub name.")
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     where: dict[str, Any] = {"revision": revision}
@@ -49,15 +51,14 @@ def load_language_model(
     except (OSError, ValueError, KeyError) as error:  # includes the hub's errors
         shown = f"{name} at revision {revision}" if revision else name
         raise UserError(
-            f"language_models: model {shown} cannot be loaded: {_chain(error)} Check its name and revision. If it is gated, accept "
-            f"its terms at https://huggingface.co/{name}, then run `hf auth login`. Without network access, set `model` to the "
-            f"folder from `hf download {name}`. If it needs its own code, review the code, then set trust_remote_code: true and "
-            "a revision."
+            f"language_models: model {shown} cannot be loaded: {_chain(error)} Check its name and revision. If it is gated, "
+            f"accept its terms at https://huggingface.co/{name}, then run `hf auth login`. Without a network, set `model` to "
+            f"the folder from `hf download {name}`. If it needs its own code, review it, then set trust_remote_code and revision."
         ) from error
     if missing := sorted(report["missing_keys"]):
         raise UserError(
-            f"language_models: model {name} lacks {len(missing)} weights of {type(model).__name__} ({', '.join(missing[:3])}, …), "
-            "which would be random. It may be an encoder without a language-model head; choose a model that has one."
+            f"language_models: model {name} lacks {len(missing)} weights of {type(model).__name__} ({', '.join(missing[:3])}, …);"
+            " they would be random. It may be an encoder without a language-model head; choose a model that has one."
         )
     return model.eval(), tokenizer
 

@@ -22,6 +22,7 @@ from trueneg.text.pseudo_likelihood import score
 from trueneg.text.scorers import logits_at
 from trueneg.text.tokenizing import train_tokenizer
 
+Parts = tuple[Sequence[str], Sequence[str]]  # training and validation sentences
 POOL = 20  # batches sorted by length together, to reduce padding
 
 
@@ -64,8 +65,7 @@ class MaskedLMTraining:
     Args:
         model: a masked language model.
         tokenizer: its tokenizer.
-        training: training sentences, with repetitions.
-        validating: validation sentences, from other patients.
+        parts: training sentences, with repetitions, and validation sentences, from other patients.
         settings: ``epochs``, ``patience``, ``batch_size``, ``learning_rate``, ``weight_decay``, ``warmup``, ``mask_share``,
             ``validation_sentences``.
         seed: seed of all random draws.
@@ -80,23 +80,15 @@ class MaskedLMTraining:
 
     STATE = ("epoch", "update", "epochs", "best", "_waited", "_loss", "_words")
 
-    def __init__(
-        self,
-        model: Any,
-        tokenizer: Any,
-        training: Sequence[str],
-        validating: Sequence[str],
-        settings: Mapping[str, Any],
-        seed: int,
-        device: torch.device,
-    ):
+    def __init__(self, model: Any, tokenizer: Any, parts: Parts, settings: Mapping[str, Any], seed: int, device: torch.device):
+        training, validating = parts
         self.model, self.tokenizer, self.settings, self.seed, self.device = model.to(device), tokenizer, settings, seed, device
         self.epoch = self.update = 0
         self.epochs, self.best, self._waited = settings["epochs"], math.inf, 0
         self._loss, self._words = 0.0, 0
         limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
         # Longer sentences are truncated here, but not when scoring. One array, because millions of small ones take more memory.
-        encoded = tokenizer(list(training), truncation=True, max_length=limit, return_attention_mask=False)["input_ids"]
+        encoded = tokenizer(training, truncation=True, max_length=limit, return_attention_mask=False)["input_ids"]
         self._starts = np.concatenate([[0], np.cumsum([len(ids) for ids in encoded])])
         self._ids = np.fromiter(itertools.chain.from_iterable(encoded), np.int32, self._starts[-1])
         generator = np.random.default_rng(seed_for(seed, "language model validation"))
@@ -149,8 +141,10 @@ class MaskedLMTraining:
     def pseudo_perplexity(self) -> float:
         """Compute exp(−Σ PLL / Σ tokens) of the held-out sentences, including repetitions (Salazar et al., 2020)."""
         sentences, counts = self._validating
-        parts = score(self.model, self.tokenizer, sentences.tolist(), device=self.device)
-        total, tokens = sum(part[["log_likelihood", "tokens"]].mul(counts[part.index], axis=0).sum() for part in parts)
+        total = tokens = 0.0
+        for part in score(self.model, self.tokenizer, sentences.tolist(), device=self.device):
+            total += (part["log_likelihood"].to_numpy() * counts[part.index]).sum()
+            tokens += (part["tokens"].to_numpy() * counts[part.index]).sum()
         return math.exp(min(-total / tokens, 700.0))  # e^710 overflows; beyond e^700 the exact value is irrelevant
 
     def finished_model(self) -> Any:

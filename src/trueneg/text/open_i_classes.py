@@ -46,14 +46,12 @@ def class_of(sentence: str, headings: frozenset[str]) -> str | None:
         >>> class_of("There is a small left effusion.", codes), class_of("No effusion is seen.", codes)
         ('Pleural Effusion', None)
     """
-    affirmed = []
-    for heading in headings & WORDS.keys():
-        for match in re.finditer(rf"\b(?:{WORDS[heading]})", sentence, re.I):
-            before = sentence[: match.start()]
-            denials = list(DENIAL.finditer(before))
-            if not denials or ENDS_DENIAL.search(before, denials[-1].end()):
-                affirmed.append((match.start(), -len(match[0]), heading))
-                break
+    affirmed = [
+        (match.start(), -len(match[0]), heading)
+        for heading in headings & WORDS.keys()
+        for match in re.finditer(rf"\b(?:{WORDS[heading]})", sentence, re.I)
+        if not DENIAL.search(ENDS_DENIAL.split(sentence[: match.start()])[-1])
+    ]
     return min(affirmed)[2] if affirmed else None
 
 

@@ -83,6 +83,10 @@ def read_report_table(settings: Mapping[str, Any]) -> Reports:
         UserError: if the file is missing or damaged, or lacks a column.
     """
     path, patient = Path(settings["path"] or ""), settings.get("patient_column") or settings["id_column"]
+    if settings["id_column"] == settings["text_column"]:
+        raise UserError(
+            f"reports.id_column and reports.text_column are both {settings['id_column']}; expected different columns."
+        )
     names = list(dict.fromkeys((settings["id_column"], settings["text_column"], patient)))
     try:
         if path.suffix == ".parquet":

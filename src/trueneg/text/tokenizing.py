@@ -34,14 +34,13 @@ def train_tokenizer(sentences: Iterable[str], vocabulary: int, longest: int) -> 
     continuing = [f"##{character}" for character in characters if character.isalnum()]
     least = len(SPECIAL) + len(characters) + len(continuing)
     if vocabulary < least:
-        raise ValueError(f"vocabulary is {vocabulary}, expected at least {least}: the special tokens and all characters.")
+        raise ValueError(f"vocabulary is {vocabulary}, expected at least {least} (the special tokens and all characters).")
     learner = _word_pieces(models.WordPiece(unk_token="[UNK]"))
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocabulary, special_tokens=[*SPECIAL, *continuing], initial_alphabet=characters, show_progress=False
     )
     learner.train_from_iterator(sentences, trainer)
-    words = sorted(learner.get_vocab(), key=learner.get_vocab().get)
-    tokenizer = _word_pieces(models.WordPiece({word: number for number, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer = _word_pieces(models.WordPiece(learner.get_vocab(), unk_token="[UNK]"))
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         special_tokens=[(token, tokenizer.token_to_id(token)) for token in ("[CLS]", "[SEP]")],

@@ -74,7 +74,7 @@ def class_probability(exponent: float = 1.0, seed: int = 0) -> np.ndarray:
     Example:
         >>> probability = class_probability()
         >>> len(probability), float(probability.sum().round(9)), CLASSES[probability.argmax()].name
-        (51, 1.0, 'large left upper pneumothorax')
+        (51, 1.0, 'small left upper pneumothorax')
     """
     zipf = np.arange(1, len(CLASSES) + 1) ** -float(exponent)
     zipf /= zipf.sum()

@@ -36,18 +36,6 @@ class Effect:
     region: np.ndarray | None = None
 
 
-def finding_effect(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
-    """Compute the effect of a class on a chest.
-
-    Args:
-        chest: the healthy chest.
-        one: the class: finding, side, zone and severity.
-        generator: random generator for the finding's size, position and shape.
-        contrast: factor on all densities and on the heart's enlargement; 1 is the default.
-    """
-    return _EFFECTS[one.finding](chest, one, generator, contrast)
-
-
 def _affected(chest: Chest, one: PhantomClass) -> list[Lung]:
     return [chest.lungs[side] for side in one.sides]
 
@@ -179,7 +167,9 @@ def _rib_fracture(chest: Chest, one: PhantomClass, generator: np.random.Generato
     return Effect(added=1.3 * contrast * chest.patient.rib_density * chest.thorax * near * change)
 
 
-_EFFECTS: dict[str, Callable[[Chest, PhantomClass, np.random.Generator, float], Effect]] = {
+# Functions of the healthy chest, the class, the generator of the finding, and a contrast: a factor on all densities and on the
+# heart's enlargement.
+EFFECTS: dict[str, Callable[[Chest, PhantomClass, np.random.Generator, float], Effect]] = {
     "cardiomegaly": _cardiomegaly,
     "edema": _edema,
     "effusion": _effusion,

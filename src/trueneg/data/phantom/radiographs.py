@@ -17,7 +17,7 @@ from tqdm import tqdm
 from trueneg.compute.processes import map_in_processes
 from trueneg.data.phantom.anatomy import Chest, film
 from trueneg.data.phantom.classes import CLASSES, PhantomClass
-from trueneg.data.phantom.findings import Effect, finding_effect
+from trueneg.data.phantom.findings import EFFECTS, Effect
 from trueneg.randomness import seed_for
 
 CHEX5 = ("cardiomegaly", "edema", "effusion", "pneumonia", "pneumothorax")  # the CheXpert labels classified in the papers
@@ -64,7 +64,7 @@ def phantom_images(
         True
     """
     images = np.empty((len(findings), 1, resolution, resolution), np.uint8)
-    rows: list[tuple[Any, ...]] = []
+    rows: list[Any] = []
     draw = functools.partial(_draw, resolution=resolution, seed=seed, contrast=contrast)
     drawn = map_in_processes(draw, findings.keys(), findings.values(), processes=processes, chunksize=IMAGES_PER_TASK)
     for image, (pixels, boxes) in zip(images, tqdm(drawn, "radiographs", len(findings), False, disable=None), strict=True):
@@ -99,12 +99,11 @@ def chexpert_labels(findings: Mapping[str, Sequence[int]]) -> np.ndarray:
     return np.array([[name in one for name in CHEX5] for one in present], np.float32).reshape(-1, len(CHEX5))
 
 
-def _draw(
-    report: str, numbers: Sequence[int], resolution: int, seed: int, contrast: float
-) -> tuple[np.ndarray, list[tuple[Any, ...]]]:
+def _draw(report: str, numbers: Sequence[int], resolution: int, seed: int, contrast: float) -> tuple[np.ndarray, list[Any]]:
     chest = Chest(_generator(seed, "patient", report), resolution)
     present = [CLASSES[number] for number in sorted(set(numbers))]
-    effects = [finding_effect(chest, one, _generator(seed, f"finding {one.number}", report), contrast) for one in present]
+    generators = [_generator(seed, f"finding {one.number}", report) for one in present]
+    effects = [EFFECTS[one.finding](chest, one, own, contrast) for one, own in zip(present, generators, strict=True)]
     grey = _exposed(chest, effects)
     boxes = []
     for place, (one, effect) in enumerate(zip(present, effects, strict=True)):

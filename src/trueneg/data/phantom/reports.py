@@ -57,9 +57,9 @@ def phantom_reports(count: int, seed: int, exponent: float = 1.0, correlation: f
     classes = _class_table(probability, *rates)
     entropy, length = _styles(classes["probability"].to_numpy(), correlation, seed)
     wordings = wordings_of(classes, entropy, length, seed)
-    classes["entropy"] = [one.entropy for one in wordings]
-    classes["words"] = [one.mean_length for one in wordings]
-    sentences = _write(*_draw(count, probability, *rates, seed), wordings, seed)
+    classes["entropy"] = [-(share * np.log(share)).sum() for _, share in wordings]
+    classes["words"] = [share @ [len(text.split()) for text in texts] for texts, share in wordings]
+    sentences = _write(_draw(count, probability, *rates, seed), wordings, seed)
     texts = sentences.groupby("report", sort=False)["sentence"].agg(" ".join).reset_index(name="text")
     return PhantomReports(texts, sentences, classes)
 
@@ -98,10 +98,8 @@ def _styles(probability: np.ndarray, correlation: float, seed: int) -> tuple[np.
     return tuple(correlation * common + np.sqrt(1 - correlation**2) * other for other in others)
 
 
-def _draw(
-    count: int, probability: np.ndarray, denied: np.ndarray, filled: np.ndarray, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Draw the report (n,) and class (n,) of every sentence, ordered by report and in random order within a report."""
+def _draw(count: int, probability: np.ndarray, denied: np.ndarray, filled: np.ndarray, seed: int) -> pd.DataFrame:
+    """Draw the ``report`` and ``class`` of every sentence, ordered by report and in random order within a report."""
     generator = np.random.default_rng(seed_for(seed, "phantom reports"))
     members = [np.flatnonzero(finding == OWNERS) for finding in range(len(FINDINGS))]
     shares = np.bincount(OWNERS, probability)
@@ -116,7 +114,7 @@ def _draw(
     says[~says.any(1), FIRST_FILLER] = True
     reports, classes = np.nonzero(says)
     order = np.lexsort((generator.random(len(reports)), reports))
-    return reports[order], classes[order]
+    return pd.DataFrame({"report": reports[order], "class": classes[order]})
 
 
 def _systematic(inclusion: np.ndarray, generator: np.random.Generator) -> list[int]:
@@ -127,13 +125,13 @@ def _systematic(inclusion: np.ndarray, generator: np.random.Generator) -> list[i
     return order[np.minimum(np.searchsorted(edges, points, side="right"), len(order) - 1)].tolist()
 
 
-def _write(reports: np.ndarray, classes: np.ndarray, wordings: Sequence[Wordings], seed: int) -> pd.DataFrame:
+def _write(drawn: pd.DataFrame, wordings: Sequence[Wordings], seed: int) -> pd.DataFrame:
     """Draw the wording of every sentence."""
     generator = np.random.default_rng(seed_for(seed, "phantom words"))
-    sentences = np.empty(len(classes), object)
-    for number, one in enumerate(wordings):
-        places = np.flatnonzero(classes == number)
-        sentences[places] = generator.choice(one.texts, len(places), p=one.probability)
-    table = pd.DataFrame({"report": [f"P{report:06}" for report in reports], "sentence": sentences, "class": classes})
-    table.insert(1, "index", table.groupby("report").cumcount().astype("int32"))
-    return table
+    sentences = np.empty(len(drawn), object)
+    for number, (texts, probability) in enumerate(wordings):
+        places = np.flatnonzero(drawn["class"] == number)
+        sentences[places] = generator.choice(texts, len(places), p=probability)
+    index = drawn.groupby("report").cumcount().astype("int32")
+    reports = [f"P{report:06}" for report in drawn["report"]]
+    return pd.DataFrame({"report": reports, "index": index, "sentence": sentences, "class": drawn["class"]})

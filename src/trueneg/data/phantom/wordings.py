@@ -2,7 +2,7 @@
 
 import itertools
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,28 +15,15 @@ PHRASES: dict[Any, dict[Any, list[str]]] = {
     part: table.groupby("of", sort=False)["phrase"].agg(list).to_dict()
     for part, table in pd.read_csv(Path(__file__).with_name("phrases.csv"), keep_default_na=False).groupby("part", sort=False)
 }
+Wordings = tuple[np.ndarray, np.ndarray]  # sentences and their probabilities
 MOST_WORDINGS = 120
 WORDS, SPREAD = 9.0, 3.0  # approximate mean and standard deviation over classes of the words per sentence
 
 
-class Wordings(NamedTuple):
-    """The sentences of one class.
-
-    Attributes:
-        texts: distinct sentences.
-        probability: probability of each sentence.
-        entropy: entropy of the distribution over sentences, in nats.
-        mean_length: mean length in words, weighted by probability.
-    """
-
-    texts: np.ndarray
-    probability: np.ndarray
-    entropy: float
-    mean_length: float
-
-
 def wordings_of(classes: pd.DataFrame, entropy: np.ndarray, length: np.ndarray, seed: int) -> list[Wordings]:
-    """Choose each class's wordings: the entropy score sets their number and evenness, the length score sets their length.
+    """Choose the distinct sentences of each class and their probabilities.
+
+    The entropy score sets the number and the evenness of the sentences, the length score sets their length.
 
     Args:
         classes: table with ``kind``, ``finding``, ``side``, ``zone``, ``severity``.
@@ -54,8 +41,7 @@ def wordings_of(classes: pd.DataFrame, entropy: np.ndarray, length: np.ndarray, 
         nearest = generator.permutation(np.argsort(np.abs(words - (WORDS + SPREAD * size)), kind="stable")[:count])
         probability = np.arange(1, count + 1) ** -(1.5 - share)
         probability /= probability.sum()
-        nats = -(probability * np.log(probability)).sum()
-        found.append(Wordings(texts[nearest], probability, float(nats), float(probability @ words[nearest])))
+        found.append((texts[nearest], probability))
     return found
 
 
