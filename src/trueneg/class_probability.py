@@ -74,7 +74,7 @@ def from_log_likelihood(
         raise ValueError(f"maximum is {maximum}, expected a number between 0 and 1.")
     if tokens is not None:
         if (tokens < 1).any():
-            raise ValueError("tokens holds a number below 1; a text without tokens has no likelihood.")
+            raise ValueError("tokens contains values below 1; a text without tokens has no likelihood.")
         log_p = log_p / tokens
     library = _library_of(log_p)
     values: Any = log_p
@@ -82,7 +82,7 @@ def from_log_likelihood(
         values = library.asarray(log_p, dtype=library.float64)
     if str(getattr(values, "device", "cpu")) == "cpu" and library.isnan(values).any():  # avoid reading values on an accelerator
         count, total = int(library.isnan(values).sum()), math.prod(values.shape)
-        raise ValueError(f"log_p holds {count} NaN among {total} values; leave those texts out, or score them again.")
+        raise ValueError(f"log_p contains {count} NaN among {total} values; remove those texts, or score them again.")
     smallest = math.log(library.finfo(values.dtype).tiny)
     exponent = math.log(a) + k * library.clip(values, -1e30, 1e30)  # −∞ times k = 0 would be NaN
     return library.exp(library.clip(exponent, smallest, math.log(maximum)))

@@ -35,7 +35,7 @@ def write_sentences(folder, reports=60):
     """reports, assigned, classes, sentences and unique.parquet in a folder."""
     settings = {"reports": reports, "exponent": 1.0, "correlation": 0.0}
     paths = {name: folder / f"{name}.parquet" for name in ("reports", "assigned", "classes")}
-    prepare_phantom(settings, seed=0, **paths)
+    prepare_phantom(settings, 0, paths)
     split_reports(
         paths["reports"], sentences=folder / "sentences.parquet", unique=folder / "unique.parquet", cache=folder / "split"
     )

@@ -59,12 +59,20 @@ def check_assumption(
     table, restricted = privacy.read_table(sentences)
     known = privacy.read_table(classes)[0].set_index("class")
     table = with_folds(table, folds, seed).merge(privacy.read_table(assigned)[0], on=["report", "index"], how="left")
-    scored = {}
+    frames = []
     for name, path in likelihoods.items():
-        found = privacy.read_table(path)[0][["report", "index", "log_likelihood", "tokens"]]
-        scored[name] = table.merge(found, on=["report", "index"], how="left")
-    scored |= {name: cross_fitted(table, scorer) for name, scorer in SIMPLE.items()}
-    found = pd.concat([_points(frame.dropna(subset=["class"]), known, corpus, name) for name, frame in scored.items()])
+        scores = privacy.read_table(path)[0][["report", "index", "log_likelihood", "tokens"]]
+        frames.append(table.merge(scores, on=["report", "index"], how="left").assign(scorer=name))
+    frames += [cross_fitted(table, scorer).assign(scorer=name) for name, scorer in SIMPLE.items()]
+    groups = pd.concat(frames).dropna(subset="class").groupby(["scorer", "sentence", "class"], sort=False)
+    aggregates = {"log_likelihood": ("log_likelihood", "mean"), "tokens": ("tokens", "first"), "count": ("report", "size")}
+    found = groups.agg(**aggregates).reset_index()
+    kinds = known["kind"] if "kind" in known else known.index.to_series()
+    found["finding"] = ~found["class"].map(kinds).isin(NORMAL)
+    # Round, because means of equal numbers can differ in the last digit and would then get different ranks.
+    found["log_likelihood"] = found["log_likelihood"].round(9)
+    found["log_class_probability"] = np.log(found["class"].map(known["probability"]))
+    found = found.astype({"class": str}).assign(corpus=corpus)[COLUMNS]
     totals, bins = summarise(found, seed)
     for row in totals.itertuples(index=False):
         log.info("%s, %s, %s: Spearman %.3f [%.3f, %.3f]", row.corpus, row.sentences, row.scorer, row.spearman, row.low, row.high)
@@ -164,16 +172,3 @@ def words_of(sentence: str) -> list[str]:
         ['no', '1', '.', '4', 'cm', 'nodule', '.']
     """
     return re.findall(r"\w+|[^\w\s]", sentence.lower())
-
-
-def _points(frame: pd.DataFrame, classes: pd.DataFrame, corpus: str, scorer: str) -> pd.DataFrame:
-    found = frame.groupby(["sentence", "class"], sort=False).agg(
-        log_likelihood=("log_likelihood", "mean"), tokens=("tokens", "first"), count=("report", "size")
-    )
-    found = found.reset_index().drop(columns="sentence")
-    kinds = classes["kind"] if "kind" in classes else classes.index.to_series()
-    found["finding"] = ~found["class"].map(kinds).isin(NORMAL)
-    # Round, because means of equal numbers can differ in the last digit and would then get different ranks.
-    found["log_likelihood"] = found["log_likelihood"].round(9)
-    found["log_class_probability"] = np.log(found["class"].map(classes["probability"]))
-    return found.assign(**{"corpus": corpus, "scorer": scorer, "class": found["class"].astype(str)})[COLUMNS]

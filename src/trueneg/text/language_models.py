@@ -3,7 +3,6 @@
 import hashlib
 import json
 import logging
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -107,7 +106,6 @@ def _trained(runs: RunStore, record: dict[str, Any], parts: Parts) -> Path:
 
 
 def _train(folder: Path, record: dict[str, Any], parts: Parts, device: torch.device) -> None:
-    began = time.monotonic()
     settings, seed, fold, begin = (record[key] for key in ("settings", "seed", "fold", "begin"))
     fingerprint = provenance.fingerprint(provenance.LANGUAGE_MODELS)
     model, tokenizer = new_masked_lm(parts[0], settings, seed) if begin is None else load_language_model(**begin)
@@ -120,10 +118,8 @@ def _train(folder: Path, record: dict[str, Any], parts: Parts, device: torch.dev
         row = task.train_epoch(after_update=lambda: checkpoint.after_update(task, rows))
         rows.append({"epoch": task.epoch, **row})
         checkpoint.after_epoch(task, rows)
-        log.info(
-            "fold %d  epoch %d/%d  loss %.4f  held-out pseudo-perplexity %.3f  %.0f s",
-            *(fold, task.epoch, settings["epochs"], row["loss"], row["pseudo-perplexity"], time.monotonic() - began),
-        )
+        message = "fold %d  epoch %d/%d  loss %.4f  held-out pseudo-perplexity %.3f"
+        log.info(message, fold, task.epoch, settings["epochs"], row["loss"], row["pseudo-perplexity"])
     finished = task.finished_model()
     finished.config.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

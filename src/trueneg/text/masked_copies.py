@@ -61,7 +61,7 @@ class Pieces:
         self._forbidden = np.array(sorted(set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}), np.int64)
 
     def of(self, sentences: Sequence[str], rows: np.ndarray) -> list[Batch]:
-        """Return the pieces of the sentences in order, each with all its targets; errors number the sentences by `rows`.
+        """Return the pieces of the sentences in order, each with all its targets; errors refer to the sentences by `rows`.
 
         Raises:
             ValueError: if a sentence has no tokens or contains a special token; names its row.

@@ -78,13 +78,13 @@ class MaskedLMTraining:
         best: the lowest held-out pseudo-perplexity.
     """
 
-    STATE = ("epoch", "update", "epochs", "best", "_waited", "_loss", "_words")
+    STATE = ("epoch", "update", "epochs", "best", "_best_epoch", "_loss", "_words")
 
     def __init__(self, model: Any, tokenizer: Any, parts: Parts, settings: Mapping[str, Any], seed: int, device: torch.device):
         training, validating = parts
         self.model, self.tokenizer, self.settings, self.seed, self.device = model.to(device), tokenizer, settings, seed, device
         self.epoch = self.update = 0
-        self.epochs, self.best, self._waited = settings["epochs"], math.inf, 0
+        self.epochs, self.best, self._best_epoch = settings["epochs"], math.inf, 0
         self._loss, self._words = 0.0, 0
         limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
         # Longer sentences are truncated here, but not when scoring. One array, because millions of small ones take more memory.
@@ -130,12 +130,10 @@ class MaskedLMTraining:
         row = {"loss": loss, "pseudo-perplexity": self.pseudo_perplexity()}
         self.epoch, self.update, self._loss, self._words = self.epoch + 1, 0, 0.0, 0
         if row["pseudo-perplexity"] < self.best:
-            self.best, self._waited = row["pseudo-perplexity"], 0
+            self.best, self._best_epoch = row["pseudo-perplexity"], self.epoch
             self._best_weights = _copied(self.model.state_dict())
-        else:
-            self._waited += 1
-            if self._waited >= self.settings["patience"]:
-                self.epochs = self.epoch
+        elif self.epoch - self._best_epoch >= self.settings["patience"]:
+            self.epochs = self.epoch
         return row
 
     def pseudo_perplexity(self) -> float:

@@ -82,29 +82,25 @@ def read_report_table(settings: Mapping[str, Any]) -> Reports:
     Raises:
         UserError: if the file is missing or damaged, or lacks a column.
     """
-    path, patient = Path(settings["path"] or ""), settings.get("patient_column") or settings["id_column"]
-    if settings["id_column"] == settings["text_column"]:
-        raise UserError(
-            f"reports.id_column and reports.text_column are both {settings['id_column']}; expected different columns."
-        )
-    names = list(dict.fromkeys((settings["id_column"], settings["text_column"], patient)))
+    path, name, text = Path(settings["path"] or ""), settings["id_column"], settings["text_column"]
+    patient = settings.get("patient_column") or name
+    if name == text:
+        raise UserError(f"reports.id_column and reports.text_column are both {name}; expected different columns.")
+    columns = list(dict.fromkeys((name, text, patient)))
     try:
         if path.suffix == ".parquet":
-            table = pq.read_table(path, columns=names).to_pandas(ignore_metadata=True)
+            table = pq.read_table(path, columns=columns).to_pandas(ignore_metadata=True)
         else:  # not usecols: with it, pandas silently truncates rows with too many fields
-            table = pd.read_csv(path, dtype=object, keep_default_na=False)[names]
+            table = pd.read_csv(path, dtype=object, keep_default_na=False)[columns]
     except (pa.ArrowException, OSError, EOFError, zlib.error, ValueError, KeyError) as error:
         reason = " ".join(str(error).split())[:200]
         raise UserError(
-            f"{path}: cannot be read as a CSV or parquet file with the columns {', '.join(names)} ({reason}). Make sure that the "
-            "file is complete, and that id_column, text_column and patient_column name its columns."
+            f"{path}: cannot be read as a CSV or parquet file with the columns {', '.join(columns)} ({reason}). Make sure that "
+            "the file is complete, and that id_column, text_column and patient_column name its columns."
         ) from error
-    ids, patients = table[settings["id_column"]].astype(str), table[patient].astype(str)
-    for name, owner, text in zip(ids, patients, table[settings["text_column"]], strict=True):
-        if isinstance(text, str):
-            yield name, owner, parse_sections(text)
-        else:
-            yield name, owner, {} if pd.isna(text) else f"{type(text).__name__} instead of text"
+    texts = table[text].astype(object).where(table[text].notna(), "")
+    for report, owner, found in zip(table[name].astype(str), table[patient].astype(str), texts, strict=True):
+        yield report, owner, parse_sections(found) if isinstance(found, str) else f"{type(found).__name__} instead of text"
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:

@@ -99,8 +99,7 @@ class PlainBert:
         self._positions = positions.detach().to(device, dtype)
         model = copy.deepcopy(model).to(device, dtype)
         self._embeddings, self._layers, self._head = model.bert.embeddings, model.bert.encoder.layer, model.cls.predictions
-        attentions = [layer.attention.self for layer in self._layers]
-        parts = [(attention.query, attention.key, attention.value) for attention in attentions]
+        parts = [(own.query, own.key, own.value) for own in (layer.attention.self for layer in self._layers)]
         # Query, key and value share one (weight, bias), so that one product computes all three.
         self._qkv = [
             tuple(torch.cat([getattr(part, name).detach() for part in three]) for name in ("weight", "bias")) for three in parts

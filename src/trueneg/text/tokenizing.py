@@ -1,12 +1,12 @@
 """Train a WordPiece tokenizer on sentences."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
-def train_tokenizer(sentences: Iterable[str], vocabulary: int, longest: int) -> Any:
+def train_tokenizer(sentences: Sequence[str], vocabulary: int, longest: int) -> Any:
     """Train a lower-case WordPiece tokenizer like BERT's; the same sentences always give the same vocabulary.
 
     The vocabulary contains every printable ASCII character, so no English word is unknown.
@@ -25,7 +25,6 @@ def train_tokenizer(sentences: Iterable[str], vocabulary: int, longest: int) -> 
     from tokenizers import models, normalizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
-    sentences = list(sentences)
     normalizer = normalizers.BertNormalizer(lowercase=True)
     seen = {character for sentence in sentences for character in normalizer.normalize_str(sentence) if not character.isspace()}
     characters = sorted(seen | {chr(code) for code in range(33, 127) if not chr(code).isupper()})

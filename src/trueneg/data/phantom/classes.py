@@ -25,7 +25,6 @@ class PhantomClass(NamedTuple):
 
     Attributes:
         number: its row in :data:`TABLE`.
-        kind: :data:`POSITIVE`.
         finding: name of the finding.
         side: ``left``, ``right``, ``bilateral`` or ``""``.
         zone: ``upper``, ``middle``, ``lower`` or ``""``.
@@ -34,7 +33,6 @@ class PhantomClass(NamedTuple):
     """
 
     number: int
-    kind: str
     finding: str
     side: str
     zone: str
@@ -52,7 +50,7 @@ class PhantomClass(NamedTuple):
         return ("right", "left") if self.side == "bilateral" else (self.side,)
 
 
-CLASSES = tuple(PhantomClass(*row) for row in TABLE[TABLE["kind"] == POSITIVE].itertuples())
+CLASSES = tuple(PhantomClass(*row) for row in TABLE[TABLE["kind"] == POSITIVE].drop(columns="kind").itertuples())
 
 
 def class_probability(exponent: float = 1.0, seed: int = 0) -> np.ndarray:

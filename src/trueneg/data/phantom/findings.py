@@ -6,7 +6,7 @@ a finding looks the same with and without other findings.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,8 +18,7 @@ MOST = 0.97  # maximum share of air that an opacity can hide
 ZONES = {"upper": (0.20, 0.38), "middle": (0.44, 0.62), "lower": (0.68, 0.86)}  # heights in the lung, from apex to diaphragm
 
 
-@dataclass(frozen=True)
-class Effect:
+class Effect(NamedTuple):
     """The effect of a finding on a chest; the film shows ``tissue + bones + texture · Π texture + Σ added − air · Π air``.
 
     Attributes:

@@ -7,6 +7,7 @@ depend on the other images, on their order or on the number of processes.
 """
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -118,11 +119,9 @@ def _generator(seed: int, purpose: str, report: str) -> np.random.Generator:
 
 
 def _exposed(chest: Chest, effects: Sequence[Effect]) -> np.ndarray:
-    attenuation, texture, air = chest.tissue + chest.bones, chest.texture, chest.air
-    for effect in effects:
-        attenuation = attenuation + effect.added
-        texture = texture * effect.texture
-        air = air * effect.air
+    attenuation: Any = sum((effect.added for effect in effects), chest.tissue + chest.bones)
+    texture = math.prod((effect.texture for effect in effects), start=chest.texture)
+    air = math.prod((effect.air for effect in effects), start=chest.air)
     return film(chest.patient, attenuation + texture - air)
 
 

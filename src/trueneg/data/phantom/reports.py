@@ -58,7 +58,7 @@ def phantom_reports(count: int, seed: int, exponent: float = 1.0, correlation: f
     entropy, length = _styles(classes["probability"].to_numpy(), correlation, seed)
     wordings = wordings_of(classes, entropy, length, seed)
     classes["entropy"] = [-(share * np.log(share)).sum() for _, share in wordings]
-    classes["words"] = [share @ [len(text.split()) for text in texts] for texts, share in wordings]
+    classes["words"] = [float(share @ [len(text.split()) for text in texts]) for texts, share in wordings]
     sentences = _write(_draw(count, probability, *rates, seed), wordings, seed)
     texts = sentences.groupby("report", sort=False)["sentence"].agg(" ".join).reset_index(name="text")
     return PhantomReports(texts, sentences, classes)
