@@ -114,11 +114,10 @@ class MaskedLMTraining:
         Raises:
             UserError: if the loss or a weight becomes NaN or infinite.
         """
-        order = self._order()
         self.model.train()
-        for number in range(self.update, self.updates):
-            self._step(order[number])
-            self.update = number + 1
+        for chosen in self._order()[self.update :]:
+            self._step(chosen)
+            self.update += 1
             after_update()
         loss = self._loss / self._words
         if not (math.isfinite(loss) and all(value.isfinite().all() for value in self.model.parameters())):

@@ -154,16 +154,15 @@ class Chest:
 
     def _soft_tissue(self) -> np.ndarray:
         patient, across, down, lateral = self.patient, self.across, self.down, np.abs(self.across)
-        left, right = self.lungs["left"], self.lungs["right"]
         shoulder = soft_step((-0.16 - down) / 0.025)
         wall = 0.43 + 0.02 * np.cos(4 * down) + 0.3 * shoulder - lateral
         neck = soft_step((0.125 - lateral) / 0.012)
         top = down + 0.56 - 0.42 * lateral + 0.6 * neck
         body = soft_step(np.minimum(wall, top) / (1.5 * self.edge))
         thickness = 0.66 + 0.10 * (1 - (lateral / 0.45) ** 2) + 0.06 * down - 0.10 * shoulder * (lateral / 0.45) ** 2
-        below = 1 - soft_step(np.maximum(right.above, left.above) / 0.012)
+        below = 1 - soft_step(np.maximum(*(lung.above for lung in self.lungs.values())) / 0.012)
         thickness = thickness + 0.06 * below + 0.10 * np.exp(-((lateral / 0.06) ** 2))
-        stomach = soft_step((1 - length((across - 0.16) / 0.075, (down - left.floor - 0.085) / 0.045)) / 0.2)
+        stomach = soft_step((1 - length((across - 0.16) / 0.075, (down - self.lungs["left"].floor - 0.085) / 0.045)) / 0.2)
         trachea = soft_step((0.016 - np.abs(across - 0.004)) / self.edge) * soft_step((-0.10 - down) / 0.02)
         breast = soft_step((1 - length((lateral - 0.22) / 0.15, (down - 0.15) / 0.13)) / 0.12)
         thickness = thickness - max(patient.gas, 0) * stomach - 0.11 * trachea + max(patient.breasts, 0) * breast

@@ -103,8 +103,7 @@ def chexpert_labels(findings: Mapping[str, Sequence[int]]) -> np.ndarray:
 def _draw(report: str, numbers: Sequence[int], resolution: int, seed: int, contrast: float) -> tuple[np.ndarray, list[Any]]:
     chest = Chest(_generator(seed, "patient", report), resolution)
     present = [CLASSES[number] for number in sorted(set(numbers))]
-    generators = [_generator(seed, f"finding {one.number}", report) for one in present]
-    effects = [EFFECTS[one.finding](chest, one, own, contrast) for one, own in zip(present, generators, strict=True)]
+    effects = [EFFECTS[one.finding](chest, one, _generator(seed, f"finding {one.number}", report), contrast) for one in present]
     grey = _exposed(chest, effects)
     boxes = []
     for place, (one, effect) in enumerate(zip(present, effects, strict=True)):
