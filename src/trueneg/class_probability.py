@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trueneg.randomness import seed_for
-
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -76,7 +74,7 @@ def from_log_likelihood(
         raise ValueError(f"maximum is {maximum}, expected a number between 0 and 1.")
     if tokens is not None:
         if (tokens < 1).any():
-            raise ValueError("tokens holds a number below 1; a text without tokens has no likelihood.")
+            raise ValueError("tokens contains values below 1; a text without tokens has no likelihood.")
         log_p = log_p / tokens
     library = _library_of(log_p)
     values: Any = log_p
@@ -84,51 +82,10 @@ def from_log_likelihood(
         values = library.asarray(log_p, dtype=library.float64)
     if str(getattr(values, "device", "cpu")) == "cpu" and library.isnan(values).any():  # avoid reading values on an accelerator
         count, total = int(library.isnan(values).sum()), math.prod(values.shape)
-        raise ValueError(f"log_p holds {count} NaN among {total} values; leave those texts out, or score them again.")
+        raise ValueError(f"log_p contains {count} NaN among {total} values; remove those texts, or score them again.")
     smallest = math.log(library.finfo(values.dtype).tiny)
     exponent = math.log(a) + k * library.clip(values, -1e30, 1e30)  # −∞ times k = 0 would be NaN
     return library.exp(library.clip(exponent, smallest, math.log(maximum)))
-
-
-def permuted(eta: np.ndarray, seed: int) -> np.ndarray:
-    """Permute η across texts (control): the same values, assigned to the wrong texts.
-
-    Args:
-        eta: (n,) class probabilities.
-        seed: seed of the permutation.
-
-    Example:
-        >>> sorted(permuted(np.array([0.1, 0.2, 0.3]), seed=0).tolist())
-        [0.1, 0.2, 0.3]
-    """
-    return np.random.default_rng(seed_for(seed, "permuted class probabilities")).permutation(np.asarray(eta, dtype=np.float64))
-
-
-def constant_of_same_mean(eta: np.ndarray) -> np.ndarray:
-    """Replace every η by the mean (control): the same average correction for every text.
-
-    Example:
-        >>> constant_of_same_mean(np.array([0.25, 0.75])).tolist()
-        [0.5, 0.5]
-    """
-    return np.full(len(eta), np.mean(eta, dtype=np.float64))
-
-
-def from_length(eta: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """Replace each η by the mean over texts of the same length (control): only length information remains.
-
-    The overall mean of η is unchanged. If this control performs as well as η itself, the language model adds only length.
-
-    Args:
-        eta: (n,) class probabilities.
-        tokens: (n,) text lengths in tokens.
-
-    Example:
-        >>> from_length(np.array([0.25, 0.75, 0.125]), np.array([3, 3, 9])).tolist()
-        [0.5, 0.5, 0.125]
-    """
-    _, inverse, counts = np.unique(tokens, return_inverse=True, return_counts=True)
-    return (np.bincount(inverse, eta) / counts)[inverse]
 
 
 def _library_of(given: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The phantom's images beside its sentences: what is joined belongs together, and a part is the same as in the whole."""
+"""Joining the phantom's images and sentences: rows belong together, and a subset equals the same part of the whole."""
 
 import numpy as np
 import pandas as pd
@@ -22,11 +22,7 @@ MADE = phantom_reports(40, 0, 1.0, 0.0)
 def tables(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tables")
     paths = {name: folder / f"{name}.parquet" for name in ("reports", "assigned", "classes", "sentences", "eta")}
-    prepare_phantom(
-        {"reports": 40, "exponent": 1.0, "correlation": 0.0},
-        seed=0,
-        **{name: paths[name] for name in ("reports", "assigned", "classes")},
-    )
+    prepare_phantom({"reports": 40, "exponent": 1.0, "correlation": 0.0}, 0, paths)
     privacy.write_table(MADE.sentences[["report", "index", "sentence"]], paths["sentences"], restricted=False)
     eta = np.linspace(0, 0.2, len(MADE.sentences))
     privacy.write_table(MADE.sentences[["report", "index"]].assign(eta=eta), paths["eta"], restricted=False)
@@ -43,7 +39,7 @@ def whole(tables, tmp_path_factory):
     return joined(tables, tmp_path_factory.mktemp("whole"))
 
 
-def test_an_image_shows_what_its_reports_sentences_say_and_no_more(whole):
+def test_images_show_exactly_the_findings_of_their_reports(whole):
     kinds = MADE.classes.set_index("class")["kind"]
     for image, report in enumerate(whole.reports):
         said = set(whole.sentences.loc[whole.sentences["report"] == report, "class"])
@@ -55,14 +51,14 @@ def test_an_image_shows_what_its_reports_sentences_say_and_no_more(whole):
         assert not any(kinds[number] == "filler" for number in shown)
 
 
-def test_the_estimated_class_probability_of_each_sentence_is_its_own(whole):
+def test_each_sentence_keeps_its_estimated_class_probability(whole):
     expected = MADE.sentences.assign(eta=np.linspace(0, 0.2, len(MADE.sentences))).set_index(["report", "index"])["eta"]
     found = whole.sentences.set_index(["report", "index"])["eta"]
     pd.testing.assert_series_equal(found.sort_index(), expected.sort_index())
     assert set(whole.class_probabilities) == {"language model", "true"}
 
 
-def test_the_first_reports_alone_are_the_same_images_and_sentences(tables, whole, tmp_path):
+def test_fewer_reports_give_the_same_images_and_sentences(tables, whole, tmp_path):
     part = joined(tables, tmp_path, images=12)
     assert part.reports.tolist() == whole.reports[:12].tolist()
     np.testing.assert_array_equal(part.images, whole.images[:12])
@@ -71,26 +67,26 @@ def test_the_first_reports_alone_are_the_same_images_and_sentences(tables, whole
     assert set(pd.read_parquet(tmp_path / "pairs-boxes.parquet")["report"]) <= set(part.reports)
 
 
-def test_more_images_than_reports_are_refused(tables, tmp_path):
+def test_more_images_than_reports_are_rejected(tables, tmp_path):
     with pytest.raises(UserError, match=r"dataset\.images is 41, expected at most 40, the number of reports"):
         joined(tables, tmp_path, images=41)
 
 
-def test_reports_that_lack_those_of_some_sentences_are_refused(tables, tmp_path):
+def test_sentences_of_missing_reports_are_rejected(tables, tmp_path):
     short = tmp_path / "reports.parquet"
     privacy.write_table(pd.read_parquet(tables["reports"]).iloc[1:], short, restricted=False)
     with pytest.raises((ValueError, KeyError), match="P000000"):
         joined(tables | {"reports": short}, tmp_path)
 
 
-def test_sentences_that_lack_a_class_probability_are_refused(tables, tmp_path):
+def test_sentences_without_a_class_probability_are_rejected(tables, tmp_path):
     short = tmp_path / "eta.parquet"
     privacy.write_table(pd.read_parquet(tables["eta"]).iloc[1:], short, restricted=False)
     with pytest.raises(UserError, match=r"1 sentences, first in row 0 .*, have no eta in \[0, 1\)"):
         joined(tables | {"eta": short}, tmp_path)
 
 
-def test_the_estimates_of_a_class_stand_beside_its_known_probability(tables, whole, tmp_path):
+def test_eta_by_class_contains_estimates_and_known_probabilities(tables, whole, tmp_path):
     privacy.write_table(whole.sentences, tmp_path / "sentences.parquet", restricted=False)
     write_eta_by_class(tmp_path / "sentences.parquet", classes=tables["classes"], table=tmp_path / "table.parquet")
     table = pd.read_parquet(tmp_path / "table.parquet").set_index("class")
@@ -105,7 +101,7 @@ def test_the_estimates_of_a_class_stand_beside_its_known_probability(tables, who
         assert row["image probability"] == pytest.approx(known.loc[number, "image_probability"], nan_ok=True)
 
 
-def test_the_splits_of_all_seeds_are_of_patients_and_differ(whole, tables, tmp_path):
+def test_splits_are_by_patient_and_differ_between_seeds(whole, tables, tmp_path):
     joined(tables, tmp_path)
     splits = tmp_path / "pairs-splits.parquet"
     draw_subsets(tmp_path / "pairs.npz", {"validation": 0.2, "test": 0.3}, [0, 5], tmp_path / "subsets.parquet", splits)

@@ -140,7 +140,7 @@ def targets(folder: Path) -> dict[str, Target]:
     write_table(
         pd.DataFrame({"report": list("abc"), "text": ["No effusion.", "Clear.", "Large heart."]}), folder / "text.parquet", False
     )
-    append_chunk(folder / "chunks", pd.DataFrame({"key": [b"a" * 16, b"b" * 16], "value": [1.0, 2.0]}), restricted=False)
+    append_chunk(folder / "chunks", pd.DataFrame({"value": [1.0, 2.0]}, index=["a", "b"]), restricted=False)
     (chunk,) = (folder / "chunks").iterdir()
     (folder / "own").mkdir()
     write(folder / "own/train.parquet", map(encoded, random_images(20, (8, 8, 3))), [0, 1] * 10)

@@ -40,7 +40,7 @@ def test_images_and_sentences_of_one_results_folder_are_those_of_the_next(data, 
     (data / "pairs.npz").unlink()
     with caplog.at_level(logging.INFO, "trueneg"):
         prepare(data)
-    assert "0 texts to split, 3 known" in caplog.text
+    assert "0 new texts, 3 known" in caplog.text
     assert "3 images of 16 × 16 pixels, 3 of them from the cache" in caplog.text
     assert contents(shared) == made
     np.testing.assert_array_equal(read_pairs(data / "pairs.npz").images, first.images)

@@ -32,10 +32,10 @@ SCORING = {"variant": "original", "tokens_per_batch": None, "device": "cpu", "th
 
 
 def write_sentences(folder, reports=60):
-    """reports, assigned, classes, sentences and unique.parquet in a folder."""
+    """Write reports, assigned, classes, sentences and unique.parquet to a folder."""
     settings = {"reports": reports, "exponent": 1.0, "correlation": 0.0}
     paths = {name: folder / f"{name}.parquet" for name in ("reports", "assigned", "classes")}
-    prepare_phantom(settings, seed=0, **paths)
+    prepare_phantom(settings, 0, paths)
     split_reports(
         paths["reports"], sentences=folder / "sentences.parquet", unique=folder / "unique.parquet", cache=folder / "split"
     )
@@ -43,7 +43,7 @@ def write_sentences(folder, reports=60):
 
 
 def train(folder, **changes):
-    """The manifest of language models of a folder's sentences."""
+    """Train language models on the sentences in a folder, and return their manifest."""
     manifest = folder / "models.json"
     train_language_models(
         folder / "sentences.parquet", settings=MODEL | changes, seed=0, store=folder / "store", manifest=manifest

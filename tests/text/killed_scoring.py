@@ -1,4 +1,4 @@
-"""Scores a folder's sentences and stops after three chunks, to be killed: `python -m tests.text.killed_scoring FOLDER`."""
+"""Scores a folder's sentences, then waits after three chunks to be killed: `python -m tests.text.killed_scoring FOLDER`."""
 
 import sys
 import time

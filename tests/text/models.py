@@ -31,7 +31,7 @@ def bert(words, longest=96, layers=2, hidden=16):
         num_attention_heads=2,
         intermediate_size=2 * hidden,
         max_position_embeddings=longest,
-        initializer_range=0.5,  # so that the random model has opinions
+        initializer_range=0.5,  # so that predictions are far from uniform
     )
     return BertForMaskedLM(config).eval()
 

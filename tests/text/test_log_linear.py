@@ -21,7 +21,7 @@ COUNTS = st.lists(st.tuples(st.integers(-20, 0), st.integers(1, 9), st.integers(
 
 @PROPERTIES
 @given(COUNTS)
-def test_weighted_spearman_is_that_of_the_repeated_pairs(rows):
+def test_weighted_spearman_equals_spearman_of_repeated_pairs(rows):
     x, y, times = map(np.array, zip(*rows, strict=True))
     if len(set(x)) < 2 or len(set(y)) < 2:
         assert math.isnan(weighted_spearman(x, y, times))
@@ -33,10 +33,10 @@ def test_weighted_spearman_is_that_of_the_repeated_pairs(rows):
 
 @PROPERTIES
 @given(COUNTS)
-def test_the_fit_is_the_weighted_line_in_log_space(rows):
+def test_the_fit_is_a_weighted_line_in_log_space(rows):
     x, y, times = (np.array(column, float) for column in zip(*rows, strict=True))
     if len(set(x)) < 2:
-        with pytest.raises(ValueError, match="nothing to fit"):
+        with pytest.raises(ValueError, match="at least 2 distinct"):
             fit_log_linear(x, y / 10, times)
         return
     fit = fit_log_linear(x, y / 10, times)
@@ -51,18 +51,18 @@ def test_the_fit_is_the_weighted_line_in_log_space(rows):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((np.zeros(3), np.full(3, 0.1)), "nothing to fit"),
-        ((np.arange(3.0), np.array([0.1, 0.0, 0.2])), "class probabilities above 0"),
+        ((np.zeros(3), np.full(3, 0.1)), "at least 2 distinct"),
+        ((np.arange(3.0), np.array([0.1, 0.0, 0.2])), "class probabilities in"),
         ((np.array([0.0, -np.inf, 1.0]), np.full(3, 0.1)), "finite log-likelihoods"),
-        ((np.arange(3.0), np.full(3, 0.1), np.array([1, -1, 1])), "weights of at least 0"),
+        ((np.arange(3.0), np.full(3, 0.1), np.array([1, -1, 1])), "non-negative weights"),
     ],
 )
-def test_what_cannot_be_fitted_is_refused(arguments, sentence):
+def test_invalid_values_are_rejected(arguments, sentence):
     with pytest.raises(ValueError, match=sentence):
         fit_log_linear(*arguments)
 
 
-def test_the_interval_is_over_classes_not_texts():
+def test_the_interval_resamples_classes_not_texts():
     generator = np.random.default_rng(0)
     groups = np.repeat(np.arange(20), 200)
     y = np.repeat(generator.normal(size=20), 200)
@@ -85,7 +85,7 @@ def test_unigrams_and_frequencies_by_hand():
 def test_simple_scorers_are_counted_on_other_folds():
     table = pd.DataFrame({"patient": [f"p{n}" for n in range(40)], "sentence": [f"Word{n} here." for n in range(40)]})
     found = cross_fitted(with_folds(table, 2, 0), frequency)
-    # No sentence occurs in the other fold, so all of a fold are equally unheard of.
+    # No sentence occurs in the other fold, so all sentences of a fold have the same score.
     assert found.groupby("fold")["log_likelihood"].nunique().tolist() == [1, 1]
 
 
@@ -110,12 +110,12 @@ def checked(tmp_path_factory):
         corpus="phantom",
         folds=2,
         seed=0,
-        **tables,
+        tables=tables,
     )
     return sentences, {name: pd.read_parquet(path) for name, path in tables.items()}
 
 
-def test_an_assumption_that_holds_is_found_to_hold(checked):
+def test_a_scorer_that_meets_the_assumption_gets_a_perfect_fit(checked):
     sentences, tables = checked
     summary = tables["summary"].set_index(["sentences", "scorer"])
     for chosen in (ALL, FINDINGS):
@@ -131,7 +131,7 @@ def test_an_assumption_that_holds_is_found_to_hold(checked):
     assert summary["low"].le(summary["high"]).all()
 
 
-def test_points_hold_every_sentence_and_no_text(checked):
+def test_points_cover_every_sentence_and_contain_no_text(checked):
     sentences, tables = checked
     points = tables["points"]
     assert (points.groupby("scorer")["count"].sum() == len(sentences)).all()

@@ -27,7 +27,7 @@ def sentences():
 
 
 @pytest.mark.parametrize("variant", ["original", "within_word_l2r"])
-def test_it_equals_minicons(sentences, variant, monkeypatch):
+def test_scores_equal_those_of_minicons(sentences, variant, monkeypatch):
     # minicons 0.3.39 calls what transformers 5 removed; it was the tokenizer's own call.
     monkeypatch.setattr(PreTrainedTokenizerFast, "batch_encode_plus", PreTrainedTokenizerFast.__call__, raising=False)
     tokenizer = models.train_tokenizer(sentences, 600, 256)

@@ -31,7 +31,7 @@ def test_a_sentence_has_the_class_that_it_affirms(sentence, expected):
     assert class_of(sentence, CODED) == expected
 
 
-def test_reports_by_their_codes():
+def test_sentences_get_classes_from_the_codes_of_their_report():
     codes = pd.DataFrame(
         [
             ("a", NORMAL),
@@ -52,7 +52,7 @@ def test_reports_by_their_codes():
     assert classes.set_index("class")["probability"].round(6).to_dict() == {NORMAL: 0.666667, "Pleural Effusion": 0.333333}
 
 
-def test_the_verdicts_hold_labels_alone():
+def test_the_verdicts_contain_only_labels():
     table = pd.read_csv(VERDICTS)
     assert table.columns.tolist() == ["report", "index", "class", "verdict"]
     assert len(table) == 50

@@ -1,4 +1,4 @@
-"""Restricted text is in no log, and no file that was made from it can be read by others."""
+"""Restricted text appears in no log, and files derived from it are readable only by their owner."""
 
 import contextlib
 import io
@@ -30,7 +30,7 @@ def open_umask():
 
 
 def write_reports(folder):
-    """MIMIC-CXR's layout, hand-written; every sentence holds a word that may appear nowhere."""
+    """Write reports in the layout of MIMIC-CXR; every sentence contains a word that must not appear anywhere."""
     for number in range(40):
         patient = folder / "files" / f"p{10 + number % 3}" / f"p1000{number:04d}"
         patient.mkdir(parents=True)
@@ -74,7 +74,7 @@ def test_from_reports_to_class_probabilities(tmp_path, caplog, open_umask):
             corpus="hand-written",
             folds=2,
             seed=0,
-            **tables,
+            tables=tables,
         )
     said = printed.getvalue() + caplog.text
     assert "40 used, 1 empty, 1 unreadable" in said
@@ -90,7 +90,7 @@ def test_from_reports_to_class_probabilities(tmp_path, caplog, open_umask):
         assert SECRET.lower() not in content
 
 
-def test_an_error_names_the_row_and_not_the_text(tmp_path):
+def test_errors_give_the_row_but_not_the_text(tmp_path):
     frame = pd.DataFrame({"report": ["a"], "patient": ["a"], "index": [0], "sentence": [f"{SECRET} [MASK]."], "marked": [False]})
     corpus.write_sentences(tmp_path)
     manifest = corpus.train(tmp_path, epochs=1)
@@ -106,7 +106,7 @@ def test_an_error_names_the_row_and_not_the_text(tmp_path):
     assert SECRET not in str(caught.value)
 
 
-def test_a_table_says_whether_it_is_restricted(tmp_path):
+def test_tables_record_whether_they_are_restricted(tmp_path):
     frame = pd.DataFrame({"report": ["a"]})
     for restricted in (True, False):
         privacy.write_table(frame, tmp_path / "t.parquet", restricted)
@@ -114,10 +114,10 @@ def test_a_table_says_whether_it_is_restricted(tmp_path):
         assert flag is restricted
         pd.testing.assert_frame_equal(found, frame)
     frame.to_parquet(tmp_path / "other.parquet")
-    with pytest.raises(UserError, match="does not say whether"):
+    with pytest.raises(UserError, match=r"other\.parquet: .*restricted"):
         privacy.read_table(tmp_path / "other.parquet")
     (tmp_path / "broken.parquet").write_bytes(b"PAR1")
-    with pytest.raises(UserError, match="not a whole parquet file"):
+    with pytest.raises(UserError, match=r"broken\.parquet: not a complete parquet file"):
         privacy.read_table(tmp_path / "broken.parquet")
-    with pytest.raises(UserError, match="is not there"):
+    with pytest.raises(UserError, match=r"none\.parquet: file not found"):
         privacy.read_table(tmp_path / "none.parquet")

@@ -1,4 +1,4 @@
-"""Pseudo-log-likelihoods equal the loop of their definition, for every variant, model and way to batch."""
+"""Pseudo-log-likelihoods equal a loop over their definition, for every variant, model and batch size."""
 
 import logging
 
@@ -20,8 +20,8 @@ SENTENCES = models.SENTENCES
 
 
 @torch.no_grad()
-def by_the_book(model, tokenizer, sentence, variant):
-    """One forward pass a token, the whole vocabulary, float64: Salazar et al. (2020), Kauf and Ivanova (2023), the chain rule."""
+def reference(model, tokenizer, sentence, variant):
+    """One forward pass per token, in float64: Salazar et al. (2020), Kauf and Ivanova (2023), the chain rule."""
     model = model.double()
     encoded = tokenizer(sentence, return_special_tokens_mask=True)
     ids, words = torch.tensor(encoded["input_ids"]), encoded.word_ids()
@@ -50,10 +50,10 @@ def by_the_book(model, tokenizer, sentence, variant):
     [(BERT, "original"), (BERT, "within_word_l2r"), (ROBERTA, "original"), (ROBERTA, "within_word_l2r"), (GPT, "causal")],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
-def test_it_is_the_sum_of_the_definition(model, variant):
+def test_likelihoods_match_their_definition(model, variant):
     found = pseudo_log_likelihood(model, TOKENIZER, SENTENCES, variant=variant)
     assert found.dtype == np.float64
-    np.testing.assert_allclose(found, [by_the_book(model, TOKENIZER, text, variant) for text in SENTENCES], atol=1e-5, rtol=1e-6)
+    np.testing.assert_allclose(found, [reference(model, TOKENIZER, text, variant) for text in SENTENCES], atol=1e-5, rtol=1e-6)
 
 
 def test_the_variants_differ_where_words_have_several_pieces():
@@ -65,7 +65,7 @@ def test_the_variants_differ_where_words_have_several_pieces():
 
 @pytest.mark.parametrize("layers", [1, 2, 4])
 @pytest.mark.parametrize("variant", ["original", "within_word_l2r"])
-def test_the_short_way_for_bert_equals_the_way_for_any_model(layers, variant, monkeypatch):
+def test_the_fast_path_for_bert_equals_the_general_one(layers, variant, monkeypatch):
     model = models.bert(WORDS, layers=layers)
     assert PlainBert.takes(model)
     short = pseudo_log_likelihood(model, TOKENIZER, SENTENCES, variant=variant)
@@ -73,7 +73,7 @@ def test_the_short_way_for_bert_equals_the_way_for_any_model(layers, variant, mo
     np.testing.assert_allclose(short, pseudo_log_likelihood(model, TOKENIZER, SENTENCES, variant=variant), atol=1e-5, rtol=1e-6)
 
 
-def test_the_short_way_is_for_plain_bert_alone():
+def test_the_fast_path_is_only_for_unmodified_bert():
     changed = models.bert(WORDS)
     changed.bert.encoder.layer[0].attention.self.query = torch.nn.Sequential(changed.bert.encoder.layer[0].attention.self.query)
     assert not PlainBert.takes(ROBERTA)
@@ -100,7 +100,7 @@ def test_a_repeated_sentence_is_computed_once(monkeypatch):
 
 
 @pytest.mark.parametrize(("make", "variant"), [(models.bert, "original"), (models.gpt, "causal")])
-def test_what_is_longer_than_the_limit_is_scored_by_windows_and_says_so(make, variant, caplog):
+def test_sentences_over_the_limit_are_scored_in_windows_and_logged(make, variant, caplog):
     model, tokenizer = make(WORDS, longest=12), models.tokenizer(longest=12)
     long = SENTENCES[6]
     ids = tokenizer(long, add_special_tokens=False)["input_ids"]
@@ -137,7 +137,7 @@ def test_a_limit_that_just_fits_needs_no_window():
     model = models.bert(WORDS, longest=len(ids))
     part = next(iter(score(model, models.tokenizer(longest=len(ids)), [SENTENCES[3]])))
     assert part.windows[0] == 1
-    np.testing.assert_allclose(part.log_likelihood[0], by_the_book(model, TOKENIZER, SENTENCES[3], "original"), atol=1e-5)
+    np.testing.assert_allclose(part.log_likelihood[0], reference(model, TOKENIZER, SENTENCES[3], "original"), atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -152,12 +152,12 @@ def test_a_limit_that_just_fits_needs_no_window():
         ("Clear.", "one string"),
     ],
 )
-def test_what_has_no_likelihood_is_refused_by_its_row(sentences, message):
+def test_sentences_without_a_likelihood_are_rejected_with_their_row(sentences, message):
     with pytest.raises(ValueError, match=message):
         pseudo_log_likelihood(BERT, TOKENIZER, sentences)
 
 
-def test_wrong_arguments_are_refused_in_a_sentence():
+def test_invalid_arguments_are_rejected():
     with pytest.raises(ValueError, match="variant is 'pll', expected one of original"):
         pseudo_log_likelihood(BERT, TOKENIZER, ["Clear."], variant="pll")
     with pytest.raises(ValueError, match="no vocabulary head"):
@@ -169,11 +169,11 @@ def test_wrong_arguments_are_refused_in_a_sentence():
     broken = models.bert(WORDS)
     with torch.no_grad():
         broken.cls.predictions.decoder.bias[:] = float("nan")
-    with pytest.raises(ValueError, match="no finite likelihood"):
+    with pytest.raises(ValueError, match="row 0 is not finite"):
         pseudo_log_likelihood(broken, TOKENIZER, ["Clear."])
 
 
-def test_a_model_in_training_is_scored_without_dropout_and_trains_on():
+def test_scoring_disables_dropout_and_restores_the_training_mode():
     model = models.bert(WORDS).train()
     np.testing.assert_array_equal(
         pseudo_log_likelihood(model, TOKENIZER, SENTENCES), pseudo_log_likelihood(BERT, TOKENIZER, SENTENCES)

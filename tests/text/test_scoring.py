@@ -1,4 +1,4 @@
-"""Scores are kept as they are made: a killed job goes on, a finished one does nothing, shards share the work."""
+"""Scores are saved continuously: killed jobs resume, finished jobs do nothing, shards share the work."""
 
 import os
 import shutil
@@ -59,7 +59,7 @@ def test_every_sentence_is_scored_by_the_model_of_its_fold(folder):
     assert (found["device"] == "cpu").all()
 
 
-def test_a_job_that_is_killed_loses_no_chunk_and_the_next_goes_on(folder):
+def test_a_killed_job_keeps_its_chunks_and_the_next_one_resumes(folder):
     command = [sys.executable, "-m", "tests.text.killed_scoring", str(folder)]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(PROJECT)}
     process = subprocess.Popen(command, cwd=PROJECT, env=environment, stderr=subprocess.PIPE)
@@ -116,19 +116,19 @@ def test_a_damaged_chunk_is_named(folder):
     score(folder)
     chunk = next(folder.glob("scored/*/*.parquet"))
     chunk.write_bytes(chunk.read_bytes()[:100])
-    with pytest.raises(UserError, match=f"{chunk.name}: is not a whole parquet file; remove it"):
+    with pytest.raises(UserError, match=f"{chunk.name}: not a complete parquet file; remove it"):
         score(folder)
     chunk.unlink()
     assert score(folder)["log_likelihood"].notna().all()
 
 
-def test_chunks_keep_each_key_once(tmp_path):
+def test_chunks_contain_each_text_once(tmp_path):
     folder = tmp_path / "chunks"
     assert len(read_chunks(folder, ["value"])) == 0
-    frame = pd.DataFrame({"key": [b"a" * 16, b"b" * 16], "value": [1.0, 2.0]})
+    frame = pd.DataFrame({"value": [1.0, 2.0]}, index=["a", "b"])
     for rows in (frame, frame, frame.iloc[1:]):
         append_chunk(folder, rows, restricted=False)
-    assert read_chunks(folder, ["value"])["value"].to_dict() == {b"a" * 16: 1.0, b"b" * 16: 2.0}
+    assert read_chunks(folder, ["value"])["value"].to_dict() == {text_key("a"): 1.0, text_key("b"): 2.0}
 
 
 def test_class_probabilities_and_their_controls(folder):
@@ -140,7 +140,14 @@ def test_class_probabilities_and_their_controls(folder):
     assert sorted(found["eta permuted"]) == sorted(found["eta"])
     assert (found["eta permuted"] != found["eta"]).any()
     np.testing.assert_allclose(found[["eta permuted", "eta constant", "eta by length"]].mean(), found["eta"].mean())
-    assert found.groupby(likelihoods["tokens"])["eta by length"].nunique().max() == 1
+    assert found["eta constant"].nunique() == 1
+    by_length = found.groupby(likelihoods["tokens"])
+    assert by_length["eta by length"].nunique().max() == 1
+    np.testing.assert_allclose(by_length["eta by length"].first(), by_length["eta"].mean())
+    for seed in (0, 1):
+        write_class_probabilities(folder / "likelihoods.parquet", settings=settings, seed=seed, eta=folder / "other.parquet")
+        other, _ = privacy.read_table(folder / "other.parquet")
+        assert other["eta permuted"].equals(found["eta permuted"]) == (seed == 0)
     write_class_probabilities(
         folder / "likelihoods.parquet", settings=settings | {"per_token": True}, seed=0, eta=folder / "eta.parquet"
     )

@@ -1,4 +1,4 @@
-"""Sections and cleaning, on hand-written reports in the manner of real ones."""
+"""Sections and cleaning, on hand-written reports that resemble real ones."""
 
 import pytest
 from hypothesis import given, settings
@@ -87,7 +87,7 @@ def test_spellings_of_headers(header, section):
         ("INDICATION: Cough and fever.", {}),
     ],
 )
-def test_reports_that_lack_something(text, expected):
+def test_reports_with_missing_sections(text, expected):
     assert parse_sections(text) == expected
 
 
@@ -119,11 +119,11 @@ def test_cleaning(text, expected):
 
 @settings(deadline=None, max_examples=100)
 @given(st.text(alphabet="aZ1.2)( X_\n:;,'-", max_size=60))
-def test_cleaning_adds_no_words_and_what_is_clean_stays(text):
+def test_cleaning_adds_no_words_and_reaches_a_fixed_point(text):
     cleaned = clean(text)
     assert cleaned.count("a") <= text.count("a")
     assert "\n\n" not in cleaned
     assert "___" not in cleaned
     assert cleaned == cleaned.strip()
-    # A list that ends within a list is taken off in two steps; after that nothing changes.
+    # A list within a list is removed in two steps; after that, nothing changes.
     assert clean(clean(cleaned)) == clean(clean(clean(cleaned)))

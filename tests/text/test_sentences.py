@@ -1,4 +1,4 @@
-"""Sentence splitting on constructed sentences that are hard, in parallel, and from the cache."""
+"""Sentence splitting: hard cases, in parallel, and from the cache."""
 
 import logging
 
@@ -38,7 +38,7 @@ def test_hard_cases(text, expected):
 
 
 @pytest.mark.parametrize("text", [None, 3.5, b"Clear."])
-def test_what_is_no_text_is_refused(text):
+def test_values_other_than_strings_are_rejected(text):
     with pytest.raises(ValueError, match="expected a string"):
         split_sentences(text)
 
@@ -68,13 +68,13 @@ def test_every_sentence_is_written_with_its_report_and_counted(reports, tmp_path
     assert not sentences["marked"].any()
 
 
-def test_a_text_is_split_once(reports, tmp_path, caplog, monkeypatch):
+def test_a_text_is_split_only_once(reports, tmp_path, caplog, monkeypatch):
     arguments = {"unique": tmp_path / "u.parquet", "cache": tmp_path / "cache"}
     split_reports(reports, sentences=tmp_path / "first.parquet", **arguments)
     monkeypatch.setattr("trueneg.text.sentences.split_sentences", lambda text: pytest.fail("split again"))
     monkeypatch.setattr("trueneg.text.sentences._splitter_version", lambda: next((tmp_path / "cache").iterdir()).name)
     with caplog.at_level(logging.INFO, "trueneg"):
         split_reports(reports, sentences=tmp_path / "second.parquet", **arguments)
-    assert "0 texts to split, 129 known" in caplog.text
+    assert "0 new texts, 60 known" in caplog.text
     first, second = (privacy.read_table(tmp_path / name)[0] for name in ("first.parquet", "second.parquet"))
     pd.testing.assert_frame_equal(first, second)

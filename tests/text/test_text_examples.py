@@ -1,4 +1,4 @@
-"""The examples in the documentation run, and give what they say."""
+"""The examples in the docstrings run and give the documented output."""
 
 import doctest
 import importlib

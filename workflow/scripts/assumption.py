@@ -14,7 +14,5 @@ with job(snakemake.log[0]):
         corpus=snakemake.wildcards.corpus,
         folds=snakemake.params.folds,
         seed=snakemake.params.seed,
-        points=snakemake.output.points,
-        summary=snakemake.output.summary,
-        calibration=snakemake.output.calibration,
+        tables={**snakemake.output},
     )

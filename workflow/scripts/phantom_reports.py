@@ -4,10 +4,4 @@ from trueneg.compute.jobs import job
 from trueneg.data.phantom.corpus import prepare_phantom
 
 with job(snakemake.log[0]):
-    prepare_phantom(
-        snakemake.params.settings,
-        seed=snakemake.params.seed,
-        reports=snakemake.output.reports,
-        assigned=snakemake.output.assigned,
-        classes=snakemake.output.classes,
-    )
+    prepare_phantom(snakemake.params.settings, snakemake.params.seed, {**snakemake.output})

@@ -13,15 +13,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from trueneg.errors import UserError
 from trueneg.text import privacy
 from trueneg.text.folds import with_folds
 from trueneg.text.log_linear import bootstrap_spearman, fit_log_linear, weighted_spearman
 
 log = logging.getLogger(__name__)
 
-NORMAL_KINDS = ("negated", "filler")  # classes of the phantom reports
-NORMAL_CLASSES = ("normal",)  # classes of Open-I
+NORMAL = ("negated", "filler", "normal")  # kinds of phantom classes and a class of Open-I that affirm no finding
 COLUMNS = ["corpus", "scorer", "class", "finding", "log_class_probability", "log_likelihood", "tokens", "count"]
 ALL, FINDINGS = "all sentences", "findings only"
 
@@ -35,9 +33,7 @@ def check_assumption(
     corpus: str,
     folds: int,
     seed: int,
-    points: str | Path,
-    summary: str | Path,
-    calibration: str | Path,
+    tables: Mapping[str, str | Path],
 ) -> None:
     """Compare likelihoods with class probabilities, for language models and simpler baselines.
 
@@ -51,32 +47,37 @@ def check_assumption(
         corpus: name of the corpus.
         folds: number of folds used for the language models.
         seed: the study's seed.
-        points: parquet file to write, with one row per unique sentence, class and scorer: ``corpus``, ``scorer``, ``class``,
-            ``finding`` (whether the sentence affirms one), ``log_class_probability``, ``log_likelihood``, ``tokens``, ``count``.
-            It contains no text.
-        summary: parquet file to write; see :func:`summarise`.
-        calibration: parquet file to write, with the columns ``corpus``, ``sentences``, ``scorer``, ``bin``, ``texts``,
-            ``log_likelihood``, ``predicted``, ``actual``.
+        tables: three parquet files to write. ``points`` has one row per unique sentence, class and scorer: ``corpus``,
+            ``scorer``, ``class``, ``finding`` (whether the sentence affirms one), ``log_class_probability``, ``log_likelihood``,
+            ``tokens``, ``count``. It contains no text. ``summary`` is described in :func:`summarise`. ``calibration`` has the
+            columns ``corpus``, ``sentences``, ``scorer``, ``bin``, ``texts``, ``log_likelihood``, ``predicted``, ``actual``.
 
     Raises:
-        UserError: if a likelihood file does not cover all sentences.
+        UserError: if a table is missing or damaged.
+        ValueError: if a likelihood file does not cover all sentences.
     """
     table, restricted = privacy.read_table(sentences)
     known = privacy.read_table(classes)[0].set_index("class")
     table = with_folds(table, folds, seed).merge(privacy.read_table(assigned)[0], on=["report", "index"], how="left")
-    scored = {}
+    frames = []
     for name, path in likelihoods.items():
-        found = privacy.read_table(path)[0][["report", "index", "log_likelihood", "tokens"]]
-        scored[name] = table.merge(found, on=["report", "index"], how="left")
-        if scored[name]["log_likelihood"].isna().any():
-            raise UserError(f"{path}: does not score all sentences of {sentences}; remove it to have it made again.")
-    scored |= {name: cross_fitted(table, scorer) for name, scorer in SIMPLE.items()}
-    found = pd.concat([_points(frame.dropna(subset=["class"]), known, corpus, name) for name, frame in scored.items()])
+        scores = privacy.read_table(path)[0][["report", "index", "log_likelihood", "tokens"]]
+        frames.append(table.merge(scores, on=["report", "index"], how="left").assign(scorer=name))
+    frames += [cross_fitted(table, scorer).assign(scorer=name) for name, scorer in SIMPLE.items()]
+    groups = pd.concat(frames).dropna(subset="class").groupby(["scorer", "sentence", "class"], sort=False)
+    aggregates = {"log_likelihood": ("log_likelihood", "mean"), "tokens": ("tokens", "first"), "count": ("report", "size")}
+    found = groups.agg(**aggregates).reset_index()
+    kinds = known["kind"] if "kind" in known else known.index.to_series()
+    found["finding"] = ~found["class"].map(kinds).isin(NORMAL)
+    # Round, because means of equal numbers can differ in the last digit and would then get different ranks.
+    found["log_likelihood"] = found["log_likelihood"].round(9)
+    found["log_class_probability"] = np.log(found["class"].map(known["probability"]))
+    found = found.astype({"class": str}).assign(corpus=corpus)[COLUMNS]
     totals, bins = summarise(found, seed)
     for row in totals.itertuples(index=False):
         log.info("%s, %s, %s: Spearman %.3f [%.3f, %.3f]", row.corpus, row.sentences, row.scorer, row.spearman, row.low, row.high)
-    for frame, path in ((found, points), (totals, summary), (bins, calibration)):
-        privacy.write_table(frame, path, restricted)
+    for name, frame in (("points", found), ("summary", totals), ("calibration", bins)):
+        privacy.write_table(frame, tables[name], restricted)
 
 
 def summarise(points: pd.DataFrame, seed: int, draws: int = 1000) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -159,9 +160,8 @@ def cross_fitted(sentences: pd.DataFrame, scorer: Callable[[Iterable[str], Seque
     for fold, part in sentences.groupby("fold"):
         unique = part["sentence"].unique().tolist()
         scores = dict(zip(unique, scorer(sentences.loc[sentences["fold"] != fold, "sentence"], unique), strict=True))
-        parts.append(part.assign(log_likelihood=part["sentence"].map(scores)))
-    found = pd.concat(parts).sort_index()
-    return found.assign(tokens=[len(words_of(sentence)) for sentence in found["sentence"]])
+        parts.append(part["sentence"].map(scores))
+    return sentences.assign(log_likelihood=pd.concat(parts), tokens=sentences["sentence"].map(lambda text: len(words_of(text))))
 
 
 def words_of(sentence: str) -> list[str]:
@@ -172,17 +172,3 @@ def words_of(sentence: str) -> list[str]:
         ['no', '1', '.', '4', 'cm', 'nodule', '.']
     """
     return re.findall(r"\w+|[^\w\s]", sentence.lower())
-
-
-def _points(frame: pd.DataFrame, classes: pd.DataFrame, corpus: str, scorer: str) -> pd.DataFrame:
-    found = frame.groupby(["sentence", "class"], sort=False).agg(
-        log_likelihood=("log_likelihood", "mean"), tokens=("tokens", "first"), count=("report", "size")
-    )
-    found = found.reset_index().drop(columns="sentence")
-    kind = classes["kind"].isin(NORMAL_KINDS) if "kind" in classes else classes.index.isin(NORMAL_CLASSES)
-    found["finding"] = ~found["class"].isin(classes.index[kind])
-    # Round, because means of equal numbers can differ in the last digit and would then get different ranks.
-    found["log_likelihood"] = found["log_likelihood"].round(9)
-    found["log_class_probability"] = np.log(found["class"].map(classes["probability"]))
-    found["class"] = found["class"].astype(str)
-    return found.assign(corpus=corpus, scorer=scorer)[COLUMNS]

@@ -1,14 +1,18 @@
-"""A table stored as a folder of files; rows are appended as whole files, so a killed job keeps the rows it has written."""
+"""A cache of results by text: a folder of files, to which a killed job has lost at most seconds of its work."""
 
 import hashlib
+import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from trueneg.text import privacy
 
+log = logging.getLogger(__name__)
+
+Compute = Callable[[list[str]], Iterable[pd.DataFrame]]  # texts → tables of their results, in parts, indexed by text
 FLUSH = 5.0  # seconds of work that a killed job can lose
 
 
@@ -22,20 +26,36 @@ def text_key(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16]
 
 
-def append_in_time(folder: Path, frames: Iterable[pd.DataFrame], restricted: bool) -> None:
-    """Append frames as they are produced, with one file for each :data:`FLUSH` seconds."""
+def cached(folder: Path, texts: pd.Series, columns: Sequence[str], compute: Compute, restricted: bool) -> pd.DataFrame:
+    """Return the results of texts, after computing those that are not in the folder.
+
+    Args:
+        folder: folder of earlier results; created if it does not exist.
+        texts: texts, with repetitions.
+        columns: names of the results.
+        compute: function that yields the results of distinct texts.
+        restricted: whether the texts must not be shown.
+
+    Returns:
+        Table with `columns` and the index of `texts`.
+    """
+    keys = texts.map({text: text_key(text) for text in texts.unique()})
+    missing = texts[~keys.isin(read_chunks(folder, []).index)].unique().tolist()
+    log.info("%s new texts, %s known", f"{len(missing):,}", f"{texts.nunique() - len(missing):,}")
     waiting, began = [], time.monotonic()
-    for frame in frames:
+    for frame in compute(missing) if missing else []:
         waiting.append(frame)
         if time.monotonic() - began > FLUSH:
             append_chunk(folder, pd.concat(waiting), restricted)
             waiting, began = [], time.monotonic()
     if waiting:
         append_chunk(folder, pd.concat(waiting), restricted)
+    return read_chunks(folder, columns).loc[keys].set_axis(texts.index)
 
 
 def append_chunk(folder: Path, frame: pd.DataFrame, restricted: bool) -> None:
-    """Write rows with a ``key`` of bytes to a file named by their keys, so writing the same rows twice gives one file."""
+    """Write rows indexed by text to a file named by their keys, so writing the same rows twice gives one file."""
+    frame = frame.assign(key=frame.index.map(text_key))
     name = hashlib.sha256(b"".join(frame["key"])).hexdigest()[:24]
     privacy.write_table(frame, folder / f"{name}.parquet", restricted)
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from trueneg.class_probability import constant_of_same_mean, from_length, from_log_likelihood, permuted
+from trueneg.class_probability import from_log_likelihood
+from trueneg.randomness import seed_for
 from trueneg.text import privacy
 
 log = logging.getLogger(__name__)
@@ -21,16 +22,18 @@ def write_class_probabilities(likelihoods: str | Path, *, settings: Mapping[str,
         settings: ``a``, ``k``, ``maximum``, ``per_token``.
         seed: seed of the permutation.
         eta: parquet file to write: ``report``, ``index``, ``eta``, and the controls ``eta permuted`` (the same values assigned to
-            random sentences), ``eta constant`` (their mean) and ``eta by length`` (mean η of sentences of the same length).
+            random sentences), ``eta constant`` (their mean: the same correction for every sentence) and ``eta by length`` (mean η
+            of sentences of the same length; if it performs as well as η, the language model adds only length).
     """
     table, restricted = privacy.read_table(likelihoods)
-    tokens = table["tokens"].to_numpy()
-    likelihood, per_token = table["log_likelihood"].to_numpy(), tokens if settings["per_token"] else None
+    likelihood, tokens = table["log_likelihood"].to_numpy(), table["tokens"].to_numpy()
+    per_token = tokens if settings["per_token"] else None
     values = np.asarray(from_log_likelihood(likelihood, settings["a"], settings["k"], settings["maximum"], per_token))
+    _, length, counts = np.unique(tokens, return_inverse=True, return_counts=True)
     controls = {
-        "eta permuted": permuted(values, seed),
-        "eta constant": constant_of_same_mean(values),
-        "eta by length": from_length(values, tokens),
+        "eta permuted": np.random.default_rng(seed_for(seed, "permuted class probabilities")).permutation(values),
+        "eta constant": np.mean(values),
+        "eta by length": (np.bincount(length, values) / counts)[length],
     }
     log.info("η: mean %.4f, at least 0.01 for %.1f %% of sentences", values.mean(), 100 * (values >= 0.01).mean())
     privacy.write_table(table[["report", "index"]].assign(eta=values, **controls), eta, restricted)

@@ -5,8 +5,6 @@ import pandas as pd
 from trueneg.errors import UserError
 from trueneg.randomness import seed_for
 
-VALIDATION = "validation"
-
 
 def with_folds(sentences: pd.DataFrame, folds: int, seed: int) -> pd.DataFrame:
     """Add a column ``fold`` derived from the patient id alone, so adding reports never moves a patient to another fold.
@@ -30,12 +28,12 @@ def training_parts(sentences: pd.DataFrame, fold: int, validation: float, seed: 
         UserError: if either part is empty.
     """
     others = sentences[sentences["fold"] != fold]
-    draws = {patient: seed_for(seed, f"{VALIDATION}/{patient}") / 2**63 for patient in others["patient"].unique()}
+    draws = {patient: seed_for(seed, f"validation/{patient}") / 2**63 for patient in others["patient"].unique()}
     held_out = others["patient"].map(draws) < validation
     training, validating = others[~held_out], others[held_out]
     if training.empty or validating.empty:
         raise UserError(
-            f"language_models: fold {fold} leaves {len(training):,} sentences to train on and {len(validating):,} to validate "
-            "with, expected some of both. Take fewer folds, another share of validation, or more reports."
+            f"language_models: without fold {fold}, there are {len(training):,} training sentences and {len(validating):,} "
+            "validation sentences, expected at least one of each. Use fewer folds, change `validation`, or add reports."
         )
     return training, validating

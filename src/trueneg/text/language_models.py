@@ -3,8 +3,7 @@
 import hashlib
 import json
 import logging
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from trueneg.store.run_store import RunStore
 from trueneg.text import privacy
 from trueneg.text.folds import training_parts, with_folds
 from trueneg.text.loading import load_language_model
-from trueneg.text.masked_lm import MaskedLMTraining, new_masked_lm
+from trueneg.text.masked_lm import MaskedLMTraining, Parts, new_masked_lm
 
 log = logging.getLogger(__name__)
 
@@ -65,9 +64,9 @@ def train_language_models(
         torch.set_num_threads(settings["threads"])
         with privacy.owner_only(restricted):
             for fold in range(folds):
-                parts = training_parts(table, fold, settings["validation"], seed)
-                record = {"settings": dict(settings), "seed": seed, "fold": fold, "begin": _beginning(settings, start)}
-                folder = _trained(RunStore(store), record, *(part["sentence"].tolist() for part in parts))
+                training, validating = training_parts(table, fold, settings["validation"], seed)
+                record = {"settings": dict(settings), "seed": seed, "fold": fold, "begin": _initial_model(settings, start)}
+                folder = _trained(RunStore(store), record, (training["sentence"].tolist(), validating["sentence"].tolist()))
                 checksum = file_checksum(folder / RunStore.MODEL)
                 models.append({"fold": fold, "folder": str(folder), "revision": None, "checksum": checksum})
     content = {"folds": folds, "seed": seed, "restricted": restricted, "models": models}
@@ -80,40 +79,36 @@ def read_language_models(manifest: str | Path) -> dict[str, Any]:
     Raises:
         UserError: if a model is missing or does not match its checksum.
     """
-    listed = records.read_json(manifest, records.LANGUAGE_MODELS, "Remove it to have the language model trained again.")
+    listed = records.read_json(manifest, records.LANGUAGE_MODELS, "Remove it to train the language model again.")
     for model in listed["models"]:
         path = Path(model["folder"]) / RunStore.MODEL
         if model["checksum"] is not None and (not path.is_file() or file_checksum(path) != model["checksum"]):
-            raise UserError(f"{path}: is missing or another model than {manifest} lists; remove the manifest to have it trained.")
+            raise UserError(f"{path}: missing, or not the model in {manifest}; remove the manifest to train the model again.")
     return listed
 
 
-def _trained(runs: RunStore, record: dict[str, Any], training: Sequence[str], validating: Sequence[str]) -> Path:
+def _trained(runs: RunStore, record: dict[str, Any], parts: Parts) -> Path:
     """Return the folder of a fold's model, after training the model if it is not finished."""
-    settings, identifier = record["settings"], _identifier(record, training, validating)
+    size, fold, identifier = record["settings"]["batch_size"], record["fold"], _identifier(record, parts)
+    remedy = f"Lower its batch_size from {size} to {max(size // 2, 1)}."
     with runs.owned(identifier, patience=PATIENCE) as folder:
         if runs.state(identifier) == "finished":
-            log.info("fold %d: language model %s is finished and reused", record["fold"], identifier)
+            log.info("fold %d: language model %s is finished and reused", fold, identifier)
         else:
-            remedy = f"Lower its batch_size from {settings['batch_size']} to {max(settings['batch_size'] // 2, 1)}."
             with (
-                leased_device(settings["device"]) as device,
-                catch_out_of_memory(f"language model, fold {record['fold']}", remedy),
+                leased_device(record["settings"]["device"]) as device,
+                catch_out_of_memory(f"language model, fold {fold}", remedy),
             ):
-                _train(folder, {"id": identifier, **record}, training, validating, device)
+                _train(folder, {"id": identifier, **record}, parts, device)
         runs.forget_progress(identifier)
     return folder
 
 
-def _train(
-    folder: Path, record: dict[str, Any], training: Sequence[str], validating: Sequence[str], device: torch.device
-) -> None:
-    began = time.monotonic()
-    settings, seed, fold = record["settings"], record["seed"], record["fold"]
+def _train(folder: Path, record: dict[str, Any], parts: Parts, device: torch.device) -> None:
+    settings, seed, fold, begin = (record[key] for key in ("settings", "seed", "fold", "begin"))
     fingerprint = provenance.fingerprint(provenance.LANGUAGE_MODELS)
-    begin = record["begin"]
-    model, tokenizer = new_masked_lm(training, settings, seed) if begin is None else load_language_model(**begin)
-    task = MaskedLMTraining(model, tokenizer, training, validating, settings, seed, device)
+    model, tokenizer = new_masked_lm(parts[0], settings, seed) if begin is None else load_language_model(**begin)
+    task = MaskedLMTraining(model, tokenizer, parts, settings, seed, device)
     about = {"dataset": "sentences", "objective": "masked language model", "seed": seed, "fold": fold}
     digest, minutes = f"{record['id']}-{fingerprint}", settings["checkpoint_minutes"]
     checkpoint = Checkpoint(folder, digest, minutes=minutes, about=about, device=device_name(device))
@@ -122,15 +117,13 @@ def _train(
         row = task.train_epoch(after_update=lambda: checkpoint.after_update(task, rows))
         rows.append({"epoch": task.epoch, **row})
         checkpoint.after_epoch(task, rows)
-        log.info(
-            "fold %d  epoch %d/%d  loss %.4f  held-out pseudo-perplexity %.3f  %.0f s",
-            *(fold, task.epoch, settings["epochs"], row["loss"], row["pseudo-perplexity"], time.monotonic() - began),
-        )
+        message = "fold %d  epoch %d/%d  loss %.4f  held-out pseudo-perplexity %.3f"
+        log.info(message, fold, task.epoch, settings["epochs"], row["loss"], row["pseudo-perplexity"])
     finished = task.finished_model()
     finished.config.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     record |= {
-        "sentences": {"training": len(training), "validating": len(validating)},
+        "sentences": {"training": len(parts[0]), "validating": len(parts[1])},
         "pseudo-perplexity": task.best,
         **provenance.environment(fingerprint),
         "device": device_name(device),
@@ -142,27 +135,23 @@ def _train(
     write_text(folder / RunStore.RECORD, json.dumps(record, indent=2, default=str) + "\n")
 
 
-def _beginning(settings: Mapping[str, Any], start: str | Path | None) -> dict[str, Any] | None:
-    """What :func:`load_language_model` needs for the model to begin with; None: from scratch."""
+def _initial_model(settings: Mapping[str, Any], start: str | Path | None) -> dict[str, Any] | None:
+    """Return the arguments of :func:`load_language_model` for the initial model; None: train from scratch."""
     if start is not None:
         return {"name": read_language_models(start)["models"][0]["folder"]}
     if settings["model"] is None:
         return None
-    return {"name": str(settings["model"])} | {key: settings[key] for key in ("revision", "trust_remote_code")}
+    return {"name": str(settings["model"]), "revision": settings["revision"], "trust_remote_code": settings["trust_remote_code"]}
 
 
-def _identifier(record: Mapping[str, Any], training: Sequence[str], validating: Sequence[str]) -> str:
-    """A hash of what shapes the model: settings, seed, sentences, and the model it begins with."""
+def _identifier(record: Mapping[str, Any], parts: Parts) -> str:
+    """Hash everything that determines the model: settings, seed, sentences, and the initial model."""
     begin = dict(record["begin"] or {})
     if begin and (weights := Path(begin["name"]) / RunStore.MODEL).is_file():
         begin["name"] = file_checksum(weights)
-    frozen = identity.frozen()["likelihood"]["language_models"]
-    shaping = {
-        name: value
-        for name, value in sorted(record["settings"].items())
-        if name not in TECHNICAL and value != frozen.get(name, identity.MISSING)
-    }
-    digest = hashlib.sha256(json.dumps([shaping, record["seed"], record["fold"], begin], sort_keys=True, default=str).encode())
-    for texts in (training, validating):
+    frozen, settings = identity.frozen()["likelihood"]["language_models"], record["settings"]
+    own = {key: value for key, value in settings.items() if key not in TECHNICAL and value != frozen.get(key, identity.MISSING)}
+    digest = hashlib.sha256(json.dumps([own, record["seed"], record["fold"], begin], sort_keys=True, default=str).encode())
+    for texts in parts:
         digest.update("\0".join(texts).encode("utf-8", "surrogatepass") + b"\1")
     return "lm-" + digest.hexdigest()[:12]

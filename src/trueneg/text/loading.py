@@ -6,8 +6,6 @@ from typing import Any
 from trueneg.errors import UserError
 from trueneg.text.masked_copies import CAUSAL
 
-KEY = "language_models: model"
-
 
 def load_language_model(
     name: str | Path, *, variant: str = "original", revision: str | None = None, trust_remote_code: bool = False
@@ -29,14 +27,12 @@ def load_language_model(
     Raises:
         UserError: if the model is missing, access is denied, it requires its own code to run, or weights are missing.
     """
-    name = str(name)
-    if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
-        raise UserError(
-            f"{KEY}: {name} holds no config.json; expected a folder as save_pretrained writes it, or a name on the hub."
-        )
     import transformers
     from transformers.utils import logging as transformers_logging
 
+    name = str(name)
+    if Path(name).is_dir() and not Path(name, "config.json").is_file():
+        raise UserError(f"language_models: {name} contains no config.json; expected a folder from save_pretrained or a hub name.")
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     where: dict[str, Any] = {"revision": revision}
@@ -53,17 +49,16 @@ def load_language_model(
             model_class = transformers.AutoModelForCausalLM if variant == CAUSAL else transformers.AutoModelForMaskedLM
         model, report = model_class.from_pretrained(name, output_loading_info=True, **where)
     except (OSError, ValueError, KeyError) as error:  # includes the hub's errors
-        where_from = f"{name} at revision {revision}" if revision else name
+        shown = f"{name} at revision {revision}" if revision else name
         raise UserError(
-            f"{KEY}: {where_from} cannot be loaded: {_chain(error)} Check name and revision. Accept the terms of a gated model "
-            f"at https://huggingface.co/{name}, then run `hf auth login`. Without a network, name a folder from `hf download "
-            f"{name}`. If the model's own Python code must run, read it, then set trust_remote_code: true with a revision."
+            f"language_models: model {shown} cannot be loaded: {_chain(error)} Check its name and revision. If it is gated, "
+            f"accept its terms at https://huggingface.co/{name}, then run `hf auth login`. Without a network, set `model` to "
+            f"the folder from `hf download {name}`. If it needs its own code, review it, then set trust_remote_code and revision."
         ) from error
-    missing = sorted(report["missing_keys"])
-    if missing:
+    if missing := sorted(report["missing_keys"]):
         raise UserError(
-            f"{KEY}: {name} lacks {len(missing)} weights of a {type(model).__name__} ({', '.join(missing[:3])}, …), which would "
-            "be random. It may be an encoder without its language-model head; choose a model that has one."
+            f"language_models: model {name} lacks {len(missing)} weights of {type(model).__name__} ({', '.join(missing[:3])}, …);"
+            " they would be random. It may be an encoder without a language-model head; choose a model that has one."
         )
     return model.eval(), tokenizer
 

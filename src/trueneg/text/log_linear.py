@@ -49,20 +49,18 @@ def fit_log_linear(
     """
     weights = np.ones(len(log_p)) if weights is None else np.asarray(weights, np.float64)
     if not (np.isfinite(log_p).all() and ((class_probability > 0) & (class_probability <= 1)).all() and (weights >= 0).all()):
-        raise ValueError("expected finite log-likelihoods, class probabilities above 0 and at most 1, weights of at least 0.")
+        raise ValueError("expected finite log-likelihoods, class probabilities in (0, 1], and non-negative weights.")
     if len(np.unique(log_p[weights > 0])) < 2:
-        raise ValueError("all log-likelihoods are equal, expected at least 2 different ones; there is nothing to fit.")
+        raise ValueError("all log-likelihoods are equal; expected at least 2 distinct values to fit.")
     k, log_a = np.polyfit(log_p, np.log(class_probability), 1, w=np.sqrt(weights))
     order, bin_of = np.argsort(log_p, kind="stable"), np.empty(len(log_p), np.int64)
     share = weights[order] / weights.sum()
     bin_of[order] = np.minimum((np.cumsum(share) - share / 2) * bins, bins - 1)
     predicted = np.exp(np.minimum(log_a + k * log_p, 0.0))
-    columns = {"log_likelihood": log_p, "predicted": predicted, "actual": class_probability}
+    columns = {"texts": 1.0, "log_likelihood": log_p, "predicted": predicted, "actual": class_probability}
     sums = pd.DataFrame({name: values * weights for name, values in columns.items()}).groupby(bin_of).sum()
-    texts = pd.Series(weights).groupby(bin_of).sum()
-    calibration = sums.div(texts, axis=0).assign(texts=texts).reset_index(drop=True)[["texts", *columns]]
-    spearman = weighted_spearman(log_p, class_probability, weights)
-    return LogLinearFit(float(np.exp(log_a)), float(k), spearman, calibration)
+    calibration = sums.div(sums["texts"], axis=0).assign(texts=sums["texts"]).reset_index(drop=True)
+    return LogLinearFit(float(np.exp(log_a)), float(k), weighted_spearman(log_p, class_probability, weights), calibration)
 
 
 def weighted_spearman(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 ORIGINAL, WITHIN_WORD, CAUSAL = "original", "within_word_l2r", "causal"
-VARIANTS = (ORIGINAL, WITHIN_WORD, CAUSAL)
 
 
 class Batch(NamedTuple):
@@ -31,28 +30,29 @@ class Batch(NamedTuple):
     targets: np.ndarray
     ends: np.ndarray
 
-    def masked(self) -> Tensor:
-        """Return a (B, T) mask of the masked positions of each copy."""
+    def tensors(self, device: torch.device) -> tuple[Tensor, ...]:
+        """Return ``ids``, ``piece`` and ``targets``, and a (B, T) mask of the masked positions of each copy."""
         positions = np.arange(self.ids.shape[1])
-        return torch.from_numpy((positions >= self.targets[:, None]) & (positions <= self.ends[:, None]))
+        masked = (positions >= self.targets[:, None]) & (positions <= self.ends[:, None])
+        return tuple(torch.from_numpy(array).to(device) for array in (self.ids, self.piece, self.targets, masked))
 
 
 class Pieces:
     """Splits sentences into pieces of at most `limit` tokens, each enclosed in the tokenizer's special tokens."""
 
     def __init__(self, tokenizer: Any, variant: str, limit: int):
-        if variant not in VARIANTS:
-            raise ValueError(f"variant is {variant!r}, expected one of {', '.join(VARIANTS)}.")
+        if variant not in (ORIGINAL, WITHIN_WORD, CAUSAL):
+            raise ValueError(f"variant is {variant!r}, expected one of {ORIGINAL}, {WITHIN_WORD}, {CAUSAL}.")
         self._tokenizer, self._causal, self._whole_words = tokenizer, variant == CAUSAL, variant == WITHIN_WORD
         if self._causal:
             start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.cls_token_id
             if start is None:
-                raise ValueError("the tokenizer has no token that begins a text, so the first word would have no probability.")
+                raise ValueError("the tokenizer has no BOS or CLS token, which a causal model needs to predict the first token.")
             self._before, self._after = [start], []
         else:
             if tokenizer.mask_token_id is None:
                 raise ValueError(
-                    f"the tokenizer has no mask token, which variant {variant!r} needs; a causal model needs 'causal'."
+                    f"the tokenizer has no mask token; use variant 'causal' instead of {variant!r} for a causal model."
                 )
             encoded = tokenizer("a", return_special_tokens_mask=True)
             inside = np.flatnonzero(np.array(encoded["special_tokens_mask"]) == 0)
@@ -61,7 +61,7 @@ class Pieces:
         self._forbidden = np.array(sorted(set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}), np.int64)
 
     def of(self, sentences: Sequence[str], rows: np.ndarray) -> list[Batch]:
-        """Return the pieces of the sentences in order, each with all its targets; errors number the sentences by `rows`.
+        """Return the pieces of the sentences in order, each with all its targets; errors refer to the sentences by `rows`.
 
         Raises:
             ValueError: if a sentence has no tokens or contains a special token; names its row.
@@ -71,8 +71,8 @@ class Pieces:
         for place, (tokens, row) in enumerate(zip(encoded["input_ids"], rows, strict=True)):
             ids = np.array(tokens, np.int64)
             if len(ids) == 0 or np.isin(ids, self._forbidden).any():
-                problem = "holds a special token of the model" if len(ids) else "has no tokens"
-                raise ValueError(f"the sentence in row {row:,} (the first is 0) {problem}; leave that out.")
+                problem = "contains a special token of the model" if len(ids) else "has no tokens"
+                raise ValueError(f"the sentence in row {row:,} (counting from 0) {problem}; remove it.")
             ends = np.arange(len(ids))
             if self._whole_words:
                 words = np.array(encoded.word_ids(place))
@@ -116,12 +116,8 @@ def _windows(length: int, capacity: int, causal: bool) -> Iterator[tuple[int, in
 
     For a causal model, this is the window with the longest past; otherwise, the window with the token nearest to its middle.
     """
-    if length <= capacity:
-        yield 0, length, 0, length
-        return
-    starts = [*range(0, length - capacity, max(1, capacity // 2)), length - capacity]
-    borders = [0]
-    for start, following in itertools.pairwise(starts):
-        borders.append(start + capacity if causal else (start + following + capacity) // 2)
-    for start, first, last in zip(starts, borders, [*borders[1:], length], strict=True):
+    starts = [*range(0, length - capacity, max(1, capacity // 2)), max(0, length - capacity)]
+    pairs = itertools.pairwise(starts)
+    borders = [start + capacity if causal else (start + following + capacity) // 2 for start, following in pairs]
+    for start, first, last in zip(starts, [0, *borders], [*borders, length], strict=True):
         yield start, start + capacity, first, last

@@ -19,9 +19,10 @@ from trueneg.compute.parts import by_part, load_moments, moments_of, named_tenso
 from trueneg.errors import UserError
 from trueneg.randomness import seed_for
 from trueneg.text.pseudo_likelihood import score
-from trueneg.text.scorers import only_states_at
+from trueneg.text.scorers import logits_at
 from trueneg.text.tokenizing import train_tokenizer
 
+Parts = tuple[Sequence[str], Sequence[str]]  # training and validation sentences
 POOL = 20  # batches sorted by length together, to reduce padding
 
 
@@ -41,7 +42,7 @@ def new_masked_lm(sentences: Sequence[str], settings: Mapping[str, Any], seed: i
     try:
         tokenizer = train_tokenizer(sentences, settings["vocabulary"], settings["longest"])
     except ValueError as error:
-        raise UserError(f"language_models: {error} Raise the model's vocabulary.") from error
+        raise UserError(f"language_models: {error}") from error
     config = BertConfig(
         vocab_size=len(tokenizer),
         hidden_size=settings["hidden"],
@@ -64,8 +65,7 @@ class MaskedLMTraining:
     Args:
         model: a masked language model.
         tokenizer: its tokenizer.
-        training: training sentences, with repetitions.
-        validating: validation sentences, from other patients.
+        parts: training sentences, with repetitions, and validation sentences, from other patients.
         settings: ``epochs``, ``patience``, ``batch_size``, ``learning_rate``, ``weight_decay``, ``warmup``, ``mask_share``,
             ``validation_sentences``.
         seed: seed of all random draws.
@@ -78,26 +78,22 @@ class MaskedLMTraining:
         best: the lowest held-out pseudo-perplexity.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        tokenizer: Any,
-        training: Sequence[str],
-        validating: Sequence[str],
-        settings: Mapping[str, Any],
-        seed: int,
-        device: torch.device,
-    ):
+    STATE = ("epoch", "update", "epochs", "best", "_best_epoch", "_loss", "_words")
+
+    def __init__(self, model: Any, tokenizer: Any, parts: Parts, settings: Mapping[str, Any], seed: int, device: torch.device):
+        training, validating = parts
         self.model, self.tokenizer, self.settings, self.seed, self.device = model.to(device), tokenizer, settings, seed, device
         self.epoch = self.update = 0
-        self.epochs, self.best, self._waited = settings["epochs"], math.inf, 0
+        self.epochs, self.best, self._best_epoch = settings["epochs"], math.inf, 0
         self._loss, self._words = 0.0, 0
         limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
         # Longer sentences are truncated here, but not when scoring. One array, because millions of small ones take more memory.
-        encoded = tokenizer(list(training), truncation=True, max_length=limit, return_attention_mask=False)["input_ids"]
+        encoded = tokenizer(training, truncation=True, max_length=limit, return_attention_mask=False)["input_ids"]
         self._starts = np.concatenate([[0], np.cumsum([len(ids) for ids in encoded])])
         self._ids = np.fromiter(itertools.chain.from_iterable(encoded), np.int32, self._starts[-1])
-        self._validating = _sample(validating, settings["validation_sentences"], seed)
+        generator = np.random.default_rng(seed_for(seed, "language model validation"))
+        drawn = generator.choice(len(validating), min(settings["validation_sentences"], len(validating)), replace=False)
+        self._validating = np.unique([validating[number] for number in drawn], return_counts=True)
         self.updates = math.ceil(len(training) / settings["batch_size"])
         self._special = torch.tensor(tokenizer.all_special_ids, device=device)
         matrices = [parameter for parameter in model.parameters() if parameter.ndim > 1]
@@ -118,37 +114,34 @@ class MaskedLMTraining:
         Raises:
             UserError: if the loss or a weight becomes NaN or infinite.
         """
-        order = self._order()
         self.model.train()
-        for number in range(self.update, self.updates):
-            self._step(order[number])
-            self.update = number + 1
+        for chosen in self._order()[self.update :]:
+            self._step(chosen)
+            self.update += 1
             after_update()
         loss = self._loss / self._words
         if not (math.isfinite(loss) and all(value.isfinite().all() for value in self.model.parameters())):
             raise UserError(
-                f"The language model's loss became {loss} in epoch {self.epoch + 1} of {self.settings['epochs']} (seed "
-                f"{self.seed}), or its weights are no numbers any more: the step is too large. Its learning_rate is "
-                f"{self.settings['learning_rate']:g}; lower it, or raise its warmup."
+                f"Training of the language model diverged in epoch {self.epoch + 1} of {self.settings['epochs']} (seed "
+                f"{self.seed}): the loss is {loss}, or weights are NaN or inf. Lower its learning_rate, which is "
+                f"{self.settings['learning_rate']:g}, or raise its warmup."
             )
         row = {"loss": loss, "pseudo-perplexity": self.pseudo_perplexity()}
         self.epoch, self.update, self._loss, self._words = self.epoch + 1, 0, 0.0, 0
         if row["pseudo-perplexity"] < self.best:
-            self.best, self._waited = row["pseudo-perplexity"], 0
+            self.best, self._best_epoch = row["pseudo-perplexity"], self.epoch
             self._best_weights = _copied(self.model.state_dict())
-        else:
-            self._waited += 1
-            if self._waited >= self.settings["patience"]:
-                self.epochs = self.epoch
+        elif self.epoch - self._best_epoch >= self.settings["patience"]:
+            self.epochs = self.epoch
         return row
 
     def pseudo_perplexity(self) -> float:
         """Compute exp(−Σ PLL / Σ tokens) of the held-out sentences, including repetitions (Salazar et al., 2020)."""
         sentences, counts = self._validating
         total = tokens = 0.0
-        for part in score(self.model, self.tokenizer, sentences, device=self.device):
-            total += float((part.log_likelihood * counts[part.rows]).sum())
-            tokens += float((part.tokens * counts[part.rows]).sum())
+        for part in score(self.model, self.tokenizer, sentences.tolist(), device=self.device):
+            total += (part["log_likelihood"].to_numpy() * counts[part.index]).sum()
+            tokens += (part["tokens"].to_numpy() * counts[part.index]).sum()
         return math.exp(min(-total / tokens, 700.0))  # e^710 overflows; beyond e^700 the exact value is irrelevant
 
     def finished_model(self) -> Any:
@@ -159,8 +152,7 @@ class MaskedLMTraining:
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the training state as tensors and plain values; call between updates or epochs."""
         tensors = named_tensors(model=self.model.state_dict(), best=self._best_weights, optimizer=moments_of(self.optimizer))
-        plain = ("epoch", "update", "epochs", "best", "_waited", "_loss", "_words")
-        return _copied(tensors), {name: getattr(self, name) for name in plain}
+        return _copied(tensors), {name: getattr(self, name) for name in self.STATE}
 
     def load_state(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
         """Resume from the result of :meth:`state`; the training must have been created with the same arguments."""
@@ -174,53 +166,35 @@ class MaskedLMTraining:
         """Return the batches of this epoch: shuffled, sorted by length within pools, and shuffled again."""
         generator = np.random.default_rng(seed_for(self.seed, f"language model batches/{self.epoch}"))
         lengths, size = np.diff(self._starts), self.settings["batch_size"]
-        found = []
         shuffled = generator.permutation(len(lengths))
-        for start in range(0, len(shuffled), POOL * size):
-            pool = shuffled[start : start + POOL * size]
-            pool = pool[np.argsort(lengths[pool], kind="stable")]
-            found += [pool[place : place + size] for place in range(0, len(pool), size)]
-        return [found[number] for number in generator.permutation(len(found))]
+        pools = np.arange(len(lengths)) // (POOL * size)
+        ordered = shuffled[np.lexsort((lengths[shuffled], pools))]
+        batches = np.split(ordered, np.arange(size, len(ordered), size))
+        return [batches[number] for number in generator.permutation(len(batches))]
 
     def _step(self, chosen: np.ndarray) -> None:
         purpose = f"language model masks/{self.epoch}/{self.update}"
         torch.manual_seed(seed_for(self.seed, purpose))  # for dropout, which does not accept a generator
         texts = [torch.from_numpy(self._ids[self._starts[one] : self._starts[one + 1]]).long() for one in chosen]
         ids = pad_sequence(texts, batch_first=True, padding_value=self.tokenizer.pad_token_id).to(self.device)
-        attention = ids != self.tokenizer.pad_token_id
-        draws = torch.rand(ids.shape).to(self.device)
-        draws = draws.masked_fill(torch.isin(ids, self._special), 2.0)
+        draws = torch.rand(ids.shape).to(self.device).masked_fill(torch.isin(ids, self._special), 2.0)
         masked = (draws < self.settings["mask_share"]) | (draws == draws.amin(1, keepdim=True))
-        wanted = masked.nonzero(as_tuple=True)
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.settings["learning_rate"] * self._learning_rate_factor()
-        autocast = torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda")
-        with autocast, only_states_at(self.model, wanted):
-            inputs = ids.masked_fill(masked, self.tokenizer.mask_token_id)
-            logits = self.model(input_ids=inputs, attention_mask=attention.long()).logits[:, 0]
-        loss = functional.cross_entropy(logits.float(), ids[wanted])
+        attention, inputs = (ids != self.tokenizer.pad_token_id).long(), ids.masked_fill(masked, self.tokenizer.mask_token_id)
+        logits = logits_at(self.model, inputs, attention, masked.nonzero(as_tuple=True))
+        loss = functional.cross_entropy(logits, ids[masked])
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self.optimizer.step()
-        self._loss += loss.item() * len(wanted[0])
-        self._words += len(wanted[0])
-
-    def _learning_rate_factor(self) -> float:
-        """Return a factor with linear warm-up over a fraction of all updates, then linear decay to 0."""
+        # Linear warm-up over a fraction of all updates, then linear decay to 0.
         done = (self.epoch * self.updates + self.update + 1) / (self.settings["epochs"] * self.updates + 1)
         warmup = self.settings["warmup"]
-        return done / warmup if done < warmup else (1 - done) / (1 - warmup)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.settings["learning_rate"] * (done / warmup if done < warmup else (1 - done) / (1 - warmup))
+        self.optimizer.step()
+        self._loss += loss.item() * len(logits)
+        self._words += len(logits)
 
 
 def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Copy tensors to the CPU; clones them because head and embedding can share weights, which a safetensors file cannot."""
     return {name: value.detach().cpu().clone().contiguous() for name, value in tensors.items()}
-
-
-def _sample(sentences: Sequence[str], count: int, seed: int) -> tuple[list[str], np.ndarray]:
-    """Sample sentences; return the unique ones and how often each was drawn."""
-    generator = np.random.default_rng(seed_for(seed, "language model validation"))
-    drawn = generator.choice(len(sentences), min(count, len(sentences)), replace=False)
-    unique, counts = np.unique(np.asarray(sentences, dtype=object)[drawn].astype(str), return_counts=True)
-    return unique.tolist(), counts

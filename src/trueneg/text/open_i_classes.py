@@ -46,15 +46,19 @@ def class_of(sentence: str, headings: frozenset[str]) -> str | None:
         >>> class_of("There is a small left effusion.", codes), class_of("No effusion is seen.", codes)
         ('Pleural Effusion', None)
     """
-    affirmed = []
-    for heading in headings & WORDS.keys():
-        for match in re.finditer(rf"\b(?:{WORDS[heading]})", sentence, re.I):
-            before = sentence[: match.start()]
-            denials = list(DENIAL.finditer(before))
-            if not denials or ENDS_DENIAL.search(before, denials[-1].end()):
-                affirmed.append((match.start(), -len(match[0]), heading))
-                break
+    affirmed = [
+        (match.start(), -len(match[0]), heading)
+        for heading in headings & WORDS.keys()
+        for match in re.finditer(rf"\b(?:{WORDS[heading]})", sentence, re.I)
+        if not DENIAL.search(ENDS_DENIAL.split(sentence[: match.start()])[-1])
+    ]
     return min(affirmed)[2] if affirmed else None
+
+
+def coded_headings(codes: pd.DataFrame) -> pd.Series:
+    """Return the set of code headings of each indexed report; a report is normal only if ``normal`` is its sole heading."""
+    headings = codes["code"].str.split("/").str[0].str.strip().groupby(codes["report"]).agg(frozenset)
+    return headings[[NOT_INDEXED not in own for own in headings]]
 
 
 def assign_classes(sentences: pd.DataFrame, codes: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -68,16 +72,14 @@ def assign_classes(sentences: pd.DataFrame, codes: pd.DataFrame) -> tuple[pd.Dat
         A table with ``report``, ``index``, ``class`` of the sentences that have a class; and a table with the ``class`` and
         ``probability`` of every heading.
     """
-    codes = codes.assign(heading=codes["code"].str.split("/").str[0].str.strip())
-    headings = codes.groupby("report")["heading"].agg(frozenset)
-    coded = headings[[NOT_INDEXED not in found for found in headings]]
-    share = coded.explode().value_counts() / len(coded)
+    headings = coded_headings(codes)
     found = []
     for report, index, sentence in zip(sentences["report"], sentences["index"], sentences["sentence"], strict=True):
-        of_report = coded.get(report, frozenset())
-        name = NORMAL if of_report == {NORMAL} else class_of(sentence, of_report)
+        own = headings.get(report, frozenset())
+        name = NORMAL if own == {NORMAL} else class_of(sentence, own)
         if name is not None:
             found.append((report, index, name))
+    share = headings.explode().value_counts() / len(headings)
     classes = share.rename_axis("class").reset_index(name="probability")
     return pd.DataFrame(found, columns=["report", "index", "class"]), classes
 

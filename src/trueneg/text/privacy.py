@@ -21,14 +21,12 @@ def owner_only(restricted: bool) -> Iterator[None]:
 
     The umask applies to the whole process, so files that other threads write are private too, which is the safe choice.
     """
-    if not restricted:
-        yield
-        return
-    before = os.umask(0o077)
+    before = os.umask(0o077) if restricted else None
     try:
         yield
     finally:
-        os.umask(before)
+        if before is not None:
+            os.umask(before)
 
 
 def write_table(frame: pd.DataFrame, path: str | Path, restricted: bool) -> None:
@@ -56,12 +54,12 @@ def read_table(path: str | Path, columns: Sequence[str] | None = None) -> tuple[
         table = pq.read_table(path, columns=columns, partitioning=None, page_checksum_verification=True)
         frame = table.to_pandas()
     except FileNotFoundError as error:
-        raise UserError(f"{path}: is not there; run the step that makes it.") from error
+        raise UserError(f"{path}: file not found; run the step that writes it.") from error
     except MemoryError:  # not a problem of the file
         raise
     except Exception as error:  # a damaged file can raise almost any error
-        raise UserError(f"{path}: is not a whole parquet file; remove it to have it made again.") from error
+        raise UserError(f"{path}: not a complete parquet file; remove it, and it will be written again.") from error
     flag = (table.schema.metadata or {}).get(FLAG)
     if flag is None:
-        raise UserError(f"{path}: does not say whether its text is restricted; remove it to have it made again.")
+        raise UserError(f"{path}: not marked as restricted or unrestricted text; remove it, and it will be written again.")
     return frame, flag == b"yes"

@@ -9,7 +9,7 @@ import logging
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,22 +25,6 @@ log = logging.getLogger(__name__)
 TOKENS = {"cpu": 8_192, "cuda": 131_072}  # tokens of masked copies in a batch
 LOGITS = 2**28  # elements in the largest array of logits
 PART = 256  # sentences per result
-
-
-class Scored(NamedTuple):
-    """Likelihoods of some of the sentences.
-
-    Attributes:
-        rows: (S,) indices into the given sentences.
-        log_likelihood: (S,) natural logarithm, float64.
-        tokens: (S,) number of scored tokens.
-        windows: (S,) number of windows: 1, or more if a sentence exceeds the model's limit.
-    """
-
-    rows: np.ndarray
-    log_likelihood: np.ndarray
-    tokens: np.ndarray
-    windows: np.ndarray
 
 
 def pseudo_log_likelihood(
@@ -76,7 +60,7 @@ def pseudo_log_likelihood(
     numbers, unique = pd.factorize(np.array(sentences, dtype=object))
     found, first_rows = np.empty(len(unique)), np.unique(numbers, return_index=True)[1]
     for part in score(model, tokenizer, unique.tolist(), tokens_per_batch, device, variant, names=first_rows):
-        found[part.rows] = part.log_likelihood
+        found[part.index] = part["log_likelihood"]
     return found[numbers]
 
 
@@ -88,7 +72,7 @@ def score(
     device: str | torch.device | None = None,
     variant: str = ORIGINAL,
     names: np.ndarray | None = None,
-) -> Iterator[Scored]:
+) -> Iterator[pd.DataFrame]:
     """Like :func:`pseudo_log_likelihood`, but yields results in parts, so a caller can save progress.
 
     Args:
@@ -101,7 +85,8 @@ def score(
         names: row numbers used for the sentences in errors and in the log; None: their indices.
 
     Yields:
-        Results for sentences of similar length, longest first.
+        Tables for sentences of similar length, longest first, indexed by their place in `sentences`: ``log_likelihood``,
+        ``tokens`` (number of scored tokens) and ``windows`` (1, or more if the sentence exceeds the model's limit).
 
     Raises:
         ValueError: as in :func:`pseudo_log_likelihood`.
@@ -129,12 +114,11 @@ def score(
                 np.add.at(found, batch.sentences, log_probabilities.numpy())
             if not np.isfinite(found).all():
                 row = names[rows][~np.isfinite(found)][0]
-                raise ValueError(f"the model gives row {row:,} no finite likelihood; its weights are broken.")
+                raise ValueError(f"the likelihood of the sentence in row {row:,} is not finite; the model's weights are broken.")
             if len(long := names[rows][windows > 1]):
-                some = ", ".join(f"{name:,}" for name in long[:10]) + (" …" if len(long) > 10 else "")
-                message = "%d sentences have more than %d tokens and are scored by windows: rows %s"
-                log.warning(message, len(long), cutter.capacity, some)
-            yield Scored(rows, found, lengths, windows)
+                message = "%d sentences have more than %d tokens and are scored in windows; first in rows %s"
+                log.warning(message, len(long), cutter.capacity, ", ".join(f"{name:,}" for name in long[:10]))
+            yield pd.DataFrame({"log_likelihood": found, "tokens": lengths, "windows": windows}, index=rows)
     finally:
         model.train(training)
 
@@ -159,7 +143,7 @@ def _side_by_side(scorer: AnyModel | PlainBert, work: Sequence[Batch]) -> Iterat
 
 def _limit(model: Any, tokenizer: Any) -> int:
     """Return the maximum sequence length with special tokens; less if the model numbers positions from the padding id."""
-    limit = getattr(model.config, "max_position_embeddings", None) or getattr(model.config, "n_positions", None) or sys.maxsize
+    limit = getattr(model.config, "max_position_embeddings", sys.maxsize)
     embeddings = getattr(model.base_model, "embeddings", None)
     numbered = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
     return min(limit - (numbered + 1 if numbered is not None else 0), tokenizer.model_max_length)
@@ -167,8 +151,8 @@ def _limit(model: Any, tokenizer: Any) -> int:
 
 def _check(sentences: Sequence[str]) -> None:
     if isinstance(sentences, str):
-        raise ValueError("sentences is one string, expected a sequence of them.")
+        raise ValueError("sentences is one string; expected a sequence of strings.")
     for row, sentence in enumerate(sentences):
         if not isinstance(sentence, str) or not sentence.strip():
             found = "empty" if isinstance(sentence, str) else type(sentence).__name__
-            raise ValueError(f"the sentence in row {row:,} (the first is 0) is {found}, expected text; leave it out.")
+            raise ValueError(f"the sentence in row {row:,} (counting from 0) is {found}, expected a non-empty string.")

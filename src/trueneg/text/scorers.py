@@ -1,8 +1,6 @@
 """Compute log P of a batch's targets: for any model of the transformers library, and faster for plain BERT."""
 
-import contextlib
 import copy
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -15,32 +13,30 @@ CACHE_TOKENS = 1024  # tokens at a time on a CPU, so that a layer's activations 
 VOCABULARY_BLOCK = 2048  # words per block of logits on a CPU; measured 1.7 times as fast as all 30,000 at once
 
 
-@contextlib.contextmanager
-def only_states_at(model: Any, wanted: tuple[Tensor, Tensor]) -> Iterator[None]:
-    """Pass only some hidden states to a model's head in the block: logits are (n, 1, words) instead of (B, T, words).
+def logits_at(model: Any, ids: Tensor, attention_mask: Tensor, wanted: tuple[Tensor, Tensor]) -> Tensor:
+    """Compute float32 logits (n, V) at some positions only: a hook selects the hidden states that reach the vocabulary head.
 
     Args:
         model: a language model of the transformers library; its head must process each position independently.
-        wanted: (n,) rows and (n,) positions to keep.
+        ids: (B, T) token ids.
+        attention_mask: (B, T), 1 at tokens and 0 at padding.
+        wanted: (n,) rows and (n,) positions.
     """
 
     def select(_module: Any, _inputs: Any, output: Any) -> Any:
-        if isinstance(output, tuple):
-            return (output[0][wanted][:, None], *output[1:])
-        output[next(iter(output))] = output[0][wanted][:, None]
+        output.last_hidden_state = output.last_hidden_state[wanted][:, None]
         return output
 
     handle = model.base_model.register_forward_hook(select)
     try:
-        yield
+        with torch.autocast(ids.device.type, torch.bfloat16, enabled=ids.device.type == "cuda"):
+            return model(input_ids=ids, attention_mask=attention_mask).logits[:, 0].float()
     finally:
         handle.remove()
 
 
 class AnyModel:
     """Scores with any masked or causal language model of the transformers library; the reference for :class:`PlainBert`.
-
-    Only the hidden states of the targets reach the vocabulary head: a hook selects them from the encoder's output.
 
     Args:
         model: model in evaluation mode, on its device.
@@ -60,18 +56,13 @@ class AnyModel:
     @torch.inference_mode()
     def log_probabilities(self, batch: Batch) -> Tensor:
         """Compute log P(target token | unmasked tokens): natural logarithm, float64, shape (B,)."""
-        ids = torch.from_numpy(batch.ids).to(self._device)
-        piece, target = (torch.from_numpy(array).to(self._device) for array in (batch.piece, batch.targets))
+        ids, piece, target, masked = batch.tensors(self._device)
         words = ids[piece, target]
         if self._mask is None:
             wanted = (piece, target - 1)  # the previous position's state predicts a word
         else:
-            ids = ids[piece].masked_fill(batch.masked().to(self._device), self._mask)
-            wanted = (torch.arange(len(target), device=self._device), target)
-        autocast = torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda")
-        with autocast, only_states_at(self._model, wanted):
-            logits = self._model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits[:, 0]
-        logits = logits.float()
+            ids, wanted = ids[piece].masked_fill(masked, self._mask), (torch.arange(len(target), device=self._device), target)
+        logits = logits_at(self._model, ids, torch.ones_like(ids), wanted)
         return (logits.gather(1, words[:, None])[:, 0] - logits.logsumexp(1)).double().cpu()
 
 
@@ -96,7 +87,6 @@ class PlainBert:
             type(model).__name__ == "BertForMaskedLM"
             and type(model).__module__.startswith("transformers.")
             and not model.config.is_decoder
-            and model.config.hidden_size % model.config.num_attention_heads == 0
             and all(type(layer) is torch.nn.Linear for name, layer in model.named_modules() if name.endswith(("query", "dense")))
         )
 
@@ -109,8 +99,7 @@ class PlainBert:
         self._positions = positions.detach().to(device, dtype)
         model = copy.deepcopy(model).to(device, dtype)
         self._embeddings, self._layers, self._head = model.bert.embeddings, model.bert.encoder.layer, model.cls.predictions
-        attentions = [layer.attention.self for layer in self._layers]
-        parts = [(attention.query, attention.key, attention.value) for attention in attentions]
+        parts = [(own.query, own.key, own.value) for own in (layer.attention.self for layer in self._layers)]
         # Query, key and value share one (weight, bias), so that one product computes all three.
         self._qkv = [
             tuple(torch.cat([getattr(part, name).detach() for part in three]) for name in ("weight", "bias")) for three in parts
@@ -119,9 +108,8 @@ class PlainBert:
     @torch.inference_mode()
     def log_probabilities(self, batch: Batch) -> Tensor:
         """Compute the log-probability of each target; see :meth:`AnyModel.log_probabilities`."""
-        ids = torch.from_numpy(batch.ids).to(self._device)
-        piece, target = (torch.from_numpy(array).to(self._device) for array in (batch.piece, batch.targets))
-        masked = batch.masked().to(self._device)[..., None]
+        ids, piece, target, masked = batch.tensors(self._device)
+        masked = masked[..., None]
         of_words, of_mask = self._embed(ids), self._embed(torch.full_like(ids[:1], self._mask))
         projected, projected_mask = (functional.linear(embedded, *self._qkv[0]) for embedded in (of_words, of_mask))
         copies = len(target) if self._device.type != "cpu" else max(1, CACHE_TOKENS // ids.shape[1])

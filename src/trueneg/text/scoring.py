@@ -1,9 +1,10 @@
 """Compute the likelihood of every sentence of a corpus; results are saved continuously, so a killed job loses only seconds."""
 
+import functools
 import hashlib
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from trueneg.io.files import file_checksum
 from trueneg.io.shared_cache import cache_folder
 from trueneg.store.provenance import fingerprint
 from trueneg.text import privacy
-from trueneg.text.chunks import append_in_time, read_chunks, text_key
+from trueneg.text.chunks import cached, text_key
 from trueneg.text.folds import with_folds
 from trueneg.text.language_models import read_language_models
 from trueneg.text.loading import load_language_model
@@ -24,7 +25,7 @@ from trueneg.text.pseudo_likelihood import score
 log = logging.getLogger(__name__)
 
 SCORING = ("trueneg.text.pseudo_likelihood",)  # root modules of the code that computes the scores
-SCORES = ["log_likelihood", "tokens", "windows"]
+SCORES = ["log_likelihood", "tokens", "windows", "device"]
 
 
 def score_sentences(
@@ -58,40 +59,30 @@ def score_sentences(
     table, restricted = privacy.read_table(sentences)
     listed = read_language_models(models)
     table = with_folds(table, listed["folds"], listed["seed"])
-    table["key"] = table["sentence"].map({sentence: text_key(sentence) for sentence in table["sentence"].unique()})
     torch.set_num_threads(settings["threads"])
     hidden = restricted or listed["restricted"]
     scored = cache_folder(cache, f"likelihoods/{fingerprint(SCORING)}", restricted=hidden)
+    shard_of = {text: int.from_bytes(text_key(text)[:4], "big") % shards for text in table["sentence"].unique()}
+    own = table[table["sentence"].map(shard_of) == shard]
     parts = []
-    with privacy.owner_only(hidden):
-        for model in listed["models"]:
-            of_fold = table[table["fold"] == model["fold"]]
-            folder = scored / f"{(model['checksum'] or _identity(model))[:16]}-{settings['variant']}"
-            known = read_chunks(folder, []).index
-            own = of_fold["key"].map(lambda key: int.from_bytes(key[:4], "big") % shards == shard)
-            missing = of_fold[own & ~of_fold["key"].isin(known)].drop_duplicates("key")
-            log.info("fold %d: %s sentences to score", model["fold"], f"{len(missing):,}")
-            if len(missing):
-                append_in_time(folder, _score(missing, model, settings), hidden)
-            if shards == 1:
-                found = read_chunks(folder, [*SCORES, "device"]).loc[of_fold["key"]].set_axis(of_fold.index)
-                parts.append(of_fold.drop(columns="key").join(found))
+    for model in listed["models"]:
+        folder = scored / f"{(model['checksum'] or _identity(model))[:16]}-{settings['variant']}"
+        compute = functools.partial(_score, model=model, settings=settings)
+        texts = own.loc[own["fold"] == model["fold"], "sentence"]
+        parts.append(cached(folder, texts, SCORES, compute, hidden))
     if shards == 1:
-        privacy.write_table(pd.concat(parts).sort_index(), likelihoods, restricted)
+        privacy.write_table(table.join(pd.concat(parts)), likelihoods, restricted)
 
 
-def _score(missing: pd.DataFrame, model: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[pd.DataFrame]:
-    """Score sentences and yield the results as cache rows, in parts."""
+def _score(sentences: Sequence[str], model: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[pd.DataFrame]:
+    """Score sentences and yield the results in parts."""
     began, tokens, variant = time.monotonic(), 0, settings["variant"]
-    keys = missing["key"].to_numpy()
     with leased_device(settings["device"]) as device:
         hub = {"revision": model["revision"], "trust_remote_code": settings["trust_remote_code"]}
         network, tokenizer = load_language_model(model["folder"], variant=variant, **hub)
-        sentences = missing["sentence"].tolist()
         for part in score(network.to(device), tokenizer, sentences, settings["tokens_per_batch"], device, variant):
-            scores = {name: getattr(part, name) for name in SCORES}
-            yield pd.DataFrame({"key": keys[part.rows], **scores, "device": device.type})
-            tokens += int(part.tokens.sum())
+            yield part.assign(device=device.type).set_axis([sentences[row] for row in part.index])
+            tokens += int(part["tokens"].sum())
     seconds = time.monotonic() - began
     log.info("fold %d: %s tokens in %.1f s, %s tokens/s", model["fold"], f"{tokens:,}", seconds, f"{tokens / seconds:,.0f}")
 

@@ -4,21 +4,21 @@ import difflib
 import re
 from collections.abc import Mapping
 
-FINDINGS, IMPRESSION = "findings", "impression"
-
-# Headers that end a section without being findings or impression. Any other header in capitals (HEART:, LINES AND TUBES:) is
-# treated as a heading within the current section.
-OTHER = re.compile(
-    r"\b(EXAM|EXAMINATION|STUDY|PROCEDURE|INDICATIONS?|HISTORY|REASON|CLINICAL|SYMPTOMS?|DIAGNOSIS|TECHNIQUE|COMPARISONS?|COMPARED|"
-    r"RECOMMENDATIONS?|NOTIFICATIONS?|NOTICE|ADDENDUM|WET READ|PRELIMINARY|DATE|TIME|PHYSICIAN|RADIOLOGIST|DICTATED|SIGNED|"
-    r"ATTENDING|PROVIDER|FINAL REPORT|DOSE|CONTRAST|MEDICATIONS?|ACCESSION)\b"
-)
+FINDINGS, IMPRESSION, VIEWS, OTHER = "findings", "impression", "views", "other"
+# Words in a header, in order of precedence. OTHER ends a section without being findings or impression. Any other header in
+# capitals (HEART:, LINES AND TUBES:) is treated as a heading within the current section.
 WORDS = {
-    FINDINGS: ("FINDING", "FINDINGS", "REPORT", "DESCRIPTION", "OBSERVATIONS"),
-    IMPRESSION: ("IMPRESSION", "IMPRESSIONS", "CONCLUSION", "CONCLUSIONS", "OPINION", "INTERPRETATION", "SUMMARY"),
+    FINDINGS: re.compile(r"\b(FINDINGS?|DESCRIPTION|OBSERVATIONS)\b|^REPORT$"),
+    IMPRESSION: re.compile(r"\b(IMPRESSIONS?|CONCLUSIONS?|OPINION|INTERPRETATION|SUMMARY)\b"),
+    OTHER: re.compile(
+        r"\b(EXAM|EXAMINATION|STUDY|PROCEDURE|INDICATIONS?|HISTORY|REASON|CLINICAL|SYMPTOMS?|DIAGNOSIS|TECHNIQUE|COMPARISONS?|"
+        r"COMPARED|RECOMMENDATIONS?|NOTIFICATIONS?|NOTICE|ADDENDUM|WET READ|PRELIMINARY|DATE|TIME|PHYSICIAN|RADIOLOGIST|"
+        r"DICTATED|SIGNED|ATTENDING|PROVIDER|FINAL REPORT|DOSE|CONTRAST|MEDICATIONS?|ACCESSION)\b"
+    ),
 }
+SPELLINGS = {"FINDING": FINDINGS, "FINDINGS": FINDINGS, "IMPRESSION": IMPRESSION, "IMPRESSIONS": IMPRESSION}
 # Some reports put the findings under the name of the examination (PORTABLE AP CHEST RADIOGRAPH:).
-VIEWS = re.compile(r"\b(CHEST|PA|AP|LATERAL|FRONTAL|PORTABLE|UPRIGHT|SUPINE|RADIOGRAPHS?|VIEWS?|X-?RAYS?)\b")
+VIEW_WORDS = re.compile(r"\b(CHEST|PA|AP|LATERAL|FRONTAL|PORTABLE|UPRIGHT|SUPINE|RADIOGRAPHS?|VIEWS?|X-?RAYS?)\b")
 
 HEADER = re.compile(
     r"^[ \t]*(?P<capitals>[A-Z][A-Z0-9 ()/,&.'-]{1,70}?)[ \t]*:"  # FINDINGS:
@@ -55,24 +55,17 @@ def parse_sections(text: str) -> Mapping[str, str]:
         >>> parse_sections("INDICATION: Cough.\\n\\nFINDINGS:  Clear lungs.\\n\\nIMPRSSION: Normal.")
         {'findings': 'Clear lungs.', 'impression': 'Normal.'}
     """
-    found: dict[str, list[str]] = {FINDINGS: [], IMPRESSION: []}
-    views: list[str] = []
-    headers = [(match, name) for match in HEADER.finditer(text) if (name := _section_of(match)) is not None]
+    headers = [(match, name) for match in HEADER.finditer(text) if (name := _section_of(match))]
     if not headers:
-        whole = text.strip()
-        return {FINDINGS: whole} if whole else {}
-    for place, (match, name) in enumerate(headers):
-        end = headers[place + 1][0].start() if place + 1 < len(headers) else len(text)
-        content = text[match.end() : end].strip()
-        if content and name in found:
+        return {FINDINGS: text.strip()} if text.strip() else {}
+    found: dict[str, list[str]] = {name: [] for name in (FINDINGS, IMPRESSION, VIEWS, OTHER)}
+    ends = [match.start() for match, _ in headers[1:]] + [len(text)]
+    for (match, name), end in zip(headers, ends, strict=True):
+        if content := text[match.end() : end].strip():
             found[name].append(content)
-        elif content and name == "views":
-            views.append(content)
-    if not found[FINDINGS]:
-        found[FINDINGS] = views
-    sections = {name: "\n\n".join(contents) for name, contents in found.items() if contents}
-    if sections:
-        return sections
+    contents = {FINDINGS: found[FINDINGS] or found[VIEWS], IMPRESSION: found[IMPRESSION]}
+    if any(contents.values()):
+        return {name: "\n\n".join(parts) for name, parts in contents.items() if parts}
     paragraphs = [part.strip() for part in re.split(r"\n\s*\n", text[headers[-1][0].end() :]) if part.strip()]
     return {"last paragraph": paragraphs[-1]} if len(paragraphs) > 1 else {}  # the first belongs to the header
 
@@ -127,11 +120,8 @@ def _section_of(match: re.Match) -> str | None:
     """Return ``findings``, ``impression``, ``views`` or ``other``; None for a heading within a section."""
     header = " ".join((match["capitals"] or match["title"] or match["alone"]).upper().split())
     for name, words in WORDS.items():
-        if any(re.search(rf"\b{word}\b", header) for word in words if word != "REPORT") or header == "REPORT":
+        if words.search(header):
             return name
-    if OTHER.search(header):
-        return "other"
-    for name, words in WORDS.items():
-        if difflib.get_close_matches(header, words[:2], n=1, cutoff=0.8):
-            return name
-    return "views" if VIEWS.search(header) else None
+    if close := difflib.get_close_matches(header, SPELLINGS, n=1, cutoff=0.8):
+        return SPELLINGS[close[0]]
+    return VIEWS if VIEW_WORDS.search(header) else None

@@ -15,7 +15,7 @@ from tqdm import tqdm
 from trueneg.compute.processes import map_in_processes
 from trueneg.io.shared_cache import cache_folder
 from trueneg.text import privacy, sections
-from trueneg.text.chunks import append_in_time, read_chunks, text_key
+from trueneg.text.chunks import cached, text_key
 from trueneg.text.reports import USED
 from trueneg.text.sections import MARK, clean, has_words
 
@@ -78,14 +78,8 @@ def split_texts(used: pd.DataFrame, cache: str | Path, processes: int, restricte
         One row per sentence: ``report``, ``patient``, ``index``, ``sentence``.
     """
     store = cache_folder(cache, "sentences", restricted=restricted) / _splitter_version()
-    known = read_chunks(store, ["sentences"])["sentences"]
-    keys = used["text"].map(text_key)
-    missing = used["text"][~keys.isin(known.index)].drop_duplicates()
-    log.info("%s texts to split, %s known", f"{len(missing):,}", f"{len(used) - len(missing):,}")
-    with privacy.owner_only(restricted):
-        append_in_time(store, _split(missing.tolist(), processes), restricted)
-    known = read_chunks(store, ["sentences"])["sentences"]
-    found = used[["report", "patient"]].assign(sentence=list(known.loc[keys]))
+    split = cached(store, used["text"], ["sentences"], functools.partial(_split, processes=processes), restricted)
+    found = used[["report", "patient"]].assign(sentence=list(split["sentences"]))
     found["index"] = [range(len(listed)) for listed in found["sentence"]]
     found = found.explode(["sentence", "index"], ignore_index=True).dropna(subset="sentence")
     log.info("%s of %s texts have no sentence", f"{len(used) - found['report'].nunique():,}", f"{len(used):,}")
@@ -116,8 +110,8 @@ def _splitter_version() -> str:
 
 
 def _split(texts: Sequence[str], processes: int) -> Iterator[pd.DataFrame]:
-    """Split texts and yield their sentences as cache rows, in parts."""
+    """Split texts and yield their sentences, in parts."""
     split = map_in_processes(split_sentences, texts, processes=processes, chunksize=TEXTS_PER_TASK)
-    rows = zip(map(text_key, texts), tqdm(split, "sentences", len(texts), False, unit=" texts", disable=None), strict=True)
-    while some := list(itertools.islice(rows, TEXTS_PER_TASK)):
-        yield pd.DataFrame(some, columns=["key", "sentences"])
+    rows = zip(texts, tqdm(split, "sentences", len(texts), False, unit=" texts", disable=None), strict=True)
+    while some := dict(itertools.islice(rows, TEXTS_PER_TASK)):
+        yield pd.Series(some, name="sentences").to_frame()

@@ -1,12 +1,12 @@
 """Train a WordPiece tokenizer on sentences."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
-def train_tokenizer(sentences: Iterable[str], vocabulary: int, longest: int) -> Any:
+def train_tokenizer(sentences: Sequence[str], vocabulary: int, longest: int) -> Any:
     """Train a lower-case WordPiece tokenizer like BERT's; the same sentences always give the same vocabulary.
 
     The vocabulary contains every printable ASCII character, so no English word is unknown.
@@ -25,7 +25,6 @@ def train_tokenizer(sentences: Iterable[str], vocabulary: int, longest: int) -> 
     from tokenizers import models, normalizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
-    sentences = list(sentences)
     normalizer = normalizers.BertNormalizer(lowercase=True)
     seen = {character for sentence in sentences for character in normalizer.normalize_str(sentence) if not character.isspace()}
     characters = sorted(seen | {chr(code) for code in range(33, 127) if not chr(code).isupper()})
@@ -34,14 +33,13 @@ def train_tokenizer(sentences: Iterable[str], vocabulary: int, longest: int) -> 
     continuing = [f"##{character}" for character in characters if character.isalnum()]
     least = len(SPECIAL) + len(characters) + len(continuing)
     if vocabulary < least:
-        raise ValueError(f"vocabulary is {vocabulary}, expected at least {least}: the special tokens and all characters.")
+        raise ValueError(f"vocabulary is {vocabulary}, expected at least {least} (the special tokens and all characters).")
     learner = _word_pieces(models.WordPiece(unk_token="[UNK]"))
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocabulary, special_tokens=[*SPECIAL, *continuing], initial_alphabet=characters, show_progress=False
     )
     learner.train_from_iterator(sentences, trainer)
-    words = sorted(learner.get_vocab(), key=learner.get_vocab().get)
-    tokenizer = _word_pieces(models.WordPiece({word: number for number, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer = _word_pieces(models.WordPiece(learner.get_vocab(), unk_token="[UNK]"))
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         special_tokens=[(token, tokenizer.token_to_id(token)) for token in ("[CLS]", "[SEP]")],

@@ -31,7 +31,7 @@ from trueneg.data.tables import Values, read_columns, wrong_values
 from trueneg.io.files import UserFiles, files_in
 from trueneg.text import open_i
 from trueneg.text.open_i import find_archive, image_codes, read_archive
-from trueneg.text.open_i_classes import NORMAL, NOT_INDEXED
+from trueneg.text.open_i_classes import NORMAL, coded_headings
 
 log = logging.getLogger(__name__)
 
@@ -154,18 +154,12 @@ def chexpert_labels(reports: np.ndarray, codes: pd.DataFrame) -> np.ndarray:
         >>> chexpert_labels(np.array(["a", "b", "c", "d"]), codes)[:, 1]
         array([ 1.,  0., nan, nan], dtype=float32)
     """
-    coded = coded_headings(codes)
-    labels = {label: coded.reindex(columns=list(wanted), fill_value=False).any(axis=1) for label, wanted in HEADINGS.items()}
-    return pd.DataFrame(labels).astype(np.float32).reindex(reports).to_numpy()
-
-
-def coded_headings(codes: pd.DataFrame) -> pd.DataFrame:
-    """Return whether each indexed report has a code with each heading; a report is normal only if it has no other heading."""
-    heading = codes["code"].str.split("/").str[0].str.strip()
-    indexed = ~codes["report"].isin(codes["report"][heading == NOT_INDEXED])
-    found = pd.crosstab(codes["report"][indexed], heading[indexed]).astype(bool)
-    found[NORMAL] = found.get(NORMAL, False) & (found.sum(axis=1) == 1)
-    return found
+    headings = coded_headings(codes)
+    labels = np.full((len(reports), len(HEADINGS)), np.nan, np.float32)
+    for image, report in enumerate(reports.tolist()):
+        if report in headings:
+            labels[image] = [bool(headings[report] & wanted) for wanted in HEADINGS.values()]
+    return labels
 
 
 def headings_shown(reports: np.ndarray, codes: pd.DataFrame, classes: list[str]) -> np.ndarray:
@@ -176,8 +170,8 @@ def headings_shown(reports: np.ndarray, codes: pd.DataFrame, classes: list[str])
     image's report is normal too. The share of indexed reports that meet this condition is the class's probability in
     :func:`trueneg.text.open_i_classes.assign_classes`. The criterion is coarse in both directions: it ignores side and
     severity, so some of these images are true negatives; the statement of a sentence in a normal report (no effusion) is also
-    true of many reports that are not normal; and nothing is known about reports that are not indexed, so they are assumed to
-    show nothing.
+    true of many reports that are not normal; and nothing is known about reports that are not indexed, so they count as showing
+    nothing.
 
     Args:
         reports: str (n,): report of each image.
@@ -192,5 +186,8 @@ def headings_shown(reports: np.ndarray, codes: pd.DataFrame, classes: list[str])
         >>> headings_shown(np.array(["a", "b"]), codes, ["normal", "Opacity"]).tolist()
         [[True, False], [False, True]]
     """
-    coded = coded_headings(codes).reindex(columns=classes, fill_value=False)
-    return coded.reindex(reports, fill_value=False).to_numpy(bool)
+    headings, shown = coded_headings(codes), np.zeros((len(reports), len(classes)), bool)
+    for image, report in enumerate(reports.tolist()):
+        own = headings.get(report, frozenset())
+        shown[image] = [own == {NORMAL} if name == NORMAL else name in own for name in classes]
+    return shown

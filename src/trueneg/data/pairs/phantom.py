@@ -9,8 +9,8 @@ import pandas as pd
 
 from trueneg.data.pairs.pair_images import PairImages, check_count
 from trueneg.data.pairs.statements import findings_said, statements_shown
+from trueneg.data.phantom.classes import POSITIVE
 from trueneg.data.phantom.radiographs import CHEX5, chexpert_labels, phantom_images, positive_classes
-from trueneg.data.phantom.reports import POSITIVE
 from trueneg.text import privacy
 
 

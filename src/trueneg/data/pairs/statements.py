@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from trueneg.data.phantom.reports import NEGATED
+from trueneg.data.phantom.classes import NEGATED
 
 
 def statements_shown(classes: pd.DataFrame, findings: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from trueneg.data.phantom.patients import Patient, draw_patient
+from trueneg.data.phantom.patients import Patient
 from trueneg.data.phantom.shapes import joined, length, smooth_noise, soft_step
 
 SIDES = {"right": -1, "left": 1}  # the direction of ``across`` towards that side
@@ -85,7 +85,7 @@ class Chest:
     """
 
     def __init__(self, generator: np.random.Generator, resolution: int):
-        self.patient = patient = draw_patient(generator)
+        self.patient = patient = Patient(generator)
         self.mottle = smooth_noise(generator, MOTTLE, resolution)
         shade = smooth_noise(generator, SHADE, resolution)
         phases = generator.uniform(0, 2 * np.pi, (2, 6)).astype(np.float32)
@@ -104,8 +104,7 @@ class Chest:
             about = ((lung.lateral - lung.hilum[0] - 0.03) / 0.15) ** 2 + ((down - lung.hilum[1]) / 0.2) ** 2
             aired = aired * (1 - patient.crowding * np.exp(-about)) * (1 - patient.dependent * np.exp(-np.abs(lung.above) / 0.06))
         self.thorax = soft_step((np.maximum(*(lung.depth for lung in lungs)) + 0.012) / self.edge)
-        uneven = patient.uneven_across, patient.uneven_down
-        self.tissue = self._soft_tissue() + patient.shade * shade + uneven[0] * across + uneven[1] * down
+        self.tissue = self._soft_tissue() + patient.shade * shade + patient.uneven_across * across + patient.uneven_down * down
         covered = patient.rib_density * (0.3 + 0.7 * inside * (1 - 0.6 * self.shadow)) * self.thorax
         self.bones = self._spine_and_shoulders() + covered * self.ribs(down)
         self.texture = patient.vessels * vessels + patient.mottle * inside * self.mottle
@@ -155,16 +154,15 @@ class Chest:
 
     def _soft_tissue(self) -> np.ndarray:
         patient, across, down, lateral = self.patient, self.across, self.down, np.abs(self.across)
-        left, right = self.lungs["left"], self.lungs["right"]
         shoulder = soft_step((-0.16 - down) / 0.025)
         wall = 0.43 + 0.02 * np.cos(4 * down) + 0.3 * shoulder - lateral
         neck = soft_step((0.125 - lateral) / 0.012)
         top = down + 0.56 - 0.42 * lateral + 0.6 * neck
         body = soft_step(np.minimum(wall, top) / (1.5 * self.edge))
         thickness = 0.66 + 0.10 * (1 - (lateral / 0.45) ** 2) + 0.06 * down - 0.10 * shoulder * (lateral / 0.45) ** 2
-        below = 1 - soft_step(np.maximum(right.above, left.above) / 0.012)
+        below = 1 - soft_step(np.maximum(*(lung.above for lung in self.lungs.values())) / 0.012)
         thickness = thickness + 0.06 * below + 0.10 * np.exp(-((lateral / 0.06) ** 2))
-        stomach = soft_step((1 - length((across - 0.16) / 0.075, (down - left.floor - 0.085) / 0.045)) / 0.2)
+        stomach = soft_step((1 - length((across - 0.16) / 0.075, (down - self.lungs["left"].floor - 0.085) / 0.045)) / 0.2)
         trachea = soft_step((0.016 - np.abs(across - 0.004)) / self.edge) * soft_step((-0.10 - down) / 0.02)
         breast = soft_step((1 - length((lateral - 0.22) / 0.15, (down - 0.15) / 0.13)) / 0.12)
         thickness = thickness - max(patient.gas, 0) * stomach - 0.11 * trachea + max(patient.breasts, 0) * breast
@@ -209,9 +207,8 @@ def _vessels(lung: Lung, down: np.ndarray, phases: np.ndarray) -> np.ndarray:
     for branches, fade, phase in zip((5, 9, 17), (0.10, 0.13, 0.20), phases.reshape(3, 2), strict=True):
         bend = 0.35 * np.sin(17 * distance + phase[1]) + 0.12 * np.sin(53 * distance + 2 * phase[0])
         ridge = np.cos(0.5 * branches * (angle + bend) + phase[0]) ** 2
-        ridge = ridge * ridge
-        ridge = ridge * ridge
-        ridge = ridge * ridge  # 8th power: repeated squaring is a hundred times faster than a power
+        for _ in range(3):  # 8th power: repeated squaring is a hundred times faster than a power
+            ridge = ridge * ridge
         total = total + 0.6 * ridge * np.exp(-distance / fade) * np.tanh((distance / begins) ** 2)
         begins = 2.5 * begins
     return lung.inside * total

@@ -1,63 +1,35 @@
-"""The latent classes of the phantom: finding × side × zone × severity, with a known Zipf distribution.
+"""The latent classes of the phantom, with a known Zipf distribution over the classes of findings.
 
-Both text and images of the phantom are generated from these classes: a radiograph shows the findings of its report.
+``classes.csv`` lists all classes, and a class's number is its row: a finding with its side, zone and severity (*positive*), the
+denial of a finding (*negated*), or a sentence that mentions no finding (*filler*). Both text and images of the phantom are
+generated from these classes: a radiograph shows the findings of its report.
 """
 
-import functools
-import itertools
-from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from trueneg.randomness import seed_for
 
-
-@dataclass(frozen=True)
-class Finding:
-    """A type of finding, with its possible locations and severities.
-
-    Attributes:
-        name: name of the finding.
-        sides: sides of the chest; ``""`` if the finding has no side.
-        zones: zones of the lung; ``""`` if the finding has no zone.
-        severities: severities in increasing order.
-        chexpert: whether the finding is one of the five CheXpert labels classified in the papers (CheX5).
-    """
-
-    name: str
-    sides: tuple[str, ...]
-    zones: tuple[str, ...]
-    severities: tuple[str, ...]
-    chexpert: bool = False
-
-
-FINDINGS = (
-    Finding("cardiomegaly", ("",), ("",), ("mild", "moderate", "severe"), chexpert=True),
-    Finding("edema", ("bilateral",), ("",), ("mild", "moderate", "severe"), chexpert=True),
-    Finding("effusion", ("left", "right", "bilateral"), ("lower",), ("small", "moderate", "large"), chexpert=True),
-    Finding("pneumonia", ("left", "right"), ("upper", "middle", "lower"), ("mild", "severe"), chexpert=True),
-    Finding("pneumothorax", ("left", "right"), ("upper",), ("small", "large"), chexpert=True),
-    Finding("atelectasis", ("left", "right", "bilateral"), ("lower",), ("mild", "moderate")),
-    Finding("nodule", ("left", "right"), ("upper", "middle", "lower"), ("small",)),
-    Finding("granuloma", ("left", "right"), ("upper", "lower"), ("small",)),
-    Finding("rib fracture", ("left", "right"), ("middle",), ("mild", "severe")),
-)
-
+POSITIVE, NEGATED, FILLER = "positive", "negated", "filler"
+TABLE = pd.read_csv(Path(__file__).with_suffix(".csv"), keep_default_na=False, na_values={"extent": ""})
+OWNERS, FINDINGS = pd.factorize(TABLE.loc[TABLE["kind"] == POSITIVE, "finding"])  # each positive class belongs to a finding
 LARGEST_SHARE = 0.5  # maximum share of a finding among all findings
 DRAWS = 1000  # maximum number of rank draws to find one that meets this limit
 
 
-@dataclass(frozen=True)
-class PhantomClass:
-    """A fine-grained class.
+class PhantomClass(NamedTuple):
+    """A positive class.
 
     Attributes:
-        number: index in :func:`phantom_classes`.
+        number: its row in :data:`TABLE`.
         finding: name of the finding.
         side: ``left``, ``right``, ``bilateral`` or ``""``.
         zone: ``upper``, ``middle``, ``lower`` or ``""``.
         severity: severity of the finding.
-        probability: ρ(c), the probability among findings present; sums to 1 over the classes.
+        extent: number that sets the severity: a density, or a size as :mod:`trueneg.data.phantom.findings` defines it.
     """
 
     number: int
@@ -65,12 +37,24 @@ class PhantomClass:
     side: str
     zone: str
     severity: str
-    probability: float
+    extent: float
+
+    @property
+    def name(self) -> str:
+        """The name of the class, such as ``small left upper pneumothorax``."""
+        return " ".join(word for word in (self.severity, self.side, self.zone, self.finding) if word)
+
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """The sides of the chest that the finding affects, or ``("",)`` for the heart."""
+        return ("right", "left") if self.side == "bilateral" else (self.side,)
 
 
-@functools.cache
-def phantom_classes(exponent: float = 1.0, seed: int = 0) -> tuple[PhantomClass, ...]:
-    r"""Return all fine-grained classes, with :math:`\rho(c) \propto \mathrm{rank}(c)^{-s}`.
+CLASSES = tuple(PhantomClass(*row) for row in TABLE[TABLE["kind"] == POSITIVE].drop(columns="kind").itertuples())
+
+
+def class_probability(exponent: float = 1.0, seed: int = 0) -> np.ndarray:
+    r"""Draw the probability of each positive class among findings present, with :math:`\rho(c) \propto \mathrm{rank}(c)^{-s}`.
 
     The ranks are drawn from the seed such that no finding has more than half of the probability, so that two findings of a report
     can be drawn with exactly these probabilities.
@@ -79,28 +63,22 @@ def phantom_classes(exponent: float = 1.0, seed: int = 0) -> tuple[PhantomClass,
         exponent: exponent s of Zipf's law; 0 gives a uniform distribution.
         seed: seed of the ranks.
 
+    Returns:
+        (C,) probabilities in the order of :data:`CLASSES`, which sum to 1.
+
     Raises:
-        ValueError: if the exponent is so large that one class has more than half of the probability.
+        ValueError: if the exponent is so large that one finding has more than half of the probability.
 
     Example:
-        >>> classes = phantom_classes()
-        >>> len(classes), round(sum(one.probability for one in classes), 9), max(classes, key=lambda one: one.probability).finding
-        (51, 1.0, 'pneumothorax')
+        >>> probability = class_probability()
+        >>> len(probability), float(probability.sum().round(9)), CLASSES[probability.argmax()].name
+        (51, 1.0, 'small left upper pneumothorax')
     """
-    attributes = [
-        (finding, *place) for finding in FINDINGS for place in itertools.product(finding.sides, finding.zones, finding.severities)
-    ]
-    probability = np.arange(1, len(attributes) + 1) ** -float(exponent)
-    probability /= probability.sum()
+    zipf = np.arange(1, len(CLASSES) + 1) ** -float(exponent)
+    zipf /= zipf.sum()
     generator = np.random.default_rng(seed_for(seed, "phantom ranks"))
-    owners = np.array([FINDINGS.index(finding) for finding, *_ in attributes])
     for _ in range(DRAWS):
-        ranks = generator.permutation(len(attributes))
-        if np.bincount(owners, probability[ranks]).max() <= LARGEST_SHARE:
-            break
-    else:
-        raise ValueError(f"exponent is {exponent}: one finding would have more than half of the probability; take a smaller one.")
-    return tuple(
-        PhantomClass(number, finding.name, side, zone, severity, float(probability[ranks[number]]))
-        for number, (finding, side, zone, severity) in enumerate(attributes)
-    )
+        probability = zipf[generator.permutation(len(CLASSES))]
+        if np.bincount(OWNERS, probability).max() <= LARGEST_SHARE:
+            return probability
+    raise ValueError(f"exponent is {exponent}: one finding would have more than half of the probability; use a smaller exponent.")

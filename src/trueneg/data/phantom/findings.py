@@ -6,7 +6,7 @@ a finding looks the same with and without other findings.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,20 +14,11 @@ from trueneg.data.phantom.anatomy import HIDDEN, Chest, Lung
 from trueneg.data.phantom.classes import PhantomClass
 from trueneg.data.phantom.shapes import soft_step
 
-# By severity. Healthy hearts vary by 14 % in size, so a slightly enlarged heart may be smaller than another healthy heart.
-ENLARGEMENT = {"mild": 0.08, "moderate": 0.13, "severe": 0.18}
-HAZE = {"mild": 0.17, "moderate": 0.26, "severe": 0.36}
-FLUID = {"small": 0.08, "moderate": 0.15, "large": 0.25}  # height at the chest wall above the costophrenic angle
-CONSOLIDATION = {"mild": 0.38, "severe": 0.62}
-COLLAPSE = {"small": 0.045, "large": 0.100}  # distance of the lung from the apex
-BAND = {"mild": 0.35, "moderate": 0.55}
-DISPLACEMENT = {"mild": 0.8, "severe": 1.8}  # displacement of the broken rib, in half rib widths
 MOST = 0.97  # maximum share of air that an opacity can hide
 ZONES = {"upper": (0.20, 0.38), "middle": (0.44, 0.62), "lower": (0.68, 0.86)}  # heights in the lung, from apex to diaphragm
 
 
-@dataclass(frozen=True)
-class Effect:
+class Effect(NamedTuple):
     """The effect of a finding on a chest; the film shows ``tissue + bones + texture · Π texture + Σ added − air · Π air``.
 
     Attributes:
@@ -44,21 +35,8 @@ class Effect:
     region: np.ndarray | None = None
 
 
-def finding_effect(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
-    """Compute the effect of a class on a chest.
-
-    Args:
-        chest: the healthy chest.
-        one: the class: finding, side, zone and severity.
-        generator: random generator for the finding's size, position and shape.
-        contrast: factor on all densities and on the heart's enlargement; 1 is the default.
-    """
-    return _EFFECTS[one.finding](chest, one, generator, contrast)
-
-
-def affected(chest: Chest, side: str) -> list[Lung]:
-    """Return the lungs on the patient's ``left``, ``right`` or both sides (``bilateral``)."""
-    return [chest.lungs[name] for name in ("right", "left") if side in (name, "bilateral")]
+def _affected(chest: Chest, one: PhantomClass) -> list[Lung]:
+    return [chest.lungs[side] for side in one.sides]
 
 
 def _opaque(opacity: np.ndarray, contrast: float) -> Effect:
@@ -74,7 +52,7 @@ def _spot(lung: Lung, down: np.ndarray, place: tuple[float, float], radii: tuple
 
 
 def _cardiomegaly(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
-    enlargement = 1 + contrast * ENLARGEMENT[one.severity] * generator.uniform(0.85, 1.15)
+    enlargement = 1 + contrast * one.extent * generator.uniform(0.85, 1.15)
     heart = chest.heart_depth(enlargement)
     shown = (1 - HIDDEN * chest.heart_shadow(heart)) / (1 - HIDDEN * chest.shadow)
     floor = max(lung.floor for lung in chest.lungs.values())
@@ -85,14 +63,14 @@ def _edema(chest: Chest, one: PhantomClass, generator: np.random.Generator, cont
     """Draw haze around both hila and Kerley B lines: short horizontal lines at the chest wall in the lower zones."""
     reach, spacing, start = generator.uniform(0.12, 0.17), generator.uniform(0.016, 0.022), generator.uniform(0, math.pi)
     haze, lines = np.zeros_like(chest.down), np.zeros_like(chest.down)
-    for lung in affected(chest, one.side):
+    for lung in _affected(chest, one):
         strength = generator.uniform(0.85, 1.15)
         place = lung.place(generator.uniform(0.52, 0.62), generator.uniform(-0.5, -0.2))
         haze = haze + strength * lung.inside * np.exp(-_spot(lung, chest.down, place, (reach, 1.35 * reach)))
         wall = lung.inside * np.exp(-(((lung.depth - 0.02) / 0.018) ** 2))
         wall = wall * soft_step((chest.down - lung.place(0.6, 0)[1]) / 0.02)
         lines = lines + wall * np.cos(math.pi * chest.down / spacing + start) ** 2
-    haze, density = haze * (1 + 0.10 * chest.mottle), HAZE[one.severity]
+    haze, density = haze * (1 + 0.10 * chest.mottle), one.extent
     shown = 1 - np.clip(contrast * density * haze, 0, MOST)
     # Vessels remain visible in the haze and are congested.
     return Effect(air=shown, texture=1 + 0.2 * contrast * haze * density, added=0.15 * contrast * density * lines)
@@ -101,8 +79,8 @@ def _edema(chest: Chest, one: PhantomClass, generator: np.random.Generator, cont
 def _effusion(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
     """Draw fluid above the diaphragm; its surface, the meniscus, rises towards the chest wall."""
     opacity = np.zeros_like(chest.down)
-    for lung in affected(chest, one.side):
-        height = FLUID[one.severity] * generator.uniform(0.9, 1.1)
+    for lung in _affected(chest, one):
+        height = one.extent * generator.uniform(0.9, 1.1)
         rise = np.clip((lung.lateral - 0.04) / 0.33, 0, 1) ** 2.5
         surface = lung.base - height * (0.45 + 0.55 * rise)
         fluid = soft_step((chest.down - surface) / (1.5 * chest.edge + 0.012)) * soft_step((lung.depth + 0.02) / chest.edge)
@@ -112,7 +90,7 @@ def _effusion(chest: Chest, one: PhantomClass, generator: np.random.Generator, c
 
 def _pneumonia(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
     """Draw a soft, patchy consolidation: several overlapping clouds around a position in the zone."""
-    [lung] = affected(chest, one.side)
+    [lung] = _affected(chest, one)
     place = lung.place(generator.uniform(*ZONES[one.zone]), generator.uniform(-0.1, 0.5))
     size = generator.uniform(0.045, 0.060) * (1.25 if one.severity == "severe" else 1.0)
     clear = np.ones_like(chest.down)
@@ -121,13 +99,13 @@ def _pneumonia(chest: Chest, one: PhantomClass, generator: np.random.Generator, 
         cloud = (place[0] + away * math.cos(turn), place[1] + away * math.sin(turn))
         clear = clear * (1 - 0.6 * share * np.exp(-_spot(lung, chest.down, cloud, (size * share, size))))
     patchy = (1 - clear) * np.clip(1 + 0.15 * chest.mottle, 0, None)
-    return _opaque(CONSOLIDATION[one.severity] * lung.inside * patchy, contrast)
+    return _opaque(one.extent * lung.inside * patchy, contrast)
 
 
 def _pneumothorax(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
     """Draw a dark crescent without lung texture between the chest wall and the pleural line, widest at the apex."""
-    [lung] = affected(chest, one.side)
-    width = COLLAPSE[one.severity] * generator.uniform(0.85, 1.15)
+    [lung] = _affected(chest, one)
+    width = one.extent * generator.uniform(0.85, 1.15)
     lowest = lung.place(generator.uniform(0.35, 0.5) if one.severity == "small" else generator.uniform(0.75, 0.95), 0)[1]
     height = np.clip((lowest - chest.down) / (lowest - lung.top), 0, 1)
     side = soft_step((lung.lateral - 0.08) / 0.01)  # the crescent does not follow the mediastinum
@@ -144,7 +122,7 @@ def _pneumothorax(chest: Chest, one: PhantomClass, generator: np.random.Generato
 def _atelectasis(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
     """Draw plate-like lines above the diaphragm and, if moderate, a wedge from the hilum to the diaphragm."""
     opacity = np.zeros_like(chest.down)
-    for lung in affected(chest, one.side):
+    for lung in _affected(chest, one):
         for _ in range(2):
             place = lung.place(generator.uniform(0.80, 0.95), generator.uniform(0.0, 0.5))
             angle, length = generator.uniform(-0.35, 0.35), generator.uniform(0.06, 0.10)
@@ -155,40 +133,42 @@ def _atelectasis(chest: Chest, one: PhantomClass, generator: np.random.Generator
             lateral, below = lung.lateral - lung.hilum[0] - 0.02, chest.down - lung.hilum[1] - 0.05
             wedge = breadth * below / 2 - np.abs(lateral - (lean + breadth / 2) * below)
             opacity = np.maximum(opacity, 0.85 * lung.inside * soft_step(wedge / 0.006) * soft_step(below / 0.01))
-    return _opaque(BAND[one.severity] * opacity, contrast)
+    return _opaque(one.extent * opacity, contrast)
 
 
 def _nodule(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
     """Draw a round, soft density."""
-    [lung] = affected(chest, one.side)
+    [lung] = _affected(chest, one)
     place = lung.place(generator.uniform(*ZONES[one.zone]), generator.uniform(0.15, 0.75))
     radius = generator.uniform(0.018, 0.028)
     distance = np.sqrt(_spot(lung, chest.down, place, (radius, radius)))
-    return Effect(added=0.24 * contrast * soft_step((1 - distance) * radius / chest.edge))
+    return Effect(added=one.extent * contrast * soft_step((1 - distance) * radius / chest.edge))
 
 
 def _granuloma(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
     """Draw a small, calcified density."""
-    [lung] = affected(chest, one.side)
+    [lung] = _affected(chest, one)
     place = lung.place(generator.uniform(*ZONES[one.zone]), generator.uniform(0.15, 0.75))
     radius = max(generator.uniform(0.008, 0.012), chest.edge)
-    return Effect(added=0.32 * contrast * np.exp(-_spot(lung, chest.down, place, (radius, radius))))
+    return Effect(added=one.extent * contrast * np.exp(-_spot(lung, chest.down, place, (radius, radius))))
 
 
 def _rib_fracture(chest: Chest, one: PhantomClass, generator: np.random.Generator, contrast: float) -> Effect:
     """Draw a break in the ribs along a short section of the chest wall: a gap beyond which the ribs continue lower."""
-    [lung] = affected(chest, one.side)
+    [lung] = _affected(chest, one)
     place = lung.place(generator.uniform(*ZONES[one.zone]), generator.uniform(0.55, 0.8))
     near = np.exp(-(_spot(lung, chest.down, place, (0.055, 0.055)) ** 2))
     beyond = soft_step((lung.lateral - place[0]) / (0.5 * chest.edge))
     gap = np.exp(-(((lung.lateral - place[0]) / max(0.005, chest.edge)) ** 2))
     whole = chest.ribs(chest.down)
-    broken = chest.ribs(chest.down - DISPLACEMENT[one.severity] * chest.patient.rib_width)
+    broken = chest.ribs(chest.down - one.extent * chest.patient.rib_width)
     change = beyond * (broken - whole) - gap * np.maximum(whole, broken)
     return Effect(added=1.3 * contrast * chest.patient.rib_density * chest.thorax * near * change)
 
 
-_EFFECTS: dict[str, Callable[[Chest, PhantomClass, np.random.Generator, float], Effect]] = {
+# Functions of the healthy chest, the class, the generator of the finding, and a contrast: a factor on all densities and on the
+# heart's enlargement.
+EFFECTS: dict[str, Callable[[Chest, PhantomClass, np.random.Generator, float], Effect]] = {
     "cardiomegaly": _cardiomegaly,
     "edema": _edema,
     "effusion": _effusion,

@@ -15,10 +15,8 @@ RANGES = pd.read_csv(Path(__file__).with_suffix(".csv"), index_col="name")
 
 
 class Patient(SimpleNamespace):
-    """A patient on one film: one number per row of :data:`RANGES`."""
+    """A random patient on one film: one number per row of :data:`RANGES`, uniform in its range."""
 
-
-def draw_patient(generator: np.random.Generator) -> Patient:
-    """Draw a random patient with each number uniform in its range."""
-    ranges = zip(RANGES.index, RANGES["low"], RANGES["high"], strict=True)
-    return Patient(**{name: generator.uniform(low, high) for name, low, high in ranges})
+    def __init__(self, generator: np.random.Generator):
+        ranges = zip(RANGES.index, RANGES["low"], RANGES["high"], strict=True)
+        super().__init__(**{name: generator.uniform(low, high) for name, low, high in ranges})

@@ -7,6 +7,7 @@ depend on the other images, on their order or on the number of processes.
 """
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -16,11 +17,11 @@ from tqdm import tqdm
 
 from trueneg.compute.processes import map_in_processes
 from trueneg.data.phantom.anatomy import Chest, film
-from trueneg.data.phantom.classes import FINDINGS, PhantomClass, phantom_classes
-from trueneg.data.phantom.findings import Effect, finding_effect
+from trueneg.data.phantom.classes import CLASSES, PhantomClass
+from trueneg.data.phantom.findings import EFFECTS, Effect
 from trueneg.randomness import seed_for
 
-CHEX5 = tuple(finding.name for finding in FINDINGS if finding.chexpert)
+CHEX5 = ("cardiomegaly", "edema", "effusion", "pneumonia", "pneumothorax")  # the CheXpert labels classified in the papers
 BOX_COLUMNS = ["report", "class", "name", "finding", "side", "x0", "y0", "x1", "y1"]
 CHANGED = 0.2  # a pixel belongs to a box if the finding changes it by more than this share of its largest change
 FAINTEST = 0.5  # grey levels; smaller changes of a pixel are ignored
@@ -48,8 +49,8 @@ def phantom_images(
     """Draw the radiograph of every report.
 
     Args:
-        findings: for each report id, the numbers of its positive classes in
-            :func:`~trueneg.data.phantom.classes.phantom_classes`; empty for a healthy chest.
+        findings: for each report id, the numbers of its positive classes in :data:`trueneg.data.phantom.classes.CLASSES`; empty
+            for a healthy chest.
         resolution: side in pixels, at least 32; at lower resolutions granulomas disappear.
         seed: together with the report's id, determines the patient, the noise, and the size and position of every finding,
             regardless of what else is drawn.
@@ -64,7 +65,7 @@ def phantom_images(
         True
     """
     images = np.empty((len(findings), 1, resolution, resolution), np.uint8)
-    rows: list[tuple[Any, ...]] = []
+    rows: list[Any] = []
     draw = functools.partial(_draw, resolution=resolution, seed=seed, contrast=contrast)
     drawn = map_in_processes(draw, findings.keys(), findings.values(), processes=processes, chunksize=IMAGES_PER_TASK)
     for image, (pixels, boxes) in zip(images, tqdm(drawn, "radiographs", len(findings), False, disable=None), strict=True):
@@ -81,43 +82,33 @@ def positive_classes(reports: Sequence[str], assigned: pd.DataFrame) -> dict[str
         assigned: ``report`` and ``class`` of every sentence; classes that deny or do not mention a finding are ignored.
 
     Raises:
-        ValueError: if a sentence belongs to a report not in `reports`.
+        KeyError: if a sentence belongs to a report not in `reports`.
 
     Example:
         >>> positive_classes(["a", "b"], pd.DataFrame({"report": ["b", "b"], "class": [3, 60]}))
         {'a': [], 'b': [3]}
     """
-    unknown = set(assigned["report"]) - set(reports)
-    if unknown:
-        raise ValueError(f"sentences are of {len(unknown)} other reports, such as {min(unknown)}.")
-    positive = assigned[assigned["class"] < len(phantom_classes())].groupby("report")["class"].agg(list)
-    return {report: positive.get(report, []) for report in reports}
-
-
-def class_name(one: PhantomClass) -> str:
-    """Return the name of a class, such as ``small left upper pneumothorax``."""
-    return " ".join(word for word in (one.severity, one.side, one.zone, one.finding) if word)
+    found: dict[str, list[int]] = {report: [] for report in reports}
+    for report, number in zip(assigned["report"], assigned["class"], strict=True):
+        found[report] += [number] if number < len(CLASSES) else []
+    return found
 
 
 def chexpert_labels(findings: Mapping[str, Sequence[int]]) -> np.ndarray:
     """Return float32 (n, 5): for each finding of :data:`CHEX5`, 1 if the report has a class of that finding, else 0."""
-    classes = phantom_classes()
-    present = [{classes[number].finding for number in numbers} for numbers in findings.values()]
+    present = [{CLASSES[number].finding for number in numbers} for numbers in findings.values()]
     return np.array([[name in one for name in CHEX5] for one in present], np.float32).reshape(-1, len(CHEX5))
 
 
-def _draw(
-    report: str, numbers: Sequence[int], resolution: int, seed: int, contrast: float
-) -> tuple[np.ndarray, list[tuple[Any, ...]]]:
+def _draw(report: str, numbers: Sequence[int], resolution: int, seed: int, contrast: float) -> tuple[np.ndarray, list[Any]]:
     chest = Chest(_generator(seed, "patient", report), resolution)
-    present = [phantom_classes()[number] for number in sorted(set(numbers))]
-    effects = [finding_effect(chest, one, _generator(seed, f"finding {one.number}", report), contrast) for one in present]
+    present = [CLASSES[number] for number in sorted(set(numbers))]
+    effects = [EFFECTS[one.finding](chest, one, _generator(seed, f"finding {one.number}", report), contrast) for one in present]
     grey = _exposed(chest, effects)
     boxes = []
     for place, (one, effect) in enumerate(zip(present, effects, strict=True)):
         change = np.abs(grey - _exposed(chest, effects[:place] + effects[place + 1 :]))
-        name = class_name(one)
-        boxes += [(report, one.number, name, one.finding, *box) for box in _boxes(chest, one, effect, change)]
+        boxes += [(report, one.number, one.name, one.finding, *box) for box in _boxes(chest, one, effect, change)]
     noise = _generator(seed, "noise", report).standard_normal(grey.shape, dtype=np.float32)
     return np.clip(np.rint(grey + chest.patient.grain * noise), 0, 255).astype(np.uint8), boxes
 
@@ -127,18 +118,16 @@ def _generator(seed: int, purpose: str, report: str) -> np.random.Generator:
 
 
 def _exposed(chest: Chest, effects: Sequence[Effect]) -> np.ndarray:
-    attenuation, texture, air = chest.tissue + chest.bones, chest.texture, chest.air
-    for effect in effects:
-        attenuation = attenuation + effect.added
-        texture = texture * effect.texture
-        air = air * effect.air
+    attenuation: Any = sum((effect.added for effect in effects), chest.tissue + chest.bones)
+    texture = math.prod((effect.texture for effect in effects), start=chest.texture)
+    air = math.prod((effect.air for effect in effects), start=chest.air)
     return film(chest.patient, attenuation + texture - air)
 
 
 def _boxes(chest: Chest, one: PhantomClass, effect: Effect, change: np.ndarray) -> list[tuple[str, int, int, int, int]]:
     """Return one box per side affected by the finding; each encloses every pixel on its side that changed visibly."""
     boxes = []
-    for side in ("right", "left") if one.side == "bilateral" else (one.side,):
+    for side in one.sides:
         here = change * (chest.lungs[side].lateral > 0) if one.side == "bilateral" else change
         shown = here > max(CHANGED * here.max(), FAINTEST)
         if effect.region is not None:

@@ -2,11 +2,12 @@
 
 import itertools
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from trueneg.data.phantom.classes import FILLER, POSITIVE
 from trueneg.randomness import seed_for
 
 # part of a sentence (finding, severity, side, …) → value (edema, mild, left, …) → phrases for it
@@ -14,28 +15,15 @@ PHRASES: dict[Any, dict[Any, list[str]]] = {
     part: table.groupby("of", sort=False)["phrase"].agg(list).to_dict()
     for part, table in pd.read_csv(Path(__file__).with_name("phrases.csv"), keep_default_na=False).groupby("part", sort=False)
 }
+Wordings = tuple[np.ndarray, np.ndarray]  # sentences and their probabilities
 MOST_WORDINGS = 120
 WORDS, SPREAD = 9.0, 3.0  # approximate mean and standard deviation over classes of the words per sentence
 
 
-class Wordings(NamedTuple):
-    """The sentences of one class.
-
-    Attributes:
-        texts: distinct sentences.
-        probability: probability of each sentence.
-        entropy: entropy of the distribution over sentences, in nats.
-        mean_length: mean length in words, weighted by probability.
-    """
-
-    texts: tuple[str, ...]
-    probability: np.ndarray
-    entropy: float
-    mean_length: float
-
-
 def wordings_of(classes: pd.DataFrame, entropy: np.ndarray, length: np.ndarray, seed: int) -> list[Wordings]:
-    """Choose each class's wordings: the entropy score sets their number and evenness, the length score sets their length.
+    """Choose the distinct sentences of each class and their probabilities.
+
+    The entropy score sets the number and the evenness of the sentences, the length score sets their length.
 
     Args:
         classes: table with ``kind``, ``finding``, ``side``, ``zone``, ``severity``.
@@ -45,7 +33,7 @@ def wordings_of(classes: pd.DataFrame, entropy: np.ndarray, length: np.ndarray, 
     """
     generator = np.random.default_rng(seed_for(seed, "phantom wordings"))
     found = []
-    for (_, row), spread, size in zip(classes.iterrows(), entropy, length, strict=True):
+    for row, spread, size in zip(classes.itertuples(), entropy, length, strict=True):
         share = (1 + np.tanh(spread)) / 2  # 0 … 1
         texts = generator.permutation(np.array(_grammar(row), dtype=object))
         words = np.array([len(text.split()) for text in texts])
@@ -53,20 +41,19 @@ def wordings_of(classes: pd.DataFrame, entropy: np.ndarray, length: np.ndarray, 
         nearest = generator.permutation(np.argsort(np.abs(words - (WORDS + SPREAD * size)), kind="stable")[:count])
         probability = np.arange(1, count + 1) ** -(1.5 - share)
         probability /= probability.sum()
-        nats = -(probability * np.log(probability)).sum()
-        found.append(Wordings(tuple(texts[nearest]), probability, float(nats), float(probability @ words[nearest])))
+        found.append((texts[nearest], probability))
     return found
 
 
-def _grammar(row: pd.Series) -> list[str]:
+def _grammar(row: Any) -> list[str]:
     """Return all sentences of a class; no two classes share a sentence."""
-    aside, tail = PHRASES["frame"]["aside"], PHRASES["frame"]["tail"]
-    if row["kind"] == "filler":
-        parts = [PHRASES["filler"][row["finding"]]]
+    if row.kind == FILLER:
+        parts = [PHRASES["filler"][row.finding]]
     else:
-        parts = [PHRASES["opening"][row["kind"]], PHRASES["finding"][row["finding"]]]
-    if row["kind"] == "positive":
-        side, zone = PHRASES["side"].get(row["side"], [""]), PHRASES["zone"].get(row["zone"], [""])
-        parts = [parts[0], PHRASES["severity"][row["severity"]], side, parts[1], zone]
-    texts = [" ".join(" ".join(words).split()) for words in itertools.product(aside, *parts, tail)]
+        parts = [PHRASES["opening"][row.kind], PHRASES["finding"][row.finding]]
+    if row.kind == POSITIVE:
+        parts[1:1] = [PHRASES["severity"][row.severity], PHRASES["side"].get(row.side, [""])]
+        parts.append(PHRASES["zone"].get(row.zone, [""]))
+    combinations = itertools.product(PHRASES["frame"]["aside"], *parts, PHRASES["frame"]["tail"])
+    texts = [" ".join(" ".join(words).split()) for words in combinations]
     return [f"{text[0].upper()}{text[1:]}." for text in texts]
