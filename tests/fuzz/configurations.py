@@ -192,7 +192,7 @@ def checked(configuration: Mapping[str, Any], folder: Path) -> int:
 def _planned(configuration: Configuration) -> None:
     configuration.resolved()
     for name, study in configuration.studies.items():
-        catalogue.figures_of(study)
-        catalogue.tables_of(study)
+        catalogue.figures_by_name(study)
+        catalogue.tables_by_name(study)
         if isinstance(study, TrainedStudy):
             Expansion(name, study).paths("results/{study}/manifests/{dataset}/{objective}/{block}.json")

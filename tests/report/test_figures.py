@@ -7,10 +7,12 @@ import pytest
 import synthetic
 from matplotlib.colors import to_rgb
 from PIL import Image
+from tests.studies import tiny_study
 
-from trueneg.report.drawing import add_legend, alternative_text, footnote, legend_handle, line_styles, panels, save
+from trueneg.config.image_study import ImageStudy
+from trueneg.report.drawing import add_legend, alternative_text, footnote, line_styles, panels, save
 from trueneg.report.figures import class_groups, embedding, monitors
-from trueneg.report.figures.by_condition import accuracy_by_condition, accuracy_by_label_fraction
+from trueneg.report.figures.by_condition import accuracy_by_condition, by_label_fraction
 from trueneg.stats.comparison import means, paired_differences
 from trueneg.stats.measurement import Measurement
 
@@ -37,7 +39,17 @@ def drawn(figure):
 
 def curves_of(curves, name, **gathered):
     """A figure of training curves of gathered curves."""
-    return getattr(monitors, name)(SimpleNamespace(curves=curves, note="", **gathered))
+    drawings = {drawing.name: drawing for drawing in monitors.drawings(ImageStudy.model_validate(tiny_study()))}
+    return drawings[name].made(SimpleNamespace(curves=curves, note="", **gathered))
+
+
+def by_labels(baseline, measured=PROBE):
+    """The figure of accuracy by label fraction on one data set."""
+    return by_label_fraction(SimpleNamespace(rows=ROWS, note=""), baseline, "fraction=0.5", measured)
+
+
+def embedding_of(points):
+    return embedding.embedding(SimpleNamespace(read=lambda *files: points, own_note=""), ["points.parquet"])
 
 
 def of(table, **wanted):
@@ -66,7 +78,7 @@ def test_accuracy_by_condition_draws_the_comparison(baseline):
 def test_accuracy_by_label_fraction_draws_the_comparison(baseline):
     chosen = of(ROWS, dataset="fraction=0.5", task="linear probe", split="test")
     chosen = chosen[chosen["group"].isna()]
-    figure = accuracy_by_label_fraction(ROWS, "fraction=0.5", PROBE, baseline)
+    figure = by_labels(baseline)
     table, column = (paired_differences(chosen, baseline), "difference") if baseline else (means(chosen), "mean")
     for objective, (x, y, low, _) in drawn(figure).items():
         expected = of(table, objective=objective)
@@ -78,7 +90,7 @@ def test_accuracy_by_label_fraction_draws_the_comparison(baseline):
 def test_all_points_lie_inside_the_axes():
     for figure in (
         accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE),
-        accuracy_by_label_fraction(ROWS, "fraction=0.5", PROBE, "CL"),
+        by_labels("CL"),
     ):
         figure.draw_without_rendering()
         plot = figure.axes[0]
@@ -98,7 +110,7 @@ def test_class_accuracy_draws_a_dot_an_objective_and_group():
     chosen = of(ROWS, dataset="fraction=0.1", task="knn", split="test")
     table = paired_differences(chosen, "CL")
     labels = [text.get_text() for text in figure.axes[0].get_yticklabels()]
-    groups = {"accuracy": None, "accuracy on rare classes": "rare", "accuracy on common classes": "common"}
+    groups = {"all classes": None, "rare classes": "rare", "common classes": "common"}
     assert {container.get_label() for container in figure.axes[0].containers} == set(groups)
     for container in figure.axes[0].containers:
         expected = KNN._replace(group=groups[container.get_label()]).rows_of(table).set_index("objective").loc[labels]
@@ -149,8 +161,8 @@ def test_an_objective_looks_the_same_in_every_figure():
 
 
 def test_embedding_draws_rare_classes_red_and_common_ones_blue():
-    points = synthetic.coordinates()
-    figure = embedding.embedding(points, "fraction=0.1", ["DCL-true", "CL"])
+    points = synthetic.coordinates(objectives=["DCL-true", "CL"])
+    figure = embedding_of(points)
     assert [plot.get_title() for plot in figure.axes] == ["DCL-true", "CL"]
     for plot, objective in zip(figure.axes, ["DCL-true", "CL"], strict=True):
         assert len(plot.collections) == 10
@@ -164,9 +176,9 @@ def test_embedding_draws_rare_classes_red_and_common_ones_blue():
 
 
 def test_embedding_takes_class_names_as_labels():
-    points = synthetic.coordinates()
+    points = synthetic.coordinates(objectives=["CL"])
     points["label"] = points["label"].map(dict(enumerate(synthetic.CLASSES)))
-    figure = embedding.embedding(points, "fraction=0.1", ["CL"])
+    figure = embedding_of(points)
     assert "truck (rare)" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
@@ -236,7 +248,6 @@ def test_saved_files_are_the_same_bytes_each_time(tmp_path):
 @pytest.mark.parametrize("count", range(2, 15))
 def test_a_legend_of_any_number_of_names_stays_within_the_figure(count):
     figure, _ = panels()
-    styles = line_styles([f"DCL-variant-{number}" for number in range(count)])
-    add_legend(figure, [legend_handle(style) for style in styles.values()], list(styles))
+    add_legend(figure, line_styles([f"DCL-variant-{number}" for number in range(count)]))
     figure.canvas.draw()
     assert figure.legends[0].get_window_extent().x1 <= figure.bbox.x1

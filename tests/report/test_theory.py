@@ -12,7 +12,7 @@ from tests.theory.sweeps import SWEEPS
 from trueneg.config.theory_study import TheoryStudy
 from trueneg.report import catalogue
 from trueneg.report.drawing import alternative_text, footnote, save
-from trueneg.report.experiment_lines import STYLES
+from trueneg.report.figures.estimator_errors import STYLES
 from trueneg.report.formats import to_latex, to_markdown
 from trueneg.report.gathered import Gathered
 from trueneg.report.tables.experiments import protocol_numbers
@@ -158,7 +158,7 @@ def test_bounds_are_drawn_above_the_errors(frames):
 
 def test_shares_are_drawn_in_percent(frames):
     plot = next(each for each in drawn(frames, "smooth_bound").axes if "(%)" in each.get_ylabel())
-    assert max(line.get_ydata().max() for line in plot.get_lines()) == 100
+    assert np.concatenate([line.get_ydata() for line in plot.get_lines()]).max() == 100
 
 
 def test_estimators_can_be_told_apart_without_colour():
