@@ -18,7 +18,7 @@ from trueneg.config.reading import read_configuration
 from trueneg.report import catalogue
 from trueneg.report.drawing import alternative_text, footnote
 from trueneg.report.figures.by_condition import NEGATIVES_AXIS, accuracy_by_condition, by_label_fraction
-from trueneg.report.figures.class_groups import class_accuracy
+from trueneg.report.figures.class_groups import class_groups
 from trueneg.report.figures.embedding import embedding
 from trueneg.report.figures.monitors import GROUPS, by_objective, true_negative_mean
 from trueneg.report.gathered import Gathered
@@ -69,9 +69,10 @@ def written(dataset, folder):
 def expected_of(dataset, rows, curves, coordinates):
     """What draws each figure that an image study can have."""
     bound, ratio = "share at bound", "same-class to positive ratio"
-    gathered = SimpleNamespace(rows=rows, curves=curves, dataset=dataset, note="", own_note="", read=lambda *files: coordinates)
+    gathered = SimpleNamespace(rows=rows, curves=curves, dataset=dataset, baseline="CL", primary=KNN, note="", own_note="")
+    gathered.read = lambda *files: coordinates
     found = {
-        "class_groups": partial(class_accuracy, rows, dataset, "CL", KNN),
+        "class_groups": partial(class_groups, gathered),
         "embedding": partial(embedding, gathered, []),
         "training_loss": partial(by_objective, gathered, "loss", "Loss (nats)"),
         "share_at_bound": partial(by_objective, gathered, bound, "Anchors at the bound (%)", groups=GROUPS, factor=100),

@@ -48,6 +48,12 @@ def by_labels(baseline, measured=PROBE):
     return by_label_fraction(SimpleNamespace(rows=ROWS, note=""), baseline, "fraction=0.5", measured)
 
 
+def class_groups_of(rows):
+    """The figure of class groups of one data set."""
+    gathered = SimpleNamespace(rows=rows, dataset="fraction=0.1", baseline="CL", primary=KNN, note="")
+    return class_groups.class_groups(gathered)
+
+
 def embedding_of(points):
     return embedding.embedding(SimpleNamespace(read=lambda *files: points, own_note=""), ["points.parquet"])
 
@@ -105,8 +111,8 @@ def test_one_seed_draws_points_without_bars():
     assert not np.isfinite(shown["CL"][2]).any()
 
 
-def test_class_accuracy_draws_a_dot_an_objective_and_group():
-    figure = class_groups.class_accuracy(ROWS, "fraction=0.1", "CL", KNN)
+def test_class_groups_draw_a_dot_an_objective_and_group():
+    figure = class_groups_of(ROWS)
     chosen = of(ROWS, dataset="fraction=0.1", task="knn", split="test")
     table = paired_differences(chosen, "CL")
     labels = [text.get_text() for text in figure.axes[0].get_yticklabels()]
@@ -121,9 +127,9 @@ def test_class_accuracy_draws_a_dot_an_objective_and_group():
     assert labels == ["DCL-low", "DCL-high", "DCL-true", "Oracle"]
 
 
-def test_class_accuracy_without_rare_classes_draws_all_classes_alone():
+def test_class_groups_without_rare_classes_draw_all_classes_alone():
     rows = ROWS[ROWS["group"].isna()]
-    figure = class_groups.class_accuracy(rows, "fraction=0.1", "CL", KNN)
+    figure = class_groups_of(rows)
     assert len(figure.axes[0].containers) == 1
 
 

@@ -51,7 +51,7 @@ DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.5)), (0, (6, 1.5, 1.5, 1.5)), (0, (6, 
 
 
 class LineStyle(NamedTuple):
-    """Line style of one objective; colour, marker and dashes all differ, so that lines can be told apart in black and white."""
+    """Line style of one objective; colour, marker and dashes each help to distinguish it, also in black and white."""
 
     color: Any
     marker: str
@@ -59,7 +59,7 @@ class LineStyle(NamedTuple):
 
 
 def in_style():
-    """Return a context manager that applies the report's matplotlib style, regardless of any matplotlibrc file."""
+    """Return a context manager with the report's style on top of matplotlib's defaults, independent of a matplotlibrc file."""
     import matplotlib.style
 
     return matplotlib.style.context(["default", STYLE])

@@ -11,14 +11,10 @@ INTERVAL = "95\u00a0% t intervals over seeds"
 PAIRED_INTERVAL = "95\u00a0% paired t intervals over seeds"
 
 
-def axis_label(of: Measurement) -> str:
-    """Return the axis label of a metric, with its unit."""
-    return with_unit(capitalised(metric_name(of)), unit(of.metric))
-
-
-def difference_label(of: Measurement, baseline: str) -> str:
-    """Return the axis label of a metric's difference from the baseline, with its unit."""
-    return with_unit(f"{capitalised(metric_name(of))}\nminus that of {baseline}", unit(of.metric, difference=True))
+def axis_label(of: Measurement, baseline: str | None = None) -> str:
+    """Return the axis label of a metric, or of its difference from the baseline if one is given, with the unit."""
+    name = capitalised(metric_name(of)) + (f"\nminus that of {baseline}" if baseline else "")
+    return with_unit(name, unit(of.metric, difference=baseline is not None))
 
 
 def measurement_name(of: Measurement, split: str, dataset: str = "") -> str:

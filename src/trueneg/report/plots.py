@@ -90,8 +90,8 @@ def draw_intervals(
 
     Args:
         plot: axes to draw on.
-        table: one row per point, with the columns `by`, `x`, `y`, ``low`` and ``high``; no interval is drawn where the ends are
-            NaN.
+        table: one row per point, with the columns `by`, `x`, `y`, ``low`` and ``high``; points whose ends are NaN have no
+            interval.
         styles: style of each line, by the value of `by` in its rows.
         by: column that assigns the rows to lines.
         x: column with the positions along the axis.
@@ -99,7 +99,7 @@ def draw_intervals(
         factor: factor by which values and interval ends are multiplied.
         band: whether to draw the interval as a band instead of bars.
         sideways: whether values are drawn along the horizontal axis, as in a forest plot.
-        apart: distance in typographic points between the lines at the same position, which keeps bars apart on any axis.
+        apart: offset in typographic points between consecutive lines, which separates bars at the same position.
         look: further properties of the lines and bars.
     """
     from matplotlib.transforms import ScaledTranslation
@@ -113,12 +113,12 @@ def draw_intervals(
             plot.plot(places, values, **own)
             plot.fill_between(places, low, high, color=style.color, alpha=0.16, linewidth=0)
             continue
-        shift, bars = apart / 72 * (number - (len(styles) - 1) / 2), np.abs([values - low, high - values])
-        if sideways:
-            drawn, offset = plot.errorbar(values, places, xerr=bars, elinewidth=1, **own), (0, -shift)
-        else:
-            drawn, offset = plot.errorbar(places, values, yerr=bars, elinewidth=1, **own), (shift, 0)
+        reach = np.abs([values - low, high - values])
+        points = {"x": values, "y": places, "xerr": reach} if sideways else {"x": places, "y": values, "yerr": reach}
+        drawn = plot.errorbar(**points, elinewidth=1, **own)
         drawn.lines[0].set_label(name)  # matplotlib labels only the container
+        shift = apart / 72 * (number - (len(styles) - 1) / 2)
+        offset = (0, -shift) if sideways else (shift, 0)
         for artist in drawn.get_children():
             artist.set_transform(plot.transData + ScaledTranslation(*offset, plot.figure.dpi_scale_trans))
 
@@ -139,7 +139,7 @@ def forest(
 
     Args:
         plot: axes to draw on.
-        table: one row per dot; missing dots are left out.
+        table: one row per dot, with the columns `by`, `row`, ``low`` and ``high``; rows of the plot without a dot stay empty.
         styles: style of the dots, by the value of `by`.
         by: column that assigns dots to styles.
         names: names of the rows, from top to bottom.

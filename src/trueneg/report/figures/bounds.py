@@ -92,7 +92,7 @@ def generalisation_terms(gathered: Gathered) -> Figure:
     terms = [name for name in dict.fromkeys(frame["term"]) if name != reference]
     figure, axes = panels(height=1.6 + 0.5 * len(terms))
     plot, styles = axes[0, 0], line_styles(frame["encoders"])
-    forest(plot, frame, styles, "encoders", terms, row="term", y="value", apart=6)
+    forest(plot, frame, styles, "encoders", terms, row="term", y="value", apart=8)
     plot.axvline(frame.loc[frame["term"] == reference, "value"].iloc[0], color="0.1", linewidth=1)
     plot.set(xscale="log", xlabel="Nats; the line is log C, the loss of an uninformed classifier")
     add_legend(figure, {f"encoders: {name}": style._replace(linestyle="none") for name, style in styles.items()})

@@ -11,7 +11,7 @@ from trueneg.config.image_study import ImageStudy
 from trueneg.report.declared import Drawing, full_probe, primary_dataset, twins
 from trueneg.report.drawing import Figure, LineStyle, add_legend, finish, line_styles, panels
 from trueneg.report.gathered import Gathered
-from trueneg.report.labels import axis_label, difference_label, measurement_name
+from trueneg.report.labels import axis_label, measurement_name
 from trueneg.report.metrics import scale
 from trueneg.report.plots import Axis, bars, compared, draw_intervals, place_ticks, rows_measuring, values_in_words
 from trueneg.specs.settings import Study
@@ -103,7 +103,7 @@ def accuracy_by_condition(
     draw_intervals(plot, found, styles, factor=scale(measured.metric), apart=3.2)
     add_legend(figure, shown)
     place_ticks(plot, sorted(found["x"].unique()), axis)
-    label = difference_label(measured, baseline) if baseline else axis_label(measured)
+    label = axis_label(measured, baseline)
     plot.set_ylabel(label)
     about = f"{measurement_name(measured, 'test', dataset)}. {bars(baseline, found['seeds'])}"
     lines = found.groupby("objective", sort=False)

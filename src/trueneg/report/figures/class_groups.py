@@ -1,7 +1,5 @@
 """Paired differences on all, common and rare classes, which show which classes gain."""
 
-import pandas as pd
-
 from trueneg.config.image_study import ImageStudy
 from trueneg.report.declared import Drawing
 from trueneg.report.drawing import Figure, add_legend, finish, line_styles, panels
@@ -26,12 +24,8 @@ def drawings(study: Study) -> list[Drawing]:
 
 
 def class_groups(gathered: Gathered) -> Figure:
-    """Draw the figure for the primary data set and measurement."""
-    return class_accuracy(gathered.rows, gathered.dataset, gathered.baseline, gathered.primary, gathered.note)
-
-
-def class_accuracy(rows: pd.DataFrame, dataset: str, baseline: str, measured: Measurement, note: str = "") -> Figure:
-    """Draw a forest plot with one row per objective and one dot style per group of classes."""
+    """Draw a forest plot of the primary measurement: one row per objective and one dot style per group of classes."""
+    rows, dataset, baseline, measured = gathered.rows, gathered.dataset, gathered.baseline, gathered.primary
     chosen = rows[(rows["dataset"] == dataset) & (rows["split"] == "test")]
     found = compared(rows_measuring(chosen, *(measured._replace(group=group) for group in GROUPS)), baseline)
     found["classes"] = [group_name(Measurement.of(dict(row))) for _, row in found.iterrows()]
@@ -39,7 +33,7 @@ def class_accuracy(rows: pd.DataFrame, dataset: str, baseline: str, measured: Me
     figure, axes = panels(height=1.7 + 0.62 * len(objectives))
     plot = axes[0, 0]
     plot.axvline(0, color="0.1", linewidth=1)
-    forest(plot, found, styles, "classes", objectives, row="objective", factor=scale(metric), apart=8)
+    forest(plot, found, styles, "classes", objectives, row="objective", factor=scale(metric), apart=11)
     plot.set_xlabel(f"Accuracy minus that of {baseline} ({unit(metric, difference=True)}); right of the line is better")
     add_legend(figure, {name: style._replace(linestyle="none") for name, style in styles.items()})
     what = measurement_name(measured, "test", dataset)
@@ -48,4 +42,4 @@ def class_accuracy(rows: pd.DataFrame, dataset: str, baseline: str, measured: Me
         for _, row in found.iterrows()
     )
     about = f"{what}. {bars(baseline, found['seeds'])}"
-    return finish(figure, [about, note], f"Differences from {baseline} with intervals, {what}: {values}.")
+    return finish(figure, [about, gathered.note], f"Differences from {baseline} with intervals, {what}: {values}.")

@@ -34,7 +34,7 @@ def embedding(gathered: Gathered, files: Sequence[str]) -> Figure:
         plot.set(xticks=[], yticks=[], box_aspect=1)
         plot.spines[:].set_visible(True)
     names = [f"{label} (rare)" if rare else str(label) for label, rare in zip(classes["label"], classes["rare"], strict=True)]
-    figure.legend(figure.axes[0].collections, names, loc="outside right upper", handletextpad=0.2, markerscale=1.6)
+    figure.legend(figure.axes[0].collections, names, loc="outside right upper", handletextpad=0.2, markerscale=1.8)
     dataset, images = points["dataset"].iloc[0], points.groupby("objective").size()
     about = (
         f"t-SNE of {images.max():,} images of {dataset}, one seed; rare classes in red, common classes in blue. "

@@ -12,7 +12,7 @@ from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.report.declared import Drawing, twins
 from trueneg.report.drawing import Axes, Figure, LineStyle, add_legend, finish, line_styles, panels
 from trueneg.report.gathered import Gathered
-from trueneg.report.labels import axis_label, difference_label
+from trueneg.report.labels import axis_label
 from trueneg.report.layouts import tasks
 from trueneg.report.metrics import evaluation_name, metric_name, scale, with_interval
 from trueneg.report.plots import bars, compared, draw_intervals, rows_measuring, values_in_words
@@ -118,7 +118,7 @@ def sweep_figure(
         draw_intervals(plot, curve, {objective: styles[objective]}, factor=scale(one.metric), zorder=3)
         if baseline:
             plot.axhline(0, color=known[baseline].color, linewidth=1)
-        plot.set(xlabel=label, ylabel=difference_label(one, baseline) if baseline else axis_label(one))
+        plot.set(xlabel=label, ylabel=axis_label(one, baseline))
         plot.set_title(evaluation_name(one), fontsize=9.5)
         counts += list(found["seeds"])
         signed = baseline is not None
