@@ -51,7 +51,7 @@ class Drawing:
         return " ".join(part if part.endswith((".", "?", "!")) else f"{part}." for part in parts)
 
 
-def twins(study: TrainedStudy, name: str, make: Callable[..., Any], title: str, caption: str, **options: Any) -> list[Drawing]:
+def twins(study: Any, name: str, make: Callable[..., Any], title: str, caption: str, **options: Any) -> list[Drawing]:
     """Declare a figure of means and its twin with paired differences, in which `make` gets the baseline instead of None."""
     paired = options | {"baseline": study.primary.baseline}
     return [

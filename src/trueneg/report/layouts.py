@@ -12,7 +12,7 @@ from trueneg.report.retrieval import CHEXPERT, DIRECTIONS, PRECISION, SENTENCES,
 from trueneg.report.tables.building import Head
 from trueneg.stats.measurement import Measurement, measurements
 
-RELEVANCE = {"truth": "relevant: all images that it is true of", "report": "relevant: images of its own report"}
+RELEVANCE = {"truth": "relevant: every image that it is true of", "report": "relevant: its own report's images"}
 TRAINED = ("linear probe", "augmented linear probe", "fine-tuning")  # classifiers evaluated by label fraction
 
 

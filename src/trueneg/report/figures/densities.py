@@ -1,5 +1,7 @@
 """Figures of the simulated process: densities, the density ratio with its jump, and the weights of BCL."""
 
+from typing import Any
+
 from trueneg.report.declared import ExperimentFigures
 from trueneg.report.drawing import Figure, add_legend, finish, line_styles, panels, unmarked
 from trueneg.report.gathered import Gathered
@@ -60,7 +62,7 @@ def importance_weights(gathered: Gathered) -> Figure:
     frame = gathered.experiment("importance_weights")
     frame["line"] = [f"α = {alpha:g}" for alpha in frame["alpha"]]
     styles = unmarked(line_styles(frame.sort_values("alpha")["line"]))
-    labels = {"title": "{}, β = {:g}", "xlabel": "Fraction no closer, F_u", "ylabel": "Weight ω"}
+    labels: dict[str, Any] = {"title": "{}, β = {:g}", "xlabel": "Fraction no closer, F_u", "ylabel": "Weight ω"}
     empty = "β ranges from 0.5 to 1 in this form"
     figure, found = facets(frame, "form", "beta", size=(2.6, 2.1), empty=empty, **labels)
     for plot, _, part in found:
@@ -80,10 +82,11 @@ def _densities(gathered: Gathered, experiment: str, x: str, label: str) -> Figur
     styles = line_styles(frame["population"])
     figure, found = facets(frame, "alpha", size=(3.6, 2.2), columns=2, title="α = {:g}", xlabel=label, ylabel="Density")
     for plot, _, part in found:
-        exact, look = part["source"] == "closed form", {"markersize": 2.5, "linestyle": "none"}
+        exact = part["source"] == "closed form"
         for name, curve in part[exact].groupby("population", sort=False):
             plot.plot(curve[x], curve["density"], color=styles[str(name)].color, linestyle=styles[str(name)].linestyle)
-        draw_sampled(plot, part[~exact], styles, "population", x, "density", band=False, capsize=0, **look)
+        look: dict[str, Any] = {"band": False, "capsize": 0, "markersize": 2.5, "linestyle": "none"}
+        draw_sampled(plot, part[~exact], styles, "population", x, "density", **look)
         plot.set_ylim(bottom=0)
     add_legend(figure, styles)
     about = "Lines: closed form. Dots: estimated from samples, with 95 % Monte-Carlo intervals."

@@ -1,6 +1,7 @@
 """t-SNE of the test images, one panel per objective (the first paper's Fig. 4)."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -44,11 +45,11 @@ def embedding(gathered: Gathered, files: Sequence[str]) -> Figure:
     return finish(figure, [about, gathered.own_note], f"Scatter plots of {dataset} in two dimensions: {shown}.")
 
 
-def _looks(classes: pd.DataFrame) -> dict[int | str, dict[str, object]]:
+def _looks(classes: pd.DataFrame) -> dict[Any, dict[str, Any]]:
     """Return the colour and marker of each class: blue and round or square if common, red and pointed if rare."""
     import matplotlib
 
-    looks = {}
+    looks: dict[Any, dict[str, Any]] = {}
     for rare, palette, markers in ((False, "Blues", "osDphH8d"), (True, "Reds", "^v<>*PX1")):
         labels = classes.loc[classes["rare"] == rare, "label"].tolist()
         shades = matplotlib.colormaps[palette](np.linspace(0.95, 0.42, len(labels)))
