@@ -20,6 +20,7 @@ else:
     Axes = Figure = Any
 
 STYLE: dict[Any, Any] = {
+    "font.family": "DejaVu Sans",  # ships with matplotlib, so figures look the same on every machine
     "axes.titlesize": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
