@@ -1,4 +1,4 @@
-"""Figures and tables are found by their exact names, and each name draws what it says."""
+"""Figures and tables are found by their exact names, and each name draws the figure that it promises."""
 
 import json
 import subprocess
@@ -98,7 +98,7 @@ def shown(figure):
 
 
 @pytest.mark.parametrize("dataset", SWEPT)
-def test_every_listed_figure_of_an_image_study_draws_what_its_name_says(dataset, tmp_path):
+def test_every_figure_of_an_image_study_matches_its_name(dataset, tmp_path):
     expected, drawings = expected_of(dataset, *written(dataset, tmp_path)), catalogue.figures_by_name(study_of(dataset))
     found = {name: shown(drawing.made(Gathered(tmp_path))) for name, drawing in drawings.items()}
     for name, figure in found.items():
@@ -119,6 +119,6 @@ def test_every_figure_and_table_that_a_shipped_study_lists_has_a_heading_of_its_
                 assert all(drawing.title and drawing.caption.endswith((".", "?")) for drawing in drawings.values())
 
 
-def test_listing_names_imports_nothing_that_draws_or_trains():
+def test_listing_names_imports_no_plotting_or_training_library():
     code = "import sys, trueneg.report.catalogue; sys.exit(bool({'matplotlib', 'seaborn', 'torch'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

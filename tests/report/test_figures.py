@@ -111,7 +111,7 @@ def test_one_seed_draws_points_without_bars():
     assert not np.isfinite(shown["CL"][2]).any()
 
 
-def test_class_groups_draw_a_dot_an_objective_and_group():
+def test_class_groups_have_one_dot_per_objective_and_group():
     figure = class_groups_of(ROWS)
     chosen = of(ROWS, dataset="fraction=0.1", task="knn", split="test")
     table = paired_differences(chosen, "CL")
@@ -127,13 +127,13 @@ def test_class_groups_draw_a_dot_an_objective_and_group():
     assert labels == ["DCL-low", "DCL-high", "DCL-true", "Oracle"]
 
 
-def test_class_groups_without_rare_classes_draw_all_classes_alone():
+def test_class_groups_without_rare_classes_show_only_all_classes():
     rows = ROWS[ROWS["group"].isna()]
     figure = class_groups_of(rows)
     assert len(figure.axes[0].containers) == 1
 
 
-def test_footnotes_tell_seeds_interval_and_note():
+def test_footnotes_state_seeds_interval_and_note():
     note = "From the small default."
     text = footnote(accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE, "CL", note=note))
     assert "95 % paired t intervals over seeds (5 seeds)" in text
@@ -181,7 +181,7 @@ def test_embedding_draws_rare_classes_red_and_common_ones_blue():
     assert texts == [*"01234", *(f"{label} (rare)" for label in range(5, 10))]
 
 
-def test_embedding_takes_class_names_as_labels():
+def test_embedding_accepts_class_names_as_labels():
     points = synthetic.coordinates(objectives=["CL"])
     points["label"] = points["label"].map(dict(enumerate(synthetic.CLASSES)))
     figure = embedding_of(points)
@@ -207,7 +207,7 @@ def test_only_objectives_with_a_bound_are_drawn_at_the_bound():
     np.testing.assert_allclose(line.get_ydata(), 100 * of_line.groupby("epoch")["share at bound common"].mean())
 
 
-def test_the_true_mean_stands_beside_the_estimate():
+def test_the_true_mean_is_drawn_beside_the_estimate():
     figure = curves_of(CURVES, "true_negative_mean", dataset="fraction=0.1")
     plot = figure.axes[2]
     of_plot = of(CURVES, dataset="fraction=0.1", objective="DCL-true").groupby("epoch")
@@ -216,7 +216,7 @@ def test_the_true_mean_stands_beside_the_estimate():
         np.testing.assert_allclose(line.get_ydata(), of_plot[column].mean())
 
 
-def test_the_ratio_has_its_line_at_one():
+def test_the_ratio_has_a_line_at_one():
     plot = curves_of(CURVES, "same_class_ratio").axes[0]
     assert any(np.all(np.asarray(line.get_ydata()) == 1.0) for line in plot.lines)
 
@@ -232,7 +232,7 @@ def test_a_study_without_bound_still_has_its_figures(without, tmp_path):
         assert "No objective" in figure.axes[0].texts[0].get_text().replace("\n", " ")
 
 
-def test_what_is_not_there_is_refused_in_words():
+def test_a_missing_measurement_raises_an_error_that_lists_the_known_ones():
     with pytest.raises(ValueError, match=r"nothing to draw for kNN, labels=none.*; found .*labels=all"):
         accuracy_by_condition(ROWS, synthetic.FRACTIONS, KNN._replace(labels="none"))
 

@@ -83,7 +83,7 @@ def curve(plot):
     return (*line.get_data(orig=False), ends.min(axis=1), ends.max(axis=1))
 
 
-def test_the_tradeoff_draws_every_constant_and_lines_across(small):
+def test_the_tradeoff_draws_every_constant_and_horizontal_lines(small):
     figure = drawn(small, "tradeoff")
     assert [plot.get_ylabel() for plot in figure.axes] == ["AUC", "R@10 (%)", "CNR"]
     assert {plot.get_xlabel() for plot in figure.axes} == {"Constant η"}
@@ -99,7 +99,7 @@ def test_the_tradeoff_draws_every_constant_and_lines_across(small):
     np.testing.assert_allclose(lines["Oracle"], values_of(small, "Oracle", Measurement("grounding", "CNR")).mean())
 
 
-def test_bands_across_are_the_intervals(small):
+def test_horizontal_bands_are_the_intervals(small):
     plot = drawn(small, "tradeoff").axes[0]
     expected = []
     for name in ("CL", "DCL-LM", "DCL-true", "Oracle"):
@@ -133,7 +133,7 @@ def test_the_tradeoffs_twin_draws_paired_differences(small):
     assert "CL (zero line)" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
-def test_every_figure_says_that_it_is_the_phantoms(small):
+def test_every_figure_carries_the_note_on_synthetic_data(small):
     for name in catalogue.figures_by_name(Gathered(small).study):
         figure = drawn(small, name)
         assert PHANTOM in footnote(figure)
@@ -172,7 +172,7 @@ def test_sizes_of_the_embedding_are_compared_within_each(swept, name):
     assert ("CL" in lines) is not name.endswith("differences")
 
 
-def test_the_strength_of_reco_is_drawn_beside_the_baseline(swept):
+def test_the_weight_of_reco_is_drawn_beside_the_baseline(swept):
     figure = drawn(swept, "ablation_strength")
     x, y, *_ = curve(figure.axes[0])
     np.testing.assert_allclose(x, [0.1, 0.3, 0.6])
@@ -184,7 +184,7 @@ def test_the_strength_of_reco_is_drawn_beside_the_baseline(swept):
     assert "CL" in [line.get_label() for line in figure.axes[0].lines]
 
 
-def test_variants_of_a_sweep_differ_in_its_number_alone():
+def test_variants_of_a_sweep_differ_only_in_the_swept_number():
     variants = ['{"a":1,"eta":0.2}', '{"a":1,"eta":0.1}', '{"a":2,"eta":0.1}', '{"a":1,"eta":"language model"}']
     expected = {variants[1]: 0.1, variants[0]: 0.2}
     assert list(places_of(variants, variants[3], "eta").items()) == list(expected.items())
@@ -204,7 +204,7 @@ def test_histograms_are_densities_of_each_relation_on_one_axis():
         assert figure.axes[1].get_ylim()[1] > values.max()
 
 
-def test_histograms_tell_how_well_true_and_not_true_are_told_apart():
+def test_titles_of_histograms_state_how_well_true_texts_are_separated():
     table = synthetic_pairs.similarities(["CL"], pairs=300)
     true, false = (
         table[table["relation"] == name]["similarity"].to_numpy() for name in ("true of the image", "not true of the image")
@@ -235,7 +235,7 @@ def test_overlays_show_radiograph_heatmap_boxes_and_contrast():
     assert "“The heart is moderately enlarged.”" in axes[1, 0].texts[0].get_text()
 
 
-def test_class_probabilities_stand_against_the_known_ones():
+def test_class_probabilities_are_plotted_against_the_known_ones():
     table = synthetic_pairs.class_probabilities()
     figure = eta_by_class(gathered(table))
     plot = figure.axes[0]
@@ -253,7 +253,7 @@ def test_class_probabilities_stand_against_the_known_ones():
     np.testing.assert_allclose(diagonal.get_xy2(), diagonal.get_xy2()[::-1])
 
 
-def test_the_interval_of_a_rank_correlation_covers_it_as_often_as_it_says():
+def test_the_interval_of_a_rank_correlation_has_its_nominal_coverage():
     generator, inside = np.random.default_rng(0), []
     known = 6 / np.pi * np.arcsin(0.5 / 2)  # Spearman's ρ of a normal pair whose correlation is 0.5
     for _ in range(1000):
@@ -289,7 +289,7 @@ def test_all_points_and_markers_lie_inside_the_axes(small):
             assert np.max(line.get_xdata()) < high
 
 
-def test_the_catalogue_lists_what_a_study_sweeps_and_asks_for():
+def test_the_registry_lists_the_figures_that_a_study_sweeps_or_requests():
     plain = synthetic_pairs.study()
     always = ["training_loss", "share_at_bound", "positive_similarity"]
     drawn_of_plain = list(catalogue.figures_by_name(plain))
@@ -309,7 +309,7 @@ def test_the_catalogue_lists_what_a_study_sweeps_and_asks_for():
     assert set(everything) == {*catalogue.SSD_TABLES, *catalogue.RECO_TABLES, "differences"}
 
 
-def test_a_figure_reads_what_is_asked_for_and_no_more():
+def test_a_figure_reads_only_the_files_that_it_needs():
     drawings = catalogue.figures_by_name(synthetic_pairs.study())
     asked = drawings["similarity_histograms"].files
     assert asked[2] == "similarities/phantom/DCL,class_probability=0.1.parquet"

@@ -48,7 +48,7 @@ def test_findings_only_draws_findings_only():
     assert plot.get_xlabel() == "− number of words"
 
 
-def test_it_is_saved_and_the_same_each_time(tmp_path):
+def test_saved_figures_are_identical_each_time(tmp_path):
     for name in ("one", "two"):
         figure = figure_of("all sentences")
         save(figure, tmp_path / name, "Assumption")

@@ -39,7 +39,7 @@ def drawings(study: Study) -> list[Drawing]:
         options = {"monitor": "similarity of pairs", "label": "Similarity of a pair"}
         title = "Similarity of the training pairs"
         caption = (
-            "Mean over an epoch: the closer the pairs, the more a debiased loss subtracts and the more anchors reach the bound."
+            "Mean over an epoch; the closer the pairs, the more a debiased loss subtracts and the more anchors reach the bound."
         )
         return [*found, Drawing("positive_similarity", by_objective, title, caption, CURVES, options)]
     options = {"monitor": "same-class to positive ratio", "label": "Same-class / positive", "groups": GROUPS, "reference": 1}
@@ -66,7 +66,7 @@ def by_objective(
     found, styles = over_seeds(gathered.curves, [monitor], groups), line_styles(gathered.curves["objective"])
     by, title = (["dataset", "group"], "{}, {} classes") if len(groups) > 1 else (["dataset"], "{}")
     found[["shown", "low", "high"]] *= factor
-    figure = by_epoch(gathered, found, by, title, "objective", styles, label)
+    figure = by_epoch(found, by, title, "objective", styles, label, gathered.note)
     if reference is not None:
         for plot in figure.axes:
             plot.axhline(reference, color="0.1", linewidth=1)
@@ -78,8 +78,8 @@ def true_negative_mean(gathered: Gathered) -> Figure:
     means = over_seeds(gathered.curves[gathered.curves["dataset"] == gathered.dataset], list(MEANS), GROUPS)
     estimating = means.loc[means["monitor"] == "estimated mean", "objective"]
     means = means[means["objective"].isin(estimating)].sort_values("group", kind="stable")
-    label = "Mean of exp(similarity)"
-    return by_epoch(gathered, means, ["group", "objective"], "{1}\n{0} classes", "monitor", MEANS, label)
+    label, note = "Mean of exp(similarity)", f"Data set: {gathered.dataset}. {gathered.note}"
+    return by_epoch(means, ["group", "objective"], "{1}\n{0} classes", "monitor", MEANS, label, note)
 
 
 def over_seeds(curves: pd.DataFrame, monitors: Sequence[str], groups: Sequence[str]) -> pd.DataFrame:
@@ -95,7 +95,7 @@ def over_seeds(curves: pd.DataFrame, monitors: Sequence[str], groups: Sequence[s
 
 
 def by_epoch(
-    gathered: Gathered, found: pd.DataFrame, by: Sequence[str], title: str, line: str, styles: Mapping[str, LineStyle], label: str
+    found: pd.DataFrame, by: Sequence[str], title: str, line: str, styles: Mapping[str, LineStyle], label: str, note: str
 ) -> Figure:
     """Draw lines with bands; the alternative text gives each line's value at its last epoch."""
     from matplotlib.ticker import MaxNLocator
@@ -115,4 +115,4 @@ def by_epoch(
     places = (last["objective"] + ", " + last["dataset"] + ", " + last["monitor"] + " " + last["group"]).str.strip()
     texts = "; ".join(f"{place} {mean:.3g}" for place, mean in zip(places, last["shown"], strict=True))
     described = f"{label} by epoch. At the last epoch, mean over seeds: {texts or 'no values'}."
-    return finish(figure, [bars(None, found["seeds"], "Bands"), gathered.note], described)
+    return finish(figure, [bars(None, found["seeds"], "Bands"), note], described)
