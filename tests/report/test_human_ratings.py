@@ -162,7 +162,7 @@ def test_without_eta_the_figure_states_it():
     table = captions().drop(columns=["language model", "permuted", "constant mean"]).assign(dataset="flickr8k")
     tables = dict(zip(ratings.ETA, (table, correlations(captions()).iloc[:0]), strict=True))
     figure = ratings.eta_by_anchor(SimpleNamespace(read=tables.get, dataset="flickr8k", own_note=""))
-    assert "No class probability" in figure.axes[0].texts[0].get_text()
+    assert "No η varies" in figure.axes[0].texts[0].get_text()
 
 
 def test_the_table_has_intervals_over_anchors_and_paired_differences_over_seeds(study):

@@ -114,13 +114,15 @@ def draw_intervals(
             plot.fill_between(places, low, high, color=style.color, alpha=0.16, linewidth=0)
             continue
         reach = np.abs([values - low, high - values])
-        points = {"x": values, "y": places, "xerr": reach} if sideways else {"x": places, "y": values, "yerr": reach}
-        drawn = plot.errorbar(**points, elinewidth=1, **own)
+        if sideways:
+            drawn = plot.errorbar(values, places, xerr=reach, elinewidth=1, **own)
+        else:
+            drawn = plot.errorbar(places, values, yerr=reach, elinewidth=1, **own)
         drawn.lines[0].set_label(name)  # matplotlib labels only the container
         shift = apart / 72 * (number - (len(styles) - 1) / 2)
-        offset = (0, -shift) if sideways else (shift, 0)
+        move = ScaledTranslation(0 if sideways else shift, -shift if sideways else 0, plot.figure.dpi_scale_trans)
         for artist in drawn.get_children():
-            artist.set_transform(plot.transData + ScaledTranslation(*offset, plot.figure.dpi_scale_trans))
+            artist.set_transform(plot.transData + move)
 
 
 def draw_sampled(

@@ -105,11 +105,7 @@ def eta_by_anchor(gathered: Gathered) -> Figure:
     names = list(dict.fromkeys(correlations["eta"]))
     shown = [name for name in names if captions[name].nunique() > 1]
     label = f"Fraction of its rated images\nabove {THRESHOLD:g} (false negatives)"
-    labels: dict[str, Any] = {
-        "xlabel": "η of the caption",
-        "ylabel": label,
-        "empty": "No class probability varies between captions.",
-    }
+    labels: dict[str, Any] = {"xlabel": "η of the caption", "ylabel": label, "empty": "No η varies between captions."}
     long = captions.melt(["rate", "pairs"], shown, "kind", "η")
     figure, found = facets(long, "kind", size=(3.4, 2.7), columns=len(shown), **labels)
     rho = {(row["eta"], row["with"]): rho_text(row) for _, row in correlations.iterrows()}

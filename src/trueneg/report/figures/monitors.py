@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from trueneg.config.image_study import ImageStudy
@@ -107,7 +108,7 @@ def by_epoch(
     for plot, _, part in parts:
         draw_intervals(plot, part, shown, by=line, x="epoch", band=True, markersize=4.5)
         for place, drawn in enumerate(plot.lines):  # few markers, staggered so that they do not overlap
-            spacing = max(1, len(drawn.get_xdata()) // 6)
+            spacing = max(1, np.size(drawn.get_xdata()) // 6)
             drawn.set_markevery((place * spacing // len(shown), spacing))
         plot.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     add_legend(figure, shown)

@@ -1,6 +1,7 @@
 """Distributions of image–text similarity by the relation between image and text (ReCo's Figs. 4 and 6)."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -64,7 +65,7 @@ def similarity_histograms(gathered: Gathered, files: Sequence[str]) -> Figure:
     return finish(figure, [about, gathered.own_note], f"Distributions of similarity. {'; '.join(texts)}.")
 
 
-def _separation(by_relation: dict[str, pd.Series]) -> str:
+def _separation(by_relation: dict[Any, pd.Series]) -> str:
     """Return P(true > not true) as a line of the title; empty if either relation is missing."""
     if not {TRUE, FALSE} <= by_relation.keys():
         return ""
