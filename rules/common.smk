@@ -96,7 +96,7 @@ def when_planned(function, *arguments):
     return parameter
 
 
-LISTED = {"figures": catalogue.figures_of, "tables": catalogue.tables_of}
+LISTED = {"figures": catalogue.figures_by_name, "tables": catalogue.tables_by_name}
 FORMATS = {
     "figures": ["png", "pdf", "svg", "txt", "code"],
     "tables": ["csv", "md", "tex", "txt", "code"],

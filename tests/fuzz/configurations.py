@@ -192,5 +192,5 @@ def _planned(configuration: Configuration) -> None:
     configuration.resolved()
     Trainings(configuration).each_block("results/{study}/manifests/{dataset}/{objective}/{block}.json")
     for study in configuration.studies.values():
-        catalogue.figures_of(study)
-        catalogue.tables_of(study)
+        catalogue.figures_by_name(study)
+        catalogue.tables_by_name(study)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -99,7 +100,7 @@ def test_a_figure_shows_it_and_reads_no_formula(text, tmp_path):
 def test_a_study_of_hostile_names_is_drawn(text, tmp_path):
     coordinates = synthetic.coordinates(images=60)
     coordinates["label"] = coordinates["label"].astype(str) + text
-    drawn = embedding(coordinates, "fraction=0.1", ["CL", "DCL-true"], note=text)
+    drawn = embedding(SimpleNamespace(read=lambda *files: coordinates, own_note=text), [])
     assert all(path.stat().st_size for path in save(drawn, tmp_path / "embedding", text))
 
 

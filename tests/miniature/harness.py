@@ -23,7 +23,7 @@ from trueneg.config.reading import load_configuration
 from trueneg.config.runs import corpora
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.errors import UserError
-from trueneg.report.catalogue import figures_of, tables_of
+from trueneg.report.catalogue import figures_by_name, tables_by_name
 from trueneg.store.rows import load_rows
 
 SHARED = ("sources", "pairs", "benchmarks")  # folders of results that belong to no section
@@ -99,8 +99,8 @@ class Group:
     def lacking(self, name: str) -> list[str]:
         """Figures, tables and class probabilities of the section that are not there, or are empty."""
         study = load_configuration(self.sections, "miniatures").studies[name]
-        wanted = [f"figures/{figure}.{ending}" for figure in figures_of(study) for ending in ("png", "pdf", "svg", "txt")]
-        wanted += [f"tables/{table}.{ending}" for table in tables_of(study) for ending in ("csv", "md", "tex", "txt")]
+        wanted = [f"figures/{figure}.{ending}" for figure in figures_by_name(study) for ending in ("png", "pdf", "svg", "txt")]
+        wanted += [f"tables/{table}.{ending}" for table in tables_by_name(study) for ending in ("csv", "md", "tex", "txt")]
         wanted += [f"text/{corpus}/eta.parquet" for corpus in corpora(study)] if isinstance(study, LikelihoodStudy) else []
         paths = {file: self.results(name) / file for file in wanted}
         return [file for file, path in paths.items() if not path.is_file() or not path.stat().st_size]

@@ -7,10 +7,12 @@ import pytest
 import synthetic
 from matplotlib.colors import to_rgb
 from PIL import Image
+from tests.studies import tiny_study
 
-from trueneg.report.drawing import add_legend, alternative_text, footnote, legend_handle, line_styles, panels, save
+from trueneg.config.image_study import ImageStudy
+from trueneg.report.drawing import add_legend, alternative_text, footnote, line_styles, panels, save
 from trueneg.report.figures import class_groups, embedding, monitors
-from trueneg.report.figures.by_condition import accuracy_by_condition, accuracy_by_label_fraction
+from trueneg.report.figures.by_condition import accuracy_by_condition, by_label_fraction
 from trueneg.stats.comparison import means, paired_differences
 from trueneg.stats.measurement import Measurement
 
@@ -37,7 +39,23 @@ def drawn(figure):
 
 def curves_of(curves, name, **gathered):
     """A figure of training curves of gathered curves."""
-    return getattr(monitors, name)(SimpleNamespace(curves=curves, note="", **gathered))
+    drawings = {drawing.name: drawing for drawing in monitors.drawings(ImageStudy.model_validate(tiny_study()))}
+    return drawings[name].made(SimpleNamespace(curves=curves, note="", **gathered))
+
+
+def by_labels(baseline, measured=PROBE):
+    """The figure of accuracy by label fraction on one data set."""
+    return by_label_fraction(SimpleNamespace(rows=ROWS, note=""), baseline, "fraction=0.5", measured)
+
+
+def class_groups_of(rows):
+    """The figure of class groups of one data set."""
+    gathered = SimpleNamespace(rows=rows, dataset="fraction=0.1", baseline="CL", primary=KNN, note="")
+    return class_groups.class_groups(gathered)
+
+
+def embedding_of(points):
+    return embedding.embedding(SimpleNamespace(read=lambda *files: points, own_note=""), ["points.parquet"])
 
 
 def of(table, **wanted):
@@ -66,7 +84,7 @@ def test_accuracy_by_condition_draws_the_comparison(baseline):
 def test_accuracy_by_label_fraction_draws_the_comparison(baseline):
     chosen = of(ROWS, dataset="fraction=0.5", task="linear probe", split="test")
     chosen = chosen[chosen["group"].isna()]
-    figure = accuracy_by_label_fraction(ROWS, "fraction=0.5", PROBE, baseline)
+    figure = by_labels(baseline)
     table, column = (paired_differences(chosen, baseline), "difference") if baseline else (means(chosen), "mean")
     for objective, (x, y, low, _) in drawn(figure).items():
         expected = of(table, objective=objective)
@@ -78,7 +96,7 @@ def test_accuracy_by_label_fraction_draws_the_comparison(baseline):
 def test_all_points_lie_inside_the_axes():
     for figure in (
         accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE),
-        accuracy_by_label_fraction(ROWS, "fraction=0.5", PROBE, "CL"),
+        by_labels("CL"),
     ):
         figure.draw_without_rendering()
         plot = figure.axes[0]
@@ -93,12 +111,12 @@ def test_one_seed_draws_points_without_bars():
     assert not np.isfinite(shown["CL"][2]).any()
 
 
-def test_class_accuracy_draws_a_dot_an_objective_and_group():
-    figure = class_groups.class_accuracy(ROWS, "fraction=0.1", "CL", KNN)
+def test_class_groups_have_one_dot_per_objective_and_group():
+    figure = class_groups_of(ROWS)
     chosen = of(ROWS, dataset="fraction=0.1", task="knn", split="test")
     table = paired_differences(chosen, "CL")
     labels = [text.get_text() for text in figure.axes[0].get_yticklabels()]
-    groups = {"accuracy": None, "accuracy on rare classes": "rare", "accuracy on common classes": "common"}
+    groups = {"all classes": None, "rare classes": "rare", "common classes": "common"}
     assert {container.get_label() for container in figure.axes[0].containers} == set(groups)
     for container in figure.axes[0].containers:
         expected = KNN._replace(group=groups[container.get_label()]).rows_of(table).set_index("objective").loc[labels]
@@ -109,13 +127,13 @@ def test_class_accuracy_draws_a_dot_an_objective_and_group():
     assert labels == ["DCL-low", "DCL-high", "DCL-true", "Oracle"]
 
 
-def test_class_accuracy_without_rare_classes_draws_all_classes_alone():
+def test_class_groups_without_rare_classes_show_only_all_classes():
     rows = ROWS[ROWS["group"].isna()]
-    figure = class_groups.class_accuracy(rows, "fraction=0.1", "CL", KNN)
+    figure = class_groups_of(rows)
     assert len(figure.axes[0].containers) == 1
 
 
-def test_footnotes_tell_seeds_interval_and_note():
+def test_footnotes_state_seeds_interval_and_note():
     note = "From the small default."
     text = footnote(accuracy_by_condition(ROWS, synthetic.FRACTIONS, PROBE, "CL", note=note))
     assert "95 % paired t intervals over seeds (5 seeds)" in text
@@ -149,8 +167,8 @@ def test_an_objective_looks_the_same_in_every_figure():
 
 
 def test_embedding_draws_rare_classes_red_and_common_ones_blue():
-    points = synthetic.coordinates()
-    figure = embedding.embedding(points, "fraction=0.1", ["DCL-true", "CL"])
+    points = synthetic.coordinates(objectives=["DCL-true", "CL"])
+    figure = embedding_of(points)
     assert [plot.get_title() for plot in figure.axes] == ["DCL-true", "CL"]
     for plot, objective in zip(figure.axes, ["DCL-true", "CL"], strict=True):
         assert len(plot.collections) == 10
@@ -163,10 +181,10 @@ def test_embedding_draws_rare_classes_red_and_common_ones_blue():
     assert texts == [*"01234", *(f"{label} (rare)" for label in range(5, 10))]
 
 
-def test_embedding_takes_class_names_as_labels():
-    points = synthetic.coordinates()
+def test_embedding_accepts_class_names_as_labels():
+    points = synthetic.coordinates(objectives=["CL"])
     points["label"] = points["label"].map(dict(enumerate(synthetic.CLASSES)))
-    figure = embedding.embedding(points, "fraction=0.1", ["CL"])
+    figure = embedding_of(points)
     assert "truck (rare)" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
@@ -189,7 +207,7 @@ def test_only_objectives_with_a_bound_are_drawn_at_the_bound():
     np.testing.assert_allclose(line.get_ydata(), 100 * of_line.groupby("epoch")["share at bound common"].mean())
 
 
-def test_the_true_mean_stands_beside_the_estimate():
+def test_the_true_mean_is_drawn_beside_the_estimate():
     figure = curves_of(CURVES, "true_negative_mean", dataset="fraction=0.1")
     plot = figure.axes[2]
     of_plot = of(CURVES, dataset="fraction=0.1", objective="DCL-true").groupby("epoch")
@@ -198,7 +216,7 @@ def test_the_true_mean_stands_beside_the_estimate():
         np.testing.assert_allclose(line.get_ydata(), of_plot[column].mean())
 
 
-def test_the_ratio_has_its_line_at_one():
+def test_the_ratio_has_a_line_at_one():
     plot = curves_of(CURVES, "same_class_ratio").axes[0]
     assert any(np.all(np.asarray(line.get_ydata()) == 1.0) for line in plot.lines)
 
@@ -214,7 +232,7 @@ def test_a_study_without_bound_still_has_its_figures(without, tmp_path):
         assert "No objective" in figure.axes[0].texts[0].get_text().replace("\n", " ")
 
 
-def test_what_is_not_there_is_refused_in_words():
+def test_a_missing_measurement_raises_an_error_that_lists_the_known_ones():
     with pytest.raises(ValueError, match=r"nothing to draw for kNN, labels=none.*; found .*labels=all"):
         accuracy_by_condition(ROWS, synthetic.FRACTIONS, KNN._replace(labels="none"))
 
@@ -236,7 +254,6 @@ def test_saved_files_are_the_same_bytes_each_time(tmp_path):
 @pytest.mark.parametrize("count", range(2, 15))
 def test_a_legend_of_any_number_of_names_stays_within_the_figure(count):
     figure, _ = panels()
-    styles = line_styles([f"DCL-variant-{number}" for number in range(count)])
-    add_legend(figure, [legend_handle(style) for style in styles.values()], list(styles))
+    add_legend(figure, line_styles([f"DCL-variant-{number}" for number in range(count)]))
     figure.canvas.draw()
     assert figure.legends[0].get_window_extent().x1 <= figure.bbox.x1

@@ -1,5 +1,7 @@
 """What the report shows of the human ratings is what was gathered: each dot, line, interval and paired difference."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -130,7 +132,7 @@ def test_dots_are_means_over_seeds_and_anchors_with_their_intervals(study, panel
     assert any(value == pytest.approx(own(everything, "one expert", anchors).to_numpy().mean()) for value in across)
 
 
-def test_calibration_draws_what_is_stated_beside_what_is_rated(study):
+def test_calibration_plots_stated_against_rated_probabilities(study):
     folder, _ = study
     figure = drawn(folder, "human_ratings")
     plot = figure.axes[2]
@@ -142,7 +144,7 @@ def test_calibration_draws_what_is_stated_beside_what_is_rated(study):
     assert "Expected calibration error: DCL-LM" in alternative_text(figure)
 
 
-def test_eta_is_drawn_by_caption_and_a_constant_is_named(study):
+def test_eta_is_drawn_by_caption_and_a_constant_eta_is_named(study):
     folder, _ = study
     figure, table = drawn(folder, "eta_by_anchor"), captions()
     assert [plot.get_title().split("\n")[0] for plot in figure.axes] == ["language model", "permuted"]
@@ -153,13 +155,14 @@ def test_eta_is_drawn_by_caption_and_a_constant_is_named(study):
     np.testing.assert_allclose(groups.get_ydata(), ordered.mean(axis=1))
     rho = stats.spearmanr(table["language model"], table["rate"]).statistic
     assert f"ρ +{rho:.2f}" in figure.axes[0].get_title()
-    assert "η constant mean: the same for all captions" in footnote(figure)
+    assert "η constant mean" in footnote(figure)
 
 
-def test_without_eta_the_figure_says_so():
-    table = captions().drop(columns=["language model", "permuted", "constant mean"])
-    figure = ratings.eta_by_anchor(table, correlations(captions()).iloc[:0])
-    assert "No class probability" in figure.axes[0].texts[0].get_text()
+def test_without_eta_the_figure_states_it():
+    table = captions().drop(columns=["language model", "permuted", "constant mean"]).assign(dataset="flickr8k")
+    tables = dict(zip(ratings.ETA, (table, correlations(captions()).iloc[:0]), strict=True))
+    figure = ratings.eta_by_anchor(SimpleNamespace(read=tables.get, dataset="flickr8k", own_note=""))
+    assert "No η varies" in figure.axes[0].texts[0].get_text()
 
 
 def test_the_table_has_intervals_over_anchors_and_paired_differences_over_seeds(study):
@@ -202,9 +205,9 @@ def test_where_the_gate_failed_nothing_is_marked(study):
     assert all(group.title.endswith("(uninformative at this size)") for group in failed.groups)
 
 
-def test_only_studies_with_ratings_have_them(study):
+def test_only_studies_with_ratings_have_figures_of_ratings(study):
     of = Gathered(study[0]).study
-    assert {"human_ratings", "eta_by_anchor"} <= set(catalogue.figures_of(of))
-    assert "human_ratings" in catalogue.tables_of(of)
+    assert {"human_ratings", "eta_by_anchor"} <= set(catalogue.figures_by_name(of))
+    assert "human_ratings" in catalogue.tables_by_name(of)
     others = synthetic_pairs.study()
-    assert not {"human_ratings", "eta_by_anchor"} & {*catalogue.figures_of(others), *catalogue.tables_of(others)}
+    assert not {"human_ratings", "eta_by_anchor"} & {*catalogue.figures_by_name(others), *catalogue.tables_by_name(others)}

@@ -14,13 +14,13 @@ from scipy import stats
 from trueneg.errors import UserError
 from trueneg.report import build, catalogue
 from trueneg.report.drawing import alternative_text, footnote, save
+from trueneg.report.figures import monitors
 from trueneg.report.figures.eta_by_class import eta_by_class, rank_correlation
 from trueneg.report.figures.grounding_overlays import grounding_overlays
-from trueneg.report.figures.monitors import positive_similarity
 from trueneg.report.figures.similarity_histograms import similarity_histograms
+from trueneg.report.figures.sweeps import places_of
 from trueneg.report.gathered import PHANTOM, Gathered
 from trueneg.report.labels import variant_name
-from trueneg.report.sweeps import places_of
 from trueneg.stats.measurement import Measurement
 from trueneg.store.rows import load_rows
 
@@ -54,8 +54,20 @@ def written(tmp_path_factory, datasets, **changes):
 
 
 def drawn(folder, name):
-    gathered = Gathered(folder)
-    return catalogue.figures_by_name(gathered.study)[name].made(gathered)
+    of = Gathered(folder)
+    return catalogue.figures_by_name(of.study)[name].made(of)
+
+
+def gathered(table, **figures):
+    """A study with one table and with what it requests under ``figures``."""
+    return SimpleNamespace(
+        read=lambda *files: table, own_note="", note="", curves=table, study=SimpleNamespace(figures=SimpleNamespace(**figures))
+    )
+
+
+def overlays_of(table, phrases):
+    wanted = SimpleNamespace(objectives=list(table["objective"].unique()), phrases=phrases)
+    return grounding_overlays(gathered(table, overlays=wanted), [])
 
 
 def values_of(folder, label, measured=AUC, dataset="phantom"):
@@ -71,7 +83,7 @@ def curve(plot):
     return (*line.get_data(orig=False), ends.min(axis=1), ends.max(axis=1))
 
 
-def test_the_tradeoff_draws_every_constant_and_lines_across(small):
+def test_the_tradeoff_draws_every_constant_and_horizontal_lines(small):
     figure = drawn(small, "tradeoff")
     assert [plot.get_ylabel() for plot in figure.axes] == ["AUC", "R@10 (%)", "CNR"]
     assert {plot.get_xlabel() for plot in figure.axes} == {"Constant η"}
@@ -87,7 +99,7 @@ def test_the_tradeoff_draws_every_constant_and_lines_across(small):
     np.testing.assert_allclose(lines["Oracle"], values_of(small, "Oracle", Measurement("grounding", "CNR")).mean())
 
 
-def test_bands_across_are_the_intervals(small):
+def test_horizontal_bands_are_the_intervals(small):
     plot = drawn(small, "tradeoff").axes[0]
     expected = []
     for name in ("CL", "DCL-LM", "DCL-true", "Oracle"):
@@ -121,8 +133,8 @@ def test_the_tradeoffs_twin_draws_paired_differences(small):
     assert "CL (zero line)" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
-def test_every_figure_says_that_it_is_the_phantoms(small):
-    for name in catalogue.figures_of(Gathered(small).study):
+def test_every_figure_carries_the_note_on_synthetic_data(small):
+    for name in catalogue.figures_by_name(Gathered(small).study):
         figure = drawn(small, name)
         assert PHANTOM in footnote(figure)
         assert alternative_text(figure)
@@ -160,7 +172,7 @@ def test_sizes_of_the_embedding_are_compared_within_each(swept, name):
     assert ("CL" in lines) is not name.endswith("differences")
 
 
-def test_the_strength_of_reco_is_drawn_beside_the_baseline(swept):
+def test_the_weight_of_reco_is_drawn_beside_the_baseline(swept):
     figure = drawn(swept, "ablation_strength")
     x, y, *_ = curve(figure.axes[0])
     np.testing.assert_allclose(x, [0.1, 0.3, 0.6])
@@ -172,15 +184,15 @@ def test_the_strength_of_reco_is_drawn_beside_the_baseline(swept):
     assert "CL" in [line.get_label() for line in figure.axes[0].lines]
 
 
-def test_variants_of_a_sweep_differ_in_its_number_alone():
+def test_variants_of_a_sweep_differ_only_in_the_swept_number():
     variants = ['{"a":1,"eta":0.2}', '{"a":1,"eta":0.1}', '{"a":2,"eta":0.1}', '{"a":1,"eta":"language model"}']
     expected = {variants[1]: 0.1, variants[0]: 0.2}
     assert list(places_of(variants, variants[3], "eta").items()) == list(expected.items())
 
 
 def test_histograms_are_densities_of_each_relation_on_one_axis():
-    table = synthetic_pairs.similarities(["CL", "ReCo"])
-    figure = similarity_histograms(table, ["ReCo", "CL"])
+    table = synthetic_pairs.similarities(["ReCo", "CL"])
+    figure = similarity_histograms(gathered(table), [])
     assert [plot.get_title().split("\n")[0] for plot in figure.axes] == ["ReCo", "CL"]
     assert figure.axes[0].get_xlim() == figure.axes[1].get_xlim()
     patches = [patch for patch in figure.axes[1].patches if isinstance(patch, StepPatch) and not patch.get_fill()]
@@ -192,23 +204,21 @@ def test_histograms_are_densities_of_each_relation_on_one_axis():
         assert figure.axes[1].get_ylim()[1] > values.max()
 
 
-def test_histograms_tell_how_well_true_and_not_true_are_told_apart():
+def test_titles_of_histograms_state_how_well_true_texts_are_separated():
     table = synthetic_pairs.similarities(["CL"], pairs=300)
     true, false = (
         table[table["relation"] == name]["similarity"].to_numpy() for name in ("true of the image", "not true of the image")
     )
     expected = (true[:, None] > false).mean()
-    figure = similarity_histograms(table, ["CL"])
+    figure = similarity_histograms(gathered(table), [])
     assert figure.axes[0].get_title().endswith(f"P(true > not true) {expected:.2f}")
-    alone = similarity_histograms(table[table["relation"] == "own pair"], ["CL"])
+    alone = similarity_histograms(gathered(table[table["relation"] == "own pair"]), [])
     assert alone.axes[0].get_title() == "CL"
-    with pytest.raises(ValueError, match="objective OC; found CL"):
-        similarity_histograms(table, ["CL", "OC"])
 
 
 def test_overlays_show_radiograph_heatmap_boxes_and_contrast():
     table = synthetic_pairs.overlays(["CL", "Oracle"], phrases=3)
-    figure = grounding_overlays(table, ["CL", "Oracle"], rows=2)
+    figure = overlays_of(table, phrases=2)
     axes = np.array(figure.axes).reshape(2, 3)
     assert [text.get_text() for text in axes[0, 2].texts] == ["1.25", "Oracle"]
     row = table[(table["objective"] == "Oracle") & (table["report"] == 1)].iloc[0]
@@ -225,9 +235,9 @@ def test_overlays_show_radiograph_heatmap_boxes_and_contrast():
     assert "“The heart is moderately enlarged.”" in axes[1, 0].texts[0].get_text()
 
 
-def test_class_probabilities_stand_against_the_known_ones():
+def test_class_probabilities_are_plotted_against_the_known_ones():
     table = synthetic_pairs.class_probabilities()
-    figure = eta_by_class(table)
+    figure = eta_by_class(gathered(table))
     plot = figure.axes[0]
     for kind, own in table.groupby("kind"):
         own = own.sort_values("image probability")
@@ -243,7 +253,7 @@ def test_class_probabilities_stand_against_the_known_ones():
     np.testing.assert_allclose(diagonal.get_xy2(), diagonal.get_xy2()[::-1])
 
 
-def test_the_interval_of_a_rank_correlation_covers_it_as_often_as_it_says():
+def test_the_interval_of_a_rank_correlation_has_its_nominal_coverage():
     generator, inside = np.random.default_rng(0), []
     known = 6 / np.pi * np.arcsin(0.5 / 2)  # Spearman's ρ of a normal pair whose correlation is 0.5
     for _ in range(1000):
@@ -259,12 +269,13 @@ def test_the_similarity_of_pairs_is_drawn_by_epoch():
     of = synthetic_pairs.study(seeds=3)
     curves = synthetic_pairs.curves(of, epochs=6)
     curves = curves[curves["objective"] != "DCL"]
-    plot = positive_similarity(SimpleNamespace(curves=curves, note="")).axes[0]
+    (drawing,) = [drawing for drawing in monitors.drawings(of) if drawing.name == "positive_similarity"]
+    plot = drawing.made(gathered(curves)).axes[0]
     assert [line.get_label() for line in plot.lines] == [name for name in of.objectives if name != "DCL"]
     expected = curves[curves["objective"] == "same"].groupby("epoch")["similarity of pairs"].mean()
     (line,) = [line for line in plot.lines if line.get_label() == "same"]
     np.testing.assert_allclose(line.get_ydata(), expected)
-    empty = positive_similarity(SimpleNamespace(curves=curves.drop(columns="similarity of pairs"), note=""))
+    empty = drawing.made(gathered(curves.drop(columns="similarity of pairs")))
     assert "No objective" in empty.axes[0].texts[0].get_text()
 
 
@@ -278,27 +289,27 @@ def test_all_points_and_markers_lie_inside_the_axes(small):
             assert np.max(line.get_xdata()) < high
 
 
-def test_the_catalogue_lists_what_a_study_sweeps_and_asks_for():
+def test_the_registry_lists_the_figures_that_a_study_sweeps_or_requests():
     plain = synthetic_pairs.study()
     always = ["training_loss", "share_at_bound", "positive_similarity"]
-    drawn_of_plain = catalogue.figures_of(plain)
+    drawn_of_plain = list(catalogue.figures_by_name(plain))
     assert drawn_of_plain == [*catalogue.SSD_FIGURES, "similarity_histograms", "grounding_overlays", "eta_by_class", *always]
-    assert set(catalogue.figures_of(synthetic_pairs.study(**SWEPT))) >= {*catalogue.SSD_FIGURES, *catalogue.RECO_FIGURES}
+    assert set(catalogue.figures_by_name(synthetic_pairs.study(**SWEPT))) >= {*catalogue.SSD_FIGURES, *catalogue.RECO_FIGURES}
     one = synthetic_pairs.settings()["objectives"] | {"DCL": {"name": "dcl", "class_probability": [0.1, "language model"]}}
     least = synthetic_pairs.study(objectives=one, figures={})
-    assert catalogue.figures_of(least) == ["eta_by_class", *always]
-    assert set(catalogue.tables_of(plain)) == {*catalogue.SSD_TABLES, "linear_evaluation", "differences"} - {
+    assert list(catalogue.figures_by_name(least)) == ["eta_by_class", *always]
+    assert set(catalogue.tables_by_name(plain)) == {*catalogue.SSD_TABLES, "linear_evaluation", "differences"} - {
         "published",
         "contrasts",
     }
     asked = {"precision": {}}
     entry = {"paper": "p", "table": "t", "task": "x", "setting": "", "metric": "AUC", "methods": {}, "measured": {}}
     contrast = {"treatment": "DCL-LM", "baseline": "DCL"}
-    everything = catalogue.tables_of(synthetic_pairs.study(evaluation=asked, published=[entry], contrasts=[contrast]))
+    everything = catalogue.tables_by_name(synthetic_pairs.study(evaluation=asked, published=[entry], contrasts=[contrast]))
     assert set(everything) == {*catalogue.SSD_TABLES, *catalogue.RECO_TABLES, "differences"}
 
 
-def test_a_figure_reads_what_is_asked_for_and_no_more():
+def test_a_figure_reads_only_the_files_that_it_needs():
     drawings = catalogue.figures_by_name(synthetic_pairs.study())
     asked = drawings["similarity_histograms"].files
     assert asked[2] == "similarities/phantom/DCL,class_probability=0.1.parquet"
@@ -314,13 +325,13 @@ def test_figures_tables_and_page_are_written(name, request, tmp_path):
     folder = request.getfixturevalue(name)
     build.draw_study(folder.parent)
     study = Gathered(folder).study
-    for figure in catalogue.figures_of(study):
+    for figure in catalogue.figures_by_name(study):
         place = folder.parent / "figures" / figure
         with Image.open(place.with_suffix(".png")) as image:
             assert image.size[0] > 900
             assert image.info["Description"]
         assert "Phantom:" in place.with_suffix(".txt").read_text()
-    for table in catalogue.tables_of(study):
+    for table in catalogue.tables_by_name(study):
         assert "Phantom:" in (folder.parent / "tables" / f"{table}.md").read_text()
     results = folder.parents[1]
     build.write_page(results / "index.html", [folder / "study.yaml"])
@@ -345,6 +356,6 @@ def test_a_study_that_cannot_be_read_is_named_on_the_page_unless_it_must_be_ther
 
 def test_saved_figures_are_the_same_bytes_each_time(tmp_path):
     table = synthetic_pairs.overlays(["CL"], phrases=1)
-    files = [save(grounding_overlays(table, ["CL"], rows=1), tmp_path / place / "figure", "title") for place in ("a", "b")]
+    files = [save(overlays_of(table, phrases=1), tmp_path / place / "figure", "title") for place in ("a", "b")]
     for first, second in zip(*files, strict=True):
         assert first.read_bytes() == second.read_bytes()

@@ -111,7 +111,7 @@ def test_classification_and_grounding_are_listed_by_class(study, rows):
         for finding in synthetic_pairs.CLASSES:
             own = values_of(rows, "Oracle", measured._replace(group=finding))
             assert numbers(groups[finding]["Oracle"][0].text)[0] == pytest.approx(own.mean(), abs=0.00051)
-    assert "mean of the findings' means" in groups
+    assert "mean over findings" in groups
 
 
 def test_retrieval_has_both_directions_and_their_mean(study, rows):

@@ -12,7 +12,7 @@ from tests.theory.sweeps import SWEEPS
 from trueneg.config.theory_study import TheoryStudy
 from trueneg.report import catalogue
 from trueneg.report.drawing import alternative_text, footnote, save
-from trueneg.report.experiment_lines import STYLES
+from trueneg.report.figures.estimator_errors import STYLES
 from trueneg.report.formats import to_latex, to_markdown
 from trueneg.report.gathered import Gathered
 from trueneg.report.tables.experiments import protocol_numbers
@@ -63,7 +63,7 @@ def lines_of(plot):
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_figures_say_what_they_show(frames, name):
+def test_figures_have_axis_labels_footnotes_and_alternative_texts(frames, name):
     figure = drawn(frames, name)
     assert len(alternative_text(figure)) > 40
     assert footnote(figure).endswith("From the small default.")
@@ -99,7 +99,7 @@ def test_sweeps_draw_the_values_and_their_intervals(frames, name):
             assert ends.max() == pytest.approx((expected["value"] + reach).max())
 
 
-def test_the_limit_of_the_bias_is_a_line_an_estimator(frames):
+def test_the_limit_of_the_bias_has_one_line_per_estimator(frames):
     plot = drawn(frames, "bias_by_negatives").axes[0]
     limits = frames.experiment("errors_by_negatives").query("at == inf").set_index("estimator")["value"]
     shown = {line.get_color(): line.get_ydata()[0] for line in plot.get_lines() if len(set(line.get_ydata())) == 1}
@@ -112,7 +112,7 @@ def test_the_true_alpha_is_marked(frames):
     assert [line.get_xdata()[0] for line in plot.get_lines() if len(set(line.get_xdata())) == 1] == [0.9]
 
 
-def test_the_map_names_the_smallest_error_and_brackets_what_is_not_clear(frames):
+def test_the_map_names_the_smallest_error_in_parentheses_unless_it_is_clear(frames):
     frame = frames.experiment("best_estimators")
     figure = drawn(frames, "best_estimators")
     letters = dict(zip(ESTIMATORS, "BDPRC", strict=True))
@@ -134,7 +134,7 @@ def test_the_map_names_the_smallest_error_and_brackets_what_is_not_clear(frames)
                     assert text == (f"({letters[best['estimator']]})" if len(rivals) else letters[best["estimator"]])
 
 
-def test_densities_draw_closed_form_and_draws(frames):
+def test_densities_show_closed_form_and_samples(frames):
     frame = frames.experiment("class_conditional_densities")
     figure = drawn(frames, "class_conditional_densities")
     assert [plot.get_title() for plot in figure.axes] == [f"α = {alpha:g}" for alpha in (0.5, 0.7, 0.9, 1.0)]
@@ -158,7 +158,7 @@ def test_bounds_are_drawn_above_the_errors(frames):
 
 def test_shares_are_drawn_in_percent(frames):
     plot = next(each for each in drawn(frames, "smooth_bound").axes if "(%)" in each.get_ylabel())
-    assert max(line.get_ydata().max() for line in plot.get_lines()) == 100
+    assert np.concatenate([line.get_ydata() for line in plot.get_lines()]).max() == 100
 
 
 def test_estimators_can_be_told_apart_without_colour():

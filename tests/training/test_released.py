@@ -17,7 +17,7 @@ from trueneg.data.pairs.pair_source import write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
 from trueneg.errors import UserError
 from trueneg.evaluation.evaluate import evaluate_runs
-from trueneg.report.figures.monitors import training_loss
+from trueneg.report.figures.monitors import by_objective
 from trueneg.specs import tasks
 from trueneg.store.run_store import RunStore, read_manifest
 from trueneg.training import engine
@@ -157,7 +157,7 @@ def test_its_rows_are_measured_like_those_of_any_run_and_its_curve_is_no_line(jo
     )
     curves = pd.concat([pd.read_parquet(tmp_path / "curves.parquet"), trained], ignore_index=True)
     assert curves["epoch"].dtype == "int64"
-    figure = training_loss(SimpleNamespace(curves=curves, note=""))
+    figure = by_objective(SimpleNamespace(curves=curves, note=""), "loss", "Loss (nats)")
     drawn = [line.get_label() for line in figure.axes[0].get_lines()]
     assert drawn == ["CL"]
 

@@ -1,11 +1,15 @@
-"""Declarations of figures and tables: name, heading, input files, and the function that draws them."""
+"""Declarations of figures and tables: name, heading, input files, and the function that makes them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from trueneg.config import runs
 from trueneg.config.image_study import ImageStudy
+from trueneg.config.theory_study import TheoryStudy
+from trueneg.config.trained_study import TrainedStudy
 from trueneg.report.drawing import in_style
+from trueneg.specs.settings import Study
 from trueneg.stats.measurement import Measurement
 
 # Files in results/<study>/artefacts that figures and tables of trained studies read.
@@ -24,8 +28,8 @@ class Drawing:
         make: function that takes the study's :class:`trueneg.report.gathered.Gathered` and the options and returns a matplotlib
             figure or a :class:`trueneg.report.formats.Table`. matplotlib and seaborn are imported only when it is called.
         title: heading.
-        caption: sentence that says what to look for.
-        files: input files relative to ``results/<study>/artefacts``; the drawing is remade when their content changes.
+        caption: sentence that explains what to look for.
+        files: input files relative to ``results/<study>/artefacts``; the figure or table is remade when their content changes.
         options: further keyword arguments of `make`.
     """
 
@@ -47,17 +51,50 @@ class Drawing:
         return " ".join(part if part.endswith((".", "?", "!")) else f"{part}." for part in parts)
 
 
-def twins(name: str, make: Callable[..., Any], title: str, caption: str, **options: Any) -> list[Drawing]:
-    """Declare a figure and its twin that shows paired differences; `make` takes ``paired``."""
+def twins(study: Any, name: str, make: Callable[..., Any], title: str, caption: str, **options: Any) -> list[Drawing]:
+    """Declare a figure of means and its twin with paired differences, in which `make` gets the baseline instead of None."""
+    paired = options | {"baseline": study.primary.baseline}
     return [
-        Drawing(name, make, title, caption, options=options | {"paired": False}),
-        Drawing(name + PAIRED, make, f"{title}: paired differences", caption, options=options | {"paired": True}),
+        Drawing(name, make, title, caption, options=options | {"baseline": None}),
+        Drawing(name + PAIRED, make, f"{title}: paired differences", caption, options=paired),
     ]
 
 
+def per_objective(study: Study, key: str, make: Callable[..., Any], title: str, caption: str) -> list[Drawing]:
+    """Declare the figure that a study may request as ``figures.<key>``; `make` gets the paths of one file per objective."""
+    wanted = getattr(study.figures, key, None) if isinstance(study, TrainedStudy) else None
+    if wanted is None:
+        return []
+    dataset = getattr(wanted, "dataset", None) or primary_dataset(study)
+    files = tuple(f"{key}/{dataset}/{objective}.parquet" for objective in wanted.objectives)
+    return [Drawing(make.__name__, make, title, caption, ("study.yaml", *files), {"files": files})]
+
+
+def primary_dataset(study: Any) -> str:
+    """Return the label of the data set of the primary contrast."""
+    return study.primary.dataset or next(iter(runs.datasets(study)))
+
+
 def of_experiment(make: Callable[..., Any], title: str, caption: str, experiment: str = "") -> Drawing:
-    """Declare a figure or table of a theory experiment; the experiment's name defaults to that of the function."""
+    """Declare a figure or table of a theory experiment, which by default has the same name as the function."""
     return Drawing(make.__name__, make, title, caption, ("study.yaml", f"simulation/{experiment or make.__name__}.parquet"))
+
+
+class ExperimentFigures(list[Drawing]):
+    """The figures of a module that every theory study has, in page order; serves as the module's ``drawings``."""
+
+    def __call__(self, study: Study) -> list[Drawing]:
+        """Return the figures of a study."""
+        return self if isinstance(study, TheoryStudy) else []
+
+    def add(self, title: str, caption: str, experiment: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Declare the decorated function as in :func:`of_experiment`."""
+
+        def declare(make: Callable[..., Any]) -> Callable[..., Any]:
+            self.append(of_experiment(make, title, caption, experiment))
+            return make
+
+        return declare
 
 
 def full_probe(study: ImageStudy, pool: str) -> Measurement:

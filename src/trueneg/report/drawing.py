@@ -1,14 +1,13 @@
-"""Helpers shared by all figures: fonts, colours, one style per objective, panels, legends, footnotes and saving.
+"""Building blocks of all figures: fonts, colours, one style per objective, panels, legends, footnotes and saving.
 
 matplotlib is imported only when something is drawn, so listing figures does not import it.
 """
 
-import contextlib
+import itertools
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,12 +21,10 @@ else:
 
 STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",  # ships with matplotlib, so figures look the same on every machine
-    "font.size": 10,
     "axes.titlesize": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.edgecolor": "0.35",
-    "axes.linewidth": 0.8,
     "axes.grid": True,
     "axes.axisbelow": True,
     "grid.color": "0.9",
@@ -54,22 +51,19 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.5)), (0, (6, 1.5, 1.5, 1.5)), (0, (6, 1.5, 1.5, 1.5, 1.5, 1.5)))
 
 
-@dataclass(frozen=True)
-class LineStyle:
-    """Line style of one objective; colour, marker and dashes each help to tell it apart, also in black and white."""
+class LineStyle(NamedTuple):
+    """Line style of one objective; colour, marker and dashes each help to distinguish it, also in black and white."""
 
     color: Any
     marker: str
     linestyle: Any
 
 
-@contextlib.contextmanager
-def in_style() -> Iterator[None]:
-    """Apply the report's matplotlib style within the context."""
-    import matplotlib
+def in_style():
+    """Return a context manager with the report's style on top of matplotlib's defaults, independent of a matplotlibrc file."""
+    import matplotlib.style
 
-    with matplotlib.rc_context(STYLE):
-        yield
+    return matplotlib.style.context(["default", STYLE])
 
 
 def line_styles(objectives: Iterable[str]) -> dict[str, LineStyle]:
@@ -77,10 +71,13 @@ def line_styles(objectives: Iterable[str]) -> dict[str, LineStyle]:
 
     Duplicates are ignored.
     """
-    return {
-        name: LineStyle(COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)], DASHES[place % len(DASHES)])
-        for place, name in enumerate(dict.fromkeys(objectives))
-    }
+    looks = map(LineStyle, itertools.cycle(COLOURS), itertools.cycle(MARKERS), itertools.cycle(DASHES))
+    return dict(zip(dict.fromkeys(objectives), looks, strict=False))
+
+
+def unmarked(styles: Mapping[str, LineStyle]) -> dict[str, LineStyle]:
+    """Return the styles without their markers."""
+    return {name: style._replace(marker="") for name, style in styles.items()}
 
 
 def panels(rows: int = 1, columns: int = 1, width: float = 6.4, height: float = 4.0, share: bool = False):
@@ -92,14 +89,22 @@ def panels(rows: int = 1, columns: int = 1, width: float = 6.4, height: float = 
     return figure, figure.subplots(rows, columns, squeeze=False, sharex=share, sharey=share)
 
 
-def add_legend(figure: Figure, handles: Sequence, names: Sequence[str], title: str | None = None) -> None:
-    """Add a legend above the axes in as many columns as fit; the figure grows if the legend needs many lines."""
-    width = figure.get_figwidth()
+def add_legend(figure: Figure, entries: Mapping[str, Any]) -> None:
+    """Add a legend above the axes in as many columns as fit; the figure grows if the legend needs many lines.
+
+    Args:
+        figure: figure to which the legend is added.
+        entries: :class:`LineStyle` or matplotlib artist of each name.
+    """
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], **entry._asdict()) if isinstance(entry, LineStyle) else entry for entry in entries.values()]
+    names, width = list(entries), figure.get_figwidth()
     columns = next((count for count in range(len(names), 1, -1) if _legend_width(names, count) < width), 1)
     lines = -(-len(names) // columns)
     if lines > USUAL_LINES:  # otherwise the legend would take space from the axes
         figure.set_figheight(figure.get_figheight() + LINE * (lines - USUAL_LINES))
-    figure.legend(handles, names, title=title, loc="outside upper left", ncols=columns, columnspacing=1.6)
+    figure.legend(handles, names, loc="outside upper left", ncols=columns, columnspacing=1.6)
 
 
 def _legend_width(names: Sequence[str], columns: int) -> float:
@@ -108,20 +113,8 @@ def _legend_width(names: Sequence[str], columns: int) -> float:
     return sum(0.085 * length + 0.62 for length in longest)
 
 
-def add_style_legend(figure: Figure, styles: Mapping[str, LineStyle], line: bool = True, title: str | None = None) -> None:
-    """Add a legend with one entry per style."""
-    add_legend(figure, [legend_handle(style, line) for style in styles.values()], list(styles), title)
-
-
-def legend_handle(style: LineStyle, line: bool = True) -> Any:
-    """Return the legend handle of a style."""
-    from matplotlib.lines import Line2D
-
-    return Line2D([], [], color=style.color, marker=style.marker, linestyle=style.linestyle if line else "none")
-
-
 def finish(figure: Figure, sentences: Sequence[str], description: str) -> Figure:
-    """Add the non-empty sentences as a footnote, and attach a description of the figure with its values as alternative text."""
+    """Add the non-empty sentences as a footnote and attach the description, which lists the values, as alternative text."""
     from matplotlib.text import Text
 
     text = " ".join(sentence.strip() for sentence in sentences if sentence.strip())
@@ -130,7 +123,7 @@ def finish(figure: Figure, sentences: Sequence[str], description: str) -> Figure
     figure.supxlabel(wrapped, x=0.012, ha="left", fontsize=8, color="0.3", linespacing=1.35)
     figure.set_label(legible(description))
     for part in figure.findobj(Text):
-        # A dollar sign in notes, sentences or names does not start a formula; only axis powers of ten are formulas.
+        # Only tick labels such as powers of ten are formulas; a dollar sign in a note, sentence or name does not start one.
         if "\\mathdefault" not in part.get_text():
             part.set_text(_fitting(legible(part.get_text())))
             part.set_parse_math("$" not in part.get_text())
@@ -138,14 +131,14 @@ def finish(figure: Figure, sentences: Sequence[str], description: str) -> Figure
 
 
 def _fitting(text: str) -> str:
-    """Truncate text that no figure has room for; drawing it would take minutes."""
+    """Truncate text that is too long for any figure; drawing it would take minutes."""
     lines = text.split("\n")
     shown = [line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…" for line in lines[:MOST_LINES]]
     return "\n".join(shown + ["…"] * (len(lines) > MOST_LINES))
 
 
 def footnote(figure: Figure) -> str:
-    """Return a figure's footnote as one line; it serves as the caption elsewhere."""
+    """Return a figure's footnote as one line, for use in its caption."""
     return " ".join(figure.get_supxlabel().split())
 
 
@@ -156,17 +149,16 @@ def alternative_text(figure: Figure) -> str:
 
 def heat_colours(heatmap: np.ndarray) -> np.ndarray:
     """Map a heatmap, rescaled to its own range, to RGBA colours for an image overlay; shape (…, 4), values in [0, 1]."""
-    import matplotlib
+    import matplotlib.colors
 
-    spread = np.ptp(heatmap)
-    height = (heatmap - heatmap.min()) / (spread if spread > 0 else 1.0)
+    height = matplotlib.colors.Normalize()(heatmap)
     colours = matplotlib.colormaps["inferno"](height)
     colours[..., 3] = STRONGEST * height
     return colours
 
 
 def say_empty(axes: Axes, sentence: str) -> None:
-    """Show a sentence in place of an empty plot, so that every requested figure exists."""
+    """Show a sentence in place of an empty plot, so that every figure of the study exists."""
     axes.set_axis_off()
     axes.text(0.5, 0.5, textwrap.fill(sentence, 42), ha="center", va="center", color="0.35", transform=axes.transAxes)
 

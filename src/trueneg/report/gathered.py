@@ -1,4 +1,4 @@
-"""Inputs of a study's figures and tables: its settings, its gathered tables and its other artefacts."""
+"""Inputs of a study's figures and tables: its settings, rows, training curves and other artefacts."""
 
 import functools
 from collections.abc import Mapping
@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from trueneg.config import runs
 from trueneg.config.configuration import KINDS
+from trueneg.report.declared import primary_dataset
 from trueneg.report.labels import variant_name
 from trueneg.stats.comparison import selected
 from trueneg.stats.measurement import Measurement
@@ -18,13 +18,13 @@ from trueneg.store.rows import IDENTITY, load_rows
 MOST_SELECTIONS = 4  # maximum number of selections listed in a figure's footnote; the page lists all
 # Note under every figure and table of an image–text study on synthetic data.
 PHANTOM = (
-    "Phantom: synthetic radiographs and reports whose classes, boxes and class probabilities are known. "
-    "Its numbers say nothing of patients and are not those of the papers' data."
+    "Phantom: synthetic radiographs and reports with known classes, boxes and class probabilities. "
+    "These numbers do not describe patients and cannot be compared with numbers on the papers' data."
 )
 
 
 class Gathered:
-    """The artefacts of a study; most are read on first access.
+    """The artefacts of a study, most of which are read on first access.
 
     Args:
         folder: ``results/<study>/artefacts``.
@@ -52,7 +52,7 @@ class Gathered:
 
     @functools.cached_property
     def comparison(self) -> Mapping[str, Any]:
-        """Gate, primary contrast and selection."""
+        """The gates, the primary contrast and the selection."""
         return records.read_json(self.folder / "comparison.json", records.COMPARISON)
 
     @functools.cached_property
@@ -72,22 +72,22 @@ class Gathered:
 
     @property
     def selection(self) -> pd.DataFrame:
-        """The variant that represents each objective on each data set."""
+        """The selected variant of each objective on each data set."""
         return pd.DataFrame(self.comparison["selection"])
 
     @property
     def gate(self) -> pd.DataFrame:
-        """The gate of each data set: whether the data set is informative."""
+        """One row per data set with its gate, which states whether the data set is informative."""
         return pd.DataFrame(self.comparison["gate"])
 
     @property
     def dataset(self) -> str:
-        """Label of the primary contrast's data set."""
-        return self.study.primary.dataset or next(iter(runs.datasets(self.study)))
+        """Label of the data set of the primary contrast."""
+        return primary_dataset(self.study)
 
     @property
     def baseline(self) -> str:
-        """The objective that is subtracted in paired differences."""
+        """Name of the objective that is subtracted in paired differences."""
         return self.study.primary.baseline
 
     @property
@@ -96,30 +96,30 @@ class Gathered:
         return self.study.primary.measurement
 
     def chosen(self, objective: str) -> str:
-        """Return the variant that represents an objective on the primary contrast's data set."""
+        """Return the selected variant of an objective on the primary contrast's data set."""
         of_dataset = self.selection[self.selection["dataset"] == self.dataset]
         return of_dataset.set_index("objective")["variant"][objective]
 
     @property
     def data_notes(self) -> list[str]:
-        """Notes on the study's data, for every figure and table."""
+        """Notes on the study's data, printed under every figure and table."""
         return [PHANTOM] if self.study.kind == "image-text" and self.study.dataset.source == "phantom" else []
 
     @property
     def own_note(self) -> str:
-        """The end of a footnote that omits the selection: the study's note and the notes on its data."""
+        """The study's note and the notes on its data, for footnotes that do not mention the selection."""
         return " ".join(filter(None, [self.study.note, *self.data_notes]))
 
     @property
     def note(self) -> str:
-        """The end of a footnote: the selected variants, the study's note and the notes on its data."""
+        """The selected variants, the study's note and the notes on its data, for footnotes."""
         swept = [entry for entry in self.comparison["selection"] if entry["candidates"] > 1]
         sentences = [
-            f"{entry['dataset']}: {variant_name(entry['objective'], entry['variant'])} of {entry['candidates']} variants, "
-            "selected on the validation split."
+            f"{entry['dataset']}: {variant_name(entry['objective'], entry['variant'])}, selected from {entry['candidates']} "
+            "variants on the validation split."
             for entry in swept
         ]
         if len(swept) > MOST_SELECTIONS:
             names = ", ".join(dict.fromkeys(entry["objective"] for entry in swept))
-            sentences = [f"Of {names} one variant each, selected on the validation split of each data set."]
+            sentences = [f"One variant each of {names}, selected on the validation split of each data set."]
         return " ".join(filter(None, [*sentences, self.own_note]))

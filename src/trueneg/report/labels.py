@@ -1,4 +1,4 @@
-"""Labels in figures and tables; objectives and data sets keep their names from the configuration."""
+"""Labels in figures and tables; objectives and data sets keep the names that the configuration gives them."""
 
 import json
 from collections.abc import Iterable
@@ -11,18 +11,14 @@ INTERVAL = "95\u00a0% t intervals over seeds"
 PAIRED_INTERVAL = "95\u00a0% paired t intervals over seeds"
 
 
-def axis_label(of: Measurement) -> str:
-    """Return the axis label of a metric, with its unit."""
-    return with_unit(capitalised(metric_name(of)), unit(of.metric))
-
-
-def difference_label(of: Measurement, baseline: str) -> str:
-    """Return the axis label of a metric's difference from the baseline, with its unit."""
-    return with_unit(f"{capitalised(metric_name(of))}\nminus that of {baseline}", unit(of.metric, difference=True))
+def axis_label(of: Measurement, baseline: str | None = None) -> str:
+    """Return the axis label of a metric, or of its difference from the baseline if one is given, with the unit."""
+    name = capitalised(metric_name(of)) + (f"\nminus that of {baseline}" if baseline else "")
+    return with_unit(name, unit(of.metric, difference=baseline is not None))
 
 
 def measurement_name(of: Measurement, split: str, dataset: str = "") -> str:
-    """Return the name of the evaluation in a figure or table.
+    """Return the display name of a split, an evaluation and its data set.
 
     Args:
         of: measurement that is shown.
@@ -37,7 +33,7 @@ def measurement_name(of: Measurement, split: str, dataset: str = "") -> str:
 
 
 def variant_name(objective: str, variant: str) -> str:
-    """Return the name of an objective with its swept settings.
+    """Return the name of an objective with its variant's settings.
 
     Example:
         >>> variant_name("DCL", '{"class_probability":0.1}'), variant_name("CL", "{}")
@@ -52,18 +48,15 @@ def capitalised(text: str) -> str:
 
 
 def seed_count(counts: Iterable[int]) -> str:
-    """Format a number of seeds: ``"8 seeds"``, or a range if the counts differ.
+    """Format a number of seeds, or their range if the counts differ.
 
     Example:
         >>> seed_count([8, 8]), seed_count([1]), seed_count([6, 8])
         ('8 seeds', '1 seed', '6 to 8 seeds')
     """
     found = sorted(set(map(int, counts)))
-    if not found:
-        return "no seed"
-    if len(found) > 1:
-        return f"{found[0]} to {found[-1]} seeds"
-    return f"{found[0]} seed" if found == [1] else f"{found[0]} seeds"
+    ends = " to ".join(map(str, dict.fromkeys(found[:1] + found[-1:]))) or "no"
+    return f"{ends} seed" if found == [1] else f"{ends} seeds"
 
 
 def with_unit(text: str, of: str) -> str:

@@ -1,7 +1,8 @@
 """Table layouts of an image–text study: all tasks side by side, and each task by class, finding or direction."""
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -16,7 +17,7 @@ TRAINED = ("linear probe", "augmented linear probe", "fine-tuning")  # classifie
 
 
 class Layout(NamedTuple):
-    """Positions of the measurements in a table: column heads, and for each group title its measurements, one per head."""
+    """Positions of measurements in a table: column heads, and the measurements of each group by its title, one per head."""
 
     heads: Sequence[Head]
     groups: Mapping[str, Sequence[Measurement]]
@@ -24,17 +25,17 @@ class Layout(NamedTuple):
     def keys(self, rows: pd.DataFrame) -> list[Measurement]:
         """Return the measurements of this layout that the rows contain."""
         held = set(measurements(rows))
-        return [key for key in dict.fromkeys(key for group in self.groups.values() for key in group) if key in held]
+        return [key for key in dict.fromkeys(itertools.chain(*self.groups.values())) if key in held]
 
 
 class Comparison(NamedTuple):
-    """Data shared by all tables of a study.
+    """Data that all tables of a study share.
 
     Attributes:
         rows: tidy rows of the test split, with the means of :func:`trueneg.report.retrieval.with_means`.
         baseline: objective that is subtracted.
         oracle: objective that uses the ground truth, if there is one.
-        gate: for each data set, whether it is informative.
+        gate: one row per data set, which states whether it is informative.
         notes: sentences under every table.
     """
 
@@ -46,7 +47,7 @@ class Comparison(NamedTuple):
 
 
 def comparison_of(gathered: Gathered) -> Comparison:
-    """Build the comparison of the selected variants."""
+    """Collect the data of a study's tables from its selected variants."""
     # Use the test split only: the validation split may contain classes that no seed's test split can measure.
     rows = with_means(gathered.rows[gathered.rows["split"] == "test"])
     return Comparison(rows, gathered.baseline, gathered.study.primary.oracle, gathered.gate, gathered.data_notes)
@@ -54,8 +55,8 @@ def comparison_of(gathered: Gathered) -> Comparison:
 
 def tasks(rows: pd.DataFrame) -> Layout:
     """Lay out Table 1 of Sample-Specific Debiasing: one number per task."""
-    length = min(lengths(rows[rows["task"] == SENTENCES]), key=lambda k: abs(k - 10), default=None)  # the paper's k, or nearest
-    share = max(_fractions(rows, "linear probe"), default=1.0)
+    length = min(lengths(rows[rows["task"] == SENTENCES]), key=lambda k: abs(k - 10), default=None)  # closest to the paper's k
+    share = max(_values(rows, "linear probe", "fraction"), default=1.0)
     known = {
         "zero-shot classification": Measurement("zero-shot", "AUC"),
         "retrieval of sentences": Measurement(SENTENCES, "R", sentence_labels(rows), k=length),
@@ -69,20 +70,15 @@ def tasks(rows: pd.DataFrame) -> Layout:
     return Layout(heads, {"": list(found.values())})
 
 
-def main_measurements(rows: pd.DataFrame) -> list[Measurement]:
-    """Return the measurements in the trade-off panels, such as zero-shot AUC, sentence recall and contrast-to-noise ratio."""
-    return [key for key in tasks(rows).groups[""] if key.task != "linear probe"]
-
-
 def zero_shot(rows: pd.DataFrame) -> Layout:
     """Lay out Table 3 of Sample-Specific Debiasing: zero-shot classification by class."""
     metrics = ("AUC", "ACC", "AUC positive prompt")
-    return _by_class(rows, "zero-shot", metrics, "mean of the classes")
+    return _by_class(rows, "zero-shot", metrics, "mean over classes")
 
 
 def grounding(rows: pd.DataFrame) -> Layout:
-    """Lay out Table 4 of Sample-Specific Debiasing: grounding, also by finding."""
-    return _by_class(rows, "grounding", ("CNR", "CNR signed", "mIoU"), "mean of all phrases")
+    """Lay out Table 4 of Sample-Specific Debiasing: grounding overall and by finding."""
+    return _by_class(rows, "grounding", ("CNR", "CNR signed", "mIoU"), "mean over phrases")
 
 
 def retrieval(rows: pd.DataFrame) -> Layout:
@@ -109,13 +105,13 @@ def precision(rows: pd.DataFrame) -> Layout:
 
 
 def linear_evaluation(rows: pd.DataFrame) -> Layout:
-    """Lay out ReCo's Table 2: classifiers by label fraction, for the mean of the classes and for each class."""
+    """Lay out ReCo's Table 2: classifiers by label fraction, for the mean over classes and for each class."""
     measured = [task for task in TRAINED if (rows["task"] == task).any()]
-    fractions = sorted({fraction for task in measured for fraction in _fractions(rows, task)})
+    fractions = sorted({fraction for task in measured for fraction in _values(rows, task, "fraction")})
     groups = {}
     for task in measured:
-        for name in (None, *_classes(rows, task)):
-            title = f"{task}; {name or 'mean of the classes'}"
+        for name in (None, *_values(rows, task, "group")):
+            title = f"{task}; {name or 'mean over classes'}"
             groups[title] = [Measurement(task, "AUC", fraction=fraction, group=name) for fraction in fractions]
     return Layout([Head(f"{100 * fraction:g} % of the labels", "AUC", "AUC") for fraction in fractions], groups)
 
@@ -131,8 +127,8 @@ def every_measurement(rows: pd.DataFrame) -> list[Measurement]:
 
 def _by_class(rows: pd.DataFrame, task: str, metrics: Sequence[str], whole: str) -> Layout:
     groups = {whole: [Measurement(task, metric) for metric in metrics]}
-    for name in _classes(rows, task):
-        title = "mean of the findings' means" if name == "macro" else name
+    for name in _values(rows, task, "group"):
+        title = "mean over findings" if name == "macro" else name
         groups[title] = [Measurement(task, metric, group=name) for metric in metrics]
     return Layout([_mean_of(Measurement(task, metric)) for metric in metrics], groups)
 
@@ -141,11 +137,6 @@ def _mean_of(measured: Measurement) -> Head:
     return Head(metric_name(measured), "mean", measured.metric)
 
 
-def _classes(rows: pd.DataFrame, task: str) -> list[str]:
-    """Return the classes for which a task has measurements, in row order."""
-    return list(dict.fromkeys(rows.loc[rows["task"] == task, "group"].dropna()))
-
-
-def _fractions(rows: pd.DataFrame, task: str) -> list[float]:
-    """Return a classifier's label fractions in ascending order."""
-    return sorted(set(rows.loc[rows["task"] == task, "fraction"]))
+def _values(rows: pd.DataFrame, task: str, column: str) -> list[Any]:
+    """Return the distinct values of a column in a task's rows, in row order."""
+    return list(rows.loc[rows["task"] == task, column].dropna().unique())

@@ -12,13 +12,12 @@ DISPLAYED = METRICS | {"ρ": Metric("rank correlation", decimals=2)}  # rank cor
 def written(value: float, metric: str, signed: bool = False) -> str:
     """Format a value without its unit.
 
-    Fractions are multiplied by 100 and shown with one decimal, or two if one decimal would round to zero; AUC, CNR and IoU are
-    shown with three.
+    Fractions are multiplied by 100 and shown with one decimal, or with two if one would show zero; AUC, CNR and IoU have three.
 
     Args:
         value: value in the metric's own unit; NaN becomes a dash.
         metric: name of the metric, which determines scale and decimals.
-        signed: whether positive values get a plus sign, for differences.
+        signed: whether positive values get a plus sign, as differences do.
 
     Example:
         >>> written(0.9184, "accuracy"), written(-0.0191, "accuracy", signed=True)
@@ -32,10 +31,8 @@ def written(value: float, metric: str, signed: bool = False) -> str:
     smallest = 10.0**-decimals
     if 0.05 * smallest <= abs(scaled) < 0.95 * smallest:
         decimals += 1
-    text = f"{abs(scaled):.{decimals}f}"
-    zero = float(text) == 0
-    sign = "" if zero else "−" if scaled < 0 else "+" if signed else ""
-    return sign + text
+    sign = "+" if signed and float(f"{scaled:.{decimals}f}") else ""
+    return minus(f"{scaled:{sign}z.{decimals}f}")
 
 
 def with_interval(value: float, low: float, high: float, metric: str, signed: bool = False) -> str:
@@ -72,13 +69,13 @@ def scale(metric: str) -> float:
 
 
 def unit(metric: str, difference: bool = False) -> str:
-    """Return the unit that :func:`written` uses, such as "%", or "points" for accuracy differences; may be empty."""
+    """Return the unit of displayed values, such as "%", or of their differences, such as "points"; may be empty."""
     measure = _measure(metric)
     return measure.unit_of_differences if difference else measure.unit
 
 
 def higher_is_better(metric: str) -> bool:
-    """Return whether higher values are better, which holds for all metrics except ranks.
+    """Return whether higher values are better, as for all metrics except ranks.
 
     Example:
         >>> higher_is_better("AUC"), higher_is_better("MedR")

@@ -1,4 +1,4 @@
-"""Statistical plots. seaborn draws points and lines; the intervals are computed by :mod:`trueneg.stats`."""
+"""Panels, lines with intervals and forest plots; the intervals are computed by :mod:`trueneg.stats`."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,9 +13,11 @@ from trueneg.report.metrics import evaluation_name, metric_name, with_interval
 from trueneg.stats.comparison import means, paired_differences
 from trueneg.stats.measurement import Measurement, measurements
 
+BAND = "Bands: 95\u00a0% Monte-Carlo intervals."
+
 
 class Axis(NamedTuple):
-    """Horizontal axis of data sets or conditions: label, logarithmic scale, and tick labels in percent."""
+    """Horizontal axis of a varied parameter: its label, whether it is logarithmic, and whether ticks are in percent."""
 
     label: str
     logarithmic: bool = False
@@ -31,13 +33,13 @@ def facets(
     xlabel: str = "",
     ylabel: str = "",
     share: bool = False,
-    empty: str = "There is nothing to draw.",
+    empty: str = "No data to draw.",
 ) -> tuple[Figure, list[tuple[Axes, tuple, pd.DataFrame]]]:
     """Create a figure with one panel per value of a column, or per pair of values of two columns.
 
     Args:
         table: data to draw; panels follow the order in which their values appear in it.
-        by: one or two columns of the table; of two, the first sets the rows of panels and the second the columns.
+        by: one or two columns of the table; with two, the first gives the rows of panels and the second the columns.
         size: width and height of a panel in inches.
         columns: number of panels per row; None means at most three, or one per value of the second column.
         title: format string for the title of each panel, filled with its values.
@@ -51,14 +53,11 @@ def facets(
     """
     values = [list(dict.fromkeys(table[name])) for name in by]
     places, parts = list(itertools.product(*values)), dict(list(table.groupby(list(by), observed=True)))
-    columns = max(1, min(columns or (3 if len(by) == 1 else len(values[1])), len(places)))
-    rows = max(1, -(-len(places) // columns))
+    columns = min(columns or (3 if len(by) == 1 else len(values[1])), len(places)) or 1
+    rows = -(-len(places) // columns) or 1
     figure, axes = panels(rows, columns, max(6.4, size[0] * columns), 1.3 + size[1] * rows, share)
     found = []
-    for number, (plot, place) in enumerate(itertools.zip_longest(axes.flat, places)):
-        if place is None:
-            plot.set_axis_off()
-            continue
+    for number, (plot, place) in enumerate(zip(axes.flat, places, strict=False)):
         last_row = number + columns >= len(places)
         plot.set(title=title.format(*place), xlabel=xlabel if last_row else "", ylabel="" if number % columns else ylabel)
         if share:
@@ -67,6 +66,8 @@ def facets(
             found.append((plot, place, parts[place]))
         else:
             say_empty(plot, empty)
+    for plot in axes.flat[len(places) :]:
+        plot.set_axis_off()
     if not places:
         say_empty(axes[0, 0], empty)
     return figure, found
@@ -75,88 +76,80 @@ def facets(
 def draw_intervals(
     plot: Axes,
     table: pd.DataFrame,
-    style: LineStyle,
+    styles: Mapping[str, LineStyle],
+    by: str = "objective",
     x: str = "x",
-    y: str = "mean",
+    y: str = "shown",
     factor: float = 1.0,
     band: bool = False,
     sideways: bool = False,
-    shift: float = 0.0,
-    capsize: float | None = None,
-    label: str | None = None,
+    apart: float = 0.0,
     **look: Any,
 ) -> None:
-    """Draw one line with its intervals as bars or as a band.
+    """Draw one line per style, with intervals as bars or as a band.
 
     Args:
         plot: axes to draw on.
-        table: one row per point, with the columns `x`, `y`, ``low`` and ``high``; no interval is drawn where the ends are NaN.
-        style: style of the line.
+        table: one row per point, with the columns `by`, `x`, `y`, ``low`` and ``high``; points whose ends are NaN have no
+            interval.
+        styles: style of each line, by the value of `by` in its rows.
+        by: column that assigns the rows to lines.
         x: column with the positions along the axis.
         y: column with the values.
         factor: factor by which values and interval ends are multiplied.
         band: whether to draw the interval as a band instead of bars.
         sideways: whether values are drawn along the horizontal axis, as in a forest plot.
-        shift: offset to the right in typographic points, which keeps bars at the same position apart on any axis.
-        capsize: cap size of the bars in points; None means that of the style.
-        label: label of the line.
-        look: further properties of the line.
+        apart: offset in typographic points between consecutive lines, which separates bars at the same position.
+        look: further properties of the lines and bars.
     """
-    import seaborn
     from matplotlib.transforms import ScaledTranslation
 
-    table = table.dropna(subset=y).sort_values(x)
-    places, values = table[x].to_numpy(float), factor * table[y].to_numpy(float)
-    low, high = (factor * table[end].to_numpy(float) for end in ("low", "high"))
-    look = {"color": style.color, "marker": style.marker, "linestyle": style.linestyle, "label": label} | look
-    before = set(plot.get_children())
-    x_values, y_values = (values, places) if sideways else (places, values)
-    seaborn.lineplot(
-        x=x_values,
-        y=y_values,
-        ax=plot,
-        sort=False,
-        estimator=None,
-        errorbar=None,
-        legend=False,
-        markeredgecolor=style.color,
-        **look,
-    )
-    reach = np.abs([values - low, high - values])
-    if band:
-        plot.fill_between(places, low, high, color=style.color, alpha=0.16, linewidth=0)
-    else:
-        x_reach, y_reach = (reach, None) if sideways else (None, reach)
-        look = {"ecolor": style.color, "elinewidth": 1, "capsize": capsize, "label": label}
-        plot.errorbar(x_values, y_values, y_reach, x_reach, fmt="none", **look)
-    if shift:
-        beside = plot.transData + ScaledTranslation(shift / 72, 0, plot.figure.dpi_scale_trans)
-        for artist in set(plot.get_children()) - before:
-            artist.set_transform(beside)
+    for number, (name, style) in enumerate(styles.items()):
+        line = table[table[by] == name].dropna(subset=y).sort_values(x)
+        places, values = line[x].to_numpy(float), factor * line[y].to_numpy(float)
+        low, high = (factor * line[end].to_numpy(float) for end in ("low", "high"))
+        own = {**style._asdict(), "label": name} | look
+        if band:
+            plot.plot(places, values, **own)
+            plot.fill_between(places, low, high, color=style.color, alpha=0.16, linewidth=0)
+            continue
+        reach = np.abs([values - low, high - values])
+        if sideways:
+            drawn = plot.errorbar(values, places, xerr=reach, elinewidth=1, **own)
+        else:
+            drawn = plot.errorbar(places, values, yerr=reach, elinewidth=1, **own)
+        drawn.lines[0].set_label(name)  # matplotlib labels only the container
+        shift = apart / 72 * (number - (len(styles) - 1) / 2)
+        move = ScaledTranslation(0 if sideways else shift, -shift if sideways else 0, plot.figure.dpi_scale_trans)
+        for artist in drawn.get_children():
+            artist.set_transform(plot.transData + move)
+
+
+def draw_sampled(
+    plot: Axes, table: pd.DataFrame, styles: Mapping[str, LineStyle], by: str, x: str, y: str = "value", **drawn: Any
+) -> None:
+    """Draw one line per style with Monte-Carlo intervals of ±1.96 standard errors, by default as bands."""
+    reach = 1.96 * table["standard error"]
+    table = table.assign(low=table[y] - reach, high=table[y] + reach)
+    draw_intervals(plot, table, styles, by, x, y, **{"band": True} | drawn)
 
 
 def forest(
-    plot: Axes,
-    groups: Mapping[str, pd.DataFrame],
-    styles: Mapping[str, LineStyle],
-    names: Sequence[str],
-    spread: float = 0.22,
-    **drawn: Any,
+    plot: Axes, table: pd.DataFrame, styles: Mapping[str, LineStyle], by: str, names: Sequence[str], row: str, **drawn: Any
 ) -> None:
-    """Draw a forest plot: one row per name with one dot and interval per group.
+    """Draw a forest plot: one row per name with one dot and interval per style.
 
     Args:
         plot: axes to draw on.
-        groups: table of each group, by label, with the names as its index; missing names have no dot.
-        styles: style of the dots of each group.
+        table: one row per dot, with the columns `by`, `row`, ``low`` and ``high``; rows of the plot without a dot stay empty.
+        styles: style of the dots, by the value of `by`.
+        by: column that assigns dots to styles.
         names: names of the rows, from top to bottom.
-        spread: offset of the first and last group's dots above and below the row.
+        row: column that assigns dots to rows.
         drawn: further arguments of :func:`draw_intervals`.
     """
-    offsets = np.linspace(-spread, spread, len(groups)) if len(groups) > 1 else [0.0]
-    for (label, table), offset in zip(groups.items(), offsets, strict=True):
-        placed = table.reindex(list(names)).assign(place=np.arange(len(names)) + offset)
-        draw_intervals(plot, placed, styles[label], x="place", sideways=True, linestyle="none", label=label, **drawn)
+    placed = table.assign(place=table[row].map({name: place for place, name in enumerate(names)})).dropna(subset="place")
+    draw_intervals(plot, placed, styles, by, x="place", sideways=True, linestyle="none", **drawn)
     plot.set_yticks(range(len(names)), names)
     plot.set_ylim(len(names) - 0.5, -0.5)
     plot.grid(axis="y", visible=False)
@@ -164,32 +157,24 @@ def forest(
 
 
 def place_ticks(plot: Axes, values: Sequence[float], axis: Axis) -> None:
-    """Place ticks only at measured values."""
-    from matplotlib.ticker import FixedLocator, NullLocator
-
+    """Place ticks only at the measured values."""
     if axis.logarithmic:
         plot.set_xscale("log")
-    plot.xaxis.set_major_locator(FixedLocator(values))
-    plot.xaxis.set_minor_locator(NullLocator())
-    plot.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %" if axis.percent else f"{value:g}")
+    plot.set_xticks(values, [f"{100 * value:g} %" if axis.percent else f"{value:g}" for value in values])
+    plot.set_xticks([], minor=True)
     plot.set_xlabel(axis.label)
     plot.margins(x=0.06)
 
 
 def compared(rows: pd.DataFrame, baseline: str | None) -> pd.DataFrame:
-    """Return the means, or the paired differences from the baseline if given, in the column ``shown``, with their intervals."""
+    """Return the column ``shown`` with its interval: the paired difference from the baseline if one is given, else the mean."""
     if baseline is None:
-        return means(rows).assign(shown=lambda table: table["mean"])
-    return paired_differences(rows, baseline).assign(shown=lambda table: table["difference"])
-
-
-def draw_zero(plot: Axes, style: LineStyle) -> Any:
-    """Draw the zero line of differences, which stands for the baseline."""
-    return plot.axhline(0, color=style.color, linewidth=1)
+        return means(rows).rename(columns={"mean": "shown"})
+    return paired_differences(rows, baseline).rename(columns={"difference": "shown"})
 
 
 def bars(baseline: str | None, seeds: Iterable[int], what: str = "Bars") -> str:
-    """Return a sentence that explains the bars of a figure."""
+    """Return the sentence that explains the intervals in a figure."""
     return f"{what}: {PAIRED_INTERVAL if baseline else INTERVAL} ({seed_count(seeds)})."
 
 
@@ -199,17 +184,6 @@ def values_in_words(line: pd.DataFrame, metric: str, signed: bool) -> str:
         f"{with_interval(row['shown'], row['low'], row['high'], metric, signed)} at {row['x']:g}" for _, row in line.iterrows()
     )
     return ", ".join(points)
-
-
-def rows_where(table: pd.DataFrame, **wanted: Sequence) -> pd.DataFrame:
-    """Select the rows whose columns hold one of the wanted values; at least one row must remain."""
-    for column, values in wanted.items():
-        kept = table[table[column].isin(values)]
-        if kept.empty:
-            found = "; ".join(sorted(map(str, table[column].unique()))) or "none"
-            raise ValueError(f"There is nothing to draw for {column} {', '.join(map(str, values))}; found {found}.")
-        table = kept
-    return table
 
 
 def rows_measuring(table: pd.DataFrame, *wanted: Measurement) -> pd.DataFrame:

@@ -1,8 +1,5 @@
 """ReCo's Fig. 5: the primary measurement against batch size, embedding size, and weight of the negatives."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 
 from trueneg.config import runs
@@ -10,15 +7,15 @@ from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.report.declared import Drawing, twins
 from trueneg.report.drawing import Figure
 from trueneg.report.figures.by_condition import accuracy_by_condition
+from trueneg.report.figures.sweeps import note_along, places_of, sweep_figure, swept_objective
 from trueneg.report.gathered import Gathered
 from trueneg.report.plots import Axis
 from trueneg.report.retrieval import with_means
-from trueneg.report.sweeps import Sweep, note_along, places_of, sweep_figure
 from trueneg.specs.settings import Study
 
 ORDER = 80
 BATCH_AXIS = Axis("Batch size", logarithmic=True)
-DIMENSIONS_AXIS = Axis("Size D of the embedding", logarithmic=True)
+DIMENSIONS_AXIS = Axis("Embedding size D", logarithmic=True)
 
 
 def drawings(study: Study) -> list[Drawing]:
@@ -27,43 +24,28 @@ def drawings(study: Study) -> list[Drawing]:
         return []
     found = []
     if "batch_size" in study.conditions:
-        found += twins(
-            "ablation_batch_size",
-            by_batch_size,
-            "The primary measurement against the batch size",
-            "ReCo's Fig. 5 (a): more negatives at once, and more false ones among them.",
-        )
+        title = "Primary measurement against the batch size"
+        caption = "ReCo's Fig. 5 (a): a larger batch has more negatives, and more false negatives among them."
+        found += twins(study, "ablation_batch_size", by_batch_size, title, caption)
     if isinstance(study.projection.dimensions, list):
-        title = "The primary measurement against the embedding's size"
-        found += twins("ablation_dimensions", by_dimensions, title, "ReCo's Fig. 5 (b).")
-    if (objective := strength_sweep(study)) is not None:
-        found += twins(
-            "ablation_strength",
-            by_strength,
-            "The primary measurement against ReCo's weight of the negatives",
-            "ReCo's Fig. 5 (c): over which range of λ does it beat the baseline?",
-            objective=objective,
-        )
+        title = "Primary measurement against the embedding size"
+        found += twins(study, "ablation_dimensions", by_dimensions, title, "ReCo's Fig. 5 (b).")
+    if (objective := swept_objective(study, "reco", "negative_weight")) is not None:
+        title = "Primary measurement against ReCo's weight of the negatives"
+        caption = "ReCo's Fig. 5 (c): for which values of λ does it beat the baseline?"
+        found += twins(study, "ablation_strength", by_strength, title, caption, objective=objective)
     return found
 
 
-def strength_sweep(study: ImageTextStudy) -> str | None:
-    """Return the ReCo objective that sweeps the weight of the negatives, if there is one."""
-    objectives: Mapping[str, Any] = study.objectives
-    found = (name for name, one in objectives.items() if one.name == "reco" and isinstance(one.negative_weight, list))
-    return next(found, None)
-
-
-def by_batch_size(gathered: Gathered, paired: bool) -> Figure:
+def by_batch_size(gathered: Gathered, baseline: str | None) -> Figure:
     """Plot the primary measurement against the batch size; each batch size is one condition of the study."""
     conditions = runs.conditions(gathered.study)
     others = conditions[gathered.dataset] | {"batch_size": None}
     places = {label: own["batch_size"] for label, own in conditions.items() if own | {"batch_size": None} == others}
-    baseline = gathered.baseline if paired else None
     return accuracy_by_condition(with_means(gathered.rows), places, gathered.primary, baseline, BATCH_AXIS, gathered.note)
 
 
-def by_dimensions(gathered: Gathered, paired: bool) -> Figure:
+def by_dimensions(gathered: Gathered, baseline: str | None) -> Figure:
     """Plot the primary measurement against the embedding size; sizes are variants of the objectives and act as data sets here."""
     of_dataset, parts, places = gathered.variants[gathered.variants["dataset"] == gathered.dataset], [], {}
     for objective, variants in runs.candidates(gathered.study).items():
@@ -72,11 +54,10 @@ def by_dimensions(gathered: Gathered, paired: bool) -> Figure:
             parts.append(own.assign(dataset=f"dimensions={size:g}"))
             places[f"dimensions={size:g}"] = size
     rows, note = with_means(pd.concat(parts, ignore_index=True)), note_along(gathered, "dimensions")
-    baseline = gathered.baseline if paired else None
     return accuracy_by_condition(rows, places, gathered.primary, baseline, DIMENSIONS_AXIS, note)
 
 
-def by_strength(gathered: Gathered, paired: bool, objective: str) -> Figure:
+def by_strength(gathered: Gathered, baseline: str | None, objective: str) -> Figure:
     """Plot the primary measurement against λ as a curve, and the other objectives as horizontal lines."""
-    sweep = Sweep(objective, "negative_weight", f"λ of {objective}, weight of the negatives")
-    return sweep_figure(gathered, sweep, [gathered.primary], paired)
+    label = f"λ of {objective}, weight of the negatives"
+    return sweep_figure(gathered, baseline, objective, "negative_weight", label, [gathered.primary])

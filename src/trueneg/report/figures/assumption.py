@@ -12,33 +12,16 @@ import pandas as pd
 from trueneg.config import runs
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.report.declared import Drawing
-from trueneg.report.drawing import COLOURS, Axes, Figure, LineStyle, add_style_legend, finish
+from trueneg.report.drawing import COLOURS, Figure, LineStyle, add_legend, finish
 from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import with_interval
-from trueneg.report.plots import facets, rows_where
+from trueneg.report.plots import facets
 from trueneg.specs.settings import Study
 
 ORDER = 10
-POINT, ACTUAL, FITTED = COLOURS[1], COLOURS[0], COLOURS[2]
-STYLES = {
-    "a sentence": LineStyle(POINT, "o", ""),
-    "mean of a tenth of the sentences": LineStyle(ACTUAL, "s", "-"),
-    "fitted a·p^k": LineStyle(FITTED, "", (0, (5, 1.5))),
-}
-FIGURES = (
-    (
-        "assumption_all_sentences",
-        "all sentences",
-        "all sentences",
-        "The first paper assumes a straight line here: one panel a scorer, with the fitted a·p^k.",
-    ),
-    (
-        "assumption_findings",
-        "findings only",
-        "sentences that affirm a finding",
-        "Without denials and filler, whose likelihoods and frequencies both are high.",
-    ),
-)
+SENTENCE = LineStyle(COLOURS[1], "o", "")
+MEAN = LineStyle(COLOURS[0], "s", "-")
+FIT = LineStyle(COLOURS[2], "", (0, (5, 1.5)))
 MOST_POINTS = 4000  # maximum per panel; only the most frequent sentences are drawn
 
 
@@ -48,52 +31,50 @@ def drawings(study: Study) -> list[Drawing]:
         return []
     corpus = next(iter(runs.corpora(study)))
     files = tuple(f"assumption/{corpus}/{table}.parquet" for table in ("points", "summary", "calibration"))
-    found = []
-    for name, sentences, title, caption in FIGURES:
-        title, options = f"Class probability against likelihood, {title}", {"files": files, "sentences": sentences}
-        found.append(Drawing(name, draw, title, caption, ("study.yaml", *files), options))
-    return found
+    make, read = class_probability_by_likelihood, ("study.yaml", *files)
+    title = "Class probability against likelihood, all sentences"
+    caption = "The first paper assumes a straight line here; one panel per scorer, with the fitted a·p^k."
+    options = {"files": files, "sentences": "all sentences"}
+    found = [Drawing("assumption_all_sentences", make, title, caption, read, options)]
+    title = "Class probability against likelihood, sentences that affirm a finding"
+    caption = "Without denials and filler, which have both high likelihoods and high frequencies."
+    return [*found, Drawing("assumption_findings", make, title, caption, read, options | {"sentences": "findings only"})]
 
 
-def draw(gathered: Gathered, files: Sequence[str], sentences: str) -> Figure:
-    """Draw the figure from the points, summary and calibration of a corpus."""
+def class_probability_by_likelihood(gathered: Gathered, files: Sequence[str], sentences: str) -> Figure:
+    """Plot class probability against log-likelihood, one panel per scorer: unique sentences, quantiles and the fitted a·p^k.
+
+    Args:
+        gathered: artefacts of the study.
+        files: points, summary and calibration of a corpus.
+        sentences: the selection of sentences, ``"all sentences"`` or ``"findings only"``.
+    """
     points, summary, calibration = map(gathered.read, files)
-    return class_probability_by_likelihood(points, summary, calibration, sentences, gathered.study.note)
-
-
-def class_probability_by_likelihood(
-    points: pd.DataFrame, summary: pd.DataFrame, calibration: pd.DataFrame, sentences: str, note: str = ""
-) -> Figure:
-    """Plot class probability against log-likelihood, one panel per scorer: unique sentences, quantiles and the fitted a·p^k."""
-    chosen = rows_where(summary, sentences=[sentences])
-    corpus = chosen["corpus"].iloc[0]
+    chosen, calibration = (table[table["sentences"] == sentences] for table in (summary, calibration))
     points = points if sentences == "all sentences" else points[points["finding"]]
-    calibration = rows_where(calibration, sentences=[sentences])
+    corpus = chosen["corpus"].iloc[0]
     figure, found = facets(chosen, "scorer", size=(2.7, 2.5), ylabel="Class probability")
-    for plot, (scorer,), row in found:
-        _panel(plot, rows_where(points, scorer=[scorer]), rows_where(calibration, scorer=[scorer]), row.iloc[0])
-    add_style_legend(figure, STYLES)
+    for plot, (scorer,), rows in found:
+        row, bins = rows.iloc[0], calibration[calibration["scorer"] == scorer].sort_values("log_likelihood")
+        most = points[points["scorer"] == scorer].nlargest(MOST_POINTS, "count")
+        sizes = 4 + 4 * np.log1p(most["count"])
+        look: dict[str, Any] = {"color": SENTENCE.color, "alpha": 0.25, "linewidths": 0, "rasterized": True}
+        plot.scatter(most["log_likelihood"], np.exp(most["log_class_probability"]), s=sizes, **look)
+        plot.plot(bins["log_likelihood"], bins["actual"], markersize=4, **MEAN._asdict())
+        ends = bins["log_likelihood"].iloc[[0, -1]]
+        plot.plot(ends, row["a"] * np.exp(row["k"] * ends), **FIT._asdict())
+        plot.set_title(f"{scorer}\nρ {rho_text(row)}", fontsize=9.5)
+        plot.set(yscale="log", xlabel="− number of words" if scorer == "length" else "Log-likelihood (nats)")
+    add_legend(figure, {"sentence": SENTENCE, "mean of a tenth of the sentences": MEAN, "fitted a·p^k": FIT})
     about = (
         f"{corpus}, {sentences}: {int(chosen['texts'].max()):,} sentences, {int(chosen['unique'].max()):,} of them unique, "
-        f"{int(chosen['classes'].max())} classes. ρ: Spearman's, with 95 % intervals over classes drawn anew. "
+        f"{int(chosen['classes'].max())} classes. ρ: Spearman's, with 95 % bootstrap intervals over classes. "
         "Horizontal axes differ."
     )
     values = "; ".join(f"{row['scorer']} ρ {rho_text(row)}, k {row['k']:.3g}" for _, row in chosen.iterrows())
-    return finish(figure, [about, note], f"Class probability against log-likelihood, {corpus}, {sentences}: {values}.")
-
-
-def _panel(plot: Axes, points: pd.DataFrame, bins: pd.DataFrame, row: pd.Series) -> None:
-    points = points.nlargest(MOST_POINTS, "count")
-    x, y = points["log_likelihood"], np.exp(points["log_class_probability"])
-    look: dict[str, Any] = {"color": POINT, "alpha": 0.25, "linewidths": 0, "rasterized": True}
-    plot.scatter(x, y, s=4 + 4 * np.log1p(points["count"]), **look)
-    bins = bins.sort_values("log_likelihood")
-    plot.plot(bins["log_likelihood"], bins["actual"], color=ACTUAL, marker="s", markersize=4)
-    ends = np.array([bins["log_likelihood"].min(), bins["log_likelihood"].max()])
-    plot.plot(ends, row["a"] * np.exp(row["k"] * ends), color=FITTED, linestyle=(0, (5, 1.5)))
-    plot.set_yscale("log")
-    plot.set_title(f"{row['scorer']}\nρ {rho_text(row)}", fontsize=9.5)
-    plot.set_xlabel("− number of words" if row["scorer"] == "length" else "Log-likelihood (nats)")
+    return finish(
+        figure, [about, gathered.own_note], f"Class probability against log-likelihood, {corpus}, {sentences}: {values}."
+    )
 
 
 def rho_text(row: pd.Series) -> str:

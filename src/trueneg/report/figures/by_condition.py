@@ -1,4 +1,4 @@
-"""The primary measurement or a linear probe against the varied condition: the imbalance r, N or the label fraction."""
+"""The primary measurement or a linear probe against a varied condition: the imbalance r, N or the label fraction."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,90 +8,66 @@ import pandas as pd
 
 from trueneg.config import runs
 from trueneg.config.image_study import ImageStudy
-from trueneg.report.declared import Drawing, full_probe, twins
-from trueneg.report.drawing import Figure, LineStyle, add_style_legend, finish, line_styles, panels
+from trueneg.report.declared import Drawing, full_probe, primary_dataset, twins
+from trueneg.report.drawing import Figure, LineStyle, add_legend, finish, line_styles, panels
 from trueneg.report.gathered import Gathered
-from trueneg.report.labels import axis_label, difference_label, measurement_name
+from trueneg.report.labels import axis_label, measurement_name
 from trueneg.report.metrics import scale
-from trueneg.report.plots import Axis, bars, compared, draw_intervals, place_ticks, rows_measuring, rows_where, values_in_words
+from trueneg.report.plots import Axis, bars, compared, draw_intervals, place_ticks, rows_measuring, values_in_words
 from trueneg.specs.settings import Study
 from trueneg.stats.measurement import Measurement
 
 ORDER = 10
 POOLS = {"all": "labels of all training images", "imbalanced": "labels of the imbalanced subset"}  # as named in titles
-FRACTION_AXIS = Axis("Imbalance r: share of the rare classes' training images that is kept")
-LABELS_AXIS = Axis("Share of labels", logarithmic=True, percent=True)
-NEGATIVES_AXIS = Axis("Number of negatives N of an anchor", logarithmic=True)
+FRACTION_AXIS = Axis("Imbalance r: fraction of the rare classes' training images that is kept")
+LABELS_AXIS = Axis("Label fraction", logarithmic=True, percent=True)
+NEGATIVES_AXIS = Axis("Number of negatives per anchor, N", logarithmic=True)
 
 
 def drawings(study: Study) -> list[Drawing]:
     """Declare an image study's figures: against r or N if swept, and against the label fraction if the study requests it."""
     if not isinstance(study, ImageStudy):
         return []
-    found, pools = [], study.evaluation.linear_probe.label_pools
+    found: list[Drawing] = []
+    primary, pools = study.primary.measurement, study.evaluation.linear_probe.label_pools
     if isinstance(study.dataset.fraction, list):
-        found += twins(
-            "primary_by_fraction",
-            by_fraction,
-            "The primary measurement against the imbalance r",
-            "Lines that part towards small r would say that the correction matters where classes are uneven.",
-            measured=study.primary.measurement,
-        )
+        datasets: Mapping[str, Any] = runs.datasets(study)
+        options = {"places": {label: settings.fraction for label, settings in datasets.items()}, "axis": FRACTION_AXIS}
+        title = "Primary measurement against the imbalance r"
+        caption = "If the lines diverge towards small r, the correction matters when classes are imbalanced."
+        found += twins(study, "primary_by_fraction", by_condition, title, caption, measured=primary, **options)
+        caption = "The first paper's Fig. 2, left: accuracy of a linear classifier on the frozen encoder."
         for pool in pools:
-            found += twins(
-                f"probe_by_fraction_{pool}_labels",
-                by_fraction,
-                f"Linear probe against the imbalance r, {POOLS[pool]}",
-                "The first paper's Fig. 2, left: accuracy of a linear classifier on the frozen encoder.",
-                measured=full_probe(study, pool),
-            )
+            name, title = f"probe_by_fraction_{pool}_labels", f"Linear probe against the imbalance r, {POOLS[pool]}"
+            found += twins(study, name, by_condition, title, caption, measured=full_probe(study, pool), **options)
     if "batch_size" in study.conditions:
-        found += twins(
-            "primary_by_negatives",
-            by_negatives,
-            "The primary measurement against the number of negatives",
-            "BCL's Table 1 as curves: whether a correction matters more where there are few negatives, or many.",
-        )
+        options = {"places": runs.negative_counts(study), "axis": NEGATIVES_AXIS}
+        title = "Primary measurement against the number of negatives"
+        caption = "BCL's Table 1 as curves: does a correction matter more with few negatives or with many?"
+        found += twins(study, "primary_by_negatives", by_condition, title, caption, measured=primary, **options)
     if study.figures.label_fractions is not None:
+        caption = "The first paper's Fig. 2, right: does the gain grow when fewer labels train the classifier?"
+        dataset = study.figures.label_fractions.dataset or primary_dataset(study)
         for pool in pools:
-            found += twins(
-                f"probe_by_label_fraction_{pool}_labels",
-                by_label_fraction,
-                f"Linear probe against the share of labels, {POOLS[pool]}",
-                "The first paper's Fig. 2, right: whether a gain grows when fewer labels train the classifier.",
-                measured=Measurement("linear probe", "accuracy", pool),
-            )
+            name, title = f"probe_by_label_fraction_{pool}_labels", f"Linear probe against the label fraction, {POOLS[pool]}"
+            measured = Measurement("linear probe", "accuracy", pool)
+            found += twins(study, name, by_label_fraction, title, caption, dataset=dataset, measured=measured)
     return found
 
 
-def by_fraction(gathered: Gathered, paired: bool, measured: Measurement) -> Figure:
-    """Plot a measurement against r (the first paper's Fig. 2, left)."""
-    datasets: Mapping[str, Any] = runs.datasets(gathered.study)
-    places = {label: settings.fraction for label, settings in datasets.items()}
-    baseline = gathered.baseline if paired else None
-    return accuracy_by_condition(gathered.rows, places, measured, baseline, FRACTION_AXIS, gathered.note)
-
-
-def by_negatives(gathered: Gathered, paired: bool) -> Figure:
-    """Plot the primary measurement against N (BCL's Table 1)."""
-    places, baseline = runs.negative_counts(gathered.study), gathered.baseline if paired else None
-    return accuracy_by_condition(gathered.rows, places, gathered.primary, baseline, NEGATIVES_AXIS, gathered.note)
-
-
-def by_label_fraction(gathered: Gathered, paired: bool, measured: Measurement) -> Figure:
-    """Plot a classifier's accuracy against the label fraction (the first paper's Fig. 2, right)."""
-    dataset = gathered.study.figures.label_fractions.dataset or gathered.dataset
-    return accuracy_by_label_fraction(gathered.rows, dataset, measured, gathered.baseline if paired else None, gathered.note)
-
-
-def accuracy_by_label_fraction(
-    rows: pd.DataFrame, dataset: str, measured: Measurement, baseline: str | None = None, note: str = ""
+def by_condition(
+    gathered: Gathered, baseline: str | None, measured: Measurement, places: Mapping[str, float], axis: Axis
 ) -> Figure:
-    """Plot accuracy on one data set against the label fraction; fractions act as data sets here."""
-    rows = rows_where(rows, dataset=[dataset])
+    """Plot a measurement against the value of the varied condition, which `places` gives for each data set."""
+    return accuracy_by_condition(gathered.rows, places, measured, baseline, axis, gathered.note)
+
+
+def by_label_fraction(gathered: Gathered, baseline: str | None, dataset: str, measured: Measurement) -> Figure:
+    """Plot a classifier's accuracy on one data set against the label fraction; fractions act as data sets here."""
+    rows = gathered.rows[gathered.rows["dataset"] == dataset]
     places = {str(fraction): fraction for fraction in rows["fraction"].dropna().unique()}
     rows = rows.assign(dataset=rows["fraction"].map(str), fraction=np.nan)
-    return accuracy_by_condition(rows, places, measured._replace(fraction=None), baseline, LABELS_AXIS, note, dataset)
+    return accuracy_by_condition(rows, places, measured._replace(fraction=None), baseline, LABELS_AXIS, gathered.note, dataset)
 
 
 def accuracy_by_condition(
@@ -111,27 +87,25 @@ def accuracy_by_condition(
         measured: measurement to draw.
         baseline: objective that is subtracted and drawn as the zero line.
         axis: axis of the varied condition.
-        note: note printed in the footnote.
+        note: end of the footnote.
         dataset: label of the data set, if all rows belong to one.
     """
-    found = compared(rows_measuring(rows_where(rows, dataset=list(places), split=["test"]), measured), baseline)
+    chosen = rows[rows["dataset"].isin(places) & (rows["split"] == "test")]
+    found = compared(rows_measuring(chosen, measured), baseline)
     found = found.assign(x=found["dataset"].map(places)).sort_values("x", kind="stable")
-    objectives = set(found["objective"])
-    styles = {name: style for name, style in line_styles(rows["objective"]).items() if name in objectives}
+    objectives, known = set(found["objective"]), line_styles(rows["objective"])
+    styles = {name: style for name, style in known.items() if name in objectives}
     figure, axes = panels()
-    plot, shown, texts = axes[0, 0], {}, []
+    plot, shown = axes[0, 0], dict(styles)
     if baseline:
-        zero = LineStyle(line_styles(rows["objective"])[baseline].color, "", "-")
-        plot.axhline(0, color=zero.color, linewidth=1)
-        shown[f"{baseline} (zero line)"] = zero
-    for place, (name, style) in enumerate(styles.items()):
-        line = found[found["objective"] == name]
-        shift = 3.2 * (place - (len(styles) - 1) / 2)
-        draw_intervals(plot, line, style, y="shown", factor=scale(measured.metric), shift=shift, label=name)
-        texts.append(f"{name}: {values_in_words(line, measured.metric, bool(baseline))}")
-    add_style_legend(figure, shown | styles)
+        plot.axhline(0, color=known[baseline].color, linewidth=1)
+        shown = {f"{baseline} (zero line)": LineStyle(known[baseline].color, "", "-")} | styles
+    draw_intervals(plot, found, styles, factor=scale(measured.metric), apart=3.2)
+    add_legend(figure, shown)
     place_ticks(plot, sorted(found["x"].unique()), axis)
-    label = difference_label(measured, baseline) if baseline else axis_label(measured)
+    label = axis_label(measured, baseline)
     plot.set_ylabel(label)
     about = f"{measurement_name(measured, 'test', dataset)}. {bars(baseline, found['seeds'])}"
+    lines = found.groupby("objective", sort=False)
+    texts = (f"{name}: {values_in_words(lines.get_group(name), measured.metric, bool(baseline))}" for name in styles)
     return finish(figure, [about, note], f"{' '.join(label.split())} against {axis.label}. {'; '.join(texts)}.")

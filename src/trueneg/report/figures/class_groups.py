@@ -1,17 +1,14 @@
 """Paired differences on all, common and rare classes, which show which classes gain."""
 
-import pandas as pd
-
 from trueneg.config.image_study import ImageStudy
 from trueneg.report.declared import Drawing
-from trueneg.report.drawing import Figure, add_legend, finish, legend_handle, line_styles, panels
+from trueneg.report.drawing import Figure, add_legend, finish, line_styles, panels
 from trueneg.report.gathered import Gathered
-from trueneg.report.labels import PAIRED_INTERVAL, measurement_name, seed_count
-from trueneg.report.metrics import group_name, metric_name, scale, unit, with_interval
-from trueneg.report.plots import forest, rows_measuring, rows_where
+from trueneg.report.labels import measurement_name
+from trueneg.report.metrics import group_name, scale, unit, with_interval
+from trueneg.report.plots import bars, compared, forest, rows_measuring
 from trueneg.specs.settings import Study
-from trueneg.stats.comparison import paired_differences
-from trueneg.stats.measurement import Measurement, measurements
+from trueneg.stats.measurement import Measurement
 
 ORDER = 30
 GROUPS = (None, "common", "rare")
@@ -21,34 +18,28 @@ def drawings(study: Study) -> list[Drawing]:
     """Declare the figure of an image study with rare classes."""
     if not isinstance(study, ImageStudy) or not study.dataset.rare_classes:
         return []
-    title = "Who gains: common and rare classes"
-    caption = "Differences to the baseline in the primary measurement; a dot whose bar crosses zero could be noise."
+    title = "Differences on common and rare classes"
+    caption = "Differences from the baseline in the primary measurement; a dot whose bar crosses zero could be noise."
     return [Drawing("class_groups", class_groups, title, caption)]
 
 
 def class_groups(gathered: Gathered) -> Figure:
-    """Draw the figure for the primary data set and measurement."""
-    return class_accuracy(gathered.rows, gathered.dataset, gathered.baseline, gathered.primary, gathered.note)
-
-
-def class_accuracy(rows: pd.DataFrame, dataset: str, baseline: str, measured: Measurement, note: str = "") -> Figure:
-    """Draw a forest plot with one row per objective and one dot style per group of classes."""
-    chosen = rows_where(rows, dataset=[dataset], split=["test"])
-    found = paired_differences(rows_measuring(chosen, *(measured._replace(group=group) for group in GROUPS)), baseline)
-    groups = {metric_name(one): one for one in measurements(found)}  # only one group without rare classes
-    objectives, metric, styles = list(dict.fromkeys(found["objective"])), measured.metric, line_styles(groups)
+    """Draw a forest plot of the primary measurement: one row per objective and one dot style per group of classes."""
+    rows, dataset, baseline, measured = gathered.rows, gathered.dataset, gathered.baseline, gathered.primary
+    chosen = rows[(rows["dataset"] == dataset) & (rows["split"] == "test")]
+    found = compared(rows_measuring(chosen, *(measured._replace(group=group) for group in GROUPS)), baseline)
+    found["classes"] = [group_name(Measurement.of(dict(row))) for _, row in found.iterrows()]
+    objectives, metric, styles = list(dict.fromkeys(found["objective"])), measured.metric, line_styles(found["classes"])
     figure, axes = panels(height=1.7 + 0.62 * len(objectives))
     plot = axes[0, 0]
     plot.axvline(0, color="0.1", linewidth=1)
-    tables = {name: one.rows_of(found).set_index("objective") for name, one in groups.items()}
-    forest(plot, tables, styles, objectives, y="difference", factor=scale(metric))
-    plot.set_xlabel(f"Accuracy minus that of {baseline} ({unit(metric, difference=True)}); right of the line: better")
-    add_legend(figure, [legend_handle(style, line=False) for style in styles.values()], list(map(group_name, groups.values())))
+    forest(plot, found, styles, "classes", objectives, row="objective", factor=scale(metric), apart=11)
+    plot.set_xlabel(f"Accuracy minus that of {baseline} ({unit(metric, difference=True)}); right of the line is better")
+    add_legend(figure, {name: style._replace(linestyle="none") for name, style in styles.items()})
     what = measurement_name(measured, "test", dataset)
-    about = f"{what}. Bars: {PAIRED_INTERVAL} ({seed_count(found['seeds'])})."
     values = "; ".join(
-        f"{row['objective']} {metric_name(Measurement.of(dict(row)))} "
-        + with_interval(row["difference"], row["low"], row["high"], metric, signed=True)
+        f"{row['objective']} on {row['classes']} {with_interval(row['shown'], row['low'], row['high'], metric, signed=True)}"
         for _, row in found.iterrows()
     )
-    return finish(figure, [about, note], f"Differences to {baseline} with intervals, {what}: {values}.")
+    about = f"{what}. {bars(baseline, found['seeds'])}"
+    return finish(figure, [about, gathered.note], f"Differences from {baseline} with intervals, {what}: {values}.")

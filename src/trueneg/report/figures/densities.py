@@ -2,55 +2,37 @@
 
 from typing import Any
 
-from trueneg.config.theory_study import TheoryStudy
-from trueneg.report.declared import Drawing, of_experiment
-from trueneg.report.drawing import Figure, add_style_legend, finish, line_styles, panels
-from trueneg.report.experiment_lines import draw_sampled, unmarked
+from trueneg.report.declared import ExperimentFigures
+from trueneg.report.drawing import Figure, add_legend, finish, line_styles, panels, unmarked
 from trueneg.report.gathered import Gathered
-from trueneg.report.plots import facets
-from trueneg.specs.settings import Study
+from trueneg.report.plots import draw_sampled, facets
 
 ORDER = 10
+drawings = ExperimentFigures()
 
 
-def drawings(study: Study) -> list[Drawing]:
-    """Declare the figures of the simulated process for a theory study."""
-    if not isinstance(study, TheoryStudy):
-        return []
-    return [
-        of_experiment(
-            class_conditional_densities,
-            "Densities of true and false negatives",
-            "BCL's Fig. 3: the better the encoder ranks (α), the farther apart the two are; lines in closed form, dots drawn.",
-        ),
-        of_experiment(
-            observation_densities,
-            "Densities of the observations",
-            "BCL's Fig. 4: what an estimator sees, in closed form and as a Gaussian kernel shows it, which blurs the ends.",
-        ),
-        of_experiment(
-            density_ratio,
-            "The density ratio that the biased loss estimates",
-            "BCL's Fig. 1: the jump of equation 10 lies where no similarity can be; below it the ratio only grows.",
-        ),
-        of_experiment(
-            importance_weights,
-            "Importance weights by rank",
-            "The printed formula puts the mixture's rank where the base's belongs: far negatives weigh too much.",
-        ),
-    ]
-
-
+@drawings.add(
+    "Densities of true and false negatives",
+    "BCL's Fig. 3: the better the encoder ranks (α), the further apart the two densities are.",
+)
 def class_conditional_densities(gathered: Gathered) -> Figure:
     """Plot densities of true and false negatives over the normal base, one panel per α (BCL, Fig. 3)."""
-    return _densities(gathered, "class_conditional_densities", "score", "Score, in standard deviations of the base")
+    return _densities(gathered, "class_conditional_densities", "score", "Score (standard deviations of the base)")
 
 
+@drawings.add(
+    "Densities of the observations",
+    "BCL's Fig. 4: what an estimator observes, in closed form and as a Gaussian kernel estimate, which blurs the ends.",
+)
 def observation_densities(gathered: Gathered) -> Figure:
     """Plot densities of e^(x/t) over the uniform base, one panel per α (BCL, Fig. 4)."""
     return _densities(gathered, "observation_densities", "observation", "Observation exp(x/t)")
 
 
+@drawings.add(
+    "Density ratio that the biased loss estimates",
+    "BCL's Fig. 1: the jump of equation 10 lies above every attainable similarity; below it, the ratio only increases.",
+)
 def density_ratio(gathered: Gathered) -> Figure:
     """Plot p⁺/p⁻ at the optimum of the biased loss, with its jump (BCL, Fig. 1); unattainable similarities are grey."""
     frame = gathered.experiment("density_ratio")
@@ -65,38 +47,37 @@ def density_ratio(gathered: Gathered) -> Figure:
         plot.axvline(1 / value, color="0.8", linewidth=0.8)
     plot.set(xlim=(0, frame["similarity"].max()), xlabel="Similarity of the positive, in units of m")
     plot.set(ylim=(-40, 40), ylabel="Density ratio p⁺/p⁻")
-    add_style_legend(figure, styles)
-    about = "Grey: beyond the jump at m/τ⁺, where no similarity can be, since p⁺ is at most p_d/τ⁺."
+    add_legend(figure, styles)
+    about = "Grey: similarities beyond the jump at m/τ⁺, which cannot occur because p⁺ is at most p_d/τ⁺."
     described = "The density ratio of equation 10 against similarity; it jumps from +∞ to −∞ at m/τ⁺."
-    return finish(figure, [about, gathered.study.note], described)
+    return finish(figure, [about, gathered.own_note], described)
 
 
+@drawings.add(
+    "Importance weights by rank",
+    "The printed formula uses the rank in the mixture instead of the rank in the base: distant negatives get too much weight.",
+)
 def importance_weights(gathered: Gathered) -> Figure:
-    """Plot ω against the share of nearer negatives: one row per form of BCL, one column per β, one line per α."""
+    """Plot ω against the fraction of negatives that are no closer: one row per form of BCL, one column per β, one line per α."""
     frame = gathered.experiment("importance_weights")
-    styles = unmarked(line_styles(f"α = {alpha:g}" for alpha in sorted(frame["alpha"].unique())))
-    figure, found = facets(
-        frame.assign(line=[f"α = {alpha:g}" for alpha in frame["alpha"]]),
-        "form",
-        "beta",
-        size=(2.6, 2.1),
-        title="{}, β = {:g}",
-        xlabel="Share at most as near, F_u",
-        ylabel="Weight ω",
-        empty="β from 0.5 to 1 in this form",
-    )
+    frame["line"] = [f"α = {alpha:g}" for alpha in frame["alpha"]]
+    styles = unmarked(line_styles(frame.sort_values("alpha")["line"]))
+    labels: dict[str, Any] = {"title": "{}, β = {:g}", "xlabel": "Fraction no closer, F_u", "ylabel": "Weight ω"}
+    empty = "β ranges from 0.5 to 1 in this form"
+    figure, found = facets(frame, "form", "beta", size=(2.6, 2.1), empty=empty, **labels)
     for plot, _, part in found:
-        draw_sampled(plot, part, "line", styles, x="share", y="weight")
-    add_style_legend(figure, styles)
+        draw_sampled(plot, part, styles, by="line", x="share", y="weight")
+    add_legend(figure, styles)
     about = (
-        "For any number of negatives. Without hardness (β = 0, in the released form ½) ω should be the density of true "
-        "negatives over that of all, as in the consistent form."
+        "Valid for any number of negatives. Without hardness (β = 0; ½ in the released form), ω should be the density of true "
+        "negatives divided by that of all negatives, as in the consistent form."
     )
     forms = ", ".join(dict.fromkeys(frame["form"]))
-    return finish(figure, [about, gathered.study.note], f"Importance weights of {forms} against F_u.")
+    return finish(figure, [about, gathered.own_note], f"Importance weights of {forms} against F_u.")
 
 
 def _densities(gathered: Gathered, experiment: str, x: str, label: str) -> Figure:
+    """Draw one panel per α with the density of each population, as lines in closed form and as dots estimated from samples."""
     frame = gathered.experiment(experiment).sort_values("alpha", kind="stable")
     styles = line_styles(frame["population"])
     figure, found = facets(frame, "alpha", size=(3.6, 2.2), columns=2, title="α = {:g}", xlabel=label, ylabel="Density")
@@ -104,10 +85,10 @@ def _densities(gathered: Gathered, experiment: str, x: str, label: str) -> Figur
         exact = part["source"] == "closed form"
         for name, curve in part[exact].groupby("population", sort=False):
             plot.plot(curve[x], curve["density"], color=styles[str(name)].color, linestyle=styles[str(name)].linestyle)
-        dots: dict[str, Any] = {"band": False, "capsize": 0, "markersize": 2.5, "linestyle": "none"}
-        draw_sampled(plot, part[~exact], "population", styles, x=x, y="density", **dots)
+        look: dict[str, Any] = {"band": False, "capsize": 0, "markersize": 2.5, "linestyle": "none"}
+        draw_sampled(plot, part[~exact], styles, "population", x, "density", **look)
         plot.set_ylim(bottom=0)
-    add_style_legend(figure, styles)
-    about = "Lines: closed form. Dots: drawn, with 95 % Monte-Carlo intervals."
+    add_legend(figure, styles)
+    about = "Lines: closed form. Dots: estimated from samples, with 95 % Monte-Carlo intervals."
     ends = f"for α from {frame['alpha'].min():g} to {frame['alpha'].max():g}"
-    return finish(figure, [about, gathered.study.note], f"Densities of {' and '.join(styles)} against {label.lower()}, {ends}.")
+    return finish(figure, [about, gathered.own_note], f"Densities of {' and '.join(styles)} against {label.lower()}, {ends}.")

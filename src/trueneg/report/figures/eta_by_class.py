@@ -8,7 +8,7 @@ from scipy import stats
 
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.report.declared import Drawing
-from trueneg.report.drawing import COLOURS, MARKERS, Figure, LineStyle, add_style_legend, finish, panels
+from trueneg.report.drawing import COLOURS, MARKERS, Figure, LineStyle, add_legend, finish, panels
 from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import with_interval
 from trueneg.report.plots import draw_intervals
@@ -17,52 +17,49 @@ from trueneg.specs.settings import Study
 
 ORDER = 70
 TABLE = "class_probabilities.parquet"
-STYLES = [LineStyle(COLOURS[1 + place], MARKERS[place], "") for place in range(3)]
 EQUAL = LineStyle("0.1", "", (0, (5, 1.5)))
-KINDS = {"positive": "affirms a finding", "negated": "denies one", "filler": "neither"}
+KINDS = {"positive": "affirms a finding", "negated": "denies a finding", "filler": "neither"}
+STYLES = {kind: LineStyle(COLOURS[1 + place], MARKERS[place], "") for place, kind in enumerate(KINDS)}
 
 
 def drawings(study: Study) -> list[Drawing]:
     """Declare the figure of an image–text study with known class probabilities."""
     if not isinstance(study, ImageTextStudy) or not isinstance(study.dataset, PhantomPairSettings):
         return []
-    title = "The language model's class probability beside the known one"
-    caption = "The nearer to a rising line, the better a likelihood tells how common a class is."
-    return [Drawing("eta_by_class", draw, title, caption, ("study.yaml", TABLE))]
+    title = "Class probability of the language model against the known one"
+    caption = "The closer the points are to a rising line, the better the likelihood predicts how common a class is."
+    return [Drawing("eta_by_class", eta_by_class, title, caption, ("study.yaml", TABLE))]
 
 
-def draw(gathered: Gathered) -> Figure:
-    """Draw η by class for the study's classes."""
-    return eta_by_class(gathered.read(TABLE), gathered.own_note)
-
-
-def eta_by_class(classes: pd.DataFrame, note: str = "") -> Figure:
+def eta_by_class(gathered: Gathered) -> Figure:
     """Plot η_LM of a class's sentences (median, 5th to 95th percentile) against the class's probability, on log–log axes.
 
     On the diagonal, η_LM equals the class probability; a rank correlation of 1 would suffice for the log-linear assumption with
     another a and k.
     """
+    classes = gathered.read(TABLE)
     known = classes[(classes["image probability"] > 0) & (classes["eta"] > 0) & (classes["sentences"] > 0)]
     known = known.assign(low=known["eta low"], high=known["eta high"])
     figure, axes = panels(width=6.2, height=5.6)
     plot, shown, texts = axes[0, 0], {}, [f"{len(known)} classes: ρ {_correlation(known)}"]
-    for (kind, meaning), style in zip(KINDS.items(), STYLES, strict=True):
+    styles = {kind: style for kind, style in STYLES.items() if kind in set(known["kind"])}
+    draw_intervals(plot, known, styles, by="kind", x="image probability", y="eta", capsize=0)
+    for kind, style in styles.items():
         own = known[known["kind"] == kind]
-        if len(own):
-            draw_intervals(plot, own, style, x="image probability", y="eta", capsize=0, label=kind)
-            shown[f"{meaning}: ρ {_correlation(own)}"] = style
-            texts.append(f"{kind}: {len(own)} classes, ρ {_correlation(own)}")
-    plot.set(xscale="log", yscale="log", xlabel="Known class probability: share of images that it is true of")
-    plot.set_ylabel("η of the language model")
-    plot.set(xlim=plot.get_xlim(), ylim=plot.get_ylim())  # freeze the limits before adding the diagonal
+        shown[f"{KINDS[kind]}: ρ {_correlation(own)}"] = style
+        texts.append(f"{kind}: {len(own)} classes, ρ {_correlation(own)}")
+    plot.set(xscale="log", yscale="log", xlabel="Known class probability: fraction of the images that it is true of")
+    plot.set(ylabel="η of the language model", xlim=plot.get_xlim(), ylim=plot.get_ylim())  # freeze the limits
     plot.axline((1e-3, 1e-3), (1, 1), color=EQUAL.color, linewidth=1, linestyle=EQUAL.linestyle)
-    add_style_legend(figure, shown | {"equal": EQUAL})
+    add_legend(figure, shown | {"equal": EQUAL})
     plot.set_title(f"all {texts[0]}", loc="left")
     about = (
-        "A point a class: median over its sentences, bars from the 5th to the 95th percentile. "
+        "One point per class: median over its sentences, with bars from the 5th to the 95th percentile. "
         "ρ: Spearman's over classes, with its 95 % interval (Bonett and Wright, 2000)."
     )
-    return finish(figure, [about, note], f"Class probability of the language model against the known one, {'; '.join(texts)}.")
+    return finish(
+        figure, [about, gathered.own_note], f"Class probability of the language model against the known one, {'; '.join(texts)}."
+    )
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> tuple[float, float, float]:

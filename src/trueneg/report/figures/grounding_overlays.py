@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from trueneg.config import runs
-from trueneg.config.image_text_study import ImageTextStudy
-from trueneg.report.declared import Drawing
+from trueneg.report.declared import Drawing, per_objective
 from trueneg.report.drawing import Axes, Figure, finish, heat_colours, panels
 from trueneg.report.gathered import Gathered
 from trueneg.specs.settings import Study
@@ -21,75 +19,63 @@ LETTER = 0.073  # inches, approximate width of a character in a phrase
 
 def drawings(study: Study) -> list[Drawing]:
     """Declare the grounding overlays if an image–text study requests them."""
-    if not isinstance(study, ImageTextStudy) or study.figures.overlays is None:
-        return []
-    dataset = study.primary.dataset or next(iter(runs.datasets(study)))
-    files = tuple(f"overlays/{dataset}/{objective}.parquet" for objective in study.figures.overlays.objectives)
-    caption = "The same phrases under every objective; the boxes are where the finding is."
-    return [Drawing("grounding_overlays", draw, "Where the models look", caption, ("study.yaml", *files), {"files": files})]
+    caption = "Heatmaps of the same phrases under every objective; boxes mark the finding."
+    return per_objective(study, "overlays", grounding_overlays, "Grounding of phrases", caption)
 
 
-def draw(gathered: Gathered, files: Sequence[str]) -> Figure:
-    """Draw the figure for the objectives that the study names."""
-    wanted = gathered.study.figures.overlays
-    return grounding_overlays(gathered.read(*files), wanted.objectives, wanted.phrases, gathered.own_note)
-
-
-def grounding_overlays(overlays: pd.DataFrame, objectives: Sequence[str], rows: int, note: str = "") -> Figure:
+def grounding_overlays(gathered: Gathered, files: Sequence[str]) -> Figure:
     """Draw one row for each of the first phrases and one column per objective; each row starts with the plain radiograph.
 
     Each heatmap is rescaled to its own range, which does not change the contrast-to-noise ratio.
     """
-    phrases = list(dict.fromkeys(zip(overlays["report"], overlays["sentence"], strict=True)))[:rows]
+    overlays, wanted = gathered.read(*files), gathered.study.figures.overlays
+    phrases = list(dict.fromkeys(zip(overlays["report"], overlays["sentence"], strict=True)))[: wanted.phrases]
     found: Any = overlays.set_index(["objective", "report", "sentence"])
-    columns = len(objectives) + 1
+    columns = len(wanted.objectives) + 1
     height = 0.9 + (PANEL + 0.22) * len(phrases)
     figure, axes = panels(len(phrases), columns, width=max(4.6, PANEL * columns + 0.3), height=height)
     figure.set_layout_engine("constrained", h_pad=0.02, w_pad=0.02, hspace=0.0, wspace=0.0)
     texts = []
     for line, phrase in zip(axes, phrases, strict=True):
-        entries = [found.loc[(objective, *phrase)] for objective in objectives]
-        _radiograph(line[0], entries[0])
+        entries = [found.loc[(objective, *phrase)] for objective in wanted.objectives]
+        for plot, entry in zip(line, [entries[0], *entries], strict=True):
+            _draw_radiograph(plot, entry)
+        for plot, entry in zip(line[1:], entries, strict=True):
+            _draw_heatmap(plot, entry)
         # The blank title reserves space for the phrase, which may be wider than the panel.
         line[0].set_title(" ", fontsize=8.5, pad=3)
         above = {"xytext": (0, 4), "textcoords": "offset points", "fontsize": 8.5, "annotation_clip": False}
         said = textwrap.shorten(f"{entries[0]['finding']}: “{phrase[1]}”", int(PANEL * columns / LETTER), placeholder=" …")
-        said = line[0].annotate(said, (0, 1), xycoords="axes fraction", **above)
-        said.set_in_layout(False)
-        for plot, entry in zip(line[1:], entries, strict=True):
-            _radiograph(plot, entry)
-            _heat(plot, entry)
-        values = ", ".join(f"{name} {entry['CNR']:.2f}" for name, entry in zip(objectives, entries, strict=True))
+        line[0].annotate(said, (0, 1), xycoords="axes fraction", **above).set_in_layout(False)
+        values = ", ".join(f"{name} {entry['CNR']:.2f}" for name, entry in zip(wanted.objectives, entries, strict=True))
         texts.append(f"{phrase[1]}: {values}")
-    for plot, name in zip(axes[0], ("radiograph", *objectives), strict=True):
+    for plot, name in zip(axes[0], ("radiograph", *wanted.objectives), strict=True):
         wrapped = textwrap.fill(name.replace(",", ", "), 21)
         above = {"xytext": (0, 16), "textcoords": "offset points"}
         plot.annotate(wrapped, (0.5, 1.0), xycoords="axes fraction", ha="center", va="bottom", fontsize=7.5, **above)
     about = (
-        f"Test split, seed {overlays['seed'].iloc[0]}. Boxes: where the finding is. Colour: similarity of region and phrase, "
-        "from each heatmap's lowest (clear) to its highest (bright). Numbers: contrast-to-noise ratio of inside and outside "
-        "the boxes."
+        f"Test split, seed {overlays['seed'].iloc[0]}. Boxes mark the finding. Colour: similarity of region and phrase, from the "
+        "lowest (transparent) to the highest value (bright) of each heatmap. Numbers: contrast-to-noise ratio between the inside "
+        "and the outside of the boxes."
     )
-    return finish(figure, [about, note], f"Radiographs with heatmaps. CNR: {'; '.join(texts)}.")
+    return finish(figure, [about, gathered.own_note], f"Radiographs with heatmaps. CNR: {'; '.join(texts)}.")
 
 
-def _radiograph(plot: Axes, entry: pd.Series) -> None:
+def _draw_radiograph(plot: Axes, entry: pd.Series) -> None:
     from matplotlib.patches import Rectangle
 
     size = int(entry["size"])
-    plot.imshow(
-        np.frombuffer(entry["pixels"], np.uint8).reshape(size, size), cmap="gray", vmin=0, vmax=255, extent=(0, size, size, 0)
-    )
+    pixels = np.frombuffer(entry["pixels"], np.uint8).reshape(size, size)
+    plot.imshow(pixels, cmap="gray", vmin=0, vmax=255, extent=(0, size, size, 0))
     for x0, y0, x1, y1 in zip(entry["x0"], entry["y0"], entry["x1"], entry["y1"], strict=True):
         # A light line on a dark one makes boxes visible on both lung and bone.
         for width, colour in ((2.2, "0.05"), (1.1, "1.0")):
             plot.add_patch(Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, linewidth=width, edgecolor=colour, zorder=3))
-    plot.set_xlim(0, size)
-    plot.set_ylim(size, 0)
+    plot.set(xlim=(0, size), ylim=(size, 0))
     plot.set_axis_off()
 
 
-def _heat(plot: Axes, entry: pd.Series) -> None:
+def _draw_heatmap(plot: Axes, entry: pd.Series) -> None:
     size = int(entry["size"])
     heatmap = np.frombuffer(entry["heatmap"], np.float32).reshape(size, size).astype(float)
     plot.imshow(heat_colours(heatmap), extent=(0, size, size, 0), zorder=2)

@@ -1,22 +1,22 @@
-"""Training curves: the loss, and the monitors that may explain a result.
+"""Training curves: the loss, and monitors that may explain a result.
 
 All figures read a table with one row per epoch and run and one column per monitor. If an objective lacks a monitor, the table
 contains NaN and the figure has no line for it.
 """
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.report.declared import CURVES, Drawing
-from trueneg.report.drawing import Figure, LineStyle, add_style_legend, finish, line_styles
+from trueneg.report.drawing import Figure, LineStyle, add_legend, finish, line_styles
 from trueneg.report.gathered import Gathered
-from trueneg.report.labels import INTERVAL, seed_count
-from trueneg.report.plots import draw_intervals, facets
+from trueneg.report.plots import bars, draw_intervals, facets
 from trueneg.specs.settings import Study
 from trueneg.stats.comparison import half_interval
 
@@ -30,62 +30,47 @@ def drawings(study: Study) -> list[Drawing]:
     """Declare the monitors of a trained study; some are for image studies only, others for image–text studies only."""
     if not isinstance(study, (ImageStudy, ImageTextStudy)):
         return []
-    found = [
-        _of_curves(training_loss, "Loss while training", "Losses of different objectives are not comparable; their shapes are."),
-        _of_curves(
-            share_at_bound,
-            "Share of anchors at the bound",
-            "An anchor at the bound gets no gradient from its negatives: the objective has switched it off.",
-        ),
-    ]
+    options: dict[str, Any] = {"monitor": "loss", "label": "Loss (nats)"}
+    caption = "Losses of different objectives are different quantities: compare their shapes, not their values."
+    found = [Drawing("training_loss", by_objective, "Training loss", caption, CURVES, options)]
+    options = {"monitor": "share at bound", "label": "Anchors at the bound (%)", "groups": GROUPS, "factor": 100}
+    caption = "An anchor at the bound gets no gradient from its negatives: the objective has switched it off."
+    found.append(Drawing("share_at_bound", by_objective, "Fraction of anchors at the bound", caption, CURVES, options))
     if isinstance(study, ImageTextStudy):
-        caption = "The nearer the positives, the more a debiased loss subtracts, and the more anchors reach the bound."
-        return [*found, _of_curves(positive_similarity, "Similarity of the training pairs", caption)]
-    return [
-        *found,
-        _of_curves(
-            same_class_ratio,
-            "Same-class images against the positive",
-            "Debiased losses take 1 for this ratio; where it is lower they subtract more than the false negatives' mass.",
-        ),
-        _of_curves(
-            true_negative_mean,
-            "The mean over true negatives, estimated and true",
-            "What each objective takes for the mean of e^s over true negatives, beside that mean computed with labels.",
-        ),
-    ]
+        options = {"monitor": "similarity of pairs", "label": "Similarity of a pair"}
+        title = "Similarity of the training pairs"
+        caption = (
+            "Mean over an epoch; the closer the pairs, the more a debiased loss subtracts and the more anchors reach the bound."
+        )
+        return [*found, Drawing("positive_similarity", by_objective, title, caption, CURVES, options)]
+    options = {"monitor": "same-class to positive ratio", "label": "Same-class / positive", "groups": GROUPS, "reference": 1}
+    title = "Similarity to images of the same class relative to the positive"
+    caption = (
+        "Mean of exp(similarity) to images of the same class, divided by that to the positive. Debiased losses assume 1; where "
+        "the ratio is lower, they subtract more than the mass of the false negatives."
+    )
+    found.append(Drawing("same_class_ratio", by_objective, title, caption, CURVES, options))
+    title = "Mean over true negatives, estimated and true"
+    caption = "Each objective's estimate of the mean of exp(similarity) over an anchor's true negatives, and the mean by labels."
+    return [*found, Drawing("true_negative_mean", true_negative_mean, title, caption, CURVES)]
 
 
-def _of_curves(make: Callable[[Gathered], Figure], title: str, caption: str) -> Drawing:
-    return Drawing(make.__name__, make, title, caption, CURVES)
-
-
-def training_loss(gathered: Gathered) -> Figure:
-    """Plot the loss (nats) by epoch."""
-    about = "Losses of different objectives are different quantities: compare shapes, not heights."
-    return by_objective(gathered.curves, "loss", "Loss (nats)", [about, gathered.note])
-
-
-def positive_similarity(gathered: Gathered) -> Figure:
-    """Plot the mean similarity of an image and its own text by epoch."""
-    about = "Mean over an epoch's training pairs."
-    return by_objective(gathered.curves, "similarity of pairs", "Similarity of a pair", [about, gathered.note])
-
-
-def share_at_bound(gathered: Gathered) -> Figure:
-    """Plot the fraction of anchors whose true-negative mass is clamped to its lower bound."""
-    about = "An anchor at the bound gets no gradient from its negatives."
-    sentences = [about, gathered.note]
-    return by_objective(gathered.curves, "share at bound", "Anchors at the bound (%)", sentences, GROUPS, factor=100)
-
-
-def same_class_ratio(gathered: Gathered) -> Figure:
-    """Plot the mean e^s over other images of the anchor's class, divided by e^s of its positive; debiasing assumes 1."""
-    about = "Mean of exp(similarity) to images of the same class, over that to the positive; debiasing assumes 1."
-    monitor, sentences = "same-class to positive ratio", [about, gathered.note]
-    figure = by_objective(gathered.curves, monitor, "Same-class / positive", sentences, GROUPS)
-    for plot in figure.axes:
-        plot.axhline(1, color="0.1", linewidth=1)
+def by_objective(
+    gathered: Gathered,
+    monitor: str,
+    label: str,
+    groups: Sequence[str] = ("",),
+    factor: float = 1.0,
+    reference: float | None = None,
+) -> Figure:
+    """Draw one line per objective, in one panel per data set or, with several groups of classes, per data set and group."""
+    found, styles = over_seeds(gathered.curves, [monitor], groups), line_styles(gathered.curves["objective"])
+    by, title = (["dataset", "group"], "{}, {} classes") if len(groups) > 1 else (["dataset"], "{}")
+    found[["shown", "low", "high"]] *= factor
+    figure = by_epoch(found, by, title, "objective", styles, label, gathered.note)
+    if reference is not None:
+        for plot in figure.axes:
+            plot.axhline(reference, color="0.1", linewidth=1)
     return figure
 
 
@@ -94,46 +79,24 @@ def true_negative_mean(gathered: Gathered) -> Figure:
     means = over_seeds(gathered.curves[gathered.curves["dataset"] == gathered.dataset], list(MEANS), GROUPS)
     estimating = means.loc[means["monitor"] == "estimated mean", "objective"]
     means = means[means["objective"].isin(estimating)].sort_values("group", kind="stable")
-    about = "the mean over an anchor's true negatives, as the objective estimates it and as the labels give it."
-    label, sentences = "Mean of exp(similarity)", [f"{gathered.dataset}: {about}", gathered.note]
-    return by_epoch(means, ["group", "objective"], "{1}\n{0} classes", "monitor", MEANS, label, sentences)
+    label, note = "Mean of exp(similarity)", f"Data set: {gathered.dataset}. {gathered.note}"
+    return by_epoch(means, ["group", "objective"], "{1}\n{0} classes", "monitor", MEANS, label, note)
 
 
-def by_objective(
-    curves: pd.DataFrame,
-    monitor: str,
-    label: str,
-    sentences: Sequence[str] = ("",),
-    groups: Sequence[str] = ("",),
-    factor: float = 1.0,
-) -> Figure:
-    """Draw one line per objective, in one panel per data set or, with several groups of classes, per data set and group."""
-    found, styles = over_seeds(curves, [monitor], groups), line_styles(curves["objective"])
-    by, title = (["dataset", "group"], "{}, {} classes") if len(groups) > 1 else (["dataset"], "{}")
-    return by_epoch(found, by, title, "objective", styles, label, sentences, factor)
-
-
-def over_seeds(curves: pd.DataFrame, monitors: Sequence[str], groups: Sequence[str] = ("",)) -> pd.DataFrame:
+def over_seeds(curves: pd.DataFrame, monitors: Sequence[str], groups: Sequence[str]) -> pd.DataFrame:
     """Compute the mean and t interval over seeds for each objective, monitor, group of classes and epoch with values."""
     parts = []
     for monitor, group in itertools.product(monitors, groups):
         part = curves.reindex(columns=[*KEYS, f"{monitor} {group}".strip()]).set_axis([*KEYS, "value"], axis=1)
         parts.append(part.assign(monitor=monitor, group=group))
     values = pd.concat(parts).dropna(subset="value").groupby([*KEYS, "monitor", "group"], sort=False)["value"]
-    found = values.agg(seeds="count", mean="mean", deviation="std").reset_index()
+    found = values.agg(seeds="count", shown="mean", deviation="std").reset_index()
     half = half_interval(found["deviation"], found["seeds"])
-    return found.assign(low=found["mean"] - half, high=found["mean"] + half)
+    return found.assign(low=found["shown"] - half, high=found["shown"] + half)
 
 
 def by_epoch(
-    found: pd.DataFrame,
-    by: Sequence[str],
-    title: str,
-    line: str,
-    styles: Mapping[str, LineStyle],
-    label: str,
-    sentences: Sequence[str],
-    factor: float = 1.0,
+    found: pd.DataFrame, by: Sequence[str], title: str, line: str, styles: Mapping[str, LineStyle], label: str, note: str
 ) -> Figure:
     """Draw lines with bands; the alternative text gives each line's value at its last epoch."""
     from matplotlib.ticker import MaxNLocator
@@ -143,16 +106,14 @@ def by_epoch(
     figure, parts = facets(found, *by, size=(2.8, 2.4), share=len(by) > 1, **labels)
     shown = {name: style for name, style in styles.items() if name in set(found[line])}
     for plot, _, part in parts:
-        for place, (name, style) in enumerate(shown.items()):
-            own = part[part[line] == name]
-            spacing = max(1, len(own) // 6)
-            # Use few markers, and stagger them so that they do not overlap.
-            markers: dict[str, Any] = {"markevery": (place * spacing // len(shown), spacing), "markersize": 4.5}
-            draw_intervals(plot, own, style, x="epoch", factor=factor, band=True, label=name, **markers)
+        draw_intervals(plot, part, shown, by=line, x="epoch", band=True, markersize=4.5)
+        for place, drawn in enumerate(plot.lines):  # few markers, staggered so that they do not overlap
+            spacing = max(1, np.size(drawn.get_xdata()) // 6)
+            drawn.set_markevery((place * spacing // len(shown), spacing))
         plot.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    add_style_legend(figure, shown)
+    add_legend(figure, shown)
     last = found.groupby(["monitor", "group", "objective", "dataset"], sort=False).last().reset_index()
     places = (last["objective"] + ", " + last["dataset"] + ", " + last["monitor"] + " " + last["group"]).str.strip()
-    texts = "; ".join(f"{place} {mean:.3g}" for place, mean in zip(places, last["mean"], strict=True))
+    texts = "; ".join(f"{place} {mean:.3g}" for place, mean in zip(places, last["shown"], strict=True))
     described = f"{label} by epoch. At the last epoch, mean over seeds: {texts or 'no values'}."
-    return finish(figure, [sentences[0], f"Bands: {INTERVAL} ({seed_count(found['seeds'])}).", *sentences[1:]], described)
+    return finish(figure, [bars(None, found["seeds"], "Bands"), note], described)

@@ -1,0 +1,156 @@
+"""An objective against its swept setting, with the other objectives as horizontal lines: the first paper's Fig. 3."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from trueneg.config import runs
+from trueneg.config.image_text_study import ImageTextStudy
+from trueneg.report.declared import Drawing, twins
+from trueneg.report.drawing import Axes, Figure, LineStyle, add_legend, finish, line_styles, panels
+from trueneg.report.gathered import Gathered
+from trueneg.report.labels import axis_label
+from trueneg.report.layouts import tasks
+from trueneg.report.metrics import evaluation_name, metric_name, scale, with_interval
+from trueneg.report.plots import bars, compared, draw_intervals, rows_measuring, values_in_words
+from trueneg.report.retrieval import with_means
+from trueneg.specs.settings import Study
+from trueneg.stats.measurement import Measurement
+
+ORDER = 20
+
+
+def drawings(study: Study) -> list[Drawing]:
+    """Declare the trade-off figure if an image–text study sweeps constant class probabilities."""
+    objective = swept_objective(study, "dcl", "class_probability") if isinstance(study, ImageTextStudy) else None
+    if objective is None:
+        return []
+    title = "Three tasks against a constant η"
+    caption = (
+        "The first paper's Fig. 3: does one η suit all tasks, and does a class probability per sentence beat every constant?"
+    )
+    return twins(study, "tradeoff", tradeoff, title, caption, objective=objective)
+
+
+def tradeoff(gathered: Gathered, baseline: str | None, objective: str) -> Figure:
+    """Draw the trade-off between tasks, one panel per task."""
+    layout = tasks(with_means(gathered.rows[gathered.rows["dataset"] == gathered.dataset]))
+    measured = [key for key in layout.groups[""] if key.task != "linear probe"]
+    return sweep_figure(gathered, baseline, objective, "class_probability", "Constant η", measured)
+
+
+def swept_objective(study: ImageTextStudy, name: str, field: str) -> str | None:
+    """Return the first objective of a type that sweeps a setting over two or more numbers; None if there is none."""
+    objectives: Mapping[str, Any] = study.objectives
+    for label, objective in objectives.items():
+        values = getattr(objective, field) if objective.name == name else None
+        if isinstance(values, list) and sum(not isinstance(value, str) for value in values) > 1:
+            return label
+    return None
+
+
+def places_of(variants: Iterable[str], chosen: str, field: str) -> dict[str, float]:
+    """Map each variant that differs from the chosen one only in a numeric setting to the value of this setting, ascending.
+
+    Args:
+        variants: variants of the objective, as in the rows.
+        chosen: variant selected on the validation split, or any variant that fixes the other settings.
+        field: name of the setting; variants with a non-numeric value are left out.
+
+    Example:
+        >>> variants = ['{"eta":0.1,"temperature":0.1}', '{"eta":0.02,"temperature":0.1}', '{"eta":0.1,"temperature":0.5}']
+        >>> places_of(variants, chosen=variants[0], field="eta")
+        {'{"eta":0.02,"temperature":0.1}': 0.02, '{"eta":0.1,"temperature":0.1}': 0.1}
+    """
+    fixed = json.loads(chosen) | {field: None}
+    swept = {variant: json.loads(variant) for variant in variants}
+    found = {variant: own[field] for variant, own in swept.items() if field in own and own | {field: None} == fixed}
+    numbers = [(variant, float(value)) for variant, value in found.items() if isinstance(value, int | float)]
+    return dict(sorted(numbers, key=lambda pair: pair[1]))
+
+
+def note_along(gathered: Gathered, field: str) -> str:
+    """Return the end of a footnote for a swept setting, which names the settings selected on the validation split."""
+    others = {name for variant in gathered.selection["variant"] for name in json.loads(variant)} - {field}
+    chosen = f"Selected on the validation split: {', '.join(sorted(others))}. " if others else ""
+    return chosen + gathered.own_note
+
+
+def sweep_figure(
+    gathered: Gathered, baseline: str | None, objective: str, field: str, label: str, measured: Sequence[Measurement]
+) -> Figure:
+    """Draw a panel per measurement: the swept objective as a curve, the others as horizontal lines, with intervals over seeds.
+
+    Args:
+        gathered: artefacts of the study.
+        baseline: objective that is subtracted and drawn as the zero line; None draws the values themselves.
+        objective: objective that is drawn as a curve; against η, the uncorrected baseline is its point at 0.
+        field: its swept setting.
+        label: label of the horizontal axis.
+        measured: measurement of each panel.
+    """
+    places = places_of(runs.candidates(gathered.study)[objective].values(), gathered.chosen(objective), field)
+    start = ""
+    if field == "class_probability" and baseline is None and 0 not in places.values():
+        places[gathered.baseline] = 0.0
+        start = f"The first point of {objective} is {gathered.baseline}."
+    rows, variants = (
+        with_means(table[(table["dataset"] == gathered.dataset) & (table["split"] == "test")])
+        for table in (gathered.rows, gathered.variants)
+    )
+    across = [name for name in _references(gathered.study) if name not in (objective, baseline)]
+    others = rows[rows["objective"].isin({*across, gathered.baseline} - {objective})]
+    # Treat each variant as a separate objective.
+    curve = variants[(variants["objective"] == objective) & variants["variant"].isin(places)]
+    chosen = pd.concat([curve.assign(objective=curve["variant"]), others], ignore_index=True)
+    known = line_styles(rows["objective"])
+    styles = {name: known[name] for name in (objective, *across)}
+    figure, axes = panels(1, len(measured), width=max(5.4, 3.3 * len(measured)), height=4.1)
+    texts, counts = [], []
+    for plot, one in zip(axes[0], measured, strict=True):
+        found = compared(rows_measuring(chosen, one), baseline)
+        curve = found.assign(x=found["objective"].map(places), objective=objective).dropna(subset="x").sort_values("x")
+        lines = found.set_index("objective").reindex(across)
+        _draw_across(plot, lines, styles, scale(one.metric), curve["x"].min(), curve["x"].max())
+        draw_intervals(plot, curve, {objective: styles[objective]}, factor=scale(one.metric), zorder=3)
+        if baseline:
+            plot.axhline(0, color=known[baseline].color, linewidth=1)
+        plot.set(xlabel=label, ylabel=axis_label(one, baseline))
+        plot.set_title(evaluation_name(one), fontsize=9.5)
+        counts += list(found["seeds"])
+        signed = baseline is not None
+        ends = (
+            f"{name} {with_interval(row['shown'], row['low'], row['high'], one.metric, signed)}" for name, row in lines.iterrows()
+        )
+        points = values_in_words(curve, one.metric, signed)
+        texts.append(f"{one.task}, {metric_name(one)}: {objective} {points}; {'; '.join(ends)}.")
+    zero = {f"{baseline} (zero line)": LineStyle(known[baseline].color, "", "-")} if baseline else {}
+    add_legend(figure, styles | zero)
+    about = f"Test split. {bars(baseline, counts, 'Bars and bands')}"
+    kind = f"Differences from {baseline}" if baseline else "Values"
+    return finish(figure, [about, start, note_along(gathered, field)], f"{kind} against {label}. {' '.join(texts)}")
+
+
+def _references(study: Any) -> list[str]:
+    """List the objectives drawn as horizontal lines: baseline, treatment, oracle, and DCL with the language model's or true η."""
+    named = {study.primary.baseline, study.primary.treatment, study.primary.oracle}
+    return [
+        name
+        for name, objective in study.objectives.items()
+        if name in named or (objective.name == "dcl" and objective.class_probability in ("language model", "true"))
+    ]
+
+
+def _draw_across(
+    plot: Axes, lines: pd.DataFrame, styles: Mapping[str, LineStyle], factor: float, start: float, end: float
+) -> None:
+    """Draw each objective's value as a horizontal line along a curve, with its interval as a band."""
+    beyond = end + 0.05 * (end - start)  # keeps the marker clear of the curve
+    for name, row in lines.iterrows():
+        style = styles[str(name)]
+        plot.fill_between([start, end], row["low"] * factor, row["high"] * factor, color=style.color, alpha=0.1, linewidth=0)
+        level = np.full(3, row["shown"] * factor)
+        plot.plot([start, end, beyond], level, linewidth=1.3, markevery=[2], label=name, **style._asdict())
