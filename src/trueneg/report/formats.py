@@ -11,18 +11,9 @@ import pandas as pd
 from trueneg.legible import escape_control_characters
 
 # Characters that are special in LaTeX or missing from its fonts.
-LATEX = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "−": "$-$",
-    "±": r"$\pm$",
-    "η": r"$\eta$",
-    "–": "--",
-    "\u00a0": "~",
-} | {character: "\\" + character for character in "&%$#_{}"}
+LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--", "\u00a0": "~"}
+LATEX |= {"<": r"\textless{}", ">": r"\textgreater{}", "−": "$-$", "±": r"$\pm$", "η": r"$\eta$"}
+LATEX |= {character: "\\" + character for character in "&%$#_{}"}
 
 
 @dataclass(frozen=True)
