@@ -19,7 +19,7 @@ from trueneg.report.formats import from_frame
 from trueneg.report.gathered import Gathered
 from trueneg.report.page import StudyPage, render_page, study_page
 from trueneg.report.page.provenance import Provenance
-from trueneg.report.tables.image_text import layout_table
+from trueneg.report.tables.comparisons import layout_table
 from trueneg.stats.measurement import Measurement
 from trueneg.text import privacy
 

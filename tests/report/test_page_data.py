@@ -15,7 +15,7 @@ from trueneg.report.formats import Cell
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import variant_name
 from trueneg.report.page import StudyPage, render_page, study_page
-from trueneg.report.page.contrasts import compared_values, glance, measurements
+from trueneg.report.page.contrasts import glance, measurements
 from trueneg.report.page.provenance import Provenance
 from trueneg.report.tables.building import compare
 from trueneg.stats.measurement import Measurement
@@ -141,7 +141,7 @@ def test_the_differences_at_a_glance_are_the_primary_measurements(artefacts, pro
     chosen = rows["objective"].isin(("CL", "DCL-LM", "Oracle"))
     values = compare(rows[chosen], "CL", [AUC, Measurement("grounding", "CNR")])
     gathered = Gathered(artefacts)
-    (group,) = glance(compared_values([values, pd.DataFrame({"value": [1.0]}), values]), gathered, provenance)
+    (group,) = glance(values, gathered, provenance)
     assert [(line["objective"], line["role"]) for line in group["lines"]] == [("DCL-LM", "primary"), ("Oracle", "oracle")]
     line = group["lines"][0]
     primary = gathered.comparison["primary"]
