@@ -105,10 +105,9 @@ def _images(dataset: Mapping[str, Any], seed: int, results: Path) -> Data:
     source = read_source(decoded) if is_current else load_source(dataset["source"], **reading)
     subset = make_subset(source, seed=seed, **{key: dataset[key] for key in DRAWING})
     description = (
-        f"{source.name}, {source.images.shape[-1]} px; "
-        f"training {len(subset.train):,} of {len(subset.pool):,} images, "
-        f"validation {len(subset.validation):,}, test {len(subset.test):,}; "
-        f"class probability {subset.eta_low:.4f} (rare) and {subset.eta_high:.4f} (common)"
+        f"{source.name}, {source.images.shape[-1]} px; training {len(subset.train):,} of {len(subset.pool):,} images, validation "
+        f"{len(subset.validation):,}, test {len(subset.test):,}; class probability {subset.eta_low:.4f} (rare) and "
+        f"{subset.eta_high:.4f} (common)"
     )
     measure = functools.partial(_measured, source=source, subset=subset)
     return Data(description, changes, len(subset.train), lambda settings: source.checksum, measure)

@@ -121,30 +121,24 @@ def _runs(gathered: Gathered, changes: DataChanges) -> list[dict[str, Any]]:
     measured = gathered.primary
     rows = measured.rows_of(gathered.variants[gathered.variants["split"] == "test"])
     values = {run: written(value, measured.metric) for run, value in zip(rows["run"], rows["value"], strict=True)}
-    found = []
-    for record in records.read_json(gathered.folder / "runs.json", [records.RUN]):
-        state = changes.state(record, provenance.code_state(record))
-        settings = dict(flat(record["settings"]))
-        shown = {"state": state, "value": values.get(record["id"], "–"), "configuration": settings, "made": _made(record)}
-        found.append(record | shown)
+    found = records.read_json(gathered.folder / "runs.json", [records.RUN])
+    for record in found:
+        machine, source = record["machine"], record["source"]
+        record["state"] = changes.state(record, provenance.code_state(record))
+        record["value"] = values.get(record["id"], "–")
+        record["configuration"] = dict(flat(record["settings"]))
+        record["made"] = {
+            "Commit": re.sub("^([0-9a-f]{12})[0-9a-f]*", r"\1", record["commit"]),
+            "Code": record["fingerprint"],
+            "Data": f"{source['name']} {source['checksum'][:16]}",
+            "Device": f"{record['device']}, threads: {record.get('threads', '–')}",
+            "Machine": f"{machine['system']}, {machine.get('cores', '–')} cores",
+            "Libraries": ", ".join(f"{name} {version}" for name, version in record["versions"].items()),
+        }
     return found
 
 
-def _made(record: Mapping[str, Any]) -> dict[str, str]:
-    machine, threads = record["machine"], record.get("threads", "–")
-    return {
-        "Commit": re.sub("^([0-9a-f]{12})[0-9a-f]*", r"\1", record["commit"]),
-        "Code": record["fingerprint"],
-        "Data": f"{record['source']['name']} {record['source']['checksum'][:16]}",
-        "Device": f"{record['device']}, threads: {threads}",
-        "Machine": f"{machine['system']}, {machine.get('cores', '–')} cores",
-        "Libraries": ", ".join(f"{name} {version}" for name, version in record["versions"].items()),
-    }
-
-
-def _remarks(
-    gathered: Gathered, comparison: Mapping[str, Any], runs: Sequence[Any], changes: DataChanges, restricted: bool
-) -> tuple[list[tuple[str, str]], list[str]]:
+def _remarks(gathered: Gathered, comparison: Any, runs: Any, changes: DataChanges, restricted: bool) -> tuple[Any, list[str]]:
     """Return the marks (the conclusion and any caveats) and the warnings (the caveats as sentences)."""
     conclusion, seeds = comparison.get("primary", {}).get("conclusion"), comparison.get("seeds", FEW_SEEDS)
     failed = [gate["dataset"] for gate in comparison.get("gate", ()) if not gate["passed"]]

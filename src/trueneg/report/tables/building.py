@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from trueneg.report.layouts import Comparison, Layout
 
 SIGNIFICANT = 0.05
+Cells = Mapping[tuple[str, str], Cell]  # by data set and objective
 
 
 def compare(rows: pd.DataFrame, baseline: str, measured: Sequence[Measurement]) -> pd.DataFrame:
@@ -32,15 +33,9 @@ def compare(rows: pd.DataFrame, baseline: str, measured: Sequence[Measurement]) 
         ``seeds``, ``mean``, ``low``, ``high``, ``runs`` and, except for the baseline, ``difference``, ``difference low``,
         ``difference high``, ``standard deviation``, ``smallest detectable``, ``p``, ``p Holm``, ``p signed-rank``, ``baseline
         runs``.
-
-    Raises:
-        ValueError: if no data set has one of the measurements.
     """
-    held, datasets = by_measurement(rows[rows["split"] == "test"]), list(dict.fromkeys(rows["dataset"]))
-    for one in measured:
-        if not any((dataset, one) in held for dataset in datasets):
-            raise ValueError(f"the test rows contain no {evaluation_name(one)}, {metric_name(one)}, which the table shows.")
-    chosen = pd.concat([held[place] for place in itertools.product(datasets, measured) if place in held], ignore_index=True)
+    held, places = by_measurement(rows[rows["split"] == "test"]), itertools.product(dict.fromkeys(rows["dataset"]), measured)
+    chosen = pd.concat([held[place] for place in places if place in held], ignore_index=True)
     differences = with_holm(paired_differences(chosen, baseline).drop(columns=["mean", "baseline mean", "baseline", "runs"]))
     differences = differences.rename(columns={"seeds": "pairs", "low": "difference low", "high": "difference high"})
     level = means(chosen).drop(columns="standard deviation")
@@ -62,10 +57,7 @@ class Head(NamedTuple):
 
 
 def side_by_side(
-    values: pd.DataFrame,
-    layout: "Layout",
-    comparison: "Comparison",
-    beside: Mapping[tuple[str, str], Mapping[tuple[str, str], Cell]] | None = None,
+    values: pd.DataFrame, layout: "Layout", comparison: "Comparison", beside: Mapping[tuple[str, str], Cells] | None = None
 ) -> Table:
     """Build a table of means and paired differences with one line per objective.
 
@@ -81,10 +73,7 @@ def side_by_side(
             objective.
     """
     baseline, failed, beside = comparison.baseline, failed_gates(comparison.gate), beside or {}
-    compared = {
-        place: _cells(column, baseline, comparison.oracle, marked=place[0] not in failed)
-        for place, column in by_measurement(values).items()
-    }
+    compared = {place: _cells(column, comparison, place[0] not in failed) for place, column in by_measurement(values).items()}
     lines = []
     for dataset, (title, measured) in itertools.product(dict.fromkeys(values["dataset"]), layout.groups.items()):
         columns = [compared.get((dataset, one), {}) for one in measured]
@@ -194,13 +183,13 @@ def _what(row: Any, separator: str) -> str:
     return evaluation_name(measured) + separator + metric_name(measured)
 
 
-def _cells(column: pd.DataFrame, baseline: str, oracle: str | None, marked: bool) -> dict[str, tuple[Cell, Cell]]:
+def _cells(column: pd.DataFrame, comparison: "Comparison", marked: bool) -> dict[str, tuple[Cell, Cell]]:
     """Return the cells with mean and difference of each objective for one measurement."""
-    best = _clearly_best(column, baseline, oracle) if marked else None
+    best = _clearly_best(column, comparison.baseline, comparison.oracle) if marked else None
     return {
         row["objective"]: (
             Cell(mean_text(row), bold=row["objective"] == best, runs=row["runs"]),
-            Cell(difference_text(row, baseline, starred=marked), runs=runs_of_difference(row)),
+            Cell(difference_text(row, comparison.baseline, starred=marked), runs=runs_of_difference(row)),
         )
         for row in records(column)
     }

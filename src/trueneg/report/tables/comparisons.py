@@ -8,6 +8,7 @@ import pandas as pd
 
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
+from trueneg.config.trained_study import TrainedStudy
 from trueneg.report.declared import ROWS, Drawing, full_probe
 from trueneg.report.formats import Cell, Table, grouped
 from trueneg.report.gathered import Gathered
@@ -16,6 +17,7 @@ from trueneg.report.layouts import LAYOUTS, Layout, comparison_of, every_measure
 from trueneg.report.metrics import evaluation_name, group_name, metric_name, unit
 from trueneg.report.summary import printed_numbers
 from trueneg.report.tables.building import (
+    Cells,
     Head,
     compare,
     difference_table,
@@ -58,13 +60,16 @@ RECO_TABLE_1 = (
 
 def drawings(study: Study) -> list[Drawing]:
     """Declare the tables for which a trained study has measurements."""
-    if isinstance(study, ImageTextStudy):
-        shown = _of_pairs(study)
-    elif isinstance(study, ImageStudy):
-        shown = {"accuracy": True}
-    else:
+    if not isinstance(study, TrainedStudy):
         return []
-    shown |= {"differences": True, "published": study.published}
+    shown: dict[str, Any] = {"differences": True, "published": study.published, "accuracy": isinstance(study, ImageStudy)}
+    if isinstance(study, ImageTextStudy):
+        dataset, evaluation = study.dataset, study.evaluation
+        # With its own labels, a study must specify the prompts that describe them.
+        prompts = dataset.labelled and (dataset.source != "image_table" or evaluation.zero_shot.prompts is not None)
+        precision = (prompts and evaluation.precision is not None) or evaluation.chexpert_8x200 is not None
+        shown |= {"contrasts": study.contrasts, "tasks": True, "retrieval": True, "zero_shot": prompts, "precision": precision}
+        shown |= {"grounding": dataset.boxed, "linear_evaluation": dataset.labelled}
     made: dict[str, Any] = {"contrasts": contrasts, "differences": differences, "published": published}
     files = {"published": (*ROWS, PUBLISHED), "tasks": (*ROWS, CURVES)}
     return [
@@ -72,22 +77,6 @@ def drawings(study: Study) -> list[Drawing]:
         for name, heading in HEADINGS.items()
         if shown.get(name)
     ]
-
-
-def _of_pairs(study: ImageTextStudy) -> dict[str, Any]:
-    """Return which tables an image–text study has beside those of every trained study."""
-    dataset, evaluation = study.dataset, study.evaluation
-    # With its own labels, a study must specify the prompts that describe them.
-    prompts = dataset.labelled and (dataset.source != "image_table" or evaluation.zero_shot.prompts is not None)
-    return {
-        "contrasts": study.contrasts,
-        "tasks": True,
-        "zero_shot": prompts,
-        "retrieval": True,
-        "precision": (prompts and evaluation.precision is not None) or evaluation.chexpert_8x200 is not None,
-        "grounding": dataset.boxed,
-        "linear_evaluation": dataset.labelled,
-    }
 
 
 def layout_table(gathered: Gathered, name: str) -> Table:
@@ -161,9 +150,8 @@ def contrasts(gathered: Gathered) -> Table:
     return Table(values, columns, grouped(lines), sentences, corner="contrast")
 
 
-def at_bound(curves: pd.DataFrame) -> dict[tuple[str, str], Cell]:
-    """Return the percentage of anchors at the bound in the last epoch by data set and objective, as mean over seeds ± half its
-    t interval.
+def at_bound(curves: pd.DataFrame) -> Cells:
+    """Return the percentage of anchors at the bound in the last epoch: mean over seeds ± half its t interval.
 
     Args:
         curves: one row per epoch and run; runs without ``share at bound`` have no cell.

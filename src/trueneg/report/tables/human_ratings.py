@@ -27,11 +27,7 @@ from trueneg.specs.settings import Study
 from trueneg.stats.measurement import measurements
 
 ORDER = 30
-METRIC = "AUC"
 THRESHOLDS = (THRESHOLD, 2.0, 3.0)
-EXPERT_LINE = f"{EXPERT} against the other two"
-NETWORKS = "similarity under the trained networks"
-TEXTS = "people, and similarity of captions"
 SENTENCES = (
     f"A false negative: mean rating of three experts above {THRESHOLD:g}. AUC: probability that, of an anchor's negatives, a "
     "false one scores higher than a true one (ties ½); mean over the anchors that have both kinds, of the mean over seeds, with "
@@ -69,14 +65,14 @@ def draw(gathered: Gathered) -> Table:
     for dataset, own in values.groupby("dataset", sort=False):
         found = {(row["objective"] or row["score"], row["anchors"], row["threshold"]): row for row in records(own)}
         trained = {name: name for name in own["objective"].unique() if name}
-        for name, shown in ({EXPERT: EXPERT_LINE} | REFERENCES | trained).items():
+        for name, shown in ({EXPERT: f"{EXPERT} against the other two"} | REFERENCES | trained).items():
             sides = [[found.get((name, side, threshold)) for threshold in THRESHOLDS] for side in SIDES]
             if any(map(any, sides)):
                 cells = [cell for side in sides for cell in _side(side, baseline, dataset not in failed)]
                 error = f"{errors[dataset, name]:.3f}" if (dataset, name) in errors else "–"
-                title = group_title(dataset, failed, NETWORKS if name in trained else TEXTS)
-                lines.append((title, shown, [*cells, Cell(error)]))
-    heads = ("anchors", METRIC, f"− {baseline}", "weighted", "above 2", "above 3")
+                title = "similarity under the trained networks" if name in trained else "people, and similarity of captions"
+                lines.append((group_title(dataset, failed, title), shown, [*cells, Cell(error)]))
+    heads = ("anchors", "AUC", f"− {baseline}", "weighted", "above 2", "above 3")
     columns = [*itertools.product(SIDES.values(), heads), ("stated probability", "calibration error")]
     sentences = [
         *SENTENCES,
@@ -92,10 +88,10 @@ def _side(of_thresholds: Sequence[Any], baseline: str, marked: bool) -> list[Cel
     row, *stricter = of_thresholds
     if row is None:
         return [Cell("–")] * 6
-    others = ["–" if other is None else written(other["AUC"], METRIC) for other in stricter]
+    others = ["–" if other is None else written(other["AUC"], "AUC") for other in stricter]
     texts = [f"{row['count']:.0f}", area_text(row), "", area_text(row, "weighted "), *others]
-    if pd.isna(row["runs"]):  # a reference without a trained network
-        return [Cell(text) for text in texts]
-    cells = [Cell(text, runs=row["runs"]) for text in texts]
-    cells[2] = Cell(difference_text(row, baseline, starred=marked), runs=runs_of_difference(row))
+    is_trained = pd.notna(row["runs"])  # references have no trained network
+    cells = [Cell(text, runs=row["runs"] if is_trained else "") for text in texts]
+    if is_trained:
+        cells[2] = Cell(difference_text(row, baseline, starred=marked), runs=runs_of_difference(row))
     return cells
