@@ -327,8 +327,8 @@ def test_a_study_beside_itself_differs_in_nothing(visit):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("<p>Hello</p>", "it holds no studies"),
-        ('<script class="study-data">{"format": 0}</script>', "its data have the format 0"),
+        ("<p>Hello</p>", "it contains no studies"),
+        ('<script class="study-data">{"format": 0}</script>', "its data have format 0"),
         ('<script class="study-data">{"format": </script>', "its data are damaged"),
     ],
 )

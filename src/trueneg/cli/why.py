@@ -132,8 +132,7 @@ def _outdated(path: Path, parts: Sequence[str], rows: Path) -> list[str]:
         found.append(f"{path} was made with another version of trueneg.report; run Snakemake to update it")
     if path.is_file() and is_drawn and rows.is_file() and path.stat().st_mtime_ns < rows.stat().st_mtime_ns:
         found.append(f"{path} is older than {rows}; run Snakemake to draw it again")
-    simulation = provenance.fingerprint(provenance.SIMULATION)
-    if path.is_file() and is_simulated and provenance.recorded_code(path) != simulation:
+    if path.is_file() and is_simulated and provenance.recorded_code(path) != provenance.fingerprint(provenance.SIMULATION):
         found.append(f"{path} was made with another version of trueneg.theory; run Snakemake to update it")
     return found
 
