@@ -135,9 +135,11 @@ def test_the_table_of_differences_lists_the_smallest_detectable_difference():
     assert "CL" not in dict(group.lines)
 
 
-def test_an_unknown_measurement_is_an_error():
-    with pytest.raises(ValueError, match=r"kNN, labels=none, accuracy"):
-        compare(ROWS, "CL", [KNN._replace(labels="none")])
+def test_a_measurement_without_rows_is_shown_as_a_dash():
+    table = table_of(rows_of({"CL": LOW, "a": FAR}), [KNN, KNN._replace(group="rare"), KNN._replace(labels="none")])
+    (group,) = table.groups
+    assert [cell.text for cell in dict(group.lines)["a"]][2:] == ["–", ""]
+    assert set(table.values["group"].isna()) == {True}
 
 
 def test_the_csv_holds_the_unrounded_numbers(tmp_path):
