@@ -19,7 +19,7 @@ from trueneg.report.formats import from_frame
 from trueneg.report.gathered import Gathered
 from trueneg.report.page import StudyPage, render_page, study_page
 from trueneg.report.page.provenance import Provenance
-from trueneg.report.tables.image_text import layout_table
+from trueneg.report.tables.comparisons import layout_table
 from trueneg.stats.measurement import Measurement
 from trueneg.text import privacy
 
@@ -327,8 +327,8 @@ def test_a_study_beside_itself_differs_in_nothing(visit):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("<p>Hello</p>", "it holds no studies"),
-        ('<script class="study-data">{"format": 0}</script>', "its data have the format 0"),
+        ("<p>Hello</p>", "it contains no studies"),
+        ('<script class="study-data">{"format": 0}</script>', "its data have format 0"),
         ('<script class="study-data">{"format": </script>', "its data are damaged"),
     ],
 )

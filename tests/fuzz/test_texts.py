@@ -19,7 +19,7 @@ from trueneg.legible import legible
 from trueneg.report.drawing import finish as finish_figure
 from trueneg.report.drawing import panels, save
 from trueneg.report.figures.embedding import embedding
-from trueneg.report.formats import Cell, Group, Table
+from trueneg.report.formats import Cell, Group, Table, from_frame
 from trueneg.report.formats import save as save_table
 from trueneg.report.page import StudyPage, render_page
 
@@ -52,7 +52,8 @@ def test_a_table_stays_a_table(text, tmp_path):
     values = pd.DataFrame({"name": [text, "b"], text: [1.5, 2.5]})
     lines = [(text, [Cell(text, bold=True), Cell("1")]), ("b", [Cell("2"), Cell(text)])]
     table = Table(values, [(text, "x"), ("", text)], [Group(text, lines)], notes=[text], corner=text)
-    written, markdown, latex = save_table(table, tmp_path / "table", text)
+    save_table(table, tmp_path / "table", text)
+    written, markdown, latex = (tmp_path / f"table.{ending}" for ending in ("csv", "md", "tex"))
     with written.open(newline="", encoding="utf-8") as stream:
         assert list(csv.reader(stream))[1][0].replace("\r\n", "\n") == text.replace("\r\n", "\n")
     body = markdown.read_text(encoding="utf-8")
@@ -126,7 +127,7 @@ def page_of(folder, text):
         gate=[text],
         warnings=[text],
         config=text,
-        selection=pd.DataFrame({"objective": [text], "chosen": [text], "candidates": [3]}),
+        selection=from_frame(pd.DataFrame({"objective": [text], "chosen": [text], "candidates": [3]})),
         tables=[(text, text, table)],
         figures=[],
     )

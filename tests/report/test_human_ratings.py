@@ -1,5 +1,7 @@
 """What the report shows of the human ratings is what was gathered: each dot, line, interval and paired difference."""
 
+import json
+import shutil
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,8 +16,6 @@ from trueneg.report import catalogue
 from trueneg.report.drawing import alternative_text, footnote
 from trueneg.report.figures import human_ratings as ratings
 from trueneg.report.gathered import Gathered
-from trueneg.report.tables.human_ratings import human_ratings_table
-from trueneg.stats.comparison import selected
 
 GIVEN = synthetic_pairs.settings(
     dataset={"source": "flickr8k", "text": "captions"},
@@ -190,19 +190,17 @@ def test_the_table_has_intervals_over_anchors_and_paired_differences_over_seeds(
     assert {"weighted AUC", "difference", "low"} <= set(table.values)
 
 
-def test_where_the_gate_failed_nothing_is_marked(study):
-    folder, _ = study
-    parts = [pd.read_parquet(folder / "human_ratings" / f"{name}.parquet") for name in ("summary", "rows", "calibration")]
-    selection = Gathered(folder).selection
-    networks, rows, calibration = (selected(part, selection) for part in parts)
-    given = pd.concat([parts[0][parts[0]["objective"] == ""], networks]), rows, calibration
-    marked = human_ratings_table(*given, "CL")
-    failed = human_ratings_table(*given, "CL", failed=["flickr8k"])
-    starred = [
-        sum("*" in cell.text for group in one.groups for _, line in group.lines for cell in line) for one in (marked, failed)
-    ]
+def test_where_the_gate_failed_nothing_is_marked(study, tmp_path):
+    folder = shutil.copytree(study[0], tmp_path / "artefacts")
+    path, tables = folder / "comparison.json", []
+    comparison = json.loads(path.read_text())
+    for passed in (True, False):
+        gates = [gate | {"passed": passed} for gate in comparison["gate"]]
+        path.write_text(json.dumps(comparison | {"gate": gates}))
+        tables.append(catalogue.tables_by_name(Gathered(folder).study)["human_ratings"].made(Gathered(folder)))
+    starred = [sum("*" in cell.text for group in one.groups for _, line in group.lines for cell in line) for one in tables]
     assert starred[0] > starred[1] == 0
-    assert all(group.title.endswith("(uninformative at this size)") for group in failed.groups)
+    assert all(group.title.endswith("(uninformative at this size)") for group in tables[1].groups)
 
 
 def test_only_studies_with_ratings_have_figures_of_ratings(study):

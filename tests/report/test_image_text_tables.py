@@ -15,7 +15,7 @@ from trueneg.report.gathered import PHANTOM, Gathered
 from trueneg.report.layouts import LAYOUTS, Comparison, Layout
 from trueneg.report.retrieval import lengths, sentence_labels, with_means
 from trueneg.report.tables.building import compare, difference_table, published_table, side_by_side
-from trueneg.report.tables.comparisons import RECO_TABLE_1
+from trueneg.report.tables.comparisons import RECO_TABLE_1, at_bound
 from trueneg.stats.comparison import gate, holm, selected
 from trueneg.stats.measurement import KEYS, Measurement, by_measurement
 from trueneg.store.rows import load_rows, to_table
@@ -91,6 +91,7 @@ def test_the_share_at_the_bound_is_that_of_the_last_epoch(study):
     half = stats.t.ppf(0.975, 5) * stats.sem(last)
     np.testing.assert_allclose(numbers(lines["DCL-LM"][-1].text), [100 * last.mean(), 100 * half], atol=0.051)
     assert lines["CL"][-1].text == "–"
+    assert at_bound(curves.drop(columns="share at bound")) == {}
 
 
 @pytest.mark.parametrize("name", [name for name in LAYOUTS if name != "precision"])
@@ -229,8 +230,7 @@ def test_a_measurement_that_one_data_set_lacks_leaves_its_place_empty():
     shown = side_by_side(compare(rows, "CL", keys), Layout([], {"": keys}), Comparison(rows, "CL", None, passed))
     assert [group.title for group in shown.groups] == ["d", "other"]
     assert [cell.text for cell in dict(shown.groups[1].lines)["a"]][2:] == ["–", ""]
-    with pytest.raises(ValueError, match="rows hold no t, mean IoU, test"):
-        compare(rows, "CL", [Measurement("t", "mIoU")])
+    pd.testing.assert_frame_equal(compare(rows, "CL", [*keys, Measurement("t", "mIoU")]), compare(rows, "CL", keys))
 
 
 def test_one_unit_stands_in_the_head_and_several_in_the_groups():
@@ -239,8 +239,10 @@ def test_one_unit_stands_in_the_head_and_several_in_the_groups():
     assert one.columns[1] == ("", "− CL (ranks)")
     two = difference_table(compare(rows, "CL", [Measurement("t", "AUC"), Measurement("t", "MedR")]), "CL")
     assert [group.title for group in two.groups] == ["d; t; AUC", "d; t; median rank (ranks)"]
-    printed = rows[rows["seed"] == 0][["dataset", "objective", *KEYS, "value"]]
-    assert [group.title for group in published_table(rows, printed).groups] == ["d; t", "d; t"]
+    printed = rows[rows["seed"] == 0][["dataset", "objective", *KEYS, "value"]].assign(**{"printed as": "one paper"})
+    shown = published_table(rows, printed)
+    assert [group.title for group in shown.groups] == ["d; one paper; ours: t, AUC", "d; one paper; ours: t, median rank"]
+    assert [name for _, name in shown.columns] == ["ours", "published", "ours − published"]
     twice = pd.concat([printed.assign(**{"printed as": source}) for source in ("one paper", "another")])
     titles = [group.title for group in published_table(rows, twice).groups]
     assert titles[:2] == ["d; one paper; ours: t, AUC", "d; another; ours: t, AUC"]

@@ -3,13 +3,16 @@
 import base64
 import hashlib
 import re
+import shutil
 from html.parser import HTMLParser
 
 import pandas as pd
 import pytest
 import synthetic
 from tests.browser.pages import add_study
+from tests.report.synthetic_pairs import PUBLISHED
 
+from trueneg.report import catalogue
 from trueneg.report.drawing import alternative_text, save
 from trueneg.report.figures.by_condition import accuracy_by_condition
 from trueneg.report.formats import Cell, Group, Table, from_frame
@@ -64,7 +67,7 @@ FULL = {
     "gate": ["informative: so it is"],
     "warnings": ["2 runs are stale."],
     "config": "small:\n  seeds: 8\n",
-    "selection": pd.DataFrame({"objective": ["DCL"], "chosen": ["DCL,class_probability=0.1"], "candidates": [3]}),
+    "selection": from_frame(pd.DataFrame({"objective": ["DCL"], "chosen": ["DCL,class_probability=0.1"], "candidates": [3]})),
     "tables": [("Numbers", "In percent.", from_frame(pd.DataFrame({"objective": ["CL"], "mean": [91.25]})))],
 }
 
@@ -108,7 +111,7 @@ def test_text_is_escaped_wherever_it_comes_from(tmp_path):
         warnings=[HOSTILE],
         tables=[(HOSTILE, HOSTILE, table), (HOSTILE, HOSTILE, from_frame(pd.DataFrame({HOSTILE: [HOSTILE]})))],
         config=HOSTILE,
-        selection=pd.DataFrame({HOSTILE: [HOSTILE]}),
+        selection=from_frame(pd.DataFrame({HOSTILE: [HOSTILE]})),
     )
     text, reader = page_of(tmp_path, study)
     assert len([script for script in reader.of("script") if script.get("type") != "application/json"]) == 1
@@ -162,31 +165,24 @@ def test_a_large_drawing_stands_as_png(figure, monkeypatch):
     assert base64.b64decode(reader.of("img")[-1]["src"].removeprefix("data:image/png;base64,")) == png.read_bytes()
 
 
-def test_a_figure_of_paired_differences_stands_before_the_means_it_belongs_to(figure):
+def test_paired_differences_come_before_the_means_and_the_other_tables(tmp_path, figure):
     _, png = figure
-    paths = []
-    for name in ("a", "by_r", "by_r_differences", "loss"):
-        paths.append(png.with_name(f"{name}.png"))
-        paths[-1].write_bytes(png.read_bytes())
-        paths[-1].with_suffix(".svg").write_bytes(png.with_suffix(".svg").read_bytes())
-    study = StudyPage("small", "Small", figures=[(path.stem, "", path) for path in paths])
-    _, reader = page_of(png.parents[2], study)
-    found = [box["aria-label"] for box in reader.of("div") if "paper" in box.get("class", "")]
-    assert found == ["a", "by_r_differences", "by_r", "loss"]
-
-
-def test_paired_differences_come_first_then_what_stands_beside_printed_numbers(tmp_path):
-    def table(**values):
-        return Table(pd.DataFrame(values), [("", "number")], [Group("", [("CL", [Cell("1")])])])
-
-    tables = [
-        ("Means", "", table(difference=[float("nan"), 0.1])),
-        ("Other", "", table(value=[1.0])),
-        ("Printed", "", table(published=[0.8])),
-        ("Differences", "", table(difference=[0.1])),
-    ]
-    _, reader = page_of(tmp_path, StudyPage("small", "Small", tables=tables))
-    assert re.findall("Means|Other|Printed|Differences", reader.texts["summary"]) == ["Differences", "Printed", "Means", "Other"]
+    study = add_study(tmp_path, published=PUBLISHED)
+    names = [*catalogue.figures_of(study)]
+    assert "tradeoff_differences" in names
+    (tmp_path / "phantom/figures").mkdir()
+    for name in names:
+        for ending in (".png", ".svg"):
+            shutil.copyfile(png.with_suffix(ending), tmp_path / "phantom/figures" / f"{name}{ending}")
+    page = study_page(tmp_path / "phantom/artefacts")
+    paths = [path.stem for _, _, path in page.figures]
+    assert sorted(paths) == sorted(names)
+    for name in names:
+        if name.endswith("_differences"):
+            assert paths.index(name) + 1 == paths.index(name.removesuffix("_differences"))
+    titles = [drawing.title for drawing in catalogue.tables_by_name(study).values()]
+    assert [title for title, _, _ in page.tables] == titles
+    assert catalogue.tables_of(study)[:3] == ["differences", "published", "tasks"]
 
 
 def test_every_study_has_its_place(tmp_path):

@@ -10,9 +10,10 @@ import synthetic
 from scipy import stats
 
 from trueneg.report.formats import Cell, Group, Table, from_frame, save, to_latex, to_markdown
-from trueneg.report.layouts import Comparison
-from trueneg.report.tables.accuracy import GROUPS, accuracy_table
-from trueneg.report.tables.building import compare, difference_table, published_table
+from trueneg.report.layouts import Comparison, Layout
+from trueneg.report.metrics import evaluation_name, group_name
+from trueneg.report.tables.building import Head, compare, difference_table, published_table, side_by_side
+from trueneg.report.tables.comparisons import GROUPS
 from trueneg.stats.comparison import gate, holm
 from trueneg.stats.measurement import Measurement, by_measurement
 from trueneg.store.rows import to_table, typed
@@ -43,7 +44,9 @@ def rows_of(values):
 
 def table_of(rows, measured, oracle=None, gate=PASSED):
     """The table of accuracies, with CL as the baseline."""
-    return accuracy_table(Comparison(rows, "CL", oracle, gate), measured)
+    groups = {evaluation_name(one): [other for other in measured if other[:4] == one[:4]] for one in measured}
+    layout = Layout([Head(group_name(one), "accuracy", "accuracy") for one in measured if one[:4] == measured[0][:4]], groups)
+    return side_by_side(compare(rows, "CL", measured), layout, Comparison(rows, "CL", oracle, gate))
 
 
 def bold_of(values, **arguments):
@@ -105,7 +108,7 @@ def test_bold_is_for_the_clearly_best_alone():
     assert bold_of({"CL": LOW, "a": unsteady}) == []
 
 
-def test_the_oracle_is_no_method_and_takes_no_bold():
+def test_the_oracle_is_not_a_method_and_is_never_bold():
     values = {"CL": LOW, "a": [0.7, 0.71, 0.72, 0.7, 0.71, 0.72], "Oracle": FAR}
     assert bold_of(values) == ["Oracle"]
     assert bold_of(values, oracle="Oracle") == ["a"]
@@ -120,7 +123,7 @@ def test_where_the_gate_failed_nothing_is_marked():
     assert not any("*" in cell.text for _, cells in table.groups[0].lines for cell in cells)
 
 
-def test_the_table_of_differences_tells_what_could_have_been_seen():
+def test_the_table_of_differences_lists_the_smallest_detectable_difference():
     table = difference_table(VALUES, "CL")
     group = next(group for group in table.groups if group.title == "fraction=0.1; kNN, labels=all; accuracy")
     difference = column(ROWS, "fraction=0.1", None, "Oracle") - column(ROWS, "fraction=0.1", None, "CL")
@@ -132,18 +135,21 @@ def test_the_table_of_differences_tells_what_could_have_been_seen():
     assert "CL" not in dict(group.lines)
 
 
-def test_what_is_not_there_is_refused_in_words():
-    with pytest.raises(ValueError, match=r"rows hold no kNN, labels=none, accuracy"):
-        compare(ROWS, "CL", [KNN._replace(labels="none")])
+def test_a_measurement_without_rows_is_shown_as_a_dash():
+    table = table_of(rows_of({"CL": LOW, "a": FAR}), [KNN, KNN._replace(group="rare"), KNN._replace(labels="none")])
+    (group,) = table.groups
+    assert [cell.text for cell in dict(group.lines)["a"]][2:] == ["–", ""]
+    assert set(table.values["group"].isna()) == {True}
 
 
 def test_the_csv_holds_the_unrounded_numbers(tmp_path):
-    csv, markdown, latex = save(table_of(ROWS, MEASURED), tmp_path / "tables" / "accuracy", "Accuracy")
-    read = pd.read_csv(csv)
+    path = tmp_path / "tables" / "accuracy"
+    save(table_of(ROWS, MEASURED), path, "Accuracy")
+    read = pd.read_csv(path.with_suffix(".csv"))
     np.testing.assert_allclose(read["difference"].dropna(), VALUES["difference"].dropna(), rtol=1e-12)
     assert len(read) == len(VALUES)
-    assert markdown.read_text().startswith("Accuracy\n")
-    assert latex.read_text().startswith(r"\begin{table}")
+    assert path.with_suffix(".md").read_text().startswith("Accuracy\n")
+    assert path.with_suffix(".tex").read_text().startswith(r"\begin{table}")
 
 
 AWKWARD = r"50% & a_b #1 {x} \y ~^ <i> | *"
@@ -189,7 +195,7 @@ def test_any_frame_can_be_shown():
 
 def test_the_published_table_subtracts_the_printed_number_and_keeps_our_interval():
     rows = rows_of({"CL": [0.80, 0.82, 0.84], "DCL": [0.85, 0.85, 0.88]})
-    printed = pd.DataFrame({"dataset": ["d"], "objective": ["CL"], "value": [0.90]})
+    printed = pd.DataFrame({"dataset": ["d"], "objective": ["CL"], "value": [0.90], "printed as": "A paper, Table 1"})
     table = published_table(rows, typed(printed.assign(**KNN._asdict())))
     half = 100 * stats.t.ppf(0.975, 2) * stats.sem([0.80, 0.82, 0.84])
     (group,) = table.groups
@@ -197,6 +203,6 @@ def test_the_published_table_subtracts_the_printed_number_and_keeps_our_interval
     assert name == "CL"
     assert [cell.text for cell in cells[:2]] == [f"82.0 ± {half:.1f}", "90.0"]
     assert cells[0].runs == cells[2].runs == "CL-0 CL-1 CL-2"
-    assert cells[1].printed
+    assert cells[1].printed == "A paper, Table 1"
     assert not cells[1].runs
     assert cells[2].text == f"−8.0 [−{8 + half:.1f}, −{8 - half:.1f}]"

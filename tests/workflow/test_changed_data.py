@@ -112,14 +112,14 @@ def test_check_and_snakemake_agree_on_reports_that_are_read_again(tmp_path, monk
     project.configure(words=tiny_words(reports=reports))
     sentences = "results/words/text/table/sentences.parquet"
     project.run(sentences)
-    assert "sentences made" in trueneg("check", "study.yaml")
+    assert "sentences up to date" in trueneg("check", "study.yaml")
     shutil.copy2(table, copy)
     table.write_text("".join(table.read_text().splitlines(keepends=True)[:11]))
     for path, named in (("data/reports.csv", "data/reports.csv"), ("data/copy.csv", "data/copy.csv")):
         project.configure(words=tiny_words(reports=reports | {"path": path}))
         assert project.planned(sentences) == {"reports": 1, "sentences": 1}
         checked = trueneg("check", "study.yaml")
-        assert "sentences to be created again" in checked
+        assert "sentences outdated" in checked
         assert named in checked
     reread = DataChanges(Path("results")).of_reports("words")
     assert any("data/reports.csv changed" in sentence for sentence in reread)

@@ -1,6 +1,7 @@
 """Report what a study would run, what exists, what is missing, and how long the missing runs would take."""
 
 import functools
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -53,21 +54,20 @@ def describe(name: str, studies: Mapping[str, Study], results: Path) -> str:
         lines = _scoring(name, study, results)
     else:
         made = [one for one in EXPERIMENTS if (results / name / f"artefacts/simulation/{one}.parquet").is_file()]
-        lines = [f"{len(made)} of {len(EXPERIMENTS)} experiments made; each takes seconds."]
+        lines = [f"{len(made)} of {len(EXPERIMENTS)} experiments finished; each takes seconds."]
     return "\n  ".join([f"{name}: {study.title}", *lines])
 
 
 def _scoring(name: str, study: LikelihoodStudy, results: Path) -> list[str]:
     lines = []
     for corpus, reading in user_files.of_corpora(name, study).items():
-        folder = results / name / "text" / corpus
-        changes = user_files.look(reading, results).changes
+        folder, changes = results / name / "text" / corpus, user_files.look(reading, results).changes
         is_made = (folder / "sentences.parquet").is_file()
-        is_current = is_made and not changes
-        made = [model for model in study.language_models if is_current and (folder / f"likelihoods/{model}.parquet").is_file()]
-        state = "made" if is_current else "to be created again" if is_made else "to be made"
-        lines.append(f"{corpus}: sentences {state}; scored by {len(made)} of {len(study.language_models)} language models")
-        lines += changes if is_made else _missing_texts(study)
+        state = "not created yet" if not is_made else "outdated" if changes else "up to date"
+        scores = [folder / f"likelihoods/{model}.parquet" for model in study.language_models]
+        made = sum(path.is_file() for path in scores) if state == "up to date" else 0
+        lines.append(f"{corpus}: sentences {state}; scored by {made} of {len(scores)} language models")
+        lines += changes if is_made else [f"MISSING {part}" for part in _missing_texts(study)]
     return lines
 
 
@@ -92,26 +92,22 @@ def _training(name: str, study: TrainedStudy, studies: Mapping[str, Any], result
     lines += _stale_rows(results / name / "artefacts/runs.json")
     if isinstance(study, ImageTextStudy):
         lines += _changed_benchmark(study, results)
-        lines += _missing_images(study) if any(data.checksum is None for _, data in missing) else []
+        if any(data.checksum is None for _, data in missing):
+            lines += [f"MISSING {part}" for part in _missing_images(study)]
     return [*lines, _time(missing, store) if missing else "Nothing to train: every run is in the store."]
 
 
 def _images(dataset: Mapping[str, Any], seed: int, results: Path) -> Data:
-    reading = {key: dataset[key] for key in ("source", "path", "resolution", "download")}
-    decoded = results / "sources" / f"{source_key(reading)}.npz"
-    changes = user_files.look(user_files.of_images(reading), results).changes if decoded.is_file() else []
-    if decoded.is_file() and not changes:
-        source = read_source(decoded)
-    else:
-        source = load_source(
-            reading["source"], path=reading["path"], resolution=reading["resolution"], download=reading["download"]
-        )
+    reading = {key: dataset[key] for key in ("path", "resolution", "download")}
+    decoded = results / "sources" / f"{source_key(dataset)}.npz"
+    changes = user_files.look(user_files.of_images(dataset), results).changes if decoded.is_file() else []
+    is_current = decoded.is_file() and not changes
+    source = read_source(decoded) if is_current else load_source(dataset["source"], **reading)
     subset = make_subset(source, seed=seed, **{key: dataset[key] for key in DRAWING})
     description = (
-        f"{source.name}, {source.images.shape[-1]} px; "
-        f"training {len(subset.train):,} of {len(subset.pool):,} images, "
-        f"validation {len(subset.validation):,}, test {len(subset.test):,}; "
-        f"class probability {subset.eta_low:.4f} (rare) and {subset.eta_high:.4f} (common)"
+        f"{source.name}, {source.images.shape[-1]} px; training {len(subset.train):,} of {len(subset.pool):,} images, validation "
+        f"{len(subset.validation):,}, test {len(subset.test):,}; class probability {subset.eta_low:.4f} (rare) and "
+        f"{subset.eta_high:.4f} (common)"
     )
     measure = functools.partial(_measured, source=source, subset=subset)
     return Data(description, changes, len(subset.train), lambda settings: source.checksum, measure)
@@ -121,10 +117,10 @@ def _pairs(dataset: Mapping[str, Any], studies: Mapping[str, Any], results: Path
     path = results / "pairs" / f"{pairs_key(dataset)}.npz"
     readings = (user_files.of_joined_reports(dataset, studies), user_files.of_pairs(dataset, studies))
     changes = dict.fromkeys(change for reading in readings for change in user_files.look(reading, results).changes)
-    if not path.is_file():
-        return Data(f"images and sentences will be created from the reports of {dataset['text']}", [])
-    if changes:
-        return Data(f"images and sentences will be created again from the reports of {dataset['text']}", list(changes))
+    if not path.is_file() or changes:
+        again = " again" if path.is_file() else ""
+        description = f"images and sentences will be created{again} from the reports of {dataset['text']}"
+        return Data(description, list(changes) if again else [])
     from trueneg.data.pairs.pair_source import read_pairs
     from trueneg.training.image_text_objectives import data_checksum
 
@@ -134,7 +130,7 @@ def _pairs(dataset: Mapping[str, Any], studies: Mapping[str, Any], results: Path
 
 
 def _state(store: RunStore, run: Run, identifier: str) -> str:
-    """Return the state of a run in the store; ``"stale"`` if it is finished but was trained with other code."""
+    """Return the state of a run in the store; ``"stale"`` if it is finished but was trained with another version of the code."""
     state = store.state(identifier)
     if state != "finished":
         return state
@@ -145,14 +141,14 @@ def _state(store: RunStore, run: Run, identifier: str) -> str:
 
 def _finished(states: list[str]) -> str:
     stale = states.count("stale")
-    marked = f" ({stale} stale: trained with other code than today's, and reused)" if stale else ""
+    marked = f" ({stale} stale: trained with another version of the code, reused)" if stale else ""
     return f"{sum(state in DONE for state in states)} of {len(states)} runs finished{marked}"
 
 
 def _stale_rows(path: Path) -> list[str]:
     made = read_json(path, [RUN]) if path.is_file() else []
     stale = sum(map(provenance.evaluated_by_other_code, made))
-    return [f"{stale} of {len(made)} runs have stale rows: evaluated with other code than today's, and reused"] if stale else []
+    return [f"{stale} of {len(made)} runs have stale rows: evaluated with another version of the code, reused"] if stale else []
 
 
 def _changed_benchmark(study: ImageTextStudy, results: Path) -> list[str]:
@@ -166,42 +162,41 @@ def _changed_benchmark(study: ImageTextStudy, results: Path) -> list[str]:
 
 def _missing_texts(study: LikelihoodStudy) -> list[str]:
     """List missing report files and where to get them."""
-    settings, missing = study.reports.model_dump(), []
+    settings, source = study.reports.model_dump(), study.reports.source
     if study.reports.captions:
-        missing = source_module(settings["source"]).missing_files(settings)
-    elif settings["source"] == "mimic_cxr":
-        missing = missing_reports(settings)
-    elif settings["source"] == "table" and not Path(settings["path"]).expanduser().exists():
-        missing = [f"reports.path, {settings['path']}: your own"]
-    return [f"MISSING {part}" for part in missing]
+        return source_module(source).missing_files(settings)
+    if source == "mimic_cxr":
+        return missing_reports(settings)
+    is_absent = source == "table" and not Path(settings["path"]).expanduser().exists()
+    return [f"reports.path, {settings['path']}: your own table"] if is_absent else []
 
 
 def _missing_images(study: ImageTextStudy) -> list[str]:
     """List missing image files and where to get them; some sources keep images and captions in the same folder."""
     settings, lists = study.dataset.model_dump(), study.evaluation.chexpert_8x200
     missing = source_module(settings["source"]).missing_files(settings) if "path" in settings else []
-    missing = missing + (chexpert_8x200.missing_files(lists.model_dump()) if lists is not None else [])
-    return [f"MISSING {part}" for part in missing]
+    return missing + (chexpert_8x200.missing_files(lists.model_dump()) if lists is not None else [])
 
 
 def _time(missing: Sequence[tuple[Run, Data]], store: RunStore) -> str:
     """Estimate the training time from finished runs of the same kind, a few measured updates or an assumed GPU speed."""
     paces: dict[str, tuple[float, str]] = {}  # seconds per update, and where they come from
-    used, seconds, operations = [], 0.0, 0.0
+    seconds: defaultdict[str, float] = defaultdict(float)  # by origin of the pace
+    operations = 0.0
     for record in store.records().values():
         if updates := _updates(record["settings"], record["images"]):
             paces[_kind(record["settings"])] = record["seconds"] / updates, "finished runs"
     for run, data in missing:
         kind, updates = _kind(run.settings), _updates(run.settings, data.images)
         if updates and kind not in paces and data.measure is not None:
-            paces[kind] = data.measure(run), "a measurement of a few updates here"
+            paces[kind] = data.measure(run), "a measurement of a few updates on this machine"
         if data.images and kind in paces:
-            pace, how = paces[kind]
-            seconds += pace * updates
-            used.append(how)
+            pace, origin = paces[kind]
+            seconds[origin] += pace * updates
         else:
             operations += 3e9 * relative_cost(run.settings)  # a backward pass costs about two forward passes
-    parts = [f"about {_duration(seconds)} of one process (from {' and '.join(dict.fromkeys(used))})"] if seconds else []
+    total = sum(seconds.values())
+    parts = [f"about {_duration(total)} of one process (from {' and '.join(seconds)})"] if total else []
     if operations:
         parts.append(f"about {_duration(operations / SUSTAINED)} of one GPU (assumed: {SUSTAINED / 1e12:.0f} TFLOP/s)")
     return f"{len(missing)} runs to train: {', and '.join(parts) or 'seconds'}."
@@ -217,9 +212,8 @@ def _kind(settings: RunSettings) -> str:
 
 def _updates(settings: RunSettings, images: int) -> float:
     training = settings["training"]
-    if settings["objective"]["name"] == "released":
-        return 0.0
-    return training["updates"] or (training["epochs"] or 0) * images / training["batch_size"]
+    count = training["updates"] or (training["epochs"] or 0) * images / training["batch_size"]
+    return 0.0 if settings["objective"]["name"] == "released" else count
 
 
 def _measured(run: Run, source: ImageSource, subset: Subset) -> float:

@@ -1,4 +1,4 @@
-"""The command ``trueneg``: what would run, what has run, and what made a result."""
+"""The command ``trueneg``: lists planned runs, existing runs and the provenance of results."""
 
 import argparse
 import json
@@ -6,8 +6,6 @@ import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-
-import pandas as pd
 
 from trueneg.cli import check, why
 from trueneg.config.reading import read_configuration
@@ -17,7 +15,7 @@ from trueneg.store import history
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a subcommand and return the exit code (1 for a user error)."""
+    """Run a subcommand and return the exit code: 1 for a user error, otherwise 0."""
     given = _parser().parse_args(arguments)
     sys.excepthook = print_traceback
     if logging.lastResort is not None:
@@ -30,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output, such as `head`, has exited
         sys.stderr.close()
     except MemoryError:
-        print("Out of memory: a file or a setting needs more than this machine has.", file=sys.stderr)
+        print("Out of memory: a file or a setting needs more memory than this machine has.", file=sys.stderr)
         return 1
     return 0
 
@@ -38,22 +36,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="trueneg", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    checks = commands.add_parser("check", help="what a configuration would run, what is missing, and how long it takes")
+    checks = commands.add_parser(
+        "check", help="show planned, finished and missing runs of a configuration, and the time they need"
+    )
     checks.add_argument("config", nargs="*", default=["config/config.yaml"], help="configuration files")
     checks.set_defaults(command=_check)
-    runs = commands.add_parser("runs", help="one table of all runs: settings, metrics, state")
+    runs = commands.add_parser("runs", help="list all runs with their settings, metrics and state")
     runs.add_argument("--sort", metavar="COLUMN", help="sort by a column")
-    runs.add_argument("--csv", metavar="FILE", help="write the table as CSV instead ('-': standard output)")
-    runs.add_argument("--json", metavar="FILE", help="write the table as JSON instead ('-': standard output)")
+    runs.add_argument("--csv", metavar="FILE", help="write CSV to a file instead ('-': standard output)")
     runs.set_defaults(command=_runs)
-    whys = commands.add_parser(
-        "why", help="what made a result: settings, seeds, runs, code, data, device, time; whether it is stale"
-    )
-    whys.add_argument("result", help="a file under results/, a line of a table as FILE.csv:LINE, or a run's id")
-    whys.add_argument("--json", metavar="FILE", help="write everything as JSON instead ('-': standard output)")
+    whys = commands.add_parser("why", help="show the provenance of a result, and whether it is up to date")
+    whys.add_argument("result", help="a file under results/, a line of a table as FILE.csv:LINE, or the id of a run")
     whys.set_defaults(command=_why)
+    for command in (runs, whys):
+        command.add_argument("--json", metavar="FILE", help="write JSON to a file instead ('-': standard output)")
     for command in (checks, runs, whys):
-        command.add_argument("--results", type=Path, default=Path("results"), help="folder of the results")
+        command.add_argument("--results", type=Path, default=Path("results"), help="results folder")
     return parser
 
 
@@ -76,8 +74,7 @@ def _runs(given: argparse.Namespace) -> None:
     elif table.empty:
         print(f"There are no runs under {given.results}.")
     else:
-        with pd.option_context("display.width", None, "display.max_columns", None, "display.max_rows", None):
-            print(legible(table.to_string(index=False, na_rep="")))
+        print(legible(table.to_string(index=False, na_rep="")))
 
 
 def _why(given: argparse.Namespace) -> None:
@@ -95,4 +92,4 @@ def _write(text: str, place: str) -> None:
     try:
         Path(place).write_text(text + "\n", encoding="utf-8")
     except OSError as error:
-        raise UserError(f"{place}: cannot be written ({error.strerror}); name another file.") from error
+        raise UserError(f"{place}: cannot be written ({error.strerror}). Choose another file.") from error

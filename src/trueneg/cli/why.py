@@ -51,19 +51,16 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
     store, data = RunStore(results / "runs"), DataChanges(results)
     path, line = (store.folder(result), None) if store.state(result) == "finished" else _place(result)
     if not path.resolve().is_relative_to(results.resolve()):
-        raise UserError(f"{result}: lies outside {results}; name a file under it, or give its folder by --results.")
+        raise UserError(f"{result}: is not in {results}. Name a file in that folder, or pass the results folder as --results.")
     top, *parts = path.resolve().relative_to(results.resolve()).parts or ("",)
-    runs, reports = [], None  # likelihood study that provided the class probabilities, if any
+    folder, runs, reports = results / top / "artefacts", [], None  # reports: likelihood study behind the class probabilities
     if top == "runs" and parts:
         runs = [store.record(parts[0], records.RUN)]
         settings: Any = runs[0]["settings"]
         found = {"study": runs[0]["study"], "written": runs[0]["finished"], "differing": _flat(identity(settings)), "stale": []}
+    elif not (folder / "study.yaml").is_file():
+        raise UserError(f"{result}: belongs to no finished study ({folder / 'study.yaml'} is missing). Finish the study first.")
     else:
-        folder = results / top / "artefacts"
-        if not (folder / "study.yaml").is_file():
-            raise UserError(
-                f"{result}: belongs to no finished study ({folder / 'study.yaml'} is missing); finish the study first."
-            )
         settings = records.read_settings(folder / "study.yaml")
         kind = settings.get("kind", "images")
         found = {
@@ -84,25 +81,21 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
         if "language model" in (objective.get("class_probability"), objective.get("switched_off_by")):
             reports = run["settings"]["dataset"]["text"]
     marked, models = [_marked(run, store, data) for run in runs], language_models(results, reports) if reports else []
+    made = [record for record in [*marked, *models] if "seconds" in record]
     stale = Counter(one["state"].removeprefix("stale: ") for one in [*marked, *models] if one["state"].startswith("stale"))
     found["stale"] += [f"{count} of the runs: {reason}" for reason, count in stale.items()]
-    made = [record for record in [*marked, *models] if "seconds" in record]
-    found["time"] = {
-        "seconds": round(sum(record["seconds"] for record in made), 1),
-        "gpu_seconds": round(sum(record.get("gpu_seconds", 0) for record in made), 1),
-        "attempts": sum(len(record["attempts"]) for record in made),
-        "runs": len(made),
-    }
+    spent = {key: round(sum(record.get(key, 0) for record in made), 1) for key in ("seconds", "gpu_seconds")}
+    found["time"] = spent | {"attempts": sum(len(record["attempts"]) for record in made), "runs": len(made)}
     return {"result": result, **found, "settings": settings, "runs": marked, "language models": models}
 
 
 def _place(result: str) -> tuple[Path, int | None]:
     """Split a result into a file and an optional line number."""
-    numbered = re.fullmatch(r"(.*\.csv):([0-9]+)", result)
-    path, line = (Path(numbered[1]), int(numbered[2])) if numbered and not Path(result).exists() else (Path(result), None)
+    numbered = None if Path(result).exists() else re.fullmatch(r"(.*\.csv):([0-9]+)", result)
+    path = Path(numbered[1] if numbered else result)
     if not path.exists():
-        raise UserError(f"{result}: is neither a finished run's id nor a file; `trueneg runs` lists the runs.")
-    return path, line
+        raise UserError(f"{result}: is neither the id of a finished run nor a file. `trueneg runs` lists all runs.")
+    return path, int(numbered[2]) if numbered else None
 
 
 def _chosen(listed: Sequence[dict[str, Any]], path: Path, parts: Sequence[str], line: int | None) -> list[dict[str, Any]]:
@@ -127,31 +120,30 @@ def _named(path: Path, line: int | None) -> set[str]:
         return set()
     table = pd.read_csv(path, dtype=str, keep_default_na=False)
     if not 2 <= line <= len(table) + 1:
-        raise UserError(f"{path}:{line}: there is no such line; the table's lines are 2 to {len(table) + 1}, below its head.")
+        raise UserError(f"{path}:{line}: there is no such line; expected 2 to {len(table) + 1}, below the header.")
     return {run for column in ("runs", "baseline runs") for run in table.iloc[line - 2].get(column, "").split()}
 
 
 def _outdated(path: Path, parts: Sequence[str], rows: Path) -> list[str]:
     """Report whether a figure, table or experiment was made with outdated code or from earlier rows."""
     is_drawn, is_simulated = parts[:1] in (["figures"], ["tables"]), parts[:2] == ["artefacts", "simulation"]
-    if not path.is_file() or not (is_drawn or is_simulated):
-        return []
-    simulation = provenance.fingerprint(provenance.SIMULATION)
-    other = provenance.drawn_by_other_code(path) if is_drawn else provenance.recorded_code(path) != simulation
-    package = "report" if is_drawn else "theory"
-    found = [f"{path} was made with another version of trueneg.{package}; run Snakemake to remake it"] if other else []
-    if is_drawn and rows.is_file() and path.stat().st_mtime_ns < rows.stat().st_mtime_ns:
-        found.append(f"{path} is older than {rows}; Snakemake draws it again")
+    found = []
+    if path.is_file() and is_drawn and provenance.drawn_by_other_code(path):
+        found.append(f"{path} was made with another version of trueneg.report; run Snakemake to update it")
+    if path.is_file() and is_drawn and rows.is_file() and path.stat().st_mtime_ns < rows.stat().st_mtime_ns:
+        found.append(f"{path} is older than {rows}; run Snakemake to draw it again")
+    if path.is_file() and is_simulated and provenance.recorded_code(path) != provenance.fingerprint(provenance.SIMULATION):
+        found.append(f"{path} was made with another version of trueneg.theory; run Snakemake to update it")
     return found
 
 
 def _marked(record: Mapping[str, Any], store: RunStore, data: DataChanges) -> dict[str, Any]:
     """Add the current state to a run's record."""
-    identifier, reasons = record["id"], [data.of_run(record)]
+    reasons, identifier = [data.of_run(record)], record["id"]
     if provenance.trained_by_other_code(record):
-        reasons.append("trained with other code than today's")
+        reasons.append("trained with another version of the code")
     if provenance.evaluated_by_other_code(record):
-        reasons.append("evaluated with other code than today's")
+        reasons.append("evaluated with another version of the code")
     if store.state(identifier) == "finished" and store.record(identifier)["finished"] != record["finished"]:
         reasons.append("trained again since it was evaluated")
     stale = ", ".join(filter(None, reasons))
@@ -182,34 +174,34 @@ def as_text(found: Mapping[str, Any]) -> str:
     runs, models, spent, comparison = found["runs"], found["language models"], found["time"], found.get("comparison")
     made = [*runs, *(model for model in models if "versions" in model)]
     evaluated = [run["evaluated"] for run in runs if "evaluated" in run]
+
+    def code(one: Mapping[str, Any]) -> str:
+        return f"fingerprint {one['fingerprint']}, commit {one['commit'] or 'unknown'}"
+
     took = f"{spent['seconds']:,.1f} s of training, {spent['gpu_seconds']:,.1f} GPU seconds, {spent['attempts']} attempts"
+    gates = [f"gate in {gate['dataset']}: {gate['verdict']}" for gate in comparison["gate"]] if comparison else []
     entries: dict[str, Iterable[str]] = {
         "study": [": ".join(filter(None, (found["study"], found.get("title"))))],
         "written": [found["written"]],
-        "state": found["stale"] or ["up to date: made with today's code and the runs in the store"],
+        "state": found["stale"] or ["up to date with the code and the runs in the store"],
         "data set": (run["dataset"] for run in runs),
         "objective": (run["objective"] for run in runs),
         "seeds": [", ".join(map(str, sorted({run["seed"] for run in runs})))] if runs else [],
         "data": (f"{run['source']['name']}, checksum {run.get('data', run['source']['checksum'])}" for run in runs),
-        "code": (f"fingerprint {one['fingerprint']}, commit {one['commit'] or 'unknown'}" for one in made),
+        "code": map(code, made),
         "host": (f"{one['machine']['host']} ({one['machine']['system']})" for one in made),
         "device": (f"{one.get('devices', 1)} × {one['device']}, {one.get('threads', 1)} threads" for one in made),
         "libraries": (", ".join(f"{name} {version}" for name, version in one["versions"].items()) for one in made),
-        "evaluated": (f"fingerprint {one['fingerprint']}, commit {one['commit'] or 'unknown'}" for one in evaluated),
+        "evaluated": map(code, evaluated),
         "time": [took] if made else [],
-        "answer": [],
-        "settings that are not the defaults": (f"{name}: {value}" for name, value in found["differing"].items()),
-        "language models": (
-            f"{one['name']} on {one['corpus']}: {one.get('id', one['folder'])} ({one['state']})" for one in models
-        ),
+        "answer": [*gates, comparison["primary"]["answer"]] if comparison else [],
+        "settings that differ from the defaults": (f"{name}: {value}" for name, value in found["differing"].items()),
+        "models": (f"{one['name']} on {one['corpus']}: {one.get('id', one['folder'])} ({one['state']})" for one in models),
         "runs": (
             f"{run['id']}  {run['dataset']}, {run['objective']}, seed {run['seed']}: {run['seconds']:,.1f} s ({run['state']})"
             for run in runs[:LISTED_RUNS]
         ),
     }
-    if comparison is not None:
-        gates = [f"gate in {gate['dataset']}: {gate['verdict']}" for gate in comparison["gate"]]
-        entries["answer"] = [*gates, comparison["primary"]["answer"]]
     lines = [found["result"]]
     for name, values in entries.items():
         counts = Counter(values)
@@ -219,5 +211,5 @@ def as_text(found: Mapping[str, Any]) -> str:
         elif shown:
             lines += [f"  {name}", *(f"    {one}" for one in shown)]
     if len(runs) > LISTED_RUNS:
-        lines.append(f"    and {len(runs) - LISTED_RUNS} more; --json lists all of them, and all settings")
+        lines.append(f"    and {len(runs) - LISTED_RUNS} more; --json lists all runs and settings")
     return "\n".join(lines)

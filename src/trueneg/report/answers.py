@@ -18,26 +18,24 @@ def verdict(row: Any, metric: str, baseline: str, oracle: str | None) -> str:
         baseline: display name of the uncorrected objective.
         oracle: display name of the objective that uses the labels, if there is one.
     """
-    above_chance, oracle_wins, seeds = row["above chance"], row["oracle wins"], seed_count([row["seeds"]])
-    level = with_interval(row["baseline mean"], row["baseline low"], row["baseline high"], metric)
-    gain = with_interval(row["difference"], row["low"], row["high"], metric, signed=True)
-    reached, guess = f"{baseline} reaches {level}", amount(row["chance"], metric)
-    counted = f"{LEVEL} intervals, {seeds}"
-    if above_chance and oracle is None:
-        unknown = "what is true of other images is not known here, so how much could be gained is not measured"
-        return f"above chance: {reached}, chance is {guess}; {unknown} ({counted})"
-    if above_chance and oracle_wins:
-        return f"informative: {reached}, chance is {guess}, and {oracle} gains {gain} ({counted})"
-    failed = "uninformative at this size"
+    failed, seeds = "uninformative at this size", seed_count([row["seeds"]])
     if row["seeds"] < 2:
         share = f"{baseline} has" if oracle is None else f"{baseline} and {oracle} share"
         return f"{failed}: {share} {seeds}, at least 2 are needed"
+    reached = f"{baseline} reaches {with_interval(row['baseline mean'], row['baseline low'], row['baseline high'], metric)}"
+    gain = with_interval(row["difference"], row["low"], row["high"], metric, signed=True)
+    chance, counted = amount(row["chance"], metric), f"({LEVEL} intervals, {seeds})"
+    if row["passed"] and oracle is None:
+        unknown = "the false negatives are not known here, so the possible gain is not measured"
+        return f"above chance: {reached}, chance is {chance}; {unknown} {counted}"
+    if row["passed"]:
+        return f"informative: {reached}, chance is {chance}, and {oracle} gains {gain} {counted}"
     reasons = []
-    if not above_chance:
-        reasons.append(f"{reached}, not clearly better than chance ({guess})")
-    if not oracle_wins:
+    if not row["above chance"]:
+        reasons.append(f"{reached}, not clearly better than chance ({chance})")
+    if not row["oracle wins"]:
         reasons.append(f"{oracle} − {baseline} is {gain}, not clearly a gain")
-    return f"{failed}: {' and '.join(reasons)} ({counted})"
+    return f"{failed}: {' and '.join(reasons)} {counted}"
 
 
 def answer(row: Any, treatment: str, baseline: str, expected: float | None = None) -> str:
@@ -58,7 +56,7 @@ def answer(row: Any, treatment: str, baseline: str, expected: float | None = Non
     power = f"the minimum detectable difference is {amount(row['smallest detectable'], metric, difference=True)}"
     match row["conclusion"]:
         case "uninformative":
-            return f"Uninformative at this size, no ranking of {treatment} and {baseline} ({what}: {numbers})."
+            return f"Uninformative at this size, so {treatment} and {baseline} are not ranked: {numbers} ({what})."
         case "better" | "worse":
             return f"{treatment} is {row['conclusion']} than {baseline}: {numbers} ({what})."
         case "cannot tell" if expected is not None:

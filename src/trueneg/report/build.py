@@ -33,27 +33,26 @@ def draw_study(folder: str | Path) -> None:
         UserError: if any figure or table cannot be drawn; raised after all others are drawn. Tracebacks are in the log.
     """
     folder = Path(folder)
-    gathered, checksum = Gathered(folder / "artefacts"), cache(file_checksum)
-    drawings = {"figures": catalogue.figures_by_name(gathered.study), "tables": catalogue.tables_by_name(gathered.study)}
-    failed = []
-    for kind, by_name in drawings.items():
-        for name, drawing in by_name.items():
-            kept = folder / KEPT / kind / name
-            try:
-                read = {file: checksum(folder / "artefacts" / file) for file in drawing.files}
-                made_of = {"code": provenance.drawing_code(drawing.make.__module__), "title": gathered.study.title, "files": read}
-                _draw(drawing, kind, gathered, kept, made_of)
-            except Exception as error:
-                log.exception("%s/%s cannot be drawn", kind, name)
-                failed.append(f"{kind}/{name} ({type(error).__name__}: {error})")
-            else:
-                (folder / kind).mkdir(exist_ok=True)
-                for ending in FILES[kind]:
-                    shutil.copyfile(f"{kept}.{ending}", folder / kind / f"{name}.{ending}")
+    gathered, checksum, failed = Gathered(folder / "artefacts"), cache(file_checksum), []
+    drawings = [("figures", figure) for figure in catalogue.figures_by_name(gathered.study).values()]
+    drawings += [("tables", table) for table in catalogue.tables_by_name(gathered.study).values()]
+    for kind, drawing in drawings:
+        place = f"{kind}/{drawing.name}"
+        kept = folder / KEPT / place
+        try:
+            read = {file: checksum(folder / "artefacts" / file) for file in drawing.files}
+            made_of = {"code": provenance.drawing_code(drawing.make.__module__), "title": gathered.study.title, "files": read}
+            _draw(drawing, kind, gathered, kept, made_of)
+        except Exception as error:
+            log.exception("%s could not be drawn", place)
+            failed.append(f"{place} ({type(error).__name__}: {error})")
+        else:
+            (folder / kind).mkdir(exist_ok=True)
+            for ending in FILES[kind]:
+                shutil.copyfile(f"{kept}.{ending}", folder / f"{place}.{ending}")
     if failed:
-        count = sum(map(len, drawings.values()))
         raise UserError(
-            f"{folder.name}: {len(failed)} of {count} figures and tables cannot be drawn: {'; '.join(failed)}. "
+            f"{folder.name}: {len(failed)} of {len(drawings)} figures and tables could not be drawn: {'; '.join(failed)}. "
             f"The others are in {folder / KEPT} and will not be drawn again."
         )
 

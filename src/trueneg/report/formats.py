@@ -11,18 +11,9 @@ import pandas as pd
 from trueneg.legible import escape_control_characters
 
 # Characters that are special in LaTeX or missing from its fonts.
-LATEX = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "−": "$-$",
-    "±": r"$\pm$",
-    "η": r"$\eta$",
-    "–": "--",
-    "\u00a0": "~",
-} | {character: "\\" + character for character in "&%$#_{}"}
+LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "–": "--", "\u00a0": "~"}
+LATEX |= {"<": r"\textless{}", ">": r"\textgreater{}", "−": "$-$", "±": r"$\pm$", "η": r"$\eta$"}
+LATEX |= {character: "\\" + character for character in "&%$#_{}"}
 
 
 @dataclass(frozen=True)
@@ -74,6 +65,14 @@ class Table:
         return [(top, len(list(below))) for top, below in itertools.groupby(self.columns, key=lambda pair: pair[0])]
 
 
+def grouped(lines: Iterable[tuple[str, str, Sequence[Cell]]]) -> list[Group]:
+    """Group lines, given as title of the group, name and cells, by title in order of appearance."""
+    groups: dict[str, list[tuple[str, Sequence[Cell]]]] = {}
+    for title, name, cells in lines:
+        groups.setdefault(title, []).append((name, cells))
+    return [Group(title, found) for title, found in groups.items()]
+
+
 def from_frame(frame: pd.DataFrame) -> Table:
     """Convert a frame to a table; its first column names the lines, and its index is not shown.
 
@@ -81,65 +80,57 @@ def from_frame(frame: pd.DataFrame) -> Table:
         >>> from_frame(pd.DataFrame({"objective": ["CL"], "seeds": [8], "mean": [0.91842]})).groups[0].lines
         [('CL', [Cell(text='8', bold=False, runs='', printed=''), Cell(text='0.9184', bold=False, runs='', printed='')])]
     """
-    first, *others = map(str, frame.columns)
-    texts = [[_plain(value) for value in row] for row in frame.itertuples(index=False)]
-    lines = [(name, [Cell(text) for text in row]) for name, *row in texts]
-    return Table(frame, [("", name) for name in others], [Group("", lines)], corner=first)
+    corner, *names = map(str, frame.columns)
+    lines = (("", name, [Cell(text) for text in texts]) for name, *texts in frame.map(_plain).itertuples(index=False, name=None))
+    return Table(frame, [("", name) for name in names], grouped(lines), corner=corner)
 
 
-def save(table: Table, path: str | Path, caption: str) -> list[Path]:
+def save(table: Table, path: str | Path, caption: str) -> None:
     """Write a table as CSV, Markdown and LaTeX.
 
     Args:
         table: table to write.
         path: output path without the suffix (an existing suffix is replaced); missing folders are created.
         caption: caption of the Markdown and LaTeX tables.
-
-    Returns:
-        The three paths, in that order.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    csv, markdown, latex = (path.with_suffix(ending) for ending in (".csv", ".md", ".tex"))
-    table.values.to_csv(csv, index=False)
-    markdown.write_text(to_markdown(table, caption), encoding="utf-8")
-    latex.write_text(to_latex(table, caption), encoding="utf-8")
-    return [csv, markdown, latex]
+    table.values.to_csv(path.with_suffix(".csv"), index=False)
+    path.with_suffix(".md").write_text(to_markdown(table, caption), encoding="utf-8")
+    path.with_suffix(".tex").write_text(to_latex(table, caption), encoding="utf-8")
 
 
 def to_markdown(table: Table, caption: str = "") -> str:
     """Format the table as GitHub-flavoured Markdown; each group of lines starts with its title."""
-    names = [": ".join(part for part in column if part) for column in table.columns]
-    lines = [[_markdown(text) for text in (table.corner, *names)], [":--", *("--:" for _ in names)]]
+    names = [table.corner, *(": ".join(filter(None, column)) for column in table.columns)]
+    lines = [[_markdown(name) for name in names], [":--", *["--:"] * len(table.columns)]]
     for group in table.groups:
         if group.title:
-            lines.append([f"*{_markdown(group.title)}*", *("" for _ in names)])
+            lines.append([f"*{_markdown(group.title)}*", *[""] * len(table.columns)])
         for name, cells in group.lines:
             texts = (f"**{_markdown(cell.text)}**" if cell.bold else _markdown(cell.text) for cell in cells)
             lines.append([_markdown(name), *texts])
-    body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    return "\n\n".join(part for part in (_markdown(caption), body, *map(_markdown, table.notes)) if part) + "\n"
+    body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return "\n\n".join(filter(None, (_markdown(caption), body, *map(_markdown, table.notes)))) + "\n"
 
 
 def to_latex(table: Table, caption: str = "") -> str:
     r"""Format the table as LaTeX for a paper; it requires ``\usepackage{booktabs}``."""
-    lines = [r"\begin{table}", r"\centering", r"\small", rf"\begin{{tabular}}{{l{'r' * len(table.columns)}}}"]
-    lines.append(r"\toprule")
+    lines = [r"\begin{table}", r"\centering", r"\small", rf"\begin{{tabular}}{{l{'r' * len(table.columns)}}}", r"\toprule"]
     if table.spans:
         titles = (rf"\multicolumn{{{count}}}{{c}}{{{_latex(top)}}}" for top, count in table.spans)
         lines.append(_latex_line(["", *titles]))
         ends = itertools.accumulate((count for _, count in table.spans), initial=1)
         lines.append(" ".join(rf"\cmidrule(lr){{{a + 1}-{b}}}" for a, b in itertools.pairwise(ends)))
-    lines.append(_latex_line(_latex(text) for text in (table.corner, *(name for _, name in table.columns))))
+    lines.append(_latex_line(map(_latex, (table.corner, *(name for _, name in table.columns)))))
     for group in table.groups:
         lines.append(r"\midrule")
         if group.title:
-            span = len(table.columns) + 1
-            lines.append(_latex_line([rf"\multicolumn{{{span}}}{{l}}{{\emph{{{_latex(group.title)}}}}}"]))
+            lines.append(rf"\multicolumn{{{len(table.columns) + 1}}}{{l}}{{\emph{{{_latex(group.title)}}}}} \\")
         for name, cells in group.lines:
             texts = (rf"\textbf{{{_latex(cell.text)}}}" if cell.bold else _latex(cell.text) for cell in cells)
             lines.append(_latex_line([_latex(name), *texts]))
-    legend = " ".join(_latex(text) for text in (caption, *table.notes) if text)
+    legend = " ".join(filter(None, map(_latex, (caption, *table.notes))))
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", rf"\caption{{{legend}}}", r"\end{table}", ""])
 
 

@@ -30,11 +30,8 @@ def with_means(rows: pd.DataFrame) -> pd.DataFrame:
         rows: tidy rows; they may include other tasks.
     """
     at_k: Any = rows[rows["metric"].isin(("R", "Prec")) & rows["k"].notna() & rows["group"].isna()]
-    return pd.concat([rows, _means(at_k.assign(direction=None)), _means(at_k.assign(k=pd.NA))], ignore_index=True)
-
-
-def _means(rows: pd.DataFrame) -> pd.DataFrame:
-    """Average the rows that have become the same measurement, within each run."""
     names = [column for column in COLUMNS if column != "value"]
-    of_runs: Any = typed(rows).groupby(names, sort=False, as_index=False, dropna=False)
-    return of_runs["value"].mean()
+    # Rows that differ only in the direction, or only in k, become the same measurement of a run.
+    pooled: Any = [typed(at_k.assign(direction=None)), typed(at_k.assign(k=pd.NA))]
+    means = [part.groupby(names, sort=False, as_index=False, dropna=False)["value"].mean() for part in pooled]
+    return pd.concat([rows, *means], ignore_index=True)

@@ -1,6 +1,5 @@
 """Gather a study's rows into one table, with the selection, the gate and the answer to its question."""
 
-import itertools
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,7 +11,6 @@ import yaml
 from trueneg.config import runs as study_runs
 from trueneg.config.configuration import KINDS
 from trueneg.config.image_study import ImageStudy
-from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.errors import UserError
 from trueneg.io.files import write_tables, write_text
 from trueneg.report.answers import answer, verdict
@@ -37,7 +35,7 @@ def summarise_study(name: str, settings: Mapping[str, Any], inputs: Any, outputs
         inputs: input paths: ``rows``, ``curves`` and ``runs``, with one file per block, and ``published`` (CSV), the published
             numbers, if the study compares with any.
         outputs: output paths: ``rows``, ``curves`` (parquet), ``runs`` (JSON), ``selection``, ``published``
-            (parquet), ``comparison`` (JSON: gate by data set, primary contrast, warnings), ``study`` (YAML, the settings).
+            (parquet), ``comparison`` (JSON: selection, gate by data set, primary contrast), ``study`` (YAML, the settings).
 
     Raises:
         UserError: if the rows lack data that the primary contrast needs.
@@ -75,40 +73,35 @@ def _published(study: Any, path: str | Path) -> pd.DataFrame:
 
     Columns: dataset, objective, the key columns of our measurement, value, standard error.
     """
-    rows, entries = [], {}
-    wanted = list(_printed_accuracies(study) if isinstance(study, ImageStudy) else _printed_measurements(study))
+    rows, wanted, entries = [], list(printed_numbers(study)), {}
     if wanted:
         printed = pd.read_csv(path, keep_default_na=False, na_values={"standard_error": "", "value": ""})
-        entries = {tuple(row[column] for column in PRINTED): row for _, row in printed.iterrows()}
+        entries = printed.set_index(list(PRINTED)).to_dict("index")
     for dataset, objective, measured, place, share in wanted:
         if place not in entries:
             found = ", ".join(f"{column} {value!r}" for column, value in zip(PRINTED, place, strict=True))
-            raise UserError(f"{path}: has no entry with {found}; correct the study's section published.")
+            raise UserError(f"{path}: there is no entry with {found}. Correct the section `published` of the study.")
         values = {column: entries[place][column] / share for column in ("value", "standard_error")}
         rows.append({"dataset": dataset, "objective": objective, **measured._asdict(), **values})
     return typed(pd.DataFrame(rows, columns=["dataset", "objective", *KEYS, "value", "standard_error"]))
 
 
-def _printed_accuracies(study: ImageStudy) -> Iterator[Printed]:
-    """Yield the published accuracies that an image study names, all from one table."""
-    wanted, measured = study.published, study.primary.measurement._replace(group=None)
-    if wanted is not None:
-        for (dataset, setting), (objective, method) in itertools.product(wanted.settings.items(), wanted.methods.items()):
-            place = (wanted.paper, wanted.table, wanted.task, "accuracy_percent", setting, method)
-            yield dataset, objective, measured, place, 100
-
-
-def _printed_measurements(study: ImageTextStudy) -> Iterator[Printed]:
-    """Yield the published measurements that an image–text study names."""
-    dataset = study.primary.dataset or next(iter(study_runs.datasets(study)))
-    for wanted in study.published:
-        for objective, method in wanted.methods.items():
-            place = (wanted.paper, wanted.table, wanted.task, wanted.metric, wanted.setting, method)
-            yield dataset, objective, wanted.measured.measurement, place, 100 if wanted.percent else 1
+def printed_numbers(study: Any) -> Iterator[Printed]:
+    """Yield the published numbers that a study names: accuracies of one table, or measurements of an image–text study."""
+    if isinstance(study, ImageStudy):
+        measured, one = study.primary.measurement._replace(group=None), study.published
+        settings = one.settings.items() if one else ()
+        named = [(one, label, setting, "accuracy_percent", measured, True) for label, setting in settings]
+    else:
+        label = study.primary.dataset or next(iter(study_runs.datasets(study)))
+        named = [(one, label, one.setting, one.metric, one.measured.measurement, one.percent) for one in study.published]
+    for one, label, setting, metric, measured, is_percent in named:
+        for objective, method in one.methods.items():
+            yield label, objective, measured, (one.paper, one.table, one.task, metric, setting, method), 100 if is_percent else 1
 
 
 def _comparison(study: Any, rows: pd.DataFrame, selection: pd.DataFrame) -> dict[str, Any]:
-    """Compute the gate and the primary contrast on the test split; swept objectives use their selected variant."""
+    """Compute the gate and the primary contrast on the test split, with the selected variant of each objective."""
     primary, measured, gates = study.primary, study.primary.measurement, []
     dataset, rows = primary.dataset or next(iter(study_runs.datasets(study))), selected(rows, selection)
     shown = {
@@ -121,9 +114,7 @@ def _comparison(study: Any, rows: pd.DataFrame, selection: pd.DataFrame) -> dict
         sentence = verdict(found.iloc[0], measured.metric, shown[label, primary.baseline], shown.get((label, primary.oracle)))
         gates.append(found.assign(verdict=sentence))
     gated = pd.concat(gates, ignore_index=True)
-    contrast = primary_contrast(
-        rows, primary.treatment, primary.baseline, measured, dataset, expected=primary.published, gate=gated
-    )
+    contrast = primary_contrast(rows, primary.treatment, primary.baseline, measured, dataset, primary.published, gated)
     treatment, baseline = shown[dataset, primary.treatment], shown[dataset, primary.baseline]
     contrast["answer"] = answer(contrast, treatment, baseline, primary.published)
     return {

@@ -1,6 +1,5 @@
 """Overview of a study's paired differences, and its measurements for comparison with other studies."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -9,31 +8,20 @@ from matplotlib.ticker import MaxNLocator
 
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import with_unit
-from trueneg.report.metrics import evaluation_name, metric_name, scale, unit, written
+from trueneg.report.metrics import evaluation_name, metric_name, scale, unit
 from trueneg.report.page.provenance import Provenance
-from trueneg.report.tables.building import difference_text, p_text, runs_of_difference
-from trueneg.stats.measurement import KEYS, Measurement
+from trueneg.report.tables.building import difference_text, mean_text, p_text, records, runs_of_difference
+from trueneg.stats.measurement import Measurement
 
-NAMES = ["dataset", *KEYS, "objective"]
 ENDS = ["difference low", "difference", "difference high"]
-COMPARED = [*NAMES, "seeds", "mean", "low", "high", *ENDS, "p Holm", "runs", "baseline runs"]
 LEFT, WIDTH = 6, 88  # left edge and width of the axis, in percent of the drawing's width
-
-
-def compared_values(tables: Iterable[pd.DataFrame]) -> pd.DataFrame:
-    """Collect the numbers of all tables that compare objectives with the baseline, without duplicates.
-
-    Tables that also contain rows without an objective, such as human ratings of pairs, lack a metric there and are left out.
-    """
-    parts = [one for one in tables if {*COMPARED} <= {*one} and "baseline" not in one and one["metric"].notna().all()]
-    return pd.concat(parts, ignore_index=True).drop_duplicates(NAMES, ignore_index=True)
 
 
 def glance(values: pd.DataFrame, gathered: Gathered, provenance: Provenance) -> list[dict[str, Any]]:
     """Lay out one forest plot of the primary measurement's differences per data set, the primary contrast's data set first.
 
     Args:
-        values: table from :func:`compared_values`.
+        values: table from :func:`trueneg.report.tables.comparisons.compared`.
         gathered: artefacts of the study, which give the primary contrast and the gate of each data set.
         provenance: registry to which the provenance of these numbers is added.
 
@@ -47,9 +35,8 @@ def glance(values: pd.DataFrame, gathered: Gathered, provenance: Provenance) -> 
     roles = {primary.treatment: "primary", primary.oracle: "oracle"}
     gates = {gate["dataset"]: gate for gate in gathered.comparison["gate"]}
     chosen = measured.rows_of(values).dropna(subset=ENDS)
-    order = sorted(dict.fromkeys(chosen["dataset"]), key=gathered.dataset.__ne__)
     groups = []
-    for dataset in order:
+    for dataset in sorted(chosen["dataset"].unique(), key=gathered.dataset.__ne__):
         rows, gate = chosen[chosen["dataset"] == dataset], gates[dataset]
         passed, reach = bool(gate["passed"]), rows[ENDS].to_numpy(float) * scale(measured.metric)
         ticks = MaxNLocator(4).tick_values(min(0.0, reach.min()), max(0.0, reach.max()))
@@ -59,12 +46,12 @@ def glance(values: pd.DataFrame, gathered: Gathered, provenance: Provenance) -> 
                 "objective": row["objective"],
                 "role": roles.get(row["objective"], ""),
                 "text": difference_text(row, baseline, starred=passed),
-                "pairs": int(row["seeds"]),
+                "pairs": int(row["pairs"]),
                 "p": p_text(row["p Holm"]),
                 "places": line.round(2).tolist(),
                 "origin": provenance.of_runs(runs_of_difference(row).split()),
             }
-            for (_, row), line in zip(rows.iterrows(), places[:-1], strict=True)
+            for row, line in zip(records(rows), places[:-1], strict=True)
         ]
         texts = [f"{tick:+.6g}".replace("-", "−").replace("+0", "0") for tick in ticks]
         group = {
@@ -90,17 +77,15 @@ def measurements(values: pd.DataFrame, baseline: str) -> list[dict[str, Any]]:
         (``half``), None if unknown.
     """
     found = []
-    rows: list[Any] = values.to_dict("records")
-    for row in rows:
-        measured, metric = Measurement.of(row), row["metric"]
-        numbers = [row["mean"], row["high"] - row["mean"]]
-        value, half = (None if pd.isna(number) else float(f"{number * scale(metric):.7g}") for number in numbers)
+    for row in records(values):
+        measured, numbers = Measurement.of(row), np.array([row["mean"], row["high"] - row["mean"]]) * scale(row["metric"])
+        value, half = (None if np.isnan(number) else float(f"{number:.7g}") for number in numbers)
         one = {
             "measured": f"{row['dataset']}; {evaluation_name(measured)}, {metric_name(measured)}",
             "objective": row["objective"],
-            "mean": " ± ".join(written(number, metric) for number in numbers),
+            "mean": mean_text(row),
             "difference": "" if pd.isna(row["difference"]) else difference_text(row, baseline, starred=False),
-            "unit": unit(metric, difference=True),
+            "unit": unit(row["metric"], difference=True),
             "seeds": int(row["seeds"]),
             "value": value,
             "half": half,

@@ -14,6 +14,8 @@ from trueneg.report.formats import Cell
 from trueneg.store.language_models import language_models
 from trueneg.store.provenance import recorded_code
 
+LISTED = 6  # distinct values that are listed before the others are only counted
+
 
 class Provenance:
     """The provenance of a study's numbers; each table cell holds an index into :meth:`described`.
@@ -66,7 +68,7 @@ class Provenance:
         if kind == "printed":
             return {"printed": content}
         if kind == "files":
-            return files_of(self._folder, self.settings)
+            return self._files()
         runs = [run for run in self.runs if run["id"] in content]
         configurations = [run["configuration"] for run in runs]
         keys = dict.fromkeys(itertools.chain.from_iterable(configurations))
@@ -85,31 +87,28 @@ class Provenance:
             "shared": [f"{key}: {text}" for key, text in configurations[0].items() if key not in differing],
         }
 
+    def _files(self) -> dict[str, Any]:
+        """Describe the provenance of a study without runs.
 
-def files_of(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Describe the provenance of a study without runs.
-
-    Returns:
-        ``files`` (lines of checksum, modification time and path), ``code`` (code fingerprints of a theory study's experiments),
-        ``models`` (records of the language models, each with its ``name`` and ``checksum``) and ``shared`` (lines of settings).
-    """
-    results, files = folder.parents[1], []
-    for path in sorted(folder.rglob("*.parquet")):
-        written = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(path.stat().st_mtime))
-        files.append(f"{file_checksum(path)[:16]}  {written}  {path.relative_to(results).as_posix()}")
-    return {
-        "files": files,
-        "code": sorted({recorded_code(path) for path in folder.glob("simulation/*.code")}),
-        "models": language_models(results, folder.parent.name),
-        "shared": [f"{key}: {text}" for key, text in flat(settings)],
-    }
+        Returns:
+            ``files`` (lines of checksum, modification time and path), ``code`` (code fingerprints of a theory study's
+            experiments), ``models`` (records of the language models, each with its ``name`` and ``checksum``) and ``shared``
+            (lines of settings).
+        """
+        folder, results, files = self._folder, self._folder.parents[1], []
+        for path in sorted(folder.rglob("*.parquet")):
+            written = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(path.stat().st_mtime))
+            files.append(f"{file_checksum(path)[:16]}  {written}  {path.relative_to(results).as_posix()}")
+        code = sorted({recorded_code(path) for path in folder.glob("simulation/*.code")})
+        shared = [f"{key}: {text}" for key, text in flat(self.settings)]
+        return {"files": files, "code": code, "models": language_models(results, folder.parent.name), "shared": shared}
 
 
-def together(values: Iterable[str], most: int = 6) -> str:
-    """Join the distinct values as text; at most ``most`` of them are listed and the rest are counted."""
+def together(values: Iterable[str]) -> str:
+    """Join the distinct values as text; at most :data:`LISTED` of them are listed and the rest are counted."""
     found = list(dict.fromkeys(values))
-    more = f" and {len(found) - most} more" if len(found) > most else ""
-    return "; ".join(found[:most]) + more
+    more = f" and {len(found) - LISTED} more" if len(found) > LISTED else ""
+    return "; ".join(found[:LISTED]) + more
 
 
 def flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

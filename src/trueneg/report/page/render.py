@@ -14,8 +14,6 @@ from PIL import Image
 from scipy import stats
 
 from trueneg.io.files import write_text
-from trueneg.report.declared import PAIRED
-from trueneg.report.formats import Table, from_frame
 from trueneg.report.page.examples import data_uri, webp
 from trueneg.report.page.study import StudyPage
 from trueneg.store import history
@@ -49,7 +47,7 @@ def render_page(studies: Sequence[StudyPage], path: str | Path, unread: Mapping[
     environment = jinja2.Environment(loader=loader, undefined=undefined, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     style, script = _joined("styles/*.css"), _joined("scripts/*.js")
-    entries = [_entry(study, path.parent) for study in studies]
+    entries = [{"study": study, "figures": [_figure(*figure, path.parent) for figure in study.figures]} for study in studies]
     known = {run["id"]: run["finished"] for study in studies for run in study.provenance.runs}
     text = environment.get_template("page.html").render(
         studies=entries,
@@ -65,28 +63,6 @@ def render_page(studies: Sequence[StudyPage], path: str | Path, unread: Mapping[
     )
     write_text(path, text)
     return path
-
-
-def _entry(study: StudyPage, folder: Path) -> dict[str, Any]:
-    """Return the template variables of a study."""
-    names = [path.stem for _, _, path in study.figures]
-    bases = [name.removesuffix(PAIRED) for name in names]
-    # Place paired differences before the corresponding means.
-    places = sorted(range(len(names)), key=lambda place: (bases.index(bases[place]), names[place] == bases[place]))
-    return {
-        "study": study,
-        "tables": sorted(study.tables, key=_turn),
-        "figures": [_figure(*study.figures[place], folder) for place in places],
-        "selection": None if study.selection is None else from_frame(study.selection),
-    }
-
-
-def _turn(entry: tuple[str, str, Table]) -> int:
-    """Return a sort key: tables of paired differences come first, then comparisons with published numbers, then the rest."""
-    values = entry[2].values
-    if "difference" in values and values["difference"].notna().all():
-        return 0
-    return 1 if "published" in values else 2
 
 
 def _other_runs(results: Path, known: Collection[str]) -> list[Any]:

@@ -13,14 +13,17 @@ from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.theory_study import TheoryStudy
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.report import catalogue
-from trueneg.report.formats import Table
+from trueneg.report.declared import PAIRED
+from trueneg.report.figures.assumption import rho_text
+from trueneg.report.formats import Table, from_frame
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import variant_name
-from trueneg.report.metrics import with_interval, written
-from trueneg.report.page.contrasts import compared_values, glance, measurements
+from trueneg.report.metrics import written
+from trueneg.report.page.contrasts import glance, measurements
 from trueneg.report.page.examples import NO_EXAMPLES, examples_of
 from trueneg.report.page.provenance import Provenance, flat
 from trueneg.report.tables.assumption import summaries_of
+from trueneg.report.tables.comparisons import compared
 from trueneg.store import provenance, records
 from trueneg.store.user_files import DataChanges
 
@@ -43,7 +46,7 @@ class StudyPage:
             small, stale, changed and restricted.
         figures: title, caption and PNG of each figure, in page order; the SVG and PDF are stored beside the PNG, and the
             description in the PNG becomes the alternative text.
-        tables: title, caption and content of each table, in any order.
+        tables: title, caption and content of each table, in page order.
         config: configuration of the study as YAML.
         selection: variants selected on the validation split.
         provenance: provenance of the study's numbers.
@@ -63,7 +66,7 @@ class StudyPage:
     figures: Sequence[tuple[str, str, Path]] = ()
     tables: Sequence[tuple[str, str, Table]] = ()
     config: str = ""
-    selection: pd.DataFrame | None = None
+    selection: Table | None = None
     provenance: Provenance = field(default_factory=Provenance)
     glance: Sequence[Mapping[str, Any]] = ()
     measurements: Sequence[Mapping[str, Any]] = ()
@@ -79,6 +82,10 @@ def study_page(folder: Path) -> StudyPage:
     comparison, runs = (gathered.comparison, _runs(gathered, changes)) if is_trained else ({}, [])
     restricted = any(getattr(getattr(study, part, None), "restricted", False) for part in ("dataset", "reports"))
     marks, warnings = _remarks(gathered, comparison, runs, changes, restricted)
+    drawn = catalogue.figures_by_name(study)
+    # Paired differences come before the corresponding means.
+    names = [name for one in drawn if not one.endswith(PAIRED) for name in (one + PAIRED, one) if name in drawn]
+    pictures = [(drawn[name], figures / f"{name}.png") for name in names]
     page = StudyPage(
         name=folder.parent.name,
         title=study.title,
@@ -88,11 +95,7 @@ def study_page(folder: Path) -> StudyPage:
         warnings=warnings,
         marks=marks,
         # The footnote is already part of the image.
-        figures=[
-            (drawing.title, drawing.caption, figures / f"{name}.png")
-            for name, drawing in catalogue.figures_by_name(study).items()
-            if (figures / f"{name}.png").is_file()
-        ],
+        figures=[(drawing.title, drawing.caption, png) for drawing, png in pictures if png.is_file()],
         tables=[(drawing.title, drawing.caption, drawing.made(gathered)) for drawing in catalogue.tables_by_name(study).values()],
         config=(folder / "study.yaml").read_text(),
         provenance=Provenance(runs, gathered.settings, folder),
@@ -100,12 +103,11 @@ def study_page(folder: Path) -> StudyPage:
     )
     if not is_trained:
         return page
-    values = compared_values(table.values for _, _, table in page.tables)
-    swept = gathered.selection[gathered.selection["candidates"] > 1]
-    chosen = [variant_name(*names) for names in zip(swept["objective"], swept["variant"], strict=True)]
+    swept, values = gathered.selection.query("candidates > 1"), compared(gathered)
+    chosen = map(variant_name, swept["objective"], swept["variant"])
     return replace(
         page,
-        selection=swept.drop(columns="variant").assign(chosen=chosen) if len(swept) else None,
+        selection=from_frame(swept.drop(columns="variant").assign(chosen=list(chosen))) if len(swept) else None,
         glance=glance(values, gathered, page.provenance),
         measurements=measurements(values, gathered.baseline),
         baseline=gathered.baseline,
@@ -119,30 +121,24 @@ def _runs(gathered: Gathered, changes: DataChanges) -> list[dict[str, Any]]:
     measured = gathered.primary
     rows = measured.rows_of(gathered.variants[gathered.variants["split"] == "test"])
     values = {run: written(value, measured.metric) for run, value in zip(rows["run"], rows["value"], strict=True)}
-    found = []
-    for record in records.read_json(gathered.folder / "runs.json", [records.RUN]):
-        state = changes.state(record, provenance.code_state(record))
-        settings = dict(flat(record["settings"]))
-        shown = {"state": state, "value": values.get(record["id"], "–"), "configuration": settings, "made": _made(record)}
-        found.append(record | shown)
+    found = records.read_json(gathered.folder / "runs.json", [records.RUN])
+    for record in found:
+        machine, source = record["machine"], record["source"]
+        record["state"] = changes.state(record, provenance.code_state(record))
+        record["value"] = values.get(record["id"], "–")
+        record["configuration"] = dict(flat(record["settings"]))
+        record["made"] = {
+            "Commit": re.sub("^([0-9a-f]{12})[0-9a-f]*", r"\1", record["commit"]),
+            "Code": record["fingerprint"],
+            "Data": f"{source['name']} {source['checksum'][:16]}",
+            "Device": f"{record['device']}, threads: {record.get('threads', '–')}",
+            "Machine": f"{machine['system']}, {machine.get('cores', '–')} cores",
+            "Libraries": ", ".join(f"{name} {version}" for name, version in record["versions"].items()),
+        }
     return found
 
 
-def _made(record: Mapping[str, Any]) -> dict[str, str]:
-    machine, threads = record["machine"], record.get("threads", "–")
-    return {
-        "Commit": re.sub("^([0-9a-f]{12})[0-9a-f]*", r"\1", record["commit"]),
-        "Code": record["fingerprint"],
-        "Data": f"{record['source']['name']} {record['source']['checksum'][:16]}",
-        "Device": f"{record['device']}, threads: {threads}",
-        "Machine": f"{machine['system']}, {machine.get('cores', '–')} cores",
-        "Libraries": ", ".join(f"{name} {version}" for name, version in record["versions"].items()),
-    }
-
-
-def _remarks(
-    gathered: Gathered, comparison: Mapping[str, Any], runs: Sequence[Any], changes: DataChanges, restricted: bool
-) -> tuple[list[tuple[str, str]], list[str]]:
+def _remarks(gathered: Gathered, comparison: Any, runs: Any, changes: DataChanges, restricted: bool) -> tuple[Any, list[str]]:
     """Return the marks (the conclusion and any caveats) and the warnings (the caveats as sentences)."""
     conclusion, seeds = comparison.get("primary", {}).get("conclusion"), comparison.get("seeds", FEW_SEEDS)
     failed = [gate["dataset"] for gate in comparison.get("gate", ()) if not gate["passed"]]
@@ -160,9 +156,9 @@ def _remarks(
     ]
     warnings = [
         (note, note),
-        (stale, f"{stale} of {len(runs)} runs were made with other code than today's (stale)."),
+        (stale, f"{stale} of {len(runs)} runs are stale: another version of the code made them."),
         *((count, f"{count} of {len(runs)} runs: {sentence}.") for sentence, count in changed.items()),
-        (seeds < FEW_SEEDS, f"{seeds} seeds are too few to tell an effect from noise; 8 or more can."),
+        (seeds < FEW_SEEDS, f"{seeds} seeds are too few to distinguish an effect from noise; use 8 or more."),
     ]
     return [(kind, text) for kind, applies, text in marks if applies], [text for applies, text in warnings if applies]
 
@@ -181,17 +177,14 @@ def _of_numbers(numbers: pd.DataFrame) -> str:
     errors = numbers[(numbers["quantity"] == "mean squared error") & (numbers["setting"] == "default")]
     listed = ", ".join(f"{row['estimator']} {row['value']:.2g}" for _, row in errors.iterrows())
     return (
-        f"Mean squared errors at the process's setting: {listed}. The order changes with the numbers of positives and negatives "
-        f"and with what is known of α. {numbers['agrees'].sum()} of {len(numbers)} numbers that were known before were met again."
+        f"Mean squared errors in the default setting: {listed}. The ranking depends on the numbers of positives and negatives "
+        f"and on the assumed α. {numbers['agrees'].sum()} of {len(numbers)} earlier numbers were reproduced."
     )
 
 
 def _of_summary(summary: pd.DataFrame) -> str:
     """Summarise each scorer's Spearman's ρ on sentences that affirm a finding, in the first corpus."""
     chosen = summary[(summary["corpus"] == summary["corpus"].iloc[0]) & (summary["sentences"] == "findings only")]
-    listed = "; ".join(
-        f"{row['scorer']} {with_interval(row['spearman'], row['low'], row['high'], 'ρ', signed=True)}"
-        for _, row in chosen.iterrows()
-    )
-    what = "Rank correlation of likelihood and class probability, sentences that affirm a finding"
+    listed = "; ".join(f"{row['scorer']} {rho_text(row)}" for _, row in chosen.iterrows())
+    what = "Rank correlation of likelihood and class probability for sentences that affirm a finding"
     return f"{what}: {listed} (95 % intervals over classes)."

@@ -1,12 +1,12 @@
 """Table builders: means beside paired differences, comparisons with their tests, and our numbers beside published ones."""
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
-from trueneg.report.formats import Cell, Group, Table
+from trueneg.report.formats import Cell, Table, grouped
 from trueneg.report.labels import seed_count, with_unit
 from trueneg.report.metrics import evaluation_name, higher_is_better, interval, metric_name, unit, written
 from trueneg.stats.comparison import KEYS, holm, means, paired_differences
@@ -17,36 +17,27 @@ if TYPE_CHECKING:
     from trueneg.report.layouts import Comparison, Layout
 
 SIGNIFICANT = 0.05
+Cells = Mapping[tuple[str, str], Cell]  # by data set and objective
 
 
-def compare(rows: pd.DataFrame, baseline: str, measured: Sequence[Measurement], split: str = "test") -> pd.DataFrame:
+def compare(rows: pd.DataFrame, baseline: str, measured: Sequence[Measurement]) -> pd.DataFrame:
     """Compute the numbers of all tables: means, paired differences, and p values adjusted over each measurement's objectives.
 
     Args:
-        rows: tidy rows, one variant per objective.
+        rows: tidy rows, one variant per objective; only the test split is used.
         baseline: objective that is subtracted.
         measured: measurements to include; each covers only the data sets that have it.
-        split: name of the split.
 
     Returns:
         One row per (study, dataset, measurement, objective), ordered by data set and then by measurement as given, with
         ``seeds``, ``mean``, ``low``, ``high``, ``runs`` and, except for the baseline, ``difference``, ``difference low``,
         ``difference high``, ``standard deviation``, ``smallest detectable``, ``p``, ``p Holm``, ``p signed-rank``, ``baseline
         runs``.
-
-    Raises:
-        ValueError: if no data set has one of the measurements.
     """
-    held, datasets = by_measurement(rows[rows["split"] == split]), list(dict.fromkeys(rows["dataset"]))
-    for one in measured:
-        if not any((dataset, one) in held for dataset in datasets):
-            raise ValueError(f"rows hold no {evaluation_name(one)}, {metric_name(one)}, {split}; the table needs it.")
-    places = [place for place in itertools.product(datasets, measured) if place in held]
-    chosen = pd.concat([held[place] for place in places], ignore_index=True)
-    differences = with_holm(paired_differences(chosen, baseline))
-    differences = differences.drop(columns=["mean", "baseline mean", "baseline", "runs"]).rename(
-        columns={"seeds": "pairs", "low": "difference low", "high": "difference high"}
-    )
+    held, places = by_measurement(rows[rows["split"] == "test"]), itertools.product(dict.fromkeys(rows["dataset"]), measured)
+    chosen = pd.concat([held[place] for place in places if place in held], ignore_index=True)
+    differences = with_holm(paired_differences(chosen, baseline).drop(columns=["mean", "baseline mean", "baseline", "runs"]))
+    differences = differences.rename(columns={"seeds": "pairs", "low": "difference low", "high": "difference high"})
     level = means(chosen).drop(columns="standard deviation")
     return level.merge(differences, how="left", on=[*KEYS, "objective"]).astype({"pairs": "Int64"})
 
@@ -65,15 +56,9 @@ class Head(NamedTuple):
     metric: str
 
 
-class Beside(NamedTuple):
-    """Extra column without a comparison: a title, a name, and one cell per (data set, objective)."""
-
-    title: str
-    name: str
-    cells: Mapping[tuple[str, str], Cell]
-
-
-def side_by_side(values: pd.DataFrame, layout: "Layout", comparison: "Comparison", beside: Sequence[Beside] = ()) -> Table:
+def side_by_side(
+    values: pd.DataFrame, layout: "Layout", comparison: "Comparison", beside: Mapping[tuple[str, str], Cells] | None = None
+) -> Table:
     """Build a table of means and paired differences with one line per objective.
 
     A mean is bold if it is the best, lies in no other interval, and its difference from the baseline (for the baseline itself,
@@ -84,39 +69,32 @@ def side_by_side(values: pd.DataFrame, layout: "Layout", comparison: "Comparison
         values: table from :func:`compare`.
         layout: column heads, and the measurements in each group of lines; the name of the data set precedes the group's title.
         comparison: data shared by the study's tables.
-        beside: columns after the comparisons.
+        beside: further columns without a comparison; maps spanning title and name of a column to its cells by data set and
+            objective.
     """
-    baseline, failed = comparison.baseline, failed_gates(comparison.gate)
-    compared = {
-        place: _cells(column, baseline, comparison.oracle, marked=place[0] not in failed)
-        for place, column in by_measurement(values).items()
-    }
-    groups = []
+    baseline, failed, beside = comparison.baseline, failed_gates(comparison.gate), beside or {}
+    compared = {place: _cells(column, comparison, place[0] not in failed) for place, column in by_measurement(values).items()}
+    lines = []
     for dataset, (title, measured) in itertools.product(dict.fromkeys(values["dataset"]), layout.groups.items()):
         columns = [compared.get((dataset, one), {}) for one in measured]
-        lines = []
         for name in dict.fromkeys(itertools.chain(*columns)):
             pairs = (column.get(name, (Cell("–"), Cell(""))) for column in columns)
-            others = (extra.cells.get((dataset, name), Cell("–")) for extra in beside)
-            lines.append((name, [*itertools.chain(*pairs), *others]))
-        if lines:
-            groups.append(Group(group_title(dataset, failed, title), lines))
+            others = (cells.get((dataset, name), Cell("–")) for cells in beside.values())
+            lines.append((group_title(dataset, failed, title), name, [*itertools.chain(*pairs), *others]))
     names = []
     for head in layout.heads:
         names.append((head.title, with_unit(head.name, unit(head.metric))))
         names.append((head.title, with_unit(f"− {baseline}", unit(head.metric, difference=True))))
-    names += [(extra.title, extra.name) for extra in beside]
     sentences = [
-        f"Mean ± half of its 95 % t interval over seeds ({seed_count(values['seeds'])}); differences to "
-        f"{baseline} are paired within seeds, with their 95 % t intervals.",
-        f"* p < {SIGNIFICANT} (paired t test, Holm's correction over the objectives of a column). "
-        "Bold: the best mean, if it lies in no other interval and its difference has a star "
-        f"(for {baseline}: if all have one).",
+        f"Mean ± half of its 95 % t interval over seeds ({seed_count(values['seeds'])}). Differences from "
+        f"{baseline} are paired within seeds and have 95 % t intervals.",
+        f"* p < {SIGNIFICANT} (paired t test with Holm's correction over the objectives of a column). Bold: the best mean, if it "
+        f"lies in no other interval and its difference has a star (for {baseline}: if all differences have one).",
     ]
     if comparison.oracle is not None:
-        sentences.append(f"{comparison.oracle} uses the labels: it shows what could be gained and is no method.")
+        sentences.append(f"{comparison.oracle} uses the labels: it shows the possible gain and is not a method.")
     sentences += [*comparison.notes, *(f"{dataset}: {verdict}." for dataset, verdict in failed.items())]
-    return Table(values, names, groups, sentences, corner="objective")
+    return Table(values, [*names, *beside], grouped(lines), sentences, corner="objective")
 
 
 def group_title(dataset: Any, failed: Collection[str], title: str = "") -> str:
@@ -130,47 +108,35 @@ def failed_gates(gate: pd.DataFrame) -> dict[Any, str]:
     return gate[~gate["passed"].astype(bool)].set_index("dataset")["verdict"].to_dict()
 
 
-def published_table(rows: pd.DataFrame, printed: pd.DataFrame, split: str = "test", notes: Sequence[str] = ()) -> Table:
+def published_table(rows: pd.DataFrame, printed: pd.DataFrame, notes: Sequence[str] = ()) -> Table:
     """Build a table of our means, published numbers and their difference with our interval; one group per measurement.
 
     Args:
-        rows: tidy rows.
-        printed: published numbers with ``dataset``, ``objective`` and the key columns as in the rows, and ``value`` in the
-            metric's own unit; optionally ``standard_error``, and ``printed as``, which is added to the title of the group.
-        split: name of the split.
+        rows: tidy rows of the test split.
+        printed: published numbers with ``dataset``, ``objective`` and the key columns as in the rows, ``printed as`` (paper,
+            table and place in it), and ``value`` in the metric's own unit; optionally ``standard_error``.
         notes: sentences under the table.
     """
-    keys = ["dataset", *MEASURED]
-    values = means(rows[rows["split"] == split]).merge(
-        printed.rename(columns={"value": "published"}), on=[*keys, "objective"], how="inner"
-    )
+    values = means(rows).merge(printed.rename(columns={"value": "published"}), on=["dataset", *MEASURED, "objective"])
     for end in ("mean", "low", "high"):
         values[f"{end} − published"] = values[end] - values["published"]
-    one_unit = len({unit(metric) for metric in values["metric"]}) == 1
-    named = ["printed as"] if "printed as" in values else []
-    groups = []
-    for _, group in values.groupby([*keys, *named], sort=False, dropna=False):
-        rows_of_group: list[Any] = group.to_dict("records")
-        first, lines = rows_of_group[0], []
-        measured, sources, metric = Measurement.of(first), [first[name] for name in named], first["metric"]
-        for row in rows_of_group:
-            difference, low, high = (row[f"{end} − published"] for end in ("mean", "low", "high"))
-            difference_text = f"{written(difference, metric, signed=True)} {interval(low, high, metric)}"
-            place = sources[0] if sources else "the table that the study's settings name"
-            ours, theirs = Cell(_mean(row), runs=row["runs"]), Cell(_printed(row), printed=place)
-            lines.append((row["objective"], [ours, theirs, Cell(difference_text, runs=row["runs"])]))
-        what = evaluation_name(measured)
-        title = "; ".join([first["dataset"], *sources, f"ours: {what}, {metric_name(measured)}" if sources else what])
-        groups.append(Group(title if one_unit else with_unit(title, unit(metric)), lines))
-    names = ("ours", "published", "ours − published")
-    units = [unit(values["metric"].iloc[0], difference=name == names[-1]) if one_unit else "" for name in names]
+    own, of_differences = _shared_unit(values["metric"]), _shared_unit(values["metric"], difference=True)
+    lines = []
+    for row in records(values):
+        metric, source, error = row["metric"], row["printed as"], row.get("standard_error", float("nan"))
+        title = f"{row['dataset']}; {source}; ours: {_what(row, ', ')}"
+        theirs = written(row["published"], metric) + ("" if pd.isna(error) else f" (s.e. {written(error, metric)})")
+        difference = _difference(*(row[f"{end} − published"] for end in ("mean", "low", "high")), metric)
+        cells = [Cell(mean_text(row), runs=row["runs"]), Cell(theirs, printed=source), Cell(difference, runs=row["runs"])]
+        lines.append((title if own is not None else with_unit(title, unit(metric)), row["objective"], cells))
+    names = {"ours": own, "published": own, "ours − published": of_differences}
     sentences = [
-        f"Ours: mean ± half of its 95 % t interval over seeds ({seed_count(values['seeds'])}). The printed numbers come without "
-        "an interval, at most with a standard error (s.e.): the difference's interval is ours alone.",
+        f"Ours: mean ± half of its 95 % t interval over seeds ({seed_count(values['seeds'])}). Published numbers have no "
+        "interval, at most a standard error (s.e.), so the interval of the difference is that of our mean.",
         *notes,
     ]
-    columns = [("", with_unit(*pair)) for pair in zip(names, units, strict=True)]
-    return Table(values, columns, groups, sentences, corner="objective")
+    columns = [("", with_unit(name, shared or "")) for name, shared in names.items()]
+    return Table(values, columns, grouped(lines), sentences, corner="objective")
 
 
 def difference_table(values: pd.DataFrame, baseline: str, notes: Sequence[str] = ()) -> Table:
@@ -181,48 +147,58 @@ def difference_table(values: pd.DataFrame, baseline: str, notes: Sequence[str] =
         baseline: objective that was subtracted.
         notes: sentences under the table, after the standard ones.
     """
-    compared = values[values["objective"] != baseline]
-    one_unit = len({unit(metric, difference=True) for metric in values["metric"]}) == 1
-    groups = []
-    for (dataset, measured), group in by_measurement(compared).items():
-        lines = []
-        for _, row in group.iterrows():
-            spread = (written(row[name], measured.metric) for name in ("standard deviation", "smallest detectable"))
-            tests = (p_text(row[name]) for name in ("p", "p Holm", "p signed-rank"))
-            texts = (str(row["pairs"]), difference_text(row, baseline, starred=False), *spread, *tests)
-            lines.append((row["objective"], [Cell(text, runs=runs_of_difference(row)) for text in texts]))
-        what = f"{dataset}; {evaluation_name(measured)}; {metric_name(measured)}"
-        groups.append(Group(what if one_unit else with_unit(what, unit(measured.metric, difference=True)), lines))
-    points = unit(values["metric"].iloc[0], difference=True) if one_unit else ""
+    compared, shared = values[values["objective"] != baseline], _shared_unit(values["metric"], difference=True)
+    lines = []
+    for row in records(compared):
+        spread = (written(row[name], row["metric"]) for name in ("standard deviation", "smallest detectable"))
+        tests = (p_text(row[name]) for name in ("p", "p Holm", "p signed-rank"))
+        texts = (str(row["pairs"]), difference_text(row, baseline, starred=False), *spread, *tests)
+        title = f"{row['dataset']}; {_what(row, '; ')}"
+        title = title if shared is not None else with_unit(title, unit(row["metric"], difference=True))
+        lines.append((title, row["objective"], [Cell(text, runs=runs_of_difference(row)) for text in texts]))
     amounts = (f"− {baseline}", "standard deviation", "smallest detectable")
-    names = ["pairs", *(with_unit(name, points) for name in amounts), "p", "p, Holm", "p, signed-rank"]
+    names = ["pairs", *(with_unit(name, shared or "") for name in amounts), "p", "p, Holm", "p, signed-rank"]
     sentences = [
-        f"Differences to {baseline} within seeds, with their 95 % t intervals over seeds and their spread.",
-        "Smallest detectable: what these seeds would have seen with a power of 80 % at 5 %.",
-        "p: paired t test; Holm: corrected over a group's objectives; signed-rank: exact, not corrected.",
+        f"Differences from {baseline} within seeds, with their 95 % t intervals over seeds and their standard deviations.",
+        "Smallest detectable: the difference that a test at the 5 % level detects with a power of 80 %, given this spread.",
+        "p: paired t test. Holm: corrected over the objectives of a group. Signed-rank: exact, not corrected.",
         *notes,
     ]
-    return Table(compared, [("", name) for name in names], groups, sentences, corner="objective")
+    return Table(compared, [("", name) for name in names], grouped(lines), sentences, corner="objective")
 
 
-def _cells(column: pd.DataFrame, baseline: str, oracle: str | None, marked: bool) -> dict[str, tuple[Cell, Cell]]:
+def records(values: pd.DataFrame) -> Iterable[Any]:
+    """Return the rows of a table as dictionaries."""
+    return values.to_dict("records")
+
+
+def _shared_unit(metrics: pd.Series, difference: bool = False) -> str | None:
+    """Return the unit of all metrics, which belongs in the heads; None if it varies and therefore belongs in the group titles."""
+    units = {unit(metric, difference) for metric in metrics}
+    return units.pop() if len(units) == 1 else None
+
+
+def _what(row: Any, separator: str) -> str:
+    measured = Measurement.of(row)
+    return evaluation_name(measured) + separator + metric_name(measured)
+
+
+def _cells(column: pd.DataFrame, comparison: "Comparison", marked: bool) -> dict[str, tuple[Cell, Cell]]:
     """Return the cells with mean and difference of each objective for one measurement."""
-    best = _clearly_best(column, baseline, oracle) if marked else None
-    rows: list[Any] = column.to_dict("records")
+    best = _clearly_best(column, comparison.baseline, comparison.oracle) if marked else None
     return {
         row["objective"]: (
-            Cell(_mean(row), bold=row["objective"] == best, runs=row["runs"]),
-            Cell(difference_text(row, baseline, starred=marked), runs=runs_of_difference(row)),
+            Cell(mean_text(row), bold=row["objective"] == best, runs=row["runs"]),
+            Cell(difference_text(row, comparison.baseline, starred=marked), runs=runs_of_difference(row)),
         )
-        for row in rows
+        for row in records(column)
     }
 
 
 def _clearly_best(column: pd.DataFrame, baseline: str, oracle: str | None) -> str | None:
     """Return the objective whose mean is printed in bold, if there is one."""
     methods = column[column["objective"] != oracle].set_index("objective")
-    higher = higher_is_better(column["metric"].iloc[0])
-    sign, reach = (1, methods["high"]) if higher else (-1, methods["low"])
+    sign, reach = (1, methods["high"]) if higher_is_better(column["metric"].iloc[0]) else (-1, methods["low"])
     best: Any = (sign * methods["mean"]).idxmax()
     is_other = methods.index != best
     # An objective with one seed has no interval, so it is never clearly different.
@@ -231,7 +207,8 @@ def _clearly_best(column: pd.DataFrame, baseline: str, oracle: str | None) -> st
     return best if outside and (tested < SIGNIFICANT).all() else None
 
 
-def _mean(row: Any) -> str:
+def mean_text(row: Any) -> str:
+    """Format the mean in a row of :func:`compare` and half the width of its interval."""
     return f"{written(row['mean'], row['metric'])} ± {written(row['high'] - row['mean'], row['metric'])}"
 
 
@@ -243,12 +220,13 @@ def difference_text(row: Any, baseline: str, starred: bool) -> str:
         baseline: objective that was subtracted.
         starred: whether to star differences that are significant after Holm's correction.
     """
-    if row["objective"] == baseline:
-        return ""
-    metric = row["metric"]
     star = "*" if starred and row["p Holm"] < SIGNIFICANT else ""
-    within = interval(row["difference low"], row["difference high"], metric)
-    return f"{written(row['difference'], metric, signed=True)}{star} {within}"
+    ends = (row[name] for name in ("difference", "difference low", "difference high"))
+    return "" if row["objective"] == baseline else _difference(*ends, row["metric"], star)
+
+
+def _difference(value: float, low: float, high: float, metric: str, star: str = "") -> str:
+    return f"{written(value, metric, signed=True)}{star} {interval(low, high, metric)}"
 
 
 def runs_of_difference(row: Any) -> str:
@@ -261,9 +239,3 @@ def p_text(value: float) -> str:
     if pd.isna(value):
         return "–"
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
-
-
-def _printed(row: Any) -> str:
-    error = row.get("standard_error", float("nan"))
-    text = written(row["published"], row["metric"])
-    return text if pd.isna(error) else f"{text} (s.e. {written(error, row['metric'])})"

@@ -1,61 +1,165 @@
-"""Tables of all paired differences of a study with their tests, and of our numbers beside published ones."""
+"""Tables of a trained study: paired differences and named contrasts with their tests, published numbers, and means by task."""
 
+import functools
+from collections import defaultdict
 from typing import Any
+
+import pandas as pd
 
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
-from trueneg.report.declared import ROWS, Drawing
-from trueneg.report.formats import Table
+from trueneg.config.trained_study import TrainedStudy
+from trueneg.report.declared import ROWS, Drawing, full_probe
+from trueneg.report.formats import Cell, Table, grouped
 from trueneg.report.gathered import Gathered
-from trueneg.report.layouts import comparison_of, every_measurement
-from trueneg.report.tables.accuracy import measured_of
-from trueneg.report.tables.building import compare, difference_table, published_table
+from trueneg.report.labels import with_unit
+from trueneg.report.layouts import LAYOUTS, Layout, comparison_of, every_measurement, tasks
+from trueneg.report.metrics import evaluation_name, group_name, metric_name, unit
+from trueneg.report.summary import printed_numbers
+from trueneg.report.tables.building import (
+    Cells,
+    Head,
+    compare,
+    difference_table,
+    difference_text,
+    failed_gates,
+    group_title,
+    published_table,
+    records,
+    runs_of_difference,
+    side_by_side,
+    with_holm,
+)
 from trueneg.specs.settings import Study
+from trueneg.stats.comparison import means
+from trueneg.stats.measurement import Measurement
 
-ORDER = 40
-PUBLISHED = "published.parquet"
+ORDER = 10
+PUBLISHED, CURVES = "published.parquet", "curves.parquet"
+GROUPS = (None, "rare", "common")  # groups of classes
+AT_BOUND = Measurement("training", "share at bound")
+# Title and caption of each table in page order, including those in :data:`trueneg.report.layouts.LAYOUTS`.
+HEADINGS = {
+    "contrasts": ("Named contrasts, task by task", "Do the class probabilities help more than their permutation or constants?"),
+    "differences": ("Every paired difference, with its tests", "The primary contrast was specified in advance, no other."),
+    "published": ("Beside the published tables", "Numbers need not agree where data, networks or training length differ."),
+    "accuracy": ("Accuracy of every objective", "The primary measurement comes first; the others are exploratory."),
+    "tasks": ("Every task, with paired differences", "The first paper's Table 1, with the share of anchors at the bound."),
+    "zero_shot": ("Zero-shot classification by class", "The first paper's Table 3: AUC by difference of two prompts."),
+    "retrieval": ("Retrieval, both directions", "The first paper's Table 5 and ReCo's Table 3; smaller ranks are better."),
+    "precision": ("Precision of retrieval by label", "ReCo's Table 1."),
+    "grounding": ("Grounding by finding", "The first paper's Table 4: contrast-to-noise ratio and mean IoU of heatmaps."),
+    "linear_evaluation": ("Classifiers by share of the labels", "ReCo's Table 2: the mean over classes, and each class."),
+}
 # Note on the significance of the published differences, shown where ReCo's Table 1 is compared with our numbers.
 RECO_TABLE_1 = (
-    "Of the seven differences of ReCo's Table 1, four have p < 0.05 by the printed standard errors (four seeds each, Welch's "
-    "t test), and none has after Holm's correction."
+    "Of the seven differences in ReCo's Table 1, four have p < 0.05 by the printed standard errors (four seeds each, Welch's "
+    "t test), and none after Holm's correction."
 )
 
 
 def drawings(study: Study) -> list[Drawing]:
-    """Declare the tables of a trained study; published numbers are included if the study names any."""
-    if isinstance(study, ImageStudy):
-        about = "The same numbers with their spread and what could have been seen."
-        title = "Beside the printed table"
-        caption = (
-            "Our numbers and the paper's, in the study's own setting: where data, network or length differ, they need not agree."
-        )
-    elif isinstance(study, ImageTextStudy):
-        about = "The primary contrast was named beforehand; all else is exploratory."
-        title = "Beside the printed tables"
-        caption = "Our numbers and the papers': where data, network or length differ, they need not agree."
-    else:
+    """Declare the tables for which a trained study has measurements."""
+    if not isinstance(study, TrainedStudy):
         return []
-    found = [Drawing("differences", differences, "Every paired difference, with its tests", about)]
-    return [*found, Drawing("published", published, title, caption, (*ROWS, PUBLISHED))] if study.published else found
+    shown: dict[str, Any] = {"differences": True, "published": study.published, "accuracy": isinstance(study, ImageStudy)}
+    if isinstance(study, ImageTextStudy):
+        dataset, evaluation = study.dataset, study.evaluation
+        # With its own labels, a study must specify the prompts that describe them.
+        prompts = dataset.labelled and (dataset.source != "image_table" or evaluation.zero_shot.prompts is not None)
+        precision = (prompts and evaluation.precision is not None) or evaluation.chexpert_8x200 is not None
+        shown |= {"contrasts": study.contrasts, "tasks": True, "retrieval": True, "zero_shot": prompts, "precision": precision}
+        shown |= {"grounding": dataset.boxed, "linear_evaluation": dataset.labelled}
+    made: dict[str, Any] = {"contrasts": contrasts, "differences": differences, "published": published}
+    files = {"published": (*ROWS, PUBLISHED), "tasks": (*ROWS, CURVES)}
+    return [
+        Drawing(name, made.get(name, layout_table), *heading, files.get(name, ROWS), {} if name in made else {"name": name})
+        for name, heading in HEADINGS.items()
+        if shown.get(name)
+    ]
+
+
+def layout_table(gathered: Gathered, name: str) -> Table:
+    """Build the table of means and paired differences for one layout."""
+    comparison = comparison_of(gathered)
+    rows = comparison.rows
+    layout = accuracy(gathered.study) if name == "accuracy" else LAYOUTS[name](rows)
+    values = compare(rows, comparison.baseline, layout.keys(rows))
+    beside = {("anchors at the bound", "last epoch (%)"): at_bound(gathered.curves)} if name == "tasks" else {}
+    return side_by_side(values, layout, comparison, beside)
+
+
+def accuracy(study: ImageStudy) -> Layout:
+    """Lay out the accuracies of an image study: one group of lines per evaluation, the primary one first, by group of classes."""
+    evaluation = study.evaluation
+    probes = (full_probe(study, pool) for pool in evaluation.linear_probe.label_pools)
+    others = (Measurement(task, "accuracy", pool) for task in ("knn", "mean classifier") for pool in evaluation.knn.label_pools)
+    measured = dict.fromkeys([study.primary.measurement._replace(group=None), *probes, *others])
+    groups = GROUPS if study.dataset.rare_classes else GROUPS[:1]
+    layout = {evaluation_name(one): [one._replace(group=group) for group in groups] for one in measured}
+    return Layout([Head(group_name(one), "accuracy", one.metric) for one in next(iter(layout.values()))], layout)
+
+
+@functools.cache
+def compared(gathered: Gathered) -> pd.DataFrame:
+    """Compute the numbers of every measurement in every table of a study."""
+    rows, study = comparison_of(gathered).rows, gathered.study
+    measured = accuracy(study).keys(rows) if isinstance(study, ImageStudy) else every_measurement(rows)
+    return compare(rows, gathered.baseline, measured)
 
 
 def differences(gathered: Gathered) -> Table:
     """Build the table of paired differences for every measurement in every table."""
-    comparison, study = comparison_of(gathered), gathered.study
-    measured = measured_of(study) if isinstance(study, ImageStudy) else every_measurement(comparison.rows)
-    return difference_table(compare(comparison.rows, comparison.baseline, measured), comparison.baseline, comparison.notes)
+    return difference_table(compared(gathered), gathered.baseline, gathered.data_notes)
 
 
 def published(gathered: Gathered) -> Table:
-    """Build the table of published numbers in configuration order; image–text studies also name each number's source."""
-    comparison, printed, entries = comparison_of(gathered), gathered.read(PUBLISHED), gathered.study.published
-    if isinstance(gathered.study, ImageStudy):
-        return published_table(comparison.rows, printed)
-    places: Any = [
-        f"{entry.paper}, {entry.table}: {', '.join(filter(None, (entry.task, entry.setting, entry.metric)))}"
-        for entry in entries
-        for _ in entry.methods
+    """Build the table of published numbers, each with its source."""
+    printed = [place for *_, place, _ in printed_numbers(gathered.study)]
+    # Columns of config/published.csv: paper, table, task, metric, setting, method.
+    sources = [f"{place[0]}, {place[1]}: {', '.join(filter(None, (place[2], place[4], place[3])))}" for place in printed]
+    of_reco = any(place[:2] == ("relaxing-contrastiveness", "Table 1") for place in printed)
+    notes = [*([RECO_TABLE_1] if of_reco else []), *gathered.data_notes]
+    return published_table(comparison_of(gathered).rows, gathered.read(PUBLISHED).assign(**{"printed as": sources}), notes)
+
+
+def contrasts(gathered: Gathered) -> Table:
+    """Build the table of the contrasts that the study names, task by task."""
+    comparison, failed = comparison_of(gathered), failed_gates(gathered.gate)
+    rows, layout = comparison.rows, tasks(comparison.rows)
+    keys, parts = layout.keys(rows), []
+    for one in gathered.study.contrasts:
+        values = compare(rows[rows["objective"].isin((one.treatment, one.baseline))], one.baseline, keys)
+        parts.append(values[values["objective"] == one.treatment].assign(baseline=one.baseline))
+    values = with_holm(pd.concat(parts, ignore_index=True))
+    cells: dict[tuple[str, str], dict[Measurement, Cell]] = defaultdict(dict)
+    for row in records(values):
+        place = row["dataset"], f"{row['objective']} − {row['baseline']}"
+        cells[place][Measurement.of(row)] = Cell(difference_text(row, "", starred=True), runs=runs_of_difference(row))
+    lines = (
+        (group_title(dataset, failed), contrast, [found.get(key, Cell("")) for key in keys])
+        for (dataset, contrast), found in cells.items()
+    )
+    names = (with_unit(metric_name(key), unit(key.metric, difference=True)) for key in keys)
+    columns = [(head.title, name) for head, name in zip(layout.heads, names, strict=True)]
+    sentences = [
+        "Differences within seeds, with their 95 % t intervals over seeds; the contrasts were specified in advance.",
+        "* p < 0.05 (paired t test with Holm's correction over the contrasts of a column).",
+        *comparison.notes,
     ]
-    of_reco = any((entry.paper, entry.table) == ("relaxing-contrastiveness", "Table 1") for entry in entries)
-    notes = [*([RECO_TABLE_1] if of_reco else []), *comparison.notes]
-    return published_table(comparison.rows, printed.assign(**{"printed as": places}), notes=notes)
+    return Table(values, columns, grouped(lines), sentences, corner="contrast")
+
+
+def at_bound(curves: pd.DataFrame) -> Cells:
+    """Return the percentage of anchors at the bound in the last epoch: mean over seeds ± half its t interval.
+
+    Args:
+        curves: one row per epoch and run; runs without ``share at bound`` have no cell.
+    """
+    last = curves[curves["epoch"] == curves.groupby(["dataset", "objective", "seed"])["epoch"].transform("max")]
+    shares = last.assign(**AT_BOUND._asdict(), split="training", value=last.get(AT_BOUND.metric)).dropna(subset="value")
+    found = {}
+    for row in records(means(shares)):
+        mean, half = ("–" if pd.isna(share) else f"{100 * share:.1f}" for share in (row["mean"], row["high"] - row["mean"]))
+        found[row["dataset"], row["objective"]] = Cell(f"{mean} ± {half}", runs=row["runs"])
+    return found

@@ -1,7 +1,7 @@
 """Table of the human ratings: AUC within anchors, paired differences, and calibration errors of stated probabilities."""
 
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -19,31 +19,26 @@ from trueneg.report.figures.human_ratings import (
     area_text,
     ratings_of,
 )
-from trueneg.report.formats import Cell, Group, Table
+from trueneg.report.formats import Cell, Table, grouped
 from trueneg.report.gathered import Gathered
 from trueneg.report.metrics import written
-from trueneg.report.tables.building import compare, difference_text, failed_gates, group_title, runs_of_difference
+from trueneg.report.tables.building import compare, difference_text, failed_gates, group_title, records, runs_of_difference
 from trueneg.specs.settings import Study
 from trueneg.stats.measurement import measurements
 
 ORDER = 30
-METRIC = "AUC"
 THRESHOLDS = (THRESHOLD, 2.0, 3.0)
-EXPERT_LINE = f"{EXPERT} against the other two"
-NETWORKS = "similarity under the trained networks"
-TEXTS = "people, and similarity of captions"
 SENTENCES = (
-    f"A false negative: mean of three experts' ratings above {THRESHOLD:g}. AUC: probability that, of an anchor's negatives, a "
-    "false one scores higher than a true one (ties ½); mean over the anchors that have both, of the mean over seeds, with its "
-    "95 % bootstrap interval over ANCHORS. Weighted: all comparisons within anchors count the same.",
+    f"A false negative: mean rating of three experts above {THRESHOLD:g}. AUC: probability that, of an anchor's negatives, a "
+    "false one scores higher than a true one (ties ½); mean over the anchors that have both kinds, of the mean over seeds, with "
+    "its 95 % bootstrap interval over ANCHORS. Weighted: all comparisons within anchors have the same weight.",
     SELECTION,
-    "The file does not tell which expert gave which rating: one expert is the mean over all ways to take one out.",
-    "The η of DCL and HCL is the same for all negatives of an anchor: AUC ½ by construction. BCL's 1 − p(TN) rises with the "
-    "similarity within an anchor: its AUC is the similarity's. HCL's hardness, InfoNCE's softmax and ReCo's max(0, s) give MORE "
-    "weight to what is similar: as weights against false negatives they have one minus this AUC.",
-    "One caption: the expectation over the caption that a batch draws for the image, which is what remove, resample and "
-    "reweight by text go by.",
-    "Calibration error: mean distance of stated probability and rated share, caption as anchor, over bins of about equal count.",
+    "The data do not identify the experts: one expert is the mean over all ways to leave one out.",
+    "The η of DCL and HCL is the same for all negatives of an anchor: AUC ½ by construction. BCL's 1 − p(TN) increases with the "
+    "similarity within an anchor, so its AUC is that of the similarity. HCL's hardness, InfoNCE's softmax and ReCo's max(0, s) "
+    "give MORE weight to similar pairs: as weights against false negatives they have one minus this AUC.",
+    "One caption: expectation over the caption drawn for the image in a batch, which remove, resample and reweight by text use.",
+    "Calibration error: mean distance of stated probability and rated share, caption as anchor, over bins of about equal size.",
 )
 
 
@@ -55,31 +50,10 @@ def drawings(study: Study) -> list[Drawing]:
 
 
 def draw(gathered: Gathered) -> Table:
-    """Build the table; nothing is marked on data sets whose gate failed."""
+    """Build a table with one line per reference and objective: both kinds of anchors, other thresholds, and calibration."""
     references, networks, rows, calibration = ratings_of(gathered)
-    summary, failed = pd.concat([references, networks], ignore_index=True), failed_gates(gathered.gate)
-    return human_ratings_table(summary, rows, calibration, gathered.baseline, failed, gathered.data_notes)
-
-
-def human_ratings_table(
-    summary: pd.DataFrame,
-    rows: pd.DataFrame,
-    calibration: pd.DataFrame,
-    baseline: str,
-    failed: Collection[str] = (),
-    notes: Sequence[str] = (),
-) -> Table:
-    """Build a table with one line per reference and objective: both kinds of anchors, other thresholds, and calibration.
-
-    Args:
-        summary: summary of the references and of the networks, from
-            :func:`trueneg.report.figures.human_ratings.ratings_of`.
-        rows: rows of the networks, from the same function.
-        calibration: calibration of the networks, from the same function.
-        baseline: objective that is subtracted.
-        failed: data sets whose gate failed.
-        notes: sentences under the table.
-    """
+    baseline, failed = gathered.baseline, failed_gates(gathered.gate)
+    summary = pd.concat([references, networks], ignore_index=True)
     values = summary.merge(
         compare(rows, baseline, measurements(rows)).assign(score="similarity"),
         how="left",
@@ -87,28 +61,26 @@ def human_ratings_table(
         suffixes=("", " over seeds"),
     )
     errors = calibration[calibration["anchors"] == "text"].groupby(["dataset", "objective"])["error"].first()
-    groups = []
+    lines = []
     for dataset, own in values.groupby("dataset", sort=False):
-        found = {(row["objective"] or row["score"], row["anchors"], row["threshold"]): row for _, row in own.iterrows()}
-        known, trained = {name for name, _, _ in found}, [name for name in own["objective"].unique() if name]
-        shown = {TEXTS: {EXPERT: EXPERT_LINE} | REFERENCES, NETWORKS: dict(zip(trained, trained, strict=True))}
-        for title, names in shown.items():
-            lines = []
-            for name in [name for name in names if name in known]:
-                of_sides = ([found.get((name, side, threshold)) for threshold in THRESHOLDS] for side in SIDES)
-                cells = [cell for of_side in of_sides for cell in _side(of_side, baseline, dataset not in failed)]
-                error = errors.get((dataset, name))
-                lines.append((names[name], [*cells, Cell("–" if error is None else f"{error:.3f}")]))
-            groups.append(Group(group_title(dataset, failed, title), lines))
-    heads = ("anchors", METRIC, f"− {baseline}", "weighted", "above 2", "above 3")
+        found = {(row["objective"] or row["score"], row["anchors"], row["threshold"]): row for row in records(own)}
+        trained = {name: name for name in own["objective"].unique() if name}
+        for name, shown in ({EXPERT: f"{EXPERT} against the other two"} | REFERENCES | trained).items():
+            sides = [[found.get((name, side, threshold)) for threshold in THRESHOLDS] for side in SIDES]
+            if any(map(any, sides)):
+                cells = [cell for side in sides for cell in _side(side, baseline, dataset not in failed)]
+                error = f"{errors[dataset, name]:.3f}" if (dataset, name) in errors else "–"
+                title = "similarity under the trained networks" if name in trained else "people, and similarity of captions"
+                lines.append((group_title(dataset, failed, title), shown, [*cells, Cell(error)]))
+    heads = ("anchors", "AUC", f"− {baseline}", "weighted", "above 2", "above 3")
     columns = [*itertools.product(SIDES.values(), heads), ("stated probability", "calibration error")]
     sentences = [
         *SENTENCES,
-        f"Differences to {baseline} are paired within seeds, with their 95 % t intervals over SEEDS; * p < 0.05 (paired t test, "
-        "Holm's correction over the objectives of a column).",
-        *notes,
+        f"Differences from {baseline} are paired within seeds and have 95 % t intervals over SEEDS; * p < 0.05 (paired t test "
+        "with Holm's correction over the objectives of a column).",
+        *gathered.data_notes,
     ]
-    return Table(values, columns, groups, sentences, corner="ranked by")
+    return Table(values, columns, grouped(lines), sentences, corner="ranked by")
 
 
 def _side(of_thresholds: Sequence[Any], baseline: str, marked: bool) -> list[Cell]:
@@ -116,10 +88,10 @@ def _side(of_thresholds: Sequence[Any], baseline: str, marked: bool) -> list[Cel
     row, *stricter = of_thresholds
     if row is None:
         return [Cell("–")] * 6
-    others = ["–" if other is None else written(other["AUC"], METRIC) for other in stricter]
+    others = ["–" if other is None else written(other["AUC"], "AUC") for other in stricter]
     texts = [f"{row['count']:.0f}", area_text(row), "", area_text(row, "weighted "), *others]
-    if pd.isna(row["runs"]):  # a reference without a trained network
-        return [Cell(text) for text in texts]
-    cells = [Cell(text, runs=row["runs"]) for text in texts]
-    cells[2] = Cell(difference_text(row, baseline, starred=marked), runs=runs_of_difference(row))
+    is_trained = pd.notna(row["runs"])  # references have no trained network
+    cells = [Cell(text, runs=row["runs"] if is_trained else "") for text in texts]
+    if is_trained:
+        cells[2] = Cell(difference_text(row, baseline, starred=marked), runs=runs_of_difference(row))
     return cells

@@ -1,13 +1,13 @@
 "use strict";
-// Two studies side by side: answers, every measurement that both have, and what differs.
+// Two studies side by side: answers, shared measurements and differing settings.
 
 const studies = new Map(); // name → data, of this page and of those that were added
 
 function readStudies(document, format) {
   const found = [...document.querySelectorAll("script.study-data")].map((node) => JSON.parse(node.textContent));
   const wrong = found.find((data) => data.format !== format);
-  if (wrong) throw new Error(`its data have the format ${wrong.format}, this page reads ${format}; build both pages with the same version`);
-  if (found.length === 0) throw new Error("it holds no studies; choose the index.html of a results folder");
+  if (wrong) throw new Error(`its data have format ${wrong.format}, but this page reads format ${format}; build both pages with the same version`);
+  if (found.length === 0) throw new Error("it contains no studies; choose the index.html of a results folder");
   return found;
 }
 
@@ -29,7 +29,7 @@ function addStudy(name, data) {
   return own;
 }
 
-// The other page is parsed, never run: only its data are read.
+// The other page is parsed but not executed: only its data are read.
 async function addPage(file, page) {
   if (!file) return;
   const said = byId("page:compare-said");
@@ -39,7 +39,7 @@ async function addPage(file, page) {
     const names = found.map((data) => addStudy(`${data.name} (${label})`, data));
     const { name } = studies.get(byId("page:compare-a").value);
     byId("page:compare-b").value = names.find((one) => studies.get(one).name === name) ?? names[0];
-    said.textContent = `${found.length} ${found.length === 1 ? "study" : "studies"} of ${file.name} can be chosen now.`;
+    said.textContent = `${found.length} ${found.length === 1 ? "study" : "studies"} of ${file.name} can now be selected.`;
     compareStudies(page.t);
   } catch (error) {
     said.textContent = `${file.name} cannot be used: ${error instanceof SyntaxError ? "its data are damaged" : error.message}.`;
@@ -57,7 +57,7 @@ function compareStudies(quantiles) {
   byId("page:comparison").replaceChildren(
     element("div", { class: "pair" }, side("A", a), side("B", b)),
     element("h2", {}, "Measurements"),
-    ...(chosen ? numbersOf(a, b, chosen, quantiles) : [element("p", {}, "The two have no measurement on the same data set in common.")]),
+    ...(chosen ? numbersOf(a, b, chosen, quantiles) : [element("p", {}, "The two studies have no measurement on the same data set in common.")]),
     element("h2", {}, "What differs"),
     differencesOf(a, b),
   );
@@ -95,7 +95,7 @@ function numbersOf(a, b, measured, quantiles) {
   const said = equal === names.length ? " All means and intervals are identical." : equal ? ` ${equal} of ${names.length} lines are identical.` : "";
   return [
     tableOf("Measurements of A and B", "compared", heads, lines),
-    element("p", { class: "note" }, `A and B: mean ± half of the 95 % t interval over seeds; differences to the baseline are paired within seeds. B − A: difference of the means with Welch's 95 % interval, which takes the seeds of A and B as independent.${said}`),
+    element("p", { class: "note" }, `A and B: mean ± half of the 95 % t interval over seeds; differences from the baseline are paired within seeds. B − A: difference of the means with Welch's 95 % interval, which treats the seeds of A and B as independent.${said}`),
   ];
 }
 

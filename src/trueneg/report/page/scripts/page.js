@@ -11,7 +11,7 @@ function element(tag, attributes = {}, ...children) {
   return node;
 }
 
-// The style sheet shows the part that the address names; here the navigation and the title say which.
+// The style sheet shows the part named in the address; this marks it in the navigation and the title.
 function markPart() {
   const view = byId(decodeURIComponent(location.hash.slice(1)))?.closest(".view") ?? byId("page:overview");
   for (const link of document.querySelectorAll(".site nav a")) {
@@ -22,7 +22,7 @@ function markPart() {
   document.title = view.id === "page:overview" ? "TrueNeg: results" : `${view.querySelector("h1").textContent} – TrueNeg`;
 }
 
-// One stop of the Tab key per table; the arrow keys move between its numbers.
+// The Tab key stops once per table; the arrow keys move between its numbers.
 const STEPS = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] };
 
 function startWalking(table) {

@@ -1,7 +1,7 @@
-// The table of runs: sorted by a click on a head, filtered by what its columns hold.
+// The table of runs: a click on a column head sorts it, and the form filters it by column values and words.
 
 const collator = new Intl.Collator("en", { numeric: true });
-let only = null; // ids of the runs behind a number, while they alone are listed
+let only = null; // ids of the runs behind a number, if only those are listed
 
 function runRows() {
   return [...byId("page:run-table").tBodies[0].rows];
@@ -66,7 +66,7 @@ function sortRuns(head) {
     return { row, key: numeric ? Number(text.replace("−", "-")) : text, missing: text === "–" };
   });
   const compare = numeric ? (a, b) => a - b : collator.compare;
-  // What is not known stands last, either way.
+  // Missing values come last in both directions.
   keyed.sort((a, b) => a.missing - b.missing || sign * compare(a.key, b.key) || 0);
   byId("page:run-table").tBodies[0].append(...keyed.map((one) => one.row));
 }
