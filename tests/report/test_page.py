@@ -168,7 +168,7 @@ def test_a_large_drawing_stands_as_png(figure, monkeypatch):
 def test_paired_differences_come_before_the_means_and_the_other_tables(tmp_path, figure):
     _, png = figure
     study = add_study(tmp_path, published=PUBLISHED)
-    names = [*catalogue.figures_of(study)]
+    names = [*catalogue.figures_by_name(study)]
     assert "tradeoff_differences" in names
     (tmp_path / "phantom/figures").mkdir()
     for name in names:
@@ -182,7 +182,7 @@ def test_paired_differences_come_before_the_means_and_the_other_tables(tmp_path,
             assert paths.index(name) + 1 == paths.index(name.removesuffix("_differences"))
     titles = [drawing.title for drawing in catalogue.tables_by_name(study).values()]
     assert [title for title, _, _ in page.tables] == titles
-    assert catalogue.tables_of(study)[:3] == ["differences", "published", "tasks"]
+    assert [*catalogue.tables_by_name(study)][:3] == ["differences", "published", "tasks"]
 
 
 def test_every_study_has_its_place(tmp_path):

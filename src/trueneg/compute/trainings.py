@@ -1,6 +1,6 @@
 """Paths and parameters that the rules need from the studies that train encoders, by a job's wildcards."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from trueneg.config import runs
@@ -53,7 +53,7 @@ class Trainings:
         jobs = [job for job in self._jobs.values() if study in (None, job.study)]
         return list(dict.fromkeys(pattern.format(**vars(job)) for job in jobs))
 
-    def dataset(self, wildcards: Any) -> dict[str, Any]:
+    def dataset(self, wildcards: Any) -> Mapping[str, Any]:
         """Return the settings of a data set."""
         return self.datasets[wildcards.study][wildcards.dataset]
 

@@ -4,7 +4,7 @@ A list in place of a single value is a sweep: lists under ``dataset`` make sever
 ``projection``, ``augmentation``, ``training`` or an objective make several variants of each objective.
 """
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
@@ -39,16 +39,25 @@ from trueneg.specs.sources import IMAGE_SOURCES
 
 Resolution = Annotated[Integer, Field(ge=4, le=1024)]
 Condition = Literal["batch_size", "temperature", "learning_rate", "epochs", "updates"]
-AnyObjective = union_of(*OF_TWO_VIEWS)
-EvaluationSettings = tasks.evaluation_section(
-    "EvaluationSettings", "Evaluations of the frozen encoder.", EvaluationResources, tasks.IMAGES
-)
+if TYPE_CHECKING:  # type checkers cannot see sources, tasks and objectives found at import
+    from typing import Any as AnyObjective
+
+    Source = str
+    TaskName = str
+    EvaluationSettings = EvaluationResources
+else:
+    Source = Literal[IMAGE_SOURCES]
+    TaskName = Literal[tasks.names_in_rows(tasks.IMAGES)]
+    AnyObjective = union_of(*OF_TWO_VIEWS)
+    EvaluationSettings = tasks.evaluation_section(
+        "EvaluationSettings", "Evaluations of the frozen encoder.", EvaluationResources, tasks.IMAGES
+    )
 
 
 class DatasetSettings(Settings):
     """Images, their splits and the imbalance: CIFAR10-r keeps a fraction r of the training images of the rare classes."""
 
-    source: Literal[IMAGE_SOURCES] = technical(..., "source of the images: " + ", ".join(IMAGE_SOURCES))
+    source: Source = technical(..., "source of the images: " + ", ".join(IMAGE_SOURCES))
     path: PathText | None = technical(None, "folder of the source's files, relative to the working directory")
     download: Boolean = technical(False, "download the source into `path` if it is missing")
     resolution: Sweepable[Resolution] | None = Field(None, description="side of resized images in pixels; none: original size")
@@ -90,7 +99,7 @@ class TrainingSettings(Training):
 class ImageContrast(PrimaryContrast):
     """The study's primary comparison, fixed before it runs; all other comparisons are exploratory."""
 
-    task: Literal[tasks.names_in_rows(tasks.IMAGES)] = Field("linear probe", description="evaluation")
+    task: TaskName = Field("linear probe", description="evaluation")
     metric: Literal["accuracy"] = Field("accuracy", description="fraction of images that are classified correctly")
     labels: Literal["all", "imbalanced"] = Field("all", description="label pool: all training images, or the imbalanced subset")
     oracle: str = Field(description="gate: unless this objective beats the baseline, the study is uninformative")

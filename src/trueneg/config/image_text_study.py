@@ -5,7 +5,7 @@ A list in place of a single value is a sweep: lists under ``dataset`` make sever
 objective.
 """
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -44,10 +44,17 @@ from trueneg.specs.settings import (
 
 CLIP_STRIDE = 32  # image pixels per cell of CLIP's grid
 Condition = Literal["batch_size", "learning_rate", "epochs", "updates", "unit"]
-AnyObjective = union_of(*OF_PAIRS, Released)
-ImageTextEvaluationSettings = tasks.evaluation_section(
-    "ImageTextEvaluationSettings", "Evaluations of the trained or released networks.", EvaluationResources, tasks.PAIRS
-)
+if TYPE_CHECKING:  # type checkers cannot see tasks and objectives found at import
+    from typing import Any as AnyObjective
+
+    TaskName = str
+    ImageTextEvaluationSettings = EvaluationResources
+else:
+    TaskName = Literal[tasks.names_in_rows(tasks.PAIRS)]
+    AnyObjective = union_of(*OF_PAIRS, Released)
+    ImageTextEvaluationSettings = tasks.evaluation_section(
+        "ImageTextEvaluationSettings", "Evaluations of the trained or released networks.", EvaluationResources, tasks.PAIRS
+    )
 
 
 class ImageTextProjectionSettings(Settings):
@@ -107,7 +114,7 @@ class ImageTextTrainingSettings(Training):
 class ImageTextMeasurement(MeasurementSettings):
     """A measurement of the evaluation, identified by the key columns of its rows."""
 
-    task: Literal[tasks.names_in_rows(tasks.PAIRS)] = Field("zero-shot", description="evaluation")
+    task: TaskName = Field("zero-shot", description="evaluation")
     metric: str = Field("AUC", description="metric, such as AUC, ACC, R, MedR, Prec, CNR or mIoU")
 
 

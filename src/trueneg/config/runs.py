@@ -83,17 +83,17 @@ def _resolved(sections: Sections, sweeps: Mapping[str, Any] | None = None) -> It
         yield ",".join(f"{field}={format_value(value)}" for field, value in chosen.items()), chosen, resolved
 
 
-def _conditions(study: TrainedStudy) -> dict[str, tuple[dict[str, Any], TrainedStudy]]:
+def conditions(study: TrainedStudy) -> dict[str, tuple[dict[str, Any], TrainedStudy]]:
     """Return the swept values of each data set or condition, and the study with these values, by label."""
-    conditions = {field: values for field, values in swept(study.training).items() if field in study.conditions}
-    sweeps = {"dataset": swept(study.dataset), "training": conditions}
+    chosen = {field: values for field, values in swept(study.training).items() if field in study.conditions}
+    sweeps = {"dataset": swept(study.dataset), "training": chosen}
     found = _resolved({"dataset": study.dataset, "training": study.training}, sweeps)
     return {label or study.dataset.source: (values, study.model_copy(update=sections)) for label, values, sections in found}
 
 
 def datasets(study: TrainedStudy) -> dict[str, Any]:
     """Return the resolved data settings of each data set or condition of a study, by label."""
-    return {label: resolved.dataset for label, (_, resolved) in _conditions(study).items()}
+    return {label: resolved.dataset for label, (_, resolved) in conditions(study).items()}
 
 
 def corpora(study: LikelihoodStudy) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def negative_counts(study: TrainedStudy) -> dict[str, int]:
     if "batch_size" not in study.conditions:
         return {}
     views = 2 if isinstance(study, ImageStudy) else 1
-    return {label: views * (resolved.training.batch_size - 1) for label, (_, resolved) in _conditions(study).items()}
+    return {label: views * (resolved.training.batch_size - 1) for label, (_, resolved) in conditions(study).items()}
 
 
 def objectives(study: TrainedStudy) -> dict[str, tuple[str, dict[str, Any], Sections]]:
@@ -115,7 +115,7 @@ def objectives(study: TrainedStudy) -> dict[str, tuple[str, dict[str, Any], Sect
     Conditions do not make variants; under each of them the labels are the same.
     """
     found = {}
-    _, resolved = next(iter(_conditions(study).values()))
+    _, resolved = next(iter(conditions(study).values()))
     for name, objective in resolved.objectives.items():
         for label, values, sections in _resolved(resolved.sections_of(objective)):
             found[f"{name},{label}" if label else name] = name, values, sections
@@ -143,7 +143,7 @@ def blocks(study: TrainedStudy) -> dict[str, list[int]]:
 
 def jobs(name: str, study: TrainedStudy) -> Iterator[Job]:
     """Yield the training jobs of a study."""
-    for dataset, (condition, resolved) in _conditions(study).items():
+    for dataset, (condition, resolved) in conditions(study).items():
         for label, (objective, values, sections) in objectives(resolved).items():
             sections = sections | {"dataset": resolved.dataset}
             settings = {section: model.model_dump(mode="json") for section, model in sections.items()}

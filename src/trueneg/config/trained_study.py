@@ -55,6 +55,9 @@ class EvaluationResources(JobResources):
     """Resources for an evaluation."""
 
     runtime: Count = technical(30, "time limit of a job on a cluster, in minutes")
+    if TYPE_CHECKING:  # sections of the tasks found at import
+
+        def __getattr__(self, name: str) -> Any: ...
 
 
 class MeasurementSettings(Settings):

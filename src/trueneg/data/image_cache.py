@@ -14,6 +14,7 @@ import logging
 import math
 import shutil
 import zlib
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -35,7 +36,7 @@ LONGEST = 20  # maximum aspect ratio: the resized image must fit in memory, and 
 TREATMENT = "exif, bilinear, centre 1"
 
 
-def central_square(size: tuple[int, int], resolution: int) -> tuple[tuple[int, int], tuple[int, int]]:
+def central_square(size: Sequence[int], resolution: int) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return the size of the resized image and the position of its central square (:func:`decode_square`).
 
     Args:

@@ -9,7 +9,7 @@ from openTSNE import TSNE
 
 from trueneg.evaluation.evaluate import first_run
 from trueneg.evaluation.images.linear_probe import label_subset
-from trueneg.evaluation.tables import write_tables
+from trueneg.io.files import write_tables
 from trueneg.randomness import seed_for
 
 

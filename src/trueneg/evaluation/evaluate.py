@@ -13,8 +13,7 @@ import torch
 
 from trueneg.compute.devices import leased_device
 from trueneg.config.runs import training_kind
-from trueneg.evaluation.tables import write_tables
-from trueneg.io.files import atomic_write
+from trueneg.io.files import write_tables, write_text
 from trueneg.store import provenance, records
 from trueneg.store.rows import save_rows
 from trueneg.store.run_store import RunStore, read_manifest
@@ -112,17 +111,15 @@ def gather_training(block: Block, names: Mapping[str, str], curves: str | Path, 
     A run may have been trained for another study under other names; `names` label its curves in this study.
     """
     trained, made = [], []
-    made_with = {"versions": provenance.versions(), "commit": provenance.commit(), "machine": provenance.machine()}
     for run in block.listed:
         path = block.store.folder(run["id"]) / RunStore.CURVES
         curve = records.read_rows(path, remedy="Remove its folder to have the run trained again.")
         trained.append(curve.assign(**names, seed=run["seed"], run=run["id"]))
         record = block.store.record(run["id"])
-        evaluated = {"fingerprint": provenance.evaluation_fingerprint(record["settings"]), **made_with}
+        evaluated = provenance.environment(provenance.evaluation_fingerprint(record["settings"]))
         made.append({**record, **block.names, "evaluated": evaluated})
     write_tables({curves: pd.concat(trained)})
-    with atomic_write(runs) as path:
-        path.write_text(json.dumps(made, indent=2) + "\n")
+    write_text(runs, json.dumps(made, indent=2) + "\n")
 
 
 def manifest_names(manifest: str | Path) -> dict[str, str]:

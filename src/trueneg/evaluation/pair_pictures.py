@@ -16,7 +16,7 @@ from trueneg.evaluation.pair_features import embed_texts
 from trueneg.evaluation.pairs import EmbeddedRun
 from trueneg.evaluation.pairs.grounding import CORNERS, boxed_phrases, phrase_maps
 from trueneg.evaluation.said import OTHER, OWN, RELATIONS, TRUE, said_of
-from trueneg.evaluation.tables import write_tables
+from trueneg.io.files import write_tables
 from trueneg.randomness import seed_for
 
 HEATMAP_COLUMNS = ["report", "finding", "sentence", "size", "pixels", "heatmap", *CORNERS, "CNR"]

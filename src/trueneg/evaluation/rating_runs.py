@@ -28,7 +28,7 @@ from trueneg.evaluation.implied_scores import (
 )
 from trueneg.evaluation.pairs import EmbeddedRun
 from trueneg.evaluation.rated_pairs import RatedPairs, anchor_rows, rated_pairs
-from trueneg.evaluation.tables import write_tables
+from trueneg.io.files import write_tables
 from trueneg.store.records import read_rows
 from trueneg.training.image_text import ImageText
 from trueneg.training.image_text_objectives import DIRECTIONS

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from trueneg.evaluation.human_ratings import calibration_error, mean_area
-from trueneg.evaluation.tables import write_tables
+from trueneg.io.files import write_tables
 from trueneg.store.records import read_rows
 from trueneg.store.rows import IDENTITY, to_table
 

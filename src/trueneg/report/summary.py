@@ -89,9 +89,9 @@ def _published(study: Any, path: str | Path) -> pd.DataFrame:
 def printed_numbers(study: Any) -> Iterator[Printed]:
     """Yield the published numbers that a study names: accuracies of one table, or measurements of an image–text study."""
     if isinstance(study, ImageStudy):
-        measured, one = study.primary.measurement._replace(group=None), study.published
-        settings = one.settings.items() if one else ()
-        named = [(one, label, setting, "accuracy_percent", measured, True) for label, setting in settings]
+        measured = study.primary.measurement._replace(group=None)
+        tables = [study.published] if study.published else []
+        named = [(one, key, value, "accuracy_percent", measured, True) for one in tables for key, value in one.settings.items()]
     else:
         label = study.primary.dataset or next(iter(study_runs.datasets(study)))
         named = [(one, label, one.setting, one.metric, one.measured.measurement, one.percent) for one in study.published]

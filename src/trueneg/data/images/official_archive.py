@@ -83,10 +83,10 @@ class OfficialArchive:
         images, labels = [], []
         for name, (count, kind) in self.binary_files.items():
             records = binary_records(folder / name, count, kind)
-            if "label" in kind.fields:
+            if "label" in (kind.names or ()):
                 last = self.first_label + len(self.class_names) - 1
                 labels.append(checked_labels(folder / name, records["label"], self.first_label, last))
-            if "image" in kind.fields:
+            if "image" in (kind.names or ()):
                 planes = records["image"].swapaxes(2, 3) if self.column_major else records["image"]
                 images.append(resize_images(planes, resolution))
         return np.concatenate(images), np.concatenate(labels)

@@ -8,6 +8,7 @@ from training and validation.
 """
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -107,7 +108,7 @@ def image_boxes(boxes: pd.DataFrame, dicoms: np.ndarray, resolution: int) -> pd.
     return found[["report", "image", "sentence", "class", "finding", *CORNERS]]
 
 
-def to_square(box: list[float], size: tuple[int, int], resolution: int) -> list[float]:
+def to_square(box: Sequence[float], size: Sequence[int], resolution: int) -> list[float]:
     """Convert a box to pixel coordinates of the image's cropped square, without clipping.
 
     Args:

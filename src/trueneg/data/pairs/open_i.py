@@ -116,7 +116,8 @@ def read_radiographs(path: str | Path | None, archive: str | Path | None = None)
         table["report"] = "CXR" + table["report"]
     root, known = IMAGES.required(folder), _image_ids(archive)
     unknown = ~table["report"].isin(known)
-    foreign = [not _is_of(row.image, known.get(row.report, set()), row.report) for row in table.itertuples()]
+    named = zip(table["report"], table["image"], strict=True)
+    foreign = [not _is_of(image, known.get(report, set()), report) for report, image in named]
     mistakes = wrong_values(table, "report", unknown, f"one of the {len(known):,} reports in the archive")
     mistakes += wrong_values(table, "image", ~unknown & np.array(foreign, bool), "an image of this row's report")
     refuse([f"{file}: {mistake}" for mistake in mistakes])

@@ -6,6 +6,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -158,8 +159,8 @@ def read_pairs(path: str | Path) -> PairSource:
     """
     with intact(path, "source of images and sentences", beside=sentences_of(path)), open_arrays(path) as archive:
         sentences, restricted = privacy.read_table(sentences_of(path))
-        arrays = {key: archive[key] for key in ("reports", "patients", "labels", "shown")}
-        names = {"name": str(archive["name"]), "label_names": tuple(archive["label_names"].tolist())}
+        arrays: dict[str, Any] = {key: archive[key] for key in ("reports", "patients", "labels", "shown")}
+        names: dict[str, Any] = {"name": str(archive["name"]), "label_names": tuple(archive["label_names"].tolist())}
         source = PairSource(**names, **arrays, images=_mapped(path, "images"), sentences=sentences, restricted=restricted)
         require_checksum(source.checksum, archive)
     return source
@@ -203,7 +204,7 @@ def _problems(source: PairSource) -> Iterator[str]:
         "sentence with text": sentences["sentence"].str.strip().fillna("") != "",
         f"class from -1 to {classes - 1}": sentences["class"].isin(range(-1, classes)),
     }
-    for column in sentences.columns.intersection(PROBABILITY_COLUMNS.values()):
+    for column in sentences.columns.intersection(list(PROBABILITY_COLUMNS.values())):
         valid[f"{column} in [0, 1)"] = sentences[column].between(0, 1, inclusive="left")
     for expected, rows in valid.items():
         if not rows.all():

@@ -39,7 +39,7 @@ def drawings(study: Study) -> list[Drawing]:
 
 def by_batch_size(gathered: Gathered, baseline: str | None) -> Figure:
     """Plot the primary measurement against the batch size; each batch size is one condition of the study."""
-    conditions = runs.conditions(gathered.study)
+    conditions = {label: values for label, (values, _) in runs.conditions(gathered.study).items()}
     others = conditions[gathered.dataset] | {"batch_size": None}
     places = {label: own["batch_size"] for label, own in conditions.items() if own | {"batch_size": None} == others}
     return accuracy_by_condition(with_means(gathered.rows), places, gathered.primary, baseline, BATCH_AXIS, gathered.note)

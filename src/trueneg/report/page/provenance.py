@@ -12,7 +12,6 @@ from typing import Any
 from trueneg.io.files import file_checksum
 from trueneg.report.formats import Cell
 from trueneg.store.language_models import language_models
-from trueneg.store.provenance import recorded_code
 
 LISTED = 6  # distinct values that are listed before the others are only counted
 
@@ -99,7 +98,7 @@ class Provenance:
         for path in sorted(folder.rglob("*.parquet")):
             written = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(path.stat().st_mtime))
             files.append(f"{file_checksum(path)[:16]}  {written}  {path.relative_to(results).as_posix()}")
-        code = sorted({recorded_code(path) for path in folder.glob("simulation/*.code")})
+        code = sorted({path.read_text(errors="replace") for path in folder.glob("simulation/*.code")})
         shared = [f"{key}: {text}" for key, text in flat(self.settings)]
         return {"files": files, "code": code, "models": language_models(results, folder.parent.name), "shared": shared}
 

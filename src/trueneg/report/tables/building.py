@@ -126,7 +126,7 @@ def published_table(rows: pd.DataFrame, printed: pd.DataFrame, notes: Sequence[s
         metric, source, error = row["metric"], row["printed as"], row.get("standard_error", float("nan"))
         title = f"{row['dataset']}; {source}; ours: {_what(row, ', ')}"
         theirs = written(row["published"], metric) + ("" if pd.isna(error) else f" (s.e. {written(error, metric)})")
-        difference = _difference(*(row[f"{end} − published"] for end in ("mean", "low", "high")), metric)
+        difference = _difference((row[f"{end} − published"] for end in ("mean", "low", "high")), metric)
         cells = [Cell(mean_text(row), runs=row["runs"]), Cell(theirs, printed=source), Cell(difference, runs=row["runs"])]
         lines.append((title if own is not None else with_unit(title, unit(metric)), row["objective"], cells))
     names = {"ours": own, "published": own, "ours − published": of_differences}
@@ -222,10 +222,11 @@ def difference_text(row: Any, baseline: str, starred: bool) -> str:
     """
     star = "*" if starred and row["p Holm"] < SIGNIFICANT else ""
     ends = (row[name] for name in ("difference", "difference low", "difference high"))
-    return "" if row["objective"] == baseline else _difference(*ends, row["metric"], star)
+    return "" if row["objective"] == baseline else _difference(ends, row["metric"], star)
 
 
-def _difference(value: float, low: float, high: float, metric: str, star: str = "") -> str:
+def _difference(ends: Iterable[float], metric: str, star: str = "") -> str:
+    value, low, high = ends
     return f"{written(value, metric, signed=True)}{star} {interval(low, high, metric)}"
 
 

@@ -64,7 +64,8 @@ def drawings(study: Study) -> list[Drawing]:
         return []
     shown: dict[str, Any] = {"differences": True, "published": study.published, "accuracy": isinstance(study, ImageStudy)}
     if isinstance(study, ImageTextStudy):
-        dataset, evaluation = study.dataset, study.evaluation
+        dataset: Any = study.dataset
+        evaluation = study.evaluation
         # With its own labels, a study must specify the prompts that describe them.
         prompts = dataset.labelled and (dataset.source != "image_table" or evaluation.zero_shot.prompts is not None)
         precision = (prompts and evaluation.precision is not None) or evaluation.chexpert_8x200 is not None

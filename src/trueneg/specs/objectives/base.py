@@ -1,7 +1,7 @@
 """Base classes of the objectives, and value types that several of them share."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, create_model
 
@@ -11,6 +11,8 @@ from trueneg.specs.settings import Fraction, NonNegative, OpenFraction, Positive
 WordTrue = BeforeValidator(lambda given: "true" if given is True else given)
 ImageProbability = Annotated[Probability | Literal["low", "high", "true"], WordTrue]
 SentenceProbability = Annotated[Probability | Literal["language model", "permuted", "constant mean", "length", "true"], WordTrue]
+ImageProbabilities = Sweepable[ImageProbability]
+SentenceProbabilities = Sweepable[SentenceProbability]
 IMAGE_ETA = "η: a number, or that of the rare classes (low), the common classes (high) or each image's own class (true)"
 SENTENCE_ETA = "η: a number, or from likelihoods (language model), controls (permuted, constant mean, length) or the truth (true)"
 ALPHA = "α: probability that a true negative is farther than a false one"
@@ -52,7 +54,7 @@ def _scheduled(number: Any, schedules: Any) -> Any:
         Annotated[number, Tag("number")] | Annotated[schedules, Discriminator("schedule"), Tag("scheduled")],
         Discriminator(lambda given: "scheduled" if isinstance(given, (dict, Settings)) else "number"),
     ]
-    return Sweepable[value]
+    return cast(Any, Sweepable)[value]
 
 
 class Objective(Settings):
@@ -80,7 +82,7 @@ class TwoViews(Objective):
     """
 
     ALLOWED: ClassVar[Mapping[str, Any]] = {
-        "class_probability": (Sweepable[ImageProbability], IMAGE_ETA),
+        "class_probability": (ImageProbabilities, IMAGE_ETA),
         "alpha": (_scheduled(Location, WarmStart | Linear | Adjusted), f"{ALPHA}; may be scheduled or measured"),
         "beta": (_scheduled(NonNegative, WarmStart | Linear), f"{BETA}; may be scheduled"),
     }
@@ -101,7 +103,7 @@ class Directed(Pairs):
         ALLOWED: as for :class:`TwoViews`, in an image–text study.
     """
 
-    ALLOWED: ClassVar[Mapping[str, Any]] = {"class_probability": (Sweepable[SentenceProbability], SENTENCE_ETA)}
+    ALLOWED: ClassVar[Mapping[str, Any]] = {"class_probability": (SentenceProbabilities, SENTENCE_ETA)}
 
     directions: Sweepable[Literal["text", "image", "both"]] = Field(
         "text", description="text: texts are the anchors and images the negatives; image: the reverse; both: the mean of the two"

@@ -18,8 +18,8 @@ from trueneg.specs.settings import tag_of
 _MODULES = [importlib.import_module(f"{__name__}.{name}") for _, name, _ in pkgutil.iter_modules(__path__)]
 _CLASSES = [value for module in _MODULES for value in vars(module).values() if isinstance(value, type)]
 # The classes that have a source; their base classes have none.
-TEXTS = {tag[1][0]: value for value in _CLASSES if issubclass(value, TextSettings) and (tag := tag_of(value))}
-PAIRS = {tag[1][0]: value for value in _CLASSES if issubclass(value, PairSettings) and (tag := tag_of(value))}
+TEXTS = {source: value for value in _CLASSES if issubclass(value, TextSettings) for source in tag_of(value)[1]}
+PAIRS = {source: value for value in _CLASSES if issubclass(value, PairSettings) for source in tag_of(value)[1]}
 
 # Type checkers cannot see modules discovered at import.
 if TYPE_CHECKING:
