@@ -48,7 +48,7 @@ QUERY = LISTS.images[0]
             r"line 2: Path is '.*', expected an image of CheXpert's training split",
         ),
         (QUERIES, "Pneumonia,", "Flu,", r"line 5: Variable is 'Flu', expected one of No Finding, Cardiomegaly"),
-        (TEXTS, "Edema,Sentence 2 ", "Fracture,Sentence 2 ", r"text-retrieval/query\.csv: has 4 rows of Edema, expected 5"),
+        (TEXTS, "Edema,Sentence 2 ", "Fracture,Sentence 2 ", r"text-retrieval/query\.csv has 4 rows of Edema, expected 5"),
         (TEXTS, "Sentence 9 on cardiomegaly.", "Sentence 1 on cardiomegaly.", r"line 11: Text repeats"),
         (TEXTS, "Sentence 9 on cardiomegaly.", " ", "line 11: Text is ' ', expected a sentence"),
         (TEXTS, "Text", "Sentence", r"query\.csv: expected exactly one column .*: Text \(found Variable, Sentence\)"),
@@ -72,17 +72,17 @@ def both_candidates(lists, change):
 
 def test_incomplete_candidates_are_rejected(lists):
     both_candidates(lists, lambda lines: lines[:-1])
-    with pytest.raises(UserError, match=rf"candidate\.csv: has 199 rows of {LISTS.candidates[-1][1]}, expected 200"):
+    with pytest.raises(UserError, match=rf"candidate\.csv has 199 rows of {LISTS.candidates[-1][1]}, expected 200"):
         read_lists(lists)
     write_convirt_lists(lists, LISTS)
     both_candidates(lists, lambda lines: [lines[0], lines[1].replace("1.0,", "0.0,"), *lines[2:]])
-    with pytest.raises(UserError, match=rf"candidate\.csv: has 199 rows of {LISTS.candidates[0][1]}, expected 200"):
+    with pytest.raises(UserError, match=rf"candidate\.csv has 199 rows of {LISTS.candidates[0][1]}, expected 200"):
         read_lists(lists)
     write_convirt_lists(lists, LISTS)
     (lists / TEXTS).unlink()
-    with pytest.raises(UserError, match=r"text-retrieval/query\.csv: is missing.*It is part of https"):
+    with pytest.raises(UserError, match=r"text-retrieval/query\.csv is missing.*It is part of https"):
         read_lists(lists)
-    with pytest.raises(UserError, match=r"none/image-retrieval/candidate\.csv: is missing.*\(found no such folder"):
+    with pytest.raises(UserError, match=r"none/image-retrieval/candidate\.csv is missing.*\(found no such folder"):
         read_lists(lists / "none")
 
 
@@ -122,7 +122,7 @@ def test_a_damaged_benchmark_is_rejected(world, tmp_path):
     path = tmp_path / "8x200.npz"
     content = path.read_bytes()
     path.write_bytes(content[:5000] + bytes(8) + content[5008:])
-    with pytest.raises(UserError, match=r"8x200\.npz: is not a readable file of CheXpert 8×200 \(.*Bad CRC-32 .*\)\. Remove it"):
+    with pytest.raises(UserError, match=r"8x200\.npz is not a readable file of CheXpert 8×200 \(.*Bad CRC-32 .*\)\. Remove it"):
         read_benchmark(path)
     path.write_bytes(content[:-9])
     with pytest.raises(UserError, match=r"not an \.npz archive, or its end is missing"):
@@ -136,12 +136,10 @@ def test_missing_images_are_named(world, tmp_path):
     write_convirt_lists(tmp_path / "convirt", LISTS)
     settings = {"path": tmp_path, "lists": tmp_path / "convirt", "resolution": 8}
     where = {"benchmark": tmp_path / "8x200.npz", "cache": tmp_path / "cache", "threads": 1}
-    with pytest.raises(
-        UserError, match=r"train: is missing, expected the radiographs \(found convirt\)\. It is part of CheXpert"
-    ):
+    with pytest.raises(UserError, match=r"train is missing; expected the radiographs \(found convirt\)\. It is part of CheXpert"):
         prepare_chexpert_8x200(settings, **where)
     write_chexpert_pictures(tmp_path, LISTS.candidates)
-    with pytest.raises(UserError, match=rf"{LISTS.images[0][0]}: is missing, expected an image\. It is part of CheXpert"):
+    with pytest.raises(UserError, match=rf"{LISTS.images[0][0]} is missing; expected an image\. It is part of CheXpert"):
         prepare_chexpert_8x200(settings, **where)
     assert not (tmp_path / "8x200.npz").exists()
 

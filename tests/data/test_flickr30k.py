@@ -158,11 +158,11 @@ def test_invalid_lines_and_rows_are_named(tmp_path, file, old, new, message):
 
 def test_missing_and_damaged_files_are_named(official, tmp_path):
     (official / "flickr30k-images" / "1004.jpg").unlink()
-    with pytest.raises(UserError, match=r"1004\.jpg: is missing, expected an image\. Request Flickr30k with the form"):
+    with pytest.raises(UserError, match=r"1004\.jpg is missing; expected an image\. Request Flickr30k with the form"):
         prepare(official, tmp_path / "out")
     (official / "flickr30k-images").rename(official / "photographs")
     with pytest.raises(
-        UserError, match=r"flickr30k-images: is missing, expected the photographs \(found .*\)\. Request Flickr30k"
+        UserError, match=r"flickr30k-images is missing; expected the photographs \(found .*\)\. Request Flickr30k"
     ):
         SOURCE.read(official)
     (official / "photographs").rename(official / "images")
@@ -179,7 +179,7 @@ def test_missing_and_damaged_files_are_named(official, tmp_path):
     (official / KARPATHY).unlink()
     with pytest.raises(
         UserError,
-        match=r"dataset_flickr30k\.json: is missing, expected Karpathy's splits \(found .*\)\. It is in caption_datasets",
+        match=r"dataset_flickr30k\.json is missing; expected Karpathy's splits \(found .*\)\. It is in caption_datasets",
     ):
         SOURCE.read(official)
     with pytest.raises(

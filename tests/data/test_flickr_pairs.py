@@ -204,7 +204,7 @@ def add_line(path, line):
         ("Flickr8k.token.txt", "300_c.jpg#0\t ", r"token\.txt: line 56 is not an image's name"),
         ("Flickr8k.token.txt", "100_a.jpg#1\tA dog .", r"line 56: caption's id repeats"),
         ("Flickr8k.token.txt", "300_c.jpg#0\tA dog .", r"300_c\.jpg: captions is \['A dog \.'\], expected 5 texts"),
-        ("Flickr_8k.devImages.txt", "300_c.jpg", r"token\.txt: has no captions of 300_c\.jpg, which is in the validation split"),
+        ("Flickr_8k.devImages.txt", "300_c.jpg", r"token\.txt has no captions of 300_c\.jpg, which is in the validation split"),
     ],
 )
 def test_invalid_lines_are_named(official, file, line, message):
@@ -238,16 +238,16 @@ def test_ratings_of_unknown_images_are_refused(data, tmp_path):
     [
         (
             "Flickr_8k.devImages.txt",
-            r"Flickr_8k\.devImages\.txt: is missing, expected the official validation images .*\. It is in Flickr8k_text",
+            r"Flickr_8k\.devImages\.txt is missing; expected the official validation images .*\. It is in Flickr8k_text",
         ),
         (
             "ExpertAnnotations.txt",
-            r"ExpertAnnotations\.txt: is missing, expected the human ratings \(found .*\)\. It is in Flickr8k_text\.zip",
+            r"ExpertAnnotations\.txt is missing; expected the human ratings \(found .*\)\. It is in Flickr8k_text\.zip",
         ),
-        ("Flicker8k_Dataset/103_a.jpg", r"103_a\.jpg: is missing, expected an image\. Unpack Flickr8k_Dataset\.zip there"),
+        ("Flicker8k_Dataset/103_a.jpg", r"103_a\.jpg is missing; expected an image\. Unpack Flickr8k_Dataset\.zip there"),
         (
             "Flickr8k.token.txt",
-            r"Flickr8k\.token\.txt: is missing, expected the captions \(found .*\)\. It is in Flickr8k_text\.zip",
+            r"Flickr8k\.token\.txt is missing; expected the captions \(found .*\)\. It is in Flickr8k_text\.zip",
         ),
     ],
 )

@@ -176,7 +176,7 @@ def test_missing_images_are_named_before_any_is_decoded(files, tmp_path):
     with pytest.raises(UserError) as error:
         cache_images(files, tmp_path / "cache", mode="L", resolution=16)
     assert [line.split(":")[0] for line in str(error.value).split("\n")] == [str(files.paths[number]) for number in (2, 7)]
-    assert "is missing, expected an image. Copy the whole dataset" in str(error.value)
+    assert "is missing; expected an image. Copy the whole dataset" in str(error.value)
     assert not (tmp_path / "cache").exists()
 
 

@@ -282,7 +282,7 @@ TABLES = {"metadata": read_radiographs, "split": read_radiographs, "chexpert": r
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        ("missing", r": is missing, expected .* \(found "),
+        ("missing", r" is missing; expected .* \(found "),
         (
             "truncated",
             r"cannot be read as a table \(EOFError: Compressed file ended before the end-of-stream marker was reached\)",
@@ -352,7 +352,7 @@ def test_inconsistent_tables_are_rejected(data):
 
 
 def test_missing_labels_by_radiologists_are_reported_with_their_release(data):
-    with pytest.raises(UserError, match=r"2\.1\.0-test-set-labeled\.csv: is missing.* of MIMIC-CXR-JPG 2\.1\.0 only"):
+    with pytest.raises(UserError, match=r"2\.1\.0-test-set-labeled\.csv is missing.* of MIMIC-CXR-JPG 2\.1\.0 only"):
         read_labels(data[0], TEST_LABELS)
 
 
@@ -363,11 +363,11 @@ def test_missing_images_are_named(made, tmp_path):
     (tmp_path / "jpg" / "files" / lateral.file).unlink()
     prepare(made, tmp_path, path=tmp_path / "jpg")
     (tmp_path / "jpg" / "files" / frontal.file).unlink()
-    with pytest.raises(UserError, match=rf"{frontal.file}: is missing, expected an image\. It is part of MIMIC-CXR-JPG"):
+    with pytest.raises(UserError, match=rf"{frontal.file} is missing; expected an image\. It is part of MIMIC-CXR-JPG"):
         prepare(made, tmp_path, path=tmp_path / "jpg")
     (tmp_path / "jpg" / "files").rename(tmp_path / "jpg" / "pictures")
     with pytest.raises(
-        UserError, match=r"files/p1\?: is missing, expected the radiographs, .* \(found mimic-.*\)\. It is part of"
+        UserError, match=r"files/p1\? is missing; expected the radiographs, .* \(found mimic-.*\)\. It is part of"
     ):
         prepare(made, tmp_path, path=tmp_path / "jpg")
     with pytest.raises(
@@ -412,11 +412,11 @@ def test_missing_and_damaged_tables_of_ms_cxr_are_named(made, tmp_path):
     radiographs = read_radiographs(made[0] / "jpg")
     ending = r"It is part of MS-CXR 0\.1 and 1\.1\.0, available to credentialed users on PhysioNet"
     with pytest.raises(
-        UserError, match=rf"MS_CXR_.*csv: is missing, expected the boxes of MS-CXR \(found an empty folder\)\. {ending}"
+        UserError, match=rf"MS_CXR_.*csv is missing; expected the boxes of MS-CXR \(found an empty folder\)\. {ending}"
     ):
         read_boxes(tmp_path, radiographs)
     path = write_ms_cxr(tmp_path, ms_cxr(made[1]))
-    with pytest.raises(UserError, match="is missing, expected the boxes of MS-CXR"):
+    with pytest.raises(UserError, match="is missing; expected the boxes of MS-CXR"):
         read_boxes(path, radiographs)
     lines = path.read_text().splitlines(keepends=True)
     path.write_text(lines[0])

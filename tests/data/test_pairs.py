@@ -109,7 +109,7 @@ def test_images_that_cannot_be_memory_mapped_are_rejected(source, tmp_path):
     with np.load(path) as archive:
         content = dict(archive)
     np.savez_compressed(path, **content)
-    with pytest.raises(UserError, match=r"pairs\.npz: is not a readable source .*Remove it and .*pairs\.parquet"):
+    with pytest.raises(UserError, match=r"pairs\.npz is not a readable source .*Remove it and .*pairs\.parquet"):
         read_pairs(path)
     for wrong in (source.images.astype(np.float32), np.asfortranarray(source.images)):
         np.savez(path, **content | {"images": wrong})

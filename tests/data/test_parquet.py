@@ -198,7 +198,7 @@ def test_missing_shards_and_empty_tables_are_reported(tmp_path):
     with pytest.raises(UserError, match="1 of the 3 files of the train split"):
         load(tmp_path)
     (tmp_path / "train-00001-of-00003.parquet").rename(tmp_path / "train.parquet")
-    with pytest.raises(UserError, match=r"train.parquet: has 0 of 1 images in the train split"):
+    with pytest.raises(UserError, match=r"train.parquet has 0 of 1 images in the train split"):
         load(tmp_path)
 
 

@@ -173,7 +173,7 @@ def test_a_truncated_file_is_reported(tmp_path_factory, data):
     write_subsets([subset], path)
     whole = path.read_bytes()
     path.write_bytes(whole[: data.draw(st.integers(0, len(whole) - 1))])
-    with pytest.raises(UserError, match=r"subsets.parquet: is not a readable table .* Remove it"):
+    with pytest.raises(UserError, match=r"subsets.parquet is not a readable table .* Remove it"):
         read_subsets(path)
 
 

@@ -102,5 +102,5 @@ def test_figure_data_is_written_unless_the_source_is_restricted(training, tmp_pa
     assert len(pd.read_parquet(tmp_path / "overlays.parquet")) == 2
     assert set(pd.read_parquet(tmp_path / "similarities.parquet")["objective"]) == {"CL"}
     write_pairs(texture_source(patients=40, restricted=True), tmp_path / "restricted.npz")
-    with pytest.raises(UserError, match=r"restricted.npz: is restricted.*figures.overlays"):
+    with pytest.raises(UserError, match=r"restricted.npz is restricted.*figures.overlays"):
         picture_run(source=tmp_path / "restricted.npz", **arguments)

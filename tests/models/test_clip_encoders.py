@@ -133,9 +133,9 @@ def test_gradients_reach_every_parameter(model):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"model": "RN5"}, "RN5: is not a model of open_clip; expected one of RN50, "),
-        ({"model": "nowhere.json"}, "nowhere.json: is not a JSON configuration of open_clip"),
-        ({"model": "ViT-B-32"}, "ViT-B-32: is not a CLIP with a ResNet"),
+        ({"model": "RN5"}, "RN5 is not a model of open_clip; expected one of RN50, "),
+        ({"model": "nowhere.json"}, "nowhere.json is not a JSON configuration of open_clip"),
+        ({"model": "ViT-B-32"}, "ViT-B-32 cannot be used; expected a CLIP model with a ResNet"),
         (
             {"model": "RN50", "weights": "openai"},
             "different activation; use the model RN50-quickgelu",

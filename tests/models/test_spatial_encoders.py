@@ -54,10 +54,10 @@ def test_pickled_weights_must_contain_only_tensors(tmp_path):
     assert found.keys() == expected.keys()
     assert all(torch.equal(found[key], expected[key]) for key in expected)
     torch.save(network, tmp_path / "pickled.pth")
-    with pytest.raises(UserError, match=r"pickled\.pth: is not a complete state dict"):
+    with pytest.raises(UserError, match=r"pickled\.pth is not a complete state dict"):
         SpatialResNet("resnet18", tmp_path / "pickled.pth")
     torch.save({"model": network.state_dict()}, tmp_path / "nested.pth")
-    with pytest.raises(UserError, match=r"nested\.pth: is not a state dict of resnet18 .*Missing key"):
+    with pytest.raises(UserError, match=r"nested\.pth is not a state dict of resnet18 .*Missing key"):
         SpatialResNet("resnet18", tmp_path / "nested.pth")
 
 
@@ -68,7 +68,7 @@ def test_missing_damaged_or_mismatched_weights_raise_errors(tmp_path, suffix):
         SpatialResNet("resnet18", path)
     state = {"conv1.weight": torch.zeros(3)}
     save_file(state, path) if suffix == "safetensors" else torch.save(state, path)
-    with pytest.raises(UserError, match=rf"weights.{suffix}: is not a state dict of resnet18 .*Missing key"):
+    with pytest.raises(UserError, match=rf"weights.{suffix} is not a state dict of resnet18 .*Missing key"):
         SpatialResNet("resnet18", path)
     path.write_bytes(path.read_bytes()[:20])
     with pytest.raises(UserError, match="is not a complete state dict"):

@@ -144,7 +144,7 @@ def test_a_model_missing_from_the_cache_raises_an_error():
 def test_empty_or_damaged_folders_raise_an_error(tmp_path, folder):
     empty = tmp_path / "empty"
     empty.mkdir()
-    with pytest.raises(UserError, match=r"empty: is not a complete and readable BERT"):
+    with pytest.raises(UserError, match=r"empty is not a complete and readable BERT"):
         load_bert(empty)
     (folder / "model.safetensors").unlink()
     with pytest.raises(UserError, match=r"is not a complete and readable BERT .*model.safetensors"):

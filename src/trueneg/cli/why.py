@@ -51,7 +51,7 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
     store, data = RunStore(results / "runs"), DataChanges(results)
     path, line = (store.folder(result), None) if store.state(result) == "finished" else _place(result)
     if not path.resolve().is_relative_to(results.resolve()):
-        raise UserError(f"{result}: is not in {results}. Name a file in that folder, or pass the results folder as --results.")
+        raise UserError(f"{result} is not in {results}. Name a file in that folder, or pass the results folder as --results.")
     top, *parts = path.resolve().relative_to(results.resolve()).parts or ("",)
     folder, runs, reports = results / top / "artefacts", [], None  # reports: likelihood study behind the class probabilities
     if top == "runs" and parts:
@@ -59,7 +59,7 @@ def provenance_of(result: str, results: Path) -> dict[str, Any]:
         settings: Any = runs[0]["settings"]
         found = {"study": runs[0]["study"], "written": runs[0]["finished"], "differing": _flat(identity(settings)), "stale": []}
     elif not (folder / "study.yaml").is_file():
-        raise UserError(f"{result}: belongs to no finished study ({folder / 'study.yaml'} is missing). Finish the study first.")
+        raise UserError(f"{result} belongs to no finished study ({folder / 'study.yaml'} is missing). Finish the study first.")
     else:
         settings = records.read_settings(folder / "study.yaml")
         kind = settings.get("kind", "images")
@@ -94,7 +94,7 @@ def _place(result: str) -> tuple[Path, int | None]:
     numbered = None if Path(result).exists() else re.fullmatch(r"(.*\.csv):([0-9]+)", result)
     path = Path(numbered[1] if numbered else result)
     if not path.exists():
-        raise UserError(f"{result}: is neither the id of a finished run nor a file. `trueneg runs` lists all runs.")
+        raise UserError(f"{result} is neither the id of a finished run nor a file. `trueneg runs` lists all runs.")
     return path, int(numbered[2]) if numbered else None
 
 
@@ -125,7 +125,7 @@ def _named(path: Path, line: int | None) -> set[str]:
 
 
 def _outdated(path: Path, parts: Sequence[str], rows: Path) -> list[str]:
-    """Report whether a figure, table or experiment was made with outdated code or from earlier rows."""
+    """Report whether a figure, table or experiment was made with outdated code or from rows that have changed since."""
     is_drawn, is_simulated = parts[:1] in (["figures"], ["tables"]), parts[:2] == ["artefacts", "simulation"]
     found = []
     if path.is_file() and is_drawn and provenance.drawn_by_other_code(path):

@@ -68,7 +68,7 @@ class ScoringSettings(JobResources):
     tokens_per_batch: Count | None = technical(None, "tokens per batch of masked copies; none: chosen for the device")
     device: Device = technical("auto", "as for language models")
     shards: Count = technical(1, "number of jobs to split the scoring into, one per GPU")
-    runtime: Count = technical(240, "time limit on a cluster of a job that trains or scores, in minutes")
+    runtime: Count = technical(240, "time limit of a training or scoring job on a cluster, in minutes")
 
 
 class EtaSettings(Settings):

@@ -15,7 +15,8 @@ from trueneg.specs.settings import Settings, is_technical, models_within, tag_of
 HEADER = """# Configuration
 
 A configuration file maps names to studies; several files can be given. A list of values for a setting marked ↔ is a sweep.
-Settings in *italics* define where or how fast to compute and do not enter a run's identity. `make reference` writes this page.
+Settings in *italics* control only where or how fast to compute and are not part of a run's identity.
+`make reference` writes this page.
 """
 
 

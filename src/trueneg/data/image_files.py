@@ -52,7 +52,7 @@ class ImageFiles:
         Raises:
             UserError: names the missing files.
         """
-        refuse([f"{path}: is missing, expected an image. {self.remedy}" for path in self.paths if not path.exists()])
+        refuse([f"{path} is missing; expected an image. {self.remedy}" for path in self.paths if not path.exists()])
         return [_stamp(path) for path in self.paths]
 
     def read(self) -> Iterator[bytes | None]:

@@ -74,4 +74,4 @@ def intact(path: str | Path, expected: str, *, beside: Path | None = None) -> It
         raise
     except Exception as error:  # a damaged file can raise nearly anything
         remedy = f"Remove it{'' if beside is None else f' and {beside}'}, then run the same command again."
-        raise UserError(f"{path}: is not a readable {expected} ({reason(error)}). {remedy}") from error
+        raise UserError(f"{path} is not a readable {expected} ({reason(error)}). {remedy}") from error

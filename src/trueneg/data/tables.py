@@ -55,7 +55,7 @@ def read_columns(
         remedy = origin or "Check the file name."
         raise UserError(f"{path}: does not exist, expected a table with the columns {', '.join(expected)}. {remedy}")
     if not path.name.endswith((".csv", ".csv.gz", ".parquet")):
-        raise UserError(f"{path}: is not a .csv, .csv.gz or .parquet file, expected a table in one of these formats.")
+        raise UserError(f"{path} is not a .csv, .csv.gz or .parquet file, expected a table in one of these formats.")
     with readable(path, "a table", origin or "Copy it again; CSV files must be UTF-8."):
         table = (_read_parquet if path.suffix == ".parquet" else _read_csv)(path, list(expected), origin)
     mistakes = []

@@ -158,7 +158,9 @@ def calibration(probabilities, false, bins: int = 10) -> pd.DataFrame:
 
 
 def calibration_error(bins: pd.DataFrame) -> float:
-    """Expected calibration error: mean absolute difference of implied and rated share over bins, weighted by their pairs.
+    """Expected calibration error: the mean absolute difference between the implied and the rated share of the bins.
+
+    Each bin is weighted by its number of pairs.
 
     Args:
         bins: table returned by :func:`calibration`.

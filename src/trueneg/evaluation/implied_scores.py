@@ -1,11 +1,11 @@
-"""Scores and probabilities, implied by an objective, that a negative is false. Larger values: more likely false.
+"""How likely a negative is to be false according to an objective: scores, some of them probabilities (larger: more likely).
 
 ===============  ===============================================================================================================
 similarity       s(text, image) of the trained networks. InfoNCE's softmax, HCL's hardness e^(βu) and ReCo's max(0, s) push near
                  negatives away MORE, so as weights against false negatives their AUC is one minus the similarity's; BCL's p(TN)
                  decreases with the similarity
-1 − p(TN)        BCL (:func:`false_negative_probability`). Within an anchor it increases with the similarity, so its AUC is the
-                 same there; in addition it is a probability, which can be calibrated
+1 − p(TN)        BCL (:func:`false_negative_probability`). Within an anchor it increases with the similarity and so has the
+                 same AUC; in addition it is a probability, which can be calibrated
 η                probability in DCL and HCL: the same for all negatives of an anchor, so its AUC within an anchor is ½ by
                  construction
 text similarity  criterion of remove, reweight and resample: the cosine of the caption and the one caption that the batch drew

@@ -38,7 +38,7 @@ def picture_run(*, settings: Mapping[str, Any], phrases: int, similarities: str 
     """
     with first_run(threads=settings["threads"], **run) as (encoded, names):
         if encoded.source.restricted and phrases:
-            raise UserError(f"{run['source']}: is restricted, so figures must not show its images; remove figures.overlays.")
+            raise UserError(f"{run['source']} is restricted, so figures must not show its images; remove figures.overlays.")
         heatmaps = phrase_heatmaps(encoded, phrases, settings["grounding"]["smoothing"])
         write_tables({similarities: similarities_by_truth(encoded).assign(**names), overlays: heatmaps.assign(**names)})
 

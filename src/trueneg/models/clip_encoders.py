@@ -233,7 +233,7 @@ def _config(model: str) -> tuple[dict[str, Any], dict[str, Any]]:
     if path.suffix != ".json":
         if model not in open_clip.list_models():
             names = ", ".join(name for name in open_clip.list_models() if name.startswith("RN"))
-            raise UserError(f"{model}: is not a model of open_clip; expected one of {names}, or a JSON file that describes one.")
+            raise UserError(f"{model} is not a model of open_clip; expected one of {names}, or a JSON file that describes one.")
         return open_clip.get_model_config(model), {}
     with refuse_unless_whole(path, "a JSON configuration of open_clip", "Use such a file, or the name of a model"):
         found = json.loads(path.read_text())
@@ -245,7 +245,8 @@ def _network(config: Mapping[str, Any], name: str) -> "CLIP":
         is_resnet = isinstance(config["vision_cfg"]["layers"], list)
         network = _open_clip().CLIP(**config) if is_resnet else None
     if network is None or network.attn_mask is None or network.text_pool_type not in ("argmax", "eos"):
-        raise UserError(f"{name}: is not a CLIP with a ResNet and CLIP's own text encoder; use one, such as RN50-quickgelu.")
+        expected = "a CLIP model with a ResNet and CLIP's own text encoder, such as RN50-quickgelu"
+        raise UserError(f"{name} cannot be used; expected {expected}.")
     return network.eval()
 
 

@@ -121,7 +121,7 @@ def load_bert(
         kind = settings.get("model_type", "bert")
         if kind not in BERT_TYPES:
             custom = " that requires custom code (trust_remote_code), which is never run" if "auto_map" in settings else ""
-            raise UserError(f"{name}: is a {kind!r} model{custom}; expected a BERT ({', '.join(BERT_TYPES)}).")
+            raise UserError(f"{name} is a {kind!r} model{custom}; expected a BERT model ({', '.join(BERT_TYPES)}).")
         config = BertConfig.from_pretrained(name, **where)
         loaded: Any = BertModel.from_pretrained(
             name, config=config, add_pooling_layer=False, output_loading_info=True, weights_only=True, **where

@@ -20,7 +20,7 @@ def refuse_unless_whole(name: str | Path, what: str, remedy: str) -> Iterator[No
     except Exception as error:
         # For a pickle with more than tensors, torch's message recommends loading it anyway, so leave it out.
         reason = "" if isinstance(error, UnpicklingError) else " ".join(str(error).split())[:300]
-        raise UserError(f"{name}: is not {what} ({reason or type(error).__name__}). {remedy}.") from error
+        raise UserError(f"{name} is not {what} ({reason or type(error).__name__}). {remedy}.") from error
 
 
 @contextlib.contextmanager

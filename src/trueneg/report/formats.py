@@ -22,7 +22,7 @@ class Cell:
 
     Attributes:
         runs: ids of the runs, separated by spaces; if empty, all runs of the study.
-        printed: publication that prints the number, if it was not measured here.
+        printed: publication that reports the number, if it was not measured here.
     """
 
     text: str

@@ -1,4 +1,4 @@
-"""Gather a study's rows into one table, with the selection, the gate and the answer to its question."""
+"""Gather a study's rows into one table, with the selection, the check of each data set, and the answer to its question."""
 
 import json
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""A cache of results by text: a folder of files, to which a killed job has lost at most seconds of its work."""
+"""A cache of results keyed by text, stored as a folder of files; a killed job loses at most a few seconds of work."""
 
 import hashlib
 import logging

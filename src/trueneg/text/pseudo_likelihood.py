@@ -116,7 +116,7 @@ def score(
                 row = names[rows][~np.isfinite(found)][0]
                 raise ValueError(f"the likelihood of the sentence in row {row:,} is not finite; the model's weights are broken.")
             if len(long := names[rows][windows > 1]):
-                message = "%d sentences have more than %d tokens and are scored in windows; first in rows %s"
+                message = "%d sentences have more than %d tokens and are scored in windows; the first are in rows %s"
                 log.warning(message, len(long), cutter.capacity, ", ".join(f"{name:,}" for name in long[:10]))
             yield pd.DataFrame({"log_likelihood": found, "tokens": lengths, "windows": windows}, index=rows)
     finally:

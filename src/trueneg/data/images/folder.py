@@ -22,7 +22,7 @@ def required_path(path: str | Path | None, source: str, expected: str) -> Path:
         raise UserError(f"dataset.path is missing; source {source} expects a folder with {expected}.")
     path = Path(path).expanduser()
     if path.exists() and not path.is_dir():
-        raise UserError(f"{path}: is a file, expected a folder with {expected}; set dataset.path to the folder.")
+        raise UserError(f"{path} is a file; expected a folder with {expected}; set dataset.path to the folder.")
     return path
 
 
@@ -61,7 +61,7 @@ class Part(NamedTuple):
         path = self.find(folder)
         if path is None:
             found = contents(folder)
-            raise UserError(f"{folder / self.names[0]}: is missing, expected {self.what} (found {found}). {self.origin}")
+            raise UserError(f"{folder / self.names[0]} is missing; expected {self.what} (found {found}). {self.origin}")
         return path
 
 

@@ -109,11 +109,11 @@ def binary_records(file: Path, count: int, kind: np.dtype) -> np.ndarray:
         UserError: if the file is missing, or its size differs from that of `count` records.
     """
     if not file.is_file():
-        raise UserError(f"{file}: is missing, expected the files of the archive; unpack it again.")
+        raise UserError(f"{file} is missing; expected all files of the archive. Unpack the archive again.")
     found, expected = file.stat().st_size, count * kind.itemsize
     if found != expected:
         raise UserError(
-            f"{file}: is {found:,} bytes long ({found // kind.itemsize:,} of {count:,} images), expected {expected:,}; unpack or "
+            f"{file} is {found:,} bytes long ({found // kind.itemsize:,} of {count:,} images), expected {expected:,}; unpack or "
             "download the archive again."
         )
     return np.fromfile(file, kind)

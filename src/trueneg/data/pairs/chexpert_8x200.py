@@ -102,7 +102,7 @@ def read_lists(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFra
     for file, table, each in zip(files, (candidates, images, texts), EACH, strict=True):
         counts = table["Variable"].value_counts().reindex(LABELS, fill_value=0)
         wrong = counts[counts != each].items()
-        mistakes += [f"{file}: has {count} rows of {label}, expected {each}. {ORIGIN_OF_LISTS}" for label, count in wrong]
+        mistakes += [f"{file} has {count} rows of {label}, expected {each}. {ORIGIN_OF_LISTS}" for label, count in wrong]
     refuse(mistakes)
     sentences = texts[["Text", "Variable"]].set_axis(["sentence", "label"], axis=1).reset_index(drop=True)
     return _images(candidates), _images(images), sentences

@@ -87,7 +87,7 @@ def read_image_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.Data
         raise UserError(f"reports: the columns of the table are {', '.join(columns)}, expected a different one for each purpose.")
     raw = read_columns(file, columns)
     if raw.empty:
-        raise UserError(f"{file}: has no rows below its header, expected one for each image.")
+        raise UserError(f"{file} has no rows below its header, expected one for each image.")
     table = raw.map(_written)
     table[image] = table[image].map(lambda name: Path(name).as_posix() if name else "")
     filled, first = table[image] != "", table.groupby(image).transform("first")

@@ -132,7 +132,7 @@ def read_captions(file: Path, splits: Mapping[Any, str], origin: str, layout: Ca
     refuse([f"{file}: {mistake} {origin}" for mistake in repeated_values(lines, "caption's id")])
     captions = lines.sort_values("number", kind="stable").groupby("image")["caption"].agg(list)
     lacking = sorted(set(splits) - set(captions.index))
-    refuse([f"{file}: has no captions of {name}, which is in the {splits[name]} split. {origin}" for name in lacking])
+    refuse([f"{file} has no captions of {name}, which is in the {splits[name]} split. {origin}" for name in lacking])
     names = captions.index.to_series()
     table = pd.DataFrame({"image": names, "captions": captions, "split": names.map(splits).fillna(UNASSIGNED)})
     return checked_photographs(table.rename_axis(None), file, origin)

@@ -13,7 +13,7 @@ from trueneg.stats.measurement import Measurement
 
 
 def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
-    """Yield accuracies of the vote and the number of neighbours."""
+    """Yield the accuracies of the nearest-neighbour vote, and the number of neighbours used."""
     own = settings["knn"]
     yield from chance(runs, "knn")
     for run, pool in itertools.product(runs, own["label_pools"]):

@@ -67,13 +67,15 @@ def phrase_region_scores(texts: Tensor, regions: Tensor, phrases: pd.DataFrame, 
 
 
 def region_retrieval(scores, phrases: pd.DataFrame, ks: Sequence[int] = (10, 50, 100)) -> dict[str, dict[Metric, float]]:
-    """Compute recall and median rank between phrases and regions, both directions and their means, by relevance criterion.
+    """Compute recall and median rank for retrieval between phrases and regions, for each relevance criterion.
+
+    Each metric is computed in both directions and as the mean of the two.
 
     ========================  =====================================================================================
     labels                    relevant to a phrase
     ========================  =====================================================================================
-    pair                      its own region only, as in Sample-Specific Debiasing (2023), Tables 1 and 5: an equal
-                              sentence of another image is an error and an exact tie, which counts against the method
+    pair                      its own region only, as in Sample-Specific Debiasing (2023), Tables 1 and 5; an identical
+                              sentence from another image is an error, and its tie counts against the method
     pair or tie               the same, but ties count in favour of the method
     sentence                  the region of every phrase with the same sentence
     truth                     every region that shows what the phrase says, that is, with the same latent class

@@ -33,7 +33,7 @@ class Provenance:
         self._places: dict[tuple[str, Any], int] = {}
 
     def of_runs(self, ids: Iterable[str] = ()) -> int:
-        """Return the index of the runs with these ids: all runs if none match, the study's files if it has no runs."""
+        """Return the index of the runs with these ids; if none match, of all runs; if the study has no runs, of its files."""
         return self._place("runs", frozenset(ids) & self._ids or frozenset(self._ids)) if self._ids else self._place("files")
 
     def of_cell(self, cell: Cell) -> int | None:

@@ -43,7 +43,7 @@ def compare(rows: pd.DataFrame, baseline: str, measured: Sequence[Measurement]) 
 
 
 def with_holm(table: pd.DataFrame) -> pd.DataFrame:
-    """Add ``p Holm``, corrected over the comparisons of each measurement."""
+    """Add ``p Holm``, adjusted across the comparisons of each measurement."""
     adjust: Any = holm
     return table.assign(**{"p Holm": table.groupby(KEYS, sort=False, dropna=False)["p"].transform(adjust)})
 
@@ -173,7 +173,7 @@ def records(values: pd.DataFrame) -> Iterable[Any]:
 
 
 def _shared_unit(metrics: pd.Series, difference: bool = False) -> str | None:
-    """Return the unit of all metrics, which belongs in the heads; None if it varies and therefore belongs in the group titles."""
+    """Return the unit shared by all metrics, for the column headings; None if units differ and are shown in the group titles."""
     units = {unit(metric, difference) for metric in metrics}
     return units.pop() if len(units) == 1 else None
 

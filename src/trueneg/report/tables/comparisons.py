@@ -40,7 +40,7 @@ GROUPS = (None, "rare", "common")  # groups of classes
 AT_BOUND = Measurement("training", "share at bound")
 # Title and caption of each table in page order, including those in :data:`trueneg.report.layouts.LAYOUTS`.
 HEADINGS = {
-    "contrasts": ("Named contrasts, task by task", "Do the class probabilities help more than their permutation or constants?"),
+    "contrasts": ("Named contrasts, task by task", "Do the class probabilities help more than permuted or constant ones?"),
     "differences": ("Every paired difference, with its tests", "The primary contrast was specified in advance, no other."),
     "published": ("Beside the published tables", "Numbers need not agree where data, networks or training length differ."),
     "accuracy": ("Accuracy of every objective", "The primary measurement comes first; the others are exploratory."),

@@ -21,7 +21,7 @@ Location = Annotated[Real, Field(ge=0.5, le=1)]
 
 
 class WarmStart(Settings):
-    """One value at first, then another for the rest of the run: BCL's warm-start is 0.5, then 0.7 for the last quarter."""
+    """One value at first, then another for the rest of the run: in BCL's warm-start, 0.5, then 0.7 for the last quarter."""
 
     schedule: Literal["warm-start"]
     before: NonNegative = Field(0.5, description="initial value")
@@ -39,7 +39,7 @@ class Linear(Settings):
 
 
 class Adjusted(Settings):
-    """A value measured during training: BCL's timely-adjust sets α to the macro-AUC (its Eq. 15) every 20 of 400 epochs."""
+    """A value measured during training, such as α in BCL's timely-adjust: the macro-AUC (Eq. 15), every 20 of 400 epochs."""
 
     schedule: Literal["adjusted"]
     by: Literal["labels", "views"] = Field(
@@ -75,7 +75,7 @@ class Objective(Settings):
 
 
 class TwoViews(Objective):
-    """Settings shared by objectives of two views of an image.
+    """Settings shared by objectives that compare two views of an image.
 
     Attributes:
         ALLOWED: type and description of settings in an image study, by name.

@@ -108,7 +108,7 @@ def read_folder(
     for split, expected in (rows or {"train": max(found["train"], 1)}).items():
         if found[split] != expected:
             raise UserError(
-                f"{next(iter(splits[split]))}: has {found[split]:,} of {expected:,} images in the {split} split of {name}. "
+                f"{next(iter(splits[split]))} has {found[split]:,} of {expected:,} images in the {split} split of {name}. "
                 "Add the missing images, or set dataset.source to parquet to use a dataset of your own."
             )
     labels = np.concatenate(list(labels_of.values()))
@@ -153,7 +153,7 @@ def _image_column(schema: pa.Schema, file: Path) -> str:
             return column
     present = ", ".join(f"{name}: {kind}" for name, kind in types.items())
     raise UserError(
-        f"{file}: has the columns {present or '(none)'}; expected img or image: struct<bytes: binary, path: string>, the content "
+        f"{file} has the columns {present or '(none)'}; expected img or image: struct<bytes: binary, path: string>, the content "
         "of PNG or JPEG files, and label: int64, the class number. Rename or convert the columns."
     )
 
