@@ -106,7 +106,7 @@ def test_a_batch_that_does_not_fit_is_told_before_training(tmp_path, capsys, ima
     study["training"]["batch_size"] = 64
     code, captured = check(tmp_path, study, capsys)
     assert_told(code, captured)
-    assert "batch_size is 64, but the subset of seed 0 holds 36 images" in captured.err
+    assert "batch_size is 64, but the subset of seed 0 contains 36 images" in captured.err
 
 
 def test_runs_and_why_have_words_for_nothing(tmp_path, capsys):

@@ -564,7 +564,7 @@ def test_a_leaking_subset_never_trains(source, subset, started):
 
 def test_a_loss_of_nan_stops_the_run_and_reports_the_epoch_and_the_learning_rate(started):
     training = started("cl", training={"learning_rate": 1e30, "epochs": 3})
-    with pytest.raises(UserError, match=r"The loss became nan in epoch \d of 3 .*learning_rate is 1e\+30"):
+    with pytest.raises(UserError, match=r"The loss became nan in epoch \d of 3 .*learning_rate, which is 1e\+30"):
         [training.train_epoch() for _ in range(3)]
 
 
