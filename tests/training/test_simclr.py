@@ -158,6 +158,7 @@ def test_a_compiled_run_is_the_same_but_for_rounding_and_the_next_seed_reuses_th
 
 
 @needs_compiler
+@pytest.mark.long
 def test_one_compiled_update_has_the_gradients_of_a_plain_one(source):
     gradients = []
     for choice in (False, True):

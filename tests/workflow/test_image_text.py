@@ -12,6 +12,8 @@ from tests.projects import new_project
 from tests.studies import tiny_words, tiny_world
 from trueneg.store.run_store import RunStore
 
+pytestmark = pytest.mark.long  # `make test-studies` runs whole image–text studies
+
 TARGETS = [
     "results/world/tables/tasks.csv",
     *(f"results/world/figures/{name}.png" for name in ("grounding_overlays", "similarity_histograms", "eta_by_class")),
@@ -74,7 +76,6 @@ def test_a_study_without_its_reports_is_refused_before_anything_runs(finished, t
     assert "world.dataset.text refers to 'words', expected one of the likelihood studies" in done.stdout + done.stderr
 
 
-@pytest.mark.long
 def test_released_weights_go_through_evaluation_comparison_tables_and_figures(finished, tmp_path):
     pytest.importorskip("open_clip", reason="CLIP is the released model (the extra clip)")
     clip = {"name": "clip", **write_clip(tmp_path, tiny_clip(image_size=32))}
@@ -90,7 +91,6 @@ def test_released_weights_go_through_evaluation_comparison_tables_and_figures(fi
     assert project.planned(*targets) == {}
 
 
-@pytest.mark.long
 def test_a_language_model_can_begin_with_another_studys(finished, tmp_path):
     project = finished.copy(tmp_path / "project")
     tuned = {"tuned": {"start": "words/phantom/BERT", "epochs": 1, "device": "cpu"}}

@@ -8,6 +8,8 @@ from tests.theory.sweeps import SWEEPS
 from trueneg.cli.why import provenance_of
 from trueneg.config.theory_study import TheoryStudy
 
+pytestmark = pytest.mark.long  # `make test-studies` runs a whole theory study
+
 THEORY = {
     "kind": "theory",
     "title": "Tiny theory",

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+import scipy
 
 from trueneg.stats.measurement import KEYS as MEASURED
 from trueneg.stats.measurement import Measurement, with_value
@@ -123,7 +123,7 @@ def half_interval(deviation: pd.Series, seeds: pd.Series) -> pd.Series:
         deviation: standard deviation over seeds, with n − 1 in the denominator.
         seeds: n, the number of seeds.
     """
-    quantile = stats.t.ppf((1 + CONFIDENCE) / 2, np.maximum(seeds - 1, 1))
+    quantile = scipy.stats.t.ppf((1 + CONFIDENCE) / 2, np.maximum(seeds - 1, 1))
     return (quantile * deviation / np.sqrt(seeds)).where(seeds > 1)
 
 
@@ -149,7 +149,7 @@ def signed_rank_p(differences: Sequence[float]) -> float:
     # Equal differences of fractions may differ in their last bits; rounding restores the ties.
     given = np.round(given, 12)
     given = given[given != 0]
-    ranks = np.rint(2 * stats.rankdata(np.abs(given))).astype(int)  # doubled, so that mid-ranks are integers
+    ranks = np.rint(2 * scipy.stats.rankdata(np.abs(given))).astype(int)  # doubled, so that mid-ranks are integers
     patterns = np.zeros(ranks.sum() + 1)
     patterns[0] = 1.0
     for rank in ranks:
@@ -325,7 +325,7 @@ def _chosen(rows: pd.DataFrame, measured: Measurement, **wanted: str) -> pd.Data
 def _paired_t(difference: pd.Series, deviation: pd.Series, seeds: pd.Series) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = np.abs(difference / (deviation / np.sqrt(seeds)))
-    p = 2 * stats.t.sf(statistic, np.maximum(seeds - 1, 1))
+    p = 2 * scipy.stats.t.sf(statistic, np.maximum(seeds - 1, 1))
     p = np.where(difference == 0, 1.0, p)  # also where all differences are 0, and so is their deviation
     return np.where(seeds > 1, p, np.nan)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+import scipy
 
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.report.declared import Drawing
@@ -81,9 +81,9 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> tuple[f
     count = len(first)
     if count < 4 or len(set(first)) < 2 or len(set(second)) < 2:
         return float("nan"), float("nan"), float("nan")
-    found = float(stats.spearmanr(first, second).statistic)
+    found = float(scipy.stats.spearmanr(first, second).statistic)
     inside = np.clip(found, -1 + 1e-12, 1 - 1e-12)  # artanh(1) is infinite
-    half = stats.norm.ppf(0.975) * np.sqrt((1 + found**2 / 2) / (count - 3))
+    half = scipy.stats.norm.ppf(0.975) * np.sqrt((1 + found**2 / 2) / (count - 3))
     low, high = np.tanh(np.arctanh(inside) + np.array([-half, half]))
     return found, float(low), float(high)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+import scipy
 
 from trueneg.report.declared import Drawing, per_objective
 from trueneg.report.drawing import Figure, LineStyle, add_legend, finish
@@ -70,4 +70,4 @@ def _separation(by_relation: dict[Any, pd.Series]) -> str:
     if not {TRUE, FALSE} <= by_relation.keys():
         return ""
     true, false = by_relation[TRUE], by_relation[FALSE]
-    return f"P(true > not true) {stats.mannwhitneyu(true, false).statistic / (len(true) * len(false)):.2f}"
+    return f"P(true > not true) {scipy.stats.mannwhitneyu(true, false).statistic / (len(true) * len(false)):.2f}"

@@ -11,7 +11,7 @@ import jinja2
 import markupsafe
 import numpy as np
 from PIL import Image
-from scipy import stats
+import scipy
 
 from trueneg.io.files import write_text
 from trueneg.report.page.examples import data_uri, webp
@@ -56,7 +56,7 @@ def render_page(studies: Sequence[StudyPage], path: str | Path, unread: Mapping[
         newest=max(known.values(), default=""),
         others=_other_runs(path.parent, known),
         format=FORMAT,
-        quantiles=np.asarray(stats.t.ppf(0.975, np.arange(1, DEGREES_AT_MOST + 1))).round(5).tolist(),
+        quantiles=np.asarray(scipy.stats.t.ppf(0.975, np.arange(1, DEGREES_AT_MOST + 1))).round(5).tolist(),
         style=style,
         script=script,
         digests=[base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in (style, script)],
