@@ -10,8 +10,8 @@ from typing import Any
 import jinja2
 import markupsafe
 import numpy as np
-from PIL import Image
 import scipy
+from PIL import Image
 
 from trueneg.io.files import write_text
 from trueneg.report.page.examples import data_uri, webp
