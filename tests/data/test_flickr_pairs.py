@@ -179,7 +179,7 @@ def test_captions_of_other_files_are_refused(data, tmp_path):
     prepare(data, tmp_path / "out")
     table = privacy.read_table(tmp_path / "out" / "sentences.parquet")[0]
     privacy.write_table(table.iloc[5:], tmp_path / "out" / "sentences.parquet", restricted=False)
-    with pytest.raises(UserError, match="the reports of 1 images, first of image 0, have no sentences"):
+    with pytest.raises(UserError, match="1 images have reports without sentences; the first is image 0"):
         prepare_pairs(
             {"source": "flickr8k", "path": data, "images": None, "resolution": 16},
             {"sentences": tmp_path / "out" / "sentences.parquet"},

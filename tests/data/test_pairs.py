@@ -162,7 +162,7 @@ def changed_sentence(source, column, value):
         (lambda s: {"sentences": changed_sentence(s, "eta true", np.nan)}, "1 sentences, first in row 3 .*, have no eta true in"),
         (
             lambda s: {"sentences": s.sentences[s.sentences["report"] != "R005"]},
-            "images, first of image .*, have no sentences",
+            "images have reports without sentences; the first is image",
         ),
         (
             lambda s: {"reports": np.where(s.reports == "R005", "R006", s.reports)},

@@ -18,7 +18,7 @@ def catch_out_of_memory(what: str, remedy: str) -> Iterator[None]:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error means out of memory; torch's error is matched by name, because most jobs do not import torch."""
+    """Return whether an exception is an out-of-memory error; torch's is matched by name, so that torch need not be imported."""
     return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
 
 

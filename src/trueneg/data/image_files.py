@@ -115,7 +115,7 @@ class ParquetImages:
                 raise UserError(f"{file}: {found}. {COPY_AGAIN}") from error
 
     def _contents(self, parquet: pq.ParquetFile, first: int) -> Iterator[Any]:
-        """Iterate over the contents of all images from a row on, skipping the row groups before it."""
+        """Iterate over the contents of all images, starting at a given row; earlier row groups are skipped."""
         groups = range(parquet.num_row_groups)
         starts = np.cumsum([0, *(parquet.metadata.row_group(group).num_rows for group in groups)]).tolist()
         group = bisect.bisect(starts, first) - 1

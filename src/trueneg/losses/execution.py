@@ -20,14 +20,14 @@ def single_precision(*tensors: Tensor) -> list[Tensor]:
 
 
 def gathered(local: Tensor, wanted: bool = True) -> tuple[Tensor, int]:
-    """Gather a tensor from all processes, shape (processes, …) in rank order; without distribution, processes is 1.
+    """Gather a tensor from all processes, shape (processes, …) in rank order; the first dimension is 1 if not distributed.
 
     Every process must call this with the same shape. The backward pass sums the gradients that the losses of all processes
     produce for the local tensor. When DistributedDataParallel then averages over processes, the mean of the local losses has
     the gradient of a single loss over all anchors.
 
     Returns:
-        The gathered tensor and the rank of this process (0 without distribution).
+        The gathered tensor and the rank of this process (0 if not distributed).
     """
     if not (wanted and distributed.is_available() and distributed.is_initialized()):
         return local[None], 0

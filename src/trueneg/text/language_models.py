@@ -93,7 +93,7 @@ def _trained(runs: RunStore, record: dict[str, Any], parts: Parts) -> Path:
     remedy = f"Lower its batch_size from {size} to {max(size // 2, 1)}."
     with runs.owned(identifier, patience=PATIENCE) as folder:
         if runs.state(identifier) == "finished":
-            log.info("fold %d: language model %s is finished and reused", fold, identifier)
+            log.info("fold %d: reusing the trained language model %s", fold, identifier)
         else:
             with (
                 leased_device(record["settings"]["device"]) as device,

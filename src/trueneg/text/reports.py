@@ -104,7 +104,7 @@ def read_report_table(settings: Mapping[str, Any]) -> Reports:
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
-    """Return the user's own table of reports, ``path``."""
+    """Return the table of reports that the user provides at ``path``."""
     return UserFiles([Path(settings["path"] or "")])
 
 

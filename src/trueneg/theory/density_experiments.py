@@ -87,7 +87,7 @@ def density_ratio(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
 
 
 def importance_weights(setting: Setting, sweeps: SweepSettings, points: int = 51) -> pd.DataFrame:
-    """Compute ω as a function of F_u, the fraction of negatives that are no closer, in the limit N → ∞ and without a slide.
+    """Compute ω as a function of F_u, the fraction of negatives no closer, in the limit N → ∞, for unshifted base intervals.
 
     Returns:
         ``form``, ``alpha``, ``beta`` (0.5 to 1 for the released form), ``share`` (F_u), ``weight``, ``standard error`` (0),
@@ -138,7 +138,7 @@ def normalisation(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
 
 
 def _populations(setting: Setting, count: int) -> Iterator[tuple[dict[str, Any], Conditional, np.ndarray]]:
-    """Yield the columns, distribution and sampled scores of each shown α and population, without a slide."""
+    """Yield the columns, distribution and sampled scores for each plotted α and population; base intervals are not shifted."""
     for alpha in SHOWN_ALPHAS:
         one = setting.varied(alpha=alpha, slide=0.0, class_probability=0.0, anchors=1, negatives=count, positives=count)
         scores = simulate_scores(one)

@@ -197,7 +197,7 @@ def _problems(source: PairSource) -> Iterator[str]:
         yield "labels have values other than 0, 1 and NaN (unknown)"
     lacking = ~np.isin(source.reports, sentences["report"].to_numpy(str))
     if lacking.any():
-        yield f"the reports of {lacking.sum()} images, first of image {lacking.argmax()}, have no sentences"
+        yield f"{lacking.sum()} images have reports without sentences; the first is image {lacking.argmax()}"
     valid = {
         "report of an image": sentences["report"].isin(source.reports),
         "index that is unique in the report": ~sentences.duplicated(["report", "index"]),

@@ -1,4 +1,4 @@
-"""Zero-shot classification: compare the scores of an image with a class's negative and positive prompt."""
+"""Zero-shot classification: compare the scores of an image with a class's negative and positive prompts."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence

@@ -68,8 +68,8 @@ def class_probability_by_likelihood(gathered: Gathered, files: Sequence[str], se
     add_legend(figure, {"sentence": SENTENCE, "mean of a tenth of the sentences": MEAN, "fitted a·p^k": FIT})
     about = (
         f"{corpus}, {sentences}: {int(chosen['texts'].max()):,} sentences, {int(chosen['unique'].max()):,} of them unique, "
-        f"{int(chosen['classes'].max())} classes. ρ: Spearman's, with 95 % bootstrap intervals over classes. "
-        "Horizontal axes differ."
+        f"{int(chosen['classes'].max())} classes. ρ is Spearman's rank correlation, with 95 % bootstrap "
+        "intervals over classes. The horizontal axes have different scales."
     )
     values = "; ".join(f"{row['scorer']} ρ {rho_text(row)}, k {row['k']:.3g}" for _, row in chosen.iterrows())
     return finish(

@@ -83,7 +83,7 @@ def accuracy_by_condition(
 
     Args:
         rows: tidy rows of all objectives of the study; the position of an objective among them sets its style.
-        places: position on the axis of each data set, by label.
+        places: each data set's position on the axis, by label.
         measured: measurement to draw.
         baseline: objective that is subtracted and drawn as the zero line.
         axis: axis of the varied condition.

@@ -62,7 +62,11 @@ def importance_weights(gathered: Gathered) -> Figure:
     frame = gathered.experiment("importance_weights")
     frame["line"] = [f"α = {alpha:g}" for alpha in frame["alpha"]]
     styles = unmarked(line_styles(frame.sort_values("alpha")["line"]))
-    labels: dict[str, Any] = {"title": "{}, β = {:g}", "xlabel": "Fraction no closer, F_u", "ylabel": "Weight ω"}
+    labels: dict[str, Any] = {
+        "title": "{}, β = {:g}",
+        "xlabel": "Fraction of samples no closer, F_u",
+        "ylabel": "Weight ω",
+    }
     empty = "β ranges from 0.5 to 1 in this form"
     figure, found = facets(frame, "form", "beta", size=(2.6, 2.1), empty=empty, **labels)
     for plot, _, part in found:

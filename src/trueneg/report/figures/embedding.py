@@ -39,7 +39,7 @@ def embedding(gathered: Gathered, files: Sequence[str]) -> Figure:
     dataset, images = points["dataset"].iloc[0], points.groupby("objective").size()
     about = (
         f"t-SNE of {images.max():,} images of {dataset}, one seed; rare classes in red, common classes in blue. "
-        "Axes have no unit, and distances between clusters have no meaning."
+        "The axes have no units, and distances between clusters have no meaning."
     )
     shown = f"{len(classes)} classes ({int(classes['rare'].sum())} rare), {', '.join(dict.fromkeys(points['objective']))}"
     return finish(figure, [about, gathered.own_note], f"Scatter plots of {dataset} in two dimensions: {shown}.")

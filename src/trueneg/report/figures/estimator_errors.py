@@ -97,7 +97,7 @@ def errors_by_assumed_alpha(gathered: Gathered) -> Figure:
 def best_estimators(gathered: Gathered) -> Figure:
     """Draw the estimator with the smallest mean squared error: one panel per pair (N, K), one cell per pair (α, τ⁺).
 
-    A letter in parentheses is not clearly the best: another estimator is within two standard errors of the paired difference.
+    Parentheses mark cells without a clear winner: another estimator differs by less than two standard errors.
     """
     import seaborn
     from matplotlib.patches import Patch

@@ -129,7 +129,7 @@ def eta_by_anchor(gathered: Gathered) -> Figure:
 def _draw_calibration(plot: Axes, calibration: pd.DataFrame, styles: Mapping[str, LineStyle]) -> str:
     """Draw the calibration panel and return its description."""
     if calibration.empty:
-        say_empty(plot, "No objective states a probability for the negatives of a caption.")
+        say_empty(plot, "No objective assigns probabilities to the negatives of a caption.")
         return "No probabilities"
     texts = []
     by_objective = calibration.sort_values("implied").groupby("objective")

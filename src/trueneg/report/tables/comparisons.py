@@ -41,7 +41,7 @@ AT_BOUND = Measurement("training", "share at bound")
 # Title and caption of each table in page order, including those in :data:`trueneg.report.layouts.LAYOUTS`.
 HEADINGS = {
     "contrasts": ("Named contrasts, task by task", "Do the class probabilities help more than permuted or constant ones?"),
-    "differences": ("Every paired difference, with its tests", "The primary contrast was specified in advance, no other."),
+    "differences": ("Every paired difference, with its tests", "Only the primary contrast was specified in advance."),
     "published": ("Beside the published tables", "Numbers need not agree where data, networks or training length differ."),
     "accuracy": ("Accuracy of every objective", "The primary measurement comes first; the others are exploratory."),
     "tasks": ("Every task, with paired differences", "The first paper's Table 1, with the share of anchors at the bound."),

@@ -33,7 +33,7 @@ SENTENCES = (
     "false one scores higher than a true one (ties ½); mean over the anchors that have both kinds, of the mean over seeds, with "
     "its 95 % bootstrap interval over ANCHORS. Weighted: all comparisons within anchors have the same weight.",
     SELECTION,
-    "The data do not identify the experts: one expert is the mean over all ways to leave one out.",
+    "The data do not say which expert gave which rating, so one expert means the average over leaving out each rating in turn.",
     "The η of DCL and HCL is the same for all negatives of an anchor: AUC ½ by construction. BCL's 1 − p(TN) increases with the "
     "similarity within an anchor, so its AUC is that of the similarity. HCL's hardness, InfoNCE's softmax and ReCo's max(0, s) "
     "give MORE weight to similar pairs: as weights against false negatives they have one minus this AUC.",

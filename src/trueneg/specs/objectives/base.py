@@ -43,7 +43,8 @@ class Adjusted(Settings):
 
     schedule: Literal["adjusted"]
     by: Literal["labels", "views"] = Field(
-        "labels", description="labels: classes of the validation split; views: no labels, the two views of an image are a class"
+        "labels",
+        description="labels: classes of the validation split; views: the two views of an image form a class",
     )
     every: Fraction = Field(0.05, description="interval between two measurements, as a fraction of the run")
 

@@ -24,7 +24,7 @@ class Bayesian(Objective):
     def _released_form_mixes(self):
         reached = [extreme for beta in values_of(self.beta) for extreme in _extremes(beta)]
         if "released" in values_of(self.form) and not (min(reached) >= 0.5 and max(reached) <= 1):
-            raise ValueError(".beta must be in [0.5, 1] with form: released, where it mixes two densities")
+            raise ValueError(".beta must be in [0.5, 1] for the released form, where it mixes two densities")
         return self
 
 

@@ -23,7 +23,9 @@ class ZeroShotSettings(Task):
     METRICS = AUC | {"AUC positive prompt": Metric("AUC of the positive prompt alone", decimals=3), "ACC": percent("accuracy")}
     CHANCE: ClassVar = {"AUC": 0.5, "AUC positive prompt": 0.5}
 
-    prompts: dict[str, PromptSettings] | None = Field(None, description="by label; none: Table 2 of Sample-Specific Debiasing")
+    prompts: dict[str, PromptSettings] | None = Field(
+        None, description="prompts by label; none: those in Table 2 of Sample-Specific Debiasing"
+    )
 
 
 TASK = ZeroShotSettings
