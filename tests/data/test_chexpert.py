@@ -28,12 +28,13 @@ def test_the_lists_are_read(lists):
 
 
 CANDIDATES, QUERIES, TEXTS = "image-retrieval/candidate.csv", "image-retrieval/query.csv", "text-retrieval/query.csv"
-QUERY = LISTS.images[0]
+FIRST, QUERY = LISTS.candidates[0], LISTS.images[0]
 
 
 @pytest.mark.parametrize(
     ("name", "old", "new", "message"),
     [
+        (QUERIES, QUERY[0], FIRST[0], r"query\.csv contains 1 images that are also candidates, expected none"),
         (QUERIES, QUERY[0], LISTS.images[1][0], r"query\.csv: line 3: Path repeats"),
         (
             QUERIES,
@@ -75,9 +76,11 @@ def test_incomplete_candidates_are_rejected(lists):
     with pytest.raises(UserError, match=rf"candidate\.csv has 199 rows of {LISTS.candidates[-1][1]}, expected 200"):
         read_lists(lists)
     write_convirt_lists(lists, LISTS)
-    both_candidates(lists, lambda lines: [lines[0], lines[1].replace("1.0,", "0.0,"), *lines[2:]])
-    with pytest.raises(UserError, match=rf"candidate\.csv has 199 rows of {LISTS.candidates[0][1]}, expected 200"):
-        read_lists(lists)
+    for change in (("1.0,", "0.0,"), ("0.0,", "1.0,")):
+        both_candidates(lists, lambda lines, change=change: [lines[0], lines[1].replace(*change), *lines[2:]])
+        with pytest.raises(UserError, match=r"candidate\.csv: line 2 has several labels of 1 or none, expected exactly one"):
+            read_lists(lists)
+        write_convirt_lists(lists, LISTS)
     write_convirt_lists(lists, LISTS)
     (lists / TEXTS).unlink()
     with pytest.raises(UserError, match=r"text-retrieval/query\.csv is missing.*It is part of https"):

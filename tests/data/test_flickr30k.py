@@ -82,7 +82,7 @@ def test_captions_are_read_from_karpathys_file_if_there_are_no_others(tmp_path):
     with pytest.raises(
         UserError, match=r"splits contain all 10 photographs, .* Add results_20130124\.token .* or set dataset\.split"
     ):
-        select_splits(SOURCE.read(tmp_path)[0], "reco")
+        select_splits(SOURCE.read(tmp_path)[0], "reco", tmp_path)
 
 
 @pytest.mark.parametrize("layout", ["official", "parquet"])

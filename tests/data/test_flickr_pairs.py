@@ -204,6 +204,11 @@ def add_line(path, line):
         ("Flickr8k.token.txt", "300_c.jpg#0\t ", r"token\.txt: line 56 is not an image's name"),
         ("Flickr8k.token.txt", "100_a.jpg#1\tA dog .", r"line 56: caption's id repeats"),
         ("Flickr8k.token.txt", "300_c.jpg#0\tA dog .", r"300_c\.jpg: captions is \['A dog \.'\], expected 5 texts"),
+        (
+            "Flickr_8k.testImages.txt",
+            "100_a.jpg",
+            r"testImages\.txt: line 3: image is '100_a\.jpg', expected an image that is in no other split",
+        ),
         ("Flickr_8k.devImages.txt", "300_c.jpg", r"token\.txt has no captions of 300_c\.jpg, which is in the validation split"),
     ],
 )

@@ -175,7 +175,8 @@ def test_missing_images_are_named_before_any_is_decoded(files, tmp_path):
         files.paths[number].unlink()
     with pytest.raises(UserError) as error:
         cache_images(files, tmp_path / "cache", mode="L", resolution=16)
-    assert [line.split(":")[0] for line in str(error.value).split("\n")] == [str(files.paths[number]) for number in (2, 7)]
+    named = [line.split(" is missing")[0] for line in str(error.value).split("\n")]
+    assert named == [str(files.paths[number]) for number in (2, 7)]
     assert "is missing; expected an image. Copy the whole dataset" in str(error.value)
     assert not (tmp_path / "cache").exists()
 
@@ -211,6 +212,19 @@ def test_at_most_ten_unusable_images_are_named(tmp_path):
     lines = str(error.value).split("\n")
     assert [line.split(":")[0] for line in lines[:10]] == list(map(str, paths[:10]))
     assert lines[10:] == ["… and 3 more errors."]
+
+
+def test_images_without_access_are_named(files, tmp_path, monkeypatch):
+    original, denied = Path.stat, files.paths[3]
+
+    def stat(path, **options):
+        if path == denied:
+            raise PermissionError(13, "Permission denied", str(path))
+        return original(path, **options)
+
+    monkeypatch.setattr(Path, "stat", stat)
+    with pytest.raises(UserError, match=r"3\.jpg cannot be accessed; expected an image in a folder that you may read"):
+        cache_images(files, tmp_path / "cache", mode="RGB", resolution=16)
 
 
 def test_a_disk_that_is_too_small_is_reported_before_decoding(files, tmp_path):
@@ -255,7 +269,7 @@ def test_rows_are_read_across_row_groups_and_files(tmp_path, monkeypatch, small_
     write_parquet(files[1], contents[17:], 100)
     chosen = [*range(4, 17), *range(17, 29)]
     places = tuple((files[0], number) if number < 17 else (files[1], number - 17) for number in chosen)
-    images = ParquetImages("image", places)
+    images = ParquetImages(dict.fromkeys(files, "image"), places)
     for threads in (1, 2):
         found = cache_images(images, tmp_path / f"cache{threads}", mode="L", resolution=16, threads=threads)
         for pixels, number in zip(found, chosen, strict=True):
@@ -266,7 +280,7 @@ def test_bad_rows_and_files_of_parquet_are_named(tmp_path):
     path = tmp_path / "a.parquet"
     contents = [encoded(picture(number)) for number in range(6)]
     write_parquet(path, [*contents[:4], None, contents[5][:100]], 10)
-    images = ParquetImages("image", tuple((path, row) for row in range(6)))
+    images = ParquetImages({path: "image"}, tuple((path, row) for row in range(6)))
     with pytest.raises(
         UserError, match=r"a\.parquet, row 4 \(the first is 0\): has no readable content.*\n.*row 5 .*: is damaged"
     ):

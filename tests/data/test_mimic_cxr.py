@@ -265,6 +265,9 @@ def test_missing_reports_are_reported(made, tmp_path):
     ):
         prepare(absent, tmp_path)
     prepare(absent, tmp_path, images=1)  # the first of all is there
+    privacy.write_table(known[known["report"] == known["report"].max()], tmp_path / "sentences.parquet", restricted=True)
+    with pytest.raises(UserError, match=r"studies have no sentence, so reports are missing"):
+        prepare(absent, tmp_path, images=1)
 
 
 def rewrite(path, change):
@@ -380,6 +383,9 @@ def test_missing_images_are_named(made, tmp_path):
     ("column", "value", "message"),
     [
         ("dicom_id", "00-11", "line 3: dicom_id is '00-11', expected an image of MIMIC-CXR-JPG's metadata"),
+        ("image_width", "999", "line 3: image_width is '999', expected that of MIMIC-CXR-JPG"),
+        ("image_height", "", "line 3: image_height is '', expected that of MIMIC-CXR-JPG"),
+        ("w", "inf", "line 3: box is '9, 20, inf, 9', expected x, y, w and h of a box in the image"),
         ("w", "0", "line 3: box is '9, 20, 0, 9', expected x, y, w and h of a box in the image"),
         ("x", "wide", "line 3: box is 'wide, 20, 22, 9', expected x, y, w and h of a box in the image"),
         ("y", "36", r"line 3: box is '\d+, 36, \d+, \d+', expected x, y, w and h of a box in the image"),

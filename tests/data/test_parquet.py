@@ -72,6 +72,13 @@ def test_jpeg_decodes_as_pillow_does(tmp_path):
     assert np.array_equal(load(tmp_path).images[0], expected)
 
 
+def test_files_may_name_the_image_column_differently(tmp_path):
+    images = random_images(3)
+    write(tmp_path / "train.parquet", map(encoded, images[:2]), [0, 1], "img")
+    write(tmp_path / "test.parquet", map(encoded, images[2:]), [1], "image")
+    assert np.array_equal(load(tmp_path).images.transpose(0, 2, 3, 1), images)
+
+
 def test_the_first_image_determines_greyscale_or_rgb(tmp_path):
     grey, colour = random_images(1, (4, 4))[0], random_images(1, (4, 4, 3))[0]
     write(tmp_path / "train.parquet", [encoded(grey), encoded(colour)], [0, 0])
@@ -187,7 +194,7 @@ def test_missing_files_are_reported(tmp_path):
         (tmp_path / name).touch()
     with pytest.raises(UserError, match=r"\(found a, b, c, d, e and 2 more\)"):
         load(tmp_path)
-    with pytest.raises(UserError, match="is a file, expected a folder"):
+    with pytest.raises(UserError, match="is a file; expected a folder"):
         load(tmp_path / "a")
     with pytest.raises(UserError, match="source parquet reads your own files"):
         load(tmp_path, download=True)

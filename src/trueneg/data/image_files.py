@@ -8,7 +8,7 @@ yields the content of each image.
 import bisect
 import itertools
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -50,10 +50,18 @@ class ImageFiles:
         """Return the name, size and modification time of each file.
 
         Raises:
-            UserError: names the missing files.
+            UserError: names the files that are missing or in a folder without access.
         """
-        refuse([f"{path} is missing; expected an image. {self.remedy}" for path in self.paths if not path.exists()])
-        return [_stamp(path) for path in self.paths]
+        found, missing = [], []
+        for path in self.paths:
+            try:
+                found.append(_stamp(path))
+            except PermissionError:
+                missing.append(f"{path} cannot be accessed; expected an image in a folder that you may read.")
+            except OSError:
+                missing.append(f"{path} is missing; expected an image. {self.remedy}")
+        refuse(missing)
+        return found
 
     def read(self) -> Iterator[bytes | None]:
         """Yield the content of each file; None for a file that cannot be read, which is reported with all other errors."""
@@ -70,11 +78,11 @@ class ParquetImages:
     """Images stored in rows of parquet files, in a struct column with the field ``bytes`` (the layout of dataset hubs).
 
     Args:
-        column: name of the image column.
+        columns: name of each file's image column.
         places: file and row of each image; the rows of one file are consecutive.
     """
 
-    column: str
+    columns: Mapping[Path, str]
     places: tuple[tuple[Path, int], ...]
 
     def __len__(self) -> int:
@@ -105,7 +113,7 @@ class ParquetImages:
             done = rows[0]
             try:
                 with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
-                    for content in itertools.islice(self._contents(parquet, done), len(rows)):
+                    for content in itertools.islice(self._contents(parquet, self.columns[file], done), len(rows)):
                         yield content.as_py()
                         done += 1
                 if done <= rows[-1]:
@@ -114,13 +122,13 @@ class ParquetImages:
                 found = f"the images from row {done:,} on (the first is 0) cannot be read ({reason(error)})"
                 raise UserError(f"{file}: {found}. {COPY_AGAIN}") from error
 
-    def _contents(self, parquet: pq.ParquetFile, first: int) -> Iterator[Any]:
+    def _contents(self, parquet: pq.ParquetFile, column: str, first: int) -> Iterator[Any]:
         """Iterate over the contents of all images, starting at a given row; earlier row groups are skipped."""
         groups = range(parquet.num_row_groups)
         starts = np.cumsum([0, *(parquet.metadata.row_group(group).num_rows for group in groups)]).tolist()
         group = bisect.bisect(starts, first) - 1
-        batches = parquet.iter_batches(ROWS_AT_ONCE, row_groups=groups[group:], columns=[f"{self.column}.bytes"])
-        contents = (pc.struct_field(batch.column(self.column), "bytes") for batch in batches)
+        batches = parquet.iter_batches(ROWS_AT_ONCE, row_groups=groups[group:], columns=[f"{column}.bytes"])
+        contents = (pc.struct_field(batch.column(column), "bytes") for batch in batches)
         return itertools.islice(itertools.chain.from_iterable(contents), first - starts[group], None)
 
 

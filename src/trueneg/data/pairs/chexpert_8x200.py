@@ -80,7 +80,7 @@ class Benchmark:
 
 
 def read_lists(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Read the lists and check their labels and counts.
+    """Read the lists and check their labels, their counts, and that no image is both query and candidate.
 
     Args:
         path: folder of the cloned lists.
@@ -97,15 +97,21 @@ def read_lists(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFra
     candidates = read_columns(files[0], {"Path": IMAGE, **dict.fromkeys(OBSERVATIONS, LABEL)}, ORIGIN_OF_LISTS)
     images = read_columns(files[1], {"Variable": LABEL_NAME, "Path": IMAGE}, ORIGIN_OF_LISTS)
     texts = read_columns(files[2], {"Variable": LABEL_NAME, "Text": sentence}, ORIGIN_OF_LISTS)
-    candidates["Variable"] = (label_values(candidates[list(OBSERVATIONS)]) == 1).idxmax(axis=1)
+    positive = label_values(candidates[list(OBSERVATIONS)]) == 1
+    unclear = candidates.index[positive.sum(axis=1) != 1]
+    refuse([f"{files[0]}: {place} has several labels of 1 or none, expected exactly one. {ORIGIN_OF_LISTS}" for place in unclear])
+    candidates["Variable"] = positive.idxmax(axis=1)
     mistakes = []
     for file, table, each in zip(files, (candidates, images, texts), EACH, strict=True):
         counts = table["Variable"].value_counts().reindex(LABELS, fill_value=0)
         wrong = counts[counts != each].items()
         mistakes += [f"{file} has {count} rows of {label}, expected {each}. {ORIGIN_OF_LISTS}" for label, count in wrong]
+    candidates, images = _images(candidates), _images(images)
+    both = images["path"].isin(candidates["path"]).sum()
+    if both:
+        mistakes.append(f"{files[1]} contains {both} images that are also candidates, expected none. {ORIGIN_OF_LISTS}")
     refuse(mistakes)
-    sentences = texts[["Text", "Variable"]].set_axis(["sentence", "label"], axis=1).reset_index(drop=True)
-    return _images(candidates), _images(images), sentences
+    return candidates, images, texts[["Text", "Variable"]].set_axis(["sentence", "label"], axis=1).reset_index(drop=True)
 
 
 def prepare_chexpert_8x200(settings: Mapping[str, Any], *, benchmark: str | Path, cache: str | Path, threads: int) -> None:

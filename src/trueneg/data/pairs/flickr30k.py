@@ -20,8 +20,8 @@ import pandas as pd
 from trueneg.data.images.folder import Part
 from trueneg.data.mistakes import readable
 from trueneg.data.pairs.pair_images import PairImages
-from trueneg.data.pairs.photographs import TOKENS as TOKEN_LINES
 from trueneg.data.pairs.photographs import (
+    TOKEN_LINES,
     UNASSIGNED,
     CaptionLines,
     PhotographSource,
@@ -50,10 +50,10 @@ KAGGLE_LINES = CaptionLines(
 def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int) -> PairImages:
     """Read the photographs, with the splits selected by ``split``."""
     table, images = SOURCE.read(settings["path"])
-    return joined(select_splits(table, settings["split"]), images, settings["images"])
+    return joined(select_splits(table, settings["split"], settings["path"]), images, settings["images"])
 
 
-def select_splits(table: pd.DataFrame, split: str) -> pd.DataFrame:
+def select_splits(table: pd.DataFrame, split: str, path: str | Path | None) -> pd.DataFrame:
     """Return the photographs with one of the splits used in papers.
 
     Args:
@@ -63,6 +63,7 @@ def select_splits(table: pd.DataFrame, split: str) -> pd.DataFrame:
             others. The paper does not specify which ones are held out, so Karpathy's test photographs are used, and his
             validation photographs are added to the training set. The paper has no validation split; here, models are selected
             on the photographs that Karpathy left out, not on the test photographs.
+        path: folder of the dataset, for the message.
 
     Raises:
         UserError: if the split is ReCo's and Karpathy's splits contain all photographs.
@@ -71,7 +72,7 @@ def select_splits(table: pd.DataFrame, split: str) -> pd.DataFrame:
         return table
     if UNASSIGNED not in set(table["split"]):
         raise UserError(
-            f"flickr30k: Karpathy's splits contain all {len(table):,} photographs, but dataset.split: reco selects models on "
+            f"{path}: Karpathy's splits contain all {len(table):,} photographs, but dataset.split: reco selects models on "
             f"others. Add {TOKENS.names[0]} with the captions of all photographs, or set dataset.split: karpathy."
         )
     return table.assign(split=table["split"].replace({"validation": "train", UNASSIGNED: "validation"}))

@@ -23,7 +23,7 @@ from trueneg.data.images.folder import Part, required_path
 from trueneg.data.mistakes import COPY_AGAIN, refuse
 from trueneg.data.pairs.pair_images import PairImages
 from trueneg.data.pairs.photographs import PhotographSource, joined, read_captions
-from trueneg.data.tables import read_lines
+from trueneg.data.tables import read_lines, wrong_values
 from trueneg.errors import UserError
 
 log = logging.getLogger(__name__)
@@ -91,8 +91,11 @@ def read_ratings(path: str | Path | None) -> pd.DataFrame:
 def _read_official(folder: Path) -> pd.DataFrame:
     splits: dict[str, str] = {}
     for split, part in SPLIT_LISTS.items():
-        names = read_lines(part.required(folder), "(?P<image>.*)", "an image", part.origin)["image"]
-        splits |= dict.fromkeys(names, split)
+        file = part.required(folder)
+        images = read_lines(file, "(?P<image>.*)", "an image", part.origin)
+        mistakes = wrong_values(images, "image", images["image"].isin(splits), "an image that is in no other split")
+        refuse([f"{file}: {mistake} {part.origin}" for mistake in mistakes])
+        splits |= dict.fromkeys(images["image"], split)
     table = read_captions(CAPTIONS.required(folder), splits, CAPTIONS.origin)
     return table[table["image"] != WITHOUT_IMAGE]
 

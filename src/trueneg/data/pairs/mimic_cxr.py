@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from trueneg.data.image_files import ImageFiles
@@ -78,10 +79,12 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
         radiographs = ms_cxr.hold_out(radiographs, drawn)
     frontal = radiographs[radiographs["frontal"]]
     chosen = usable(frontal["report"].to_numpy(str), tables["sentences"], settings["images"])
+    # With dataset.images, only the studies up to the last one in use need reports.
+    needed = frontal if settings["images"] is None else frontal.iloc[: np.flatnonzero(chosen)[-1] + 1]
     images = frontal[chosen].reset_index(drop=True)
-    studies = frontal["report"].nunique()
+    studies = needed["report"].nunique()
     lacking = studies - images["report"].nunique()
-    if settings["images"] is None and lacking > max(FEW, WITHOUT_TEXT * studies):
+    if lacking > max(FEW, WITHOUT_TEXT * studies):
         raise UserError(
             f"mimic_cxr: {lacking:,} of {studies:,} studies have no sentence, so reports are missing. {ORIGIN_OF_REPORTS}"
         )

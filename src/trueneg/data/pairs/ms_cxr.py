@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 PAGE = "https://physionet.org/content/ms-cxr/"
 ORIGIN = f"It is part of MS-CXR 0.1 and 1.1.0, available to credentialed users on PhysioNet ({PAGE})."
 BOXES = Part(("MS_CXR_Local_Alignment_v1.1.0.csv", "MS_CXR_Local_Alignment_v1.0.0.csv"), "the boxes of MS-CXR", ORIGIN)
-NUMBERS = ("x", "y", "w", "h")
+NUMBERS = ("x", "y", "w", "h", "image_width", "image_height")
 TEXT = Values(r"(?s).*\S.*", "a non-empty text")
 CORNERS = ["x0", "y0", "x1", "y1"]
 NO_BOXES = pd.DataFrame(columns=["dicom", "report", "patient", "width", "height", "sentence", "finding", *CORNERS])
@@ -47,13 +47,15 @@ def read_boxes(path: str | Path, radiographs: pd.DataFrame) -> pd.DataFrame:
     file = BOXES.required(Path(path).expanduser())
     table = read_columns(file, {"dicom_id": None, "category_name": TEXT, "label_text": TEXT, **dict.fromkeys(NUMBERS)}, ORIGIN)
     images = radiographs.set_index("dicom", drop=False).reindex(table["dicom_id"]).set_axis(table.index)
-    x, y, width, height = (pd.to_numeric(table[name], errors="coerce").astype(np.float64) for name in NUMBERS)
+    x, y, width, height, *sizes = (pd.to_numeric(table[name], errors="coerce").astype(np.float64) for name in NUMBERS)
     unknown = images["file"].isna()
     inside = (x + width > 0) & (y + height > 0) & (x < images["width"]) & (y < images["height"])
-    invalid = ~(inside & (width > 0) & (height > 0))
+    invalid = ~(inside & (width > 0) & (height > 0) & np.isfinite(x + width) & np.isfinite(y + height))
     written = table.assign(box=table["x"].str.cat(table[["y", "w", "h"]], sep=", "))
     mistakes = ["contains no boxes."] if table.empty else []
     mistakes += wrong_values(table, "dicom_id", unknown, "an image of MIMIC-CXR-JPG's metadata")
+    for side, size in zip(("width", "height"), sizes, strict=True):
+        mistakes += wrong_values(table, f"image_{side}", ~unknown & (size != images[side]), "that of MIMIC-CXR-JPG")
     mistakes += wrong_values(written, "box", ~unknown & invalid, "x, y, w and h of a box in the image")
     refuse([f"{file}: {mistake} {ORIGIN}" for mistake in mistakes])
     found = images[["dicom", "report", "patient", "width", "height"]].astype({"width": int, "height": int})

@@ -61,7 +61,7 @@ class PhotographSource:
             tables = {file: _rows(file) for file in files}
             places = tuple((file, row) for file, rows in tables.items() for row in range(len(rows)))
             table = checked_photographs(pd.concat(tables.values()), folder, COPY_AGAIN)
-            return table, ParquetImages("image", places)
+            return table, ParquetImages(dict.fromkeys(tables, "image"), places)
         root = self.images.required(folder)
         table = self.read_official(folder).sort_values("image")
         return table, ImageFiles(tuple(root / name for name in table["image"]), self.images.origin)
@@ -107,12 +107,12 @@ class CaptionLines(NamedTuple):
     header: int = 0
 
 
-TOKENS = CaptionLines(
+TOKEN_LINES = CaptionLines(
     r"(?P<image>[^\t#]+)#(?P<number>[0-4])\t(?P<caption>.*\S.*)", "an image's name, #, 0 to 4, a tab and a caption"
 )
 
 
-def read_captions(file: Path, splits: Mapping[Any, str], origin: str, layout: CaptionLines = TOKENS) -> pd.DataFrame:
+def read_captions(file: Path, splits: Mapping[Any, str], origin: str, layout: CaptionLines = TOKEN_LINES) -> pd.DataFrame:
     """Read and check the captions of photographs from a file with one line per caption.
 
     Args:

@@ -97,7 +97,7 @@ def read_folder(
     for split in rows or ("train",):
         if not splits[split]:
             raise UserError(f"{folder}: contains no {split}*.parquet (found {contents(folder)}); expected {LAYOUT}.")
-    column, *_ = [_image_column(parquet.schema_arrow, file) for file, parquet in files.items()]
+    columns = {file: _image_column(parquet.schema_arrow, file) for file, parquet in files.items()}
     first = next(iter(files))
     names = _hub_class_names(files[first].schema_arrow)
     if class_names and names and len(names) != len(class_names):
@@ -114,7 +114,7 @@ def read_folder(
     labels = np.concatenate(list(labels_of.values()))
     class_names = class_names or _names_of_labels(labels, folder)
     places = tuple((file, row) for file, own in labels_of.items() for row in range(len(own)))
-    images = _decoded(ParquetImages(column, places), "RGB" if rows else None, resolution)
+    images = _decoded(ParquetImages(columns, places), "RGB" if rows else None, resolution)
     return ImageSource(name, images, labels, np.arange(len(labels)) >= found["train"], class_names)
 
 
