@@ -1,6 +1,7 @@
 """The splits of a seed, and their file."""
 
 import contextlib
+import dataclasses
 import json
 
 import numpy as np
@@ -163,6 +164,12 @@ def test_the_file_is_a_tidy_table_with_a_description(tmp_path):
         subset.eta_low,
         subset.eta_high,
     )
+
+
+def test_an_empty_split_is_not_written(tmp_path):
+    subset = dataclasses.replace(make_subset(source_of(10), seed=0), validation=np.empty(0, np.int64))
+    with pytest.raises(ValueError, match="seed 0 has no positions in validation"):
+        write_subsets([subset], tmp_path / "subsets.parquet")
 
 
 @settings(deadline=None, max_examples=40)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tests.text import corpus
+from trueneg.errors import UserError
 from trueneg.text import privacy
 from trueneg.text.assumption import ALL, FINDINGS, SIMPLE, check_assumption, cross_fitted, frequency, unigram, words_of
 from trueneg.text.folds import with_folds
@@ -113,6 +114,23 @@ def checked(tmp_path_factory):
         tables=tables,
     )
     return sentences, {name: pd.read_parquet(path) for name, path in tables.items()}
+
+
+def test_scores_of_other_sentences_are_reported(tmp_path):
+    corpus.write_sentences(tmp_path, reports=20)
+    sentences, _ = privacy.read_table(tmp_path / "sentences.parquet")
+    privacy.write_table(sentences.iloc[1:].assign(log_likelihood=-1.0, tokens=5), tmp_path / "scores.parquet", restricted=False)
+    inputs = {name: tmp_path / f"{name}.parquet" for name in ("assigned", "classes")}
+    with pytest.raises(UserError, match=r"scores\.parquet lacks scores of some sentences in .*sentences\.parquet\. Remove it"):
+        check_assumption(
+            tmp_path / "sentences.parquet",
+            **inputs,
+            likelihoods={"model": tmp_path / "scores.parquet"},
+            corpus="phantom",
+            folds=2,
+            seed=0,
+            tables={},
+        )
 
 
 def test_a_scorer_that_meets_the_assumption_gets_a_perfect_fit(checked):

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from trueneg.data.mistakes import intact
 from trueneg.io.files import atomic_write
 
-Subset = TypeVar("Subset")
+Kind = TypeVar("Kind")
 
 
 def first_of_each_class(labels: np.ndarray, counts: Mapping[int, int], seed: int) -> np.ndarray:
@@ -64,10 +64,16 @@ def write_splits(subsets: Sequence[Any], path: str | Path, key: bytes) -> None:
             are stored as JSON in the schema's metadata.
         path: parquet file to write, with columns ``seed``, ``split``, ``index``.
         key: key of the metadata entry.
+
+    Raises:
+        ValueError: if a split is empty, because its rows could not be read again.
     """
     rows, described = [], []
     for subset in subsets:
         positions = {name: value for name, value in vars(subset).items() if isinstance(value, np.ndarray)}
+        empty = [split for split, index in positions.items() if not len(index)]
+        if empty:
+            raise ValueError(f"the subset of seed {subset.seed} has no positions in {', '.join(empty)}, expected at least one")
         rows += [pd.DataFrame({"seed": subset.seed, "split": split, "index": index}) for split, index in positions.items()]
         described.append({name: value for name, value in vars(subset).items() if name not in positions})
     table = pa.Table.from_pandas(pd.concat(rows), preserve_index=False).replace_schema_metadata({key: json.dumps(described)})
@@ -75,7 +81,7 @@ def write_splits(subsets: Sequence[Any], path: str | Path, key: bytes) -> None:
         pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
 
 
-def read_splits(path: str | Path, kind: type[Subset], key: bytes) -> dict[int, Subset]:
+def read_splits(path: str | Path, kind: type[Kind], key: bytes) -> dict[int, Kind]:
     """Read the subsets written by :func:`write_splits`, keyed by seed.
 
     Args:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from trueneg.errors import UserError
 from trueneg.text import privacy
 from trueneg.text.folds import with_folds
 from trueneg.text.log_linear import bootstrap_spearman, fit_log_linear, weighted_spearman
@@ -53,8 +54,7 @@ def check_assumption(
             columns ``corpus``, ``sentences``, ``scorer``, ``bin``, ``texts``, ``log_likelihood``, ``predicted``, ``actual``.
 
     Raises:
-        UserError: if a table is missing or damaged.
-        ValueError: if a likelihood file does not cover all sentences.
+        UserError: if a table is missing or damaged, or a likelihood file does not cover all sentences.
     """
     table, restricted = privacy.read_table(sentences)
     known = privacy.read_table(classes)[0].set_index("class")
@@ -63,6 +63,8 @@ def check_assumption(
     for name, path in likelihoods.items():
         scores = privacy.read_table(path)[0][["report", "index", "log_likelihood", "tokens"]]
         frames.append(table.merge(scores, on=["report", "index"], how="left").assign(scorer=name))
+        if frames[-1]["log_likelihood"].isna().any():
+            raise UserError(f"{path} lacks scores of some sentences in {sentences}. Remove it, then run the same command again.")
     frames += [cross_fitted(table, scorer).assign(scorer=name) for name, scorer in SIMPLE.items()]
     groups = pd.concat(frames).dropna(subset="class").groupby(["scorer", "sentence", "class"], sort=False)
     aggregates = {"log_likelihood": ("log_likelihood", "mean"), "tokens": ("tokens", "first"), "count": ("report", "size")}

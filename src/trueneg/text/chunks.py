@@ -39,9 +39,17 @@ def cached(folder: Path, texts: pd.Series, columns: Sequence[str], compute: Comp
     Returns:
         Table with `columns` and the index of `texts`.
     """
+    add_missing(folder, texts, compute, restricted)
     keys = texts.map({text: text_key(text) for text in texts.unique()})
-    missing = texts[~keys.isin(read_chunks(folder, []).index)].unique().tolist()
-    log.info("%s new texts, %s known", f"{len(missing):,}", f"{texts.nunique() - len(missing):,}")
+    return read_chunks(folder, columns).loc[keys].set_axis(texts.index)
+
+
+def add_missing(folder: Path, texts: pd.Series, compute: Compute, restricted: bool) -> None:
+    """Compute the results that are not in the folder, as in :func:`cached`; of the others, only the keys are read."""
+    known = set(read_chunks(folder, []).index)
+    unique = texts.unique().tolist()
+    missing = [text for text in unique if text_key(text) not in known]
+    log.info("%s new texts, %s known", f"{len(missing):,}", f"{len(unique) - len(missing):,}")
     waiting, began = [], time.monotonic()
     for frame in compute(missing) if missing else []:
         waiting.append(frame)
@@ -50,7 +58,6 @@ def cached(folder: Path, texts: pd.Series, columns: Sequence[str], compute: Comp
             waiting, began = [], time.monotonic()
     if waiting:
         append_chunk(folder, pd.concat(waiting), restricted)
-    return read_chunks(folder, columns).loc[keys].set_axis(texts.index)
 
 
 def append_chunk(folder: Path, frame: pd.DataFrame, restricted: bool) -> None:

@@ -16,7 +16,7 @@ from trueneg.io.files import file_checksum
 from trueneg.io.shared_cache import cache_folder
 from trueneg.store.provenance import fingerprint
 from trueneg.text import privacy
-from trueneg.text.chunks import cached, text_key
+from trueneg.text.chunks import add_missing, cached, text_key
 from trueneg.text.folds import with_folds
 from trueneg.text.language_models import read_language_models
 from trueneg.text.loading import load_language_model
@@ -69,7 +69,10 @@ def score_sentences(
         folder = scored / f"{(model['checksum'] or _identity(model))[:16]}-{settings['variant']}"
         compute = functools.partial(_score, model=model, settings=settings)
         texts = own.loc[own["fold"] == model["fold"], "sentence"]
-        parts.append(cached(folder, texts, SCORES, compute, hidden))
+        if shards == 1:
+            parts.append(cached(folder, texts, SCORES, compute, hidden))
+        else:
+            add_missing(folder, texts, compute, hidden)
     if shards == 1:
         privacy.write_table(table.join(pd.concat(parts)), likelihoods, restricted)
 

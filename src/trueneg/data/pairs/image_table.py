@@ -48,8 +48,8 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
 
 def missing_files(settings: Mapping[str, Any]) -> list[str]:
     """Report whether the folder or the table is missing."""
-    absent = [key for key in ("path", "table") if not Path(settings[key]).expanduser().exists()]
-    return [f"{settings[key]} (reports.{key})" for key in absent]
+    own = {"path": "the folder of your own images", "table": "your own table"}
+    return [f"reports.{key}, {settings[key]}: {own[key]}" for key in own if not Path(settings[key]).expanduser().exists()]
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:

@@ -96,12 +96,12 @@ def prepare_pairs(
         said = f"restricted is {restricted} for these texts, but {found.restricted} for the images"
         raise UserError(f"{text['sentences']}: {said}. Remove the file, then run the same command again.")
     own = tables["sentences"][tables["sentences"]["report"].isin(set(found.reports.tolist()))]
-    count = len(found.reports)
+    count, images = len(found.reports), _decoded(found, settings["resolution"], cache, threads)
     try:
         source = PairSource(
             settings["source"],
             sentences=join_sentences(own, assigned=found.assigned, classes=found.probabilities, eta=tables.get("eta")),
-            images=_decoded(found, settings["resolution"], cache, threads),
+            images=images,
             reports=found.reports,
             patients=found.patients,
             labels=found.labels.to_numpy(np.float32).reshape(count, -1),

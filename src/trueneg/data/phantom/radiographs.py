@@ -82,15 +82,16 @@ def positive_classes(reports: Sequence[str], assigned: pd.DataFrame) -> dict[str
         assigned: ``report`` and ``class`` of every sentence; classes that deny or do not mention a finding are ignored.
 
     Raises:
-        KeyError: if a sentence belongs to a report not in `reports`.
+        KeyError: if a finding belongs to a report not in `reports`.
 
     Example:
         >>> positive_classes(["a", "b"], pd.DataFrame({"report": ["b", "b"], "class": [3, 60]}))
         {'a': [], 'b': [3]}
     """
     found: dict[str, list[int]] = {report: [] for report in reports}
-    for report, number in zip(assigned["report"], assigned["class"], strict=True):
-        found[report] += [number] if number < len(CLASSES) else []
+    findings = assigned[assigned["class"] < len(CLASSES)]
+    for report, number in zip(findings["report"], findings["class"], strict=True):
+        found[report].append(number)
     return found
 
 
