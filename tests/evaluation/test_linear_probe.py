@@ -54,6 +54,13 @@ def test_heads_trained_together_match_heads_trained_separately(heads, count, dim
         assert torch.equal(together.logits(own)[index].argmax(1), alone(own[index]).argmax(1))
 
 
+def test_heads_with_different_numbers_of_samples_raise_an_error():
+    heads = [random_head(count, 2, 3, seed=0) for count in (4, 6)]
+    protocol = {"epochs": 1, "batch_size": 3, "learning_rate": 0.1, "weight_decay": 0.0}
+    with pytest.raises(RuntimeError, match="equal size"):
+        train_linear_heads(*zip(*heads, strict=True), 3, cross_entropy, seeds=[0, 1], **protocol)
+
+
 def test_accuracy_on_digits_matches_converged_logistic_regression():
     pixels, labels = load_digits(return_X_y=True)
     pixels = pixels / 16

@@ -54,13 +54,16 @@ def train_linear_heads(
     encoders share them.
 
     Args:
-        features: H tensors (n, D), all on the same device.
+        features: H tensors (n, D) of the same size, all on the same device.
         labels: H tensors (n, …).
         classes: C, number of classes.
         loss: maps logits (H, C, b) and labels (H, b, …) to a sum over heads, so that no head's gradient depends on another head.
         seeds: one seed per head, for its generator.
         training: ``epochs`` of each head over its own samples, ``batch_size``, and Adam's ``learning_rate`` and
             ``weight_decay`` (an L2 term in the gradient).
+
+    Raises:
+        RuntimeError: if the heads differ in their number of samples.
 
     Example:
         >>> features, labels = torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 1])
@@ -70,7 +73,7 @@ def train_linear_heads(
         tensor([[0, 1]])
     """
     # Rows of all heads are in one matrix, so one gather fetches a batch for every head.
-    all_features, all_labels = torch.cat(list(features)), torch.cat(list(labels))
+    all_features, all_labels = (torch.stack(tuple(values)).flatten(0, 1) for values in (features, labels))
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
     count, dimensions = features[0].shape
     bound = dimensions**-0.5

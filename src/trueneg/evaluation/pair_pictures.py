@@ -23,7 +23,9 @@ HEATMAP_COLUMNS = ["report", "finding", "sentence", "size", "pixels", "heatmap",
 AT_MOST = 20_000  # similarities per relation
 
 
-def picture_run(*, settings: Mapping[str, Any], phrases: int, similarities: str | Path, overlays: str | Path, **run: Any) -> None:
+def picture_run(
+    *, settings: Mapping[str, Any], phrases: int, similarities: str | Path, overlays: str | Path, **block: Any
+) -> None:
     """Write similarities and heatmaps of test images under the first run of a manifest, for figures.
 
     Args:
@@ -31,14 +33,14 @@ def picture_run(*, settings: Mapping[str, Any], phrases: int, similarities: str 
         phrases: maximum number of phrases with heatmaps.
         similarities: output parquet file (:func:`similarities_by_truth`).
         overlays: output parquet file (:func:`phrase_heatmaps`).
-        run: further arguments of :func:`trueneg.evaluation.evaluate.first_run`.
+        block: further arguments of :func:`trueneg.evaluation.evaluate.first_run`.
 
     Raises:
         UserError: if heatmaps are requested for a restricted source, whose images must not appear in figures.
     """
-    with first_run(threads=settings["threads"], **run) as (encoded, names):
+    with first_run(threads=settings["threads"], **block) as (encoded, names):
         if encoded.source.restricted and phrases:
-            raise UserError(f"{run['source']} is restricted, so figures must not show its images; remove figures.overlays.")
+            raise UserError(f"{block['source']} is restricted, so figures must not show its images; remove figures.overlays.")
         heatmaps = phrase_heatmaps(encoded, phrases, settings["grounding"]["smoothing"])
         write_tables({similarities: similarities_by_truth(encoded).assign(**names), overlays: heatmaps.assign(**names)})
 

@@ -244,5 +244,6 @@ def _matrix(scores) -> np.ndarray:
 def _lengths(ks: Sequence[int], longest: float = math.inf) -> Sequence[int]:
     """Validate and return list lengths: at least one, and none below 1 or above `longest`, the number of candidates."""
     if not len(ks) or not 1 <= min(ks) <= max(ks) <= longest:
-        raise ValueError(f"ks are {list(ks)}, expected one or more numbers from 1 to {longest}")
+        limit = f" and at most {longest}" if math.isfinite(longest) else ""
+        raise ValueError(f"ks are {list(ks)}, expected one or more numbers of at least 1{limit}")
     return ks

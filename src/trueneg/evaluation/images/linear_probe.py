@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from trueneg.evaluation.images import SPLITS, EncodedRun, Measured, chance, of_groups
+from trueneg.evaluation.images import EncodedRun, Measured, chance, of_groups
 from trueneg.evaluation.linear_heads import cross_entropy, train_linear_heads
 from trueneg.randomness import seed_for
+from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
 log = logging.getLogger(__name__)

@@ -4,8 +4,9 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from trueneg.evaluation.images import SPLITS, EncodedRun, Measured, chance, of_groups
+from trueneg.evaluation.images import EncodedRun, Measured, chance, of_groups
 from trueneg.evaluation.mean_classifier import mean_classifier
+from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 
 

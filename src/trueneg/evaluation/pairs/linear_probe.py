@@ -53,8 +53,10 @@ def linear_evaluation(
     targets, areas = torch.from_numpy(labels).to(features), {}
     for fraction in fractions:
         own = torch.from_numpy(multilabel_subset(labels, fraction, seed)).to(features.device)
-        data, seeds = ([features[own]], [targets[own]], len(class_names)), [seed_for(seed, "linear probe")]
-        probe = train_linear_heads(*data, known_binary_cross_entropy, seeds=seeds, **training)
+        seeds = [seed_for(seed, "linear probe")]
+        probe = train_linear_heads(
+            [features[own]], [targets[own]], len(class_names), known_binary_cross_entropy, seeds=seeds, **training
+        )
         areas[fraction] = areas_by_class(probe.logits([test_features])[0], test_labels, class_names)
     return areas
 

@@ -8,18 +8,26 @@ import importlib
 import pkgutil
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar, get_args
 
 from pydantic import Discriminator
 
 from trueneg.specs.pairs.base import PairSettings, TextSettings
-from trueneg.specs.settings import tag_of
+from trueneg.specs.settings import Settings
+
+Base = TypeVar("Base", bound=Settings)
 
 _MODULES = [importlib.import_module(f"{__name__}.{name}") for _, name, _ in pkgutil.iter_modules(__path__)]
 _CLASSES = [value for module in _MODULES for value in vars(module).values() if isinstance(value, type)]
-# The classes that have a source; their base classes have none.
-TEXTS = {source: value for value in _CLASSES if issubclass(value, TextSettings) for source in tag_of(value)[1]}
-PAIRS = {source: value for value in _CLASSES if issubclass(value, PairSettings) for source in tag_of(value)[1]}
+
+
+def _by_source(base: type[Base]) -> dict[str, type[Base]]:
+    """Map the name of each source to its subclass of `base`; classes shared by several sources have no field ``source``."""
+    found = [value for value in _CLASSES if issubclass(value, base) and "source" in value.model_fields]
+    return {source: value for value in found for source in get_args(value.model_fields["source"].annotation)}
+
+
+TEXTS, PAIRS = _by_source(TextSettings), _by_source(PairSettings)
 
 # Type checkers cannot see modules discovered at import.
 if TYPE_CHECKING:
