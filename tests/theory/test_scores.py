@@ -128,6 +128,7 @@ def test_memory_does_not_grow_with_the_number_of_anchors():
         ({"alpha": 0.4}, "alpha.*0.5.*0.4"),
         ({"alpha": math.nan}, "alpha.*nan"),
         ({"class_probability": 1.0}, "class_probability.*less than 1"),
+        ({"classes": (0.5, 0.4)}, "classes.*0.9"),
         ({"slide": 1.5}, "slide.*1.5"),
         ({"temperature": 0.0}, "temperature.*0.0"),
         ({"negatives": 0}, "negatives.*0"),
@@ -139,6 +140,6 @@ def test_settings_out_of_range_name_the_field_and_the_value(wrong, facts):
         Setting(**wrong)
 
 
-def test_class_probabilities_that_do_not_sum_to_one_are_refused():
-    with pytest.raises(ValueError, match="sum to 1"):
-        simulate_scores(Setting(classes=(0.5, 0.4)))
+def test_class_probabilities_may_be_a_list_and_are_rounded():
+    assert Setting(classes=[0.6, 0.4]) == Setting(classes=(0.6, 0.4))
+    assert simulate_scores(Setting(anchors=2, classes=[1 / 3, 1 / 3, 0.3333335])).positive.shape == (2, 10)

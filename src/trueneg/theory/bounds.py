@@ -144,15 +144,13 @@ def approximation_error(
         )
     keys = pd.DataFrame(list(itertools.product(contestants, positive_counts)), columns=["objective", "positives"])
     simulated = setting.varied(anchors=setting.anchors * repetitions, positives=max(positive_counts) + 1)
-    blocks = [
+    differences = (
         np.stack([_differences(scores, contestants[name].estimator, count, setting) for name, count in keys.to_numpy()])
         for scores in simulate_blocks(simulated)
-    ]
-    differences = np.concatenate(blocks, axis=1)
-    signed, absolute = measure(differences), measure(abs(differences))
-    signed = signed.assign(value=signed["value"].abs(), quantity="|L − L̄|")
-    frames = [keys.join(signed), keys.join(absolute.assign(quantity="mean |Δ|"))]
-    return pd.concat(frames, ignore_index=True).drop(columns="spread")
+    )
+    found = measure(np.vstack([each, abs(each)]) for each in differences)
+    known = pd.concat([keys.assign(quantity=quantity) for quantity in ("|L − L̄|", "mean |Δ|")], ignore_index=True)
+    return known.assign(value=found["value"].abs(), **{"standard error": found["standard error"]})
 
 
 def _differences(scores: Scores, estimator: Estimator, positives: int, setting: Setting) -> ndarray:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from trueneg.config.theory_study import SweepSettings
@@ -76,12 +77,12 @@ def best_estimators(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
         one = setting.varied(alpha=alpha, class_probability=eta, negatives=negatives, positives=max(counts))
         others = competitors(alpha, eta)
         del others[DCL]
-        estimates, drawn, _ = simulate_estimates(one, others | {f"{DCL} {k}": Competitor(Debiased(eta), k) for k in counts})
-        squared = (estimates - drawn) ** 2
+        blocks = simulate_estimates(one, others | {f"{DCL} {k}": Competitor(Debiased(eta), k) for k in counts})
+        squared = np.hstack([(estimates - drawn) ** 2 for estimates, drawn, _ in blocks])
         for place, count in enumerate(counts, start=len(others)):
             compared = squared[[*range(len(others)), place]]
-            found = measure(compared)
-            behind = measure(compared - compared[found["value"].argmin()])
+            found = measure([compared])
+            behind = measure([compared - compared[found["value"].argmin()]])
             found = found.assign(behind=behind["value"], **{"behind error": behind["standard error"]}).drop(columns="spread")
             known = {"alpha": alpha, "class_probability": eta, "negatives": negatives, "positives": count}
             frames.append(found.assign(estimator=[*others, DCL], **known))

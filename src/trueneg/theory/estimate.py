@@ -4,7 +4,9 @@ The estimators are those of :mod:`trueneg.losses`, evaluated by their signed mea
 without a bound can be negative and then has no logarithm.
 """
 
-from collections.abc import Mapping
+import itertools
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -95,42 +97,54 @@ def measure_errors(setting: Setting, contestants: Mapping[str, Competitor], repe
         "bias", "mean squared error"), ``value``, ``standard error``, and ``spread``, the standard deviation of the
         value over repetitions (NaN for a single repetition). The reference of a mean is empty.
     """
-    estimates, *truths = simulate_estimates(setting, contestants, repetitions)
-    frames = []
-    for reference, truth in zip(REFERENCES, truths, strict=True):
-        errors = estimates - truth
-        for quantity, values in (("bias", errors), ("mean squared error", errors**2)):
-            found = measure(values, repetitions)
-            frames.append(found.assign(estimator=list(contestants), reference=reference, quantity=quantity))
-    means = measure(np.vstack([estimates, truths[1]]), repetitions)
-    frames.append(means.assign(estimator=[*contestants, TRUE], reference="", quantity="mean"))
-    return pd.concat(frames, ignore_index=True)
+    blocks = (
+        np.vstack([of_drawn, of_drawn**2, of_exact, of_exact**2, estimates, exact])
+        for estimates, drawn, exact in simulate_estimates(setting, contestants, repetitions)
+        for of_drawn, of_exact in [(estimates - drawn, estimates - exact)]
+    )
+    rows = [
+        (name, reference, quantity)
+        for reference, quantity in [*itertools.product(REFERENCES, ("bias", "mean squared error")), ("", "mean")]
+        for name in contestants
+    ]
+    known = pd.DataFrame([*rows, (TRUE, "", "mean")], columns=["estimator", "reference", "quantity"])
+    return measure(blocks, repetitions, setting.anchors).join(known)
 
 
-def simulate_estimates(setting: Setting, contestants: Mapping[str, Competitor], repetitions: int = 1) -> tuple[ndarray, ...]:
-    """Simulate A = repetitions · anchors anchors.
+def simulate_estimates(
+    setting: Setting, contestants: Mapping[str, Competitor], repetitions: int = 1
+) -> Iterator[tuple[ndarray, ndarray, ndarray]]:
+    """Simulate repetitions · anchors anchors, in blocks of A.
 
-    Returns:
+    Yields:
         Estimates (E, A), and for each anchor (A,) the mean over its drawn true negatives (NaN if there are none) and the exact
         mean.
     """
-    blocks = []
     for scores in simulate_blocks(setting.varied(anchors=setting.anchors * repetitions)):
         estimates = [estimate_true_negative_mean(scores, *each) for each in contestants.values()]
-        blocks.append(torch.stack([*estimates, scores.true_mean, scores.exact_mean]).numpy())
-    values = np.concatenate(blocks, axis=1)
-    return values[:-2], values[-2], values[-1]
+        yield torch.stack(estimates).numpy(), scores.true_mean.numpy(), scores.exact_mean.numpy()
 
 
-def measure(values: ndarray, repetitions: int = 1) -> pd.DataFrame:
+def measure(blocks: Iterable[ndarray], repetitions: int = 1, anchors: int = sys.maxsize) -> pd.DataFrame:
     """Summarise (E, A) values of anchors in one row per line: mean (``value``), ``standard error``, ``spread`` over repetitions.
 
-    NaN values are skipped.
+    NaN values are skipped. Only sums are kept, so memory use does not grow with the number of blocks.
+
+    Args:
+        blocks: values of consecutive anchors.
+        repetitions: number of repetitions.
+        anchors: number of anchors per repetition.
     """
-    error = np.nanstd(values, axis=1) / np.sqrt(np.isfinite(values).sum(axis=1))
-    of_repetition = np.nanmean(values.reshape(len(values), repetitions, -1), axis=2)
+    first, sums = 0, np.zeros(())
+    for block in blocks:
+        repetition = (first + np.arange(block.shape[1])) // anchors
+        first, known = first + block.shape[1], np.where(np.isnan(block), 0, block)
+        powers = np.stack([~np.isnan(block), known, known**2])
+        sums = sums + powers @ (repetition[:, None] == np.arange(repetitions)).astype(float)
+    (count, total, squares), of_repetition = sums.sum(axis=2), sums[1] / sums[0]
+    variance = (squares / count - (total / count) ** 2).clip(min=0)
     spread = of_repetition.std(axis=1, ddof=1) if repetitions > 1 else np.nan
-    return pd.DataFrame({"value": np.nanmean(values, axis=1), "standard error": error, "spread": spread})
+    return pd.DataFrame({"value": total / count, "standard error": np.sqrt(variance / count), "spread": spread})
 
 
 def limiting_bias(setting: Setting, contestant: str) -> float:

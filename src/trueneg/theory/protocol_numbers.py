@@ -43,8 +43,8 @@ def protocol_numbers(setting: Setting, sweeps: SweepSettings, repetitions: int =
             one = default.varied(**{name: changes[name] for name in PROCESS if name in changes})
             times = max(1, repetitions * default.negatives // one.negatives)
             contestants = competitors(changes.get(ASSUMED, one.alpha), one.class_probability, changes.get(BETA, 0.0))
-            estimates, drawn, _ = simulate_estimates(one, contestants, times)
-            errors[differs] = estimates - drawn
+            blocks = simulate_estimates(one, contestants, times)
+            errors[differs] = np.hstack([estimates - drawn for estimates, drawn, _ in blocks])
         value, error = _measured(known["estimator"], known["quantity"], errors[differs])
         low, high = known["earlier low"], known["earlier high"]
         ordered = np.isinf([low, high]).any()
@@ -67,5 +67,5 @@ def _measured(estimator: str, quantity: str, errors: np.ndarray) -> tuple[float,
         ratio = np.nanmean(values) / np.nanmean(other)
         linear = ratio + (values - ratio * other) / np.nanmean(other)
         values = values - other if relation == "MSE minus" else linear
-    value, error, _ = measure(values[None]).iloc[0]
+    value, error, _ = measure([values[None]]).iloc[0]
     return value, error

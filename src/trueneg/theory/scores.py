@@ -4,6 +4,7 @@ Implements algorithms 1 to 3 of its appendix for all anchors at once. Each ancho
 random amount; each of its negatives is false with the probability of the anchor's class.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy import ndarray
+from pydantic import Field, field_validator
 from scipy import stats
 from scipy.special import ndtri
 from torch import Tensor
@@ -46,7 +48,14 @@ class Setting(ProcessSettings):
     """
 
     base: Literal["uniform", "normal"] = "uniform"
-    classes: tuple[Probability, ...] = ()
+    classes: tuple[Probability, ...] = Field((), strict=False)  # also a list
+
+    @field_validator("classes")
+    @classmethod
+    def _sum_to_one(cls, given: tuple[float, ...]) -> tuple[float, ...]:
+        if given and not math.isclose(sum(given), 1, rel_tol=1e-6):
+            raise ValueError(f"the sum of classes is {sum(given):g}, expected probabilities that sum to 1")
+        return given
 
     def varied(self, **changes: Any) -> "Setting":
         """Return a copy with other values, which are checked."""
@@ -125,7 +134,8 @@ def simulate_blocks(setting: Setting, draws_per_block: int = DRAWS_PER_BLOCK) ->
 
 def _block(setting: Setting, count: int, generators: dict[str, np.random.Generator]) -> Scores:
     classes = setting.classes or (setting.class_probability,)
-    eta = generators["class"].choice(classes, count, p=setting.classes or None)
+    # Divided by their sum, because choice accepts only 1e-8 of rounding.
+    eta = generators["class"].choice(classes, count, p=np.divide(classes, sum(classes)) if setting.classes else None)
     shift = setting.largest_shift * generators["shift"].uniform(-1, 1, (count, 1))
     is_true = generators["population"].random((count, setting.negatives)) >= eta[:, None]
     # The distributions of false and true negatives are mirror images, so one root serves both. Positives are like false ones.
