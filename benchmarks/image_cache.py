@@ -30,6 +30,7 @@ from trueneg.data.pairs.pair_source import PairSource, join_sentences, read_pair
 from trueneg.data.pairs.pair_splits import PairSubset, split_pairs
 from trueneg.data.phantom.reports import phantom_reports
 from trueneg.specs import encoders, objectives
+from trueneg.specs.settings import tag_of
 from trueneg.training import image_loading
 from trueneg.training.image_text import ImageText
 
@@ -38,7 +39,7 @@ BATCH_SIZE = 64
 # The encoder's settings, and the updates of a turn.
 NETWORKS = {
     "small (the default)": (encoders.SmallEncoderSettings(name="small"), 20),
-    "ResNet-18": (encoders.ResNet18Settings(name="resnet18"), 2),
+    "ResNet-18": (encoders.ResNetSettings(name="resnet18"), 2),
 }
 ON_DEVICE, CACHED, NOT_CACHED = "on the device", "from the disk, cached", "from the disk, not cached"
 
@@ -80,7 +81,7 @@ def settings_of(encoder: Any, updates: int, arguments: argparse.Namespace) -> di
         "similarity": sections.SimilaritySettings(),
         "augmentation": sections.RadiographAugmentationSettings(),
         "training": sections.ImageTextTrainingSettings(updates=updates, batch_size=BATCH_SIZE, threads=arguments.threads),
-        "objective": objectives.OF_PAIRS[0](name="cl"),
+        "objective": next(each for each in objectives.OF_PAIRS if "cl" in tag_of(each)[1])(name="cl"),
     }
     return {name: model.model_dump(mode="json", exclude_none=name == "objective") for name, model in models.items()}
 

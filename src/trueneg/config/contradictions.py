@@ -42,7 +42,7 @@ def _comparisons(study: TrainedStudy, texts: Any) -> Iterator[str]:
     primary, data = study.primary, datasets(study)
     for key in ("treatment", "baseline", "oracle"):
         yield from _unknown(f"primary.{key}", [getattr(primary, key)], study.objectives)
-    oracle = study.objectives.get(primary.oracle)
+    oracle = study.objectives.get(primary.oracle or "")
     if oracle is not None and oracle.name != "oracle":
         yield f"primary.oracle is {primary.oracle!r}, expected an objective whose name is oracle"
     if primary.treatment == primary.baseline:

@@ -118,9 +118,15 @@ class TrainedStudy(Study):
     TASKS: ClassVar[Mapping[str, type[Task]]]  # tasks available to its evaluation
 
     seeds: SeedCount | Annotated[NonEmpty[Seed], EachOnce] = Field(description="number of seeds (0, 1, …), or a list of seeds")
-    if TYPE_CHECKING:  # each kind of study declares its own sections
-
-        def __getattr__(self, name: str) -> Any: ...
+    if TYPE_CHECKING:  # each kind of study has its own types
+        dataset: Any
+        training: Any
+        conditions: list[Any]
+        objectives: dict[str, Any]
+        evaluation: Any
+        primary: PrimaryContrast
+        published: Any
+        figures: Any
 
     @property
     def seed_list(self) -> list[int]:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 import yaml
@@ -21,9 +21,26 @@ from trueneg.stats.measurement import KEYS, Measurement
 from trueneg.store.records import RUN, read_json, read_rows
 from trueneg.store.rows import load_rows, typed
 
-PRINTED = ("paper", "table", "task", "metric", "setting", "method")  # columns that identify a published number
-# Data set, objective, our measurement, key of the published number, and the divisor of that number.
-Printed = tuple[str, str, Measurement, tuple[str, ...], int]
+
+class Entry(NamedTuple):
+    """The columns of config/published.csv that identify a published number."""
+
+    paper: str
+    table: str
+    task: str
+    metric: str
+    setting: str
+    method: str
+
+
+class Printed(NamedTuple):
+    """A published number that a study names: our measurement of it, its entry, and the divisor that gives our unit."""
+
+    dataset: str
+    objective: str
+    measured: Measurement
+    entry: Entry
+    divisor: int
 
 
 def summarise_study(name: str, settings: Mapping[str, Any], inputs: Any, outputs: Any) -> None:
@@ -76,12 +93,12 @@ def _published(study: Any, path: str | Path) -> pd.DataFrame:
     rows, wanted, entries = [], list(printed_numbers(study)), {}
     if wanted:
         printed = pd.read_csv(path, keep_default_na=False, na_values={"standard_error": "", "value": ""})
-        entries = printed.set_index(list(PRINTED)).to_dict("index")
-    for dataset, objective, measured, place, share in wanted:
-        if place not in entries:
-            found = ", ".join(f"{column} {value!r}" for column, value in zip(PRINTED, place, strict=True))
+        entries = printed.set_index(list(Entry._fields)).to_dict("index")
+    for dataset, objective, measured, entry, divisor in wanted:
+        if entry not in entries:
+            found = ", ".join(f"{column} {value!r}" for column, value in entry._asdict().items())
             raise UserError(f"{path}: there is no entry with {found}. Correct the section `published` of the study.")
-        values = {column: entries[place][column] / share for column in ("value", "standard_error")}
+        values = {column: entries[entry][column] / divisor for column in ("value", "standard_error")}
         rows.append({"dataset": dataset, "objective": objective, **measured._asdict(), **values})
     return typed(pd.DataFrame(rows, columns=["dataset", "objective", *KEYS, "value", "standard_error"]))
 
@@ -97,7 +114,8 @@ def printed_numbers(study: Any) -> Iterator[Printed]:
         named = [(one, label, one.setting, one.metric, one.measured.measurement, one.percent) for one in study.published]
     for one, label, setting, metric, measured, is_percent in named:
         for objective, method in one.methods.items():
-            yield label, objective, measured, (one.paper, one.table, one.task, metric, setting, method), 100 if is_percent else 1
+            entry = Entry(one.paper, one.table, one.task, metric, setting, method)
+            yield Printed(label, objective, measured, entry, 100 if is_percent else 1)
 
 
 def _comparison(study: Any, rows: pd.DataFrame, selection: pd.DataFrame) -> dict[str, Any]:

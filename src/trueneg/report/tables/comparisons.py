@@ -1,8 +1,8 @@
 """Tables of a trained study: paired differences and named contrasts with their tests, published numbers, and means by task."""
 
-import functools
 from collections import defaultdict
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pandas as pd
 
@@ -38,11 +38,12 @@ ORDER = 10
 PUBLISHED, CURVES = "published.parquet", "curves.parquet"
 GROUPS = (None, "rare", "common")  # groups of classes
 AT_BOUND = Measurement("training", "share at bound")
+_COMPARED: WeakKeyDictionary[Gathered, pd.DataFrame] = WeakKeyDictionary()
 # Title and caption of each table in page order, including those in :data:`trueneg.report.layouts.LAYOUTS`.
 HEADINGS = {
     "contrasts": ("Named contrasts, task by task", "Do the class probabilities help more than permuted or constant ones?"),
     "differences": ("Every paired difference, with its tests", "Only the primary contrast was specified in advance."),
-    "published": ("Beside the published tables", "Numbers need not agree where data, networks or training length differ."),
+    "published": ("Comparison with published numbers", "Numbers need not agree where data, networks or training length differ."),
     "accuracy": ("Accuracy of every objective", "The primary measurement comes first; the others are exploratory."),
     "tasks": ("Every task, with paired differences", "The first paper's Table 1, with the share of anchors at the bound."),
     "zero_shot": ("Zero-shot classification by class", "The first paper's Table 3: AUC by difference of two prompts."),
@@ -101,12 +102,13 @@ def accuracy(study: ImageStudy) -> Layout:
     return Layout([Head(group_name(one), "accuracy", one.metric) for one in next(iter(layout.values()))], layout)
 
 
-@functools.cache
 def compared(gathered: Gathered) -> pd.DataFrame:
-    """Compute the numbers of every measurement in every table of a study."""
-    rows, study = comparison_of(gathered).rows, gathered.study
-    measured = accuracy(study).keys(rows) if isinstance(study, ImageStudy) else every_measurement(rows)
-    return compare(rows, gathered.baseline, measured)
+    """Compute the numbers of every measurement in every table of a study, once for as long as its artefacts are in use."""
+    if gathered not in _COMPARED:
+        rows, study = comparison_of(gathered).rows, gathered.study
+        measured = accuracy(study).keys(rows) if isinstance(study, ImageStudy) else every_measurement(rows)
+        _COMPARED[gathered] = compare(rows, gathered.baseline, measured)
+    return _COMPARED[gathered]
 
 
 def differences(gathered: Gathered) -> Table:
@@ -116,10 +118,9 @@ def differences(gathered: Gathered) -> Table:
 
 def published(gathered: Gathered) -> Table:
     """Build the table of published numbers, each with its source."""
-    printed = [place for *_, place, _ in printed_numbers(gathered.study)]
-    # Columns of config/published.csv: paper, table, task, metric, setting, method.
-    sources = [f"{place[0]}, {place[1]}: {', '.join(filter(None, (place[2], place[4], place[3])))}" for place in printed]
-    of_reco = any(place[:2] == ("relaxing-contrastiveness", "Table 1") for place in printed)
+    entries = [printed.entry for printed in printed_numbers(gathered.study)]
+    sources = [f"{one.paper}, {one.table}: {', '.join(filter(None, (one.task, one.setting, one.metric)))}" for one in entries]
+    of_reco = any((one.paper, one.table) == ("relaxing-contrastiveness", "Table 1") for one in entries)
     notes = [*([RECO_TABLE_1] if of_reco else []), *gathered.data_notes]
     return published_table(comparison_of(gathered).rows, gathered.read(PUBLISHED).assign(**{"printed as": sources}), notes)
 

@@ -17,7 +17,7 @@ def drawings(study: Study) -> list[Drawing]:
     if not isinstance(study, TheoryStudy):
         return []
     return [
-        of_experiment(protocol_numbers, "BCL's estimators, measured again", "Earlier numbers beside new ones."),
+        of_experiment(protocol_numbers, "BCL's estimators, measured again", "Earlier numbers, compared with new ones."),
         of_experiment(normalisation, "Proposition 3.1", "Densities integrate to 1 and are never negative."),
         of_experiment(informative_sizes, "Where Proposition 1 is informative", "With ten classes and one positive: nowhere."),
     ]
