@@ -490,6 +490,12 @@ def test_without_nvidia_smi_one_device_is_leased_and_several_are_an_error(machin
         pass
 
 
+def test_a_lease_after_cuda_was_initialised_on_several_devices_is_an_error(machine):
+    machine(TWO_GPUS, count=2)
+    with pytest.raises(RuntimeError, match=r"CUDA was initialised before GPU-1a5f was leased"), leased_device("auto"):
+        pass
+
+
 # Slurm
 
 
@@ -566,5 +572,5 @@ def test_an_index_on_a_machine_of_several_models_needs_an_order(machine, monkeyp
         assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-1a5f"
 
 
-def test_a_device_that_is_named_twice_is_used_once():
-    assert visible_devices("0,0", {"GPU-1a5f": ["GPU-1a5f"]}) == ["GPU-1a5f"]
+def test_a_device_that_is_named_twice_hides_all_as_for_cuda():
+    assert visible_devices("0,0", {"GPU-1a5f": ["GPU-1a5f"]}) == []

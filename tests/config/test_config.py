@@ -113,6 +113,12 @@ def test_an_unknown_key_is_rejected_in_every_section(path, letters):
         load_configuration(changed(key, 1), "mine.yaml")
 
 
+@pytest.mark.parametrize("name", ["theory", "dataset", "figures", "training"])
+def test_the_name_of_a_study_does_not_change_the_keys_that_an_error_suggests(name):
+    with pytest.raises(UserError, match=rf"{name}\.training\.batchsize is not a known key; did you mean batch_size\?"):
+        load_configuration({name: changed("training.batchsize", 128)["tiny"]}, "mine.yaml")
+
+
 def test_the_error_for_an_unknown_key_suggests_the_nearest_known_key():
     with pytest.raises(UserError, match=r"tiny\.training\.batchsize is not a known key; did you mean batch_size\?"):
         load_configuration(changed("training.batchsize", 128), "mine.yaml")

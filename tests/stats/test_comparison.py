@@ -276,6 +276,14 @@ def test_a_measurement_that_is_not_there_is_named_with_what_is():
         gate(rows_of(NEAR), "cl", "oracle", 0.1, MEASURED._replace(labels="some"))
 
 
+@pytest.mark.parametrize("absent", ["cl", "oracle"])
+def test_a_data_set_without_the_baseline_or_the_oracle_has_no_gate(absent):
+    kept = {name: values for name, values in NEAR.items() if name != absent}
+    rows = pd.concat([rows_of(NEAR, "r=0.1"), rows_of(kept, "r=0.5")])
+    with pytest.raises(ValueError, match=rf"rows of r=0\.5 contain no objective {absent}"):
+        gate(rows, "cl", "oracle", 0.1, MEASURED)
+
+
 def test_comparing_and_reporting_need_no_torch():
     modules = [
         "trueneg.stats.comparison",

@@ -79,6 +79,11 @@ def test_a_change_of_behaviour_in_any_reachable_module_counts(package, name, tex
     assert fingerprint() != before
 
 
+def test_a_root_that_is_not_a_module_is_an_error(package):
+    with pytest.raises(ValueError, match=r"trueneg\.losses\.trimmed is not a module.*MODULES"):
+        fingerprint("trueneg.losses.trimmed")
+
+
 def test_a_template_counts_for_the_code_beside_it(package):
     before = fingerprint()
     (package / "page.html").write_text("<p>")

@@ -302,6 +302,9 @@ def test_a_file_that_cannot_be_read_has_not_changed(own, monkeypatch):
     flip(listed(reading)[0][0])
     monkeypatch.setattr(user_files, "file_checksum", unreadable)  # not by permissions, which do not bind root
     assert look(reading, results).changes == []
+    listed(reading)[0][0].write_bytes(b"another size")
+    (change,) = look(reading, results).changes  # its size is known without opening it
+    assert str(listed(reading)[0][0]) in change
     monkeypatch.setattr("trueneg.data.images.sources.parquet.user_files", unreadable)
     assert look(reading, results).changes == []
 

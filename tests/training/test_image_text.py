@@ -545,7 +545,7 @@ def test_incompatible_settings_are_refused(started, objective, sections, message
         started(objective, **sections)
 
 
-def test_a_source_without_classes_or_labels_can_be_trained_on(source, subset, started):
+def test_a_source_without_classes_or_labels_can_be_trained_on_but_not_against_them(source, subset, started):
     table = source.sentences.drop(columns="eta true").assign(**{"class": -1})
     empty = {"shown": source.shown[:, :0], "labels": source.labels[:, :0], "label_names": ()}
     bare = dataclasses.replace(source, sentences=table, **empty)
@@ -553,6 +553,9 @@ def test_a_source_without_classes_or_labels_can_be_trained_on(source, subset, st
     row = started("dcl lm", source=bare, subset=own, training={"epochs": 1}).train_epoch()
     assert math.isfinite(row["share at bound unknown"])
     assert math.isnan(row["share at bound common"])
+    for objective, missing in (("oracle", "known matches"), ("remove labels", "labels")):
+        with pytest.raises(UserError, match=rf"needs {missing}.*source textures"):
+            started(objective, source=bare, subset=own)
     with pytest.raises(UserError, match=r"is 'true', .*source textures"):
         started("dcl true", source=bare, subset=own)
 

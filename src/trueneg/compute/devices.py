@@ -78,6 +78,7 @@ def leased_device(wanted: str, *, share: int = 1, count: int = 1) -> Iterator["t
 
     Raises:
         UserError: if there are too few GPUs, or it is unclear which devices to use.
+        RuntimeError: if CUDA was already initialised and sees other devices.
     """
     in_slurm = "SLURM_JOB_ID" in os.environ
     devices = [] if wanted == "cpu" else _usable_devices(os.environ.get(VISIBLE, "" if in_slurm else None))
@@ -93,7 +94,10 @@ def leased_device(wanted: str, *, share: int = 1, count: int = 1) -> Iterator["t
     else:
         with lease(devices, count=count, share=share) as names:
             os.environ[VISIBLE] = ",".join(names)
-            yield choose_device(wanted)
+            device = choose_device(wanted)
+            if device.type == "cuda":
+                _check_confined(names)
+            yield device
 
 
 @contextlib.contextmanager
@@ -214,6 +218,8 @@ def visible_devices(setting: str | None, gpus: Mapping[str, Sequence[str]]) -> l
         named += [by_index[entry]] if entry in by_index else []
         if len(named) != 1:
             break
+        if not seen.keys().isdisjoint(named[0]):  # for a device that is listed twice, CUDA shows none at all
+            return []
         seen.update(dict.fromkeys(named[0]))
     return list(seen)
 
@@ -264,3 +270,15 @@ def _cpu(wanted: str) -> "torch.device":
     if wanted == "auto":
         log.info("device: cpu (training.device is auto, and this process has no GPU that torch can use)")
     return torch.device("cpu")
+
+
+def _check_confined(names: Sequence[str]) -> None:
+    """Raise an error if CUDA sees other devices than the leased ones: it reads the variable only when it is initialised."""
+    import torch
+
+    torch.cuda.init()  # before this, torch counts the devices in the variable, not those that CUDA sees
+    if torch.cuda.device_count() != len(names):
+        raise RuntimeError(
+            f"CUDA was initialised before {', '.join(names)} was leased, and sees {torch.cuda.device_count()} devices. "
+            "Call leased_device before any function that initialises CUDA."
+        )

@@ -88,7 +88,7 @@ def job(log_file: str | Path) -> Iterator[None]:
             raise
         message = error if isinstance(error, UserError) else OUT_OF_MEMORY
         logger.error("%s", message, exc_info=message is OUT_OF_MEMORY)
-        print(f"\n{message}\n", file=sys.stderr)
+        print(f"\n{message}{f' Log: {log_file}' if message is OUT_OF_MEMORY else ''}\n", file=sys.stderr)
         sys.exit(1)
     finally:
         faulthandler.disable()

@@ -43,8 +43,9 @@ class Trainings:
         """Fill in the pattern for the first job with the given wildcards that trains; all jobs start from the same networks."""
 
         def path(wildcards: Any) -> str:
-            matching = [job for job in self._jobs.values() if vars(job).items() >= dict(wildcards).items()]
-            return pattern.format(**vars(min(matching, key=lambda job: _cost(job) == 0)))
+            fields = [field for field in ("study", "dataset", "objective", "block") if field in dict(wildcards)]
+            matching = [job for job in self._jobs.values() if all(getattr(job, one) == dict(wildcards)[one] for one in fields)]
+            return pattern.format(**vars(min(matching, key=lambda job: job.runs[0].settings["objective"]["name"] == "released")))
 
         return path
 

@@ -112,7 +112,7 @@ def _key(location: Sequence[str | int], raw: Any) -> str:
 def _known_keys(location: Sequence[str | int]) -> list[str]:
     """Return the keys that the model at a location accepts; a location contains keys and names of union branches."""
     models: list[Any] = [Configuration]
-    for part in location:
+    for part in (*location[:1], *location[2:]) if location[:1] == ("studies",) else location:  # without the study's name
         fields = [model.model_fields[part].annotation for model in models if part in model.model_fields]
         branches = [model for model in models if part in tag_of(model)[1]]
         models = [inner for annotation in fields for inner in models_within(annotation)] or branches or models

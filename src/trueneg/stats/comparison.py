@@ -239,9 +239,11 @@ def gate(rows: pd.DataFrame, baseline: str, oracle: str | None, chance: float, m
         an oracle, ``difference``, ``low`` and ``high`` are NaN and ``oracle wins`` is true.
 
     Raises:
-        ValueError: if the measurement or the oracle has no rows.
+        ValueError: if a data set has no rows of the baseline or the oracle in that measurement.
     """
     rows = _chosen(rows, measured, split="test")
+    for dataset, group in rows.groupby("dataset", sort=False, observed=True):
+        _require(group["objective"].unique(), [baseline] if oracle is None else [baseline, oracle], "objective", f" of {dataset}")
     found = means(rows[rows["objective"] == baseline])
     found = found.rename(columns={"mean": "baseline mean", "low": "baseline low", "high": "baseline high"})
     if oracle is None:

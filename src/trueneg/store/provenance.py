@@ -52,7 +52,13 @@ def fingerprint(roots: tuple[str, ...], without: tuple[str, ...] = ()) -> str:
 
     Returns:
         The first 16 hexadecimal digits of a SHA-256.
+
+    Raises:
+        ValueError: if a root is not a module of the package: editing what it should name would go unnoticed.
     """
+    missing = [name for name in roots if not _is_module(name)]
+    if missing:
+        raise ValueError(f"{', '.join(missing)} is not a module of {PACKAGE.name}; set MODULES to those with the code.")
     trees = {name: _read(_path_of(name))[0] for name in reachable(roots, without)}
     folders = {_path_of(name).parent for name in trees}
     templates = {path.name: path.read_text() for folder in folders for form in TEMPLATES for path in folder.glob(form)}

@@ -270,8 +270,9 @@ def _changed_files(found: Mapping[str, Status], before: Mapping[str, Mapping[str
 
 
 def _is_edited(path: str, found: Status, before: Mapping[str, Any]) -> bool:
-    same = found == (before["size"], before["modified"])
-    return not same and _checksum(path, *found) not in (before["checksum"], UNREADABLE)
+    if found == (before["size"], before["modified"]):
+        return False
+    return found[0] != before["size"] or _checksum(path, *found) not in (before["checksum"], UNREADABLE)
 
 
 def _images_differ(found: Mapping[str, Status], before: Mapping[str, Any]) -> bool:

@@ -41,8 +41,10 @@ def backward_in_chunks(
         return terms
     with torch.no_grad():
         _track_statistics(network, False)
-        parts = list(zip(*itertools.starmap(embed, enumerate(chunks)), strict=True))
-        _track_statistics(network, True)
+        try:
+            parts = list(zip(*itertools.starmap(embed, enumerate(chunks)), strict=True))
+        finally:
+            _track_statistics(network, True)
     cached: list[Any] = [None if part[0] is None else torch.cat(part).requires_grad_() for part in parts]
     terms = terms_of(*cached)
     terms[0].backward()

@@ -114,18 +114,19 @@ class Block:
             log.info("%s, %s: %d runs on %s", first.dataset, first.objective, len(self.runs), device or "no device, all finished")
         listed = list(zip(self.runs, self.identifiers, strict=True))
         # With None, the bar is shown on a terminal only.
-        bar = tqdm(listed, f"{first.dataset} {first.objective}", leave=False, unit=" runs", disable=None if is_first else True)
-        for run, identifier in bar:
-            training = run.settings["training"]
-            remedy = smaller_batch(training["batch_size"], training.get("chunks"))
-            with catch_out_of_memory(f"{run.dataset}, {run.objective}, seed {run.seed}", remedy):
-                if is_first:
-                    self._train_owned(run, identifier, device, processes, bar)
-                elif not processes.same(None):  # not finished: train alongside the first process, which writes all files
-                    follower = self._start(run, device, processes)
-                    processes.share_state(follower)
-                    while follower.epoch < follower.epochs:
-                        follower.train_epoch()
+        title, disable = f"{first.dataset} {first.objective}", None if is_first else True
+        with tqdm(listed, title, leave=False, unit=" runs", disable=disable) as bar:
+            for run, identifier in bar:
+                training = run.settings["training"]
+                remedy = smaller_batch(training["batch_size"], training.get("chunks"))
+                with catch_out_of_memory(f"{run.dataset}, {run.objective}, seed {run.seed}", remedy):
+                    if is_first:
+                        self._train_owned(run, identifier, device, processes, bar)
+                    elif not processes.same(None):  # not finished: train alongside the first process, which writes all files
+                        follower = self._start(run, device, processes)
+                        processes.share_state(follower)
+                        while follower.epoch < follower.epochs:
+                            follower.train_epoch()
 
     def _train_owned(self, run: Run, identifier: str, device: Any, processes: Processes, bar: tqdm) -> None:
         patience = PATIENCE_FOR_RELEASED if run.settings["objective"]["name"] == RELEASED else PATIENCE

@@ -70,7 +70,7 @@ class ImageTextObjective:
         on_embeddings: whether to call :meth:`of_embeddings` instead of :meth:`of_similarities`.
 
     Raises:
-        UserError: if the source lacks a class probability, or settings are incompatible.
+        UserError: if the source lacks data that the objective needs, or settings are incompatible.
     """
 
     def __init__(
@@ -85,6 +85,11 @@ class ImageTextObjective:
             )
         self._data, self._source, self._text_features = data, source, text_features
         self._by, self._all_positives = values.pop("by", None), values.pop("mode", None) == "positives"
+        needs, known = ("known matches", data.shown) if self.name == "oracle" else ("labels", data.labels)
+        if (self.name == "oracle" or self._by == "labels") and not known.shape[1]:
+            raise UserError(
+                f"objective {self.name}: needs {needs} of the images, but source {source.name} has none; leave it out."
+            )
         directions, bound_gradient = values.pop("directions", "both"), values.pop("bound_gradient", False)
         self._eta, self._switch = (
             self._probability(values.pop(key, None), key) for key in ("class_probability", "switched_off_by")
