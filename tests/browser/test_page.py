@@ -240,7 +240,7 @@ def column(tab, number):
     return tab.locator(f".runs tbody tr:visible > :nth-child({number})").all_inner_texts()
 
 
-def test_two_thousand_runs_are_sorted_and_filtered_at_once(visit, many, record_property):
+def test_two_thousand_runs_are_sorted_and_filtered(visit, many, record_property):
     tab = visit("page:runs", many / "index.html")
     count = tab.locator("#page\\:run-count")
     assert count.inner_text() == "2,000 runs"
@@ -252,7 +252,6 @@ def test_two_thousand_runs_are_sorted_and_filtered_at_once(visit, many, record_p
     assert set(column(tab, 4)) == {"ReCo"}
     for name, times in (("sorting", sorting), ("filtering", filtering)):
         record_property(f"{name}, ms", round(float(np.median(times)), 1))
-        assert np.median(times) < 1000, name  # a loaded machine may take ten times the usual
 
 
 def test_sorting_orders_numbers_as_numbers_and_turns_round(visit, results):

@@ -130,7 +130,7 @@ def test_images_that_cannot_be_memory_mapped_are_rejected(source, tmp_path):
     for what, damaged in damages.items():
         assert len(damaged) == len(written), what
         path.write_bytes(damaged)
-        with pytest.raises(UserError, match=r"pairs\.npz: .*Remove it and .*pairs\.parquet, then run the same command again"):
+        with pytest.raises(UserError, match=r"pairs\.npz .*Remove it and .*pairs\.parquet, then run the same command again"):
             read_pairs(path)
     path.write_bytes(written)
     assert read_pairs(path).checksum == source.checksum

@@ -137,7 +137,7 @@ def test_too_many_frozen_layers_raise_an_error():
 
 
 def test_a_model_missing_from_the_cache_raises_an_error():
-    with pytest.raises(UserError, match=r"nobody/no-such-bert: .*cached files.* Use a hub name or a complete folder"):
+    with pytest.raises(UserError, match=r"nobody/no-such-bert .*cached files.* Use a hub name or a complete folder"):
         load_bert("nobody/no-such-bert", offline=True)
 
 
@@ -212,9 +212,9 @@ def test_hub_errors_are_reported_with_a_remedy(tmp_path):
         hub.shutdown()
         hub.server_close()
     gated, unknown, revised = asked.stdout.splitlines()
-    assert re.search(r"some/gated: .*gated repo.*Make sure to have access", gated)
-    assert re.search(r"some/unknown: .*not a valid model identifier", unknown)
-    assert re.search(r"some/revised: .*not a valid git identifier", revised)
+    assert re.search(r"some/gated .*gated repo.*Make sure to have access", gated)
+    assert re.search(r"some/unknown .*not a valid model identifier", unknown)
+    assert re.search(r"some/revised .*not a valid git identifier", revised)
 
 
 def test_loading_prints_nothing(folder, capfd):

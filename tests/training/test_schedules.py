@@ -93,5 +93,5 @@ def test_a_measured_location_rises_as_the_encoder_learns(source, by):
 def test_a_schedule_that_leaves_the_range_of_its_form_is_refused():
     study = tiny_study()
     study["objectives"]["BCL"] = {"name": "bcl", "class_probability": 0.1, "form": "released", "beta": LINEAR}
-    with pytest.raises(UserError, match=r"objectives\.BCL\.beta .*0\.5.* form: released"):
+    with pytest.raises(UserError, match=r"objectives\.BCL\.beta .*0\.5.* released form"):
         load_configuration({"tiny": study}, "test")

@@ -85,8 +85,9 @@ def drawing_code(module: str) -> str:
 
 def drawn_by_other_code(path: Path) -> bool:
     """Return whether a figure or table was made with code other than the current version."""
-    recorded = recorded_code(path)
-    return recorded is None or recorded != drawing_code(recorded.partition(" ")[0])
+    recorded = recorded_code(path) or ""
+    module, _, _ = recorded.partition(" ")
+    return not _is_module(module) or recorded != drawing_code(module)
 
 
 def _digest(content: object) -> str:
