@@ -240,6 +240,7 @@ def column(tab, number):
     return tab.locator(f".runs tbody tr:visible > :nth-child({number})").all_inner_texts()
 
 
+@pytest.mark.long
 def test_two_thousand_runs_are_sorted_and_filtered(visit, many, record_property):
     tab = visit("page:runs", many / "index.html")
     count = tab.locator("#page\\:run-count")

@@ -114,6 +114,7 @@ def test_the_estimator_becomes_a_study(project):
     assert (project.path / "results/trim/tables/accuracy.tex").is_file()
 
 
+@pytest.mark.long
 def test_the_task_is_found_measured_and_shown(project):
     write_files(PAGE, project, "An evaluation task")
     run_in(project, [sys.executable, "-c", TASK])
@@ -139,6 +140,7 @@ def test_the_figure_is_found_and_draws_what_was_measured(project):
     assert "2 passed" in said
 
 
+@pytest.mark.long
 def test_the_source_of_pairs_is_known_to_library_configuration_and_check(project):
     write_files(PAGE, project, "A source of pairs")
     assert "2 passed" in run_in(

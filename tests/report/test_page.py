@@ -199,6 +199,7 @@ def test_a_page_without_studies_says_so(tmp_path):
     assert "No study has results yet." in reader.texts["main"]
 
 
+@pytest.mark.long
 def test_two_thousand_runs_stay_a_page_that_opens(tmp_path):
     add_study(tmp_path, seeds=200)
     text, reader = page_of(tmp_path, study_page(tmp_path / "phantom" / "artefacts"))

@@ -59,6 +59,7 @@ def test_every_sentence_is_scored_by_the_model_of_its_fold(folder):
     assert (found["device"] == "cpu").all()
 
 
+@pytest.mark.long
 def test_a_killed_job_keeps_its_chunks_and_the_next_one_resumes(folder):
     command = [sys.executable, "-m", "tests.text.killed_scoring", str(folder)]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(PROJECT)}

@@ -63,14 +63,14 @@ def color_by_torchvision(image: Tensor, row: Tensor) -> Tensor:
     return reference.normalize(image, MEAN, STD)
 
 
-def test_color_equals_torchvision_on_thousands_of_images_and_all_orders():
+def test_color_equals_torchvision_on_many_images_and_all_orders():
     augmentation = ColorAugmentation(MEAN, STD)
-    images = random_images(3000)
-    parameters = augmentation.draw(3000, (32, 32), generator())
+    images = random_images(600)
+    parameters = augmentation.draw(600, (32, 32), generator())
     turns = parameters[:, 9:13].int().tolist()
     assert len({tuple(row) for row in turns}) == 24
     expected = torch.stack([color_by_torchvision(*pair) for pair in zip(images, parameters, strict=True)])
-    actual = torch.cat([augmentation(*pair) for pair in zip(images.split(500), parameters.split(500), strict=True)])
+    actual = torch.cat([augmentation(*pair) for pair in zip(images.split(250), parameters.split(250), strict=True)])
     torch.testing.assert_close(actual, expected, rtol=0, atol=2e-5)  # after the division by std; 5e-6 in pixels
 
 
@@ -149,7 +149,7 @@ def test_boxes_lie_inside_the_image_on_whole_pixels(seed, size, scale):
     ("size", "scale"), [((32, 32), (0.08, 1.0)), ((6, 8), (0.08, 1.0)), ((20, 60), (0.5, 1.0)), ((30, 40), (0.9, 1.0))]
 )
 def test_boxes_are_distributed_as_torchvisions(size, scale):
-    count = 8000
+    count = 3000
     ours = draw_boxes(count, size, scale, (3 / 4, 4 / 3), generator(1))
     crop = transforms.RandomResizedCrop(size, scale=scale, antialias=True)
     image = torch.empty(1, *size)

@@ -92,6 +92,7 @@ def test_batch_normalisation_of_two_processes_is_that_of_the_whole_batch(tmp_pat
         torch.testing.assert_close(ours, theirs.double(), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.long
 def test_a_job_on_two_devices_ends_with_the_model_of_one(tmp_path):
     alone, shared = new_job(tmp_path / "alone").finish(), new_job(tmp_path / "shared", devices=2)
     train_runs(**shared.arguments())

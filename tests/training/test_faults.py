@@ -191,7 +191,7 @@ def test_a_language_model_that_diverges_is_told():
         training.train_epoch(lambda: None)
 
 
-@pytest.mark.parametrize("jump", [-1e9, 1e9])
+@pytest.mark.parametrize("jump", [-1e9, pytest.param(1e9, marks=pytest.mark.long)])
 def test_a_clock_that_jumps_changes_nothing(reference, tmp_path, monkeypatch, jump):
     """The clock on the wall, and the times of the files that an earlier attempt left."""
     job = new_job(tmp_path, epochs=2)

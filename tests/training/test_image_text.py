@@ -663,6 +663,7 @@ def test_the_engine_trains_pairs_in_its_one_loop_and_takes_what_is_finished(sour
     assert RunStore(job["store"]).record(listed["id"])["fingerprint"] == "edited"
 
 
+@pytest.mark.long
 def test_training_finds_the_images_that_a_sentence_describes():
     big = texture_source(patients=200)
     subset = split_pairs(big, 0)

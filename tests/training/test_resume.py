@@ -73,8 +73,16 @@ def without_times(rows):
     return repr([{key: value for key, value in row.items() if key not in {"seconds", "views_per_second"}} for row in rows])
 
 
-@pytest.mark.parametrize("stops", [(5, 3, 9), (WHOLE, 1), (24,)])
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize(
+    ("name", "stops"),
+    [
+        ("scheduled", (5, 3, 9)),
+        ("equal updates", (WHOLE, 1)),
+        *(pytest.param(name, (24,), marks=pytest.mark.long) for name in SETTINGS),
+        pytest.param("scheduled", (WHOLE, 1), marks=pytest.mark.long),
+        pytest.param("equal updates", (5, 3, 9), marks=pytest.mark.long),
+    ],
+)
 def test_a_run_continues_from_any_update_with_the_same_weights_and_rows(source, uninterrupted, tmp_path, name, stops):
     for stop_after in stops:
         with pytest.raises(KilledError):

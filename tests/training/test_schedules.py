@@ -37,7 +37,7 @@ def test_the_cosine_is_half_a_period(progress):
 
 
 @given(seed=st.integers(0, 99), count=st.integers(4, 30), groups=st.integers(2, 4))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_macro_auc_is_the_mean_over_anchors_of_scikit_learns(seed, count, groups):
     draw = torch.Generator().manual_seed(seed)
     # Unit vectors along axes: their similarities are 0 or 1 without rounding, so that many tie.
@@ -81,7 +81,7 @@ def test_an_objectives_parameters_follow_their_schedules_and_are_recorded(source
     assert [row["beta"] for row in rows] == [2.0, 1.5, 1.0, 0.5]
 
 
-@pytest.mark.parametrize("by", ["labels", "views"])
+@pytest.mark.parametrize("by", ["labels", pytest.param("views", marks=pytest.mark.long)])
 def test_a_measured_location_rises_as_the_encoder_learns(source, by):
     setting = {"schedule": "adjusted", "by": by, "every": 0.5}
     training = started(source, settings=settings_with({"alpha": setting}, epochs=8))

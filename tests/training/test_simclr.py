@@ -63,6 +63,7 @@ print(math.isfinite(started(load_source("digits", resolution=64), settings=setti
 """
 
 
+@pytest.mark.long
 def test_a_narrow_network_trains_on_images_of_64_pixels():
     """In a process of its own, which a fault in a native library would end."""
     done = subprocess.run([sys.executable, "-c", LARGE_IMAGES], capture_output=True, text=True)

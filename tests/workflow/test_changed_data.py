@@ -62,6 +62,7 @@ def states(trueneg) -> dict[str, str]:
     return {run["run"]: run["state"] for run in json.loads(trueneg("runs", "--json", "-"))}
 
 
+@pytest.mark.long
 def test_touched_data_plan_nothing(project, trueneg):
     os.utime(project.path / TRAIN)
     assert project.planned("rows") == {}
@@ -69,6 +70,7 @@ def test_touched_data_plan_nothing(project, trueneg):
     assert set(states(trueneg).values()) == {"finished"}
 
 
+@pytest.mark.long
 def test_shuffled_labels_train_new_runs_beside_the_old_ones(project, trueneg):
     old = project.models()
     write(project.path / TRAIN, IMAGES[:80], np.random.default_rng(0).permutation(LABELS[:80]))
@@ -94,6 +96,7 @@ def test_shuffled_labels_train_new_runs_beside_the_old_ones(project, trueneg):
     assert project.planned("models") == {}
 
 
+@pytest.mark.long
 def test_data_that_are_moved_away_are_not_needed_to_draw(project, trueneg):
     shutil.rmtree(project.path / "data")
     (project.path / "results/own/tables/accuracy.csv").unlink()

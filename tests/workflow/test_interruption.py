@@ -48,6 +48,7 @@ def within(seconds, condition):
     return True
 
 
+@pytest.mark.long
 def test_a_killed_snakemake_leaves_no_trainer_and_the_same_command_finishes_with_the_same_models(tmp_path):
     project = new_project(tmp_path / "project")
     study = studied(epochs=12) | {"seeds": 1}

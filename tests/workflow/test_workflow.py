@@ -77,6 +77,7 @@ def test_edited_evaluation_code_marks_rows_stale_and_no_run(project):
     assert "stale" in trueneg(project, "why", "results/tiny/tables/accuracy.csv")
 
 
+@pytest.mark.long
 def test_an_edited_estimator_marks_its_own_runs_stale_and_retraining_keeps_the_old_ones(project):
     before = project.models()
     loss = project.path / "src/trueneg/losses/estimators/debiased.py"
@@ -102,6 +103,7 @@ def drawn(project: Project) -> dict[str, int]:
     return {path.relative_to(kept).as_posix(): path.stat().st_mtime_ns for path in kept.glob("*/*.json")}
 
 
+@pytest.mark.long
 def test_editing_a_figures_code_draws_it_again_and_nothing_else(project):
     before = drawn(project)
     figures = project.path / "src/trueneg/report/figures/monitors.py"
@@ -116,7 +118,7 @@ def test_editing_a_figures_code_draws_it_again_and_nothing_else(project):
 
 @pytest.mark.parametrize(
     "copy",
-    [pytest.param(shutil.copy2, id="times kept"), pytest.param(shutil.copyfile, id="times lost", marks=pytest.mark.long)],
+    [pytest.param(shutil.copy2, id="times kept", marks=pytest.mark.long), pytest.param(shutil.copyfile, id="times lost")],
 )
 def test_rows_and_artefacts_alone_are_enough_to_draw_everything_elsewhere(finished_project, tmp_path, copy):
     fresh = new_project(tmp_path / "elsewhere")
