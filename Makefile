@@ -31,7 +31,7 @@ lint: .venv/ready
 	$(BIN)/snakefmt --check Snakefile rules
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m mypy
-	$(BIN)/python tests/workflow/lint.py
+	$(BIN)/snakemake --lint
 
 format: .venv/ready
 	$(BIN)/ruff check --fix .

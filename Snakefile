@@ -15,6 +15,9 @@ min_version("9.27")
 report: "workflow/captions/workflow.rst"
 
 
+container: f"{workflow.basedir}/trueneg.sif"
+
+
 include: "rules/common.smk"
 include: "rules/data.smk"
 include: "rules/text.smk"
@@ -24,7 +27,8 @@ include: "rules/theory.smk"
 include: "rules/report.smk"
 
 
-# The log and the benchmark file (time and memory) of a job are named after its rule and its wildcards.
+# The log and the benchmark file (time and memory) of a job are named after its rule and its wildcards. Conda environments and the
+# container above are used only with Snakemake's option --software-deployment-method (docs/cluster.md).
 for step in workflow.rules:
     if step.output:
         pattern, *_ = getattr(rules, step.name).output
@@ -34,6 +38,7 @@ for step in workflow.rules:
         step.log_modifier = step.benchmark_modifier = step.output_modifier
         step.set_log(f"{folder}/logs/{place}.log")
         step.benchmark = f"{folder}/timings/{place}.jsonl"
+        step.conda_env = f"{workflow.basedir}/envs/trueneg.yaml"
 
 
 # All results of the configuration, and the page that shows them.
@@ -46,39 +51,21 @@ rule all:
         corpora.each_corpus("results/{study}/text/{corpus}/eta.parquet"),
 
 
-rule models:
-    """Train the encoders only."""
-    input:
-        trainings.each_block(rules.train.output.manifest),
-
-
-rule rows:
-    """Train and evaluate the encoders; draw nothing."""
-    input:
-        collect("results/{study}/artefacts/rows.parquet", study=trainings.studies),
-
-
-rule figures:
-    """Draw all figures; needs only rows and artefacts, on any machine."""
-    input:
-        drawn("figures", STUDIES),
-
-
-rule tables:
-    """Make all tables; needs only rows and artefacts, on any machine."""
-    input:
-        drawn("tables", STUDIES),
-
-
-rule likelihood:
-    """Compute the class probabilities of all sentences, and compare them with likelihoods."""
-    input:
-        corpora.each_corpus("results/{study}/text/{corpus}/eta.parquet"),
-        drawn("figures", corpora.studies),
-        drawn("tables", corpora.studies),
-
-
 for target, wanted in {
+    # Train the encoders only.
+    "models": trainings.each_block(rules.train.output.manifest),
+    # Train and evaluate the encoders; draw nothing.
+    "rows": collect("results/{study}/artefacts/rows.parquet", study=trainings.studies),
+    # All figures; needs only rows and artefacts, on any machine.
+    "figures": drawn("figures", STUDIES),
+    # All tables; needs only rows and artefacts, on any machine.
+    "tables": drawn("tables", STUDIES),
+    # The class probabilities of all sentences, and their comparison with likelihoods.
+    "likelihood": [
+        *corpora.each_corpus("results/{study}/text/{corpus}/eta.parquet"),
+        *drawn("figures", corpora.studies),
+        *drawn("tables", corpora.studies),
+    ],
     # The simulations of the BCL paper and their extensions.
     "figures_bcl": drawn("figures", THEORY, catalogue.BCL_FIGURES),
     # All simulations and bounds.

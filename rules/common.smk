@@ -72,8 +72,12 @@ def experiments(wildcards):
     return config[wildcards.study]["process"] | config[wildcards.study]["sweeps"]
 
 
-def growing(section, gpu=False, **found):
-    """Return memory and time of a job from a section of the configuration, times the number of the attempt; optionally its GPUs."""
+def growing(section, gpus=None, **found):
+    """Return memory and time of a job from a section of the configuration, times the number of the attempt.
+
+    `gpus` returns the number of GPUs of a job; without it, the job uses none. $TRUENEG_GRES, such as gpu:a100, is for a cluster
+    that takes --gres instead of --gpus.
+    """
 
     def of_attempt(key):
         first = setting(f"{section}/{key}", **found)
@@ -83,8 +87,12 @@ def growing(section, gpu=False, **found):
 
         return asked
 
+    def as_gres(wildcards):
+        return f"{gres}:{gpus(wildcards)}" if gpus(wildcards) else None
+
+    gres = os.environ.get("TRUENEG_GRES")
     asked = {"mem_mb": of_attempt("mem_mb"), "runtime": of_attempt("runtime")}
-    return asked | {"gpu": setting(f"{section}/gpu")} if gpu else asked
+    return asked | ({"gres": as_gres} if gres else {"gpu": gpus}) if gpus else asked
 
 
 def when_planned(function, *arguments):

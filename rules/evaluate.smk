@@ -19,7 +19,7 @@ rule evaluate:
         runs="results/{study}/artefacts/runs/{dataset}/{objective}/{block}.json",
     threads: setting("{study}/evaluation/threads")
     resources:
-        **growing("{study}/evaluation", gpu=True),
+        **growing("{study}/evaluation", trainings.evaluation_gpus),
     params:
         **ON_DEVICE,
         names=trainings.row_names,
@@ -63,7 +63,7 @@ rule retrieval_examples:
         examples="results/{study}/artefacts/retrieval/{dataset}/{objective}.parquet",
     threads: setting("{study}/evaluation/threads")
     resources:
-        **growing("{study}/evaluation", gpu=True),
+        **growing("{study}/evaluation", trainings.evaluation_gpus),
     params:
         **ON_DEVICE,
     script:
@@ -90,7 +90,7 @@ rule pair_pictures:
         overlays="results/{study}/artefacts/overlays/{dataset}/{objective}.parquet",
     threads: setting("{study}/evaluation/threads")
     resources:
-        **growing("{study}/evaluation", gpu=True),
+        **growing("{study}/evaluation", trainings.evaluation_gpus),
     params:
         **ON_DEVICE,
         settings=setting("{study}/evaluation"),
@@ -136,7 +136,7 @@ rule rating_references:
         correlations="results/{study}/artefacts/rating_references/{dataset}/{block}-correlations.parquet",
     threads: setting("{study}/evaluation/threads")
     resources:
-        **growing("{study}/evaluation", gpu=True),
+        **growing("{study}/evaluation", trainings.evaluation_gpus),
     params:
         **ON_DEVICE,
         settings=setting("{study}/evaluation"),

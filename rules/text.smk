@@ -94,7 +94,7 @@ rule language_model:
     priority: BEFORE_TRAINING
     threads: setting("{study}/language_models/{model}/threads")
     resources:
-        **growing("{study}/scoring", gpu=True),
+        **growing("{study}/scoring", corpora.training_gpus),
     params:
         settings=setting("{study}/language_models/{model}"),
         seed=setting("{study}/seed"),
@@ -114,7 +114,7 @@ rule score:
     priority: BEFORE_TRAINING
     threads: setting("{study}/scoring/threads")
     resources:
-        **growing("{study}/scoring", gpu=True),
+        **growing("{study}/scoring", corpora.scoring_gpus),
     params:
         settings=corpora.scoring,
         cache="results/{study}/text/cache/likelihoods",

@@ -15,10 +15,9 @@ rule train:
         ),
     # Long jobs start first, so that none is left running alone at the end.
     priority: trainings.longest_first
-    threads: trainings.of_devices("threads")
+    threads: trainings.threads
     resources:
-        **growing("{study}/training"),
-        gpu=trainings.of_devices("gpu"),
+        **growing("{study}/training", trainings.gpus),
     params:
         runs=trainings.runs,
         store="results/runs",

@@ -20,14 +20,14 @@ def tiny_study(**changes: Any) -> dict[str, Any]:
         "encoder": {"name": "small_resnet", "width": 4},
         "projection": {"hidden": 16, "dimensions": 8},
         "augmentation": {"name": "digits"},
-        "training": {"epochs": 1, "batch_size": 64, "device": "cpu", "gpu": 0},
+        "training": {"epochs": 1, "batch_size": 64, "device": "cpu"},
         "objectives": {
             "CL": {"name": "cl"},
             "DCL-true": {"name": "dcl", "class_probability": "true"},
             "Oracle": {"name": "oracle"},
         },
         "seeds": 2,
-        "evaluation": {"linear_probe": {"epochs": 2, "label_fractions": [0.5, 1.0]}, "gpu": 0},
+        "evaluation": {"linear_probe": {"epochs": 2, "label_fractions": [0.5, 1.0]}},
         "primary": {
             "task": "knn",
             "labels": "all",
@@ -46,7 +46,7 @@ def tiny_words(**changes: Any) -> dict[str, Any]:
         "title": "Tiny words",
         "reports": {"source": "phantom", "reports": 120},
         "language_models": {"BERT": {"epochs": 1, "hidden": 16, "layers": 1, "vocabulary": 300, "device": "cpu"}},
-        "scoring": {"device": "cpu", "gpu": 0},
+        "scoring": {"device": "cpu"},
     }
     return study | changes
 
@@ -60,14 +60,14 @@ def tiny_world(**changes: Any) -> dict[str, Any]:
         "encoder": {"name": "small", "width": 4},
         "text_encoder": {"name": "small", "hidden": 16, "layers": 1, "heads": 2, "vocabulary": 300, "pooling": "mean"},
         "projection": {"dimensions": 16},
-        "training": {"epochs": 1, "batch_size": 16, "learning_rate": 3e-3, "device": "cpu", "gpu": 0},
+        "training": {"epochs": 1, "batch_size": 16, "learning_rate": 3e-3, "device": "cpu"},
         "objectives": {
             "CL": {"name": "cl"},
             "DCL-LM": {"name": "dcl", "class_probability": "language model"},
             "Oracle": {"name": "oracle"},
         },
         "seeds": 2,
-        "evaluation": {"linear_probe": {"fractions": [1.0], "epochs": 2}, "gpu": 0},
+        "evaluation": {"linear_probe": {"fractions": [1.0], "epochs": 2}},
         "primary": {"treatment": "DCL-LM", "baseline": "CL", "oracle": "Oracle"},
         "figures": {"overlays": {"objectives": ["CL", "DCL-LM"], "phrases": 2}, "similarities": {"objectives": ["CL", "Oracle"]}},
     }

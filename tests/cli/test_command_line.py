@@ -22,7 +22,7 @@ from trueneg.cli.why import as_text
 def own_images(path):
     """A study on own images in parquet: four classes, 8 × 8 pixels."""
     dataset = {"source": "parquet", "path": str(path), "rare_classes": [2, 3], "fraction": 0.5, "validation": 0.2, "test": 0.25}
-    training = {"epochs": 1, "batch_size": 16, "device": "cpu", "gpu": 0}
+    training = {"epochs": 1, "batch_size": 16, "device": "cpu"}
     return tiny_study(dataset=dataset, training=training, augmentation={"name": "none"})
 
 

@@ -42,14 +42,14 @@ class Slurm:
     def run(self, *command: str) -> str:
         return subprocess.run([*self._enter, *command], check=True, capture_output=True, text=True).stdout
 
-    def submit(self, project: Project, *arguments: str, **environment: str) -> subprocess.Popen:
+    def submit(self, project: Project, *arguments: str) -> subprocess.Popen:
         """Start Snakemake with the project's cluster profile; it prints into snakemake.txt there."""
         snakemake = [sys.executable, "-m", "snakemake", *arguments, "--workflow-profile", "profiles/slurm"]
         path = f"{project.path / 'src'}:{os.environ.get('PYTHONPATH', '')}"
         with (project.path / "snakemake.txt").open("w") as printed:
             return subprocess.Popen(
                 [*self._enter, f"--chdir={project.path}", *snakemake, "--configfile", "study.yaml", *HERE],
-                env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"} | environment,
+                env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
                 stdout=printed,
                 stderr=subprocess.STDOUT,
             )

@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.studies import CL, PATIENCE, in_the_middle, store, training_for_seconds, training_log, wait_for, weights
+from tests.cluster.studies import (
+    CL,
+    PATIENCE,
+    asking_for,
+    in_the_middle,
+    store,
+    training_for_seconds,
+    training_log,
+    wait_for,
+    weights,
+)
 from tests.projects import new_project
 
 
@@ -16,7 +26,7 @@ from tests.projects import new_project
 def test_a_training_that_another_scheduler_ends_is_submitted_again_and_goes_on(local, tmp_path):
     if importlib.util.find_spec("snakemake_executor_plugin_cluster_generic") is None:
         pytest.skip("Snakemake's cluster-generic plugin is not installed here; `make test-cluster` fetches it.")
-    project, jobs = new_project(tmp_path / "project"), tmp_path / "jobs"
+    project, jobs = asking_for(new_project(tmp_path / "project"), "gpu: 1"), tmp_path / "jobs"
     project.configure(tiny=training_for_seconds())
     jobs.mkdir()
     environment = os.environ | {

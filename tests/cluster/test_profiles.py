@@ -16,21 +16,11 @@ RULES = {
     for path in sorted((ROOT / "rules").glob("*.smk"))
     for name, body in re.findall(r"^rule (\w+):\n((?:(?:    .*)?\n)+)", path.read_text(), flags=re.MULTILINE)
 }
-DERIVED = [
-    pair
-    for path in sorted((ROOT / "rules").glob("*.smk"))
-    for pair in re.findall(r"^use rule (\w+) as (\w+) with:", path.read_text(), flags=re.MULTILINE)
-]
 
 
 def profile(name: str) -> dict:
     with (ROOT / "profiles" / name / "profile.yaml").open() as file:
         return yte.process_yaml(file, require_use_yte=True)
-
-
-@pytest.fixture
-def no_gres(monkeypatch):
-    monkeypatch.delenv("TRUENEG_GRES", raising=False)
 
 
 def answering(folder: Path, status: int) -> str:
@@ -45,21 +35,13 @@ def test_memory_and_time_of_a_job_grow_with_the_attempt(rule):
     assert RULES[rule].count("**growing(") == 1
 
 
-def test_where_gpus_are_asked_for_as_gres_no_rule_asks_otherwise(monkeypatch):
-    monkeypatch.setenv("TRUENEG_GRES", "gpu:a100:2")
-    asking = {rule for rule, body in RULES.items() if re.search(r"\bgpu=", body)}
-    asking |= {derived for rule, derived in DERIVED if rule in asking}
-    told = {rule: given for rule, given in profile("slurm")["set-resources"].items() if "gpu" in given}
-    assert told == {rule: {"gpu": 0, "gres": "gpu:a100:2"} for rule in asking}
-
-
 def test_job_states_are_asked_of_what_knows_them(monkeypatch, tmp_path):
     for status, expected in ((0, "sacct"), (1, "squeue"), (127, "squeue")):
         monkeypatch.setenv("PATH", answering(tmp_path, status))
         assert profile("slurm")["slurm-status-command"] == expected
 
 
-def test_the_profiles_differ_only_in_what_is_the_schedulers(no_gres):
+def test_the_profiles_differ_only_in_what_is_the_schedulers():
     default, slurm, generic = (profile(name) for name in ("default", "slurm", "cluster-generic"))
     schedulers = re.compile("executor|jobs|slurm-|cluster-generic-|default-resources|max-status-checks")
     shared = [{key: given for key, given in each.items() if not schedulers.match(key)} for each in (slurm, generic)]
@@ -67,7 +49,7 @@ def test_the_profiles_differ_only_in_what_is_the_schedulers(no_gres):
     assert {key: given for key, given in default.items() if key != "cores"}.items() <= slurm.items()
 
 
-def test_what_is_grouped_runs_one_after_the_other(no_gres):
+def test_what_is_grouped_runs_one_after_the_other():
     for name in ("slurm", "cluster-generic"):
         given = profile(name)
         assert given["set-resources"] == {rule: {"in_turn": 1} for rule in given["groups"]}

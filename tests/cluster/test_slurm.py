@@ -10,7 +10,17 @@ import pandas as pd
 import pytest
 
 from tests.cluster.slurm import devices, finish
-from tests.cluster.studies import CL, PATIENCE, in_the_middle, store, training_for_seconds, training_log, wait_for, weights
+from tests.cluster.studies import (
+    CL,
+    PATIENCE,
+    asking_for,
+    in_the_middle,
+    store,
+    training_for_seconds,
+    training_log,
+    wait_for,
+    weights,
+)
 from tests.projects import Project, new_project
 
 
@@ -21,7 +31,7 @@ def attempts(project: Project) -> dict[str, int]:
 
 @pytest.mark.long
 def test_a_study_with_a_cancelled_training_ends_as_it_does_here(slurm, local, tmp_path):
-    project = new_project(tmp_path / "project")
+    project = asking_for(new_project(tmp_path / "project"), "gpu: 1")
     project.configure(tiny=training_for_seconds())
     submitted = slurm.submit(project, "rows")
     objective = next(iter(wait_for(lambda: in_the_middle(project), PATIENCE).values()))
@@ -61,11 +71,11 @@ def test_a_study_with_a_cancelled_training_ends_as_it_does_here(slurm, local, tm
 
 @pytest.mark.long
 def test_a_training_whose_node_is_drained_and_fails_goes_on_when_it_returns(slurm, local, tmp_path):
-    project = local.copy(tmp_path / "project")
+    project = asking_for(local.copy(tmp_path / "project"), "gres: gpu:1")
     for made in ("runs", "tiny/manifests", "tiny/logs/train"):
         shutil.rmtree(project.path / "results" / made)
     (node,) = slurm.run("sinfo", "--noheader", "--format", "%n").split()
-    submitted = slurm.submit(project, CL, TRUENEG_GRES="gpu:1")
+    submitted = slurm.submit(project, CL)
     wait_for(lambda: in_the_middle(project), PATIENCE)
     slurm.run("scontrol", "update", f"nodename={node}", "state=drain", "reason=test")
     assert slurm.run("sinfo", "--noheader", "--format", "%T").strip() == "draining"

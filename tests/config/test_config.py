@@ -53,7 +53,6 @@ REFUSED = {
     "training.threads": NOT_COUNTS,
     "training.runs_per_device": NOT_COUNTS,
     "training.compile": WORDS.filter(lambda word: word.lower() not in ("true", "false")) | st.integers(),
-    "training.gpu": NOT_NUMBERS | st.integers(max_value=-1),
     "training.updates": st.integers(1, 9),  # epochs is set too
     "objectives": NOT_MAPPINGS | st.just({}),
     "objectives.CL": NOT_MAPPINGS,

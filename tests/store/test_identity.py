@@ -177,6 +177,12 @@ def test_a_key_that_is_no_longer_known_is_compared_as_recorded(monkeypatch):
     identity.refuse_other_settings(Path("run.json"), older, recorded())
 
 
+def test_a_record_with_a_retired_setting_of_execution_is_reused():
+    older = recorded()
+    older["training"]["gpu"] = 1
+    identity.refuse_other_settings(Path("run.json"), older, recorded())
+
+
 def test_settings_of_execution_are_not_compared():
     identity.refuse_other_settings(Path("run.json"), recorded(threads=2, mem_mb=9000), recorded())
 

@@ -71,7 +71,7 @@ def job(files, source, subset, tmp_path_factory):
     write_pairs(source, folder / "pairs.npz")
     write_pair_subsets([subset], folder / "subsets.parquet")
     settings = settings_with(files, {"name": "released", "encoder": None, "text_encoder": None})
-    settings["training"] |= {"epochs": None, "updates": None}
+    settings["training"] |= {"epochs": None, "updates": None, "device": "cuda", "devices": 2}  # not needed to store weights
     settings["dataset"] = {}
     return {
         "runs": [Run("tiny", "textures", "CLIP", 0, settings).to_json()],
@@ -118,7 +118,7 @@ def test_the_file_of_the_run_holds_the_released_model_and_nothing_else_is_needed
 def test_the_record_says_that_nothing_was_trained_and_the_curves_have_a_row_without_a_loss(job, finished):
     store = RunStore(job["store"])
     record = store.record(finished["id"])
-    assert record["pairs"] == 0
+    assert (record["pairs"], record["device"], record["devices"]) == (0, "cpu", 1)
     assert record["settings"]["objective"]["name"] == "released"
     assert not list(store.folder(finished["id"]).glob("checkpoint*"))
     curves = pd.read_parquet(store.folder(finished["id"]) / RunStore.CURVES)

@@ -29,7 +29,7 @@ def evaluated(tmp_path_factory):
     write(project.path / "data/own/test.parquet", IMAGES[80:], LABELS[80:])
     study = tiny_study(
         dataset={"source": "parquet", "path": "data/own", "rare_classes": [2, 3], "fraction": 0.5, "validation": 0.2},
-        training={"epochs": 1, "batch_size": 16, "device": "cpu", "gpu": 0},
+        training={"epochs": 1, "batch_size": 16, "device": "cpu"},
         augmentation={"name": "none"},
     )
     del study["objectives"]["DCL-true"]

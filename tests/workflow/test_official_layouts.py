@@ -31,16 +31,16 @@ def small(name: str, baseline: str, data: Path, **dataset) -> dict:
     studies = yaml.safe_load((ROOT / f"config/studies/{name}.yaml").read_text())
     text, study = studies[f"{name}_text"], studies[name]
     text["language_models"] = {"BERT": TINY_BERT}
-    text["scoring"] = {"device": "cpu", "gpu": 0}
+    text["scoring"] = {"device": "cpu"}
     text["reports"]["path"] = str(data / Path(text["reports"]["path"]).name)
     text["processes"] = 1
     study |= TINY | {"contrasts": [], "figures": {}, "published": []}
     study["objectives"] = {baseline: study["objectives"][baseline], **OBJECTIVES}
     study["dataset"] |= {"resolution": 32, **dataset}
-    study["training"] = {"epochs": 1, "batch_size": 4, "device": "cpu", "gpu": 0}
+    study["training"] = {"epochs": 1, "batch_size": 4, "device": "cpu"}
     study["similarity"] = study.get("similarity", {})
     study["augmentation"] = {"crop": 1.0}
-    study["evaluation"] |= {"gpu": 0, "mem_mb": 2000, "linear_probe": {"fractions": [1.0], "epochs": 2}}
+    study["evaluation"] |= {"mem_mb": 2000, "linear_probe": {"fractions": [1.0], "epochs": 2}}
     study["primary"] |= {"treatment": "DCL-LM", "baseline": baseline}
     return {f"{name}_text": text, name: study}
 

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -13,14 +14,14 @@ import yaml
 from tests.projects import ROOT, Project, new_project
 from tests.studies import tiny_study
 from trueneg.config.reading import load_configuration, read_configuration
-from trueneg.report import catalogue
 
 SHIPPED = [ROOT / "config/config.yaml", *sorted((ROOT / "config/studies").glob("*.yaml"))]
-TAG = "resolved: "
+TAG, SOFTWARE = "resolved: ", "software: "
 # A job with a `run` directive has a process of its own, which reads the workflow again.
 PROBE = f"""
 import json
 print({TAG!r} + json.dumps(workflow.config))
+print({SOFTWARE!r} + json.dumps({{one.name: [one.conda_env, one.container_img] for one in workflow.rules if one.script}}))
 rule probe:
     output: "probe.json"
     run: Path(output[0]).write_text(json.dumps(config))
@@ -72,7 +73,7 @@ def test_reading_the_workflow_writes_nothing(state, arguments, request, tmp_path
         project = request.getfixturevalue("project")
     before = listing(project)
     done = project.snakemake(*arguments)
-    assert done.returncode == ("--lint" in arguments)  # the linter has findings
+    assert done.returncode == 0, done.stdout + done.stderr  # the linter has no findings
     assert listing(project) == before
 
 
@@ -135,26 +136,16 @@ def test_a_figure_that_the_study_does_not_have_is_refused_before_anything_runs(t
     assert "embedding_by_seed" in done.stdout + done.stderr
 
 
-def wrapper(project: Project) -> subprocess.CompletedProcess[str]:
-    """Run the project's linter there."""
-    environment = os.environ | {"PYTHONPATH": str(project.path / "src")}
-    command = [sys.executable, str(ROOT / "tests/workflow/lint.py")]
-    return subprocess.run(command, cwd=project.path, env=environment, capture_output=True, text=True, timeout=300)
-
-
-def test_the_linter_counts_what_it_waives_and_fails_on_anything_else(tmp_path):
-    project = new_project(tmp_path / "project")
-    rules = [path.read_text() for path in (project.path / "rules").glob("*.smk")]
-    jobs = sum(text.count("\n    script:\n") + text.count("\nuse rule ") for text in rules)
-    studies = read_configuration([project.path / "config/config.yaml"]).studies.values()
-    jobs += len(catalogue.files_by_study(dict(enumerate(studies))))  # one rule draws a study's figures and tables
-    done = wrapper(project)
-    assert done.returncode == 0
-    assert re.findall(r"\d+", done.stdout) == [str(jobs)]
-    settle = project.path / "rules/theory.smk"
-    settle.write_text(settle.read_text() + '\nFOLDER = ""\nPLACE = FOLDER + "results/study.yaml"\n')
-    done = wrapper(project)
-    assert done.returncode
-    assert "Path composition" in done.stdout
-    settle.write_text("rule settle\n")
-    assert wrapper(project).returncode
+def test_every_job_has_a_conda_environment_with_this_package_and_an_image(talkative):
+    done = parsed(talkative, "--configfile", "study.yaml", "--summary")
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith(SOFTWARE)] or [done.stderr]
+    software = json.loads(line.removeprefix(SOFTWARE))
+    assert {"source", "human_ratings", "score_shard", "draw_tiny", "page"} < software.keys()
+    ((environment, image),) = {tuple(given) for given in software.values()}
+    assert image == str(talkative.path / "trueneg.sif")
+    listed = yaml.safe_load(Path(environment).read_text())["dependencies"]
+    assert {"pip", "python"} <= {one.split()[0] for one in listed}
+    installing = Path(environment).with_suffix(".post-deploy.sh").read_text()
+    (extras,) = re.findall(r"pip install --editable '\.\[(.*)\]'", installing)
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert {"pipeline"} <= set(extras.split(",")) <= known.keys()

@@ -62,7 +62,7 @@ def test_jobs_request_the_configured_resources(tmp_path):
     """All devices of a training, the longest training first, and resources of a rule that no study configures."""
     project = new_project(tmp_path / "project")
     study = tiny_study(seeds=1)
-    study["training"] |= {"gpu": 1, "devices": 2, "threads": 1, "mem_mb": 700, "epochs": [1, 20]}
+    study["training"] |= {"device": "auto", "devices": 2, "threads": 1, "mem_mb": 700, "epochs": [1, 20]}
     study["conditions"], study["primary"]["dataset"] = ["epochs"], "epochs=20"
     project.configure(tiny=study, resources={"source": {"mem_mb": 321}})
     planned = project.snakemake("models", "--dry-run").stdout

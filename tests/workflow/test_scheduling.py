@@ -18,11 +18,12 @@ DEVICES = 4
 def test_four_devices_are_kept_busy_and_the_longest_trainings_go_first(tmp_path):
     project = new_project(tmp_path / "project")
     study = tiny_study(seeds=1)
-    study["training"] |= {"gpu": 1, "epochs": [1, 20]}
+    study["training"] |= {"epochs": [1, 20]}
     study["conditions"], study["primary"]["dataset"] = ["epochs"], "epochs=20"
     project.configure(tiny=study)
     project.run("--until", "subsets")  # so that all trainings can begin at the same time
     command = ["models", "--cores", "8", "--resources", f"gpu={DEVICES}", "--configfile", "study.yaml"]
+    command += ["--set-resources", "train:gpu=1"]  # trainings on the CPU, which ask for a GPU
     environment = os.environ | {"PYTHONPATH": str(project.path / "src"), "OMP_NUM_THREADS": "1"}
     subprocess.run([sys.executable, "-m", "snakemake", *command], cwd=project.path, env=environment, check=True, timeout=900)
 

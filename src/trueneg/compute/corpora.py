@@ -5,6 +5,7 @@ from typing import Any
 from trueneg.config import runs
 from trueneg.config.configuration import Configuration
 from trueneg.config.likelihood_study import LikelihoodStudy
+from trueneg.specs.resources import gpus
 
 MODELS = "results/{study}/text/{corpus}/language_models/{model}.json"
 LIKELIHOODS = "results/{study}/text/{corpus}/likelihoods/{model}.parquet"
@@ -48,11 +49,22 @@ class Corpora:
         is_trained = self.studies[wildcards.study].language_models[wildcards.model].train
         return own if is_trained else self.initial_models(wildcards) or own
 
+    def training_gpus(self, wildcards: Any) -> int:
+        """Return the GPUs of a job that trains language models; none if the models are used as released."""
+        model = self.studies[wildcards.study].language_models[wildcards.model]
+        return gpus(model.device) if model.train else 0
+
     def scoring(self, wildcards: Any) -> dict[str, Any]:
-        """Return the scoring settings of a language model."""
+        """Return the scoring settings of a language model; the job that gathers the scores of shards runs on the CPU."""
         study = self.studies[wildcards.study]
         trusted = study.language_models[wildcards.model].trust_remote_code
-        return {**study.scoring.model_dump(mode="json"), "trust_remote_code": trusted}
+        gathers = study.scoring.shards > 1 and "shard" not in dict(wildcards)
+        device = {"device": "cpu"} if gathers else {}
+        return {**study.scoring.model_dump(mode="json"), **device, "trust_remote_code": trusted}
+
+    def scoring_gpus(self, wildcards: Any) -> int:
+        """Return the GPUs of a job that scores sentences or gathers their scores."""
+        return gpus(self.scoring(wildcards)["device"])
 
     def shards(self, wildcards: Any) -> list[str]:
         """Return the marker files of finished shards; an empty list if one job scores everything."""

@@ -265,7 +265,7 @@ def _cpu(wanted: str) -> "torch.device":
         raise UserError(
             f"training.device is '{wanted}', but this {'Slurm job' if in_slurm else 'process'} has no GPU that torch can use "
             f"({VISIBLE} is {os.environ.get(VISIBLE, 'not set')!r}); "
-            f"{'request one from Slurm (training.gpu: 1)' if in_slurm else 'use another machine'}, or set training.device to cpu."
+            f"{'request one from Slurm' if in_slurm else 'use another machine'}, or set training.device to cpu."
         )
     if wanted == "auto":
         log.info("device: cpu (training.device is auto, and this process has no GPU that torch can use)")

@@ -8,6 +8,7 @@ from trueneg.config.configuration import Configuration
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.order import relative_cost
 from trueneg.config.trained_study import TrainedStudy
+from trueneg.specs.resources import gpus
 from trueneg.store import provenance, user_files
 
 
@@ -92,10 +93,18 @@ class Trainings:
         settings = self._job(wildcards).runs[0].settings
         return provenance.training_fingerprint(settings) if self._retrains_stale else None
 
-    def of_devices(self, key: str) -> Callable[[Any], int]:
-        """Return a training job's resource request: a per-device setting times the number of devices."""
-        trainings = {name: study.training for name, study in self.studies.items()}
-        return lambda wildcards: getattr(trainings[wildcards.study], key) * trainings[wildcards.study].devices
+    def threads(self, wildcards: Any) -> int:
+        """Return the threads of a training job, on all of its devices."""
+        training = self.studies[wildcards.study].training
+        return training.threads * training.devices
+
+    def gpus(self, wildcards: Any) -> int:
+        """Return the GPUs of a training job."""
+        return gpus(*runs.training_devices(self._job(wildcards).runs[0].settings))
+
+    def evaluation_gpus(self, wildcards: Any) -> int:
+        """Return the GPUs of a job that evaluates networks on the device of the training."""
+        return gpus(self.studies[wildcards.study].training.device)
 
     def benchmark(self, wildcards: Any) -> str | list[str]:
         """Return CheXpert 8×200 at the resolution of the study's images; an empty list if the study does not use it."""

@@ -12,6 +12,7 @@ from pydantic_core import to_jsonable_python
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.trained_study import TrainedStudy
+from trueneg.specs.resources import Device
 from trueneg.specs.settings import Settings, format_value
 
 RunSettings = Mapping[str, Mapping[str, Any]]  # by section
@@ -48,6 +49,13 @@ class Job:
 def training_kind(settings: RunSettings) -> str:
     """Return the kind of training in a run's settings; the default is images."""
     return settings["training"].get("kind", "images")
+
+
+def training_devices(settings: RunSettings) -> tuple[Device, int]:
+    """Return the device of a run's training and the number of such devices; released weights are only stored, by one CPU."""
+    if settings["objective"]["name"] == "released":
+        return "cpu", 1
+    return settings["training"]["device"], settings["training"]["devices"]
 
 
 def swept(section: Settings) -> dict[str, list[Any]]:

@@ -52,7 +52,7 @@ class Training(JobResources, ResumableResources):
 
 
 class EvaluationResources(JobResources):
-    """Resources for an evaluation."""
+    """Resources for an evaluation, which runs on the device of `training`."""
 
     runtime: Count = technical(30, "time limit of a job on a cluster, in minutes")
     if TYPE_CHECKING:  # sections of the tasks found at import

@@ -100,5 +100,6 @@ def read_splits(path: str | Path, kind: type[Kind], key: bytes) -> dict[int, Kin
             seed = described["seed"]
             values = {name: tuple(value) if isinstance(value, list) else value for name, value in described.items()}
             values |= {split: index.to_numpy() for (own, split), index in positions if own == seed}
-            found[seed] = kind(**{field.name: values[field.name] for field in dataclasses.fields(kind)})  # type: ignore[arg-type]
+            fields = dataclasses.fields(kind)  # type: ignore[arg-type]  # typing has no name for "a dataclass"
+            found[seed] = kind(**{field.name: values[field.name] for field in fields})
     return found

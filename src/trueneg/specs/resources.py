@@ -4,16 +4,20 @@ from typing import Literal
 
 from pydantic import Field
 
-from trueneg.specs.settings import Count, CountFromZero, Positive, Settings, technical
+from trueneg.specs.settings import Count, Positive, Settings, technical
 
 Device = Literal["auto", "cpu", "cuda"]
+
+
+def gpus(device: Device, count: int = 1) -> int:
+    """Return the Snakemake resource `gpu` of a job on `count` devices: none on the CPU, which is then all that the job uses."""
+    return 0 if device == "cpu" else count
 
 
 class JobResources(Settings):
     """Resources of a study's jobs; not part of a run's identity."""
 
     threads: Count = technical(1, "intra-op threads per process")
-    gpu: CountFromZero = technical(1, "Snakemake resource `gpu` of a job; for training, per device")
     mem_mb: Count = technical(4000, "memory of a job in MB; increases with each attempt")
     runtime: Count = technical(60, "time limit of a job on a cluster, in minutes")
 
@@ -21,7 +25,7 @@ class JobResources(Settings):
 class ResumableResources(Settings):
     """Device and checkpoint interval for training."""
 
-    device: Device = technical("auto", "auto: a GPU if available, otherwise the CPU; the choice is logged")
+    device: Device = technical("auto", "auto: a GPU if available, otherwise the CPU; cpu: requests no `gpu` from Snakemake")
     checkpoint_minutes: Positive = technical(5.0, "minutes between checkpoints: the most work that an interruption can lose")
 
 

@@ -21,6 +21,7 @@ from trueneg.specs.settings import is_technical, models_within
 # Keyed by the kind of training in a run's settings.
 STUDIES: dict[str, type[TrainedStudy]] = {"images": ImageStudy, "image-text": ImageTextStudy}
 MISSING = object()  # unequal to every setting
+RETIRED = {("training", "gpu")}  # settings of earlier records that never affected training
 
 
 def run_id(run: Run, source_checksum: str) -> str:
@@ -51,7 +52,8 @@ def identity(settings: RunSettings) -> dict[str, dict[str, Any]]:
     for section, values in sections.items():
         model, frozen = model_of(settings, section), frozen_values(settings, section)
         for key, value in values.items():
-            execution_only = model is not None and key in model.model_fields and is_technical(model.model_fields[key])
+            field = model.model_fields.get(key) if model is not None else None
+            execution_only = (section, key) in RETIRED if field is None else is_technical(field)
             if not execution_only and value != frozen.get(key, MISSING):
                 found.setdefault(section, {})[key] = _nested(value)
     return found

@@ -18,7 +18,7 @@ from trueneg.compute.checkpoint import Checkpoint
 from trueneg.compute.devices import device_name, leased_device
 from trueneg.compute.distributed import ALONE, Processes, run_distributed
 from trueneg.compute.memory import catch_out_of_memory, smaller_batch
-from trueneg.config.runs import Run, training_kind
+from trueneg.config.runs import Run, training_devices, training_kind
 from trueneg.errors import UserError
 from trueneg.io.files import atomic_write, file_checksum, write_tables, write_text
 from trueneg.store import provenance
@@ -67,12 +67,12 @@ def train_runs(
     # Plain values, which can be passed to other processes.
     read = functools.partial(Block, [dict(run) for run in runs], str(source), str(subsets), str(store), retrain_stale)
     block = read()
-    technical, objective = (block.runs[0].settings[section] for section in ("training", "objective"))
-    count = 1 if objective["name"] == RELEASED else technical["devices"]
+    settings = block.runs[0].settings
+    wanted, count = training_devices(settings)
     if not retrain_stale and all(block.store.state(identifier) == "finished" for identifier in block.identifiers):
         block.train(None)  # no device is needed, so do not wait for one
     else:
-        with leased_device(technical["device"], share=technical["runs_per_device"], count=count) as device:
+        with leased_device(wanted, share=settings["training"]["runs_per_device"], count=count) as device:
             if count == 1:
                 block.train(device)
             else:
