@@ -93,12 +93,13 @@ class PrimaryContrast(Contrast, MeasurementSettings):
 
 
 class Published(Settings):
-    """Published numbers to compare with the study's results."""
+    """Tables of a paper. config/published.csv has each printed number, and the measurement of ours to compare it with."""
 
     paper: str = Field(description="value in the `paper` column of config/published.csv")
-    table: str = Field(description="value in the `table` column")
-    task: str = Field(description="value in the `task` column")
-    methods: dict[str, str] = Field(description="value in the `method` column, by objective")
+    tables: NonEmpty[str] = Field(description="values in the `table` column")
+    task: str | None = Field(None, description="value in the `task` column; none: all tasks of the tables")
+    methods: dict[str, str] = Field({}, description="objective or variant by `method` column; others have the name of the method")
+    settings: dict[str, str] = Field({}, description="data set by `setting` column; none: that of the primary contrast")
 
 
 class Panels(Settings):
@@ -118,6 +119,7 @@ class TrainedStudy(Study):
     TASKS: ClassVar[Mapping[str, type[Task]]]  # tasks available to its evaluation
 
     seeds: SeedCount | Annotated[NonEmpty[Seed], EachOnce] = Field(description="number of seeds (0, 1, …), or a list of seeds")
+    published: list[Published] = Field([], description="published tables to show next to the study's results")
     if TYPE_CHECKING:  # each kind of study has its own types
         dataset: Any
         training: Any
@@ -125,7 +127,6 @@ class TrainedStudy(Study):
         objectives: dict[str, Any]
         evaluation: Any
         primary: PrimaryContrast
-        published: Any
         figures: Any
 
     @property
