@@ -36,10 +36,12 @@ def drawings(study: Study) -> list[Drawing]:
 
 
 def tradeoff(gathered: Gathered, baseline: str | None, objective: str) -> Figure:
-    """Draw the trade-off between tasks, one panel per task."""
-    layout = tasks(with_means(gathered.rows[gathered.rows["dataset"] == gathered.dataset]))
-    measured = [key for key in layout.groups[""] if key.task != "linear probe"]
-    return sweep_figure(gathered, baseline, objective, "class_probability", "Constant η", measured)
+    """Draw the trade-off between tasks, one panel per task with its main metric."""
+    layout, measured = tasks(with_means(gathered.rows[gathered.rows["dataset"] == gathered.dataset])), {}
+    for key in layout.groups[""]:
+        measured.setdefault(key.task, key)
+    measured.pop("linear probe", None)
+    return sweep_figure(gathered, baseline, objective, "class_probability", "Constant η", list(measured.values()))
 
 
 def swept_objective(study: ImageTextStudy, name: str, field: str) -> str | None:
