@@ -1,5 +1,6 @@
 """An objective against its swept setting, with the other objectives as horizontal lines: the first paper's Fig. 3."""
 
+import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -37,11 +38,10 @@ def drawings(study: Study) -> list[Drawing]:
 
 def tradeoff(gathered: Gathered, baseline: str | None, objective: str) -> Figure:
     """Draw the trade-off between tasks, one panel per task with its main metric."""
-    layout, measured = tasks(with_means(gathered.rows[gathered.rows["dataset"] == gathered.dataset])), {}
-    for key in layout.groups[""]:
-        measured.setdefault(key.task, key)
-    measured.pop("linear probe", None)
-    return sweep_figure(gathered, baseline, objective, "class_probability", "Constant η", list(measured.values()))
+    layout = tasks(with_means(gathered.rows[gathered.rows["dataset"] == gathered.dataset]))
+    by_task = itertools.groupby((key for key in layout.groups[""] if key.task != "linear probe"), key=lambda key: key.task)
+    measured = [next(keys) for _, keys in by_task]
+    return sweep_figure(gathered, baseline, objective, "class_probability", "Constant η", measured)
 
 
 def swept_objective(study: ImageTextStudy, name: str, field: str) -> str | None:
