@@ -147,12 +147,12 @@ def test_all_mistakes_are_reported_at_once():
         ),
         (
             "published",
-            [{"paper": "p", "tables": ["t"], "methods": {"BCL": "Ours"}}],
-            "tiny.published.0.methods refers to 'Ours', expected one of the objectives: CL, DCL-true, Oracle.",
+            [{"paper": "p", "tables": ["t"], "methods": {"BCL": "BCL"}}],
+            "tiny.published.0.methods refers to 'BCL', expected one of the objectives: CL, DCL-true, Oracle.",
         ),
         (
             "published",
-            [{"paper": "p", "tables": ["t"], "settings": {"N=4": "batch_size=3"}}],
+            [{"paper": "p", "tables": ["t"], "settings": {"batch_size=3": "N=4"}}],
             "tiny.published.0.settings refers to 'batch_size=3', expected one of the data sets: digits.",
         ),
     ],

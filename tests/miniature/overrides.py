@@ -98,7 +98,7 @@ def miniatures(file: Mapping[str, Any], where: str) -> dict[str, dict[str, Any]]
             _override(section, key.removesuffix("?").split("."), value, only_stated=key.endswith("?"))
     for name, table, settings in printed:
         kept = _labels(found[name])
-        table["settings"] = {setting: label for setting, label in settings.items() if label in kept}
+        table["settings"] = {label: setting for label, setting in settings.items() if label in kept}
     return found
 
 

@@ -55,7 +55,7 @@ def test_values_of_a_sweep_that_a_label_names_stay():
 def test_a_printed_table_stands_beside_the_conditions_that_stay():
     study = miniatures(shipped()["config/studies/bcl.yaml"], "a test")["bcl_cifar10"]
     assert study["training"]["batch_size"] == [16, 128]
-    assert study["published"][0]["settings"] == {"N=30": "batch_size=16", "N=254": "batch_size=128"}
+    assert study["published"][0]["settings"] == {"batch_size=16": "N=30", "batch_size=128": "N=254"}
 
 
 def test_a_source_without_a_fixture_is_named(tmp_path):

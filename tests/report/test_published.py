@@ -67,14 +67,26 @@ def test_numbers_in_percent_are_shares_and_conditions_have_their_own(shipped):
     assert small["dataset"].notna().mean() == pytest.approx(2 / 5)
 
 
+def test_a_number_stands_beside_each_objective_of_its_method(shipped):
+    study, _ = shipped["bcl_cifar10"]
+    changed = study.published[0].model_copy(update={"methods": {"BCL-paper": "BCL", "BCL-released": "BCL"}})
+    numbers = published_numbers(study.model_copy(update={"published": [changed]}), PUBLISHED)
+    beside = {method: set(own["objective"].dropna()) for method, own in numbers.groupby("method")}
+    # DCL and HCL have the names of their methods; CL has another, which is not given here.
+    assert beside == {"BCL": {"BCL-paper", "BCL-released"}, "DCL": {"DCL"}, "HCL": {"HCL"}, "SimCLR": set()}
+    _, small = shipped["bcl_cifar10_small"]
+    assert small["objective"].isna().eq(small["dataset"].isna()).all()  # a condition that is not trained has no objectives
+    assert len(small) == 4 * 5
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
         {"paper": "a paper"},
         {"tables": ["Table 9"]},
         {"task": "a task"},
-        {"methods": {"a method": "LSE+NL"}},
-        {"settings": {"a setting": "mimic_cxr"}},
+        {"methods": {"LSE+NL": "a method"}},
+        {"settings": {"mimic_cxr": "a setting"}},
     ],
 )
 def test_what_the_file_lacks_is_named_with_what_it_has(shipped, wrong):
@@ -83,6 +95,6 @@ def test_what_the_file_lacks_is_named_with_what_it_has(shipped, wrong):
     with pytest.raises(UserError) as refused:
         published_numbers(study.model_copy(update={"published": [changed]}), PUBLISHED)
     ((key, value),) = wrong.items()
-    named = value if isinstance(value, str) else next(iter(value))
+    named = value if isinstance(value, str) else next(iter(value)) if isinstance(value, list) else value.popitem()[1]
     known = {"paper": SSD, "tables": "Table 3", "task": "grounding", "methods": "BioViL", "settings": "Edema"}[key]
     assert all(part in str(refused.value) for part in ("published.csv", repr(named), known))

@@ -53,8 +53,8 @@ def _comparisons(study: TrainedStudy, texts: Any) -> Iterator[str]:
         yield from _unknown(f"figures.{name}.objectives", getattr(figure, "objectives", ()), objectives(study))
         yield from _unknown(f"figures.{name}.dataset", [getattr(figure, "dataset", None)], data, "data sets")
     for number, published in enumerate(study.published):
-        yield from _unknown(f"published.{number}.methods", published.methods.values(), study.objectives | objectives(study))
-        yield from _unknown(f"published.{number}.settings", published.settings.values(), data, "data sets")
+        yield from _unknown(f"published.{number}.methods", published.methods, study.objectives | objectives(study))
+        yield from _unknown(f"published.{number}.settings", published.settings, data, "data sets")
     for field in study.conditions:
         if field not in swept(study.training):
             value = getattr(study.training, field)

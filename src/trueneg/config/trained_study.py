@@ -98,8 +98,12 @@ class Published(Settings):
     paper: str = Field(description="value in the `paper` column of config/published.csv")
     tables: NonEmpty[str] = Field(description="values in the `table` column")
     task: str | None = Field(None, description="value in the `task` column; none: all tasks of the tables")
-    methods: dict[str, str] = Field({}, description="objective or variant by `method` column; others have the name of the method")
-    settings: dict[str, str] = Field({}, description="data set by `setting` column; none: that of the primary contrast")
+    methods: dict[str, str] = Field(
+        {}, description="value in the `method` column, by objective or variant, if it is another name"
+    )
+    settings: dict[str, str] = Field(
+        {}, description="value in the `setting` column, by data set; none: the primary contrast's only"
+    )
 
 
 class Panels(Settings):

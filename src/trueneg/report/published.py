@@ -5,7 +5,6 @@ from typing import Any
 
 import pandas as pd
 
-from trueneg.config import runs
 from trueneg.config.trained_study import Published
 from trueneg.errors import UserError
 from trueneg.report.declared import primary_dataset
@@ -25,36 +24,39 @@ def published_numbers(study: Any, path: str | Path) -> pd.DataFrame:
         path: config/published.csv; not read if the study names no table.
 
     Returns:
-        One row per number, with :data:`COLUMNS`, in the order of the file. ``objective`` is an objective or the label of a
-        variant; it or ``dataset`` is null if the study does not produce the number. ``printed as`` is the place in the paper.
+        One row per number and objective, with :data:`COLUMNS`, in the order of the file. ``objective`` is an objective or the
+        label of a variant; it is null if the study has no such method or data set. ``printed as`` is the place in the paper.
 
     Raises:
         UserError: if the file lacks a paper, table, task, method or setting that the study names.
     """
-    label, produced, rows = primary_dataset(study), {*study.objectives, *runs.objectives(study)}, []
+    rows = []
     for one in study.published:
+        datasets = {setting: label for label, setting in one.settings.items()}
         for entry in _entries(one, path).to_dict("records"):
-            objective = one.methods.get(entry["method"], entry["method"])
             place = ", ".join(filter(None, (entry["task"], entry["setting"], entry["metric"])))
             divisor = 100 if entry["unit"] == "%" else 1
+            dataset = datasets.get(entry["setting"]) if datasets else primary_dataset(study)
+            named = [objective for objective, method in one.methods.items() if method == entry["method"]]
+            same = [entry["method"]] if entry["method"] in study.objectives else []
             found = {
-                "dataset": one.settings.get(entry["setting"]) if one.settings else label,
-                "objective": objective if objective in produced else None,
+                "dataset": dataset,
                 "method": entry["method"],
                 "printed as": f"{one.paper}, {entry['table']}: {place}",
                 "task": entry["measured_task"],
                 "metric": entry["measured_metric"],
             }
             values = {column: entry[column] / divisor for column in ("value", "standard_error")}
-            rows.append({key: entry[key] for key in KEYS[2:]} | found | values)
+            row = {key: entry[key] for key in KEYS[2:]} | found | values
+            rows += [row | {"objective": objective} for objective in (dataset and (named or same)) or [None]]
     return typed(pd.DataFrame(rows, columns=COLUMNS))
 
 
 def _entries(one: Published, path: str | Path) -> pd.DataFrame:
     """Return the rows of config/published.csv of the tables of one paper."""
     table = pd.read_csv(path, keep_default_na=False, na_values=dict.fromkeys(OPTIONAL, ""))
-    named = {"paper": [one.paper], "table": one.tables, "task": [one.task] if one.task else [], "method": one.methods}
-    for column, names in (named | {"setting": one.settings}).items():
+    named = {"paper": [one.paper], "table": one.tables, "task": [one.task] if one.task else [], "method": one.methods.values()}
+    for column, names in (named | {"setting": one.settings.values()}).items():
         known = dict.fromkeys(table[column])
         for name in names:
             if name not in known:
