@@ -72,8 +72,8 @@ for target, wanted in {
     "figures_theory": drawn("figures", THEORY),
     # The numbers of the simulations and bounds.
     "tables_theory": drawn("tables", THEORY),
-    # Fig. 3 of Sample-Specific Debiasing and related figures.
-    "figures_ssd": drawn("figures", trainings.image_text, catalogue.SSD_FIGURES),
+    # Figs. 2, 3 and 4 of Sample-Specific Debiasing and related figures.
+    "figures_ssd": drawn("figures", trainings.studies, catalogue.SSD_FIGURES),
     # Tables 1, 3, 4 and 5 of Sample-Specific Debiasing.
     "tables_ssd": drawn("tables", trainings.image_text, catalogue.SSD_TABLES),
     # Figs. 4, 5 and 6 of ReCo.

@@ -146,13 +146,13 @@ def test_all_mistakes_are_reported_at_once():
         ),
         (
             "published",
-            {"paper": "p", "table": "t", "task": "k", "settings": {"digits": "N=30"}, "methods": {"BCL": "BCL"}},
-            "tiny.published.methods refers to 'BCL', expected one of the objectives: CL, DCL-true, Oracle.",
+            [{"paper": "p", "tables": ["t"], "methods": {"BCL": "BCL"}}],
+            "tiny.published.0.methods refers to 'BCL', expected one of the objectives: CL, DCL-true, Oracle.",
         ),
         (
             "published",
-            {"paper": "p", "table": "t", "task": "k", "settings": {"batch_size=3": "N=4"}, "methods": {}},
-            "tiny.published.settings refers to 'batch_size=3', expected one of the data sets: digits.",
+            [{"paper": "p", "tables": ["t"], "settings": {"batch_size=3": "N=4"}}],
+            "tiny.published.0.settings refers to 'batch_size=3', expected one of the data sets: digits.",
         ),
     ],
 )

@@ -82,23 +82,24 @@ def miniatures(file: Mapping[str, Any], where: str) -> dict[str, dict[str, Any]]
     """
     configuration = load_configuration(file, where)
     found = {name: json.loads(json.dumps(section)) for name, section in file.items()}  # without YAML's shared parts
-    printed = {name: section["published"].pop("settings") for name, section in found.items() if _prints_conditions(section)}
+    printed = [
+        (name, table, table.pop("settings"))
+        for name, section in found.items()
+        for table in section.get("published", ())
+        if "settings" in table
+    ]
     text = json.dumps(found)
     for name, section in found.items():
         _thin(section, name, configuration, text)
-        if name in printed:
-            kept = _labels(section)
-            section["published"]["settings"] = {label: row for label, row in printed[name].items() if label in kept}
         if "seeds" in section:
             seeds = section["seeds"]
             section["seeds"] = seeds[:SEEDS] if isinstance(seeds, list) else min(seeds, SEEDS)
         for key, value in OVERRIDES[section.get("kind", "images")].items():
             _override(section, key.removesuffix("?").split("."), value, only_stated=key.endswith("?"))
+    for name, table, settings in printed:
+        kept = _labels(found[name])
+        table["settings"] = {label: setting for label, setting in settings.items() if label in kept}
     return found
-
-
-def _prints_conditions(section: Mapping[str, Any]) -> bool:
-    return "settings" in (section.get("published") or ())
 
 
 def _labels(section: Mapping[str, Any]) -> set[str]:

@@ -6,27 +6,25 @@ import json
 import numpy as np
 import pandas as pd
 import yaml
+from tests.projects import ROOT
 
 from trueneg.config import runs
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.report.answers import answer, verdict
 from trueneg.report.labels import variant_name
+from trueneg.report.published import published_numbers
 from trueneg.stats.comparison import gate, primary_contrast, select, selected
 from trueneg.stats.measurement import Measurement
-from trueneg.store.rows import to_table, typed
+from trueneg.store.rows import to_table
 
 CLASSES = ("cardiomegaly", "edema", "effusion", "pneumonia", "pneumothorax")
 GAINS = {"CL": 0.0, "DCL": 0.01, "DCL-LM": 0.03, "DCL-true": 0.035, "ReCo": -0.01, "same": 0.02, "Oracle": 0.06}
 CONSTANTS = (0.01, 0.05, 0.1, 0.2)
-METHODS = {"CL": "LSE+NL", "DCL-LM": "DCL eta_LM"}
 PUBLISHED = [
-    {"paper": "relaxing-contrastiveness", "table": "Table 1", "task": "classification", "setting": "", "metric": "AUC"}
-    | {"methods": METHODS, "measured": {"metric": "AUC"}},
-    {"paper": "sample-specific-debiasing", "table": "Table 5", "task": "retrieval", "setting": "image-to-text", "metric": "R@10"}
-    | {
-        "methods": METHODS,
-        "measured": {"task": "retrieval sentence", "labels": "report", "metric": "R", "direction": "image to text", "k": 10},
-    },
+    {"paper": "sample-specific-debiasing", "tables": ["Table 1", "Table 3"]}
+    | {"methods": {"CL": "LSE+NL", "DCL,class_probability=0.1": "DCL eta=0.1", "DCL-LM": "DCL eta_LM"}},
+    {"paper": "relaxing-contrastiveness", "tables": ["Table 1"], "methods": {"CL": "InfoNCE"}},
+    {"paper": "relaxing-contrastiveness", "tables": ["Table 3"], "methods": {"CL": "CLIP-ZS"}},
 ]
 PRIMARY = {"task": "zero-shot", "metric": "AUC"}
 MEASURED = Measurement(**PRIMARY)
@@ -210,7 +208,7 @@ def write(folder, given, datasets=("phantom",), **options):
     (folder / "runs.json").write_text("[]")
     measured.to_parquet(folder / "rows.parquet")
     curves(of, datasets).to_parquet(folder / "curves.parquet")
-    (published() if of.published else published().iloc[:0]).to_parquet(folder / "published.parquet")
+    published_numbers(of, ROOT / "config/published.csv").to_parquet(folder / "published.parquet")
     class_probabilities().to_parquet(folder / "class_probabilities.parquet")
     for kind, table in (("similarities", similarities), ("overlays", overlays)):
         wanted = getattr(of.figures, kind)
@@ -219,11 +217,3 @@ def write(folder, given, datasets=("phantom",), **options):
         for objective, own in table(wanted.objectives).groupby("objective"):
             own.to_parquet(place / f"{objective}.parquet")
     return measured
-
-
-def published():
-    """Printed numbers beside the zero-shot AUC and a recall, in the order of PUBLISHED."""
-    table = pd.DataFrame({"dataset": "phantom", "objective": ["CL", "DCL-LM"], **MEASURED._asdict(), "value": [0.788, 0.862]})
-    other = Measurement("retrieval sentence", "R", "report", direction="image to text", k=10)._asdict() | {"value": [0.09, 0.1]}
-    table = typed(pd.concat([typed(table), typed(table.assign(**other))]))
-    return table.assign(standard_error=[0.006, np.nan, np.nan, np.nan]).reset_index(drop=True)

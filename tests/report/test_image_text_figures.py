@@ -85,7 +85,7 @@ def curve(plot):
 
 def test_the_tradeoff_draws_every_constant_and_horizontal_lines(small):
     figure = drawn(small, "tradeoff")
-    assert [plot.get_ylabel() for plot in figure.axes] == ["AUC", "R@10 (%)", "CNR"]
+    assert [plot.get_ylabel() for plot in figure.axes] == ["AUC", "CNR", "R@10 (%)"]
     assert {plot.get_xlabel() for plot in figure.axes} == {"Constant η"}
     x, y, low, high = curve(figure.axes[0])
     np.testing.assert_allclose(x, [0, *synthetic_pairs.CONSTANTS])
@@ -94,7 +94,7 @@ def test_the_tradeoff_draws_every_constant_and_horizontal_lines(small):
         values = values_of(small, name)
         half = stats.t.ppf(0.975, 5) * stats.sem(values)
         np.testing.assert_allclose([y[place], low[place], high[place]], values.mean() + np.array([0, -half, half]))
-    lines = {line.get_label(): line.get_ydata() for line in figure.axes[2].lines if not line.get_label().startswith("_")}
+    lines = {line.get_label(): line.get_ydata() for line in figure.axes[1].lines if not line.get_label().startswith("_")}
     assert lines.keys() == {"DCL", "CL", "DCL-LM", "DCL-true", "Oracle"}
     np.testing.assert_allclose(lines["Oracle"], values_of(small, "Oracle", Measurement("grounding", "CNR")).mean())
 
@@ -111,7 +111,7 @@ def test_horizontal_bands_are_the_intervals(small):
 
 def test_the_tradeoffs_twin_draws_paired_differences(small):
     figure = drawn(small, "tradeoff_differences")
-    x, y, low, high = curve(figure.axes[1])
+    x, y, low, high = curve(figure.axes[2])
     np.testing.assert_allclose(x, synthetic_pairs.CONSTANTS)
 
     def recall(name):
@@ -293,8 +293,10 @@ def test_the_registry_lists_the_figures_that_a_study_sweeps_or_requests():
     plain = synthetic_pairs.study()
     always = ["training_loss", "share_at_bound", "positive_similarity"]
     drawn_of_plain = list(catalogue.figures_by_name(plain))
-    assert drawn_of_plain == [*catalogue.SSD_FIGURES, "similarity_histograms", "grounding_overlays", "eta_by_class", *always]
-    assert set(catalogue.figures_by_name(synthetic_pairs.study(**SWEPT))) >= {*catalogue.SSD_FIGURES, *catalogue.RECO_FIGURES}
+    tradeoff = ["tradeoff", "tradeoff_differences"]
+    assert drawn_of_plain == [*tradeoff, "similarity_histograms", "grounding_overlays", "eta_by_class", *always]
+    assert set(catalogue.figures_by_name(synthetic_pairs.study(**SWEPT))) >= {*tradeoff, *catalogue.RECO_FIGURES}
+    assert set(tradeoff) <= set(catalogue.SSD_FIGURES)
     one = synthetic_pairs.settings()["objectives"] | {"DCL": {"name": "dcl", "class_probability": [0.1, "language model"]}}
     least = synthetic_pairs.study(objectives=one, figures={})
     assert list(catalogue.figures_by_name(least)) == ["eta_by_class", *always]
@@ -303,7 +305,7 @@ def test_the_registry_lists_the_figures_that_a_study_sweeps_or_requests():
         "contrasts",
     }
     asked = {"precision": {}}
-    entry = {"paper": "p", "table": "t", "task": "x", "setting": "", "metric": "AUC", "methods": {}, "measured": {}}
+    entry = {"paper": "p", "tables": ["t"]}
     contrast = {"treatment": "DCL-LM", "baseline": "DCL"}
     everything = catalogue.tables_by_name(synthetic_pairs.study(evaluation=asked, published=[entry], contrasts=[contrast]))
     assert set(everything) == {*catalogue.SSD_TABLES, *catalogue.RECO_TABLES, "differences"}

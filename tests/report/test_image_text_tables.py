@@ -12,7 +12,7 @@ from scipy import stats
 
 from trueneg.report import catalogue
 from trueneg.report.gathered import PHANTOM, Gathered
-from trueneg.report.layouts import LAYOUTS, Comparison, Layout
+from trueneg.report.layouts import LAYOUTS, Comparison, Layout, tasks
 from trueneg.report.retrieval import lengths, sentence_labels, with_means
 from trueneg.report.tables.building import compare, difference_table, published_table, side_by_side
 from trueneg.report.tables.comparisons import RECO_TABLE_1, at_bound
@@ -64,11 +64,20 @@ def test_every_task_stands_beside_the_others_with_its_paired_difference(study, r
         for name in ("DCL-LM", "CL")
         for way in ("text to image", "image to text")
     ]
+    rank = Measurement("retrieval sentence", "MedR", "truth")
+    accuracy, overlap = AUC._replace(metric="ACC"), CNR._replace(metric="mIoU")
+
+    def pair(key):
+        return values_of(rows, "DCL-LM", key), values_of(rows, "CL", key)
+
     expected = [
-        (values_of(rows, "DCL-LM", AUC), values_of(rows, "CL", AUC), 1, 0.00051),
+        (*pair(AUC), 1, 0.00051),
+        (*pair(accuracy), 100, 0.051),
+        (*pair(CNR), 1, 0.00051),
+        (*pair(overlap), 1, 0.00051),
         ((both[0] + both[1]) / 2, (both[2] + both[3]) / 2, 100, 0.051),
-        (values_of(rows, "DCL-LM", CNR), values_of(rows, "CL", CNR), 1, 0.00051),
-        (values_of(rows, "DCL-LM", PROBE), values_of(rows, "CL", PROBE), 1, 0.00051),
+        (*pair(rank), 1, 0.051),
+        (*pair(PROBE), 1, 0.00051),
     ]
     (group,) = shown.groups
     cells = dict(group.lines)["DCL-LM"]
@@ -79,8 +88,27 @@ def test_every_task_stands_beside_the_others_with_its_paired_difference(study, r
         difference = [factor * (own - baseline).mean(), factor * low, factor * high]
         np.testing.assert_allclose(numbers(cells[2 * place + 1].text), difference, atol=tolerance)
     names = [name for _, name in shown.columns]
-    assert names[:4] == ["AUC", "− CL", "R@10 (%)", "− CL (points)"]
-    assert shown.columns[6][0] == "linear probe, 100 % of the labels"
+    assert names[8:12] == ["R@10 (%)", "− CL (points)", "median rank", "− CL (ranks)"]
+    assert shown.columns[8][0] == "retrieval of images and sentences"
+    assert shown.columns[12][0] == "linear probe, 100 % of the labels"
+
+
+def test_retrieval_is_that_of_boxed_regions_where_it_is_measured(rows):
+    sentence = rows[(rows["task"] == "retrieval sentence") & (rows["labels"] == "report")]
+    regions = sentence.assign(task="region retrieval", labels="pair", value=sentence["value"] / 2)
+    both = with_means(pd.concat([rows, regions, regions.assign(labels="truth")], ignore_index=True))
+    layout = tasks(both)
+    heads = {head.title: [] for head in layout.heads}
+    for head, measured in zip(layout.heads, layout.groups[""], strict=True):
+        heads[head.title].append(measured)
+    # Table 1 of Sample-Specific Debiasing has AUC and ACC, CNR and mIoU, and recall over all k and both directions and MedR.
+    (title,) = (title for title in heads if "retrieval" in title)
+    assert "boxed regions" in title
+    assert heads[title] == [Measurement("region retrieval", metric, "pair") for metric in ("R", "MedR")]
+    assert [measured.metric for measured in layout.groups[""]] == ["AUC", "ACC", "CNR", "mIoU", "R", "MedR", "AUC"]
+    recalls = values_of(both, "CL", heads[title][0])
+    expected = values_of(rows, "CL", Measurement("retrieval sentence", "R", "report")) / 2
+    np.testing.assert_allclose(recalls, expected)
 
 
 def test_the_share_at_the_bound_is_that_of_the_last_epoch(study):
@@ -156,21 +184,49 @@ def test_differences_hold_every_measurement_each_in_its_own_unit(study, rows):
 def test_published_numbers_stand_beside_ours_in_their_own_units(study, rows):
     shown = table("published", study)
     groups = {group.title: dict(group.lines) for group in shown.groups}
-    first, second = groups
-    assert first == "phantom; relaxing-contrastiveness, Table 1: classification, AUC; ours: zero-shot, AUC"
-    assert second.startswith(
-        "phantom; sample-specific-debiasing, Table 5: retrieval, image-to-text, R@10; ours: retrieval sentence"
-    )
-    assert second.endswith("R@10 from image to text (%)")
-    assert groups[first]["CL"][1].text == "0.788 (s.e. 0.006)"
-    own = values_of(rows, "DCL-LM", recall("retrieval sentence", "report", "image to text", 10))
-    ours, printed, difference = groups[second]["DCL-LM"]
-    assert numbers(ours.text)[0] == pytest.approx(100 * own.mean(), abs=0.051)
-    assert printed.text == "10.0"
-    low, high = stats.t.interval(0.95, 5, own.mean(), stats.sem(own))
-    expected = [100 * (value - 0.1) for value in (own.mean(), low, high)]
-    np.testing.assert_allclose(numbers(difference.text), expected, atol=0.051)
+    first = groups["phantom; sample-specific-debiasing, Table 1: classification, AUC; ours: zero-shot, AUC"]
+    assert first["CL"][1].text == "0.790"
+    (title,) = (title for title in groups if "Table 3: Flickr30K retrieval, text retrieval, R@10" in title)
+    assert title.endswith("R@10 from image to text (%)")
+    for objective, expected in (("ReCo", 99.1), ("CL", 97.0)):  # ReCo has the name of its method
+        own = values_of(rows, objective, recall("retrieval sentence", "report", "image to text", 10))
+        ours, printed, difference = groups[title][objective]
+        assert numbers(ours.text)[0] == pytest.approx(100 * own.mean(), abs=0.051)
+        assert numbers(printed.text) == [expected]
+        low, high = stats.t.interval(0.95, 5, own.mean(), stats.sem(own))
+        by_hand = [100 * value - expected for value in (own.mean(), low, high)]
+        np.testing.assert_allclose(numbers(difference.text), by_hand, atol=0.051)
     assert RECO_TABLE_1 in shown.notes
+
+
+def test_a_published_number_without_ours_is_shown_and_marked(study):
+    shown = table("published", study)
+    groups = {group.title: dict(group.lines) for group in shown.groups}
+    first = groups["phantom; sample-specific-debiasing, Table 1: classification, AUC; ours: zero-shot, AUC"]
+    assert len(first) == 9
+    assert [cell.text for cell in first["BioViL †"]] == ["–", "0.780", "–"]
+    (recall,) = (lines for title, lines in groups.items() if "Table 1: retrieval, Recall" in title)
+    assert len(recall) == 9
+    assert all(name.endswith("†") for name in recall)  # this study retrieves no regions
+    (precision,) = (lines for title, lines in groups.items() if "8x200 retrieval, average, Prec" in title)
+    assert precision["InfoNCE †"][1].text == "48.6 (s.e. 0.6)"
+    assert any(note.startswith("†") for note in shown.notes)
+    csv = shown.values
+    assert csv["method"].eq("BioViL").sum() == 6 + 6
+    assert csv.loc[csv["method"] == "BioViL", "mean"].isna().all()
+
+
+def test_a_published_constant_stands_beside_that_variant_whatever_was_selected(study):
+    groups = {group.title: dict(group.lines) for group in table("published", study).groups}
+    measured = load_rows(study / "rows.parquet")
+    for title, key, tolerance in (
+        ("Table 1: classification, AUC; ours: zero-shot, AUC", AUC, 0.00051),
+        ("Table 1: grounding, CNR; ours: grounding, CNR", CNR, 0.00051),
+    ):
+        ours, _, _ = groups[f"phantom; sample-specific-debiasing, {title}"]["DCL,class_probability=0.1"]
+        own = values_of(measured, "DCL,class_probability=0.1", key)
+        assert numbers(ours.text)[0] == pytest.approx(own.mean(), abs=tolerance)
+        assert len(ours.runs.split()) == len(own) == 6
 
 
 def test_what_is_said_of_recos_table_follows_from_its_printed_standard_errors():
@@ -239,13 +295,13 @@ def test_one_unit_stands_in_the_head_and_several_in_the_groups():
     assert one.columns[1] == ("", "− CL (ranks)")
     two = difference_table(compare(rows, "CL", [Measurement("t", "AUC"), Measurement("t", "MedR")]), "CL")
     assert [group.title for group in two.groups] == ["d; t; AUC", "d; t; median rank (ranks)"]
-    printed = rows[rows["seed"] == 0][["dataset", "objective", *KEYS, "value"]].assign(**{"printed as": "one paper"})
+    printed = rows[rows["seed"] == 0][["dataset", "objective", *KEYS, "value"]].assign(method="A", **{"printed as": "one paper"})
     shown = published_table(rows, printed)
     assert [group.title for group in shown.groups] == ["d; one paper; ours: t, AUC", "d; one paper; ours: t, median rank"]
     assert [name for _, name in shown.columns] == ["ours", "published", "ours − published"]
     twice = pd.concat([printed.assign(**{"printed as": source}) for source in ("one paper", "another")])
     titles = [group.title for group in published_table(rows, twice).groups]
-    assert titles[:2] == ["d; one paper; ours: t, AUC", "d; another; ours: t, AUC"]
+    assert titles[1:3] == ["d; one paper; ours: t, median rank", "d; another; ours: t, AUC"]  # in the order of the papers
     assert [len(group.lines) for group in published_table(rows, twice).groups] == [2, 2, 2, 2]
 
 

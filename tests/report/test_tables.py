@@ -195,7 +195,9 @@ def test_any_frame_can_be_shown():
 
 def test_the_published_table_subtracts_the_printed_number_and_keeps_our_interval():
     rows = rows_of({"CL": [0.80, 0.82, 0.84], "DCL": [0.85, 0.85, 0.88]})
-    printed = pd.DataFrame({"dataset": ["d"], "objective": ["CL"], "value": [0.90], "printed as": "A paper, Table 1"})
+    printed = pd.DataFrame(
+        {"dataset": ["d"], "objective": ["CL"], "method": "SimCLR", "value": [0.90], "printed as": "A paper, Table 1"}
+    )
     table = published_table(rows, typed(printed.assign(**KNN._asdict())))
     half = 100 * stats.t.ppf(0.975, 2) * stats.sem([0.80, 0.82, 0.84])
     (group,) = table.groups

@@ -52,6 +52,9 @@ def _comparisons(study: TrainedStudy, texts: Any) -> Iterator[str]:
     for name, figure in study.figures:
         yield from _unknown(f"figures.{name}.objectives", getattr(figure, "objectives", ()), objectives(study))
         yield from _unknown(f"figures.{name}.dataset", [getattr(figure, "dataset", None)], data, "data sets")
+    for number, published in enumerate(study.published):
+        yield from _unknown(f"published.{number}.methods", published.methods, study.objectives | objectives(study))
+        yield from _unknown(f"published.{number}.settings", published.settings, data, "data sets")
     for field in study.conditions:
         if field not in swept(study.training):
             value = getattr(study.training, field)
@@ -59,9 +62,6 @@ def _comparisons(study: TrainedStudy, texts: Any) -> Iterator[str]:
 
 
 def _images(study: ImageStudy, texts: Any) -> Iterator[str]:
-    if study.published is not None:
-        yield from _unknown("published.settings", study.published.settings, datasets(study), "data sets")
-        yield from _unknown("published.methods", study.published.methods, study.objectives)
     if any(value != 1 for value in values_of(study.dataset.fraction)) and not study.dataset.rare_classes:
         yield "dataset.fraction is below 1, but dataset.rare_classes is empty; list the classes to thin out"
 
@@ -76,9 +76,6 @@ def _pairs(study: ImageTextStudy, texts: Mapping[str, LikelihoodStudy]) -> Itera
         yield from _unknown_dataset("dataset.corpus", data.corpus, corpora(texts[data.text]))
     for number, contrast in enumerate(study.contrasts):
         yield from _unknown(f"contrasts.{number}", (contrast.treatment, contrast.baseline), study.objectives)
-    for number, published in enumerate(study.published):
-        yield from _not_measured(f"published.{number}.measured", published.measured, study)
-        yield from _unknown(f"published.{number}.methods", published.methods, study.objectives)
 
 
 def _annotations(study: ImageTextStudy, texts: Any) -> Iterator[str]:

@@ -13,7 +13,6 @@ from trueneg.config.trained_study import (
     EvaluationResources,
     Panels,
     PrimaryContrast,
-    Published,
     TrainedStudy,
     Training,
 )
@@ -105,12 +104,6 @@ class ImageContrast(PrimaryContrast):
     oracle: str = Field(description="gate: unless this objective beats the baseline, the study is uninformative")
 
 
-class PublishedTable(Published):
-    """A published table to compare with: maps rows of config/published.csv to this study's results."""
-
-    settings: dict[str, str] = Field(description="value in the `setting` column, by label of the data set or condition")
-
-
 class DatasetFigure(Settings):
     """A figure of a single data set."""
 
@@ -147,4 +140,3 @@ class ImageStudy(TrainedStudy):
     evaluation: EvaluationSettings = Field(default_factory=EvaluationSettings)
     primary: ImageContrast
     figures: FigureSettings = Field(default_factory=FigureSettings)
-    published: PublishedTable | None = Field(None, description="published table to show next to the primary measurement")

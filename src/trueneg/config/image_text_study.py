@@ -13,10 +13,8 @@ from trueneg.config.trained_study import (
     CONDITIONS,
     Contrast,
     EvaluationResources,
-    MeasurementSettings,
     Panels,
     PrimaryContrast,
-    Published,
     TrainedStudy,
     Training,
 )
@@ -111,15 +109,11 @@ class ImageTextTrainingSettings(Training):
     schedule: Sweepable[Literal["constant", "cosine"]] = Field("cosine", description="learning rate schedule after the warm-up")
 
 
-class ImageTextMeasurement(MeasurementSettings):
-    """A measurement of the evaluation, identified by the key columns of its rows."""
+class ImageTextContrast(PrimaryContrast):
+    """The study's primary comparison, fixed before it runs; all other comparisons are exploratory."""
 
     task: TaskName = Field("zero-shot", description="evaluation")
     metric: str = Field("AUC", description="metric, such as AUC, ACC, R, MedR, Prec, CNR or mIoU")
-
-
-class ImageTextContrast(ImageTextMeasurement, PrimaryContrast):
-    """The study's primary comparison, fixed before it runs; all other comparisons are exploratory."""
 
     @model_validator(mode="after")
     def _known_chance(self):
@@ -143,15 +137,6 @@ class ImageTextFigures(Settings):
     similarities: Panels | None = Field(None, description="histograms of similarities of true and false negatives (ReCo, Fig. 4)")
 
 
-class PublishedMeasurement(Published):
-    """Published numbers to compare with one of the study's measurements."""
-
-    setting: str = Field(description="value in the `setting` column")
-    metric: str = Field(description="value in the `metric` column")
-    percent: Boolean = Field(False, description="whether the published numbers are in percent; ours are fractions")
-    measured: ImageTextMeasurement = Field(description="measurement of this study")
-
-
 class ImageTextStudy(TrainedStudy):
     """An image–text study: data, networks, objectives, seeds, evaluation and the primary comparison."""
 
@@ -172,7 +157,6 @@ class ImageTextStudy(TrainedStudy):
     primary: ImageTextContrast
     contrasts: list[Contrast] = Field([], description="further pre-specified comparisons, reported in a separate table")
     figures: ImageTextFigures = Field(default_factory=ImageTextFigures)
-    published: list[PublishedMeasurement] = Field([], description="published numbers to show next to ours")
 
     @model_validator(mode="after")
     def _compatible_networks(self):

@@ -93,12 +93,17 @@ class PrimaryContrast(Contrast, MeasurementSettings):
 
 
 class Published(Settings):
-    """Published numbers to compare with the study's results."""
+    """Tables of a paper. config/published.csv has each printed number, and the measurement of ours to compare it with."""
 
     paper: str = Field(description="value in the `paper` column of config/published.csv")
-    table: str = Field(description="value in the `table` column")
-    task: str = Field(description="value in the `task` column")
-    methods: dict[str, str] = Field(description="value in the `method` column, by objective")
+    tables: NonEmpty[str] = Field(description="values in the `table` column")
+    task: str | None = Field(None, description="value in the `task` column; none: all tasks of the tables")
+    methods: dict[str, str] = Field(
+        {}, description="value in the `method` column, by objective or variant, if it is another name"
+    )
+    settings: dict[str, str] = Field(
+        {}, description="value in the `setting` column, by data set; none: the primary contrast's only"
+    )
 
 
 class Panels(Settings):
@@ -118,6 +123,7 @@ class TrainedStudy(Study):
     TASKS: ClassVar[Mapping[str, type[Task]]]  # tasks available to its evaluation
 
     seeds: SeedCount | Annotated[NonEmpty[Seed], EachOnce] = Field(description="number of seeds (0, 1, …), or a list of seeds")
+    published: list[Published] = Field([], description="published tables to show next to the study's results")
     if TYPE_CHECKING:  # each kind of study has its own types
         dataset: Any
         training: Any
@@ -125,7 +131,6 @@ class TrainedStudy(Study):
         objectives: dict[str, Any]
         evaluation: Any
         primary: PrimaryContrast
-        published: Any
         figures: Any
 
     @property

@@ -7,14 +7,16 @@ from types import ModuleType
 
 from trueneg.report import figures, tables
 from trueneg.report.declared import PAIRED, Drawing
-from trueneg.report.figures import densities, estimator_errors
+from trueneg.report.figures import by_condition, densities, estimator_errors
 from trueneg.specs.settings import Study
 from trueneg.store.provenance import drawing_code
 
 # Theory figures that reproduce or extend those of the BCL paper; the other theory figures show bounds of the first paper.
 BCL_FIGURES = tuple(drawing.name for drawing in (*densities.drawings, *estimator_errors.drawings))
-# Reproductions of the first paper's Fig. 3 and Tables 1, 3, 4 and 5; the last table compares our numbers with published ones.
-SSD_FIGURES = ("tradeoff", f"tradeoff{PAIRED}")
+# Reproductions of the first paper's Figs. 2 and 4 (image studies), Fig. 3 (image–text studies), and Tables 1, 3, 4 and 5; the
+# last table compares our numbers with published ones.
+ACCURACIES = tuple(f"probe_by_{axis}_{pool}_labels" for axis in ("fraction", "label_fraction") for pool in by_condition.POOLS)
+SSD_FIGURES = (*(name + end for name in (*ACCURACIES, "tradeoff") for end in ("", PAIRED)), "embedding")
 SSD_TABLES = ("tasks", "contrasts", "zero_shot", "grounding", "retrieval", "published")
 # Reproductions of ReCo's Figs. 4, 5 and 6 (the histograms on two data sets) and Tables 1, 2 and 3.
 ABLATIONS = ("ablation_batch_size", "ablation_dimensions", "ablation_strength")

@@ -7,7 +7,8 @@ import pandas as pd
 from trueneg.store.rows import COLUMNS, typed
 
 DIRECTIONS = ("text to image", "image to text")
-SENTENCES, PRECISION, CHEXPERT = "retrieval sentence", "precision", "chexpert 8x200"
+SENTENCES, REGIONS = "retrieval sentence", "region retrieval"
+PRECISION, CHEXPERT = "precision", "chexpert 8x200"
 
 
 def lengths(rows: pd.DataFrame, metric: str = "R") -> list[int]:

@@ -1,9 +1,9 @@
 """Gather a study's rows into one table, with the selection, the check of each data set, and the answer to its question."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 import yaml
@@ -15,32 +15,12 @@ from trueneg.errors import UserError
 from trueneg.io.files import write_tables, write_text
 from trueneg.report.answers import answer, verdict
 from trueneg.report.labels import variant_name
+from trueneg.report.published import published_numbers
 from trueneg.specs.tasks import CHANCE
 from trueneg.stats.comparison import gate, primary_contrast, select, selected
-from trueneg.stats.measurement import KEYS, Measurement
+from trueneg.stats.measurement import Measurement
 from trueneg.store.records import RUN, read_json, read_rows
-from trueneg.store.rows import load_rows, typed
-
-
-class Entry(NamedTuple):
-    """The columns of config/published.csv that identify a published number."""
-
-    paper: str
-    table: str
-    task: str
-    metric: str
-    setting: str
-    method: str
-
-
-class Printed(NamedTuple):
-    """A published number that a study names: our measurement of it, its entry, and the divisor that gives our unit."""
-
-    dataset: str
-    objective: str
-    measured: Measurement
-    entry: Entry
-    divisor: int
+from trueneg.store.rows import load_rows
 
 
 def summarise_study(name: str, settings: Mapping[str, Any], inputs: Any, outputs: Any) -> None:
@@ -67,7 +47,7 @@ def summarise_study(name: str, settings: Mapping[str, Any], inputs: Any, outputs
         comparison = {"name": name, "selection": selection.to_dict("records"), **_comparison(study, rows, selection)}
     except ValueError as error:
         raise UserError(f"primary: {error}") from error
-    published = _published(study, inputs.published)
+    published = published_numbers(study, inputs.published)
     tables = {outputs.rows: rows, outputs.curves: curves, outputs.selection: selection, outputs.published: published}
     write_tables(tables)
     for path, content in ((outputs.runs, records), (outputs.comparison, comparison)):
@@ -83,39 +63,6 @@ def write_settings(settings: Mapping[str, Any], path: str | Path) -> None:
         path: YAML file to write.
     """
     write_text(path, yaml.safe_dump(dict(settings), sort_keys=False, allow_unicode=True))
-
-
-def _published(study: Any, path: str | Path) -> pd.DataFrame:
-    """Look up the published numbers that the study names, in the units of our rows; empty if it names none.
-
-    Columns: dataset, objective, the key columns of our measurement, value, standard error.
-    """
-    rows, wanted, entries = [], list(printed_numbers(study)), {}
-    if wanted:
-        printed = pd.read_csv(path, keep_default_na=False, na_values={"standard_error": "", "value": ""})
-        entries = printed.set_index(list(Entry._fields)).to_dict("index")
-    for dataset, objective, measured, entry, divisor in wanted:
-        if entry not in entries:
-            found = ", ".join(f"{column} {value!r}" for column, value in entry._asdict().items())
-            raise UserError(f"{path}: there is no entry with {found}. Correct the section `published` of the study.")
-        values = {column: entries[entry][column] / divisor for column in ("value", "standard_error")}
-        rows.append({"dataset": dataset, "objective": objective, **measured._asdict(), **values})
-    return typed(pd.DataFrame(rows, columns=["dataset", "objective", *KEYS, "value", "standard_error"]))
-
-
-def printed_numbers(study: Any) -> Iterator[Printed]:
-    """Yield the published numbers that a study names: accuracies of one table, or measurements of an image–text study."""
-    if isinstance(study, ImageStudy):
-        measured = study.primary.measurement._replace(group=None)
-        tables = [study.published] if study.published else []
-        named = [(one, key, value, "accuracy_percent", measured, True) for one in tables for key, value in one.settings.items()]
-    else:
-        label = study.primary.dataset or next(iter(study_runs.datasets(study)))
-        named = [(one, label, one.setting, one.metric, one.measured.measurement, one.percent) for one in study.published]
-    for one, label, setting, metric, measured, is_percent in named:
-        for objective, method in one.methods.items():
-            entry = Entry(one.paper, one.table, one.task, metric, setting, method)
-            yield Printed(label, objective, measured, entry, 100 if is_percent else 1)
 
 
 def _comparison(study: Any, rows: pd.DataFrame, selection: pd.DataFrame) -> dict[str, Any]:

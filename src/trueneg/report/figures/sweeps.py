@@ -1,5 +1,6 @@
 """An objective against its swept setting, with the other objectives as horizontal lines: the first paper's Fig. 3."""
 
+import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -36,9 +37,10 @@ def drawings(study: Study) -> list[Drawing]:
 
 
 def tradeoff(gathered: Gathered, baseline: str | None, objective: str) -> Figure:
-    """Draw the trade-off between tasks, one panel per task."""
+    """Draw the trade-off between tasks, one panel per task with its main metric."""
     layout = tasks(with_means(gathered.rows[gathered.rows["dataset"] == gathered.dataset]))
-    measured = [key for key in layout.groups[""] if key.task != "linear probe"]
+    by_task = itertools.groupby((key for key in layout.groups[""] if key.task != "linear probe"), key=lambda key: key.task)
+    measured = [next(keys) for _, keys in by_task]
     return sweep_figure(gathered, baseline, objective, "class_probability", "Constant η", measured)
 
 

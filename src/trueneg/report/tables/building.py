@@ -111,28 +111,37 @@ def failed_gates(gate: pd.DataFrame) -> dict[Any, str]:
 def published_table(rows: pd.DataFrame, printed: pd.DataFrame, notes: Sequence[str] = ()) -> Table:
     """Build a table of our means, published numbers and their difference with our interval; one group per measurement.
 
+    Every published number has a line; without a mean of ours, the line is marked.
+
     Args:
         rows: tidy rows of the test split.
-        printed: published numbers with ``dataset``, ``objective`` and the key columns as in the rows, ``printed as`` (paper,
-            table and place in it), and ``value`` in the metric's own unit; optionally ``standard_error``.
+        printed: published numbers with ``dataset``, ``objective`` and the key columns as in the rows (null if the study has no
+            such data set or objective), ``method`` (its name in the paper), ``printed as`` (paper, table and place in it), and
+            ``value`` in the metric's own unit; optionally ``standard_error``.
         notes: sentences under the table.
     """
-    values = means(rows).merge(printed.rename(columns={"value": "published"}), on=["dataset", *MEASURED, "objective"])
+    values = printed.rename(columns={"value": "published"}).merge(means(rows), "left", ["dataset", *MEASURED, "objective"])
     for end in ("mean", "low", "high"):
         values[f"{end} − published"] = values[end] - values["published"]
     own, of_differences = _shared_unit(values["metric"]), _shared_unit(values["metric"], difference=True)
     lines = []
     for row in records(values):
         metric, source, error = row["metric"], row["printed as"], row.get("standard_error", float("nan"))
-        title = f"{row['dataset']}; {source}; ours: {_what(row, ', ')}"
+        dataset = "" if pd.isna(row["dataset"]) else f"{row['dataset']}; "
+        title = f"{dataset}{source}; ours: {_what(row, ', ')}"
         theirs = written(row["published"], metric) + ("" if pd.isna(error) else f" (s.e. {written(error, metric)})")
-        difference = _difference((row[f"{end} − published"] for end in ("mean", "low", "high")), metric)
-        cells = [Cell(mean_text(row), runs=row["runs"]), Cell(theirs, printed=source), Cell(difference, runs=row["runs"])]
-        lines.append((title if own is not None else with_unit(title, unit(metric)), row["objective"], cells))
+        name, mean, difference = f"{row['method']} †", Cell("–"), Cell("–")
+        if pd.notna(row["mean"]):
+            ends = (row[f"{end} − published"] for end in ("mean", "low", "high"))
+            name, mean = row["objective"], Cell(mean_text(row), runs=row["runs"])
+            difference = Cell(_difference(ends, metric), runs=row["runs"])
+        cells = [mean, Cell(theirs, printed=source), difference]
+        lines.append((title if own is not None else with_unit(title, unit(metric)), name, cells))
     names = {"ours": own, "published": own, "ours − published": of_differences}
     sentences = [
-        f"Ours: mean ± half of its 95 % t interval over seeds ({seed_count(values['seeds'])}). Published numbers have no "
-        "interval, at most a standard error (s.e.), so the interval of the difference is that of our mean.",
+        f"Ours: mean ± half of its 95 % t interval over seeds ({seed_count(values['seeds'].dropna())}). Published numbers have "
+        "no interval, at most a standard error (s.e.), so the interval of the difference is that of our mean.",
+        *(["† Only published: this study has no such measurement."] if values["mean"].isna().any() else []),
         *notes,
     ]
     columns = [("", with_unit(name, shared or "")) for name, shared in names.items()]

@@ -6,6 +6,7 @@ from weakref import WeakKeyDictionary
 
 import pandas as pd
 
+from trueneg.config import runs
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.trained_study import TrainedStudy
@@ -15,7 +16,7 @@ from trueneg.report.gathered import Gathered
 from trueneg.report.labels import with_unit
 from trueneg.report.layouts import LAYOUTS, Layout, comparison_of, every_measurement, tasks
 from trueneg.report.metrics import evaluation_name, group_name, metric_name, unit
-from trueneg.report.summary import printed_numbers
+from trueneg.report.retrieval import with_means
 from trueneg.report.tables.building import (
     Cells,
     Head,
@@ -45,7 +46,7 @@ HEADINGS = {
     "differences": ("Every paired difference, with its tests", "Only the primary contrast was specified in advance."),
     "published": ("Comparison with published numbers", "Numbers need not agree where data, networks or training length differ."),
     "accuracy": ("Accuracy of every objective", "The primary measurement comes first; the others are exploratory."),
-    "tasks": ("Every task, with paired differences", "The first paper's Table 1, with the share of anchors at the bound."),
+    "tasks": ("Every task, with paired differences", "The first paper's Table 1, further tasks, and the anchors at the bound."),
     "zero_shot": ("Zero-shot classification by class", "The first paper's Table 3: AUC by difference of two prompts."),
     "retrieval": ("Retrieval, both directions", "The first paper's Table 5 and ReCo's Table 3; smaller ranks are better."),
     "precision": ("Precision of retrieval by label", "ReCo's Table 1."),
@@ -117,12 +118,17 @@ def differences(gathered: Gathered) -> Table:
 
 
 def published(gathered: Gathered) -> Table:
-    """Build the table of published numbers, each with its source."""
-    entries = [printed.entry for printed in printed_numbers(gathered.study)]
-    sources = [f"{one.paper}, {one.table}: {', '.join(filter(None, (one.task, one.setting, one.metric)))}" for one in entries]
-    of_reco = any((one.paper, one.table) == ("relaxing-contrastiveness", "Table 1") for one in entries)
+    """Build the table of published numbers, each with its source; a method may be a variant that the study did not select."""
+    printed, found, own = gathered.read(PUBLISHED), [gathered.rows], gathered.variants
+    variants = set(printed["objective"]) - set(gathered.study.objectives)
+    for label, (objective, values, _) in runs.objectives(gathered.study).items():
+        if label in variants:
+            of_variant = (own["objective"] == objective) & (own["variant"] == runs.canonical(values))
+            found.append(own[of_variant].assign(objective=label))
+    rows = pd.concat(found, ignore_index=True)
+    of_reco = printed["printed as"].str.startswith("relaxing-contrastiveness, Table 1:").any()
     notes = [*([RECO_TABLE_1] if of_reco else []), *gathered.data_notes]
-    return published_table(comparison_of(gathered).rows, gathered.read(PUBLISHED).assign(**{"printed as": sources}), notes)
+    return published_table(with_means(rows[rows["split"] == "test"]), printed, notes)
 
 
 def contrasts(gathered: Gathered) -> Table:

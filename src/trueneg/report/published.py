@@ -1,0 +1,69 @@
+"""The published numbers that a study names, each with the result of the study to compare it with."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from trueneg.config.trained_study import Published
+from trueneg.errors import UserError
+from trueneg.report.declared import primary_dataset
+from trueneg.stats.measurement import KEYS
+from trueneg.store.rows import typed
+
+COLUMNS = ["dataset", "objective", "method", "printed as", *KEYS, "value", "standard_error"]
+# Columns of config/published.csv that may be empty: numbers, and the key columns of our measurement except task and metric.
+OPTIONAL = ("value", "standard_error", *KEYS[2:])
+
+
+def published_numbers(study: Any, path: str | Path) -> pd.DataFrame:
+    """Look up every number in the published tables that a study names, in the units of our rows.
+
+    Args:
+        study: resolved study.
+        path: config/published.csv; not read if the study names no table.
+
+    Returns:
+        One row per number and objective, with :data:`COLUMNS`, in the order of the file. ``objective`` is an objective or the
+        label of a variant; it is null if the study has no such method or data set. ``printed as`` is the place in the paper.
+
+    Raises:
+        UserError: if the file lacks a paper, table, task, method or setting that the study names.
+    """
+    rows = []
+    for one in study.published:
+        datasets = {setting: label for label, setting in one.settings.items()}
+        for entry in _entries(one, path).to_dict("records"):
+            place = ", ".join(filter(None, (entry["task"], entry["setting"], entry["metric"])))
+            divisor = 100 if entry["unit"] == "%" else 1
+            dataset = datasets.get(entry["setting"]) if datasets else primary_dataset(study)
+            named = [objective for objective, method in one.methods.items() if method == entry["method"]]
+            same = [entry["method"]] if entry["method"] in study.objectives else []
+            found = {
+                "dataset": dataset,
+                "method": entry["method"],
+                "printed as": f"{one.paper}, {entry['table']}: {place}",
+                "task": entry["measured_task"],
+                "metric": entry["measured_metric"],
+            }
+            values = {column: entry[column] / divisor for column in ("value", "standard_error")}
+            row = {key: entry[key] for key in KEYS[2:]} | found | values
+            rows += [row | {"objective": objective} for objective in (dataset and (named or same)) or [None]]
+    return typed(pd.DataFrame(rows, columns=COLUMNS))
+
+
+def _entries(one: Published, path: str | Path) -> pd.DataFrame:
+    """Return the rows of config/published.csv of the tables of one paper."""
+    table = pd.read_csv(path, keep_default_na=False, na_values=dict.fromkeys(OPTIONAL, ""))
+    named = {"paper": [one.paper], "table": one.tables, "task": [one.task] if one.task else [], "method": one.methods.values()}
+    for column, names in (named | {"setting": one.settings.values()}).items():
+        known = dict.fromkeys(table[column])
+        for name in names:
+            if name not in known:
+                raise UserError(
+                    f"{path}: no {column} of {one.paper} is {name!r}, expected one of: {', '.join(map(repr, known))}. "
+                    "Correct `published` of the study."
+                )
+        if names and column in ("paper", "table", "task"):
+            table = table[table[column].isin(names)]
+    return table

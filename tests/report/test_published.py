@@ -1,0 +1,100 @@
+"""Every published number stands in a table of a shipped study, beside the measurement that its paper describes."""
+
+import csv
+
+import pytest
+import yaml
+from tests.projects import ROOT
+
+from trueneg.config.reading import load_configuration
+from trueneg.config.trained_study import TrainedStudy
+from trueneg.errors import UserError
+from trueneg.report.published import published_numbers
+from trueneg.specs import tasks
+from trueneg.stats.measurement import Measurement
+
+PUBLISHED = ROOT / "config/published.csv"
+SSD = "sample-specific-debiasing"
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    """The shipped studies that name a published table, and their numbers, by name."""
+    found = {}
+    for path in sorted((ROOT / "config/studies").glob("*.yaml")):
+        if "\n  published:" not in path.read_text():
+            continue
+        for name, study in load_configuration(yaml.safe_load(path.read_text()), path.name).studies.items():
+            if isinstance(study, TrainedStudy) and study.published:
+                found[name] = study, published_numbers(study, PUBLISHED)
+    return found
+
+
+def test_every_published_number_is_in_a_table_of_a_shipped_study(shipped):
+    shown = {(row["printed as"], row["method"]) for _, numbers in shipped.values() for row in numbers.to_dict("records")}
+    with PUBLISHED.open() as file:
+        for row in csv.DictReader(file):
+            place = ", ".join(row[column] for column in ("task", "setting", "metric") if row[column])
+            assert (f"{row['paper']}, {row['table']}: {place}", row["method"]) in shown
+
+
+def test_every_number_beside_ours_is_one_that_its_study_measures(shipped):
+    for study, numbers in shipped.values():
+        measured = tasks.measured(study.evaluation, dict(study.TASKS))
+        for row in numbers.dropna(subset=["objective", "dataset"]).to_dict("records"):
+            places = measured[row["task"]]
+            for column in ("labels", "fraction", "direction", "k"):
+                assert getattr(Measurement.of(row), column) in places.get(column, [None]), row
+
+
+def test_the_nine_methods_of_table_1_have_six_numbers_each(shipped):
+    _, numbers = shipped["mimic_cxr"]
+    table = numbers[numbers["printed as"].str.startswith(f"{SSD}, Table 1:")]
+    assert table["method"].value_counts().to_dict() == dict.fromkeys(table["method"], 6)
+    assert table["method"].nunique() == 9
+    ours = dict(zip(table["method"], table["objective"], strict=True))
+    assert (ours["LSE+NL"], ours["DCL eta_LM"], ours["DCL eta=0.05"]) == ("LSE+NL", "DCL-LM", "DCL,class_probability=0.05")
+    recalls = table[(table["metric"] == "R") & (table["method"] == "DCL eta_LM")]
+    assert recalls[["task", "labels", "value"]].values.tolist() == [["region retrieval", "pair", 0.3]]
+
+
+def test_numbers_in_percent_are_shares_and_conditions_have_their_own(shipped):
+    _, numbers = shipped["bcl_cifar10"]
+    (row,) = numbers[(numbers["method"] == "BCL") & numbers["printed as"].str.contains("N=254")].to_dict("records")
+    assert row["value"] == pytest.approx(0.9187)
+    assert (row["dataset"], row["objective"], row["fraction"]) == ("batch_size=128", "BCL-paper", 1)
+    _, small = shipped["bcl_cifar10_small"]  # two of the five conditions
+    assert small["dataset"].notna().mean() == pytest.approx(2 / 5)
+
+
+def test_a_number_stands_beside_each_objective_of_its_method(shipped):
+    study, _ = shipped["bcl_cifar10"]
+    changed = study.published[0].model_copy(update={"methods": {"BCL-paper": "BCL", "BCL-released": "BCL"}})
+    numbers = published_numbers(study.model_copy(update={"published": [changed]}), PUBLISHED)
+    beside = {method: set(own["objective"].dropna()) for method, own in numbers.groupby("method")}
+    # DCL and HCL have the names of their methods; CL has another, which is not given here.
+    assert beside == {"BCL": {"BCL-paper", "BCL-released"}, "DCL": {"DCL"}, "HCL": {"HCL"}, "SimCLR": set()}
+    _, small = shipped["bcl_cifar10_small"]
+    assert small["objective"].isna().eq(small["dataset"].isna()).all()  # a condition that is not trained has no objectives
+    assert len(small) == 4 * 5
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"paper": "a paper"},
+        {"tables": ["Table 9"]},
+        {"task": "a task"},
+        {"methods": {"LSE+NL": "a method"}},
+        {"settings": {"mimic_cxr": "a setting"}},
+    ],
+)
+def test_what_the_file_lacks_is_named_with_what_it_has(shipped, wrong):
+    study, _ = shipped["mimic_cxr"]
+    changed = study.published[0].model_copy(update=wrong)
+    with pytest.raises(UserError) as refused:
+        published_numbers(study.model_copy(update={"published": [changed]}), PUBLISHED)
+    ((key, value),) = wrong.items()
+    named = value if isinstance(value, str) else next(iter(value)) if isinstance(value, list) else value.popitem()[1]
+    known = {"paper": SSD, "tables": "Table 3", "task": "grounding", "methods": "BioViL", "settings": "Edema"}[key]
+    assert all(part in str(refused.value) for part in ("published.csv", repr(named), known))
