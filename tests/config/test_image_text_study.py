@@ -61,7 +61,10 @@ def test_runs_have_the_settings_that_training_reads():
         ("primary.oracle", None, "world.primary.oracle is missing, expected an objective whose name is oracle"),
         ("primary.task", "linear probe", "world.primary.fraction is missing, expected one of: 1."),
         ("primary.labels", "truth", "world.primary.labels is 'truth', expected one of: nothing."),
-        ("primary.metric", "R", "world.primary.metric is 'R', expected a metric with a known chance level: AUC,"),
+        ("primary.metric", "R", "world.primary.metric is 'R', expected one of: AUC, AUC positive prompt, ACC."),
+        ("primary.metric", "acc", "world.primary.metric is 'acc', expected one of: AUC, AUC positive prompt, ACC."),
+        ("primary.metric", "ACC", "world.primary is measured by zero-shot, ACC, expected a measurement that has a known chance"),
+        ("primary.group", "fracture", "world.primary.group is 'fracture', expected one of: nothing, cardiomegaly, edema,"),
         ("conditions", ["batch_size"], "world.conditions contains batch_size, but training.batch_size is 16, expected a list"),
         ("figures.overlays.objectives", ["DCL"], "world.figures.overlays.objectives refers to 'DCL', expected one of"),
         ("dataset.resolution", 16, "world.dataset.resolution is 16, expected a number greater than or equal to 32."),
@@ -243,7 +246,7 @@ BY_RECALL = {"task": "retrieval sentence", "labels": "report", "metric": "R", "d
         ({"primary": {**BY_RECALL, "treatment": "DCL-LM", "baseline": "CL"}}, []),
         (
             {"primary": {"treatment": "DCL-LM", "baseline": "CL"}},
-            ["world.primary.task 'zero-shot' needs labels, which flickr8k does not have; remove or change it."],
+            ["world.primary.task 'zero-shot' needs labels with prompts, which flickr8k does not have; remove or change it."],
         ),
         (
             {

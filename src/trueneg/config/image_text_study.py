@@ -41,6 +41,7 @@ from trueneg.specs.settings import (
     technical,
     values_of,
 )
+from trueneg.specs.tasks.pairs.zero_shot import PROMPTS
 
 CLIP_STRIDE = 32  # image pixels per cell of CLIP's grid
 Condition = Literal["batch_size", "learning_rate", "epochs", "updates", "unit"]
@@ -121,14 +122,6 @@ class ImageTextMeasurement(MeasurementSettings):
 class ImageTextContrast(ImageTextMeasurement, PrimaryContrast):
     """The study's primary comparison, fixed before it runs; all other comparisons are exploratory."""
 
-    @model_validator(mode="after")
-    def _known_chance(self):
-        known = [metric for task, metric in tasks.CHANCE if task == self.task]
-        if self.metric not in known and not (self.metric == "R" and self.k and self.direction):
-            expected = ", ".join([*known, "R with a direction and a k"])
-            raise ValueError(f".metric is {self.metric!r}, expected a metric with a known chance level: {expected}")
-        return self
-
 
 class OverlayFigure(Panels):
     """Heatmaps of selected phrases over their images, with boxes; one column per objective."""
@@ -195,6 +188,19 @@ class ImageTextStudy(TrainedStudy):
                     f".objectives.{name}: the encoder clip needs crops of at least {CLIP_STRIDE} pixels, but {found}"
                 )
         return self
+
+    @property
+    def provided(self) -> dict[str, bool]:
+        """Whether the data have what an evaluation task, a figure or an objective may need."""
+        data: Any = self.dataset
+        prompts = self.evaluation.zero_shot.prompts or PROMPTS
+        return {
+            "boxes": data.boxed,
+            "greyscale images": data.greyscale,
+            "known matches": data.truth_known,
+            "labels": data.labelled,
+            "labels with prompts": data.labelled and any(name in prompts for name in data.label_names),
+        }
 
     def sections_of(self, objective: Settings) -> dict[str, Any]:
         sections = super().sections_of(objective)

@@ -127,6 +127,7 @@ class TrainedStudy(Study):
         primary: PrimaryContrast
         published: Any
         figures: Any
+        provided: Mapping[str, bool]  # whether the data have what a task needs; image studies have no such tasks
 
     @property
     def seed_list(self) -> list[int]:

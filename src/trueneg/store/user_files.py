@@ -24,6 +24,7 @@ from trueneg.config.runs import benchmark_key, corpora, pairs_key, source_key, t
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles, atomic_write, file_checksum
 from trueneg.specs.pairs import PAIRS, TEXTS
+from trueneg.specs.pairs.base import OwnTextSettings
 from trueneg.specs.sources import IMAGE_SOURCES
 from trueneg.store.records import USER_FILES, read_json
 
@@ -134,6 +135,16 @@ def look(reading: Reading, results: Path) -> Look:
                 folder = reading.settings["path"]  # not narrower: names of subfolders and files may identify patients
                 changes.append(f"data changed: some of the {len(images):,} images in {folder} changed since the data were read")
     return Look(_digest([files, images]) if files and changes else record["stamp"], changes)
+
+
+def check_own_table(reading: Reading) -> None:
+    """Check the columns and labels of the user's own table, if the reading is of one that exists; computes nothing else.
+
+    Raises:
+        UserError: if the table cannot be used.
+    """
+    if issubclass(TEXTS.get(reading.settings["source"], object), OwnTextSettings):
+        importlib.import_module(LISTING_MODULES[reading.kind, reading.settings["source"]]).check_table(reading.settings)
 
 
 def parameter(reading: Reading, results: Path) -> dict[str, Any]:
