@@ -10,8 +10,8 @@ from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.runs import candidates, corpora, datasets, objectives, swept
 from trueneg.config.trained_study import MeasurementSettings, TrainedStudy
 from trueneg.specs.settings import format_value, values_of
-from trueneg.specs.tasks import measured_by
-from trueneg.specs.tasks.base import EACH_CLASS, Task
+from trueneg.specs.tasks import comparable, with_means
+from trueneg.specs.tasks.base import EACH_CLASS, GROUPS, Task
 from trueneg.stats.measurement import Measurement
 
 # Folders under results/ that do not belong to a study.
@@ -80,7 +80,7 @@ def _pairs(study: ImageTextStudy, texts: Mapping[str, LikelihoodStudy]) -> Itera
     for key, contrast in _numbered("contrasts", study.contrasts).items():
         yield from _unknown(key, (contrast.treatment, contrast.baseline), study.objectives)
     for key, published in _numbered("published", study.published).items():
-        yield from _not_measured(f"{key}.measured", published.measured, study, _with_means(_comparable(study)))
+        yield from _not_measured(f"{key}.measured", published.measured, study, with_means(comparable(study)))
         yield from _unknown(f"{key}.methods", published.methods, study.objectives)
 
 
@@ -113,7 +113,7 @@ CHECKS: tuple[tuple[type, Any], ...] = (
 
 def _primary(study: TrainedStudy) -> Iterator[str]:
     """Report a primary measurement that cannot be compared with chance, or by which no variant can be selected."""
-    known, measured = _comparable(study), study.primary.measurement
+    known, measured = comparable(study), study.primary.measurement
     if mistakes := list(_not_measured("primary", study.primary, study, known)):
         yield from mistakes
         return
@@ -139,21 +139,9 @@ def _primary(study: TrainedStudy) -> Iterator[str]:
         )
 
 
-def _comparable(study: TrainedStudy) -> dict[Measurement, Task]:
-    """Return the measurements of a study of which higher or lower values are better, with their tasks."""
-    return {one: task for one, task in measured_by(study).items() if task.METRICS[one.metric].higher_is_better is not None}
-
-
 def _has_chance(measured: Measurement, task: Task) -> bool:
     """Return whether the gate can compare a measurement with chance."""
     return bool(task.METRICS[measured.metric].higher_is_better) and task.chance(measured) is not None
-
-
-def _with_means(known: Iterable[Measurement]) -> list[Measurement]:
-    """Add the means over directions, and over list lengths, that tables show beside the rows."""
-    found = list(known)
-    at_k = [one for one in found if one.k is not None and one.group is None]
-    return [*found, *(one._replace(direction=None) for one in at_k), *(one._replace(k=None) for one in at_k)]
 
 
 def _not_measured(key: str, given: MeasurementSettings, study: TrainedStudy, known: Iterable[Measurement]) -> Iterator[str]:
@@ -165,7 +153,7 @@ def _not_measured(key: str, given: MeasurementSettings, study: TrainedStudy, kno
     left = list(known)
     for column, value in given.measurement._asdict().items():
         values = dict.fromkeys(getattr(one, column) for one in left)
-        wanted = EACH_CLASS if column == "group" and value not in (None, *values) else value
+        wanted = EACH_CLASS if column == "group" and value not in (None, *GROUPS, *values) else value
         if wanted in values:
             left = [one for one in left if getattr(one, column) == wanted]
             continue

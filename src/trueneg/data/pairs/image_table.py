@@ -5,6 +5,7 @@ several texts has several rows. Optional columns have the patient (or any group 
 test) and labels (1, 0, or empty for unknown). These belong to the image, so they must be the same in all of its rows.
 """
 
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -56,12 +57,20 @@ def check_table(settings: Mapping[str, Any]) -> None:
     """Check the columns and labels of the table if it exists, before anything is computed; see :func:`read_image_table`.
 
     Raises:
-        UserError: if columns are missing or used twice, or labels cannot be used.
+        UserError: if columns are missing or used twice, labels are invalid, or a label is 1 or 0 for fewer than two patients.
     """
     columns, file = _columns(settings), Path(settings["table"])
     if file.is_file():
         table = read_columns(file, columns).map(_written)
-        refuse([f"{file}: {mistake}" for mistake in _wrong_labels(table, settings)])
+        mistakes, patients = _wrong_labels(table, settings), table[settings["patient_column"] or settings["image_column"]]
+        for column, value in itertools.product(settings.get("label_columns", ()), (0, 1)):
+            count = patients[table[column].map(LABELS) == value].nunique()
+            if count < 2:
+                mistakes.append(
+                    f"{column} is {value} for {count} patients, expected at least 2, because training and test share no patient; "
+                    "remove it from dataset.label_columns."
+                )
+        refuse([f"{file}: {mistake}" for mistake in mistakes])
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
@@ -132,18 +141,11 @@ def _columns(settings: Mapping[str, Any]) -> list[str]:
 
 
 def _wrong_labels(table: pd.DataFrame, settings: Mapping[str, Any]) -> list[str]:
-    """Return one message per invalid label, and per label value that cannot occur in both training and test."""
-    patients, mistakes = table[settings["patient_column"] or settings["image_column"]], []
+    """Return one message per invalid label, and per label that differs from the one in the first row of the image."""
+    mistakes = []
     for column in settings.get("label_columns", ()):
         mistakes += wrong_values(table, column, ~table[column].isin(LABELS), "1, 0, or empty if unknown")
         mistakes += _conflicts(table, settings["image_column"], column)
-        for value in (0, 1):
-            count = patients[table[column].map(LABELS) == value].nunique()
-            if count < 2:
-                mistakes.append(
-                    f"{column} is {value} for {count} patients, expected at least 2, because no patient is in both training and "
-                    "test; remove it from dataset.label_columns."
-                )
     return mistakes
 
 

@@ -6,6 +6,7 @@ A module exports the task's settings as ``TASK``. The module of the same name in
 
 import importlib
 import pkgutil
+from collections.abc import Iterable
 from typing import Any
 
 from pydantic import Field, create_model
@@ -46,3 +47,16 @@ def measured_by(study: Any) -> dict[Measurement, Task]:
     given = (getattr(study.evaluation, key) if task.model_fields else task() for key, task in study.TASKS.items())
     made = (task for task in given if task is not None and (task.NEEDS is None or study.provided[task.NEEDS]))
     return {one: task for task in made for one in task.rows(study)}
+
+
+def comparable(study: Any) -> dict[Measurement, Task]:
+    """Map every measurement in the rows of a study of which higher or lower values are better to its task."""
+    found = measured_by(study).items()
+    return {one: task for one, task in found if task.METRICS[one.metric].higher_is_better is not None}
+
+
+def with_means(measured: Iterable[Measurement]) -> list[Measurement]:
+    """Add the means over directions and over list lengths, which tables show beside the rows."""
+    found = list(measured)
+    at_k = [one for one in found if one.k is not None and one.group is None]
+    return [*found, *(one._replace(direction=None) for one in at_k), *(one._replace(k=None) for one in at_k)]

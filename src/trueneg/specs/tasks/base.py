@@ -7,6 +7,7 @@ from trueneg.specs.settings import Settings
 from trueneg.stats.measurement import Measurement
 
 SPLITS = ("validation", "test")
+GROUPS = ("common", "rare", "macro")  # groups of classes, and the mean over them; no class has such a name
 EACH_CLASS = "the name of a class"  # stands for the group of the rows of single classes, whose names only the data know
 
 
