@@ -148,7 +148,6 @@ def test_all_mistakes_are_reported_at_once():
         ("primary.metric", "acc", "tiny.primary.metric is 'acc', expected one of: accuracy."),
         ("primary.metric", "neighbours", "tiny.primary.metric is 'neighbours', expected one of: accuracy."),
         ("primary.group", "macro", "tiny.primary.group is 'macro', expected one of: nothing, common, rare, the name of a class."),
-        ("dataset.rare_classes", [], "tiny.dataset.fraction is below 1, but dataset.rare_classes is empty; list the classes to thin out."),
         (
             "published",
             {"paper": "p", "table": "t", "task": "k", "settings": {"digits": "N=30"}, "methods": {"BCL": "BCL"}},

@@ -88,9 +88,8 @@ def test_precisions_match_sorting_one_query_at_a_time(networks, benchmark):
 
 def test_the_rows_are_those_that_the_task_declares(networks, benchmark):
     task = Chexpert8x200Settings(path="-", lists="-", ks=list(KS))
-    study = SimpleNamespace(
-        TASKS={"chexpert_8x200": Chexpert8x200Settings}, evaluation=SimpleNamespace(chexpert_8x200=task), provided={task.NEEDS: True}
-    )
+    study = SimpleNamespace(TASKS={"chexpert_8x200": Chexpert8x200Settings}, provided={task.NEEDS: True})
+    study.evaluation = SimpleNamespace(chexpert_8x200=task)
     assert written(to_table(benchmark_rows(networks, benchmark)), study) == declared(study)
 
 

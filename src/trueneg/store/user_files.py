@@ -163,7 +163,7 @@ def recorded(parameter: Mapping[str, Any], output: str | Path) -> Iterator[None]
 
     Args:
         parameter: from :func:`parameter`.
-        output: file that the block writes; if it is an .npz file, the ``checksum`` in it is recorded too.
+        output: file that the block writes; if it is an .npz file with a ``checksum``, this is recorded too.
     """
     reading = Reading("", parameter["kind"], parameter["settings"])
     found = _content(reading)  # before the block reads them, so that files edited during the job are detected afterwards
@@ -172,7 +172,7 @@ def recorded(parameter: Mapping[str, Any], output: str | Path) -> Iterator[None]
     content |= found if found["files"] else _content(reading)  # the block may have downloaded them
     if Path(output).suffix == ".npz":
         with np.load(output, allow_pickle=False) as archive:
-            content["data"] = str(archive["checksum"])
+            content["data"] = str(archive["checksum"]) if "checksum" in archive else ""
     with atomic_write(parameter["record"]) as temporary:
         temporary.write_text(json.dumps(content, indent=1) + "\n")
         temporary.chmod(stat.S_IMODE(Path(output).stat().st_mode))  # only their owner can read restricted data
