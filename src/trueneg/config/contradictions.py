@@ -87,7 +87,7 @@ def _pairs(study: ImageTextStudy, texts: Mapping[str, LikelihoodStudy]) -> Itera
 def _annotations(study: ImageTextStudy, texts: Any) -> Iterator[str]:
     """Report settings that need boxes, labels, prompts or known matches that the data do not provide."""
     data: Any = study.dataset
-    needs = {"figures.overlays": study.figures.overlays and "boxes"}
+    needs: dict[str, Any] = {"figures.overlays": study.figures.overlays and "boxes"}
     for key, task in study.TASKS.items():
         needs[f"evaluation.{key}"] = task.OPTIONAL and getattr(study.evaluation, key) and task.NEEDS
     for name, objective in study.objectives.items():

@@ -191,7 +191,6 @@ class ImageTextStudy(TrainedStudy):
 
     @property
     def provided(self) -> dict[str, bool]:
-        """Whether the data have what an evaluation task, a figure or an objective may need."""
         data: Any = self.dataset
         prompts = self.evaluation.zero_shot.prompts or PROMPTS
         return {

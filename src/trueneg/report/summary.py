@@ -151,7 +151,7 @@ def _chance(study: Any, rows: pd.DataFrame) -> float:
     """Return the chance level of the primary measurement."""
     measured = study.primary.measurement
     task = next(task for one, task in measured_by(study).items() if one.task == measured.task)
-    chance = task.chance(measured)
+    chance: Any = task.chance(measured)
     if not isinstance(chance, Measurement):
         return chance
     # Chance is averaged because the sizes of the splits vary slightly between seeds.

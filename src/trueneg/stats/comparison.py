@@ -197,7 +197,7 @@ def select(rows: pd.DataFrame, candidates: Mapping[str, Sequence[str]], measured
         ValueError: if an objective has several variants, and that measurement has no validation rows or they share no seed; or
             if a variant has no rows.
     """
-    found = []
+    found: list[tuple[Any, ...]] = []
     for (study, dataset), group in rows.groupby(["study", "dataset"], sort=False, observed=True):
         for objective, variants in candidates.items():
             own = group[group["objective"] == objective]
