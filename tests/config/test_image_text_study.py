@@ -11,6 +11,7 @@ from trueneg.config.runs import all_runs, candidates, datasets, negative_counts,
 from trueneg.data.pairs import chexpert_labels, open_i
 from trueneg.data.phantom import radiographs
 from trueneg.errors import UserError
+from trueneg.evaluation.pairs.zero_shot import PROMPTS
 from trueneg.specs.pairs.base import PairSettings
 from trueneg.store.identity import run_id
 
@@ -381,5 +382,5 @@ def test_own_labels_need_prompts_that_name_them():
 
 
 def test_the_labels_that_the_configuration_knows_are_those_of_the_sources():
-    for known in (chexpert_labels.CHEX5, open_i.HEADINGS, radiographs.CHEX5):
+    for known in (chexpert_labels.CHEX5, open_i.HEADINGS, radiographs.CHEX5, PROMPTS):
         assert set(PairSettings.label_names) == set(known)

@@ -25,6 +25,7 @@ from trueneg.specs.encoders import AnyTextEncoder, SpatialEncoder
 from trueneg.specs.objectives import OF_PAIRS, union_of
 from trueneg.specs.objectives.released import Released
 from trueneg.specs.pairs import AnyPairs
+from trueneg.specs.pairs.base import PairSettings
 from trueneg.specs.settings import (
     AtLeastTwo,
     Boolean,
@@ -41,7 +42,6 @@ from trueneg.specs.settings import (
     technical,
     values_of,
 )
-from trueneg.specs.tasks.pairs.zero_shot import PROMPTS
 
 CLIP_STRIDE = 32  # image pixels per cell of CLIP's grid
 Condition = Literal["batch_size", "learning_rate", "epochs", "updates", "unit"]
@@ -192,7 +192,7 @@ class ImageTextStudy(TrainedStudy):
     @property
     def provided(self) -> dict[str, bool]:
         data: Any = self.dataset
-        prompts = self.evaluation.zero_shot.prompts or PROMPTS
+        prompts = self.evaluation.zero_shot.prompts or PairSettings.label_names
         return {
             "boxes": data.boxed,
             "greyscale images": data.greyscale,

@@ -11,8 +11,16 @@ from trueneg.errors import UserError
 from trueneg.evaluation.pairs import EmbeddedRun, Measured, measurable, of_classes
 from trueneg.evaluation.roc import areas_by_class
 from trueneg.specs.tasks.base import SPLITS
-from trueneg.specs.tasks.pairs.zero_shot import PROMPTS
 from trueneg.stats.measurement import Measurement
+
+# Sample-Specific Debiasing (2023), Table 2. The prompts have full stops in the paper's main text but not in the table.
+PROMPTS: Mapping[str, Mapping[str, str]] = {
+    "pneumonia": {"negative": "No signs of pneumonia", "positive": "Findings suggesting pneumonia"},
+    "cardiomegaly": {"negative": "Heart size normal", "positive": "Cardiomegaly"},
+    "edema": {"negative": "No pulmonary edema", "positive": "Pulmonary edema"},
+    "effusion": {"negative": "No pleural effusions", "positive": "Pleural effusions"},
+    "pneumothorax": {"negative": "No pneumothorax", "positive": "Pneumothorax"},
+}
 
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:

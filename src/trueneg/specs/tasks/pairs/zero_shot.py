@@ -1,22 +1,14 @@
 """Zero-shot classification."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from pydantic import Field
 
+from trueneg.specs.pairs.base import PairSettings
 from trueneg.specs.settings import Settings
 from trueneg.specs.tasks.base import AUC, Metric, Task, by_class, percent
 from trueneg.stats.measurement import Measurement
-
-# Sample-Specific Debiasing (2023), Table 2. The prompts have full stops in the paper's main text but not in the table.
-PROMPTS: Mapping[str, Mapping[str, str]] = {
-    "pneumonia": {"negative": "No signs of pneumonia", "positive": "Findings suggesting pneumonia"},
-    "cardiomegaly": {"negative": "Heart size normal", "positive": "Cardiomegaly"},
-    "edema": {"negative": "No pulmonary edema", "positive": "Pulmonary edema"},
-    "effusion": {"negative": "No pleural effusions", "positive": "Pleural effusions"},
-    "pneumothorax": {"negative": "No pneumothorax", "positive": "Pneumothorax"},
-}
 
 
 class PromptSettings(Settings):
@@ -39,7 +31,7 @@ class ZeroShotSettings(Task):
     )
 
     def rows(self, study: Any) -> Iterator[Measurement]:
-        prompts = self.prompts or PROMPTS
+        prompts = self.prompts or PairSettings.label_names  # the paper's prompts are of these labels
         for one in super().rows(study):
             yield from by_class(one, *(name for name in study.dataset.label_names if name in prompts))
 
