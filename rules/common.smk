@@ -30,6 +30,8 @@ if not workflow.overwrite_configfiles:
 try:
     files = ", ".join(map(str, workflow.configfiles))
     configuration = load_configuration(config, files)
+    trainings, corpora = Trainings(configuration), Corpora(configuration)
+    readings = Readings(trainings, corpora)
 except UserError as error:
     raise WorkflowError(f"The configuration is invalid.\n{error}")
 
@@ -39,8 +41,6 @@ config.update(configuration.resolved())
 
 os.environ[SNAKEMAKE] = str(os.getpid())
 
-trainings, corpora = Trainings(configuration), Corpora(configuration)
-readings = Readings(trainings, corpora)
 STUDIES = configuration.studies
 THEORY = [name for name, study in STUDIES.items() if isinstance(study, TheoryStudy)]
 

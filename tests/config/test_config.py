@@ -144,6 +144,9 @@ def test_all_mistakes_are_reported_at_once():
             ["batch_size"],
             "tiny.conditions contains batch_size, but training.batch_size is 64, expected a list of values.",
         ),
+        ("primary.metric", "acc", "tiny.primary.metric is 'acc', expected one of: accuracy."),
+        ("primary.metric", "neighbours", "tiny.primary.metric is 'neighbours', expected one of: accuracy."),
+        ("primary.group", "macro", "tiny.primary.group is 'macro', expected one of: nothing, common, rare, the name of a class."),
         (
             "published",
             [{"paper": "p", "tables": ["t"], "methods": {"BCL": "BCL"}}],

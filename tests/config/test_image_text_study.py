@@ -8,7 +8,11 @@ from tests.studies import tiny_words, tiny_world
 from tests.textures import SETTINGS
 from trueneg.config.reading import load_configuration
 from trueneg.config.runs import all_runs, candidates, datasets, negative_counts, pairs_key
+from trueneg.data.pairs import chexpert_labels, open_i
+from trueneg.data.phantom import radiographs
 from trueneg.errors import UserError
+from trueneg.evaluation.pairs.zero_shot import PROMPTS
+from trueneg.specs.pairs.base import PairSettings
 from trueneg.store.identity import run_id
 
 
@@ -61,7 +65,10 @@ def test_runs_have_the_settings_that_training_reads():
         ("primary.oracle", None, "world.primary.oracle is missing, expected an objective whose name is oracle"),
         ("primary.task", "linear probe", "world.primary.fraction is missing, expected one of: 1."),
         ("primary.labels", "truth", "world.primary.labels is 'truth', expected one of: nothing."),
-        ("primary.metric", "R", "world.primary.metric is 'R', expected a metric with a known chance level: AUC,"),
+        ("primary.metric", "R", "world.primary.metric is 'R', expected one of: AUC, AUC positive prompt, ACC."),
+        ("primary.metric", "acc", "world.primary.metric is 'acc', expected one of: AUC, AUC positive prompt, ACC."),
+        ("primary.metric", "ACC", "world.primary is measured by zero-shot, ACC, expected a measurement that has a known chance"),
+        ("primary.group", "fracture", "world.primary.group is 'fracture', expected one of: nothing, cardiomegaly, edema,"),
         ("conditions", ["batch_size"], "world.conditions contains batch_size, but training.batch_size is 16, expected a list"),
         ("figures.overlays.objectives", ["DCL"], "world.figures.overlays.objectives refers to 'DCL', expected one of"),
         ("dataset.resolution", 16, "world.dataset.resolution is 16, expected a number greater than or equal to 32."),
@@ -243,7 +250,18 @@ BY_RECALL = {"task": "retrieval sentence", "labels": "report", "metric": "R", "d
         ({"primary": {**BY_RECALL, "treatment": "DCL-LM", "baseline": "CL"}}, []),
         (
             {"primary": {"treatment": "DCL-LM", "baseline": "CL"}},
-            ["world.primary.task 'zero-shot' needs labels, which flickr8k does not have; remove or change it."],
+            ["world.primary.task 'zero-shot' needs labels with prompts, which flickr8k does not have; remove or change it."],
+        ),
+        (
+            {
+                "primary": {**BY_RECALL, "labels": "truth", "treatment": "DCL-LM", "baseline": "CL"},
+                "evaluation": {"fine_tuning": {}, "chexpert_8x200": {"path": "data/chexpert", "lists": "data/convirt"}},
+            },
+            [
+                "world.primary.labels is 'truth', expected one of: report.",
+                "world.evaluation.chexpert_8x200 needs greyscale images, which flickr8k does not have; remove or change it.",
+                "world.evaluation.fine_tuning needs labels, which flickr8k does not have; remove or change it.",
+            ],
         ),
         (
             {
@@ -266,3 +284,103 @@ def test_settings_that_need_labels_or_truth_are_rejected_without_them(changes, s
     except UserError as refused:
         said = str(refused).splitlines()
     assert said == [f"study.yaml: {sentence}" for sentence in sentences]
+
+
+SWEEP = {"CL": {"name": "cl"}, "DCL": {"name": "dcl", "class_probability": [0.05, 0.1]}, "Oracle": {"name": "oracle"}}
+OF_8X200 = {"chexpert_8x200": {"path": "data/chexpert", "lists": "data/convirt"}}
+BY_PRECISION = {"task": "chexpert 8x200", "metric": "Prec"}
+COMPARED = {"treatment": "DCL", "baseline": "CL", "oracle": "Oracle"}
+
+
+def refused(words=None, **changes):
+    """The sentences that refuse a study, without the name of the file; none: it is accepted."""
+    try:
+        load_configuration({"words": words or tiny_words(), "world": tiny_world(figures={}, **changes)}, "study.yaml")
+    except UserError as error:
+        return [sentence.removeprefix("study.yaml: world.") for sentence in str(error).splitlines()]
+    return []
+
+
+def test_variants_are_selected_by_a_measurement_of_the_validation_split_alone():
+    (said,) = refused(objectives=SWEEP, evaluation=OF_8X200, primary=COMPARED | BY_PRECISION)
+    assert said.startswith("primary.task is 'chexpert 8x200'")
+    assert "validation" in said
+    assert "DCL" in said
+    assert "zero-shot" in said
+    one = SWEEP | {"DCL": {"name": "dcl", "class_probability": 0.1}}
+    assert refused(objectives=one, evaluation=OF_8X200, primary=COMPARED | BY_PRECISION) == []
+    training = tiny_world()["training"] | {"batch_size": [16, 32]}
+    by_size = {"training": training, "conditions": ["batch_size"]}
+    primary = COMPARED | BY_PRECISION | {"dataset": "batch_size=16"}
+    assert refused(objectives=one, evaluation=OF_8X200, primary=primary, **by_size) == []
+    assert refused(objectives=SWEEP, primary=COMPARED) == []
+
+
+def test_boxes_of_the_test_split_alone_select_no_variant():
+    words = tiny_words(reports={"source": "mimic_cxr", "path": "reports"})
+    dataset = {"source": "mimic_cxr", "text": "words", "path": "images", "ms_cxr": "boxes"}
+    objectives = {"CL": {"name": "cl"}, "DCL": {"name": "dcl", "class_probability": [0.05, 0.1]}}
+    primary = {"treatment": "DCL", "baseline": "CL", "task": "grounding", "metric": "CNR"}
+    (said,) = refused(words, dataset=dataset, objectives=objectives, primary=primary)
+    assert said.startswith("primary.task is 'grounding'")
+    assert refused(words, dataset=dataset, objectives=objectives | {"DCL": {"name": "reco"}}, primary=primary) == []
+
+
+@pytest.mark.parametrize(
+    "primary",
+    [
+        {"task": "retrieval report", "labels": "report", "metric": "MedR"},  # smaller is better
+        {"task": "retrieval report", "labels": "report", "metric": "R"},  # the mean over k has no chance level
+        {"task": "region retrieval", "labels": "pair", "metric": "R", "direction": "text to image", "k": 10},
+        {"task": "precision", "metric": "Prec"},
+        {"task": "grounding", "metric": "mIoU"},
+    ],
+    ids=lambda primary: " ".join(map(str, primary.values())),
+)
+def test_a_primary_measurement_has_a_chance_level_and_is_better_if_higher(primary):
+    evaluation = {"region_retrieval": {}, "precision": {}}
+    (said,) = refused(evaluation=evaluation, primary=tiny_world()["primary"] | primary)
+    assert f"{primary['task']}, {primary['metric']}" in said
+    assert "chance level" in said
+    assert "retrieval report, R with a direction and a k" in said
+
+
+@pytest.mark.parametrize(
+    ("measured", "sentence"),
+    [
+        ({"metric": "acc"}, "metric is 'acc', expected one of: AUC, AUC positive prompt, ACC."),
+        ({"task": "grounding", "metric": "phrases"}, "metric is 'phrases', expected one of: CNR, CNR signed, mIoU."),
+        (BY_PRECISION, "task is 'chexpert 8x200', expected one of: "),
+        ({"task": "retrieval report", "labels": "report", "metric": "R", "k": 7}, "k is 7, expected one of: "),
+        ({"task": "retrieval report", "labels": "report", "metric": "R", "k": 10}, None),  # the mean of both directions
+        ({"task": "retrieval report", "labels": "report", "metric": "R", "direction": "image to text"}, None),
+        ({"metric": "AUC", "group": "edema"}, None),
+    ],
+)
+def test_a_published_number_stands_beside_a_measurement_that_the_study_makes(measured, sentence):
+    entry = {"paper": "p", "table": "t", "task": "k", "setting": "s", "metric": "m", "methods": {"CL": "CL"}}
+    said = refused(published=[entry | {"measured": measured}])
+    assert len(said) == (sentence is not None)
+    assert not said or said[0].startswith(f"published.0.measured.{sentence}")
+
+
+def test_a_contrast_has_two_objectives():
+    (said,) = refused(contrasts=[{"treatment": "CL", "baseline": "CL"}])
+    assert said.startswith("contrasts.0.treatment and contrasts.0.baseline are both 'CL'")
+
+
+def test_own_labels_need_prompts_that_name_them():
+    words = tiny_words(reports={"source": "image_table", "path": "images", "table": "table.csv"})
+    dataset = {"source": "image_table", "text": "words", "label_columns": ["mass"]}
+    given = {"dataset": dataset, "objectives": {"CL": {"name": "cl"}, "ReCo": {"name": "reco"}}}
+    given["primary"] = {"treatment": "ReCo", "baseline": "CL"}
+    prompts = {"negative": "No mass.", "positive": "A mass."}
+    assert refused(words, **given, evaluation={"zero_shot": {"prompts": {"mass": prompts}}}) == []
+    assert refused(words, **given)[0].startswith("primary.task 'zero-shot' needs labels with prompts, which image_table does not")
+    said = refused(words, **given, evaluation={"zero_shot": {"prompts": {"mass": prompts, "mas": prompts}}})
+    assert said == ["evaluation.zero_shot.prompts refers to 'mas', expected one of the labels: mass."]
+
+
+def test_the_labels_that_the_configuration_knows_are_those_of_the_sources():
+    for known in (chexpert_labels.CHEX5, open_i.HEADINGS, radiographs.CHEX5, PROMPTS):
+        assert set(PairSettings.label_names) == set(known)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.data.pictures import write_picture
 from trueneg.data.image_cache import decode_square
-from trueneg.data.pairs.image_table import read_image_table
+from trueneg.data.pairs.image_table import check_table, read_image_table
 from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.registry import prepare_pairs, write_captions
 from trueneg.errors import UserError
@@ -212,6 +212,37 @@ def test_an_unreadable_table_is_named(data):
     pd.DataFrame({"image": ["3.png"], "text": [["A mass."]]}).to_parquet(data / "table.parquet")
     with pytest.raises(UserError, match=r"row 0 \(the first is 0\): text is not text"):
         read_image_table(settings_of(data, table=data / "table.parquet", patient_column=None, label_columns=[]))
+
+
+PATIENTS = [[f"{number}.png", "A mass.", str(number), str(number % 2), ["", "0", "1"][number % 3]] for number in range(6)]
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "value", "message"),
+    [
+        (0, 3, "2", r"table\.csv: line 2: edema is '2', expected 1, 0, or empty"),
+        (slice(None), 4, "0", r"table\.csv: mass is 1 for 0 patients, expected at least 2.*label_columns"),
+        (slice(0, 3), 3, "1", r"table\.csv: edema is 0 for 1 patients, expected at least 2"),
+        (0, 0, "1.png", r"table\.csv: line 3: edema differs from the first row of the image"),
+    ],
+)
+def test_labels_that_cannot_be_used_are_found_without_the_images(tmp_path, row, column, value, message):
+    table = pd.DataFrame(PATIENTS, columns=HEADER[:5])
+    write_csv(tmp_path / "table.csv", table.to_numpy().tolist(), HEADER[:5])
+    check_table(settings_of(tmp_path))
+    table.iloc[row, column] = value
+    write_csv(tmp_path / "table.csv", table.to_numpy().tolist(), HEADER[:5])
+    with pytest.raises(UserError, match=message):
+        check_table(settings_of(tmp_path))
+
+
+def test_a_label_column_that_the_table_lacks_is_named_unless_there_is_no_table(tmp_path):
+    check_table(settings_of(tmp_path))
+    write_csv(tmp_path / "table.csv", PATIENTS, HEADER[:5])
+    with pytest.raises(UserError, match=r"table\.csv: .*: fracture \(found image, text, patient, edema, mass\)"):
+        check_table(settings_of(tmp_path, label_columns=["edema", "fracture"]))
+    with pytest.raises(UserError, match="different one for each purpose"):
+        check_table(settings_of(tmp_path, label_columns=["edema", "text"]))
 
 
 def test_one_column_cannot_serve_two_purposes(data):

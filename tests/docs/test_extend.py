@@ -43,23 +43,27 @@ assert doctest.testmod(trueneg.losses.estimators.trimmed) == (0, 3)
 
 TASK = """
 import torch
-from trueneg.config.image_study import EvaluationSettings
+from trueneg.config.image_study import DatasetSettings, EvaluationSettings, ImageStudy
 from trueneg.data.images.loading import load_source
 from trueneg.data.images.subsets import make_subset
 from trueneg.evaluation.evaluate import rows_of
 from trueneg.evaluation.images import EncodedRun
 from trueneg.report.metrics import higher_is_better
 from trueneg.specs import tasks
+from trueneg.stats.measurement import Measurement
 
 source = load_source("digits", resolution=None)
 subset = make_subset(source, seed=0, rare_classes=[], fraction=1.0, test=0.25, validation=0.1)
 same = torch.ones(len(source.labels), 4)
 run = EncodedRun("abc", subset, source, same, torch.from_numpy(source.labels))
 rows = list(rows_of("trueneg.evaluation.images", [run], {"knn": None, "linear_probe": None, "mean_classifier": None}))
+measured = Measurement.of(rows[0])
 assert [(row["task"], row["split"]) for row in rows] == [("spread", "validation"), ("spread", "test")]
 assert all(abs(row["value"]) < 1e-6 for row in rows)  # all features are one: log 1
 assert not higher_is_better("uniformity")
-assert tasks.measured(EvaluationSettings(), tasks.IMAGES)["spread"] == {}
+study = ImageStudy.model_construct(evaluation=EvaluationSettings(), dataset=DatasetSettings(source="digits"))
+spread = {one: task.splits(study) for one, task in tasks.measured_by(study).items() if one.task == "spread"}
+assert spread == {measured: ("validation", "test")}
 """
 
 SOURCE = """

@@ -1,6 +1,7 @@
 """Prec@k on CheXpert 8×200, compared with embedding one image and one sentence at a time."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -10,11 +11,13 @@ from safetensors.torch import save_file
 from torch.nn import functional
 
 from tests.data.official_layouts import EIGHT
+from tests.declared import declared, written
 from tests.textures import LSE_NL, measured_rows, settings_of, texture_source
 from trueneg.data.pairs.chexpert_8x200 import LABELS, Benchmark
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.errors import UserError
 from trueneg.specs.tasks.pairs.chexpert_8x200 import Chexpert8x200Settings
+from trueneg.store.rows import to_table
 from trueneg.training.image_text import ImageText
 from trueneg.training.image_text_networks import read_networks
 
@@ -81,6 +84,13 @@ def test_precisions_match_sorting_one_query_at_a_time(networks, benchmark):
             for number, name in enumerate(LABELS):
                 assert found[direction, k, name] == pytest.approx(hits[wanted[direction] == number].mean())
     assert found[None, None, None] == pytest.approx(np.mean(means))
+
+
+def test_the_rows_are_those_that_the_task_declares(networks, benchmark):
+    task = Chexpert8x200Settings(path="-", lists="-", ks=list(KS))
+    study = SimpleNamespace(TASKS={"chexpert_8x200": Chexpert8x200Settings}, provided={task.NEEDS: True})
+    study.evaluation = SimpleNamespace(chexpert_8x200=task)
+    assert written(to_table(benchmark_rows(networks, benchmark)), study) == declared(study)
 
 
 def test_the_papers_list_lengths_are_the_default(networks, benchmark):

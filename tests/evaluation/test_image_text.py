@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+from collections import defaultdict
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -12,7 +14,9 @@ from sklearn.metrics import roc_auc_score
 from torch.nn import functional
 from torchvision.ops import roi_align
 
+from tests.declared import declared, written
 from tests.textures import FINDINGS, LSE_NL, SIZE, TEXTURES, measured_rows, settings_of, texture_boxes, texture_source
+from trueneg.config.image_text_study import ImageTextEvaluationSettings
 from trueneg.data.pairs.pair_source import write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
 from trueneg.errors import UserError
@@ -21,6 +25,8 @@ from trueneg.evaluation.pairs import EmbeddedRun
 from trueneg.evaluation.pairs.fine_tuning import fine_tuned_scores
 from trueneg.evaluation.retrieval import Metric, retrieval_both_ways
 from trueneg.io.files import file_checksum
+from trueneg.report.retrieval import with_means
+from trueneg.specs import tasks
 from trueneg.stats.measurement import KEYS, Measurement
 from trueneg.store.rows import load_rows, to_table, typed
 from trueneg.store.run_store import RunStore
@@ -107,6 +113,20 @@ def test_every_task_yields_tidy_rows_for_both_splits(rows):
     tasks = {"zero-shot", "retrieval sentence", "retrieval report", "grounding", "linear probe", *OPTIONAL.values()}
     assert all(set(own["task"]) == tasks for _, own in rows.groupby("split"))
     assert set(rows["split"]) == {"validation", "test"}
+
+
+def test_the_rows_are_those_that_the_tasks_declare(rows):
+    data = {"label_names": list(TEXTURES), "truth_known": True, "boxed_splits": ("validation", "test")}
+    evaluation = ImageTextEvaluationSettings.model_validate(EVALUATION)
+    study = SimpleNamespace(
+        TASKS=tasks.PAIRS, evaluation=evaluation, dataset=SimpleNamespace(**data), provided=defaultdict(lambda: True)
+    )
+    table = to_table(rows.assign(study="s", dataset="d", condition="{}", objective="CL", variant="{}"))
+    found, expected = written(table, study), declared(study)
+    assert found <= expected
+    assert {one for _, one in expected - found} <= {one for _, one in expected if one.task == "precision" and one.group}
+    means = {one for _, one in written(with_means(table), study) - found}
+    assert means == {*tasks.with_means(tasks.comparable(study))} - {one for _, one in expected}
 
 
 @pytest.mark.parametrize("absent", list(OPTIONAL))

@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from tests.declared import declared, written
 from tests.miniature.fixtures import write_fixtures, write_models
 from tests.miniature.overrides import miniatures
 from tests.projects import ROOT, Project, new_project
@@ -133,11 +134,12 @@ class Group:
 
 
 def _uncompared(study: TrainedStudy, artefacts: Path) -> list[str]:
-    """Whether the primary contrast was measured on the test split, and has a difference."""
+    """Whether the primary contrast was measured on the test split and has a difference, and all rows are declared."""
     primary = study.primary
     rows, found = load_rows(artefacts / "rows.parquet"), []
     if primary.measurement.rows_of(rows[rows["split"] == "test"]).empty:
         found += [f"no row of {primary.measurement} on the test split"]
+    found += [f"no task declares {one} on the {split} split" for split, one in written(rows, study) - declared(study)]
     difference = json.loads((artefacts / "comparison.json").read_text())["primary"]["difference"]
     if difference is None or not math.isfinite(difference):
         found += [f"the primary contrast's difference is {difference}"]

@@ -200,7 +200,7 @@ def write(folder, given, datasets=("phantom",), **options):
     gates["verdict"] = [verdict(row, "AUC", "CL", "Oracle") for _, row in gates.iterrows()]
     found = primary_contrast(chosen, "DCL-LM", "CL", MEASURED, datasets[0], expected=0.07, gate=gates)
     found["answer"] = answer(found, "DCL-LM", "CL", 0.07)
-    comparison = {"name": "small", "selection": selection.to_dict("records"), "seeds": len(of.seed_list)}
+    comparison = {"name": "small", "selection": json.loads(selection.to_json(orient="records")), "seeds": len(of.seed_list)}
     comparison |= {"gate": json.loads(gates.to_json(orient="records")), "primary": json.loads(found.to_json())}
     folder.mkdir(parents=True)
     (folder / "comparison.json").write_text(json.dumps(comparison))

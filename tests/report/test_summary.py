@@ -49,6 +49,22 @@ def test_pairs_are_compared_by_the_variants_that_the_validation_split_selects(tm
     assert published.empty
 
 
+def test_a_study_without_sweeps_is_compared_by_the_test_split_alone(tmp_path):
+    settings = synthetic_pairs.settings(published=[])
+    settings["objectives"]["DCL"] = {"name": "dcl", "class_probability": 0.1}
+    rows = synthetic_pairs.rows(synthetic_pairs.study(**settings))
+    curves = synthetic_pairs.curves(synthetic_pairs.study(**settings), epochs=2)
+    whole, _ = summarised(tmp_path / "whole", settings, rows, curves)
+    test, _ = summarised(tmp_path / "test", settings, rows[rows["split"] == "test"], curves)
+    assert test == whole
+    assert len(test["selection"]) == len(settings["objectives"])
+    assert all(one["candidates"] == 1 and one["validation mean"] is None for one in test["selection"])
+    swept = synthetic_pairs.settings(published=[])
+    rows = synthetic_pairs.rows(synthetic_pairs.study(**swept))
+    with pytest.raises(UserError, match="validation"):
+        summarised(tmp_path / "swept", swept, rows[rows["split"] == "test"], curves)
+
+
 def test_a_recall_is_compared_with_the_chance_that_was_measured_and_a_sweep_answers_with_its_variant(tmp_path):
     recall = {"task": "retrieval sentence", "labels": "truth", "metric": "R", "direction": "text to image", "k": 10}
     primary = synthetic_pairs.settings()["primary"] | recall | {"treatment": "DCL"}

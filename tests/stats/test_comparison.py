@@ -161,6 +161,17 @@ def test_selection_reads_validation_alone_and_takes_the_first_of_equal_ones():
         select(validation, candidates | {"a": ['{"x":4}']}, MEASURED)
 
 
+def test_a_single_variant_is_chosen_without_validation_rows():
+    test = variants_of({1: [0.1, 0.2, 0.3]})
+    found = select(test, {"a": ['{"x":1}'], "b": ["{}"]}, MEASURED).set_index("objective")
+    assert found["variant"].to_dict() == {"a": '{"x":1}', "b": "{}"}
+    assert found["candidates"].to_dict() == {"a": 1, "b": 1}
+    assert found["seeds"].to_dict() == {"a": 3, "b": 2}
+    assert found["validation mean"].isna().all()
+    with pytest.raises(ValueError, match="variant of c"):
+        select(test, {"c": ["{}"]}, MEASURED)
+
+
 def variants_of(values, split="test"):
     """Rows of variants of a by the swept x, and of b."""
     parts = [rows_of({"a": own}, split=split, variant=f'{{"x":{x}}}') for x, own in values.items()]

@@ -235,6 +235,18 @@ def test_files_that_the_job_downloads_are_recorded(own):
     assert parameter(reading, results) != given
 
 
+def test_output_that_has_no_checksum_is_recorded_too(own):
+    """As CheXpert 8×200's, which belongs to no run's identity."""
+    folder, reading, results = own
+    (results / "sources").mkdir(parents=True)
+    np.savez(results / "sources/own.npz", images=np.zeros(2))
+    with recorded(parameter(reading, results), results / "sources/own.npz"):
+        pass
+    assert look(reading, results).changes == []
+    flip(folder / "test.parquet")
+    assert "test.parquet" in look(reading, results).changes[0]
+
+
 def test_a_job_that_fails_leaves_the_record_of_the_last_reading(own):
     folder, reading, results = own
     read(reading, results)

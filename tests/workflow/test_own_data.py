@@ -77,6 +77,19 @@ def test_half_of_the_table_deleted_in_place_is_read_again_and_a_touched_table_is
     assert project.planned(sentences) == {"captions": 1}
 
 
+def test_a_label_column_that_cannot_be_used_is_refused_before_anything_runs(project, monkeypatch, capsys):
+    table = project.path / "data/mine/table.csv"
+    table.write_text(table.read_text().replace("fracture", "break", 1))
+    done = project.snakemake("--dry-run")
+    assert done.returncode
+    found = re.compile(r"table\.csv: .*fracture.*found image, text, patient, mass, break")
+    assert found.search(done.stdout + done.stderr)
+    assert not list((project.path / "results").glob("*"))
+    monkeypatch.chdir(project.path)
+    assert main(["check", "study.yaml"]) == 1
+    assert found.search(capsys.readouterr().err)
+
+
 def test_what_is_wrong_with_the_table_is_told_by_the_job_that_reads_it(project):
     table = project.path / "data/mine/table.csv"
     table.write_text(table.read_text().replace("0/0.png", "0/none.png"))

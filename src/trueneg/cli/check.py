@@ -61,6 +61,7 @@ def describe(name: str, studies: Mapping[str, Study], results: Path) -> str:
 def _scoring(name: str, study: LikelihoodStudy, results: Path) -> list[str]:
     lines = []
     for corpus, reading in user_files.of_corpora(name, study).items():
+        user_files.check_own_table(reading)
         folder, changes = results / name / "text" / corpus, user_files.look(reading, results).changes
         is_made = (folder / "sentences.parquet").is_file()
         state = "not created yet" if not is_made else "outdated" if changes else "up to date"
@@ -116,6 +117,7 @@ def _images(dataset: Mapping[str, Any], seed: int, results: Path) -> Data:
 def _pairs(dataset: Mapping[str, Any], studies: Mapping[str, Any], results: Path) -> Data:
     path = results / "pairs" / f"{pairs_key(dataset)}.npz"
     readings = (user_files.of_joined_reports(dataset, studies), user_files.of_pairs(dataset, studies))
+    user_files.check_own_table(readings[1])
     changes = dict.fromkeys(change for reading in readings for change in user_files.look(reading, results).changes)
     if not path.is_file() or changes:
         again = " again" if path.is_file() else ""

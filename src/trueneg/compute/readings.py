@@ -14,11 +14,18 @@ from trueneg.store.user_files import Reading
 
 
 class Readings:
-    """All sources that the studies read, keyed by output path in the results folder; methods take a job's wildcards."""
+    """All sources that the studies read, keyed by output path in the results folder; methods take a job's wildcards.
+
+    Raises:
+        UserError: if own tables of images and texts have columns or labels that cannot be used.
+    """
 
     def __init__(self, trainings: Trainings, corpora: Corpora):
         self._trainings, self._corpora = trainings, corpora
         self._by_place = {reading.place: reading for reading in self._all()}
+        for reading in self._by_place.values():
+            if reading.kind == "pairs":  # the first job that reads own reports finds their mistakes; images are read later
+                user_files.check_own_table(reading)
         # Cached, because Snakemake asks several times, and there may be many files.
         self._files = functools.cache(lambda place: user_files.parameter(self._by_place[place], Path("results")))
 

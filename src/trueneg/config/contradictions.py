@@ -1,16 +1,18 @@
 """Checks across the values of a configuration: references to unknown names, settings that exclude each other."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from trueneg.config.configuration import Configuration
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
-from trueneg.config.runs import corpora, datasets, objectives, swept
+from trueneg.config.runs import candidates, corpora, datasets, objectives, swept
 from trueneg.config.trained_study import MeasurementSettings, TrainedStudy
-from trueneg.specs import tasks
 from trueneg.specs.settings import format_value, values_of
+from trueneg.specs.tasks import comparable
+from trueneg.specs.tasks.base import EACH_CLASS, GROUPS, Task
+from trueneg.stats.measurement import Measurement
 
 # Folders under results/ that do not belong to a study.
 RESERVED_NAMES = ("runs", "sources", "pairs", "benchmarks", "language_models", "logs", "timings")
@@ -45,10 +47,11 @@ def _comparisons(study: TrainedStudy, texts: Any) -> Iterator[str]:
     oracle = study.objectives.get(primary.oracle or "")
     if oracle is not None and oracle.name != "oracle":
         yield f"primary.oracle is {primary.oracle!r}, expected an objective whose name is oracle"
-    if primary.treatment == primary.baseline:
-        yield f"primary.treatment and primary.baseline are both {primary.baseline!r}, expected two objectives"
+    for key, contrast in {"primary": primary, **_numbered("contrasts", getattr(study, "contrasts", ()))}.items():
+        if contrast.treatment == contrast.baseline:
+            yield f"{key}.treatment and {key}.baseline are both {contrast.baseline!r}, expected two objectives"
     yield from _unknown_dataset("primary.dataset", primary.dataset, data)
-    yield from _not_measured("primary", primary, study)
+    yield from _primary(study)
     for name, figure in study.figures:
         yield from _unknown(f"figures.{name}.objectives", getattr(figure, "objectives", ()), objectives(study))
         yield from _unknown(f"figures.{name}.dataset", [getattr(figure, "dataset", None)], data, "data sets")
@@ -74,26 +77,24 @@ def _pairs(study: ImageTextStudy, texts: Mapping[str, LikelihoodStudy]) -> Itera
         if reports.source != data.source:
             yield f"dataset.source is {data.source!r}, but the reports of {data.text} come from {reports.source!r}"
         yield from _unknown_dataset("dataset.corpus", data.corpus, corpora(texts[data.text]))
-    for number, contrast in enumerate(study.contrasts):
-        yield from _unknown(f"contrasts.{number}", (contrast.treatment, contrast.baseline), study.objectives)
+    for key, contrast in _numbered("contrasts", study.contrasts).items():
+        yield from _unknown(key, (contrast.treatment, contrast.baseline), study.objectives)
 
 
 def _annotations(study: ImageTextStudy, texts: Any) -> Iterator[str]:
-    """Report settings that need boxes, labels or known matches that the data do not provide."""
+    """Report settings that need boxes, labels, prompts or known matches that the data do not provide."""
     data: Any = study.dataset
-    provided = {"boxes": data.boxed, "labels": data.labelled, "known matches": data.truth_known}
-    of_task = {row: task.NEEDS for task in study.TASKS.values() for row in task.ROWS}[study.primary.task]
-    needs = {
-        f"primary.task {study.primary.task!r}": of_task,
-        "figures.overlays": study.figures.overlays and "boxes",
-        "evaluation.region_retrieval": study.evaluation.region_retrieval and "boxes",
-    }
+    needs: dict[str, Any] = {"figures.overlays": study.figures.overlays and "boxes"}
+    for key, task in study.TASKS.items():
+        needs[f"evaluation.{key}"] = task.OPTIONAL and getattr(study.evaluation, key) and task.NEEDS
     for name, objective in study.objectives.items():
         needs[f"objectives.{name}"] = objective.name == "oracle" and "known matches"
         needs[f"objectives.{name}.by"] = "labels" in values_of(getattr(objective, "by", None)) and "labels"
     for key, need in needs.items():
-        if need and not provided[need]:
+        if need and not study.provided[need]:
             yield f"{key} needs {need}, which {data.source} does not have; remove or change it"
+    prompts = study.evaluation.zero_shot.prompts or {}
+    yield from _unknown("evaluation.zero_shot.prompts", prompts, data.label_names if data.labelled else prompts, "labels")
     if study.primary.oracle is None and data.truth_known:
         yield f"primary.oracle is missing, expected an objective whose name is oracle, as {data.source} has known matches"
 
@@ -107,15 +108,61 @@ CHECKS: tuple[tuple[type, Any], ...] = (
 )
 
 
-def _not_measured(key: str, given: MeasurementSettings, study: TrainedStudy) -> Iterator[str]:
-    """Report a measurement that the study's evaluation does not produce."""
-    measured = tasks.measured(study.evaluation, dict(study.TASKS))
-    yield from _unknown(f"{key}.task", [given.task], measured, "tasks that evaluation measures")
-    for name in ("labels", "fraction", "direction", "k") if given.task in measured else ():
-        value, known = getattr(given, name), measured[given.task].get(name, [None])
-        if value not in known:
-            expected = ", ".join("nothing" if one is None else format_value(one) for one in known)
-            yield f"{key}.{name} is {'missing' if value is None else repr(value)}, expected one of: {expected}"
+def _primary(study: TrainedStudy) -> Iterator[str]:
+    """Report a primary measurement that cannot be compared with chance, or by which no variant can be selected."""
+    known, measured = comparable(study), study.primary.measurement
+    if mistakes := list(_not_measured("primary", study.primary, study, known)):
+        yield from mistakes
+        return
+    task = next(task for one, task in known.items() if one.task == measured.task)
+    if not _has_chance(measured, task):
+        found = ", ".join(str(value) for value in measured if value is not None)
+        usable = (
+            f"{one.task}, {one.metric}" + (" with a direction and a k" if one.k else "")
+            for one, its_task in known.items()
+            if _has_chance(one, its_task)
+        )
+        yield (
+            f"primary is measured by {found}, expected a measurement that has a known chance level and is better if higher: "
+            f"{'; '.join(dict.fromkeys(usable))}"
+        )
+    splits = {one.task: its_task.splits(study) for one, its_task in known.items()}
+    several = [name for name, variants in candidates(study).items() if len(variants) > 1]
+    if several and "validation" not in splits[measured.task]:
+        others = ", ".join(name for name, own in splits.items() if "validation" in own)
+        yield (
+            f"primary.task is {measured.task!r}, which is not measured on the validation split, by which one of the variants of "
+            f"{', '.join(several)} is selected; expected one of: {others}; or settings without lists, except in conditions"
+        )
+
+
+def _has_chance(measured: Measurement, task: Task) -> bool:
+    """Return whether the gate can compare a measurement with chance."""
+    return bool(task.METRICS[measured.metric].higher_is_better) and task.chance(measured) is not None
+
+
+def _not_measured(key: str, given: MeasurementSettings, study: TrainedStudy, known: Iterable[Measurement]) -> Iterator[str]:
+    """Report a measurement that is not among the known ones."""
+    needs = {row: task.NEEDS for task in study.TASKS.values() for row in task.ROWS}[given.task]
+    if needs and not study.provided[needs]:
+        yield f"{key}.task {given.task!r} needs {needs}, which {study.dataset.source} does not have; remove or change it"
+        return
+    left = list(known)
+    for column, value in given.measurement._asdict().items():
+        values = dict.fromkeys(getattr(one, column) for one in left)
+        wanted = EACH_CLASS if column == "group" and value not in (None, *GROUPS, *values) else value
+        if wanted in values:
+            left = [one for one in left if getattr(one, column) == wanted]
+            continue
+        expected = ", ".join("nothing" if one is None else format_value(one) for one in values)
+        yield f"{key}.{column} is {'missing' if value is None else repr(value)}, expected one of: {expected}"
+        if column in ("task", "metric"):  # the other columns depend on it
+            return
+
+
+def _numbered(key: str, entries: Sequence[Any]) -> dict[str, Any]:
+    """Return the entries of a list by their keys, such as contrasts.0."""
+    return {f"{key}.{number}": entry for number, entry in enumerate(entries)}
 
 
 def _unknown(key: str, names: Iterable[str | None], known: Collection[str], kind: str = "objectives") -> Iterator[str]:

@@ -99,8 +99,8 @@ class ImageContrast(PrimaryContrast):
     """The study's primary comparison, fixed before it runs; all other comparisons are exploratory."""
 
     task: TaskName = Field("linear probe", description="evaluation")
-    metric: Literal["accuracy"] = Field("accuracy", description="fraction of images that are classified correctly")
-    labels: Literal["all", "imbalanced"] = Field("all", description="label pool: all training images, or the imbalanced subset")
+    metric: str = Field("accuracy", description="metric; accuracy: fraction of images that are classified correctly")
+    labels: str | None = Field("all", description="label pool: all training images, or the imbalanced subset")
     oracle: str = Field(description="gate: unless this objective beats the baseline, the study is uninformative")
 
 

@@ -23,6 +23,7 @@ from trueneg.specs.encoders import AnyTextEncoder, SpatialEncoder
 from trueneg.specs.objectives import OF_PAIRS, union_of
 from trueneg.specs.objectives.released import Released
 from trueneg.specs.pairs import AnyPairs
+from trueneg.specs.pairs.base import PairSettings
 from trueneg.specs.settings import (
     AtLeastTwo,
     Boolean,
@@ -115,14 +116,6 @@ class ImageTextContrast(PrimaryContrast):
     task: TaskName = Field("zero-shot", description="evaluation")
     metric: str = Field("AUC", description="metric, such as AUC, ACC, R, MedR, Prec, CNR or mIoU")
 
-    @model_validator(mode="after")
-    def _known_chance(self):
-        known = [metric for task, metric in tasks.CHANCE if task == self.task]
-        if self.metric not in known and not (self.metric == "R" and self.k and self.direction):
-            expected = ", ".join([*known, "R with a direction and a k"])
-            raise ValueError(f".metric is {self.metric!r}, expected a metric with a known chance level: {expected}")
-        return self
-
 
 class OverlayFigure(Panels):
     """Heatmaps of selected phrases over their images, with boxes; one column per objective."""
@@ -179,6 +172,18 @@ class ImageTextStudy(TrainedStudy):
                     f".objectives.{name}: the encoder clip needs crops of at least {CLIP_STRIDE} pixels, but {found}"
                 )
         return self
+
+    @property
+    def provided(self) -> dict[str, bool]:
+        data: Any = self.dataset
+        prompts = self.evaluation.zero_shot.prompts or PairSettings.label_names
+        return {
+            "boxes": data.boxed,
+            "greyscale images": data.greyscale,
+            "known matches": data.truth_known,
+            "labels": data.labelled,
+            "labels with prompts": data.labelled and any(name in prompts for name in data.label_names),
+        }
 
     def sections_of(self, objective: Settings) -> dict[str, Any]:
         sections = super().sections_of(objective)

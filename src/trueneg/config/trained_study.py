@@ -138,6 +138,11 @@ class TrainedStudy(Study):
         """The seeds as a list, whether given as a count or a list."""
         return list(range(self.seeds)) if isinstance(self.seeds, int) else list(self.seeds)
 
+    @property
+    def provided(self) -> Mapping[str, bool]:
+        """Whether the data have what an evaluation task, a figure or an objective may need, by need."""
+        return {}
+
     def sections_of(self, objective: Settings) -> dict[str, Any]:
         """Return the settings of an objective's runs except the data: :attr:`SECTIONS` and the objective."""
         return {section: getattr(self, section) for section in self.SECTIONS} | {"objective": objective}

@@ -81,7 +81,7 @@ def higher_is_better(metric: str) -> bool:
         >>> higher_is_better("AUC"), higher_is_better("MedR")
         (True, False)
     """
-    return _measure(metric).higher_is_better
+    return _measure(metric).higher_is_better is not False
 
 
 def group_name(of: Measurement) -> str:

@@ -10,13 +10,12 @@ import yaml
 
 from trueneg.config import runs as study_runs
 from trueneg.config.configuration import KINDS
-from trueneg.config.image_study import ImageStudy
 from trueneg.errors import UserError
 from trueneg.io.files import write_tables, write_text
 from trueneg.report.answers import answer, verdict
 from trueneg.report.labels import variant_name
 from trueneg.report.published import published_numbers
-from trueneg.specs.tasks import CHANCE
+from trueneg.specs.tasks import measured_by
 from trueneg.stats.comparison import gate, primary_contrast, select, selected
 from trueneg.stats.measurement import Measurement
 from trueneg.store.records import RUN, read_json, read_rows
@@ -44,7 +43,7 @@ def summarise_study(name: str, settings: Mapping[str, Any], inputs: Any, outputs
     candidates = {objective: list(variants.values()) for objective, variants in study_runs.candidates(study).items()}
     try:
         selection = select(rows, candidates, study.primary.measurement)
-        comparison = {"name": name, "selection": selection.to_dict("records"), **_comparison(study, rows, selection)}
+        comparison = {"name": name, "selection": _records(selection), **_comparison(study, rows, selection)}
     except ValueError as error:
         raise UserError(f"primary: {error}") from error
     published = published_numbers(study, inputs.published)
@@ -84,16 +83,22 @@ def _comparison(study: Any, rows: pd.DataFrame, selection: pd.DataFrame) -> dict
     contrast["answer"] = answer(contrast, treatment, baseline, primary.published)
     return {
         "seeds": len(study.seed_list),
-        "gate": json.loads(gated.to_json(orient="records")),
+        "gate": _records(gated),
         "primary": json.loads(contrast.to_json()),
     }
+
+
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a table as JSON values, with null for NaN."""
+    return json.loads(table.to_json(orient="records"))
 
 
 def _chance(study: Any, rows: pd.DataFrame) -> float:
     """Return the chance level of the primary measurement."""
     measured = study.primary.measurement
-    if (measured.task, measured.metric) in CHANCE:
-        return CHANCE[measured.task, measured.metric]
-    chance = Measurement(measured.task, "chance") if isinstance(study, ImageStudy) else measured._replace(metric="chance")
+    task = next(task for one, task in measured_by(study).items() if one.task == measured.task)
+    chance: Any = task.chance(measured)
+    if not isinstance(chance, Measurement):
+        return chance
     # Chance is averaged because the sizes of the splits vary slightly between seeds.
     return float(chance.rows_of(rows[rows["split"] == "test"])["value"].mean())

@@ -181,26 +181,32 @@ def holm(p: Sequence[float]) -> np.ndarray:
 
 
 def select(rows: pd.DataFrame, candidates: Mapping[str, Sequence[str]], measured: Measurement) -> pd.DataFrame:
-    """Choose the best variant of each objective by its mean on the validation split; no other split is read.
+    """Choose the best variant of each objective by its mean on the validation split; of a single variant, no value is read.
 
     Args:
-        rows: tidy rows; only those whose split is ``"validation"`` are read.
+        rows: tidy rows; of objectives with several variants, only the values whose split is ``"validation"`` are read.
         candidates: variants to choose from, by objective; ties go to the first.
         measured: measurement to select by; the variant with the largest mean wins.
 
     Returns:
         One row per (study, dataset, objective) with ``variant`` (the selected variant), ``candidates`` (number of variants
         tried), ``seeds`` (number of seeds that all variants share; means are over these) and ``validation mean`` (of the
-        selected variant).
+        selected variant; NaN for a single variant).
 
     Raises:
-        ValueError: if that measurement has no validation rows, or the variants share no seed.
+        ValueError: if an objective has several variants, and that measurement has no validation rows or they share no seed; or
+            if a variant has no rows.
     """
-    rows = _checked(_chosen(rows, measured, split="validation"), names=("objective", "variant"))
-    found = []
+    found: list[tuple[Any, ...]] = []
     for (study, dataset), group in rows.groupby(["study", "dataset"], sort=False, observed=True):
         for objective, variants in candidates.items():
-            table = group[group["objective"] == objective].pivot(index="seed", columns="variant", values="value")
+            own = group[group["objective"] == objective]
+            if len(variants) == 1:
+                _require(own["variant"].unique(), variants, f"variant of {objective}", f" of {dataset}")
+                found.append((study, dataset, objective, variants[0], 1, own["seed"].nunique(), np.nan))
+                continue
+            measurable = _checked(_chosen(own, measured, split="validation"), names=("objective", "variant"))
+            table = measurable.pivot(index="seed", columns="variant", values="value")
             _require(table.columns, variants, f"variant of {objective}", f" of {dataset} on the validation split")
             complete = table[list(variants)].dropna()
             if complete.empty:

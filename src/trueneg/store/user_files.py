@@ -24,6 +24,7 @@ from trueneg.config.runs import benchmark_key, corpora, pairs_key, source_key, t
 from trueneg.errors import UserError
 from trueneg.io.files import UserFiles, atomic_write, file_checksum
 from trueneg.specs.pairs import PAIRS, TEXTS
+from trueneg.specs.pairs.base import OwnTextSettings
 from trueneg.specs.sources import IMAGE_SOURCES
 from trueneg.store.records import USER_FILES, read_json
 
@@ -136,6 +137,16 @@ def look(reading: Reading, results: Path) -> Look:
     return Look(_digest([files, images]) if files and changes else record["stamp"], changes)
 
 
+def check_own_table(reading: Reading) -> None:
+    """Check the columns and labels of the user's own table, if the reading is of one that exists; computes nothing else.
+
+    Raises:
+        UserError: if the table cannot be used.
+    """
+    if issubclass(TEXTS.get(reading.settings["source"], object), OwnTextSettings):
+        importlib.import_module(LISTING_MODULES[reading.kind, reading.settings["source"]]).check_table(reading.settings)
+
+
 def parameter(reading: Reading, results: Path) -> dict[str, Any]:
     """Return the parameter of the first rule of a chain, for :func:`recorded`."""
     return {
@@ -152,7 +163,7 @@ def recorded(parameter: Mapping[str, Any], output: str | Path) -> Iterator[None]
 
     Args:
         parameter: from :func:`parameter`.
-        output: file that the block writes; if it is an .npz file, the ``checksum`` in it is recorded too.
+        output: file that the block writes; if it is an .npz file with a ``checksum``, this is recorded too.
     """
     reading = Reading("", parameter["kind"], parameter["settings"])
     found = _content(reading)  # before the block reads them, so that files edited during the job are detected afterwards
@@ -161,7 +172,7 @@ def recorded(parameter: Mapping[str, Any], output: str | Path) -> Iterator[None]
     content |= found if found["files"] else _content(reading)  # the block may have downloaded them
     if Path(output).suffix == ".npz":
         with np.load(output, allow_pickle=False) as archive:
-            content["data"] = str(archive["checksum"])
+            content["data"] = str(archive["checksum"]) if "checksum" in archive else ""
     with atomic_write(parameter["record"]) as temporary:
         temporary.write_text(json.dumps(content, indent=1) + "\n")
         temporary.chmod(stat.S_IMODE(Path(output).stat().st_mode))  # only their owner can read restricted data

@@ -103,6 +103,12 @@ def read_report_table(settings: Mapping[str, Any]) -> Reports:
         yield report, owner, parse_sections(found) if isinstance(found, str) else f"{type(found).__name__} instead of text"
 
 
+def check_table(settings: Mapping[str, Any]) -> None:
+    """Check the columns of the table if it exists; see :func:`read_report_table`."""
+    if Path(settings["path"] or "").is_file():
+        next(read_report_table(settings), None)
+
+
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
     """Return the table of reports that the user provides at ``path``."""
     return UserFiles([Path(settings["path"] or "")])

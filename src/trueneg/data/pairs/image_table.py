@@ -5,6 +5,7 @@ several texts has several rows. Optional columns have the patient (or any group 
 test) and labels (1, 0, or empty for unknown). These belong to the image, so they must be the same in all of its rows.
 """
 
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,26 @@ def missing_files(settings: Mapping[str, Any]) -> list[str]:
     return [f"reports.{key}, {settings[key]}: {own[key]}" for key in own if not Path(settings[key]).expanduser().exists()]
 
 
+def check_table(settings: Mapping[str, Any]) -> None:
+    """Check the columns and labels of the table if it exists, before anything is computed; see :func:`read_image_table`.
+
+    Raises:
+        UserError: if columns are missing or used twice, labels are invalid, or a label is 1 or 0 for fewer than two patients.
+    """
+    columns, file = _columns(settings), Path(settings["table"])
+    if file.is_file():
+        table = read_columns(file, columns).map(_written)
+        mistakes, patients = _wrong_labels(table, settings), table[settings["patient_column"] or settings["image_column"]]
+        for column, value in itertools.product(settings.get("label_columns", ()), (0, 1)):
+            count = patients[table[column].map(LABELS) == value].nunique()
+            if count < 2:
+                mistakes.append(
+                    f"{column} is {value} for {count} patients, expected at least 2, because training and test share no patient; "
+                    "remove it from dataset.label_columns."
+                )
+        refuse([f"{file}: {mistake}" for mistake in mistakes])
+
+
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
     """Return the table and the images listed in it."""
     table, folder = Path(settings["table"]), required_path(settings["path"], SOURCE, FOLDER)
@@ -81,16 +102,13 @@ def read_image_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.Data
     """
     folder, file = required_path(settings["path"], SOURCE, FOLDER), settings["table"]
     image, text, patient = (settings[f"{name}_column"] for name in ("image", "text", "patient"))
-    labels = list(settings.get("label_columns", ()))
-    columns = [image, text, *([] if patient is None else [patient]), *labels]
-    if len(set(columns)) < len(columns):
-        raise UserError(f"reports: the columns of the table are {', '.join(columns)}, expected a different one for each purpose.")
+    labels, columns = list(settings.get("label_columns", ())), _columns(settings)
     raw = read_columns(file, columns)
     if raw.empty:
         raise UserError(f"{file} has no rows below its header, expected one for each image.")
     table = raw.map(_written)
     table[image] = table[image].map(lambda name: Path(name).as_posix() if name else "")
-    filled, first = table[image] != "", table.groupby(image).transform("first")
+    filled = table[image] != ""
     absent = filled & ~table[image].map(lambda name: (folder / name).is_file())
     twice = filled & table.duplicated([image, text])
     mistakes = []
@@ -102,17 +120,39 @@ def read_image_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.Data
             mistakes += wrong_values(table, column, table[column] == "", f"{expected}; fill it in, or remove the row")
     mistakes += wrong_values(table, image, absent, f"an image in {folder}; copy it there, or correct reports.path")
     mistakes += wrong_values(table, image, twice, "each image and text once, but an earlier row has both; remove one")
-    for column in labels:
-        mistakes += wrong_values(table, column, ~table[column].isin(LABELS), "1, 0, or empty if unknown")
-    for column in columns[2:]:
-        other = filled & (table[column] != first[column])
-        mistakes += [f"{place}: {column} differs from the first row of the image." for place in table.index[other]]
+    if patient is not None:
+        mistakes += _conflicts(table, image, patient)
+    mistakes += _wrong_labels(table, settings)
     if settings["split_sentences"]:
         wordless = (table[text] != "") & ~table[text].map(has_words)
         mistakes += [f"{place}: {text} has no sentence with a word, expected at least one." for place in table.index[wordless]]
     refuse([f"{file}: {mistake}" for mistake in mistakes])
     texts = table[[image, patient or image, text]].set_axis(["report", "patient", "text"], axis=1)
     return texts, table[labels].map(LABELS.__getitem__).astype(np.float32)
+
+
+def _columns(settings: Mapping[str, Any]) -> list[str]:
+    """Return the names of the table's columns: image, text, patient (if there is one), labels."""
+    names = [settings["image_column"], settings["text_column"], settings["patient_column"], *settings.get("label_columns", ())]
+    columns = [name for name in names if name is not None]
+    if len(set(columns)) < len(columns):
+        raise UserError(f"reports: the columns of the table are {', '.join(columns)}, expected a different one for each purpose.")
+    return columns
+
+
+def _wrong_labels(table: pd.DataFrame, settings: Mapping[str, Any]) -> list[str]:
+    """Return one message per invalid label, and per label that differs from the one in the first row of the image."""
+    mistakes = []
+    for column in settings.get("label_columns", ()):
+        mistakes += wrong_values(table, column, ~table[column].isin(LABELS), "1, 0, or empty if unknown")
+        mistakes += _conflicts(table, settings["image_column"], column)
+    return mistakes
+
+
+def _conflicts(table: pd.DataFrame, image: str, column: str) -> list[str]:
+    """Return one message per row whose value in a column differs from that of the first row of its image."""
+    other = (table[image] != "") & (table[column] != table.groupby(image)[column].transform("first"))
+    return [f"{place}: {column} differs from the first row of the image." for place in table.index[other]]
 
 
 def _written(value: object) -> str:

@@ -14,9 +14,9 @@ from trueneg.report.declared import ROWS, Drawing, full_probe
 from trueneg.report.formats import Cell, Table, grouped
 from trueneg.report.gathered import Gathered
 from trueneg.report.labels import with_unit
-from trueneg.report.layouts import LAYOUTS, Layout, comparison_of, every_measurement, tasks
+from trueneg.report.layouts import LAYOUTS, TRAINED, Layout, comparison_of, every_measurement, tasks
 from trueneg.report.metrics import evaluation_name, group_name, metric_name, unit
-from trueneg.report.retrieval import with_means
+from trueneg.report.retrieval import CHEXPERT, PRECISION, with_means
 from trueneg.report.tables.building import (
     Cells,
     Head,
@@ -32,6 +32,7 @@ from trueneg.report.tables.building import (
     with_holm,
 )
 from trueneg.specs.settings import Study
+from trueneg.specs.tasks import measured_by
 from trueneg.stats.comparison import means
 from trueneg.stats.measurement import Measurement
 
@@ -66,13 +67,10 @@ def drawings(study: Study) -> list[Drawing]:
         return []
     shown: dict[str, Any] = {"differences": True, "published": study.published, "accuracy": isinstance(study, ImageStudy)}
     if isinstance(study, ImageTextStudy):
-        dataset: Any = study.dataset
-        evaluation = study.evaluation
-        # With its own labels, a study must specify the prompts that describe them.
-        prompts = dataset.labelled and (dataset.source != "image_table" or evaluation.zero_shot.prompts is not None)
-        precision = (prompts and evaluation.precision is not None) or evaluation.chexpert_8x200 is not None
-        shown |= {"contrasts": study.contrasts, "tasks": True, "retrieval": True, "zero_shot": prompts, "precision": precision}
-        shown |= {"grounding": dataset.boxed, "linear_evaluation": dataset.labelled}
+        known = {measured.task for measured in measured_by(study)}
+        shown |= {"contrasts": study.contrasts, "tasks": True, "retrieval": True, "zero_shot": "zero-shot" in known}
+        shown |= {"precision": known & {PRECISION, CHEXPERT}, "grounding": "grounding" in known}
+        shown |= {"linear_evaluation": known & {*TRAINED}}
     made: dict[str, Any] = {"contrasts": contrasts, "differences": differences, "published": published}
     files = {"published": (*ROWS, PUBLISHED), "tasks": (*ROWS, CURVES)}
     return [

@@ -1,5 +1,6 @@
 """Settings shared by sources of texts and sources of images with sentences."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field
@@ -41,16 +42,22 @@ class PairSettings(Settings):
 
     Attributes:
         labelled: whether the images have labels.
+        label_names: names of the labels, if there are any.
         truth_known: whether it is known, for at least some sentences, which images they describe correctly.
         boxed: whether boxes locate the findings in an image.
+        boxed_splits: splits whose images may have boxes.
+        greyscale: whether the images are greyscale.
         rated: whether people have rated which captions of other images also describe an image.
         TEXT_TABLES: text tables to join with the images.
         RESOURCES: resources of the join, unless the configuration overrides them.
     """
 
     labelled: ClassVar[bool] = True
+    label_names: ClassVar[Sequence[str]] = ("cardiomegaly", "edema", "effusion", "pneumonia", "pneumothorax")
     truth_known: ClassVar[bool] = False
     boxed: ClassVar[bool] = False
+    boxed_splits: ClassVar[tuple[str, ...]] = ("validation", "test")
+    greyscale: ClassVar[bool] = True
     rated: ClassVar[bool] = False
     TEXT_TABLES: ClassVar[tuple[str, ...]] = ("sentences", "eta")
     RESOURCES: ClassVar[Resources] = Resources(mem_mb=4000, runtime=120, threads=2)

@@ -22,6 +22,7 @@ class Flickr30kPairSettings(PairSettings):
     """Flickr30k's photographs, with captions from a likelihood study."""
 
     labelled: ClassVar[bool] = False
+    greyscale: ClassVar[bool] = False
     RESOURCES = Resources(mem_mb=8000, runtime=240, threads=4)
 
     source: Literal["flickr30k"]

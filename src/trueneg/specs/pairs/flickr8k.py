@@ -19,6 +19,7 @@ class Flickr8kPairSettings(PairSettings):
     """Flickr8k's photographs in the official splits, with captions from a likelihood study."""
 
     labelled: ClassVar[bool] = False
+    greyscale: ClassVar[bool] = False
     rated: ClassVar[bool] = True
 
     source: Literal["flickr8k"]

@@ -31,3 +31,13 @@ class ImageTablePairSettings(SplitPairSettings):
     def labelled(self) -> bool:  # type: ignore[override]  # a class attribute in other sources
         """Whether images have labels: true if label columns are given."""
         return bool(self.label_columns)
+
+    @property
+    def label_names(self) -> list[str]:  # type: ignore[override]
+        """Names of the label columns."""
+        return self.label_columns
+
+    @property
+    def greyscale(self) -> bool:  # type: ignore[override]
+        """Whether images are read in greyscale."""
+        return not self.colour

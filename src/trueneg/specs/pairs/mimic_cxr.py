@@ -22,6 +22,7 @@ class MimicCxrPairSettings(PairSettings):
     """MIMIC-CXR-JPG's frontal radiographs in the official splits, with reports from a likelihood study that reads MIMIC-CXR."""
 
     restricted: ClassVar[bool] = True
+    boxed_splits: ClassVar[tuple[str, ...]] = ("test",)
     RESOURCES = Resources(mem_mb=16000, runtime=720, threads=8)
 
     source: Literal["mimic_cxr"]

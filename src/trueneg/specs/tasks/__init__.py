@@ -6,12 +6,14 @@ A module exports the task's settings as ``TASK``. The module of the same name in
 
 import importlib
 import pkgutil
+from collections.abc import Iterable
 from typing import Any
 
 from pydantic import Field, create_model
 
 from trueneg.specs.settings import Settings
 from trueneg.specs.tasks.base import Metric, Task
+from trueneg.stats.measurement import Measurement
 
 
 def _tasks(kind: str) -> dict[str, type[Task]]:
@@ -23,8 +25,6 @@ def _tasks(kind: str) -> dict[str, type[Task]]:
 IMAGES, PAIRS = _tasks("images"), _tasks("pairs")
 _ALL = (*IMAGES.values(), *PAIRS.values())
 METRICS: dict[str, Metric] = {name: metric for task in _ALL for name, metric in task.METRICS.items()}
-# Keyed by the names of task and metric in the rows.
-CHANCE = {(row, metric): level for task in _ALL for row in task.ROWS for metric, level in task.CHANCE.items()}
 
 
 def names_in_rows(tasks: dict[str, type[Task]]) -> tuple[str, ...]:
@@ -42,7 +42,21 @@ def evaluation_section(name: str, doc: str, base: type[Settings], tasks: dict[st
     return create_model(name, __base__=base, __doc__=doc, __module__=__name__, **sections)
 
 
-def measured(evaluation: Any, tasks: dict[str, type[Task]]) -> dict[str, dict[str, list[Any]]]:
-    """Map the row names of an evaluation's tasks to the values of the key columns that apply."""
-    given = [getattr(evaluation, key) if task.model_fields else task() for key, task in tasks.items()]
-    return {row: task.columns(row) for task in given if task is not None for row in task.ROWS}
+def measured_by(study: Any) -> dict[Measurement, Task]:
+    """Map every measurement that the rows of a study contain to its task."""
+    given = (getattr(study.evaluation, key) if task.model_fields else task() for key, task in study.TASKS.items())
+    made = (task for task in given if task is not None and (task.NEEDS is None or study.provided[task.NEEDS]))
+    return {one: task for task in made for one in task.rows(study)}
+
+
+def comparable(study: Any) -> dict[Measurement, Task]:
+    """Map every measurement in the rows of a study of which higher or lower values are better to its task."""
+    found = measured_by(study).items()
+    return {one: task for one, task in found if task.METRICS[one.metric].higher_is_better is not None}
+
+
+def with_means(measured: Iterable[Measurement]) -> list[Measurement]:
+    """Add the means over directions and over list lengths, which tables show beside the rows."""
+    found = list(measured)
+    at_k = [one for one in found if one.k is not None and one.group is None]
+    return [*found, *(one._replace(direction=None) for one in at_k), *(one._replace(k=None) for one in at_k)]

@@ -1,22 +1,25 @@
 """Declarations of evaluation tasks, separate from their code: settings, metrics and how metrics are displayed."""
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple
 
 from trueneg.specs.settings import Settings
+from trueneg.stats.measurement import Measurement
 
 SPLITS = ("validation", "test")
+GROUPS = ("common", "rare", "macro")  # groups of classes, and the mean over them; no class has such a name
+EACH_CLASS = "the name of a class"  # stands for the group of the rows of single classes, whose names only the data know
 
 
 class Metric(NamedTuple):
-    """Display format of a metric."""
+    """Display format and direction of a metric; with the direction None, it is only reported, never compared."""
 
     name: str
     scale: float = 1.0
     unit: str = ""
     unit_of_differences: str = ""
     decimals: int = 1
-    higher_is_better: bool = True
+    higher_is_better: bool | None = True
 
 
 class Task(Settings):
@@ -25,20 +28,35 @@ class Task(Settings):
     Attributes:
         ROWS: names of the task in the rows; a primary contrast may refer to them.
         OPTIONAL: description of the section that enables the task; None: the task is always measured.
-        NEEDS: annotations that the data must provide.
-        METRICS: display formats of its metrics; other metrics are plain numbers, and larger is better.
+        NEEDS: what the data must provide, a key of :attr:`trueneg.config.image_text_study.ImageTextStudy.provided`.
+        METRICS: display formats and directions of its metrics; other metrics are plain numbers, and larger is better.
         CHANCE: chance level by metric, where known.
     """
 
     ROWS: ClassVar[tuple[str, ...]]
     OPTIONAL: ClassVar[str | None] = None
-    NEEDS: ClassVar[Literal["labels", "boxes"] | None] = None
+    NEEDS: ClassVar[str | None] = None
     METRICS: ClassVar[Mapping[str, Metric]] = {}
     CHANCE: ClassVar[Mapping[str, float]] = {}
 
-    def columns(self, row: str) -> dict[str, list[Any]]:
-        """Return the values of the key columns that apply to one of :attr:`ROWS`."""
-        return {}
+    def rows(self, study: Any) -> Iterator[Measurement]:
+        """Yield the measurements that a study's rows contain if its data provide what the task needs."""
+        for name in self.ROWS:
+            yield from (Measurement(name, metric) for metric in self.METRICS)
+
+    def splits(self, study: Any) -> tuple[str, ...]:
+        """Return the splits that the task measures."""
+        return SPLITS
+
+    def chance(self, measured: Measurement) -> float | Measurement | None:
+        """Return the chance level of a measurement of this task, or the measurement that holds it; None: unknown."""
+        return self.CHANCE.get(measured.metric)
+
+
+def by_class(measured: Measurement, *groups: str) -> Iterator[Measurement]:
+    """Yield a measurement of all classes, and the same of each group of classes."""
+    yield measured
+    yield from (measured._replace(group=group) for group in groups)
 
 
 def percent(name: str) -> Metric:
@@ -49,4 +67,5 @@ def percent(name: str) -> Metric:
 ACCURACY = {"accuracy": percent("accuracy")}
 AUC = {"AUC": Metric("AUC", decimals=3)}
 RECALL = {"R": percent("mean recall"), "MedR": Metric("median rank", unit_of_differences="ranks", higher_is_better=False)}
+CHANCE = {"chance": Metric("chance", higher_is_better=None)}
 PRECISION = {"Prec": percent("mean precision")}

@@ -1,5 +1,24 @@
 """Tasks that evaluate image encoders."""
 
-from typing import Literal
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal
+
+from trueneg.specs.tasks.base import ACCURACY, CHANCE, EACH_CLASS, Metric, Task, by_class
+from trueneg.stats.measurement import Measurement
 
 LabelPool = Literal["imbalanced", "all"]
+
+
+class AccuracyTask(Task):
+    """Classification of single-label images."""
+
+    METRICS: ClassVar[dict[str, Metric]] = ACCURACY | CHANCE
+
+    def chance(self, measured: Measurement) -> Measurement | None:
+        return Measurement(measured.task, "chance") if measured.metric == "accuracy" else None
+
+
+def accuracies(study: Any, task: str, labels: str, fraction: float | None = None) -> Iterator[Measurement]:
+    """Yield the accuracies of a classifier: overall, of each class, and of the common and the rare classes."""
+    rare = ["rare"] if study.dataset.rare_classes else []
+    yield from by_class(Measurement(task, "accuracy", labels, fraction), "common", *rare, EACH_CLASS)

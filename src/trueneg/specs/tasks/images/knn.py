@@ -1,26 +1,32 @@
 """The nearest-neighbour vote."""
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
 from pydantic import Field
 
 from trueneg.specs.settings import Count, Positive
-from trueneg.specs.tasks.base import ACCURACY, Task
-from trueneg.specs.tasks.images import LabelPool
+from trueneg.specs.tasks.base import Metric
+from trueneg.specs.tasks.images import AccuracyTask, LabelPool, accuracies
+from trueneg.stats.measurement import Measurement
 
 
-class NearestNeighbourSettings(Task):
+class NearestNeighbourSettings(AccuracyTask):
     """Weighted k-nearest-neighbour vote by cosine similarity."""
 
     ROWS = ("knn", "mean classifier")  # both use the same label pools
-    METRICS = ACCURACY
+    METRICS: ClassVar = AccuracyTask.METRICS | {"neighbours": Metric("neighbours", higher_is_better=None)}
 
     neighbours: Count = Field(20, description="k; at most the size of the smallest class in the pool")
     temperature: Positive = Field(0.1, description="a neighbour's weight is exp(cosine / temperature)")
     label_pools: list[LabelPool] = Field(["imbalanced", "all"], min_length=1, description="as for linear_probe")
 
-    def columns(self, row: str) -> dict[str, list[Any]]:
-        return {"labels": self.label_pools}
+    def rows(self, study: Any) -> Iterator[Measurement]:
+        for name in self.ROWS:
+            yield Measurement(name, "chance")
+            for pool in self.label_pools:
+                yield from accuracies(study, name, pool)
+        yield from (Measurement("knn", "neighbours", pool) for pool in self.label_pools)
 
 
 TASK = NearestNeighbourSettings

@@ -1,19 +1,19 @@
 """The linear probe of image studies."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic import Field
 
 from trueneg.specs.settings import Count, Fraction, NonNegative, Positive
-from trueneg.specs.tasks.base import ACCURACY, Task
-from trueneg.specs.tasks.images import LabelPool
+from trueneg.specs.tasks.images import AccuracyTask, LabelPool, accuracies
+from trueneg.stats.measurement import Measurement
 
 
-class LinearProbeSettings(Task):
+class LinearProbeSettings(AccuracyTask):
     """A linear classifier on the frozen encoder, trained with Adam and cross-entropy."""
 
     ROWS = ("linear probe",)
-    METRICS = ACCURACY
 
     epochs: Count = Field(100, description="passes over the labelled images")
     batch_size: Count = Field(512, description="labelled images per step")
@@ -24,8 +24,11 @@ class LinearProbeSettings(Task):
         ["imbalanced", "all"], min_length=1, description="labelled images: the imbalanced subset, or all training images"
     )
 
-    def columns(self, row: str) -> dict[str, list[Any]]:
-        return {"labels": self.label_pools, "fraction": sorted(self.label_fractions)}
+    def rows(self, study: Any) -> Iterator[Measurement]:
+        yield Measurement("linear probe", "chance")
+        for pool in self.label_pools:
+            for fraction in sorted(self.label_fractions):
+                yield from accuracies(study, "linear probe", pool, fraction)
 
 
 TASK = LinearProbeSettings

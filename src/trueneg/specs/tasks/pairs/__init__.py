@@ -1,12 +1,13 @@
 """Tasks that evaluate image–text networks."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from pydantic import Field
 
 from trueneg.specs.settings import Count, Fraction, NonNegative, Positive
-from trueneg.specs.tasks.base import AUC, RECALL, Task
+from trueneg.specs.tasks.base import AUC, RECALL, Task, by_class
+from trueneg.stats.measurement import Measurement
 
 
 class ListSettings(Task):
@@ -14,19 +15,26 @@ class ListSettings(Task):
 
     Attributes:
         DIRECTIONS: retrieval directions.
-        RELEVANT: relevance criteria, by the task's name in the rows, if there are several.
     """
 
     METRICS = RECALL
     DIRECTIONS: ClassVar = ("text to image", "image to text")
-    RELEVANT: ClassVar[Mapping[str, list[str]]] = {}
 
     ks: list[Count]
 
-    def columns(self, row: str) -> dict[str, list[Any]]:
-        labels = {"labels": self.RELEVANT[row]} if row in self.RELEVANT else {}
-        # None stands for the mean over the others.
-        return labels | {"direction": [*self.DIRECTIONS, None], "k": [*self.ks, None]}
+    def relevance(self, study: Any) -> Mapping[str, list[str]]:
+        """Return the relevance criteria by the task's name in the rows."""
+        raise NotImplementedError
+
+    def rows(self, study: Any) -> Iterator[Measurement]:
+        """Yield the recall at each k and the median rank in each direction, and their means."""
+        for name, criteria in self.relevance(study).items():
+            for one in (Measurement(name, "R", labels) for labels in criteria):
+                for direction in self.DIRECTIONS:
+                    yield from (one._replace(direction=direction, k=k) for k in self.ks)
+                    yield one._replace(metric="MedR", direction=direction)
+                yield one
+                yield one._replace(metric="MedR")
 
 
 class ClassifierSettings(Task):
@@ -42,5 +50,6 @@ class ClassifierSettings(Task):
     learning_rate: Positive = Field(1e-4, description="learning rate of Adam")
     weight_decay: NonNegative = Field(1e-6, description="weight decay of Adam")
 
-    def columns(self, row: str) -> dict[str, list[Any]]:
-        return {"fraction": self.fractions}
+    def rows(self, study: Any) -> Iterator[Measurement]:
+        for fraction in self.fractions:
+            yield from by_class(Measurement(self.ROWS[0], "AUC", fraction=fraction), *study.dataset.label_names)

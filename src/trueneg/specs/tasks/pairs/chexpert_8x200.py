@@ -1,10 +1,11 @@
 """Prec@k on CheXpert 8×200."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field
 
 from trueneg.specs.settings import PathText
+from trueneg.specs.tasks.base import EACH_CLASS
 from trueneg.specs.tasks.pairs.precision import PrecisionSettings
 
 
@@ -12,11 +13,17 @@ class Chexpert8x200Settings(PrecisionSettings):
     """ConVIRT's retrieval of CheXpert images with image and sentence queries (ReCo, Table 1)."""
 
     ROWS = ("chexpert 8x200",)
-    NEEDS = None
+    NEEDS = "greyscale images"
     CHANCE: ClassVar = {"Prec": 1 / 8}  # for any list length: eight labels with equally many images
 
     path: PathText = Field(description="folder of the CheXpert images", json_schema_extra={"technical": True})
     lists: str = Field(description="folder of a clone of the ConVIRT lists", json_schema_extra={"technical": True})
+
+    def classes(self, study: Any) -> tuple[str, ...]:
+        return (EACH_CLASS,)
+
+    def splits(self, study: Any) -> tuple[str, ...]:
+        return ("test",)
 
 
 TASK = Chexpert8x200Settings

@@ -1,11 +1,13 @@
 """Grounding of sentences in images."""
 
-from typing import ClassVar
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
 from pydantic import Field
 
 from trueneg.specs.settings import NonNegative
-from trueneg.specs.tasks.base import Metric, Task
+from trueneg.specs.tasks.base import EACH_CLASS, Metric, Task, by_class
+from trueneg.stats.measurement import Measurement
 
 
 class GroundingSettings(Task):
@@ -17,10 +19,18 @@ class GroundingSettings(Task):
         "CNR": Metric("CNR", decimals=3),
         "CNR signed": Metric("CNR with its sign", decimals=3),
         "mIoU": Metric("mean IoU", decimals=3),
+        "phrases": Metric("phrases", higher_is_better=None),
     }
     CHANCE: ClassVar = {"CNR": 0.0, "CNR signed": 0.0}
 
     smoothing: NonNegative = Field(0.0, description="standard deviation of Gaussian smoothing, in grid cells (BioViL: 1.5)")
+
+    def rows(self, study: Any) -> Iterator[Measurement]:
+        for one in super().rows(study):
+            yield from by_class(one, *(("macro", EACH_CLASS) if one.metric != "phrases" else ()))
+
+    def splits(self, study: Any) -> tuple[str, ...]:
+        return study.dataset.boxed_splits
 
 
 TASK = GroundingSettings

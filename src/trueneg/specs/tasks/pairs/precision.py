@@ -1,12 +1,14 @@
 """Prec@k among images with a single label."""
 
-from typing import ClassVar, Literal
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
 
 from pydantic import Field
 
 from trueneg.specs.settings import Count
-from trueneg.specs.tasks.base import PRECISION
+from trueneg.specs.tasks.base import PRECISION, by_class
 from trueneg.specs.tasks.pairs import ListSettings
+from trueneg.stats.measurement import Measurement
 
 
 class PrecisionSettings(ListSettings):
@@ -14,11 +16,23 @@ class PrecisionSettings(ListSettings):
 
     ROWS = ("precision",)
     OPTIONAL = "measured only if given"
-    NEEDS: ClassVar[Literal["labels"] | None] = "labels"
+    NEEDS = "labels with prompts"
     METRICS = PRECISION
     DIRECTIONS: ClassVar = ("image to image", "text to image")
 
     ks: list[Count] = Field([5, 10, 50], min_length=1, description="list lengths k of Prec@k")
+
+    def rows(self, study: Any) -> Iterator[Measurement]:
+        """Yield the precision at each k in each direction, and their mean."""
+        average = Measurement(self.ROWS[0], "Prec")
+        for direction in self.DIRECTIONS:
+            for k in self.ks:
+                yield from by_class(average._replace(direction=direction, k=k), *self.classes(study))
+        yield average
+
+    def classes(self, study: Any) -> Sequence[str]:
+        """Return the groups of the rows of single labels."""
+        return study.dataset.label_names
 
 
 TASK = PrecisionSettings

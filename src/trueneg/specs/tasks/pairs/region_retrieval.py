@@ -1,6 +1,6 @@
 """Retrieval between phrases and boxed regions."""
 
-from typing import ClassVar
+from typing import Any
 
 from pydantic import Field
 
@@ -14,9 +14,15 @@ class RegionRetrievalSettings(ListSettings):
     ROWS = ("region retrieval",)
     OPTIONAL = "measured only if given"
     NEEDS = "boxes"
-    RELEVANT: ClassVar = {"region retrieval": ["pair", "pair or tie", "sentence", "truth"]}
 
     ks: list[Count] = Field([10, 50, 100], min_length=1, description="list lengths k of R@k")
+
+    def relevance(self, study: Any) -> dict[str, list[str]]:
+        meaning = "truth" if study.dataset.truth_known else "finding"
+        return {"region retrieval": ["pair", "pair or tie", "sentence", meaning]}
+
+    def splits(self, study: Any) -> tuple[str, ...]:
+        return study.dataset.boxed_splits
 
 
 TASK = RegionRetrievalSettings

@@ -1,20 +1,36 @@
 """Retrieval between images and sentences, and between images and reports."""
 
-from typing import ClassVar
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
 from pydantic import Field
 
 from trueneg.specs.settings import Count
+from trueneg.specs.tasks.base import CHANCE, RECALL
 from trueneg.specs.tasks.pairs import ListSettings
+from trueneg.stats.measurement import Measurement
 
 
 class RetrievalSettings(ListSettings):
     """Retrieval of images from sentences or reports, and the reverse."""
 
     ROWS = ("retrieval sentence", "retrieval report")
-    RELEVANT: ClassVar = {"retrieval sentence": ["report", "truth"], "retrieval report": ["report"]}
+    METRICS: ClassVar = RECALL | CHANCE
 
     ks: list[Count] = Field([1, 5, 10, 50, 100], min_length=1, description="list lengths k of R@k")
+
+    def relevance(self, study: Any) -> dict[str, list[str]]:
+        truth = ["truth"] if study.dataset.truth_known else []
+        return {"retrieval sentence": ["report", *truth], "retrieval report": ["report"]}
+
+    def rows(self, study: Any) -> Iterator[Measurement]:
+        for one in super().rows(study):
+            yield one
+            if isinstance(chance := self.chance(one), Measurement):
+                yield chance
+
+    def chance(self, measured: Measurement) -> Measurement | None:
+        return measured._replace(metric="chance") if measured.metric == "R" and measured.k else None
 
 
 TASK = RetrievalSettings

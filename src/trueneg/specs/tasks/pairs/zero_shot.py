@@ -1,11 +1,14 @@
 """Zero-shot classification."""
 
-from typing import ClassVar
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
 from pydantic import Field
 
+from trueneg.specs.pairs.base import PairSettings
 from trueneg.specs.settings import Settings
-from trueneg.specs.tasks.base import AUC, Metric, Task, percent
+from trueneg.specs.tasks.base import AUC, Metric, Task, by_class, percent
+from trueneg.stats.measurement import Measurement
 
 
 class PromptSettings(Settings):
@@ -19,13 +22,18 @@ class ZeroShotSettings(Task):
     """Classification by comparing an image with two sentences."""
 
     ROWS = ("zero-shot",)
-    NEEDS = "labels"
+    NEEDS = "labels with prompts"
     METRICS = AUC | {"AUC positive prompt": Metric("AUC of the positive prompt alone", decimals=3), "ACC": percent("accuracy")}
     CHANCE: ClassVar = {"AUC": 0.5, "AUC positive prompt": 0.5}
 
     prompts: dict[str, PromptSettings] | None = Field(
         None, description="prompts by label; none: those in Table 2 of Sample-Specific Debiasing"
     )
+
+    def rows(self, study: Any) -> Iterator[Measurement]:
+        prompts = self.prompts or PairSettings.label_names  # the paper's prompts are of these labels
+        for one in super().rows(study):
+            yield from by_class(one, *(name for name in study.dataset.label_names if name in prompts))
 
 
 TASK = ZeroShotSettings

@@ -1,0 +1,27 @@
+"""The rows of an image study are those that its tasks declare."""
+
+import pytest
+import torch
+
+from tests.declared import declared, written
+from tests.studies import tiny_study
+from trueneg.config.image_study import ImageStudy
+from trueneg.data.images.loading import load_source
+from trueneg.data.images.subsets import DRAWING, make_subset
+from trueneg.evaluation.evaluate import rows_of
+from trueneg.evaluation.images import EncodedRun
+from trueneg.store.rows import to_table
+
+
+@pytest.mark.parametrize(("rare", "pools"), [([5, 6, 7, 8, 9], ["all"]), ([], ["imbalanced", "all"])])
+def test_the_rows_are_those_that_the_tasks_declare(rare, pools):
+    given = tiny_study()
+    given["dataset"] |= {"rare_classes": rare, "fraction": 0.25 if rare else 1.0}
+    given["evaluation"] |= {"knn": {"label_pools": pools}}
+    study = ImageStudy.model_validate(given)
+    source = load_source("digits", resolution=None)
+    subset = make_subset(source, seed=0, **{key: getattr(study.dataset, key) for key in DRAWING})
+    features = torch.randn(len(source.labels), 4, generator=torch.Generator().manual_seed(0))
+    run = EncodedRun("abc", subset, source, features, torch.from_numpy(source.labels))
+    rows = to_table(rows_of("trueneg.evaluation.images", [run], study.evaluation.model_dump()))
+    assert written(rows, study) == declared(study)
