@@ -182,7 +182,7 @@ def _missing_images(study: ImageTextStudy) -> list[str]:
 
 def _missing_networks(study: ImageTextStudy) -> list[str]:
     """List missing files of released networks and where to get them."""
-    missing = {}
+    missing: dict[str, str] = {}
     for objective in study.objectives.values():
         sections = study.sections_of(objective)
         files = {getattr(sections["text_encoder"], "projection", None): "the projection of texts"}

@@ -48,9 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     whys = commands.add_parser("why", help="show the provenance of a result, and whether it is up to date")
     whys.add_argument("result", help="a file under results/, a line of a table as FILE.csv:LINE, or the id of a run")
     whys.set_defaults(command=_why)
-    converts = commands.add_parser(
-        "convert", help="write a state dict saved by torch as safetensors, reading nothing but tensors"
-    )
+    converts = commands.add_parser("convert", help="write a state dict saved by torch as safetensors; only tensors are read")
     converts.add_argument("source", metavar="IN.pt", help="a state dict, or a checkpoint with `state_dict`")
     converts.add_argument("target", metavar="OUT.safetensors", help="the new file")
     converts.set_defaults(command=_convert)

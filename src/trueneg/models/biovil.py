@@ -60,12 +60,12 @@ def image_model(state: Mapping[str, Tensor], encoder: str, projection: str) -> t
     """Build the image encoder and the projection whose tensors have these prefixes in a state dict, which is not loaded."""
     is_basic = f"{encoder}layer1.0.conv1.weight" in state and f"{encoder}layer1.0.conv3.weight" not in state
     images = SpatialResNet("resnet18" if is_basic else "resnet50")
-    return images, RegionProjection(images.dimensions, len(state.get(f"{projection}3.bias", range(DIMENSIONS))))
+    return images, RegionProjection(images.dimensions, len(state.get(f"{projection}0.weight", range(DIMENSIONS))))
 
 
 def text_projection(state: Mapping[str, Tensor], prefix: str, hidden: int) -> TextProjection:
     """Build the projection of texts whose tensors have this prefix in a state dict, which is not loaded."""
-    return TextProjection(hidden, len(state.get(f"{prefix}dense_to_output.bias", range(DIMENSIONS))))
+    return TextProjection(hidden, len(state.get(f"{prefix}dense_to_hidden.weight", range(DIMENSIONS))))
 
 
 def load_image_model(path: str | Path) -> tuple[SpatialResNet, RegionProjection]:

@@ -78,11 +78,8 @@ def convert(source: str | Path, target: str | Path) -> int:
     if target.exists() or target.suffix != ".safetensors":
         problem = "exists already" if target.exists() else "has another ending"
         raise UserError(f"{target}: {problem}; expected the name of a new file that ends in .safetensors.")
-    try:
-        with atomic_write(target) as path:
-            save_file({name: value.clone().contiguous() for name, value in state.items()}, path, metadata={"format": "pt"})
-    except OSError as error:
-        raise UserError(f"{target}: cannot be written ({error.strerror}). Choose another file.") from error
+    with atomic_write(target) as path:
+        save_file({name: value.clone().contiguous() for name, value in state.items()}, path, metadata={"format": "pt"})
     return len(state)
 
 
@@ -106,11 +103,8 @@ def load_exactly(modules: Mapping[str, nn.Module], state: Mapping[str, Tensor], 
         if state[name].shape != own[name].shape
     ]
     missing, unknown = [name for name in own if name not in state], [name for name in state if name not in own]
-    faults = [
-        f"{len(names)} tensors are {what}: {_listed(names)}"
-        for names, what in ((missing, "missing"), (unknown, "unknown"))
-        if names
-    ]
+    groups = {"missing": missing, "unknown": unknown}
+    faults = [f"{what} tensors ({len(names)}): {_listed(names)}" for what, names in groups.items() if names]
     if faults or shapes:
         raise UserError(f"{path}: {'; '.join(faults + shapes[:3])}. Expected {expected}.")
     for name in shared:
