@@ -182,14 +182,15 @@ def _missing_images(study: ImageTextStudy) -> list[str]:
 
 def _missing_networks(study: ImageTextStudy) -> list[str]:
     """List missing files of released networks and where to get them."""
-    missing: dict[str, str] = {}
+    files: dict[str, str] = {}
     for objective in study.objectives.values():
         sections = study.sections_of(objective)
-        files = {getattr(sections["text_encoder"], "projection", None): "the projection of texts"}
         if sections["encoder"].name == "biovil":
             files[sections["encoder"].weights] = "BioViL's image model"
-        missing |= {file: what for file, what in files.items() if file is not None and not Path(file).is_file()}
-    return [f"{file} ({what}). docs/released-networks.md says how to download and convert it." for file, what in missing.items()]
+        if (head := getattr(sections["text_encoder"], "projection", None)) is not None:
+            files[head] = "its projection of texts"
+    missing = ", ".join(f"{file} ({what})" for file, what in files.items() if not Path(file).is_file())
+    return [f"{missing}. Download and convert them: docs/released-networks.md."] if missing else []
 
 
 def _time(missing: Sequence[tuple[Run, Data]], store: RunStore) -> str:
