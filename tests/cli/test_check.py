@@ -19,7 +19,20 @@ def test_a_study_without_its_data_is_described_in_a_few_lines(tmp_path, monkeypa
         (line,) = (line for line in said.splitlines() if part in line)
         assert line.startswith("  MISSING ")
         assert "https://physionet.org/content/" in line
+    (line,) = (line for line in said.splitlines() if "data/biovil/image.safetensors" in line)
+    assert line.startswith("  MISSING ")
+    assert "data/biovil/text.safetensors" in line
     assert "of one GPU" in said
+
+
+def test_files_of_released_networks_that_exist_are_not_missing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name in ("image", "text"):
+        path = tmp_path / f"data/biovil/{name}.safetensors"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert main(["check", str(ROOT / "config/studies/mimic_cxr.yaml")]) == 0
+    assert "biovil" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["reco", "flickr30k"])

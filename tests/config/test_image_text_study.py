@@ -131,7 +131,7 @@ def test_training_settings_do_not_change_the_runs_of_released_networks():
     settings = runs[0].settings
     assert (settings["encoder"]["name"], settings["text_encoder"]["weights"]) == ("clip", "openai")
     assert settings["projection"]["name"] == "released"
-    assert settings["objective"] == {"name": "released", "encoder": None, "text_encoder": None}
+    assert settings["objective"] == {"name": "released", "encoder": None, "text_encoder": None, "aggregation": None}
     assert len({run_id(run, "checksum") for run in all_runs("world", study)}) == 8
     training = tiny_world()["training"] | {"epochs": 7, "learning_rate": [1e-3, 1e-2], "batch_size": [16, 32]}
     primary = tiny_world()["primary"] | {"dataset": "batch_size=16"}
@@ -202,6 +202,35 @@ def test_incompatible_networks_are_rejected(changes, sentence):
     with pytest.raises(UserError) as refused:
         study_with(**changes)
     assert sentence in str(refused.value)
+
+
+BIOVIL = {"name": "biovil", "weights": "image.safetensors"}
+CXR_BERT = {"name": "pretrained", "model": "cxr-bert", "projection": "text.safetensors"}
+
+
+def test_other_networks_can_be_released_with_both_projections():
+    """Beside a study with another similarity: theirs is the cosine of the pooled image."""
+    biovil = {"name": "released", "encoder": BIOVIL, "text_encoder": CXR_BERT, "aggregation": "global"}
+    study = study_with(objectives={"BioViL": biovil}, similarity={"aggregation": "lse", "lse_sharpness": 5.0})
+    settings = {run.objective: run.settings for run in all_runs("world", study)}
+    assert settings["BioViL"]["projection"]["name"] == "released"
+    assert (settings["BioViL"]["encoder"], settings["CL"]["encoder"]["name"]) == (BIOVIL, "small")
+    aggregations = [settings[name]["similarity"]["aggregation"] for name in ("BioViL", "CLIP", "CL")]
+    assert aggregations == ["global", "lse", "lse"]
+    with pytest.raises(UserError, match=r"objectives\.BioViL uses released projections, but .*projection"):
+        study_with(objectives={"BioViL": biovil | {"text_encoder": CXR_BERT | {"projection": None}}})
+
+
+def test_networks_without_training_keep_the_features_of_images():
+    random = {"name": "untrained", "encoder": {"name": "resnet50"}, "text_encoder": {"name": "small"}}
+    study = study_with(objectives={"Untrained": {"name": "untrained"}, "Random": random})
+    settings = {run.objective: run.settings for run in all_runs("world", study)}
+    assert settings["Untrained"]["encoder"] == settings["CL"]["encoder"]
+    assert settings["Random"]["encoder"] == {"name": "resnet50", "weights": None}
+    assert {settings[name]["projection"]["name"] for name in ("Untrained", "Random")} == {"none"}
+    maps = {"aggregation": "nl", "attention_scale": 5.0, "learned_maps": True}
+    with pytest.raises(UserError, match=r"CL has projection none.*learned_maps"):
+        study_with(projection={"name": "none"}, similarity=maps, objectives={"CLIP": {"name": "clip"}})
 
 
 def test_training_can_start_from_released_projections():

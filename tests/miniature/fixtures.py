@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from tests import biovil
 from tests.clips import tiny_clip, write_clip
 from tests.data import official_layouts as layouts
 from tests.data.image_layouts import STL10_PIXELS, write_cifar10, write_stl10
 from tests.text import models
 from trueneg.data.images.sources import stl10
+from trueneg.models.weights import convert
 
 Writer = Callable[[Path, Mapping[str, Any]], None]
 PATIENTS = 60  # of MIMIC-CXR
@@ -46,6 +48,10 @@ def write_fixtures(root: Path, section: Mapping[str, Any]) -> None:
                 "Add a writer of its layout."
             )
         writers[source](root, settings)
+    for objective in section.get("objectives", {}).values():
+        released = objective.get("encoder", {}), objective.get("text_encoder", {})
+        if released[0].get("name") == "biovil":
+            _biovil(root / released[0]["weights"], root / released[1]["projection"])
     benchmark = section.get("evaluation", {}).get("chexpert_8x200")
     if benchmark is not None and not (root / benchmark["path"]).exists():
         lists = layouts.chexpert_8x200()
@@ -59,6 +65,14 @@ def write_models(folder: Path) -> None:
     tokenizer.save_pretrained(folder / "bert")
     models.bert(len(tokenizer), layers=7).save_pretrained(folder / "bert")
     write_clip(folder, tiny_clip(image_size=32))
+
+
+def _biovil(image: Path, text: Path) -> None:
+    if not image.exists():
+        image.parent.mkdir(parents=True)
+        pickles = biovil.write_pickles(image.parent, models.bert(len(models.tokenizer()), layers=7))
+        convert(pickles["image"], image)
+        convert(pickles["text"], text)
 
 
 def _nothing(root: Path, settings: Mapping[str, Any]) -> None:

@@ -44,6 +44,12 @@ OVERRIDES: dict[str, dict[str, Any]] = {
         "text_encoder[pretrained].model": "hub/bert",
         "text_encoder[clip].model": "hub/tiny.json",
         "text_encoder[clip].weights": "hub/tiny.safetensors",
+        "objectives.*.encoder[resnet50]": {"name": "small", "width": 4},
+        "objectives.*.text_encoder[small].hidden": 16,
+        "objectives.*.text_encoder[small].layers": 1,
+        "objectives.*.text_encoder[small].heads": 2,
+        "objectives.*.text_encoder[small].vocabulary": 300,
+        "objectives.*.text_encoder[pretrained].model": "hub/bert",
         "projection.dimensions": 16,
         "training.epochs?": 1,
         "training.updates?": 4,
@@ -131,7 +137,7 @@ def _override(section: dict[str, Any], keys: list[str], value: Any, *, only_stat
     first, _, word = keys[0].removesuffix("]").partition("[")
     for key in [*section] if first == "*" else [first]:
         stated = section.get(key)
-        if word and word not in (stated.get("name"), stated.get("source")):
+        if word and not (isinstance(stated, dict) and word in (stated.get("name"), stated.get("source"))):
             continue
         if len(keys) > 1:
             if isinstance(stated, dict):

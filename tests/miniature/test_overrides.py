@@ -12,7 +12,7 @@ from trueneg.config.reading import load_configuration
 # Paths and models, sizes of images and networks, lengths of trainings, and how many images, seeds and variants.
 SHORT_LIST = [
     r"(dataset|reports)\.path",
-    r"(text_)?encoder\.(name|model|weights|width|hidden|layers|heads|vocabulary)",
+    r"(objectives\.[^.]+\.)?(text_)?encoder\.(name|model|weights|width|hidden|layers|heads|vocabulary)",
     r"language_models\.[^.]+\.(model|hidden|layers|vocabulary|epochs)",
     r"dataset\.(resolution|images_per_class)",
     r"reports\.reports",

@@ -7,12 +7,15 @@ import pandas as pd
 import pytest
 import synthetic
 import synthetic_pairs
+from tests.miniature.harness import shipped
 from tests.projects import ROOT
 from tests.studies import tiny_study
 
+from trueneg.config.reading import load_configuration
+from trueneg.config.trained_study import TrainedStudy
 from trueneg.errors import UserError
 from trueneg.report.labels import variant_name
-from trueneg.report.summary import summarise_study
+from trueneg.report.summary import Entry, printed_numbers, summarise_study
 from trueneg.stats.measurement import Measurement
 from trueneg.store.rows import load_rows, to_table
 
@@ -103,3 +106,13 @@ def test_rows_of_another_version_are_refused_with_the_remedy(tmp_path):
     with pytest.raises(UserError, match="Snakemake") as refused:
         load_rows(path)
     assert all(part in str(refused.value) for part in (str(path), "fraction", "run"))
+
+
+@pytest.mark.parametrize("file", shipped())
+def test_every_printed_number_that_a_shipped_study_names_exists(file):
+    """Otherwise the study would stop after its last training."""
+    printed = pd.read_csv(ROOT / "config/published.csv", keep_default_na=False)
+    known = set(printed[list(Entry._fields)].itertuples(index=False, name=None))
+    for study in load_configuration(shipped()[file], file).studies.values():
+        if isinstance(study, TrainedStudy):
+            assert {tuple(one.entry) for one in printed_numbers(study)} <= known

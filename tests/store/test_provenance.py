@@ -106,7 +106,10 @@ def test_training_reaches_losses_encoders_and_augmentation_but_not_the_configura
 OBJECTIVES = {
     "images": ({"name": "cl"}, {"name": "dcl"}, {"name": "hcl"}, {"name": "bcl"}, {"name": "oracle"}),
     "image-text": (
-        *({"name": name} for name in ("cl", "dcl", "hcl", "bcl", "reco", "oc", "clip", "biovil", "same_sentence", "released")),
+        *(
+            {"name": name}
+            for name in ("cl", "dcl", "hcl", "bcl", "reco", "oc", "clip", "biovil", "same_sentence", "released", "untrained")
+        ),
         *({"name": name} for name in ("remove", "reweight", "resample", "oracle")),
         {"name": "cl", "switched_off_by": "true"},
     ),

@@ -11,8 +11,11 @@ import torch
 from safetensors.torch import save_file
 
 from tests.clips import tiny_clip, write_clip
+from tests.miniature.harness import shipped
+from tests.miniature.overrides import miniatures
 from tests.textures import SIZE, settings_of, texture_boxes, texture_source
-from trueneg.config.runs import Run
+from trueneg.config.reading import load_configuration
+from trueneg.config.runs import Run, all_runs
 from trueneg.data.pairs.pair_source import write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
 from trueneg.errors import UserError
@@ -174,6 +177,51 @@ def test_a_clip_can_be_trained_too_and_its_run_is_read_again(files, source, subs
     assert moved == {"image_encoder", "text_encoder", "image_projection", "text_projection", "logit_scale"}
     networks = read_networks(tmp_path / "model.safetensors", settings)
     assert all(torch.equal(value, after[name]) for name, value in networks.model.state_dict().items())
+
+
+def flickr30k_settings(files):
+    """Settings of each objective of the shipped study, with a tiny CLIP and one update."""
+    file = "config/studies/flickr30k.yaml"
+    small = load_configuration(miniatures(shipped()[file], file), file)
+    found = {run.objective: run.settings for run in all_runs("flickr30k", small.studies["flickr30k"])}
+    changes = {"encoder": files, "text_encoder": files, "training": {"updates": 1, "warmup_updates": 0}}
+    return {
+        name: {section: values | changes.get(section, {}) for section, values in settings.items()}
+        for name, settings in found.items()
+    }
+
+
+def features_of(networks, source):
+    """Embeddings and regions of a few images, and embeddings of a few texts."""
+    tokens = networks.tokenizer(["Seen left stripes.", "No blobs."], padding=True, return_tensors="pt")
+    images = networks.augmentation.normalise(torch.from_numpy(source.images[:4]))
+    model = networks.model.eval()
+    with torch.no_grad():
+        return *model.embed_images(images, regions=True), model.embed_texts(tokens["input_ids"], tokens["attention_mask"])
+
+
+def test_every_objective_on_flickr30k_starts_from_the_whole_clip_and_tunes_its_heads(files, source, subset, tmp_path):
+    settings = flickr30k_settings(files)
+    zero_shot = settings.pop("CLIP-ZS")
+    save_file(engine.ReleasedNetworks(zero_shot, 0, source, subset, CPU).weights(), tmp_path / "model.safetensors")
+    expected = features_of(read_networks(tmp_path / "model.safetensors", zero_shot), source)
+    assert {"InfoNCE", "ReCo", "OC"} <= settings.keys()
+    for objective, own in settings.items():
+        training = ImageText(own, 0, source, subset, CPU)
+        for found, value in zip(features_of(training.networks, source), expected, strict=True):
+            torch.testing.assert_close(found, value, rtol=0, atol=0)
+        parameters = dict(training.model.named_parameters())
+        decay = {id(one): group["weight_decay"] for group in training.optimizer.param_groups for one in group["params"]}
+        assert [name for name, one in parameters.items() if id(one) not in decay] == [], objective
+        assert decay[id(parameters["text_projection.weight"])] == own["training"]["weight_decay"] == 0.01
+        assert decay[id(parameters["image_projection.out.bias"])] == 0.0
+        # The softmax of attention does not depend on the bias of its keys.
+        heads = {name: one for name, one in parameters.items() if "_projection." in name and name != "image_projection.key.bias"}
+        assert {name.split(".")[1] for name in heads} == {"query", "key", "value", "out", "position", "weight"}
+        start = {name: one.detach().clone() for name, one in heads.items()}
+        training.train_epoch()
+        assert [name for name, one in heads.items() if one.grad is None or not one.grad.any()] == [], objective
+        assert [name for name, one in heads.items() if torch.equal(one, start[name])] == [], objective
 
 
 def test_a_released_run_whose_weights_are_missing_is_refused(files, source, subset):

@@ -20,6 +20,7 @@ from trueneg.data.pairs import chexpert_8x200
 from trueneg.data.pairs.mimic_cxr import missing_reports
 from trueneg.data.pairs.registry import source_module
 from trueneg.specs.experiments import EXPERIMENTS
+from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.settings import Study, values_of
 from trueneg.store import provenance, user_files
 from trueneg.store.identity import refuse_other_settings, run_id
@@ -92,6 +93,7 @@ def _training(name: str, study: TrainedStudy, studies: Mapping[str, Any], result
         lines.append(f"{objective}: " + "; ".join(f"{label}: {_finished(found)}" for label, found in by_label.items()))
     lines += _stale_rows(results / name / "artefacts/runs.json")
     if isinstance(study, ImageTextStudy):
+        lines += [f"MISSING {part}" for part in _missing_networks(study)]
         lines += _changed_benchmark(study, results)
         if any(data.checksum is None for _, data in missing):
             lines += [f"MISSING {part}" for part in _missing_images(study)]
@@ -180,6 +182,19 @@ def _missing_images(study: ImageTextStudy) -> list[str]:
     return missing + (chexpert_8x200.missing_files(lists.model_dump()) if lists is not None else [])
 
 
+def _missing_networks(study: ImageTextStudy) -> list[str]:
+    """List missing files of released networks and where to get them."""
+    files: dict[str, str] = {}
+    for objective in study.objectives.values():
+        sections = study.sections_of(objective)
+        if sections["encoder"].name == "biovil":
+            files[sections["encoder"].weights] = "BioViL's image model"
+        if (head := getattr(sections["text_encoder"], "projection", None)) is not None:
+            files[head] = "its projection of texts"
+    missing = ", ".join(f"{file} ({what})" for file, what in files.items() if not Path(file).is_file())
+    return [f"{missing}. Download and convert them: docs/released-networks.md."] if missing else []
+
+
 def _time(missing: Sequence[tuple[Run, Data]], store: RunStore) -> str:
     """Estimate the training time from finished runs of the same kind, a few measured updates or an assumed GPU speed."""
     paces: dict[str, tuple[float, str]] = {}  # seconds per update, and where they come from
@@ -215,7 +230,7 @@ def _kind(settings: RunSettings) -> str:
 def _updates(settings: RunSettings, images: int) -> float:
     training = settings["training"]
     count = training["updates"] or (training["epochs"] or 0) * images / training["batch_size"]
-    return 0.0 if settings["objective"]["name"] == "released" else count
+    return 0.0 if settings["objective"]["name"] in NOT_TRAINED else count
 
 
 def _measured(run: Run, source: ImageSource, subset: Subset) -> float:

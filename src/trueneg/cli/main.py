@@ -1,4 +1,4 @@
-"""The command ``trueneg``: lists planned runs, existing runs and the provenance of results."""
+"""The command ``trueneg``: lists planned runs, existing runs and the provenance of results, and converts weights."""
 
 import argparse
 import json
@@ -48,6 +48,10 @@ def _parser() -> argparse.ArgumentParser:
     whys = commands.add_parser("why", help="show the provenance of a result, and whether it is up to date")
     whys.add_argument("result", help="a file under results/, a line of a table as FILE.csv:LINE, or the id of a run")
     whys.set_defaults(command=_why)
+    converts = commands.add_parser("convert", help="write a state dict saved by torch as safetensors; only tensors are read")
+    converts.add_argument("source", metavar="IN.pt", help="a state dict, or a checkpoint with `state_dict`")
+    converts.add_argument("target", metavar="OUT.safetensors", help="the new file")
+    converts.set_defaults(command=_convert)
     for command in (runs, whys):
         command.add_argument("--json", metavar="FILE", help="write JSON to a file instead ('-': standard output)")
     for command in (checks, runs, whys):
@@ -83,6 +87,12 @@ def _why(given: argparse.Namespace) -> None:
         _write(json.dumps(found, indent=2), given.json)
     else:
         print(legible(why.as_text(found)))
+
+
+def _convert(given: argparse.Namespace) -> None:
+    from trueneg.models.weights import convert
+
+    print(f"{given.target}: {convert(given.source, given.target)} tensors.")
 
 
 def _write(text: str, place: str) -> None:

@@ -8,6 +8,7 @@ from trueneg.config.configuration import Configuration
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.order import relative_cost
 from trueneg.config.trained_study import TrainedStudy
+from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.resources import gpus
 from trueneg.store import provenance, user_files
 
@@ -46,7 +47,7 @@ class Trainings:
         def path(wildcards: Any) -> str:
             fields = [field for field in ("study", "dataset", "objective", "block") if field in dict(wildcards)]
             matching = [job for job in self._jobs.values() if all(getattr(job, one) == dict(wildcards)[one] for one in fields)]
-            return pattern.format(**vars(min(matching, key=lambda job: job.runs[0].settings["objective"]["name"] == "released")))
+            return pattern.format(**vars(min(matching, key=lambda job: job.runs[0].settings["objective"]["name"] in NOT_TRAINED)))
 
         return path
 

@@ -59,8 +59,11 @@ else:
 class ImageTextProjectionSettings(Settings):
     """Projections of both encoders into the shared space."""
 
-    name: Sweepable[Literal["linear", "mlp", "released"]] = Field("linear", description="mlp: two layers; released: from CLIP")
-    dimensions: Sweepable[AtLeastTwo] = Field(128, description="D: size of the shared space; ignored by released projections")
+    name: Sweepable[Literal["linear", "mlp", "none", "released"]] = Field(
+        "linear",
+        description="mlp: two layers; none: image features themselves, one layer for texts; released: CLIP's or BioViL's",
+    )
+    dimensions: Sweepable[AtLeastTwo] = Field(128, description="D: size of the shared space; ignored by none and released")
 
 
 class SimilaritySettings(Settings):
@@ -156,12 +159,17 @@ class ImageTextStudy(TrainedStudy):
         for name, objective in self.objectives.items():
             sections = self.sections_of(objective)
             image, text = sections["encoder"], sections["text_encoder"]
-            # Only a CLIP has released projections to one space in a supported layout.
+            projections = values_of(sections["projection"].name)
             one_clip = image.name == text.name == "clip" and (image.model, image.weights) == (text.model, text.weights)
-            if "released" in values_of(sections["projection"].name) and not (one_clip and image.weights):
+            with_heads = (one_clip and image.weights) or (image.name == "biovil" and getattr(text, "projection", None))
+            if "released" in projections and not with_heads:
                 raise ValueError(
                     f".objectives.{name} uses released projections, but encoder is ({image}) and text_encoder is ({text}); "
-                    "give both the name clip and the same model and weights, or train a projection"
+                    "give both the name clip and the same model and weights, or encoder biovil and text_encoder.projection"
+                )
+            if "none" in projections and sections["similarity"].learned_maps:
+                raise ValueError(
+                    f".objectives.{name} has projection none, which cannot have similarity.learned_maps; set it to false"
                 )
             if sections["objective"].name == "biovil" and text.name == "clip":
                 raise ValueError(f".objectives.{name} masks words, which needs a BERT, but text_encoder.name is 'clip'")
@@ -190,11 +198,12 @@ class ImageTextStudy(TrainedStudy):
         if not isinstance(objective, Released):
             return sections
         # Settings that only affect training are at their defaults, so that they do not enter the run's identity.
+        aggregation = () if objective.aggregation else ("aggregation", "lse_sharpness", "attention_scale")
         return sections | {
             "encoder": objective.encoder or self.encoder,
             "text_encoder": objective.text_encoder or self.text_encoder,
-            "projection": ImageTextProjectionSettings(name="released"),
-            "similarity": at_defaults(self.similarity, "aggregation", "lse_sharpness", "attention_scale"),
+            "projection": ImageTextProjectionSettings(name="released" if objective.name == "released" else "none"),
+            "similarity": at_defaults(self.similarity, *aggregation),
             "training": at_defaults(self.training),
             "objective": at_defaults(objective),
         }

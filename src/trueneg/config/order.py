@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trueneg.config.runs import training_kind
+from trueneg.specs.objectives.released import NOT_TRAINED
 
 # GFLOP of a forward pass per pixel, by kind of training. Measured for CIFAR variants at 32 pixels, torchvision's networks at 224,
 # small ones at 32 and 64 (per unit of width squared, because their cost grows with the square of the width).
@@ -15,6 +16,7 @@ PER_PIXEL = {
     "images": {"resnet18": 1.11 / 32**2, "resnet50": 2.60 / 32**2, "small_resnet": 0.0250 / 32**2 / 16**2},
     "image-text": {"resnet18": 3.63 / 224**2, "resnet50": 8.17 / 224**2, "clip": 8.17 / 224**2, "small": 0.0120 / 64**2 / 16**2},
 }
+PER_PIXEL["image-text"]["biovil"] = PER_PIXEL["image-text"]["resnet50"]
 BERT_BASE = {"hidden": 768, "layers": 12}
 TOKENS = 32  # per sentence
 # Training images and side in pixels of sources whose settings do not state them; the defaults below cover all others.
@@ -37,7 +39,7 @@ def relative_cost(settings: Mapping[str, Mapping[str, Any]]) -> float:
         >>> round(relative_cost(large) / relative_cost(small), 2)
         2.34
     """
-    if settings["objective"]["name"] == "released":
+    if settings["objective"]["name"] in NOT_TRAINED:
         return 0.0
     kind, training, dataset, encoder = training_kind(settings), settings["training"], settings["dataset"], settings["encoder"]
     samples = training["updates"] * training["batch_size"] if training["updates"] else training["epochs"] * _images(dataset)

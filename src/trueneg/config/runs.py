@@ -12,6 +12,7 @@ from pydantic_core import to_jsonable_python
 from trueneg.config.image_study import ImageStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.trained_study import TrainedStudy
+from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.resources import Device
 from trueneg.specs.settings import Settings, format_value
 
@@ -52,8 +53,8 @@ def training_kind(settings: RunSettings) -> str:
 
 
 def training_devices(settings: RunSettings) -> tuple[Device, int]:
-    """Return the device of a run's training and the number of such devices; released weights are only stored, by one CPU."""
-    if settings["objective"]["name"] == "released":
+    """Return the device of a run's training and the number of such devices; what is not trained is only stored, by one CPU."""
+    if settings["objective"]["name"] in NOT_TRAINED:
         return "cpu", 1
     return settings["training"]["device"], settings["training"]["devices"]
 

@@ -22,8 +22,9 @@ class ImageTextModel(nn.Module):
         similarity: s(text, image).
         dimensions: D, size of the shared space; used for new projections only.
         projection: ``"linear"``: one linear layer per modality (Sample-Specific Debiasing, 2023: D = 128); ``"mlp"``: linear,
-            ReLU, linear with D hidden units (ReCo: D = 512); or a pair of modules released with the encoders. The image
-            module maps feature maps and the keyword ``regions`` to :class:`ImageEmbeddings`; the text module maps vectors.
+            ReLU, linear with D hidden units (ReCo: D = 512); ``"none"``: the image features themselves, and one linear layer that
+            maps texts to their size; or a pair of modules released with the encoders. The image module maps feature maps and
+            the keyword ``regions`` to :class:`ImageEmbeddings`; the text module maps vectors.
 
     Attributes:
         logit_scale: module that returns γ², which is learned and starts at 14.
@@ -50,17 +51,18 @@ class ImageTextModel(nn.Module):
         similarity: RegionSimilarity,
         *,
         dimensions: int = 128,
-        projection: Literal["linear", "mlp"] | tuple[nn.Module, nn.Module] = "linear",
+        projection: Literal["linear", "mlp", "none"] | tuple[nn.Module, nn.Module] = "linear",
     ) -> None:
         super().__init__()
         self.image_encoder = image_encoder
         self.text_encoder = text_encoder
         self.projects_maps = not isinstance(projection, str)
-        if isinstance(projection, str):
-            self.image_projection = _projection(projection, image_encoder.dimensions, dimensions)
-            self.text_projection = _projection(projection, text_encoder.dimensions, dimensions)
-        else:
-            self.image_projection, self.text_projection = projection
+        if projection == "none":
+            projection = nn.Identity(), nn.Linear(text_encoder.dimensions, image_encoder.dimensions)
+        elif isinstance(projection, str):
+            sizes = image_encoder.dimensions, text_encoder.dimensions
+            projection = _projection(projection, sizes[0], dimensions), _projection(projection, sizes[1], dimensions)
+        self.image_projection, self.text_projection = projection
         self.region_similarity = similarity
         self.logit_scale = LogitScale(14.0)
 

@@ -1,18 +1,15 @@
 """Residual networks that map images to a grid of region features."""
 
-import warnings
 from collections import OrderedDict
 from pathlib import Path
 
-import torch
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from torchvision.models import get_model_weights, resnet
 from torchvision.models.resnet import BasicBlock
 
 from trueneg.errors import UserError
 from trueneg.models.image_encoders import initialise, residual_block
-from trueneg.models.weights import explain_download, refuse_unless_whole
+from trueneg.models.weights import explain_download, read_tensors, refuse_unless_whole
 
 
 class SpatialResNet(nn.Sequential):
@@ -34,6 +31,7 @@ class SpatialResNet(nn.Sequential):
         UserError: if the weights name or file does not exist, or the weights cannot be downloaded or read or do not fit.
 
     Example:
+        >>> import torch
         >>> encoder = SpatialResNet("resnet18").eval()
         >>> encoder(torch.zeros(1, 1, 64, 96)).shape
         torch.Size([1, 512, 2, 3])
@@ -67,6 +65,7 @@ class SmallSpatialResNet(nn.Sequential):
         dimensions: C = 4·``width``, number of feature channels.
 
     Example:
+        >>> import torch
         >>> encoder = SmallSpatialResNet(width=4)
         >>> encoder(torch.zeros(2, 1, 64, 64)).shape
         torch.Size([2, 16, 8, 8])
@@ -109,6 +108,4 @@ def _state_dict(name: str, weights: str | Path) -> dict[str, Tensor]:
             return known.get_state_dict(progress=False, check_hash=True, weights_only=True)
     if not path.is_file():
         raise UserError(f"{path}: does not exist; expected a file or torchvision weights: {', '.join(published)}.")
-    with refuse_unless_whole(path, "a complete state dict", "Get a complete copy"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch warns about pickles before rejecting them
-        return dict(load_file(path) if path.suffix == ".safetensors" else torch.load(path, map_location="cpu", weights_only=True))
+    return read_tensors(path)

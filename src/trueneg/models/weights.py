@@ -1,13 +1,18 @@
-"""Convert errors raised while reading trained weights into readable messages."""
+"""Read files of trained weights, from which only tensors are ever unpickled, with readable errors."""
 
 import contextlib
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from pickle import UnpicklingError
+from typing import Any
 
 import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
 
 from trueneg.errors import UserError
+from trueneg.io.files import atomic_write
 
 
 @contextlib.contextmanager
@@ -34,3 +39,77 @@ def explain_download(weights: str, address: str) -> Iterator[None]:
             f"{weights}: cannot be downloaded from {address} ({reason}). Download the file on a machine with internet access "
             "and set `weights` to its path."
         ) from error
+
+
+def read_tensors(path: str | Path) -> dict[str, Any]:
+    """Read a state dict on the CPU from a ``.safetensors`` file, or from a pickle with ``weights_only``.
+
+    Raises:
+        UserError: if the file is missing, damaged, or contains objects other than tensors and plain values.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(f"{path}: does not exist; expected a file of weights.")
+    with refuse_unless_whole(path, "a complete state dict", "Get a complete copy"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns about pickles before rejecting them
+        return dict(load_file(path) if path.suffix == ".safetensors" else torch.load(path, map_location="cpu", weights_only=True))
+
+
+def convert(source: str | Path, target: str | Path) -> int:
+    """Write a pickled state dict as safetensors, without unpickling anything but tensors and plain values.
+
+    Args:
+        source: a state dict saved by torch, or a checkpoint that has one as ``state_dict``.
+        target: path of the new file, in which transformers finds weights too; names are unchanged, tied tensors are copied.
+
+    Returns:
+        The number of tensors.
+
+    Raises:
+        UserError: if the source cannot be read or is not a state dict, or the target exists or cannot be written.
+    """
+    target, found = Path(target), read_tensors(source)
+    state = found.get("state_dict", found)
+    others = [name for name, value in state.items() if not isinstance(value, Tensor)] if isinstance(state, Mapping) else ["it"]
+    if others or not state:
+        raise UserError(
+            f"{source}: expected a state dict, but {_listed(others) or 'nothing'} is no tensor. Save the state dict alone."
+        )
+    if target.exists() or target.suffix != ".safetensors":
+        problem = "exists already" if target.exists() else "has another ending"
+        raise UserError(f"{target}: {problem}; expected the name of a new file that ends in .safetensors.")
+    with atomic_write(target) as path:
+        save_file({name: value.clone().contiguous() for name, value in state.items()}, path, metadata={"format": "pt"})
+    return len(state)
+
+
+def load_exactly(modules: Mapping[str, nn.Module], state: Mapping[str, Tensor], path: str | Path, expected: str) -> None:
+    """Load a file's tensors into modules that together must have exactly these.
+
+    Args:
+        modules: modules by the prefix of their tensors in the file.
+        state: the file's tensors.
+        path: the file, for messages.
+        expected: what the file should be, for messages.
+
+    Raises:
+        UserError: naming tensors that are missing, unexpected or of another shape.
+    """
+    own = {prefix + name: value for prefix, module in modules.items() for name, value in module.state_dict().items()}
+    shared = [name for name in own if name in state]
+    shapes = [
+        f"{name} has shape {tuple(state[name].shape)}, expected {tuple(own[name].shape)}"
+        for name in shared
+        if state[name].shape != own[name].shape
+    ]
+    missing, unknown = [name for name in own if name not in state], [name for name in state if name not in own]
+    groups = {"missing": missing, "unknown": unknown}
+    faults = [f"{what} tensors ({len(names)}): {_listed(names)}" for what, names in groups.items() if names]
+    if faults or shapes:
+        raise UserError(f"{path}: {'; '.join(faults + shapes[:3])}. Expected {expected}.")
+    for name in shared:
+        own[name].copy_(state[name])  # state_dict returns the modules' own tensors, detached
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")

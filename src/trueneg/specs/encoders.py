@@ -46,7 +46,16 @@ class ClipEncoderSettings(Settings):
     weights: str | None = Field(None, description="open_clip tag, such as openai, or a weights file; none: random initialisation")
 
 
-SpatialEncoder = Annotated[SmallEncoderSettings | ResNetSettings | ClipEncoderSettings, Discriminator("name")]
+class BiovilEncoderSettings(Settings):
+    """BioViL's ResNet from a file in the layout of hi-ml-multimodal, with its projection; pixel values are not normalised."""
+
+    name: Literal["biovil"]
+    weights: PathText = Field(description="the released image model, converted by trueneg convert (see Released networks)")
+
+
+SpatialEncoder = Annotated[
+    SmallEncoderSettings | ResNetSettings | ClipEncoderSettings | BiovilEncoderSettings, Discriminator("name")
+]
 
 
 class TextEncoderSettings(Settings):
@@ -84,6 +93,9 @@ class PretrainedTextEncoderSettings(TextEncoderSettings):
     offline: Boolean = technical(False, "use only the local cache, never the network")
     frozen_layers: Sweepable[CountFromZero] | None = Field(None, description="freeze the embeddings and first n layers (ReCo: 6)")
     maximum_tokens: Count | None = Field(None, description="maximum length of a sentence, in tokens; none: the model's limit")
+    projection: PathText | None = Field(
+        None, description="file with CXR-BERT's projection head, converted by trueneg convert; for released projections"
+    )
 
 
 class ClipTextEncoderSettings(ClipEncoderSettings):

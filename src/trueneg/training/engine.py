@@ -21,11 +21,11 @@ from trueneg.compute.memory import catch_out_of_memory, smaller_batch
 from trueneg.config.runs import Run, training_devices, training_kind
 from trueneg.errors import UserError
 from trueneg.io.files import atomic_write, file_checksum, write_tables, write_text
+from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.store import provenance
 from trueneg.store.identity import refuse_other_settings, run_id
 from trueneg.store.run_store import RunStore
-from trueneg.training.image_text import ImageText
-from trueneg.training.image_text_networks import RELEASED, ReleasedNetworks
+from trueneg.training.image_text import ImageText, ReleasedNetworks
 from trueneg.training.loop import Training
 from trueneg.training.simclr import SimCLR
 
@@ -129,7 +129,7 @@ class Block:
                             follower.train_epoch()
 
     def _train_owned(self, run: Run, identifier: str, device: Any, processes: Processes, bar: tqdm) -> None:
-        patience = PATIENCE_FOR_RELEASED if run.settings["objective"]["name"] == RELEASED else PATIENCE
+        patience = PATIENCE_FOR_RELEASED if run.settings["objective"]["name"] in NOT_TRAINED else PATIENCE
         with self.store.owned(identifier, patience=patience) as folder:
             finished = self.store.state(identifier) == "finished"
             if finished and self._retrain_stale and provenance.trained_by_other_code(self.store.record(identifier)):
@@ -189,7 +189,7 @@ class Block:
         write_text(folder / RunStore.RECORD, json.dumps(record, indent=2) + "\n")
 
     def _start(self, run: Run, device: torch.device | None, processes: Processes) -> Any:
-        start: Any = ReleasedNetworks if run.settings["objective"]["name"] == RELEASED else self._training
+        start: Any = ReleasedNetworks if run.settings["objective"]["name"] in NOT_TRAINED else self._training
         return start(run.settings, run.seed, self._source, self._subset_of(run), device, processes)
 
     def _subset_of(self, run: Run) -> Any:

@@ -50,7 +50,9 @@ class ImageText(Training):
     def set_up(self, settings: Settings, source: PairSource, subset: PairSubset) -> tuple[int, str]:
         refuse_leakage(source, subset)
         training, objective, similarity = settings["training"], dict(settings["objective"]), dict(settings["similarity"])
-        similarity["logit_scale"] = objective.pop("logit_scale", None) or similarity["logit_scale"]
+        for key in ("logit_scale", "learned_logit_scale"):
+            own = objective.pop(key, None)
+            similarity[key] = similarity[key] if own is None else own
         self.data = PairData(source, subset, self.device)
         self.chunks = training["chunks"]
         self.waited = 0.0  # seconds spent waiting for images in the unfinished epoch
@@ -172,3 +174,33 @@ class ImageText(Training):
 
     def _autocast(self) -> torch.autocast:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda")
+
+
+class ReleasedNetworks:
+    """A run that evaluates networks without training. The engine treats it as image–text training with zero epochs.
+
+    Args:
+        settings: see :class:`ImageText`; ``objective.name`` is ``released`` or ``untrained``.
+        seed: the study's seed, for weights that are not loaded; they are those that a run of this seed starts training from.
+        source: images used for evaluation.
+        subset: subset of the source; its training part defines the vocabulary of a new text encoder and, unless the image
+            encoder has its own, the normalisation of images.
+
+    Raises:
+        UserError: if the weights cannot be loaded, or a patient is in two splits.
+    """
+
+    epochs = epoch = update = updates = batch_size = 0
+
+    def __init__(self, settings: Settings, seed: int, source: PairSource, subset: PairSubset, *_: object):
+        refuse_leakage(source, subset)
+        own = settings["encoder"]["name"] in ("clip", "biovil")
+        statistics = ([], []) if own else statistics_of(source.images, subset.train)
+        sentences = PairData(source, subset, torch.device("cpu")).sentences
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed_for(seed, "weights"))
+            self._networks = build_networks(settings, sentences, source.images.shape[1], statistics)
+
+    def weights(self) -> dict[str, Tensor]:
+        """Return the tensors that :func:`~trueneg.training.image_text_networks.read_networks` restores."""
+        return finished_tensors(self._networks)

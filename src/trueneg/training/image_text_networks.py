@@ -9,11 +9,10 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from trueneg.data.pairs.pair_source import PairSource
-from trueneg.data.pairs.pair_splits import PairSubset, refuse_leakage
 from trueneg.errors import UserError
 from trueneg.losses import LogitScale
-from trueneg.models.clip_encoders import Clip, ClipImageEncoder, clip_of, clip_tokenizer, load_clip
+from trueneg.models.biovil import image_model, load_image_model, load_text_projection, text_projection
+from trueneg.models.clip_encoders import ClipImageEncoder, clip_of, clip_tokenizer, load_clip
 from trueneg.models.image_text import ImageTextModel
 from trueneg.models.region_similarity import RegionSimilarity
 from trueneg.models.spatial_encoders import build_spatial_encoder
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 # Entries of a finished run's file besides the model's tensors: JSON texts as bytes, and the image normalisation statistics.
 TOKENIZER, TEXT_CONFIG, MEAN, STD = "text_encoder/tokenizer", "text_encoder/config", "images/mean", "images/std"
 IMAGE_CONFIG = "image_encoder/config"  # for CLIP encoders only
-RELEASED = "released"  # name of the projections released with both encoders, and of the objective that trains nothing
+RELEASED = "released"  # name of the projections released with both encoders, and of the objective that evaluates them untrained
 
 Settings = Mapping[str, Mapping[str, Any]]  # resolved, by section
 
@@ -49,6 +48,13 @@ class Networks(NamedTuple):
     augmentation: RadiographAugmentation
 
 
+class Tower(NamedTuple):
+    """An encoder, and the projection released with it, if there is one."""
+
+    encoder: Any
+    projection: Any = None
+
+
 def build_networks(
     settings: Settings, sentences: Sequence[str], channels: int, statistics: tuple[list[float], list[float]]
 ) -> Networks:
@@ -65,13 +71,21 @@ def build_networks(
     """
     encoder, text = settings["encoder"], settings["text_encoder"]
     texts, tokenizer = _build_texts(text, sentences)
-    image_clip = None
+    images = clip = None
     if encoder["name"] == "clip":
-        image_clip = load_clip(encoder["model"], encoder["weights"])
-        statistics = [0.0] * channels, [1.0] * channels  # CLIP encoders normalise images themselves
-    networks = _assemble(settings, texts, image_clip, tokenizer, statistics)
-    if image_clip is not None and settings["objective"]["name"] == RELEASED:
-        scale = image_clip.logit_scale
+        clip = load_clip(encoder["model"], encoder["weights"])
+        images = Tower(clip.image_encoder, clip.image_projection)
+    elif encoder["name"] == "biovil":
+        images = Tower(*load_image_model(encoder["weights"]))
+        sizes = [getattr(part.projection, "dimensions", None) for part in (images, texts)]
+        if settings["projection"]["name"] == RELEASED and sizes[0] != sizes[1]:
+            found = f"projects images to {sizes[0]} dimensions, but {text['projection']} projects texts to {sizes[1]}"
+            raise UserError(f"{encoder['weights']} {found}; use files of one model.")
+    if images is not None:
+        statistics = [0.0] * channels, [1.0] * channels  # CLIP normalises images itself, BioViL does not
+    networks = _assemble(settings, texts, images, tokenizer, statistics)
+    if clip is not None and settings["objective"]["name"] == RELEASED:
+        scale = clip.logit_scale
         networks.model.logit_scale = LogitScale(scale, max(scale, settings["similarity"]["maximum_logit_scale"]))
     return networks
 
@@ -111,71 +125,56 @@ def read_networks(path: str | Path, settings: Settings) -> Networks:
         described, config = _read(tensors.pop(TOKENIZER)), _read(tensors.pop(TEXT_CONFIG))
         statistics = tensors.pop(MEAN).tolist(), tensors.pop(STD).tolist()
         tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(described["tokenizer"]), **described["special"])
+        images = None
         if text["name"] == "clip":
-            texts: Any = clip_of(config)
+            clip = clip_of(config)
+            texts = Tower(clip.text_encoder, clip.text_projection)
         else:
-            texts = _text_encoder(text, BertModel(BertConfig.from_dict(config), add_pooling_layer=False))
-        image_clip = clip_of(_read(tensors.pop(IMAGE_CONFIG))) if encoder["name"] == "clip" else None
+            bert = BertModel(BertConfig.from_dict(config), add_pooling_layer=False)
+            texts = Tower(_text_encoder(text, bert))
+            if settings["projection"]["name"] == RELEASED:
+                texts = texts._replace(projection=text_projection(tensors, "text_projection.", bert.config.hidden_size))
+        if encoder["name"] == "clip":
+            clip = clip_of(_read(tensors.pop(IMAGE_CONFIG)))
+            images = Tower(clip.image_encoder, clip.image_projection)
+        elif encoder["name"] == "biovil":
+            images = Tower(*image_model(tensors, "image_encoder.", "image_projection."))
         # Pretrained weights of the image encoder would be overwritten immediately, so do not load them.
         untrained = {key: value for key, value in encoder.items() if key != "weights"}
-        networks = _assemble({**settings, "encoder": untrained}, texts, image_clip, tokenizer, statistics)
+        networks = _assemble({**settings, "encoder": untrained}, texts, images, tokenizer, statistics)
         networks.model.load_state_dict(tensors)
     networks.model.eval()
     return networks
 
 
-class ReleasedNetworks:
-    """A run that uses released networks without training. The engine treats it as image–text training with zero epochs.
-
-    Args:
-        settings: see :class:`~trueneg.training.image_text.ImageText`; ``objective.name`` is ``released``.
-        seed: the study's seed, which has no effect.
-        source: images used for evaluation.
-        subset: subset of the source.
-
-    Raises:
-        UserError: if the weights cannot be loaded, or a patient is in two splits.
-    """
-
-    epochs = epoch = update = updates = batch_size = 0
-
-    def __init__(self, settings: Settings, seed: int, source: PairSource, subset: PairSubset, *_: object):
-        refuse_leakage(source, subset)
-        with torch.random.fork_rng(devices=[]):
-            self._networks = build_networks(settings, [], source.images.shape[1], ([], []))
-
-    def weights(self) -> dict[str, Tensor]:
-        """Return the tensors that :func:`read_networks` restores."""
-        return finished_tensors(self._networks)
-
-
-def _build_texts(text: Mapping[str, Any], sentences: Sequence[str]) -> tuple[Any, Any]:
-    """Return a text encoder or a whole CLIP, and its tokenizer."""
+def _build_texts(text: Mapping[str, Any], sentences: Sequence[str]) -> tuple[Tower, Any]:
+    """Return the text encoder and its tokenizer."""
     if text["name"] == "clip":
-        return load_clip(text["model"], text["weights"]), clip_tokenizer()
+        clip = load_clip(text["model"], text["weights"])
+        return Tower(clip.text_encoder, clip.text_projection), clip_tokenizer()
     if text["name"] == "pretrained":
         bert, tokenizer = load_bert(text["model"], revision=text["revision"], offline=text["offline"])
-        return _text_encoder(text, bert), tokenizer
+        head = text.get("projection")
+        projection = None if head is None else load_text_projection(head, bert.config.hidden_size)
+        return Tower(_text_encoder(text, bert), projection), tokenizer
     try:
         tokenizer = train_tokenizer(sentences, text["vocabulary"], text["maximum_tokens"])
     except ValueError as error:
         raise UserError(f"text_encoder.{error}") from error
     shape = {key: text[key] for key in ("hidden", "layers", "heads", "maximum_tokens", "dropout")}
-    return _text_encoder(text, small_bert(len(tokenizer), **shape)), tokenizer
+    return Tower(_text_encoder(text, small_bert(len(tokenizer), **shape))), tokenizer
 
 
 def _text_encoder(text: Mapping[str, Any], bert: "BertModel") -> BertTextEncoder:
     return BertTextEncoder(bert, text["pooling"], text.get("frozen_layers"))
 
 
-def _assemble(settings: Settings, texts: Any, image_clip: Any, tokenizer: Any, statistics: Any) -> Networks:
-    """Build the networks; `texts` is a text encoder or a whole CLIP."""
+def _assemble(settings: Settings, texts: Tower, released: Tower | None, tokenizer: Any, statistics: Any) -> Networks:
+    """Build the networks; image encoders without a released projection are built here."""
     encoder, text, projection, similarity = (settings[name] for name in ("encoder", "text_encoder", "projection", "similarity"))
-    text_encoder = texts.text_encoder if isinstance(texts, Clip) else texts
     projections, dimensions = projection["name"], projection["dimensions"]
-    if projections == RELEASED:
-        projections = image_clip.image_projection, texts.text_projection
-        dimensions = image_clip.image_projection.dimensions
+    if projections == RELEASED and released is not None:
+        projections, dimensions = (released.projection, texts.projection), released.projection.dimensions
     # Keep the order of texts, similarity, images: the order of the draws determines the weights of a seed.
     regions = RegionSimilarity(
         similarity["aggregation"],
@@ -183,16 +182,16 @@ def _assemble(settings: Settings, texts: Any, image_clip: Any, tokenizer: Any, s
         attention_scale=similarity["attention_scale"],
         mapped_dimensions=dimensions if similarity["learned_maps"] else None,
     )
-    if image_clip is None:
+    if released is None:
         channels: Any = {"in_channels": len(statistics[0])} if encoder["name"] == "small" else {}
         images: Any = build_spatial_encoder(**encoder, **channels)
     else:
-        images = image_clip.image_encoder
+        images = released.encoder
     images = images.to(memory_format=torch.channels_last)
-    model = ImageTextModel(images, text_encoder, regions, dimensions=projection["dimensions"], projection=projections)
+    model = ImageTextModel(images, texts.encoder, regions, dimensions=projection["dimensions"], projection=projections)
     model.logit_scale = LogitScale(similarity["logit_scale"], similarity["maximum_logit_scale"])
     model.logit_scale.requires_grad_(similarity["learned_logit_scale"])
-    longest = min(text["maximum_tokens"] or text_encoder.maximum_tokens, text_encoder.maximum_tokens)
+    longest = min(text["maximum_tokens"] or texts.encoder.maximum_tokens, texts.encoder.maximum_tokens)
     return Networks(model, tokenizer, longest, RadiographAugmentation(*statistics, **settings["augmentation"]))
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, create_model
 
-from trueneg.specs.settings import Fraction, NonNegative, OpenFraction, Positive, Probability, Real, Settings, Sweepable
+from trueneg.specs.settings import Boolean, Fraction, NonNegative, OpenFraction, Positive, Probability, Real, Settings, Sweepable
 
 # YAML's boolean true is converted to the text: as a class probability, it means that of each sample's own class.
 WordTrue = BeforeValidator(lambda given: "true" if given is True else given)
@@ -95,6 +95,7 @@ class Pairs(Objective):
     """Settings shared by objectives of image–sentence pairs."""
 
     logit_scale: Sweepable[Positive] | None = Field(None, description="overrides similarity.logit_scale")
+    learned_logit_scale: Boolean | None = Field(None, description="overrides similarity.learned_logit_scale")
 
 
 class Directed(Pairs):

@@ -1,4 +1,4 @@
-"""Released networks without training."""
+"""Networks without training: released ones, or those that training would start from."""
 
 from typing import Literal
 
@@ -7,12 +7,17 @@ from pydantic import Field
 from trueneg.specs.encoders import AnyTextEncoder, SpatialEncoder
 from trueneg.specs.objectives.base import Objective
 
+NOT_TRAINED = ("released", "untrained")
+
 
 class Released(Objective):
-    """No training: evaluates released networks unchanged, with their own projections."""
+    """No training. released: with the networks' own projections; untrained: image features themselves, texts at random."""
 
     MODULES = ()
 
-    name: Literal["released"]
+    name: Literal["released", "untrained"]
     encoder: SpatialEncoder | None = Field(None, description="overrides the study's `encoder`")
     text_encoder: AnyTextEncoder | None = Field(None, description="overrides the study's `text_encoder`")
+    aggregation: Literal["global"] | None = Field(
+        None, description="overrides the study's `similarity`: cosine of the pooled image"
+    )
