@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from trueneg.class_probability import from_class_frequency
+from trueneg.compute.precision import autocast
 from trueneg.data.images.image_source import ImageSource, read_source
 from trueneg.data.images.subsets import Subset, read_subsets
 from trueneg.errors import UserError
@@ -132,7 +133,7 @@ def embed_views(network: nn.Module, augmentation: nn.Module, images: Tensor, par
     """
     # All views go through one forward pass, so they share batch-normalisation statistics.
     views = torch.cat([augmentation(images, drawn) for drawn in parameters]).contiguous(memory_format=torch.channels_last)
-    with torch.autocast(images.device.type, torch.bfloat16, enabled=images.device.type == "cuda"):
+    with autocast(images.device):
         return network(views).float()
 
 
