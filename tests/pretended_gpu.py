@@ -1,0 +1,81 @@
+"""A pretended GPU for machines without one: tensors that it holds have a shape, a type and a device, but no values.
+
+What runs on the CPU, such as drawing batches, runs as always. Operations on the pretended device fail like on a real one if an
+operand lies on the CPU, and always if their result depends on values: ``.item()``, ``bool()``, ``nonzero``, indexing with a boolean
+mask. On a real device these would work, but wait for all its work. Autocast is off, because it needs a driver.
+"""
+
+import contextlib
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._pytree import tree_leaves
+
+GPU = torch.device("cuda")
+COPY, READ = torch.ops.aten._to_copy.default, torch.ops.aten._local_scalar_dense.default
+
+
+class PretendedGPU(TorchDispatchMode):
+    """Context in which ``cuda`` can be used.
+
+    Args:
+        readable: whether values may be copied to the CPU or read, which gives random numbers (for integers, 0).
+    """
+
+    def __init__(self, readable: bool = False):
+        super().__init__()
+        self._readable, self._fake, self._patched = readable, FakeTensorMode(allow_non_fake_inputs=True), contextlib.ExitStack()
+
+    def __enter__(self):
+        self._patched.enter_context(self._fake)
+        return super().__enter__()
+
+    def __exit__(self, *raised):
+        super().__exit__(*raised)
+        self._patched.close()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        given = kwargs or {}
+        leaves = tree_leaves((args, given))
+        if not any(isinstance(leaf, FakeTensor) or (isinstance(leaf, torch.device) and leaf.type == "cuda") for leaf in leaves):
+            with _disable_current_modes():  # all on the CPU
+                return function(*args, **given)
+        to_cpu = function is COPY and torch.device(given.get("device") or GPU).type == "cpu"
+        if to_cpu and not self._readable:
+            raise AssertionError("a tensor is copied from the GPU")
+        if self._readable and (to_cpu or function is READ):
+            with _disable_current_modes():
+                return _values(args[0].shape, given.get("dtype") or args[0].dtype) if to_cpu else _values((), args[0].dtype).item()
+        with self._fake:
+            if function is COPY and not isinstance(args[0], FakeTensor):
+                args = (self._fake.from_tensor(args[0]), *args[1:])
+            return function(*args, **given)
+
+
+def without_driver(monkeypatch) -> None:
+    """Replace what needs a driver: generators of the device, page-locked memory, and gradients, which become zeros."""
+    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state, device: None)
+    monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)
+    monkeypatch.setattr(torch.Tensor, "backward", lambda loss: _give_gradients([loss]))
+    monkeypatch.setattr(torch.autograd, "backward", lambda tensors, gradients: _give_gradients(tensors))
+
+
+def _give_gradients(tensors):
+    """Set zeros as the gradients of all leaves that the tensors were computed from."""
+    waiting, seen = [tensor.grad_fn for tensor in tensors], set()
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            waiting += [following for following, _ in node.next_functions]
+            if hasattr(node, "variable"):
+                node.variable.grad = torch.zeros_like(node.variable)
+
+
+def _values(shape, dtype):
+    if dtype == torch.bool:
+        return torch.ones(shape, dtype=dtype)
+    return torch.rand(shape).to(dtype)
