@@ -1,9 +1,11 @@
 """Settings of every registered objective, made from their models, so that no new objective is left out."""
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, get_args, get_origin
 
 from trueneg.specs.objectives.base import Objective
+from trueneg.training.loop import Training
 
 # A value of each setting that has no default. A new objective with another one is added here.
 REQUIRED = {"class_probability": 0.05}
@@ -39,3 +41,17 @@ def _choices(annotation: Any) -> list[Any]:
     if get_origin(annotation) is Literal:
         return list(get_args(annotation))
     return list(dict.fromkeys(choice for part in get_args(annotation) for choice in _choices(part)))
+
+
+class _Updated(Exception):
+    pass
+
+
+def train_one_update(training: Training) -> None:
+    """Train until the first update is done; the gradients and the sums of the monitors remain."""
+
+    def stop() -> None:
+        raise _Updated
+
+    with contextlib.suppress(_Updated):
+        training.train_epoch(after_update=stop)

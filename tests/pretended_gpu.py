@@ -6,6 +6,7 @@ mask. On a real device these would work, but wait for all its work. Autocast is 
 """
 
 import contextlib
+from collections.abc import Iterator
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
@@ -16,27 +17,29 @@ GPU = torch.device("cuda")
 COPY, READ = torch.ops.aten._to_copy.default, torch.ops.aten._local_scalar_dense.default
 
 
-class PretendedGPU(TorchDispatchMode):
-    """Context in which ``cuda`` can be used.
+@contextlib.contextmanager
+def pretended_gpu(readable: bool = False) -> Iterator[None]:
+    """Let ``cuda`` be used in the block.
 
     Args:
         readable: whether values may be copied to the CPU or read, which gives random numbers (for integers, 0).
     """
+    # The first mode keeps torch from looking for a driver, the second decides where each operation runs.
+    with FakeTensorMode(allow_non_fake_inputs=True) as fake, _Device(fake, readable):
+        yield
 
-    def __init__(self, readable: bool = False):
+
+class _Device(TorchDispatchMode):
+    def __init__(self, fake: FakeTensorMode, readable: bool):
         super().__init__()
-        self._readable, self._fake, self._patched = readable, FakeTensorMode(allow_non_fake_inputs=True), contextlib.ExitStack()
-
-    def __enter__(self):
-        self._patched.enter_context(self._fake)
-        return super().__enter__()
-
-    def __exit__(self, *raised):
-        super().__exit__(*raised)
-        self._patched.close()
+        self._fake, self._readable = fake, readable
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         given = kwargs or {}
+        if torch.is_inference_mode_enabled() and function.namespace == "aten":  # it skips the decomposition into basic operations
+            with self:
+                if (result := function.decompose(*args, **given)) is not NotImplemented:
+                    return result
         leaves = tree_leaves((args, given))
         if not any(isinstance(leaf, FakeTensor) or (isinstance(leaf, torch.device) and leaf.type == "cuda") for leaf in leaves):
             with _disable_current_modes():  # all on the CPU
@@ -46,7 +49,9 @@ class PretendedGPU(TorchDispatchMode):
             raise AssertionError("a tensor is copied from the GPU")
         if self._readable and (to_cpu or function is READ):
             with _disable_current_modes():
-                return _values(args[0].shape, given.get("dtype") or args[0].dtype) if to_cpu else _values((), args[0].dtype).item()
+                return (
+                    _values(args[0].shape, given.get("dtype") or args[0].dtype) if to_cpu else _values((), args[0].dtype).item()
+                )
         with self._fake:
             if function is COPY and not isinstance(args[0], FakeTensor):
                 args = (self._fake.from_tensor(args[0]), *args[1:])

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from tests.objectives import examples, variants
-from tests.pretended_gpu import GPU, PretendedGPU, without_driver
+from tests.objectives import examples, train_one_update, variants
+from tests.pretended_gpu import GPU, pretended_gpu, without_driver
 from tests.studies import first_run, tiny_study
 from tests.textures import LSE_NL, settings_of, texture_source
 from trueneg.data.images.loading import load_source
@@ -19,14 +19,6 @@ from trueneg.training.image_text import ImageText
 from trueneg.training.simclr import SimCLR
 
 pytestmark = pytest.mark.filterwarnings("ignore:User provided device_type of 'cuda'", "ignore:CUDA is not available")
-
-
-class Updated(Exception):
-    """Ends an epoch after its first update."""
-
-
-def stop():
-    raise Updated
 
 
 def of(registered):
@@ -53,10 +45,9 @@ def update(monkeypatch):
 
     def one(kind, settings, source, subset):
         without_driver(monkeypatch)
-        with PretendedGPU():
+        with pretended_gpu():
             training = kind(settings, 0, source, subset, GPU)
-            with pytest.raises(Updated):
-                training.train_epoch(after_update=stop)
+            train_one_update(training)
         return training
 
     return one
@@ -92,6 +83,7 @@ def test_an_update_of_image_text_training_stays_on_the_gpu(image_text, objective
     assert {value.device.type for value in training.network.parameters()} == {"cuda"}
 
 
+@pytest.mark.long
 def test_colour_augmentation_stays_on_the_gpu(two_views, digits):
     coloured = dataclasses.replace(digits, images=np.repeat(digits.images, 3, axis=1))
     two_views({"name": "cl"}, coloured, augmentation={"name": "color"})
@@ -141,7 +133,7 @@ FAULTS = [wait_for_a_value, decide_by_a_value, select_by_a_mask, find_the_nonzer
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_a_step_that_leaves_the_gpu_is_found(monkeypatch, fault):
     without_driver(monkeypatch)
-    with PretendedGPU():
+    with pretended_gpu():
         weight = nn.Parameter(torch.ones((), device=GPU))
         (weight * 2).backward()
         assert weight.grad.device.type == "cuda"
