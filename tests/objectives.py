@@ -43,7 +43,7 @@ def _choices(annotation: Any) -> list[Any]:
     return list(dict.fromkeys(choice for part in get_args(annotation) for choice in _choices(part)))
 
 
-class _Updated(Exception):
+class _Updated(Exception):  # noqa: N818 (no error)
     pass
 
 

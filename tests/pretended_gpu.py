@@ -1,8 +1,9 @@
 """A pretended GPU for machines without one: tensors that it holds have a shape, a type and a device, but no values.
 
 What runs on the CPU, such as drawing batches, runs as always. Operations on the pretended device fail like on a real one if an
-operand lies on the CPU, and always if their result depends on values: ``.item()``, ``bool()``, ``nonzero``, indexing with a boolean
-mask. On a real device these would work, but wait for all its work. Autocast is off, because it needs a driver.
+operand lies on the CPU, and always if they need values: ``.item()``, ``bool()``, ``nonzero``, indexing with a boolean mask, copies
+to the CPU. On a real device these work, but wait for all its work. Indices on the CPU are not found, and autocast is off, because
+it needs a driver.
 """
 
 import contextlib
@@ -49,9 +50,8 @@ class _Device(TorchDispatchMode):
             raise AssertionError("a tensor is copied from the GPU")
         if self._readable and (to_cpu or function is READ):
             with _disable_current_modes():
-                return (
-                    _values(args[0].shape, given.get("dtype") or args[0].dtype) if to_cpu else _values((), args[0].dtype).item()
-                )
+                values = _values(args[0].shape, given.get("dtype") or args[0].dtype)
+                return values if to_cpu else values.item()
         with self._fake:
             if function is COPY and not isinstance(args[0], FakeTensor):
                 args = (self._fake.from_tensor(args[0]), *args[1:])
