@@ -51,7 +51,7 @@ class SimCLR(Training):
         hidden, out = projection["hidden"], projection["dimensions"]
         head = ProjectionHead(encoder.dimensions, hidden, out, batch_norm=projection["batch_norm"])
         network = nn.Sequential(OrderedDict(encoder=encoder, projection=head))
-        self.network = network.to(self.device, memory_format=torch.channels_last)
+        self.network = network.to(memory_format=torch.channels_last).to(self.device)
         rate, decay = training["learning_rate"], training["weight_decay"]
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=rate, weight_decay=decay, fused=True)
         rare = torch.tensor([label in subset.rare_classes for label in range(len(source.class_names))])
