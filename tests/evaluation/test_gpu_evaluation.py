@@ -39,7 +39,7 @@ GIVEN = {  # what has no default, and fewer epochs
 }
 
 
-SLOW = ("augmented_linear_probe", "fine_tuning", "grounding")
+SLOW = ("augmented_linear_probe", "chexpert_8x200", "fine_tuning", "grounding", "precision", "zero_shot")
 
 
 def modules(package):
