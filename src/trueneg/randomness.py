@@ -1,6 +1,10 @@
 """Separate seeds per purpose, so that all objectives with the same study seed share every draw (common random numbers)."""
 
 import hashlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
 
 
 def seed_for(seed: int, purpose: str) -> int:
@@ -16,3 +20,10 @@ def seed_for(seed: int, purpose: str) -> int:
     """
     digest = hashlib.sha256(f"{seed}/{purpose}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
+
+
+def generator_of(seed: int) -> "torch.Generator":
+    """Return a CPU generator with a seed; its draws do not depend on the device they are used on."""
+    import torch  # jobs that draw with numpy start without it
+
+    return torch.Generator().manual_seed(seed)

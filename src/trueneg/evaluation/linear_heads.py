@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from trueneg.randomness import generator_of
+
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -74,7 +76,7 @@ def train_linear_heads(
     """
     # Rows of all heads are in one matrix, so one gather fetches a batch for every head.
     all_features, all_labels = (torch.stack(tuple(values)).flatten(0, 1) for values in (features, labels))
-    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+    generators = [generator_of(seed) for seed in seeds]
     count, dimensions = features[0].shape
     bound = dimensions**-0.5
     weights = torch.empty(len(features), classes, dimensions, dtype=all_features.dtype)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from trueneg.compute.precision import autocast, forward_dtype
 from trueneg.text.masked_copies import Batch
 
 CACHE_TOKENS = 1024  # tokens at a time on a CPU, so that a layer's activations fit in the cache
@@ -29,7 +30,7 @@ def logits_at(model: Any, ids: Tensor, attention_mask: Tensor, wanted: tuple[Ten
 
     handle = model.base_model.register_forward_hook(select)
     try:
-        with torch.autocast(ids.device.type, torch.bfloat16, enabled=ids.device.type == "cuda"):
+        with autocast(ids.device):
             return model(input_ids=ids, attention_mask=attention_mask).logits[:, 0].float()
     finally:
         handle.remove()
@@ -91,7 +92,7 @@ class PlainBert:
         )
 
     def __init__(self, model: Any, mask: int, device: torch.device):
-        dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
+        dtype = forward_dtype(device)
         self._device, self._mask, self._heads = device, mask, model.config.num_attention_heads
         self.concurrent = device.type == "cpu"
         embeddings = model.bert.embeddings

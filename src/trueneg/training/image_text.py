@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from trueneg.compute.precision import autocast
 from trueneg.data.pairs.pair_source import PairSource, read_pairs
 from trueneg.data.pairs.pair_splits import PairSubset, read_pair_subsets, refuse_leakage
 from trueneg.models.region_similarity import ImageEmbeddings
@@ -27,11 +28,12 @@ OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
 
 
 class Chunk(NamedTuple):
-    """A chunk of a batch: its images, their augmentation parameters, and the tokens of its sentences."""
+    """A chunk of a batch: its images, their augmentation parameters, its sentences' tokens, and the lengths on the CPU."""
 
     images: Tensor
     parameters: Tensor
     tokens: dict[str, Tensor]
+    lengths: Tensor
 
 
 class ImageText(Training):
@@ -95,7 +97,10 @@ class ImageText(Training):
                 batch = slice(update * size, (update + 1) * size)
                 parts = images, *(self.processes.part(each[batch], self.chunks) for each in (draws, texts))
                 split = zip(*(part.tensor_split(edges) for part in parts), strict=True)
-                chunks = [Chunk(pixels, parameters, self.tokens.batch(own_texts)) for pixels, parameters, own_texts in split]
+                chunks = [
+                    Chunk(pixels, parameters, self.tokens.batch(own_texts), self.tokens.lengths[own_texts])
+                    for pixels, parameters, own_texts in split
+                ]
                 yield pairs.part(batch), chunks
 
     def backward(self, pairs: Pairs, chunks: Sequence[Chunk]) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
@@ -121,7 +126,7 @@ class ImageText(Training):
         own = f"{number}/process {self.processes.rank}" if self.processes.rank else number
         torch.manual_seed(seed_for(self.seed, f"dropout/{self.epoch}/{self.update}/{own}"))
         images = self.augmentation(chunk.images, chunk.parameters)
-        with self._autocast():
+        with autocast(self.device):
             embedded = self.model.embed_images(images.contiguous(memory_format=torch.channels_last))
             texts = self.model.embed_texts(**chunk.tokens)
         return texts.float(), embedded.pooled.float(), None if embedded.regions is None else embedded.regions.float()
@@ -147,18 +152,18 @@ class ImageText(Training):
         if self.masked is None:
             return total
         # One draw per position of the longest sentence overall, so the result does not depend on chunks or their padding.
-        generator = self.generator(f"masked words/{self.update}")
-        draws = torch.rand(self.batch_size, self.tokens.longest, generator=generator).to(self.device)
+        draws = torch.rand(
+            self.batch_size, int(self.tokens.lengths.max()), generator=self.generator(f"masked words/{self.update}")
+        )
         own = self.processes.part(draws, self.chunks).split([len(chunk.images) for chunk in chunks])
-        masks = [
-            masked_positions(part, chunk.tokens["attention_mask"], self.mask_share)
-            for part, chunk in zip(own, chunks, strict=True)
-        ]
-        count = self.processes.sum(torch.stack([mask.sum() for mask in masks]).sum()).clamp(min=1)
+        # Selected on the CPU: their number is the shape of what follows, and reading it from a GPU would wait for all its work.
+        masks = [masked_positions(part, chunk.lengths, self.mask_share) for part, chunk in zip(own, chunks, strict=True)]
+        places = [mask.flatten().nonzero()[:, 0].to(self.device, non_blocking=True) for mask in masks]
+        count = self.processes.sum(torch.full((), sum(map(len, places)), device=self.device)).clamp(min=1)
         bert, mask_id = self.model.text_encoder.bert, self.networks.tokenizer.mask_token_id
-        for chunk, mask in zip(chunks, masks, strict=True):
-            with self._autocast():
-                loss = self.masked_words_weight * self.masked(bert, chunk.tokens, mask, mask_id) / count
+        for chunk, masked in zip(chunks, places, strict=True):
+            with autocast(self.device):
+                loss = self.masked_words_weight * self.masked(bert, chunk.tokens, masked, mask_id) / count
             (self.processes.count * loss).backward()  # gradients are averaged over processes
             total += loss.detach()
         return self.processes.sum(total)
@@ -167,13 +172,10 @@ class ImageText(Training):
     def _text_features(self) -> Tensor:
         """Encode the distinct sentences with the current text encoder, returning unit vectors (U, H)."""
         self.model.eval()
-        with self._autocast():
+        with autocast(self.device):
             blocks = torch.arange(len(self.data.texts)).split(512)
             encoded = torch.cat([self.model.text_encoder(**self.tokens.batch(numbers)) for numbers in blocks])
         return functional.normalize(encoded.float(), dim=1)
-
-    def _autocast(self) -> torch.autocast:
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda")
 
 
 class ReleasedNetworks:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from trueneg.compute.distributed import ALONE, Processes, synchronise_norms
 from trueneg.compute.parts import by_part, load_moments, moments_of, named_tensors
 from trueneg.errors import UserError
-from trueneg.randomness import seed_for
+from trueneg.randomness import generator_of, seed_for
 from trueneg.training.schedules import learning_rate_factor
 
 Settings = Mapping[str, Mapping[str, Any]]  # resolved, by section
@@ -174,7 +174,7 @@ class Training(ABC):
 
     def generator(self, purpose: str) -> torch.Generator:
         """Return a generator for one purpose in this epoch."""
-        return torch.Generator().manual_seed(seed_for(self.seed, f"{purpose}/{self.epoch}"))
+        return generator_of(seed_for(self.seed, f"{purpose}/{self.epoch}"))
 
     def _set_learning_rate(self, done: int) -> None:
         if done < self.warmup:

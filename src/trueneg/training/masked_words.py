@@ -26,28 +26,28 @@ class MaskedWordHead(nn.Module):
         Args:
             bert: BERT model of the same sizes, without its pooler.
             tokens: ``input_ids`` and ``attention_mask``, (B, L).
-            masked: bool, (B, L), True at tokens to mask.
+            masked: (M,) positions of the tokens to mask, in 0 … B·L − 1.
             mask_id: id of the mask token.
         """
-        hidden = tokens["input_ids"].masked_fill(masked, mask_id)
-        states = bert(input_ids=hidden, attention_mask=tokens["attention_mask"]).last_hidden_state[masked]
+        ids = tokens["input_ids"]
+        hidden = ids.flatten().index_fill(0, masked, mask_id).view_as(ids)
+        states = bert(input_ids=hidden, attention_mask=tokens["attention_mask"]).last_hidden_state.flatten(0, 1)[masked]
         logits = functional.linear(self.transform(states), bert.embeddings.word_embeddings.weight, self.bias)
-        return functional.cross_entropy(logits.float(), tokens["input_ids"][masked], reduction="sum")
+        return functional.cross_entropy(logits.float(), ids.flatten()[masked], reduction="sum")
 
 
-def masked_positions(draws: Tensor, attention_mask: Tensor, share: float) -> Tensor:
+def masked_positions(draws: Tensor, lengths: Tensor, share: float) -> Tensor:
     """Select the tokens to mask: a share of each sentence's words, at least one, but never its first or last token.
 
     Args:
-        draws: uniform in [0, 1), (B, L) or wider.
-        attention_mask: (B, L), 1 at tokens; the first and last token of each sentence are special.
+        draws: uniform in [0, 1), (B, L) or wider, where L is the largest length.
+        lengths: (B,) number of tokens of each sentence; the first and last token are special.
         share: share of the words to mask.
 
     Returns:
         bool, (B, L).
     """
-    lengths, width = attention_mask.sum(1, keepdim=True), attention_mask.shape[1]
-    places = torch.arange(width, device=draws.device)
-    words = (places > 0) & (places < lengths - 1)
-    draws = draws[:, :width].masked_fill(~words, 2.0)
+    places = torch.arange(int(lengths.max()))
+    words = (places > 0) & (places < lengths[:, None] - 1)
+    draws = draws[:, : len(places)].masked_fill(~words, 2.0)
     return words & ((draws < share) | (draws == draws.amin(1, keepdim=True)))

@@ -19,7 +19,7 @@ class SentenceTokens:
         device: device of the tokens.
 
     Attributes:
-        longest: number of tokens of the longest text.
+        lengths: (U,) number of tokens of each text, on the CPU.
 
     Raises:
         UserError: if a text is too long and ``truncate`` is false.
@@ -27,13 +27,12 @@ class SentenceTokens:
 
     def __init__(self, networks: Networks, texts: Sequence[str], truncate: bool, device: torch.device):
         tokens = tokenise(networks.tokenizer, texts, maximum_tokens=networks.maximum_tokens, truncate=truncate)
-        self._lengths = tokens["attention_mask"].sum(1)
-        self.longest = int(self._lengths.max())
+        self.lengths = tokens["attention_mask"].sum(1)
         self._tokens = {"input_ids": tokens["input_ids"].int(), "attention_mask": tokens["attention_mask"].bool()}
         self._tokens = {name: values.to(device) for name, values in self._tokens.items()}
 
     def batch(self, numbers: Tensor) -> dict[str, Tensor]:
         """Return ``input_ids`` and ``attention_mask``, int64 (B, longest), for (B,) text indices on the CPU."""
-        longest = int(self._lengths[numbers].max())  # found on the CPU, so that the device is not synchronized
+        longest = int(self.lengths[numbers].max())  # found on the CPU, so that the device is not synchronized
         there = numbers.to(self._tokens["input_ids"].device, non_blocking=True)
         return {name: values[there, :longest].long() for name, values in self._tokens.items()}

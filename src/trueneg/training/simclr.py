@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from trueneg.class_probability import from_class_frequency
+from trueneg.compute.precision import autocast
 from trueneg.data.images.image_source import ImageSource, read_source
 from trueneg.data.images.subsets import Subset, read_subsets
 from trueneg.errors import UserError
@@ -50,7 +51,7 @@ class SimCLR(Training):
         hidden, out = projection["hidden"], projection["dimensions"]
         head = ProjectionHead(encoder.dimensions, hidden, out, batch_norm=projection["batch_norm"])
         network = nn.Sequential(OrderedDict(encoder=encoder, projection=head))
-        self.network = network.to(self.device).to(memory_format=torch.channels_last)
+        self.network = network.to(memory_format=torch.channels_last).to(self.device)
         rate, decay = training["learning_rate"], training["weight_decay"]
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=rate, weight_decay=decay, fused=True)
         rare = torch.tensor([label in subset.rare_classes for label in range(len(source.class_names))])
@@ -132,7 +133,7 @@ def embed_views(network: nn.Module, augmentation: nn.Module, images: Tensor, par
     """
     # All views go through one forward pass, so they share batch-normalisation statistics.
     views = torch.cat([augmentation(images, drawn) for drawn in parameters]).contiguous(memory_format=torch.channels_last)
-    with torch.autocast(images.device.type, torch.bfloat16, enabled=images.device.type == "cuda"):
+    with autocast(images.device):
         return network(views).float()
 
 

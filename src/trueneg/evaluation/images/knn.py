@@ -19,7 +19,7 @@ def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator
     yield from chance(runs, "knn")
     for run, pool in itertools.product(runs, own["label_pools"]):
         bank, labels = run.of(run.pool(pool))
-        k = effective_k(own["neighbours"], labels)
+        k = effective_k(own["neighbours"], labels.cpu())
         for split in SPLITS:
             vote = weighted_knn(bank, labels, run.of_split(split), k=k, temperature=own["temperature"], classes=run.classes)
             yield from of_groups(run, split, Measurement("knn", "accuracy", pool), vote)

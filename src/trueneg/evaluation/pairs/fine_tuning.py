@@ -10,13 +10,14 @@ import numpy as np
 import torch
 from torch import nn
 
+from trueneg.compute.precision import autocast
 from trueneg.errors import UserError
 from trueneg.evaluation.linear_heads import known_binary_cross_entropy
 from trueneg.evaluation.pair_features import central_crops
 from trueneg.evaluation.pairs import EmbeddedRun, Measured, measurable, of_classes
 from trueneg.evaluation.pairs.linear_probe import multilabel_subset
 from trueneg.evaluation.roc import areas_by_class
-from trueneg.randomness import seed_for
+from trueneg.randomness import generator_of, seed_for
 from trueneg.specs.tasks.base import SPLITS
 from trueneg.stats.measurement import Measurement
 from trueneg.training.image_loading import read_ahead
@@ -74,7 +75,7 @@ def fine_tuned_scores(
     for fraction in settings["fractions"]:
         kept = multilabel_subset(labels, fraction, seed)
         indices, targets = run.subset.train[kept], torch.from_numpy(labels[kept]).to(device)
-        generator = torch.Generator().manual_seed(seed_for(seed, "fine-tuning"))
+        generator = generator_of(seed_for(seed, "fine-tuning"))
         encoder: Any = copy.deepcopy(run.networks.model.image_encoder).requires_grad_(not frozen).train(not frozen)
         head, bound = nn.utils.skip_init(nn.Linear, encoder.dimensions, len(names)), encoder.dimensions**-0.5
         for parameter in head.parameters():
@@ -90,7 +91,7 @@ def fine_tuned_scores(
             with contextlib.closing(read_ahead(run.source.images, ordered, device)) as loaded:
                 for rows, parameters, (pixels, _) in zip(steps, draws, loaded, strict=True):
                     images = augmentation(pixels, parameters.to(device)).contiguous(memory_format=torch.channels_last)
-                    with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+                    with autocast(device):
                         logits = head(encoder(images).mean((2, 3)))
                     optimizer.zero_grad(set_to_none=True)
                     known_binary_cross_entropy(logits.float().mT, targets[rows.to(device)]).backward()
