@@ -78,25 +78,20 @@ use rule retrieval_examples as embedding with:
         images=setting("{study}/figures/embedding/images"),
 
 
-rule pair_pictures:
-    """Compute similarities of pairs and heatmaps of phrases with the networks of the first seed."""
+# Compute similarities of pairs and heatmaps of phrases with the networks of the first seed.
+use rule retrieval_examples as pair_pictures with:
     input:
         source=trainings.source,
         boxes=trainings.beside_source("boxes"),
+        benchmark=trainings.benchmark,
         subsets=trainings.first(rules.subsets.output.subsets),
         manifest=trainings.first(rules.train.output.manifest),
     output:
         similarities="results/{study}/artefacts/similarities/{dataset}/{objective}.parquet",
         overlays="results/{study}/artefacts/overlays/{dataset}/{objective}.parquet",
-    threads: setting("{study}/evaluation/threads")
-    resources:
-        **growing("{study}/evaluation", trainings.evaluation_gpus),
     params:
-        **ON_DEVICE,
         settings=setting("{study}/evaluation"),
         phrases=trainings.phrases,
-    script:
-        "../workflow/scripts/pair_pictures.py"
 
 
 rule eta_by_class:

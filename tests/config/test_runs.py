@@ -56,6 +56,21 @@ def test_lists_are_sweeps_and_labels_contain_the_swept_values():
     assert len(set(identifiers(study))) == 4 * 5 * 2
 
 
+def test_sweeps_one_at_a_time_change_a_single_setting_of_the_base():
+    objectives = tiny_study()["objectives"] | {"DCL": {"name": "dcl", "class_probability": [0.1, 0.05, 0.2]}}
+    training = tiny_study()["training"] | {"temperature": [0.5, 0.1], "batch_size": [64, 32]}
+    study = study_of(objectives=objectives, training=training, sweeps="one at a time")
+    base = {"batch_size": 64, "class_probability": 0.1, "temperature": 0.5}
+    changes = [{}, {"batch_size": 32}, {"temperature": 0.1}, {"class_probability": 0.05}, {"class_probability": 0.2}]
+    found = runs.variants(study)
+    assert sorted(map(json.loads, found["DCL"].values()), key=str) == sorted([base | change for change in changes], key=str)
+    assert len(found["CL"]) == 3
+    assert [json.loads(variant) for variant in runs.candidates(study)["DCL"].values()] == [base]
+    ids = identifiers(study)
+    assert len(set(ids)) == len(ids) == 2 * (3 + 3 + 3 + 5)
+    assert set(ids) < set(identifiers(study_of(objectives=objectives, training=training)))
+
+
 def test_a_sweep_of_training_creates_variants_of_every_objective():
     study = with_training(temperature=[0.2, 0.5])
     assert list(runs.objectives(study))[:2] == ["CL,temperature=0.2", "CL,temperature=0.5"]

@@ -16,6 +16,8 @@ from tests.textures import LSE_NL, measured_rows, settings_of, texture_source
 from trueneg.data.pairs.chexpert_8x200 import LABELS, Benchmark
 from trueneg.data.pairs.pair_splits import split_pairs
 from trueneg.errors import UserError
+from trueneg.evaluation.pair_pictures import similarities_by_class
+from trueneg.evaluation.pairs import EmbeddedRun
 from trueneg.specs.tasks.pairs.chexpert_8x200 import Chexpert8x200Settings
 from trueneg.store.rows import to_table
 from trueneg.training.image_text import ImageText
@@ -91,6 +93,20 @@ def test_the_rows_are_those_that_the_task_declares(networks, benchmark):
     study = SimpleNamespace(TASKS={"chexpert_8x200": Chexpert8x200Settings}, provided={task.NEEDS: True})
     study.evaluation = SimpleNamespace(chexpert_8x200=task)
     assert written(to_table(benchmark_rows(networks, benchmark)), study) == declared(study)
+
+
+def test_histograms_hold_every_query_and_candidate_by_class(networks, benchmark):
+    source = texture_source(patients=40)
+    run = EmbeddedRun("abc", networks, source, split_pairs(source, 0), CPU, benchmark=benchmark)
+    found = similarities_by_class(run, benchmark)
+    wanted = {"image–image": benchmark.labels[32:], "text–image": np.repeat(range(8), 2)}
+    names = {"image to image": "image–image", "text to image": "text–image"}
+    for direction, scores in one_by_one(networks, benchmark).items():
+        same = wanted[names[direction]][:, None] == benchmark.labels[:32]
+        for relation, chosen in (("same class", same), ("another class", ~same)):
+            own = found[(found["pairs"] == names[direction]) & (found["relation"] == relation)]["similarity"]
+            np.testing.assert_allclose(np.sort(own), np.sort(scores[chosen]), atol=1e-5)
+    assert len(found) == 8 * 32 + 16 * 32
 
 
 def test_the_papers_list_lengths_are_the_default(networks, benchmark):

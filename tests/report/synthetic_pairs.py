@@ -94,7 +94,7 @@ def measurements():
 
 def variants(of):
     """Objective and variant of every label of a study."""
-    return {label: (name, variant) for name, found in runs.candidates(of).items() for label, variant in found.items()}
+    return {label: (name, variant) for name, found in runs.variants(of).items() for label, variant in found.items()}
 
 
 def run_ids(of, datasets):

@@ -4,6 +4,7 @@ import json
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import synthetic_pairs
 from matplotlib.lines import AxLine
@@ -35,6 +36,22 @@ SWEPT = {
     "seeds": 3,
 }
 CONDITIONS = ("batch_size=32", "batch_size=64", "batch_size=96")
+ONE_AT_A_TIME = {
+    "sweeps": "one at a time",
+    "training": {"epochs": 2, "batch_size": [64, 32, 96]},
+    "projection": {"dimensions": [512, 256]},
+    "objectives": {
+        "CL": {"name": "cl"},
+        "DCL-LM": {"name": "dcl", "class_probability": "language model"},
+        "ReCo": {"name": "reco", "negative_weight": [0.6, 0.1, 0.3]},
+        "Oracle": {"name": "oracle"},
+    },
+    "figures": {
+        "similarities": {"objectives": ["CL,dimensions=512,batch_size=64"]},
+        "overlays": {"objectives": ["CL,dimensions=512,batch_size=64"]},
+    },
+    "seeds": 3,
+}
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +62,11 @@ def small(tmp_path_factory):
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory):
     return written(tmp_path_factory, CONDITIONS, **SWEPT)
+
+
+@pytest.fixture(scope="module")
+def one_at_a_time(tmp_path_factory):
+    return written(tmp_path_factory, ("phantom",), **ONE_AT_A_TIME)
 
 
 def written(tmp_path_factory, datasets, **changes):
@@ -184,6 +206,26 @@ def test_the_weight_of_reco_is_drawn_beside_the_baseline(swept):
     assert "CL" in [line.get_label() for line in figure.axes[0].lines]
 
 
+@pytest.mark.parametrize(
+    ("figure", "objective", "field", "values", "others"),
+    [
+        ("ablation_batch_size", "CL", "batch_size", [32, 64, 96], "dimensions=512, negative_weight=0.6"),
+        ("ablation_dimensions", "ReCo", "dimensions", [256, 512], "batch_size=64, negative_weight=0.6"),
+        ("ablation_strength", "ReCo", "negative_weight", [0.1, 0.3, 0.6], "batch_size=64, dimensions=512"),
+    ],
+)
+def test_one_setting_at_a_time_is_drawn_at_the_base_of_the_others(one_at_a_time, figure, objective, field, values, others):
+    base = {"batch_size": 64, "dimensions": 512} | ({"negative_weight": 0.6} if objective == "ReCo" else {})
+    drawn_figure = drawn(one_at_a_time, figure)
+    (line,) = [line for line in drawn_figure.axes[0].lines if line.get_label() == objective]
+    x, y = line.get_data(orig=False)
+    np.testing.assert_allclose(x, values)
+    names = [variant_name(objective, json.dumps(base | {field: value}, sort_keys=True)) for value in values]
+    np.testing.assert_allclose(y, [values_of(one_at_a_time, name).mean() for name in names])
+    assert f"At {others}." in footnote(drawn_figure)
+    assert "validation" not in footnote(drawn_figure)
+
+
 def test_variants_of_a_sweep_differ_only_in_the_swept_number():
     variants = ['{"a":1,"eta":0.2}', '{"a":1,"eta":0.1}', '{"a":2,"eta":0.1}', '{"a":1,"eta":"language model"}']
     expected = {variants[1]: 0.1, variants[0]: 0.2}
@@ -202,6 +244,26 @@ def test_histograms_are_densities_of_each_relation_on_one_axis():
         counts, _ = np.histogram(own, edges)
         np.testing.assert_allclose(values, counts / len(own) / np.diff(edges))
         assert figure.axes[1].get_ylim()[1] > values.max()
+
+
+def test_the_panels_of_8x200_share_an_axis_by_kind_of_pair_and_hold_every_density():
+    table = synthetic_pairs.similarities(["InfoNCE", "ReCo"])
+    table = table[table["relation"] != "own pair"]
+    table["relation"] = table["relation"].map({"true of the image": "same class", "not true of the image": "another class"})
+    narrow = 0.9 + table["similarity"] * np.where(table["objective"] == "ReCo", 0.02, 0.1)
+    both = pd.concat([table.assign(pairs="text–image"), table.assign(pairs="image–image", similarity=narrow)])
+    figure = similarity_histograms(gathered(both), [])
+    places = ["InfoNCE, text–image", "InfoNCE, image–image", "ReCo, text–image", "ReCo, image–image"]
+    assert [plot.get_title().split("\n")[0] for plot in figure.axes] == places
+    for plot, place in zip(figure.axes, places, strict=True):
+        patches = [patch for patch in plot.patches if isinstance(patch, StepPatch) and not patch.get_fill()]
+        for patch, relation in zip(patches, ("same class", "another class"), strict=True):
+            own = both[(both["objective"] + ", " + both["pairs"] == place) & (both["relation"] == relation)]["similarity"]
+            values, edges, _ = patch.get_data()
+            np.testing.assert_allclose(values, np.histogram(own, edges)[0] / len(own) / np.diff(edges))
+            assert plot.get_ylim()[1] > values.max()
+    assert figure.axes[0].get_xlim() == figure.axes[2].get_xlim() != figure.axes[1].get_xlim()
+    assert "CheXpert 8×200" in footnote(figure)
 
 
 def test_titles_of_histograms_state_how_well_true_texts_are_separated():

@@ -58,8 +58,10 @@ def mimic(tmp_path_factory):
     layouts.write_chexpert_pictures(data / "chexpert", [*lists.candidates, *lists.images])
     studies = small("mimic_cxr", "LSE+NL", data)
     studies["mimic_cxr"]["evaluation"]["chexpert_8x200"] = {"path": "data/chexpert", "lists": "data/convirt"}
+    studies["mimic_cxr"]["figures"] = {"similarities": {"objectives": ["LSE+NL", "DCL-LM"]}}
     project.configure(**studies)
-    project.run("results/mimic_cxr/tables/tasks.csv", "results/mimic_cxr/tables/precision.csv")
+    targets = ("tables/tasks.csv", "tables/precision.csv", "artefacts/similarities/mimic_cxr/DCL-LM.parquet")
+    project.run(*(f"results/mimic_cxr/{target}" for target in targets))
     return project
 
 
@@ -70,6 +72,14 @@ def test_mimic_cxr_goes_from_its_files_to_tables(mimic):
     assert np.isfinite(rows["value"]).all()
     table = pd.read_csv(mimic.path / "results/mimic_cxr/tables/precision.csv")
     assert {"LSE+NL", "DCL-LM"} <= set(table["objective"])
+    similarities = pd.read_parquet(mimic.path / "results/mimic_cxr/artefacts/similarities/mimic_cxr/DCL-LM.parquet")
+    shown = similarities.groupby(["pairs", "relation"]).size().to_dict()
+    assert shown == {
+        ("text–image", "same class"): 40 * 200,
+        ("text–image", "another class"): 20_000,
+        ("image–image", "same class"): 80 * 200,
+        ("image–image", "another class"): 20_000,
+    }
 
 
 def test_an_edited_list_of_8x200_is_read_again(mimic, monkeypatch, capsys):

@@ -1,10 +1,12 @@
-"""Retrieve examples with the networks of the first seed, or compute t-SNE coordinates of its test images."""
+"""Use the networks of the first seed: retrieve examples, or compute t-SNE coordinates of test images or the data of pictures."""
 
 from trueneg.compute.jobs import job
 
 with job(snakemake.log[0]):
     if snakemake.rule == "embedding":
         from trueneg.evaluation.embedding import embed_run as write
+    elif snakemake.rule == "pair_pictures":
+        from trueneg.evaluation.pair_pictures import picture_run as write
     else:
         from trueneg.evaluation.retrieval_examples import write_examples as write
 

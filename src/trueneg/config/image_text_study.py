@@ -130,7 +130,7 @@ class ImageTextFigures(Settings):
     """Optional figures."""
 
     overlays: OverlayFigure | None = Field(None, description="heatmaps of phrases")
-    similarities: Panels | None = Field(None, description="histograms of similarities of true and false negatives (ReCo, Fig. 4)")
+    similarities: Panels | None = Field(None, description="histograms of similarities (ReCo, Figs. 4 and 6)")
 
 
 class ImageTextStudy(TrainedStudy):

@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, get_origin
 
 from pydantic_core import to_jsonable_python
@@ -75,16 +75,35 @@ def canonical(values: Mapping[str, Any]) -> str:
     return json.dumps(to_jsonable_python(values), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def _resolved(sections: Sections, sweeps: Mapping[str, Any] | None = None) -> Iterator[tuple[str, dict[str, Any], Sections]]:
+def _one_at_a_time(*lists: list[Any]) -> Iterator[list[Any]]:
+    """Yield the first value of every list, then each other value among the first values of the other lists.
+
+    Example:
+        >>> list(_one_at_a_time([64, 32], [512, 256]))
+        [[64, 512], [32, 512], [64, 256]]
+    """
+    base = [values[0] for values in lists]
+    yield base
+    for place, values in enumerate(lists):
+        yield from ([*base[:place], value, *base[place + 1 :]] for value in values[1:])
+
+
+COMBINATIONS: dict[str, Callable[..., Iterable[Any]]] = {"combined": itertools.product, "one at a time": _one_at_a_time}
+
+
+def _resolved(
+    sections: Sections, sweeps: Mapping[str, Any] | None = None, combined: str = "combined"
+) -> Iterator[tuple[str, dict[str, Any], Sections]]:
     """Yield each combination of swept values: its label, its values by field, and the resolved sections.
 
     Args:
         sections: models by name.
         sweeps: the fields to resolve and their values, by section; None: every sweep.
+        combined: how the values combine, a key of :data:`COMBINATIONS`.
     """
     sweeps = {name: swept(section) for name, section in sections.items()} if sweeps is None else sweeps
     axes = [(name, field, values) for name, fields in sweeps.items() for field, values in fields.items()]
-    for combination in itertools.product(*(values for *_, values in axes)):
+    for combination in COMBINATIONS[combined](*(values for *_, values in axes)):
         resolved, chosen = dict(sections), {}
         for (name, field, _), value in zip(axes, combination, strict=True):
             resolved[name] = resolved[name].model_copy(update={field: value})
@@ -121,22 +140,29 @@ def negative_counts(study: TrainedStudy) -> dict[str, int]:
 def objectives(study: TrainedStudy) -> dict[str, tuple[str, dict[str, Any], Sections]]:
     """Return each objective's variants by label: the objective's name, the swept values by field, and the resolved sections.
 
-    Conditions do not make variants; under each of them the labels are the same.
+    Conditions do not make variants; under each of them the labels are the same. The first variant of an objective has the first
+    value of each of its sweeps: the base of sweeps one at a time.
     """
     found = {}
     _, resolved = next(iter(conditions(study).values()))
     for name, objective in resolved.objectives.items():
-        for label, values, sections in _resolved(resolved.sections_of(objective)):
+        for label, values, sections in _resolved(resolved.sections_of(objective), combined=study.sweeps):
             found[f"{name},{label}" if label else name] = name, values, sections
     return found
 
 
-def candidates(study: TrainedStudy) -> dict[str, dict[str, str]]:
-    """Return the swept variants of each objective, by label: the candidates for selection on the validation split."""
+def variants(study: TrainedStudy) -> dict[str, dict[str, str]]:
+    """Return the swept values of each objective's variants as in the rows, by label."""
     found: dict[str, dict[str, str]] = {}
     for label, (name, values, _) in objectives(study).items():
         found.setdefault(name, {})[label] = canonical(values)
     return found
+
+
+def candidates(study: TrainedStudy) -> dict[str, dict[str, str]]:
+    """Return the variants from which the validation split selects one per objective; of sweeps one at a time, only the base."""
+    few = 1 if study.sweeps == "one at a time" else None
+    return {name: dict(itertools.islice(found.items(), few)) for name, found in variants(study).items()}
 
 
 def blocks(study: TrainedStudy) -> dict[str, list[int]]:

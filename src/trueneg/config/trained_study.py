@@ -1,7 +1,7 @@
 """Settings shared by studies that train encoders: training, seeds, sweeps, comparisons and published numbers."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -26,6 +26,10 @@ from trueneg.stats.measurement import KEYS, Measurement
 
 SeedCount = Annotated[Integer, Field(ge=1, le=10_000)]
 CONDITIONS = "swept settings of `training` to report side by side, like data sets; the others are selected on validation"
+SWEEPS = (
+    "combined: each combination of listed values is a variant, and validation selects one; one at a time: the first values are "
+    "the base, each other value replaces one of them, and nothing is selected"
+)
 
 
 class Training(JobResources, ResumableResources):
@@ -116,7 +120,7 @@ class TrainedStudy(Study):
     """A study with one run per data set × objective × seed.
 
     A list in place of a single value is a sweep: under ``dataset`` it defines several data sets; under one of
-    :attr:`SECTIONS` or an objective, it defines variants of each objective.
+    :attr:`SECTIONS` or an objective, it defines variants of each objective, combined as ``sweeps`` says.
     """
 
     SECTIONS: ClassVar[tuple[str, ...]]  # with the objective, these define a variant; ``training`` is included
@@ -124,6 +128,7 @@ class TrainedStudy(Study):
 
     seeds: SeedCount | Annotated[NonEmpty[Seed], EachOnce] = Field(description="number of seeds (0, 1, …), or a list of seeds")
     published: list[Published] = Field([], description="published tables to show next to the study's results")
+    sweeps: Literal["combined", "one at a time"] = Field("combined", description=SWEEPS)
     if TYPE_CHECKING:  # each kind of study has its own types
         dataset: Any
         training: Any

@@ -9,11 +9,13 @@ import pandas as pd
 import torch
 from torchvision.transforms.v2.functional import center_crop
 
+from trueneg.data.pairs.chexpert_8x200 import Benchmark
 from trueneg.errors import UserError
 from trueneg.evaluation.evaluate import first_run
 from trueneg.evaluation.grounding import contrast_to_noise_ratio
 from trueneg.evaluation.pair_features import embed_texts
 from trueneg.evaluation.pairs import EmbeddedRun
+from trueneg.evaluation.pairs.chexpert_8x200 import scored_queries
 from trueneg.evaluation.pairs.grounding import CORNERS, boxed_phrases, phrase_maps
 from trueneg.evaluation.said import OTHER, OWN, RELATIONS, TRUE, said_of
 from trueneg.io.files import write_tables
@@ -26,23 +28,24 @@ AT_MOST = 20_000  # similarities per relation
 def picture_run(
     *, settings: Mapping[str, Any], phrases: int, similarities: str | Path, overlays: str | Path, **block: Any
 ) -> None:
-    """Write similarities and heatmaps of test images under the first run of a manifest, for figures.
+    """Write similarities, of CheXpert 8×200 if given, and heatmaps of test images under the first run of a manifest, for figures.
 
     Args:
         settings: the study's evaluation settings.
         phrases: maximum number of phrases with heatmaps.
-        similarities: output parquet file (:func:`similarities_by_truth`).
+        similarities: output parquet file (:func:`similarities_by_class` or :func:`similarities_by_truth`).
         overlays: output parquet file (:func:`phrase_heatmaps`).
         block: further arguments of :func:`trueneg.evaluation.evaluate.first_run`.
 
     Raises:
         UserError: if heatmaps are requested for a restricted source, whose images must not appear in figures.
     """
-    with first_run(threads=settings["threads"], **block) as (encoded, names):
+    with first_run(**block) as (encoded, names):
         if encoded.source.restricted and phrases:
             raise UserError(f"{block['source']} is restricted, so figures must not show its images; remove figures.overlays.")
         heatmaps = phrase_heatmaps(encoded, phrases, settings["grounding"]["smoothing"])
-        write_tables({similarities: similarities_by_truth(encoded).assign(**names), overlays: heatmaps.assign(**names)})
+        shown = similarities_by_class(encoded, encoded.benchmark) if encoded.benchmark else similarities_by_truth(encoded)
+        write_tables({similarities: shown.assign(**names), overlays: heatmaps.assign(**names)})
 
 
 def similarities_by_truth(run: EmbeddedRun) -> pd.DataFrame:
@@ -53,10 +56,28 @@ def similarities_by_truth(run: EmbeddedRun) -> pd.DataFrame:
     """
     said = said_of(run.source, run.subset.test)
     scores = run.similarities(said.texts, "test")
+    return _drawn(run, {relation: scores[said.relation == RELATIONS.index(relation)] for relation in (OWN, TRUE, OTHER)})
+
+
+def similarities_by_class(run: EmbeddedRun, benchmark: Benchmark) -> pd.DataFrame:
+    """Return similarities of the queries of CheXpert 8×200 with its candidate images (ReCo, Fig. 4).
+
+    Returns:
+        ``pairs`` (text–image or image–image), ``relation`` (same class or another class) and ``similarity``.
+    """
+    by_image, by_text = scored_queries(run, benchmark)
+    parts = []
+    for pairs, (scores, wanted, labels) in (("text–image", by_text), ("image–image", by_image)):
+        same = wanted[:, None] == labels
+        parts.append(_drawn(run, {"same class": scores[same], "another class": scores[~same]}).assign(pairs=pairs))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _drawn(run: EmbeddedRun, by_relation: Mapping[str, np.ndarray]) -> pd.DataFrame:
+    """Draw at most :data:`AT_MOST` similarities per relation."""
     generator = np.random.default_rng(seed_for(run.subset.seed, "shown similarities"))
     parts = []
-    for relation in (OWN, TRUE, OTHER):
-        values = scores[said.relation == RELATIONS.index(relation)]
+    for relation, values in by_relation.items():
         if len(values) > AT_MOST:
             values = generator.choice(values, AT_MOST, replace=False)
         parts.append(pd.DataFrame({"relation": relation, "similarity": values.astype(np.float32)}))

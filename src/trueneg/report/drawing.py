@@ -7,7 +7,7 @@ import itertools
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -80,8 +80,11 @@ def unmarked(styles: Mapping[str, LineStyle]) -> dict[str, LineStyle]:
     return {name: style._replace(marker="") for name, style in styles.items()}
 
 
-def panels(rows: int = 1, columns: int = 1, width: float = 6.4, height: float = 4.0, share: bool = False):
-    """Create a figure, sized in inches, with a (rows, columns) array of axes; `share` gives all axes the same limits."""
+def panels(rows: int = 1, columns: int = 1, width: float = 6.4, height: float = 4.0, share: bool | Literal["col"] = False):
+    """Create a figure, sized in inches, with a (rows, columns) array of axes.
+
+    `share` gives all axes, or those of each column, the same limits.
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height))

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -32,7 +32,7 @@ def facets(
     title: str = "",
     xlabel: str = "",
     ylabel: str = "",
-    share: bool = False,
+    share: bool | Literal["col"] = False,
     empty: str = "No data to draw.",
 ) -> tuple[Figure, list[tuple[Axes, tuple, pd.DataFrame]]]:
     """Create a figure with one panel per value of a column, or per pair of values of two columns.
@@ -45,7 +45,7 @@ def facets(
         title: format string for the title of each panel, filled with its values.
         xlabel: label below the last panel of each column.
         ylabel: label beside the first panel of each row.
-        share: whether all panels have the same limits.
+        share: whether all panels have the same limits; "col": those of each column.
         empty: text shown in panels without rows.
 
     Returns:

@@ -16,20 +16,25 @@ from trueneg.data.pairs.chexpert_8x200 import Benchmark
 from trueneg.errors import UserError
 from trueneg.evaluation.pair_features import embed_images, similarities
 from trueneg.evaluation.pairs import EmbeddedRun, Measured
-from trueneg.evaluation.pairs.precision import Precisions, both_queries, label_precisions
+from trueneg.evaluation.pairs.precision import both_queries, label_precisions
+from trueneg.evaluation.retrieval import as_array
 from trueneg.stats.measurement import Measurement
+
+# Similarities (Q, C) of Q queries with C candidate images, the label of each query, and the label of each candidate.
+Queries = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
     """Yield precisions by direction, list length and label, and ReCo's average."""
     for run in runs:
         if run.benchmark is not None:
-            found = _precisions(run, run.benchmark, settings["chexpert_8x200"]["ks"])
-            yield from both_queries(run, "test", Measurement("chexpert 8x200", "Prec"), *found)
+            ks, names = settings["chexpert_8x200"]["ks"], run.benchmark.label_names
+            by_image, by_text = (label_precisions(*queries, ks, names) for queries in scored_queries(run, run.benchmark))
+            yield from both_queries(run, "test", Measurement("chexpert 8x200", "Prec"), by_image, by_text)
 
 
-def _precisions(run: EmbeddedRun, benchmark: Benchmark, ks: Sequence[int]) -> tuple[Precisions, Precisions]:
-    """Return the precisions of image queries and of text queries."""
+def scored_queries(run: EmbeddedRun, benchmark: Benchmark) -> tuple[Queries, Queries]:
+    """Return the image queries, then the text queries, with their similarities under a run."""
     networks, channels, found = run.networks, run.source.images.shape[1], benchmark.images.shape[1]
     if channels != found:
         raise UserError(
@@ -41,7 +46,7 @@ def _precisions(run: EmbeddedRun, benchmark: Benchmark, ks: Sequence[int]) -> tu
         embed_images(networks, benchmark, np.flatnonzero(chosen), run.device, regions=regions) for chosen in (~is_query, is_query)
     )
     units, wanted = (functional.normalize(images.embeddings.pooled.float(), dim=1) for images in (candidates, queries))
-    labels, names, table = benchmark.labels[~is_query], benchmark.label_names, benchmark.texts
+    labels, table = benchmark.labels[~is_query], benchmark.texts
+    asked = table["label"].map(benchmark.label_names.index).to_numpy(np.int64)
     scores = similarities(networks, table["sentence"].tolist(), candidates, run.device)
-    by_image = label_precisions(wanted @ units.T, benchmark.labels[is_query], labels, ks, names)
-    return by_image, label_precisions(scores, table["label"].map(names.index).to_numpy(np.int64), labels, ks, names)
+    return (as_array(wanted @ units.T), benchmark.labels[is_query], labels), (scores, asked, labels)

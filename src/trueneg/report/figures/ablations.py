@@ -23,13 +23,15 @@ def drawings(study: Study) -> list[Drawing]:
     if not isinstance(study, ImageTextStudy):
         return []
     found = []
+    title = "Primary measurement against the batch size"
+    caption = "ReCo's Fig. 5 (a): a larger batch has more negatives, and more false negatives among them."
     if "batch_size" in study.conditions:
-        title = "Primary measurement against the batch size"
-        caption = "ReCo's Fig. 5 (a): a larger batch has more negatives, and more false negatives among them."
         found += twins(study, "ablation_batch_size", by_batch_size, title, caption)
+    elif isinstance(study.training.batch_size, list):
+        found += twins(study, "ablation_batch_size", by_variant, title, caption, field="batch_size", axis=BATCH_AXIS)
     if isinstance(study.projection.dimensions, list):
-        title = "Primary measurement against the embedding size"
-        found += twins(study, "ablation_dimensions", by_dimensions, title, "ReCo's Fig. 5 (b).")
+        title, caption = "Primary measurement against the embedding size", "ReCo's Fig. 5 (b)."
+        found += twins(study, "ablation_dimensions", by_variant, title, caption, field="dimensions", axis=DIMENSIONS_AXIS)
     if (objective := swept_objective(study, "reco", "negative_weight")) is not None:
         title = "Primary measurement against ReCo's weight of the negatives"
         caption = "ReCo's Fig. 5 (c): for which values of λ does it beat the baseline?"
@@ -45,16 +47,16 @@ def by_batch_size(gathered: Gathered, baseline: str | None) -> Figure:
     return accuracy_by_condition(with_means(gathered.rows), places, gathered.primary, baseline, BATCH_AXIS, gathered.note)
 
 
-def by_dimensions(gathered: Gathered, baseline: str | None) -> Figure:
-    """Plot the primary measurement against the embedding size; sizes are variants of the objectives and act as data sets here."""
+def by_variant(gathered: Gathered, baseline: str | None, field: str, axis: Axis) -> Figure:
+    """Plot the primary measurement against a setting whose values make variants of the objectives and act as data sets here."""
     of_dataset, parts, places = gathered.variants[gathered.variants["dataset"] == gathered.dataset], [], {}
-    for objective, variants in runs.candidates(gathered.study).items():
-        for variant, size in places_of(variants.values(), gathered.chosen(objective), "dimensions").items():
+    for objective, variants in runs.variants(gathered.study).items():
+        for variant, value in places_of(variants.values(), gathered.chosen(objective), field).items():
             own = of_dataset[(of_dataset["objective"] == objective) & (of_dataset["variant"] == variant)]
-            parts.append(own.assign(dataset=f"dimensions={size:g}"))
-            places[f"dimensions={size:g}"] = size
-    rows, note = with_means(pd.concat(parts, ignore_index=True)), note_along(gathered, "dimensions")
-    return accuracy_by_condition(rows, places, gathered.primary, baseline, DIMENSIONS_AXIS, note)
+            parts.append(own.assign(dataset=f"{field}={value:g}"))
+            places[f"{field}={value:g}"] = value
+    rows, note = with_means(pd.concat(parts, ignore_index=True)), note_along(gathered, field)
+    return accuracy_by_condition(rows, places, gathered.primary, baseline, axis, note)
 
 
 def by_strength(gathered: Gathered, baseline: str | None, objective: str) -> Figure:

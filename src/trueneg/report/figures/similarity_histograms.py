@@ -1,4 +1,4 @@
-"""Distributions of image–text similarity by the relation between image and text (ReCo's Figs. 4 and 6)."""
+"""Distributions of similarity by the relation between image and text, or between two images (ReCo's Figs. 4 and 6)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,11 +14,18 @@ from trueneg.report.plots import facets
 from trueneg.specs.settings import Study
 
 ORDER = 50
-TRUE, FALSE = "true of the image", "not true of the image"
+DASHED, DOTTED = LineStyle("#0072b2", "", (0, (5, 1.5))), LineStyle("#d55e00", "", (0, (1.5, 1.5)))
 STYLES = {
     "own pair": LineStyle("#1a1a1a", "", "-"),
-    TRUE: LineStyle("#0072b2", "", (0, (5, 1.5))),
-    FALSE: LineStyle("#d55e00", "", (0, (1.5, 1.5))),
+    "true of the image": DASHED,
+    "not true of the image": DOTTED,
+    "same class": DASHED,
+    "another class": DOTTED,
+}
+# Relations whose separation is stated, and how the title names them.
+SEPARATED = {
+    ("true of the image", "not true of the image"): "true > not true",
+    ("same class", "another class"): "same class > another class",
 }
 BINS = 50
 TAIL = 0.001  # maximum fraction of each objective's pairs beyond either end of the axis
@@ -26,9 +33,10 @@ TAIL = 0.001  # maximum fraction of each objective's pairs beyond either end of 
 
 def drawings(study: Study) -> list[Drawing]:
     """Declare the similarity histograms if an image–text study requests them."""
-    title = "Similarity of image–text pairs by relation"
+    title = "Similarity of pairs by relation"
     caption = (
-        "ReCo's Fig. 4: an objective that recognises false negatives separates texts that are true of an image from the others."
+        "ReCo's Figs. 4 and 6: an objective that recognises false negatives separates texts that are true of an image, or pairs "
+        "of one class, from the others."
     )
     return per_objective(study, "similarities", similarity_histograms, title, caption)
 
@@ -36,16 +44,21 @@ def drawings(study: Study) -> list[Drawing]:
 def similarity_histograms(gathered: Gathered, files: Sequence[str]) -> Figure:
     """Plot the distribution of similarities: one panel per objective and one line per relation, all on the same axis.
 
-    The title of each panel states how well the similarity separates true from false texts: the probability that, of two texts
-    from other reports, the one that is true of the image is more similar to it than the one that is not.
+    On CheXpert 8×200, text–image and image–image pairs have a column of panels each, with an axis of its own.
+
+    The title of each panel states how well the similarity separates pairs: the probability that, of two texts from other reports,
+    the one that is true of the image is more similar to it than the one that is not; on CheXpert 8×200, that a pair of the same
+    class is more similar than a pair of two classes.
     """
     pairs = gathered.read(*files)
-    ends = pairs.groupby("objective")["similarity"].quantile(np.array([TAIL, 1 - TAIL])).unstack()
-    edges = np.linspace(ends[TAIL].min(), ends[1 - TAIL].max(), BINS + 1)
-    figure, found = facets(pairs, "objective", size=(2.9, 1.85), share=True, xlabel="Similarity", ylabel="Density")
+    by = [column for column in ("objective", "pairs") if column in pairs]
+    share: Any = "col" if "pairs" in by else True
+    figure, found = facets(pairs, *by, size=(2.9, 1.85), share=share, xlabel="Similarity", ylabel="Density")
     styles = {name: style for name, style in STYLES.items() if name in set(pairs["relation"])}
     texts = []
-    for plot, (objective,), part in found:
+    for plot, place, part in found:
+        panel = ", ".join(place)
+        edges = _edges(pairs[pairs["pairs"] == place[1]] if "pairs" in by else pairs)
         by_relation = dict(list(part.groupby("relation")["similarity"]))
         separation, medians = _separation(by_relation), []
         for name in [name for name in styles if name in by_relation]:
@@ -55,19 +68,28 @@ def similarity_histograms(gathered: Gathered, files: Sequence[str]) -> Figure:
             plot.stairs(density, edges, color=style.color, alpha=0.12, fill=True)
             medians.append(f"{name} {values.median():.2f}")
         plot.grid(axis="y", visible=False)
-        plot.set_title("\n".join(filter(None, [objective, separation])), fontsize=9.5)
-        texts.append("; ".join(filter(None, [f"{objective}: median similarity {', '.join(medians)}", separation])))
-    figure.axes[0].set_ylim(bottom=0)
+        plot.set_title("\n".join(filter(None, [panel, separation])), fontsize=9.5)
+        texts.append("; ".join(filter(None, [f"{panel}: median similarity {', '.join(medians)}", separation])))
+    for plot, *_ in found:  # after all panels, because a set limit ends the automatic choice of the shared one
+        plot.set_ylim(bottom=0)
     add_legend(figure, styles)
     dataset, seed = pairs[["dataset", "seed"]].iloc[0]
-    most = pairs.groupby(["objective", "relation"]).size().max()
-    about = f"{dataset}, test split, seed {seed}: at most {most:,} pairs per line."
+    most = pairs.groupby([*by, "relation"]).size().max()
+    where = "CheXpert 8×200" if "pairs" in by else f"{dataset}, test split"
+    about = f"{where}, seed {seed}: at most {most:,} pairs per line."
     return finish(figure, [about, gathered.own_note], f"Distributions of similarity. {'; '.join(texts)}.")
 
 
+def _edges(pairs: pd.DataFrame) -> np.ndarray:
+    """Return bin edges that leave at most :data:`TAIL` of each objective's pairs beyond either end."""
+    ends = pairs.groupby("objective")["similarity"].quantile(np.array([TAIL, 1 - TAIL])).unstack()
+    return np.linspace(ends[TAIL].min(), ends[1 - TAIL].max(), BINS + 1)
+
+
 def _separation(by_relation: dict[Any, pd.Series]) -> str:
-    """Return P(true > not true) as a line of the title; empty if either relation is missing."""
-    if not {TRUE, FALSE} <= by_relation.keys():
-        return ""
-    true, false = by_relation[TRUE], by_relation[FALSE]
-    return f"P(true > not true) {scipy.stats.mannwhitneyu(true, false).statistic / (len(true) * len(false)):.2f}"
+    """Return P(true > not true) or its like as a line of the title; empty if either relation is missing."""
+    for (higher, lower), name in SEPARATED.items():
+        if {higher, lower} <= by_relation.keys():
+            above, below = by_relation[higher], by_relation[lower]
+            return f"P({name}) {scipy.stats.mannwhitneyu(above, below).statistic / (len(above) * len(below)):.2f}"
+    return ""

@@ -18,7 +18,7 @@ from trueneg.report.layouts import tasks
 from trueneg.report.metrics import evaluation_name, metric_name, scale, with_interval
 from trueneg.report.plots import bars, compared, draw_intervals, rows_measuring, values_in_words
 from trueneg.report.retrieval import with_means
-from trueneg.specs.settings import Study
+from trueneg.specs.settings import Study, format_value
 from trueneg.stats.measurement import Measurement
 
 ORDER = 20
@@ -59,7 +59,7 @@ def places_of(variants: Iterable[str], chosen: str, field: str) -> dict[str, flo
 
     Args:
         variants: variants of the objective, as in the rows.
-        chosen: variant selected on the validation split, or any variant that fixes the other settings.
+        chosen: variant selected on the validation split, or the base; it fixes the other settings.
         field: name of the setting; variants with a non-numeric value are left out.
 
     Example:
@@ -75,10 +75,14 @@ def places_of(variants: Iterable[str], chosen: str, field: str) -> dict[str, flo
 
 
 def note_along(gathered: Gathered, field: str) -> str:
-    """Return the end of a footnote for a swept setting, which names the settings selected on the validation split."""
-    others = {name for variant in gathered.selection["variant"] for name in json.loads(variant)} - {field}
-    chosen = f"Selected on the validation split: {', '.join(sorted(others))}. " if others else ""
-    return chosen + gathered.own_note
+    """Return the end of a footnote for a swept setting: the base, or the settings selected on the validation split."""
+    variants = [json.loads(variant) | {field: None} for variant in gathered.selection["variant"]]
+    others = sorted({(name, format_value(value)) for variant in variants for name, value in variant.items() if name != field})
+    if not others:
+        return gathered.own_note
+    if gathered.study.sweeps == "one at a time":
+        return f"At {', '.join(map('='.join, others))}. {gathered.own_note}"
+    return f"Selected on the validation split: {', '.join(dict(others))}. {gathered.own_note}"
 
 
 def sweep_figure(
@@ -94,7 +98,7 @@ def sweep_figure(
         label: label of the horizontal axis.
         measured: measurement of each panel.
     """
-    places = places_of(runs.candidates(gathered.study)[objective].values(), gathered.chosen(objective), field)
+    places = places_of(runs.variants(gathered.study)[objective].values(), gathered.chosen(objective), field)
     start = ""
     if field == "class_probability" and baseline is None and 0 not in places.values():
         places[gathered.baseline] = 0.0
