@@ -37,7 +37,6 @@ from trueneg.stats.measurement import Measurement
 ORDER = 10
 PUBLISHED, CURVES = "published.parquet", "curves.parquet"
 GROUPS = (None, "rare", "common")  # groups of classes
-AT_BOUND = Measurement("training", "share at bound")
 _COMPARED: WeakKeyDictionary[Gathered, pd.DataFrame] = WeakKeyDictionary()
 # Title and caption of each table in page order, including those in :data:`trueneg.report.layouts.LAYOUTS`.
 HEADINGS = {
@@ -45,7 +44,10 @@ HEADINGS = {
     "differences": ("Every paired difference, with its tests", "Only the primary contrast was specified in advance."),
     "published": ("Comparison with published numbers", "Numbers need not agree where data, networks or training length differ."),
     "accuracy": ("Accuracy of every objective", "The primary measurement comes first; the others are exploratory."),
-    "tasks": ("Every task, with paired differences", "The first paper's Table 1, with the share of anchors at the bound."),
+    "tasks": (
+        "Every task, with paired differences",
+        "The first paper's Table 1, with the share of anchors at the bound.",
+    ),
     "zero_shot": ("Zero-shot classification by class", "The first paper's Table 3: AUC by difference of two prompts."),
     "retrieval": ("Retrieval, both directions", "The first paper's Table 5 and ReCo's Table 3; smaller ranks are better."),
     "precision": ("Precision of retrieval by label", "ReCo's Table 1."),
@@ -87,7 +89,8 @@ def layout_table(gathered: Gathered, name: str) -> Table:
     rows = comparison.rows
     layout = accuracy(gathered.study) if name == "accuracy" else LAYOUTS[name](rows)
     values = compare(rows, comparison.baseline, layout.keys(rows))
-    beside = {("anchors at the bound", "last epoch (%)"): at_bound(gathered.curves)} if name == "tasks" else {}
+    shares = {"anchors at the bound": "share at bound", "negatives removed": "share removed"} if name == "tasks" else {}
+    beside = {(title, "last epoch (%)"): last_share(gathered.curves, column) for title, column in shares.items()}
     return side_by_side(values, layout, comparison, beside)
 
 
@@ -152,14 +155,16 @@ def contrasts(gathered: Gathered) -> Table:
     return Table(values, columns, grouped(lines), sentences, corner="contrast")
 
 
-def at_bound(curves: pd.DataFrame) -> Cells:
-    """Return the percentage of anchors at the bound in the last epoch: mean over seeds ± half its t interval.
+def last_share(curves: pd.DataFrame, column: str) -> Cells:
+    """Return a share in the last epoch as a percentage: mean over seeds ± half its t interval.
 
     Args:
-        curves: one row per epoch and run; runs without ``share at bound`` have no cell.
+        curves: one row per epoch and run; runs without the column have no cell.
+        column: a share that training records, such as ``share at bound``.
     """
     last = curves[curves["epoch"] == curves.groupby(["dataset", "objective", "seed"])["epoch"].transform("max")]
-    shares = last.assign(**AT_BOUND._asdict(), split="training", value=last.get(AT_BOUND.metric)).dropna(subset="value")
+    measured = Measurement("training", column)
+    shares = last.assign(**measured._asdict(), split="training", value=last.get(column)).dropna(subset="value")
     found = {}
     for row in records(means(shares)):
         mean, half = ("–" if pd.isna(share) else f"{100 * share:.1f}" for share in (row["mean"], row["high"] - row["mean"]))
