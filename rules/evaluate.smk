@@ -119,7 +119,7 @@ use rule evaluate as human_ratings with:
 
 
 rule rating_references:
-    """Measure how raters, words and the untrained text encoder rank these negatives, and whether η follows their number."""
+    """Measure how raters, words and the language model rank these negatives, and whether η follows their number."""
     input:
         source=trainings.source,
         ratings=trainings.beside_source("ratings"),

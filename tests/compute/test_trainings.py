@@ -66,3 +66,6 @@ def test_a_model_of_another_study_is_used_unchanged_or_trained_further():
     assert corpora.initial_models(kept) == corpora.initial_models(tuned) == corpora.scoring_models(kept) == original
     assert corpora.scoring_models(tuned) == MODELS.format(study="further", corpus=corpus, model="tuned")
     assert corpora.initial_models(Wildcards(study="words", corpus=corpus, model=label)) == []
+    assert [corpora.embedding_models({"text": text, "corpus": None}) for text in ("words", "further")] == [original] * 2
+    chosen = corpora_of(words=words, further=further | {"eta": {"language_model": "tuned"}})
+    assert chosen.embedding_models({"text": "further", "corpus": corpus}) == corpora.scoring_models(tuned)

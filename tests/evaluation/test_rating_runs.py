@@ -9,6 +9,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from tests.text.models import saved
 from tests.textures import settings_of
 from trueneg.data.pairs.pair_source import PairSource, write_pairs
 from trueneg.data.pairs.pair_splits import split_pairs, write_pair_subsets
@@ -72,7 +73,7 @@ def world(tmp_path_factory):
     """A store of four runs, their manifests, and what the jobs make of them."""
     folder = tmp_path_factory.mktemp("world")
     store, networks = RunStore(folder / "runs"), {}
-    write_pairs(SOURCE, folder / "pairs.npz")
+    write_pairs(dataclasses.replace(SOURCE, language_model=saved(folder / "model")), folder / "pairs.npz")
     rated().to_parquet(folder / "ratings.parquet")
     write_pair_subsets(list(SUBSETS.values()), folder / "subsets.parquet")
     shared = {"source": folder / "pairs.npz", "ratings": folder / "ratings.parquet", "subsets": folder / "subsets.parquet"}
@@ -203,7 +204,7 @@ def test_reference_rankings_separate_false_negatives(world):
         assert summary.loc[(name, "text", 2.5), "low"] > 0.6, name
     drawn, nearest = (summary.loc[(f"TF-IDF, {how}", "image", 2.5), "AUC"] for how in ("drawn", "nearest"))
     assert drawn <= nearest + 0.02
-    assert {"text encoder at first, drawn", "text encoder at first, mean"} <= set(summary.index.get_level_values(0))
+    assert {"language model, drawn", "language model, mean"} <= set(summary.index.get_level_values(0))
 
 
 def test_eta_is_reported_with_the_rate_of_each_caption(world):

@@ -370,7 +370,7 @@ def test_a_missing_or_misshapen_class_probability_is_refused():
         (lambda: Bayesian(beta=2.0, form="released"), "expected a number from 0.5 to 1"),
         (lambda: Bayesian(alpha=1.0, beta=1.0, form="released"), "0/0"),
         (lambda: Removed(math.nan), "threshold is nan"),
-        (lambda: Reweighted(0.0), "exponent is 0.0"),
+        (lambda: Reweighted(-0.5), "exponent is -0.5"),
         (lambda: Resampled(0), "size is 0"),
         (lambda: Oracle()(torch.zeros(1), torch.zeros(1, 2)), "same_class is missing"),
         (lambda: Removed()(torch.zeros(1), torch.zeros(1, 2)), "similarity is missing"),

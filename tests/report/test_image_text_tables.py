@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from trueneg.report.gathered import PHANTOM, Gathered
 from trueneg.report.layouts import LAYOUTS, Comparison, Layout, tasks
 from trueneg.report.retrieval import lengths, sentence_labels, with_means
 from trueneg.report.tables.building import compare, difference_table, published_table, side_by_side
-from trueneg.report.tables.comparisons import RECO_TABLE_1, at_bound
+from trueneg.report.tables.comparisons import RECO_TABLE_1, last_share
 from trueneg.stats.comparison import gate, holm, selected
 from trueneg.stats.measurement import KEYS, Measurement, by_measurement
 from trueneg.store.rows import load_rows, to_table
@@ -117,9 +118,21 @@ def test_the_share_at_the_bound_is_that_of_the_last_epoch(study):
     last = curves[(curves["epoch"] == curves["epoch"].max()) & (curves["objective"] == "DCL-LM")]["share at bound"]
     lines = dict(shown.groups[0].lines)
     half = stats.t.ppf(0.975, 5) * stats.sem(last)
-    np.testing.assert_allclose(numbers(lines["DCL-LM"][-1].text), [100 * last.mean(), 100 * half], atol=0.051)
-    assert lines["CL"][-1].text == "–"
-    assert at_bound(curves.drop(columns="share at bound")) == {}
+    np.testing.assert_allclose(numbers(lines["DCL-LM"][-2].text), [100 * last.mean(), 100 * half], atol=0.051)
+    assert lines["CL"][-2].text == "–"
+    assert last_share(curves.drop(columns="share at bound"), "share at bound") == {}
+
+
+def test_the_share_of_removed_negatives_is_that_of_the_last_epoch(study, tmp_path):
+    folder = tmp_path / "artefacts"
+    shutil.copytree(study, folder)
+    curves = pd.read_parquet(study / "curves.parquet")
+    curves["share removed"] = curves["epoch"] / 100 + curves["seed"] / 1000
+    curves.to_parquet(folder / "curves.parquet")
+    last = curves.loc[(curves["epoch"] == curves["epoch"].max()) & (curves["objective"] == "CL"), "share removed"]
+    lines = dict(table("tasks", folder).groups[0].lines)
+    half = stats.t.ppf(0.975, len(last) - 1) * stats.sem(last)
+    np.testing.assert_allclose(numbers(lines["CL"][-1].text), [100 * last.mean(), 100 * half], atol=0.051)
 
 
 @pytest.mark.parametrize("name", [name for name in LAYOUTS if name != "precision"])

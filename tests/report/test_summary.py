@@ -1,21 +1,22 @@
 """A study's blocks become its comparison: selection, gate, chance, printed numbers and the answer."""
 
 import json
+import shutil
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 import synthetic
 import synthetic_pairs
-from tests.miniature.harness import shipped
 from tests.projects import ROOT
 from tests.studies import tiny_study
 
-from trueneg.config.reading import load_configuration
-from trueneg.config.trained_study import TrainedStudy
+from trueneg.config.runs import canonical
 from trueneg.errors import UserError
+from trueneg.report.gathered import Gathered
 from trueneg.report.labels import variant_name
-from trueneg.report.summary import Entry, printed_numbers, summarise_study
+from trueneg.report.layouts import comparison_of
+from trueneg.report.summary import at_edge, summarise_study
 from trueneg.stats.measurement import Measurement
 from trueneg.store.rows import load_rows, to_table
 
@@ -47,8 +48,11 @@ def test_pairs_are_compared_by_the_variants_that_the_validation_split_selects(tm
         tmp_path / "found", settings, rows, pd.read_parquet(tmp_path / "expected" / "curves.parquet")
     )
     expected = json.loads((tmp_path / "expected" / "comparison.json").read_text())
-    for key in ("selection", "primary", "gate", "seeds"):
+    for key in ("primary", "gate", "seeds"):
         assert comparison[key] == expected[key]
+    assert [{key: value for key, value in one.items() if key != "at edge"} for one in comparison["selection"]] == expected[
+        "selection"
+    ]
     assert published.empty
 
 
@@ -108,11 +112,33 @@ def test_rows_of_another_version_are_refused_with_the_remedy(tmp_path):
     assert all(part in str(refused.value) for part in (str(path), "fraction", "run"))
 
 
-@pytest.mark.parametrize("file", shipped())
-def test_every_printed_number_that_a_shipped_study_names_exists(file):
-    """Otherwise the study would stop after its last training."""
-    printed = pd.read_csv(ROOT / "config/published.csv", keep_default_na=False)
-    known = set(printed[list(Entry._fields)].itertuples(index=False, name=None))
-    for study in load_configuration(shipped()[file], file).studies.values():
-        if isinstance(study, TrainedStudy):
-            assert {tuple(one.entry) for one in printed_numbers(study)} <= known
+@pytest.mark.parametrize(
+    ("chosen", "edges"),
+    [
+        ({"class_probability": 0.05, "beta": 1}, ""),
+        ({"class_probability": 0.01, "beta": 1}, "class_probability"),
+        ({"class_probability": 0.2, "beta": 2.0}, "beta, class_probability"),
+        ({"class_probability": "low", "beta": 0.5}, "beta"),
+    ],
+)
+def test_a_selected_number_at_either_end_of_its_grid_is_marked(chosen, edges):
+    grid = [canonical({"class_probability": eta, "beta": beta}) for eta in (0.05, 0.01, 0.2, "low") for beta in (0.5, 1, 2.0)]
+    assert at_edge(canonical(chosen), grid) == edges
+    assert at_edge(canonical(chosen), [canonical(chosen)]) == ""
+
+
+def test_a_winner_at_the_edge_of_its_grid_is_named_below_tables_and_figures(tmp_path):
+    settings = synthetic_pairs.settings(published=[])
+    rows = synthetic_pairs.write(tmp_path / "expected", settings)
+    folder = tmp_path / "found"
+    for best, is_marked in ((0.05, False), (0.01, True)):
+        shutil.rmtree(folder, ignore_errors=True)
+        wanted = (rows["objective"] == "DCL") & (rows["variant"] == canonical({"class_probability": best}))
+        assert wanted.any()
+        raised = rows.assign(value=rows["value"] + 0.5 * (wanted & (rows["split"] == "validation")))
+        summarised(folder, settings, raised, pd.read_parquet(tmp_path / "expected" / "curves.parquet"))
+        gathered = Gathered(folder)
+        name = variant_name("DCL", canonical({"class_probability": best}))
+        for notes in (" ".join(comparison_of(gathered).notes), gathered.note):
+            assert ("edge" in notes) == is_marked
+            assert not is_marked or name in notes

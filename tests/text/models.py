@@ -2,6 +2,7 @@
 
 import torch
 
+from trueneg.text.loading import weights_checksum
 from trueneg.text.tokenizing import train_tokenizer
 
 SENTENCES = (
@@ -34,6 +35,15 @@ def bert(words, longest=96, layers=2, hidden=16):
         initializer_range=0.5,  # so that predictions are far from uniform
     )
     return BertForMaskedLM(config).eval()
+
+
+def saved(folder, model=None, words=None):
+    """Write a model and its tokenizer to a folder, and describe it as a source of pairs does."""
+    words = words or tokenizer()
+    (model or bert(len(words))).save_pretrained(folder)
+    words.save_pretrained(folder)
+    described = {"folder": str(folder), "revision": None}
+    return described | {"checksum": weights_checksum(described)}
 
 
 def roberta(words, longest=96):

@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn import functional
 
+from tests.text.models import saved
 from tests.textures import FINDINGS, LSE_NL, settings_of, texture_source
 from trueneg.config.runs import Run
 from trueneg.data.pairs.pair_source import write_pairs
@@ -27,6 +28,7 @@ from trueneg.training.image_text_objectives import ImageTextObjective, data_chec
 from trueneg.training.masked_words import masked_positions
 from trueneg.training.pair_data import PairData, Pairs
 from trueneg.training.radiograph_augmentation import RadiographAugmentation
+from trueneg.training.text_similarity import TextSimilarity
 
 CPU = torch.device("cpu")
 OBJECTIVES = {
@@ -56,8 +58,8 @@ OBJECTIVES = {
 
 
 @pytest.fixture(scope="module")
-def source():
-    return texture_source(patients=48)
+def source(tmp_path_factory):
+    return texture_source(patients=48, language_model=saved(tmp_path_factory.mktemp("model")))
 
 
 @pytest.fixture(scope="module")
@@ -82,10 +84,16 @@ def parts(source, subset):
     return data, drawn.part(slice(24))
 
 
-def loss_of(objective, source, parts, similarity, scale=14.0, features=None):
+def loss_of(objective, source, parts, similarity, scale=14.0):
     data, pairs = parts
-    made = ImageTextObjective(objective, source, data, "global", features)
+    texts = TextSimilarity(features_of(data), data.text_of, pairs.sentences) if objective.get("by") == "text" else None
+    made = ImageTextObjective(objective, source, data, "global", texts)
     return made.of_similarities(similarity, torch.tensor(scale, dtype=torch.float64), pairs)
+
+
+def features_of(data):
+    """Random embeddings of the distinct sentences."""
+    return torch.randn(len(data.texts), 5, generator=torch.Generator().manual_seed(1))
 
 
 def random_similarity(count=24, seed=0):
@@ -198,16 +206,34 @@ def test_identical_sentences_are_left_out_or_serve_as_positives(source, parts, d
 def test_explicit_removal_by_labels_or_by_the_sentences(source, parts, by):
     texts, _, _, images = facts(source, parts)
     data, similarity = parts[0], random_similarity()
-    features = functional.normalize(torch.randn(len(data.texts), 5, generator=torch.Generator().manual_seed(1)), dim=1)
     if by == "labels":
         alike = [[bool(((source.labels[i] == 1) & (source.labels[j] == 1)).any()) for j in images] for i in images]
     else:
-        rows = [features[data.texts.index(text)] for text in texts]
-        alike = [[float(one @ other) > 0.3 for other in rows] for one in rows]
-    found = loss_of(
-        {"name": "remove", "directions": "text", "by": by, "threshold": 0.3}, source, parts, similarity, features=features
-    )
+        mean = np.mean([features_of(data)[data.texts.index(text)].numpy() for text in data.sentences], axis=0)
+        rows = [features_of(data)[data.texts.index(text)].numpy() - mean for text in texts]
+        cosines = np.array([[one @ other / np.sqrt((one @ one) * (other @ other)) for other in rows] for one in rows])
+        pairs = sorted(cosines[row, column] for row in range(24) for column in range(row))
+        alike = cosines > pairs[round(0.7 * len(pairs)) - 1] + 1e-5  # the top 30 %, with all that are equally alike
+    found = loss_of({"name": "remove", "directions": "text", "by": by, "threshold": 0.7}, source, parts, similarity)
     assert found.loss.item() == pytest.approx(slow_loss(similarity, 14.0, alike), rel=1e-6)
+    removed = np.array([[alike[row][column] for column in range(24) if column != row] for row in range(24)])
+    assert 0 < removed.mean() < 1
+    np.testing.assert_allclose(found.removed, removed.mean(1), rtol=1e-6)
+
+
+def test_the_share_of_removed_negatives_is_recorded(started):
+    def share(objective):
+        return started(objective, training={"epochs": 1}).train_epoch()
+
+    assert share("cl")["share removed"] == share("dcl")["share removed"] == 0
+    none, half = (share(OBJECTIVES["remove text"] | {"threshold": quantile}) for quantile in (1.0, 0.5))
+    assert none["share removed"] == 0
+    assert none["loss"] == share("cl")["loss"]
+    assert half["share removed"] == pytest.approx(0.5, abs=0.08)
+    assert half["similarity threshold"] < none["similarity threshold"]
+    assert share(OBJECTIVES["reweight"] | {"exponent": 0})["share removed"] == 0
+    assert 0.05 < share("reweight")["share removed"] < share(OBJECTIVES["reweight"] | {"exponent": 8})["share removed"] < 1
+    assert 0 < share("oracle")["share removed"] < 1
 
 
 def test_switching_off_at_anothers_bound_keeps_the_other_anchors_loss_and_gradient(source, parts):
@@ -232,10 +258,9 @@ DETERMINISTIC = [name for name in OBJECTIVES if name not in ("reco", "oc", "resa
 def test_the_order_of_a_batch_does_not_matter(source, parts, name):
     data, pairs = parts
     objective = {key: value for key, value in OBJECTIVES[name].items() if key not in ("masked_words_weight", "mask_share")}
-    features = functional.normalize(torch.randn(len(data.texts), 5, generator=torch.Generator().manual_seed(1)), dim=1)
     similarity, order = random_similarity(), torch.randperm(24, generator=torch.Generator().manual_seed(2))
-    straight = loss_of(objective, source, parts, similarity, 2.0, features)
-    turned = loss_of(objective, source, (data, Pairs(*(one[order] for one in pairs))), similarity[order][:, order], 2.0, features)
+    straight = loss_of(objective, source, parts, similarity, 2.0)
+    turned = loss_of(objective, source, (data, Pairs(*(one[order] for one in pairs))), similarity[order][:, order], 2.0)
     assert turned.loss.item() == pytest.approx(straight.loss.item(), rel=1e-9)
     torch.testing.assert_close(turned.at_bound, straight.at_bound[order])
 
@@ -503,7 +528,7 @@ def test_common_classes_hold_half_of_the_sentences_and_the_share_at_the_bound_is
 
     training.monitors.add = recorded
     row = training.train_epoch()
-    bound, sentences = torch.cat([one[2] for one in seen]).numpy(), torch.cat([one[4] for one in seen]).numpy()
+    bound, sentences = torch.cat([one[2] for one in seen]).numpy(), torch.cat([one[5] for one in seen]).numpy()
     for number, name in enumerate(("common", "rare")):
         assert row[f"share at bound {name}"] == pytest.approx(bound[groups[sentences] == number].mean())
     assert row["share at bound"] == pytest.approx(bound.mean())
@@ -577,6 +602,13 @@ def test_the_data_of_a_run_are_the_source_and_the_class_probabilities_that_it_us
         name: [data_checksum(one, settings_of(OBJECTIVES[name])) for one in (source, scored_anew)]
         for name in ("cl", "dcl", "dcl lm", "dcl permuted", "switched")
     }
+    other = dataclasses.replace(source, language_model=source.language_model | {"checksum": "other"})
+    without = dataclasses.replace(source, language_model=None)
+    embedded = {
+        name: [data_checksum(one, settings_of(OBJECTIVES[name])) for one in (source, other, without)] for name in OBJECTIVES
+    }
+    assert {name for name, found in embedded.items() if len(set(found)) > 1} == {"remove text", "resample", "reweight"}
+    assert len({*embedded["remove text"], source.checksum}) == 4
     assert checksums["cl"] == checksums["dcl"] == [source.checksum] * 2
     assert checksums["dcl lm"][0] != checksums["dcl lm"][1]
     assert checksums["switched"][0] != checksums["switched"][1]

@@ -4,7 +4,7 @@ from typing import Any
 
 from trueneg.config import runs
 from trueneg.config.configuration import Configuration
-from trueneg.config.likelihood_study import LikelihoodStudy
+from trueneg.config.likelihood_study import LanguageModelSettings, LikelihoodStudy
 from trueneg.specs.resources import gpus
 
 MODELS = "results/{study}/text/{corpus}/language_models/{model}.json"
@@ -35,19 +35,19 @@ class Corpora:
 
     def table(self, dataset: Any, name: str) -> str:
         """Return the path of a table of the corpus that provides the texts of an image–text data set."""
-        corpus = dataset["corpus"] or next(iter(runs.corpora(self.studies[dataset["text"]])))
-        return f"results/{dataset['text']}/text/{corpus}/{name}.parquet"
+        return f"results/{dataset['text']}/text/{self._corpus(dataset)}/{name}.parquet"
+
+    def embedding_models(self, dataset: Any) -> str:
+        """Return the models that embed the sentences of an image–text data set: those whose likelihoods give η."""
+        return self._models(dataset["text"], self._corpus(dataset), self._eta_model(dataset["text"]))
 
     def initial_models(self, wildcards: Any) -> str | list[str]:
         """Return the models of another study from which training starts; an empty list if there are none."""
-        start = self.studies[wildcards.study].language_models[wildcards.model].start
-        return [] if start is None else MODELS.format(**dict(zip(("study", "corpus", "model"), start.split("/"), strict=True)))
+        return _started_from(self.studies[wildcards.study].language_models[wildcards.model])
 
-    def scoring_models(self, wildcards: Any) -> str | list[str]:
+    def scoring_models(self, wildcards: Any) -> str:
         """Return the models used for scoring: the study's own, or those of another study if they are not trained further."""
-        own = MODELS.format(**wildcards)
-        is_trained = self.studies[wildcards.study].language_models[wildcards.model].train
-        return own if is_trained else self.initial_models(wildcards) or own
+        return self._models(wildcards.study, wildcards.corpus, wildcards.model)
 
     def training_gpus(self, wildcards: Any) -> int:
         """Return the GPUs of a job that trains language models; none if the models are used as released."""
@@ -79,10 +79,26 @@ class Corpora:
 
     def eta_likelihoods(self, wildcards: Any) -> str:
         """Return the likelihoods used to estimate class probabilities."""
-        study = self.studies[wildcards.study]
-        return LIKELIHOODS.format(**wildcards, model=study.eta.language_model or next(iter(study.language_models)))
+        return LIKELIHOODS.format(**wildcards, model=self._eta_model(wildcards.study))
 
     def folds(self, wildcards: Any) -> int:
         """Return the number of folds for the simple scorers: that of the first trained language model, or 2."""
         models = self.studies[wildcards.study].language_models.values()
         return next((model.folds for model in models if model.train), 2)
+
+    def _corpus(self, dataset: Any) -> str:
+        return dataset["corpus"] or next(iter(runs.corpora(self.studies[dataset["text"]])))
+
+    def _eta_model(self, study: str) -> str:
+        return self.studies[study].eta.language_model or next(iter(self.studies[study].language_models))
+
+    def _models(self, study: str, corpus: str, model: str) -> str:
+        settings = self.studies[study].language_models[model]
+        own = MODELS.format(study=study, corpus=corpus, model=model)
+        return own if settings.train or settings.start is None else _started_from(settings)
+
+
+def _started_from(settings: LanguageModelSettings) -> Any:
+    """Return the manifest of the models named by ``start``; an empty list, which is no input of a rule, if there are none."""
+    keys = "study", "corpus", "model"
+    return [] if settings.start is None else MODELS.format(**dict(zip(keys, settings.start.split("/"), strict=True)))

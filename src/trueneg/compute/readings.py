@@ -59,9 +59,10 @@ class Readings:
         return self._by_place[f"pairs/{wildcards.pairs}"].settings["source"]
 
     def pair_texts(self, wildcards: Any) -> dict[str, str]:
-        """Return the tables of the reports that are joined with the images."""
+        """Return the tables of the reports that are joined with the images, and the language models that embed sentences."""
         settings = self._by_place[f"pairs/{wildcards.pairs}"].settings
-        return {name: self._corpora.table(settings, name) for name in PAIRS[settings["source"]].TEXT_TABLES}
+        tables = {name: self._corpora.table(settings, name) for name in PAIRS[settings["source"]].TEXT_TABLES}
+        return {**tables, "language_models": self._corpora.embedding_models(settings)}
 
     def eta_by_class(self, wildcards: Any) -> dict[str, str]:
         """Return the tables of an image–text study's sentences and latent classes."""

@@ -22,12 +22,9 @@ import torch
 from scipy.sparse import csr_array
 from scipy.stats import rankdata
 from sklearn.feature_extraction.text import TfidfVectorizer
-from torch.nn import functional
 
 from trueneg.evaluation.human_ratings import areas_within_anchors, false_negatives
-from trueneg.evaluation.pair_features import encode_texts
 from trueneg.losses.estimators.bayesian import recovered_distribution, true_negative_probability
-from trueneg.training.image_text_networks import Networks
 
 
 def false_negative_probability(similarities, own, *, alpha: float, eta, form: str) -> np.ndarray:
@@ -64,11 +61,6 @@ def false_negative_probability(similarities, own, *, alpha: float, eta, form: st
         distribution = recovered_distribution(distribution, alpha, column)
     probability = 1 - true_negative_probability(distribution, alpha, column).numpy()
     return np.where(own, np.nan, probability)
-
-
-def text_features(networks: Networks, texts: Sequence[str], device: torch.device) -> np.ndarray:
-    """Return (T, H) unit-length text-encoder features, before the projection; text similarity is their cosine."""
-    return functional.normalize(encode_texts(networks, networks.model.text_encoder, texts, device), dim=1).cpu().numpy()
 
 
 def word_features(texts: Sequence[str], corpus: Sequence[str]) -> csr_array:

@@ -1,7 +1,7 @@
 """Image and text embeddings from a finished image–text run, computed once and shared by all evaluations."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -69,16 +69,11 @@ def embed_images(networks: Networks, source: Source, indices: np.ndarray, device
 
 
 @torch.no_grad()
-def encode_texts(networks: Networks, encoder: Callable[..., Tensor], texts: Sequence[str], device: torch.device) -> Tensor:
-    """Apply `encoder` to the tokens of T distinct texts and return (T, …); texts that are too long are truncated."""
+def embed_texts(networks: Networks, texts: Sequence[str], device: torch.device) -> Tensor:
+    """Return unnormalised embeddings (T, D) of distinct texts; those that are too long are truncated."""
     tokens = SentenceTokens(networks, texts, True, device)
     blocks = torch.arange(len(texts)).split(TEXTS_AT_ONCE)
-    return torch.cat([encoder(**tokens.batch(some)) for some in blocks])
-
-
-def embed_texts(networks: Networks, texts: Sequence[str], device: torch.device) -> Tensor:
-    """Return unnormalised embeddings (T, D) of distinct texts."""
-    return encode_texts(networks, networks.model.embed_texts, texts, device)
+    return torch.cat([networks.model.embed_texts(**tokens.batch(some)) for some in blocks])
 
 
 @torch.no_grad()

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from torch.nn import functional
 
 from trueneg.data.pairs.pair_source import PROBABILITY_COLUMNS
 from trueneg.evaluation.evaluate import encoded_runs, manifest_names
@@ -23,15 +24,14 @@ from trueneg.evaluation.implied_scores import (
     captions_similarity,
     drawn_areas,
     false_negative_probability,
-    text_features,
     word_features,
 )
 from trueneg.evaluation.pairs import EmbeddedRun
 from trueneg.evaluation.rated_pairs import RatedPairs, anchor_rows, rated_pairs
 from trueneg.io.files import write_tables
 from trueneg.store.records import read_rows
-from trueneg.training.image_text import ImageText
 from trueneg.training.image_text_objectives import DIRECTIONS
+from trueneg.training.text_similarity import embeddings_of
 
 log = logging.getLogger(__name__)
 
@@ -50,9 +50,7 @@ def rate_runs(*, areas: str | Path, bins: str | Path, **block: Any) -> None:
 
 
 def rate_references(*, areas: str | Path, eta: str | Path, correlations: str | Path, **block: Any) -> None:
-    """Measure references that need no trained network: agreement of experts, words, the initial text encoder, and η.
-
-    The manifest must list runs of a trained objective, whose settings determine the text encoder.
+    """Measure references that need no trained network: agreement of experts, words, the language model's embeddings, and η.
 
     Args:
         areas: output parquet file (:func:`trueneg.evaluation.rated_pairs.anchor_rows`).
@@ -101,13 +99,13 @@ def of_run(run: EmbeddedRun, rated: RatedPairs, settings: Mapping[str, Any]) -> 
 def of_references(run: EmbeddedRun, rated: RatedPairs, settings: Mapping[str, Any]) -> list[pd.DataFrame]:
     """Measure the references on a run's test images: return the areas within anchors, η by caption, and its correlations."""
     pairs, subset = run.source, run.subset
-    # The text encoder before training, whose cosine is the criterion of remove, reweight and resample.
-    networks = ImageText(settings, subset.seed, pairs, subset, run.device).networks
-    networks.model.eval()
     trained_on = pairs.sentences["report"].isin(pairs.reports[subset.train])
+    corpus = pairs.sentences.loc[trained_on, "sentence"].tolist()
+    # The cosine of these is the criterion of remove, reweight and resample by text.
+    embeddings = embeddings_of(pairs, rated.texts, run.device) - embeddings_of(pairs, corpus, run.device).mean(0)
     features = {
-        "TF-IDF": word_features(rated.texts, pairs.sentences.loc[trained_on, "sentence"].tolist()),
-        "text encoder at first": text_features(networks, rated.texts, run.device),
+        "TF-IDF": word_features(rated.texts, corpus),
+        "language model": functional.normalize(embeddings, dim=1).cpu().numpy(),
     }
     scores = {name: partial(drawn_areas, values) for name, values in text_scores(features, rated).items()}
     captions = eta_rows(rated)

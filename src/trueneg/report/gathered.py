@@ -106,6 +106,13 @@ class Gathered:
         return [PHANTOM] if self.study.kind == "image-text" and self.study.dataset.source == "phantom" else []
 
     @property
+    def edge_notes(self) -> list[str]:
+        """A note on the selected variants that are at the edge of their grid; none if there are none."""
+        at_edge = [entry for entry in self.comparison["selection"] if entry.get("at edge")]
+        names = dict.fromkeys(variant_name(entry["objective"], entry["variant"]) for entry in at_edge)
+        return [f"Selected at the edge of the grid, so better values may lie beyond it: {'; '.join(names)}."] if names else []
+
+    @property
     def own_note(self) -> str:
         """The study's note and the notes on its data, for footnotes that do not mention the selection."""
         return " ".join(filter(None, [self.study.note, *self.data_notes]))
@@ -116,10 +123,11 @@ class Gathered:
         swept = [entry for entry in self.comparison["selection"] if entry["candidates"] > 1]
         sentences = [
             f"{entry['dataset']}: {variant_name(entry['objective'], entry['variant'])}, selected from {entry['candidates']} "
-            "variants on the validation split."
+            f"variants on the validation split{', at the edge of its grid' if entry.get('at edge') else ''}."
             for entry in swept
         ]
         if len(swept) > MOST_SELECTIONS:
             names = ", ".join(dict.fromkeys(entry["objective"] for entry in swept))
             sentences = [f"One variant each of {names}, selected on the validation split of each data set."]
+            sentences += self.edge_notes
         return " ".join(filter(None, [*sentences, self.own_note]))

@@ -50,7 +50,8 @@ def comparison_of(gathered: Gathered) -> Comparison:
     """Collect the data of a study's tables from its selected variants."""
     # Use the test split only: the validation split may contain classes that no seed's test split can measure.
     rows = with_means(gathered.rows[gathered.rows["split"] == "test"])
-    return Comparison(rows, gathered.baseline, gathered.study.primary.oracle, gathered.gate, gathered.data_notes)
+    notes = [*gathered.edge_notes, *gathered.data_notes]
+    return Comparison(rows, gathered.baseline, gathered.study.primary.oracle, gathered.gate, notes)
 
 
 def tasks(rows: pd.DataFrame) -> Layout:

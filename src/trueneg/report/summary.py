@@ -1,7 +1,7 @@
 """Gather a study's rows into one table, with the selection, the check of each data set, and the answer to its question."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,9 @@ def summarise_study(name: str, settings: Mapping[str, Any], inputs: Any, outputs
     candidates = {objective: list(variants.values()) for objective, variants in study_runs.candidates(study).items()}
     try:
         selection = select(rows, candidates, study.primary.measurement)
+        selection["at edge"] = [
+            at_edge(variant, candidates[name]) for name, variant in zip(selection["objective"], selection["variant"], strict=True)
+        ]
         comparison = {"name": name, "selection": _records(selection), **_comparison(study, rows, selection)}
     except ValueError as error:
         raise UserError(f"primary: {error}") from error
@@ -52,6 +55,26 @@ def summarise_study(name: str, settings: Mapping[str, Any], inputs: Any, outputs
     for path, content in ((outputs.runs, records), (outputs.comparison, comparison)):
         write_text(path, json.dumps(content, indent=1) + "\n")
     write_settings(settings, outputs.study)
+
+
+def at_edge(variant: str, variants: Iterable[str]) -> str:
+    """Return the numbers of a variant that are the smallest or largest of their grid, so that a better one may lie beyond it.
+
+    Args:
+        variant: swept values of the selected variant, as canonical JSON.
+        variants: those of all variants of the objective.
+
+    Example:
+        >>> at_edge('{"size":8}', ['{"size":8}', '{"size":16}', '{"size":24}'])
+        'size'
+    """
+    chosen, grids = json.loads(variant), [json.loads(one) for one in variants]
+    found = []
+    for key, value in chosen.items():
+        grid = {each[key] for each in grids if type(each[key]) in (int, float)}
+        if type(value) in (int, float) and len(grid) > 1 and value in (min(grid), max(grid)):
+            found.append(key)
+    return ", ".join(found)
 
 
 def write_settings(settings: Mapping[str, Any], path: str | Path) -> None:

@@ -1,9 +1,12 @@
 """Load language models from the Hugging Face hub or a local folder."""
 
+import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from trueneg.errors import UserError
+from trueneg.io.files import file_checksum
 from trueneg.text.masked_copies import CAUSAL
 
 
@@ -61,6 +64,13 @@ def load_language_model(
             " they would be random. It may be an encoder without a language-model head; choose a model that has one."
         )
     return model.eval(), tokenizer
+
+
+def weights_checksum(model: Mapping[str, Any]) -> str:
+    """Hash the weights in a model's ``folder``, or its name and ``revision`` on the hub if there is no such folder."""
+    weights = [*sorted(Path(model["folder"]).glob("*.safetensors")), *sorted(Path(model["folder"]).glob("*.bin"))]
+    parts = [file_checksum(path) for path in weights] or [model["folder"], str(model["revision"])]
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
 
 def _chain(error: BaseException | None) -> str:

@@ -1,7 +1,6 @@
 """Compute the likelihood of every sentence of a corpus; results are saved continuously, so a killed job loses only seconds."""
 
 import functools
-import hashlib
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,14 +11,13 @@ import pandas as pd
 import torch
 
 from trueneg.compute.devices import leased_device
-from trueneg.io.files import file_checksum
 from trueneg.io.shared_cache import cache_folder
 from trueneg.store.provenance import fingerprint
 from trueneg.text import privacy
 from trueneg.text.chunks import add_missing, cached, text_key
 from trueneg.text.folds import with_folds
 from trueneg.text.language_models import read_language_models
-from trueneg.text.loading import load_language_model
+from trueneg.text.loading import load_language_model, weights_checksum
 from trueneg.text.pseudo_likelihood import score
 
 log = logging.getLogger(__name__)
@@ -66,7 +64,7 @@ def score_sentences(
     own = table[table["sentence"].map(shard_of) == shard]
     parts = []
     for model in listed["models"]:
-        folder = scored / f"{(model['checksum'] or _identity(model))[:16]}-{settings['variant']}"
+        folder = scored / f"{(model['checksum'] or weights_checksum(model))[:16]}-{settings['variant']}"
         compute = functools.partial(_score, model=model, settings=settings)
         texts = own.loc[own["fold"] == model["fold"], "sentence"]
         if shards == 1:
@@ -88,10 +86,3 @@ def _score(sentences: Sequence[str], model: Mapping[str, Any], settings: Mapping
             tokens += int(part["tokens"].sum())
     seconds = time.monotonic() - began
     log.info("fold %d: %s tokens in %.1f s, %s tokens/s", model["fold"], f"{tokens:,}", seconds, f"{tokens / seconds:,.0f}")
-
-
-def _identity(model: Mapping[str, Any]) -> str:
-    """Hash that identifies a model not trained here: from its weights, or its name and revision on the hub."""
-    weights = [*sorted(Path(model["folder"]).glob("*.safetensors")), *sorted(Path(model["folder"]).glob("*.bin"))]
-    parts = [file_checksum(path) for path in weights] or [model["folder"], str(model["revision"])]
-    return hashlib.sha256(" ".join(parts).encode()).hexdigest()

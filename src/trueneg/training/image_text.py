@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from trueneg.compute.precision import autocast
 from trueneg.data.pairs.pair_source import PairSource, read_pairs
@@ -23,6 +22,7 @@ from trueneg.training.masked_words import MaskedWordHead, masked_positions
 from trueneg.training.monitors import PairMonitors
 from trueneg.training.pair_data import PairData, Pairs
 from trueneg.training.sentence_tokens import SentenceTokens
+from trueneg.training.text_similarity import SAMPLE, TextSimilarity, embeddings_of
 
 OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
 
@@ -67,8 +67,11 @@ class ImageText(Training):
             self.masked = self.network["masked"] = MaskedWordHead(config.hidden_size, config.vocab_size).to(self.device)
         self.tokens = SentenceTokens(self.networks, self.data.texts, settings["text_encoder"]["truncate"], self.device)
         self.masked_words_weight, self.mask_share = (objective.pop(key, None) for key in ("masked_words_weight", "mask_share"))
-        features = self._text_features() if objective.get("by") == "text" else None
-        self.objective = ImageTextObjective(objective, source, self.data, similarity["aggregation"], features)
+        alike = None
+        if objective.get("by") == "text":
+            sample = self.data.epoch(training["unit"], self.generator("similarity of texts")).sentences[:SAMPLE].to(self.device)
+            alike = TextSimilarity(embeddings_of(source, self.data.texts, self.device), self.data.text_of, sample)
+        self.objective = ImageTextObjective(objective, source, self.data, similarity["aggregation"], alike)
         self.each_part = similarity["combined"] == "losses"
         # No weight decay on biases, norms and the logit scale: decay would pull the scale to 1.
         learned = [parameter for parameter in self.network.parameters() if parameter.requires_grad]
@@ -103,18 +106,18 @@ class ImageText(Training):
                 ]
                 yield pairs.part(batch), chunks
 
-    def backward(self, pairs: Pairs, chunks: Sequence[Chunk]) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    def backward(self, pairs: Pairs, chunks: Sequence[Chunk]) -> tuple[Tensor, ...]:
         # Dropout and resampling can only use torch's global generator, so each step restores its state.
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
             terms = functools.partial(self._terms, pairs)
-            loss, at_bound, positive = backward_in_chunks(self.model, self._embed, chunks, terms)
+            loss, at_bound, removed, positive = backward_in_chunks(self.model, self._embed, chunks, terms)
             masked = self._backward_masked_words(chunks)
-        return loss.detach(), masked, at_bound, positive, pairs.sentences
+        return loss.detach(), masked, at_bound, removed, positive, pairs.sentences
 
     def measured(self, seconds: float) -> dict[str, float]:
-        """Return the logit scale and the fraction of time spent waiting for images; the latter is 0 if all are resident."""
+        """Return the logit scale, the fraction of time spent waiting for images (0 if all are resident), and the threshold."""
         waiting, self.waited = self.waited / seconds, 0.0
-        return {"logit_scale": self.model.logit_scale().item(), "waiting": waiting}
+        return {"logit_scale": self.model.logit_scale().item(), "waiting": waiting, **self.objective.measured}
 
     def weights(self) -> dict[str, Tensor]:
         """Return the tensors, on the CPU, that :func:`trueneg.training.image_text_networks.read_networks` restores."""
@@ -131,8 +134,8 @@ class ImageText(Training):
             texts = self.model.embed_texts(**chunk.tokens)
         return texts.float(), embedded.pooled.float(), None if embedded.regions is None else embedded.regions.float()
 
-    def _terms(self, pairs: Pairs, texts: Tensor, pooled: Tensor, regions: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the loss, the share of each pair's anchors at the bound, and the similarity of each pair."""
+    def _terms(self, pairs: Pairs, texts: Tensor, pooled: Tensor, regions: Tensor | None) -> tuple[Tensor, ...]:
+        """Return the objective's terms and the similarity of each pair."""
         texts, pooled = (self.processes.whole(part, self.chunks) for part in (texts, pooled))
         regions = None if regions is None else self.processes.whole(regions, self.chunks)
         torch.manual_seed(seed_for(self.seed, f"objective/{self.epoch}/{self.update}"))
@@ -143,8 +146,7 @@ class ImageText(Training):
             return *self.objective.of_embeddings(texts, pooled), positive
         scale = self.model.logit_scale()
         several = [self.objective.of_similarities(part, scale, pairs) for part in (parts if self.each_part else [scores])]
-        loss, at_bound = (torch.stack(values).mean(0) for values in zip(*several, strict=True))
-        return loss, at_bound, positive
+        return *(torch.stack(values).mean(0) for values in zip(*several, strict=True)), positive
 
     def _backward_masked_words(self, chunks: Sequence[Chunk]) -> Tensor:
         """Add the gradients of the masked-word loss chunk by chunk, and return its contribution to the total loss."""
@@ -167,15 +169,6 @@ class ImageText(Training):
             (self.processes.count * loss).backward()  # gradients are averaged over processes
             total += loss.detach()
         return self.processes.sum(total)
-
-    @torch.no_grad()
-    def _text_features(self) -> Tensor:
-        """Encode the distinct sentences with the current text encoder, returning unit vectors (U, H)."""
-        self.model.eval()
-        with autocast(self.device):
-            blocks = torch.arange(len(self.data.texts)).split(512)
-            encoded = torch.cat([self.model.text_encoder(**self.tokens.batch(numbers)) for numbers in blocks])
-        return functional.normalize(encoded.float(), dim=1)
 
 
 class ReleasedNetworks:

@@ -26,10 +26,13 @@ class ObjectiveTerms(NamedTuple):
         loss: scalar.
         at_bound: (B,) share of a pair's anchors (in all directions) whose estimate is at its lower bound or that are switched
             off, so their negatives get no gradient.
+        removed: (B,) share of the negatives of a pair's anchors (in all directions) that are left out. A negative whose weight
+            is reduced counts in part: one minus its weight, relative to a negative of similarity 0.
     """
 
     loss: Tensor
     at_bound: Tensor
+    removed: Tensor
 
 
 class ImageTextObjective:
@@ -44,9 +47,9 @@ class ImageTextObjective:
     directions         ``text``: texts are the anchors, images the negatives; ``image``; ``both``: mean of the two
     class_probability  a number, or the name of a class probability in the source, which gives the η of the anchor's
                        sentence. An image anchor has the η of the sentence it is paired with
-    by                 for ``remove``, ``resample`` and ``reweight``: similarity of two pairs. ``text``: cosine of
-                       their sentences under the text encoder at initialisation; ``labels``: 1 if their images share
-                       a positive label, else 0
+    by                 for ``remove``, ``resample`` and ``reweight``: similarity of two pairs. ``text``: that of their
+                       sentences (:class:`~trueneg.training.text_similarity.TextSimilarity`), and the threshold of
+                       ``remove`` is a quantile; ``labels``: 1 if their images share a positive label, else 0
     switched_off_by    for ``cl``: a class probability; anchors at the bound of the DCL estimate with this η get no
                        gradient, and nothing is subtracted for the others
     bound_gradient     for ``dcl`` and ``hcl``: see :class:`~trueneg.losses.CrossModalLoss`
@@ -64,18 +67,17 @@ class ImageTextObjective:
         source: source of the class probabilities and classes.
         data: the training pairs.
         aggregation: aggregation of the similarity.
-        text_features: (U, H) unit-length features of the distinct sentences at initialisation; for ``by: text``.
+        texts: :class:`~trueneg.training.text_similarity.TextSimilarity` of the training sentences; for ``by: text``.
 
     Attributes:
         on_embeddings: whether to call :meth:`of_embeddings` instead of :meth:`of_similarities`.
+        measured: values for each epoch's row: the similarity at the quantile that is the threshold.
 
     Raises:
         UserError: if the source lacks data that the objective needs, or settings are incompatible.
     """
 
-    def __init__(
-        self, settings: Mapping[str, Any], source: PairSource, data: PairData, aggregation: str, text_features: Any = None
-    ):
+    def __init__(self, settings: Mapping[str, Any], source: PairSource, data: PairData, aggregation: str, texts: Any = None):
         values = dict(settings)
         self.name = values.pop("name")
         if self.name in (*ON_EMBEDDINGS, "biovil") and aggregation != "global":
@@ -83,7 +85,10 @@ class ImageTextObjective:
                 f"objective {self.name}: needs a single embedding per image, but similarity.aggregation is {aggregation!r}; "
                 "set it to global."
             )
-        self._data, self._source, self._text_features = data, source, text_features
+        self._data, self._source, self._text_similarity = data, source, texts
+        self.measured: dict[str, float] = {}
+        if texts is not None and "threshold" in values:
+            values["threshold"] = self.measured["similarity threshold"] = texts.threshold(values["threshold"])
         self._by, self._all_positives = values.pop("by", None), values.pop("mode", None) == "positives"
         needs, known = ("known matches", data.shown) if self.name == "oracle" else ("labels", data.labels)
         if (self.name == "oracle" or self._by == "labels") and not known.shape[1]:
@@ -111,6 +116,9 @@ class ImageTextObjective:
         same: Any = self._same_class(pairs) if estimator.needs_labels else None
         alike = self._alike(pairs) if estimator.needs_similarity else None
         terms = self._loss.terms(similarity, scale, _of_batch(self._eta, pairs), alike, same_class=same)
+        removed = torch.zeros_like(similarity) if same is None else same.to(similarity.dtype)
+        removed = removed if alike is None else 1 - estimator.weight(alike)
+        removed = self._by_anchor(removed.fill_diagonal_(0)).sum(1) / (len(removed) - 1)
         loss, at_bound = terms.loss, terms.at_bound
         if self._switch is not None:
             with torch.no_grad():
@@ -124,7 +132,7 @@ class ImageTextObjective:
             logits, positives = (self._by_anchor(each) for each in (similarity * scale, positives))
             each = functional.softplus(terms.log_negative_mass[:, None] - logits.float()).masked_fill(~positives, 0)
             loss = (each.sum(1) / positives.sum(1)).mean()
-        return ObjectiveTerms(loss, at_bound.view(-1, len(similarity)).float().mean(0))
+        return ObjectiveTerms(loss, *(each.view(-1, len(similarity)).float().mean(0) for each in (at_bound, removed)))
 
     def _by_anchor(self, matrix: Tensor) -> Tensor:
         """Return a (B, B) matrix of texts and images with one row per anchor of every direction."""
@@ -132,7 +140,8 @@ class ImageTextObjective:
 
     def of_embeddings(self, texts: Tensor, images: Tensor) -> ObjectiveTerms:
         """Compute the loss from (B, D) embeddings, for ReCo and the orthogonality constraint, which have no bound."""
-        return ObjectiveTerms(self._loss(texts, images), texts.new_zeros(len(texts)))
+        none = texts.new_zeros(len(texts))
+        return ObjectiveTerms(self._loss(texts, images), none, none)
 
     def _same_class(self, pairs: Pairs) -> Tensor:
         """Return (B, B) bool: image j's report contains sentence i (``same_sentence``), or i is true of j (``oracle``)."""
@@ -147,8 +156,7 @@ class ImageTextObjective:
         if self._by == "labels":
             positive = (self._data.labels[pairs.images] == 1).float()
             return ((positive @ positive.T) > 0).float()
-        features = self._text_features[self._data.text_of[pairs.sentences]]
-        return features @ features.T
+        return self._text_similarity(pairs.sentences)
 
     def _probability(self, given: float | str | None, key: str) -> Tensor | float | None:
         """Return η for every training sentence if a name is given, else the given number."""
@@ -168,8 +176,11 @@ def _of_batch(eta: Tensor | float | None, pairs: Pairs) -> Tensor | float | None
 
 
 def data_checksum(source: PairSource, settings: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a checksum of a run's training data: the source and any class probabilities named by the objective."""
-    values = (settings["objective"].get(key) for key in ("class_probability", "switched_off_by"))
+    """Return a checksum of a run's training data: the source, and the class probabilities and language model that it uses."""
+    objective = settings["objective"]
+    values = (objective.get(key) for key in ("class_probability", "switched_off_by"))
     named = [value for value in values if value in source.class_probabilities]
     parts = [source.checksum, *(f"{name} {source.probability_checksum(name)}" for name in named)]
+    if objective.get("by") == "text":
+        parts.append(f"embeddings {(source.language_model or {}).get('checksum')}")
     return parts[0] if len(parts) == 1 else hashlib.sha256(" ".join(parts).encode()).hexdigest()

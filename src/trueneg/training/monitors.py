@@ -99,21 +99,24 @@ class PairMonitors(RunningMeans):
 
     def __init__(self, groups: Tensor):
         scalars = ("loss", "contrastive loss", "masked word loss", "similarity of pairs")
-        super().__init__(scalars, ("share at bound",), ("", *GROUPS), groups.device)
+        super().__init__(scalars, ("share at bound", "share removed"), ("", *GROUPS), groups.device)
         self._groups = groups
 
     @torch.no_grad()
-    def add(self, loss: Tensor, masked_loss: Tensor, at_bound: Tensor, positive: Tensor, sentences: Tensor) -> None:
+    def add(
+        self, loss: Tensor, masked_loss: Tensor, at_bound: Tensor, removed: Tensor, positive: Tensor, sentences: Tensor
+    ) -> None:
         """Add a step.
 
         Args:
             loss: contrastive loss, a scalar.
             masked_loss: masked-word loss, a scalar.
             at_bound: (B,) share of a pair's anchors whose estimate is at its lower bound.
+            removed: (B,) share of the negatives of a pair's anchors that the objective removes.
             positive: (B,) similarity of the pairs.
             sentences: (B,) sentence numbers of the batch.
         """
         own, every = self._groups[sentences], torch.ones_like(at_bound)
         members = torch.stack([every.bool(), *(own == number for number in range(len(GROUPS)))])
         scalars = [loss.double() + masked_loss.double(), loss, masked_loss, positive.double().mean()]
-        self._add(scalars, members, [at_bound], [every])
+        self._add(scalars, members, [at_bound, removed], [every, every])

@@ -1,9 +1,10 @@
 """The input of image–text training: images, the sentences of their reports, and annotations of both."""
 
 import hashlib
+import json
 import struct
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,10 +44,11 @@ class PairSource:
         shown: bool, shape (n, C): whether a sentence of class c is true of image i. This is the only record of which images are
             false negatives of a sentence (:mod:`trueneg.data.pairs.statements`). C = 0 if classes are unknown.
         restricted: whether images and text must not be shown; only the owner can then read their files.
+        language_model: the language model that embeds the sentences: its ``folder`` (or hub name), ``revision`` and ``checksum``.
 
     Attributes:
-        checksum: hexadecimal SHA-256 of everything except the class probabilities, so runs that do not use them stay valid if
-            the language model changes.
+        checksum: hexadecimal SHA-256 of everything except the class probabilities and the language model, so runs that do not use
+            them stay valid if the language model changes.
 
     Raises:
         ValueError: if an array has an unexpected type or shape, an image has no sentence or a report no image, a report belongs
@@ -70,6 +72,7 @@ class PairSource:
     label_names: tuple[str, ...]
     shown: np.ndarray
     restricted: bool = False
+    language_model: Mapping[str, Any] | None = None
     checksum: str = field(init=False)
 
     def __post_init__(self):
@@ -143,8 +146,9 @@ def write_pairs(source: PairSource, path: str | Path) -> None:
     """Write a source as two files, each atomically: ``path`` (.npz) and its sentences (.parquet) in the same folder."""
     privacy.write_table(source.sentences, sentences_of(path), source.restricted)
     arrays = {name: getattr(source, name) for name in ("name", "images", "reports", "patients", "labels", "shown", "checksum")}
+    listed = {"label_names": np.array(source.label_names, dtype=np.str_), "language_model": json.dumps(source.language_model)}
     with privacy.owner_only(source.restricted):
-        write_arrays(path, arrays | {"label_names": np.array(source.label_names, dtype=np.str_)})
+        write_arrays(path, arrays | listed)
 
 
 def read_pairs(path: str | Path) -> PairSource:
@@ -161,6 +165,7 @@ def read_pairs(path: str | Path) -> PairSource:
         sentences, restricted = privacy.read_table(sentences_of(path))
         arrays: dict[str, Any] = {key: archive[key] for key in ("reports", "patients", "labels", "shown")}
         names: dict[str, Any] = {"name": str(archive["name"]), "label_names": tuple(archive["label_names"].tolist())}
+        names["language_model"] = json.loads(str(archive.get("language_model", "null")))
         source = PairSource(**names, **arrays, images=_mapped(path, "images"), sentences=sentences, restricted=restricted)
         require_checksum(source.checksum, archive)
     return source

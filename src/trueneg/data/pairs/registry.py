@@ -32,7 +32,9 @@ from trueneg.data.pairs.pair_source import PairSource, beside, join_sentences, w
 from trueneg.errors import UserError
 from trueneg.io.files import writable
 from trueneg.io.shared_cache import cache_folder
+from trueneg.store.records import LANGUAGE_MODELS, read_json
 from trueneg.text import privacy
+from trueneg.text.loading import weights_checksum
 from trueneg.text.sentences import split_texts, write_sentences
 
 log = logging.getLogger(__name__)
@@ -78,8 +80,9 @@ def prepare_pairs(
 
     Args:
         settings: ``source``, ``resolution`` and the settings used by ``read_images`` of its module.
-        text: parquet files by name: ``sentences``, the report tables required by the source, and ``eta`` written by
-            :func:`trueneg.text.eta.write_class_probabilities` (without it, class probabilities are unknown).
+        text: files by name: ``sentences``, the report tables required by the source, ``eta`` written by
+            :func:`trueneg.text.eta.write_class_probabilities` (without it, class probabilities are unknown), and
+            ``language_models``, the manifest of those that scored the sentences (without it, sentences cannot be embedded).
         pairs: .npz file to write; the sentences and each of :data:`TABLES` (empty if the source has none) are written next to it.
         cache: folder of decoded images, unless a shared cache is configured (:mod:`trueneg.io.shared_cache`); may be removed
             afterwards.
@@ -89,7 +92,7 @@ def prepare_pairs(
         UserError: if a file is missing or damaged, the tables do not belong together, or the disk is too small.
     """
     Path(pairs).parent.mkdir(parents=True, exist_ok=True)
-    tables = {name: privacy.read_table(path)[0] for name, path in text.items()}
+    tables = {name: privacy.read_table(path)[0] for name, path in text.items() if name != "language_models"}
     restricted = privacy.read_table(text["sentences"])[1]
     found = source_module(settings["source"]).read_images(settings, tables, threads)
     if restricted != found.restricted:
@@ -108,6 +111,7 @@ def prepare_pairs(
             label_names=tuple(found.labels.columns),
             shown=np.zeros((count, 0), bool) if found.shown is None else found.shown,
             restricted=restricted,
+            language_model=_first_model(text["language_models"]) if "language_models" in text else None,
         )
     except ValueError as error:
         raise UserError(f"{text['sentences']}: does not match the images or the tables next to it: {error}") from error
@@ -115,6 +119,12 @@ def prepare_pairs(
     for name in TABLES:
         privacy.write_table(found.tables.get(name, pd.DataFrame()), beside(pairs, name), restricted)
     log.info("%s: %s images with %s sentences", source.name, f"{count:,}", f"{len(source.sentences):,}")
+
+
+def _first_model(manifest: str | Path) -> dict[str, Any]:
+    """Return the language model of the first fold: models of different folds embed a sentence differently."""
+    model = read_json(manifest, LANGUAGE_MODELS)["models"][0]
+    return {"folder": model["folder"], "revision": model["revision"], "checksum": weights_checksum(model)}
 
 
 def _decoded(found: PairImages, resolution: int, cache: str | Path, threads: int) -> np.ndarray:

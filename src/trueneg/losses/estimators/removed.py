@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+from torch import Tensor
+
 from trueneg.losses.base import Estimator, NegativeMass, checked_shape, unbounded
 
 
@@ -38,6 +40,10 @@ class Removed(Estimator):
         if not math.isfinite(self.threshold):
             raise ValueError(f"threshold is {self.threshold}, expected a finite number.")
 
+    def weight(self, similarity: Tensor) -> Tensor:
+        """Return 1 for negatives that are kept and 0 for those removed, in the shape of `similarity`."""
+        return (similarity <= self.threshold).to(similarity.dtype)
+
     def mass(self, positive, negatives, class_probability=None, floor=None, *, similarity=None, **_) -> NegativeMass:
         similarity = checked_shape("similarity", similarity, negatives.shape).detach()
-        return unbounded(negatives.masked_fill(similarity > self.threshold, -math.inf).logsumexp(-1))
+        return unbounded(negatives.masked_fill(self.weight(similarity) == 0, -math.inf).logsumexp(-1))

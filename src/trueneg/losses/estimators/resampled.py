@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from trueneg.losses.base import Estimator, NegativeMass, checked_shape, unbounded
 
@@ -39,9 +40,13 @@ class Resampled(Estimator):
         if not (isinstance(self.size, int) and self.size > 0):
             raise ValueError(f"size is {self.size}, expected a positive integer.")
 
+    def weight(self, similarity: Tensor) -> Tensor:
+        """Return 1 − max(0, s), proportional to the probability of a draw, in the shape of `similarity`."""
+        return 1 - similarity.clamp(0, 1)  # rounding can make a cosine exceed 1
+
     def mass(self, positive, negatives, class_probability=None, floor=None, *, similarity=None, **_) -> NegativeMass:
         similarity = checked_shape("similarity", similarity, negatives.shape).detach().to(negatives.dtype)
-        weight = (1 - similarity.clamp(0, 1)).masked_fill(negatives.isneginf(), 0)  # rounding can make a cosine exceed 1
+        weight = self.weight(similarity).masked_fill(negatives.isneginf(), 0)
         none_left = (weight == 0).all(-1)
         drawn = torch.multinomial(weight.masked_fill(none_left[:, None], 1), self.size, replacement=True)
         log_sum = negatives.gather(-1, drawn).logsumexp(-1)

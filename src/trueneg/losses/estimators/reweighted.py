@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from trueneg.losses.base import Estimator, NegativeMass, checked_shape, log_count, unbounded
 
@@ -18,10 +19,10 @@ class Reweighted(Estimator):
     If all negatives of an anchor have weight 0, its mass is zero, and its loss and gradient are 0.
 
     Args:
-        exponent: k > 0; with 1 the weight is linear in the similarity.
+        exponent: k ≥ 0; with 1 the weight is linear in the similarity, with 0 all negatives have weight 1.
 
     Raises:
-        ValueError: if the exponent is not a positive number.
+        ValueError: if the exponent is negative or not finite.
 
     Example:
         >>> similarity = torch.tensor([[1.0, 0.5, 0.0]])     # weights 0, 1 and 2
@@ -35,13 +36,16 @@ class Reweighted(Estimator):
     exponent: float = 1.0
 
     def __post_init__(self):
-        if not 0 < self.exponent < math.inf:
-            raise ValueError(f"exponent is {self.exponent}, expected a positive number.")
+        if not 0 <= self.exponent < math.inf:
+            raise ValueError(f"exponent is {self.exponent}, expected a number of at least 0.")
+
+    def weight(self, similarity: Tensor) -> Tensor:
+        """Return (1 − max(0, s))^k, the weights before they are scaled to mean 1, in the shape of `similarity`."""
+        return (1 - similarity.clamp(0, 1)) ** self.exponent  # rounding can make a cosine exceed 1
 
     def mass(self, positive, negatives, class_probability=None, floor=None, *, similarity=None, count=None, **_) -> NegativeMass:
         similarity = checked_shape("similarity", similarity, negatives.shape).detach().to(negatives.dtype)
-        weight = (1 - similarity.clamp(0, 1)) ** self.exponent  # rounding can make a cosine exceed 1
-        weight = weight.masked_fill(negatives.isneginf(), 0)
+        weight = self.weight(similarity).masked_fill(negatives.isneginf(), 0)
         share = weight / weight.sum(-1, keepdim=True).clamp(min=torch.finfo(weight.dtype).tiny)
         weighted = (negatives + share.log()).masked_fill(share == 0, -math.inf)  # gradient 0 instead of NaN
         return unbounded(weighted.logsumexp(-1) + log_count(negatives, count))

@@ -29,9 +29,9 @@ REFERENCES = {
     "TF-IDF, drawn": "TF-IDF, one caption",
     "TF-IDF, mean": "TF-IDF, mean of five",
     "TF-IDF, nearest": "TF-IDF, nearest of five",
-    "text encoder at first, drawn": "text encoder, one caption",
-    "text encoder at first, mean": "text encoder, mean of five",
-    "text encoder at first, nearest": "text encoder, nearest of five",
+    "language model, drawn": "language model, one caption",
+    "language model, mean": "language model, mean of five",
+    "language model, nearest": "language model, nearest of five",
 }
 SIDES = {"text": "Caption as anchor", "image": "Image as anchor"}
 GREY = LineStyle("0.45", "o", "-")

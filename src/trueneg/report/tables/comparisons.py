@@ -39,7 +39,6 @@ from trueneg.stats.measurement import Measurement
 ORDER = 10
 PUBLISHED, CURVES = "published.parquet", "curves.parquet"
 GROUPS = (None, "rare", "common")  # groups of classes
-AT_BOUND = Measurement("training", "share at bound")
 _COMPARED: WeakKeyDictionary[Gathered, pd.DataFrame] = WeakKeyDictionary()
 # Title and caption of each table in page order, including those in :data:`trueneg.report.layouts.LAYOUTS`.
 HEADINGS = {
@@ -87,7 +86,8 @@ def layout_table(gathered: Gathered, name: str) -> Table:
     rows = comparison.rows
     layout = accuracy(gathered.study) if name == "accuracy" else LAYOUTS[name](rows)
     values = compare(rows, comparison.baseline, layout.keys(rows))
-    beside = {("anchors at the bound", "last epoch (%)"): at_bound(gathered.curves)} if name == "tasks" else {}
+    shares = {"anchors at the bound": "share at bound", "negatives removed": "share removed"} if name == "tasks" else {}
+    beside = {(title, "last epoch (%)"): last_share(gathered.curves, column) for title, column in shares.items()}
     return side_by_side(values, layout, comparison, beside)
 
 
@@ -159,14 +159,16 @@ def contrasts(gathered: Gathered) -> Table:
     return Table(values, columns, grouped(lines), sentences, corner="contrast")
 
 
-def at_bound(curves: pd.DataFrame) -> Cells:
-    """Return the percentage of anchors at the bound in the last epoch: mean over seeds ± half its t interval.
+def last_share(curves: pd.DataFrame, column: str) -> Cells:
+    """Return a share in the last epoch as a percentage: mean over seeds ± half its t interval.
 
     Args:
-        curves: one row per epoch and run; runs without ``share at bound`` have no cell.
+        curves: one row per epoch and run; runs without the column have no cell.
+        column: a share that training records, such as ``share at bound``.
     """
     last = curves[curves["epoch"] == curves.groupby(["dataset", "objective", "seed"])["epoch"].transform("max")]
-    shares = last.assign(**AT_BOUND._asdict(), split="training", value=last.get(AT_BOUND.metric)).dropna(subset="value")
+    measured = Measurement("training", column)
+    shares = last.assign(**measured._asdict(), split="training", value=last.get(column)).dropna(subset="value")
     found = {}
     for row in records(means(shares)):
         mean, half = ("–" if pd.isna(share) else f"{100 * share:.1f}" for share in (row["mean"], row["high"] - row["mean"]))

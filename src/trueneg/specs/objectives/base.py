@@ -117,7 +117,8 @@ class KnownSimilarity(Directed):
 
     by: Sweepable[Literal["text", "labels"]] = Field(
         "text",
-        description="text: cosine of the sentences under the initial text encoder; labels: 1 if they share a positive label",
+        description="text: cosine of the sentences' embeddings, minus their mean, by the language model that gives η; labels: 1 "
+        "if the images share a positive label, else 0",
     )
 
 

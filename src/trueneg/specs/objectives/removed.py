@@ -1,6 +1,6 @@
 """Remove negatives that are too similar."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -12,7 +12,11 @@ class Removed(KnownSimilarity):
     """Removes negatives that are too similar."""
 
     name: Literal["remove"]
-    threshold: Sweepable[Real] = Field(0.5, description="θ: negatives with a greater similarity are removed")
+    threshold: Sweepable[Annotated[Real, Field(ge=0, le=1)]] = Field(
+        0.5,
+        description="θ: negatives with a greater similarity are removed; by text: a quantile of the similarities of random pairs "
+        "(0.9 removes the top tenth, ties included; 1 removes nothing)",
+    )
 
 
 PAIRS = Removed

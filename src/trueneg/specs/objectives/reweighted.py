@@ -5,14 +5,14 @@ from typing import Literal
 from pydantic import Field
 
 from trueneg.specs.objectives.base import KnownSimilarity
-from trueneg.specs.settings import Positive, Sweepable
+from trueneg.specs.settings import NonNegative, Sweepable
 
 
 class Reweighted(KnownSimilarity):
     """Reweights negatives: the more similar, the lower the weight."""
 
     name: Literal["reweight"]
-    exponent: Sweepable[Positive] = Field(1.0, description="exponent of the weight 1 − similarity")
+    exponent: Sweepable[NonNegative] = Field(1.0, description="exponent of the weight 1 − max(0, similarity); 0: all weights 1")
 
 
 PAIRS = Reweighted

@@ -1,0 +1,43 @@
+"""Embed sentences with a language model."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trueneg.errors import UserError
+from trueneg.text.loading import load_language_model, weights_checksum
+
+BATCH = 256  # sentences of similar length that are embedded together
+
+
+@torch.no_grad()
+def sentence_embeddings(sentences: Sequence[str], model: Mapping[str, Any], device: torch.device) -> Tensor:
+    """Embed sentences: the mean of the last hidden layer over a sentence's tokens, special tokens included.
+
+    Args:
+        sentences: U sentences; those longer than the model's limit are truncated.
+        model: ``folder`` (or hub name), ``revision`` and ``checksum`` of a masked language model.
+        device: device to compute on.
+
+    Returns:
+        float32 (U, H), on the CPU.
+
+    Raises:
+        UserError: if the model is missing, or is not the one with this checksum.
+    """
+    if weights_checksum(model) != model["checksum"]:
+        found = "the weights are missing, or not those of the language model that scored the sentences"
+        raise UserError(f"{model['folder']}: {found}. Make it again with `snakemake --forcerun language_model`.")
+    network, tokenizer = load_language_model(model["folder"], revision=model["revision"])
+    network = network.base_model.to(device)
+    limit = min(tokenizer.model_max_length, network.config.max_position_embeddings)
+    embedded = torch.empty(len(sentences), network.config.hidden_size)
+    for chosen in torch.tensor([len(sentence) for sentence in sentences]).argsort(stable=True).split(BATCH):
+        texts = [sentences[number] for number in chosen.tolist()]
+        tokens = tokenizer(texts, truncation=True, max_length=limit, padding=True, return_tensors="pt").to(device)
+        hidden = network(input_ids=tokens["input_ids"], attention_mask=tokens["attention_mask"]).last_hidden_state
+        mask = tokens["attention_mask"][..., None]
+        embedded[chosen] = ((hidden * mask).sum(1) / mask.sum(1)).cpu()
+    return embedded

@@ -1,0 +1,76 @@
+"""Similarity of training sentences by a language model, and its quantiles over random pairs of them."""
+
+import functools
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from trueneg.data.pairs.pair_source import PairSource
+from trueneg.errors import UserError
+from trueneg.text.embeddings import sentence_embeddings
+
+SAMPLE = 1024  # sentences whose pairs give the quantiles: 523,776 pairs
+ROUNDING = 1e-6  # the same two sentences have the same cosine up to this in different batches
+NOTHING = 2.0  # no cosine exceeds it
+
+
+class TextSimilarity:
+    r"""Cosine of sentence embeddings minus their mean over the training sentences.
+
+    .. math:: s_{ij} = \cos(e_i - \bar e, e_j - \bar e)
+
+    Without the mean, sentences of one domain are all alike: embeddings of a language model share a large common part.
+
+    Args:
+        embeddings: (U, H) of the distinct sentences.
+        text_of: (S,) the distinct sentence of each training sentence.
+        sample: (n,) numbers of training sentences, drawn as in training; their pairs give the quantiles.
+
+    Example:
+        >>> similarity = TextSimilarity(torch.eye(3), torch.arange(3), torch.arange(3))
+        >>> similarity(torch.tensor([0, 1])).mul(10).round().tolist()  # three corners of a triangle around their mean
+        [[10.0, -5.0], [-5.0, 10.0]]
+    """
+
+    def __init__(self, embeddings: Tensor, text_of: Tensor, sample: Tensor):
+        frequency = text_of.bincount(minlength=len(embeddings)).to(embeddings.dtype) / len(text_of)
+        self._units, self._text_of = functional.normalize(embeddings - frequency @ embeddings, dim=1), text_of
+        rows, columns = torch.triu_indices(len(sample), len(sample), 1, device=sample.device)
+        self._sorted = self(sample)[rows, columns].sort().values
+
+    def __call__(self, sentences: Tensor) -> Tensor:
+        """Return the similarities (B, B) of training sentences, given their numbers (B,)."""
+        units = self._units[self._text_of[sentences]]
+        return units @ units.mT
+
+    def threshold(self, quantile: float) -> float:
+        """Return the largest similarity that is not among the top ``1 − quantile`` of random pairs, ties included.
+
+        Pairs above it are thus at least that share, and more if many sentences are identical; with 1, no pair is above it.
+        """
+        kept = math.ceil(quantile * len(self._sorted) - ROUNDING)
+        return self._sorted[kept].item() - ROUNDING if kept < len(self._sorted) else NOTHING
+
+
+def embeddings_of(source: PairSource, texts: Sequence[str], device: torch.device) -> Tensor:
+    """Return the embeddings (U, H) of U sentences of a source by its language model.
+
+    Raises:
+        UserError: if the source has no language model, or it cannot be loaded.
+    """
+    numbers, embedded = _embedded(source, device)
+    return embedded[[numbers[text] for text in texts]].to(device)
+
+
+@functools.lru_cache(maxsize=1)  # the runs of a job share a source
+def _embedded(source: PairSource, device: torch.device) -> tuple[dict[str, int], Tensor]:
+    if source.language_model is None:
+        raise UserError(
+            f"objectives with by: text need the language model of the sentences, but source {source.name} was made without it. "
+            "Make the source again with `snakemake --forcerun pairs`."
+        )
+    texts = sorted(set(source.sentences["sentence"]))
+    return {text: number for number, text in enumerate(texts)}, sentence_embeddings(texts, source.language_model, device)
