@@ -11,6 +11,7 @@ from trueneg.config.runs import corpora, datasets, objectives, swept
 from trueneg.config.trained_study import MeasurementSettings, TrainedStudy
 from trueneg.specs import tasks
 from trueneg.specs.settings import format_value, values_of
+from trueneg.specs.sources import UNLABELLED
 
 # Folders under results/ that do not belong to a study.
 RESERVED_NAMES = ("runs", "sources", "pairs", "benchmarks", "language_models", "logs", "timings")
@@ -64,6 +65,11 @@ def _images(study: ImageStudy, texts: Any) -> Iterator[str]:
         yield from _unknown("published.methods", study.published.methods, study.objectives)
     if any(value != 1 for value in values_of(study.dataset.fraction)) and not study.dataset.rare_classes:
         yield "dataset.fraction is below 1, but dataset.rare_classes is empty; list the classes to thin out"
+    unlabelled, available = study.dataset.unlabelled or 0, UNLABELLED.get(study.dataset.source, 0)
+    if unlabelled > available:
+        yield f"dataset.unlabelled is {unlabelled}, expected at most {available}, the unlabelled images of {study.dataset.source}"
+    if unlabelled and study.dataset.rare_classes:
+        yield "dataset.rare_classes thins out labelled images only; remove it or dataset.unlabelled"
 
 
 def _pairs(study: ImageTextStudy, texts: Mapping[str, LikelihoodStudy]) -> Iterator[str]:
