@@ -72,6 +72,8 @@ for target, wanted in {
     "figures_theory": drawn("figures", THEORY),
     # The numbers of the simulations and bounds.
     "tables_theory": drawn("tables", THEORY),
+    # Table 1 of the BCL paper, and ours beside it.
+    "tables_bcl": drawn("tables", trainings.images, catalogue.BCL_TABLES),
     # Figs. 2, 3 and 4 of Sample-Specific Debiasing and related figures.
     "figures_ssd": drawn("figures", trainings.studies, catalogue.SSD_FIGURES),
     # Tables 1, 3, 4 and 5 of Sample-Specific Debiasing.

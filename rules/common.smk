@@ -55,12 +55,11 @@ def setting(place, **found):
 
     `found` are functions that return other names from the wildcards. Snakemake's lookup() is slower: it searches the whole configuration.
     """
-    keys = place.split("/")
 
     def of_job(wildcards):
         names = {name: function(wildcards) for name, function in found.items()}
         value = config
-        for key in keys:
+        for key in place.split("/"):
             value = value[key.format(**wildcards, **names)]
         return value
 

@@ -37,6 +37,7 @@ REFUSED = {
     "dataset.rare_classes": st.integers() | WORDS | st.none() | st.just([0.5]) | st.just([None]) | st.just([]),
     "dataset.resolution": st.integers(max_value=3) | WORDS,
     "dataset.images_per_class": st.integers(max_value=0) | WORDS,
+    "dataset.unlabelled": st.integers() | WORDS,  # digits have none
     "encoder": NOT_MAPPINGS,
     "encoder.name": UNKNOWN_NAMES,
     "encoder.width": NOT_COUNTS,
@@ -100,6 +101,15 @@ def test_an_invalid_value_is_rejected_with_a_sentence_that_names_the_key(data, p
     section = path.split(".")[0]
     assert any(sentence.startswith(f"mine.yaml: tiny.{section}") for sentence in sentences)
     assert "pydantic" not in str(refusal.value)
+
+
+def test_unlabelled_images_are_those_that_the_source_has_and_no_class_is_rare():
+    dataset = {"source": "stl10", "path": "folder", "unlabelled": 100_000}
+    assert load_configuration({"tiny": tiny_study(dataset=dataset)}, "mine.yaml").studies["tiny"].dataset.unlabelled == 100_000
+    with pytest.raises(UserError, match=r"tiny\.dataset\.unlabelled is 100001, expected at most 100000, .* of stl10"):
+        load_configuration({"tiny": tiny_study(dataset=dataset | {"unlabelled": 100_001})}, "mine.yaml")
+    with pytest.raises(UserError, match=r"tiny\.dataset\.rare_classes .* remove it or dataset\.unlabelled"):
+        load_configuration({"tiny": tiny_study(dataset=dataset | {"rare_classes": ["cat"], "fraction": 0.5})}, "mine.yaml")
 
 
 @given(path=st.sampled_from(sorted(key for key in REFUSED if "." in key)), letters=WORDS)

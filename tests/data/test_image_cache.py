@@ -74,12 +74,14 @@ def test_examples(module):
     height=st.integers(5, 90),
     resolution=st.integers(1, 64),
     mode=st.sampled_from(["L", "RGB"]),
+    fit=st.sampled_from(["crop", "stretch"]),
     stored=st.sampled_from(["L", "RGB", "RGBA", "P", "LA", "1"]),
 )
-def test_pixels_are_those_of_torchvision_on_pillow_images(width, height, resolution, mode, stored):
+def test_pixels_are_those_of_torchvision_on_pillow_images(width, height, resolution, mode, fit, stored):
     image = picture(width * height, width, height, "RGB").convert("L" if stored in ("LA", "1") else "RGB").convert(stored)
-    found = decode_square(encoded(image), mode, resolution)
-    expected = np.asarray(CenterCrop(resolution)(Resize(resolution)(image.convert(mode))))
+    found = decode_square(encoded(image), mode, resolution, fit)
+    resized = Resize(resolution if fit == "crop" else (resolution, resolution))(image.convert(mode))
+    expected = np.asarray(CenterCrop(resolution)(resized))
     np.testing.assert_array_equal(found, expected.reshape(resolution, resolution, -1).transpose(2, 0, 1))
 
 

@@ -2,7 +2,9 @@
 
 import doctest
 import gzip
+import shutil
 import stat
+from pathlib import Path
 
 import hypothesis.strategies as st
 import numpy as np
@@ -13,6 +15,7 @@ from PIL import Image
 
 from tests.data.official_layouts import (
     FINDINGS,
+    Box,
     mimic_labels,
     mimic_sentences,
     ms_cxr,
@@ -36,6 +39,7 @@ from trueneg.evaluation.pairs.grounding import boxed_phrases
 from trueneg.text import privacy
 from trueneg.text.reports import prepare_reports
 from trueneg.text.sentences import split_reports
+from trueneg.training.radiograph_augmentation import RadiographAugmentation
 
 PATIENTS, SIDE = 20, 32
 VALUES = {"1.0": 1.0, "0.0": 0.0, "-1.0": np.nan, "": np.nan}
@@ -66,7 +70,7 @@ def data(tmp_path):
 def prepare(made, out, **changes):
     folder, _ = made
     settings = {"source": "mimic_cxr", "path": folder / "jpg", "images": None, "resolution": SIDE, "labels": "chexpert"}
-    settings["ms_cxr"] = folder / "ms-cxr"
+    settings |= {"fit": "crop", "ms_cxr": folder / "ms-cxr"}
     text = {"sentences": folder / "sentences.parquet"}
     prepare_pairs(settings | changes, text, out / "pairs.npz", cache=out / "cache", threads=1)
     tables = [privacy.read_table(out / f"pairs-{name}.parquet")[0] for name in ("splits", "boxes")]
@@ -154,10 +158,10 @@ def test_without_ms_cxr_the_splits_are_the_official_ones_and_there_are_no_boxes(
     assert boxed_phrases(source, np.arange(len(source.images)), boxes, (24, 24)).empty
 
 
-def drawn_by_hand(box, size, side):
-    """Corners of a box after the shorter side became `side` and the centre was kept: float64, straight from what that means."""
+def drawn_by_hand(box, size, side, fit="crop"):
+    """Corners of a box after the shorter side, or both, became `side` and the centre was kept: float64, from what that means."""
     shorter = min(size)
-    resized = [side if length == shorter else int(side * length / shorter) for length in size]
+    resized = [side if length == shorter or fit == "stretch" else int(side * length / shorter) for length in size]
     cut = [round((length - side) / 2) for length in resized]
     x, y, width, height = box
     return [
@@ -186,8 +190,8 @@ def test_phrases_keep_their_text_and_their_boxes_move_with_the_image(made, tmp_p
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.data())
-def test_a_box_moves_as_the_pixels_in_it_do(data):
+@given(st.data(), st.sampled_from(["crop", "stretch"]))
+def test_a_box_moves_as_the_pixels_in_it_do(data, fit):
     """A white rectangle on a black image, decoded: what is white lies where the box is said to be."""
     size = data.draw(st.tuples(st.integers(60, 200), st.integers(60, 200)))
     width, height = (data.draw(st.integers(20, length // 2)) for length in size)
@@ -195,15 +199,50 @@ def test_a_box_moves_as_the_pixels_in_it_do(data):
     side = data.draw(st.integers(40, 80))
     pixels = np.zeros(size[::-1], np.uint8)
     pixels[y : y + height, x : x + width] = 255
-    square = decode_square(encoded(Image.fromarray(pixels)), "L", side)[0] / 255
-    x0, y0, x1, y1 = to_square([x, y, x + width, y + height], size, side)
-    np.testing.assert_allclose([x0, y0, x1, y1], drawn_by_hand((x, y, width, height), size, side), rtol=0, atol=1e-9)
+    square = decode_square(encoded(Image.fromarray(pixels)), "L", side, fit)[0] / 255
+    x0, y0, x1, y1 = to_square([x, y, x + width, y + height], size, side, fit)
+    np.testing.assert_allclose([x0, y0, x1, y1], drawn_by_hand((x, y, width, height), size, side, fit), rtol=0, atol=1e-9)
     inside = [max(0.0, min(stop, side) - max(start, 0.0)) for start, stop in ((x0, x1), (y0, y1))]
     assert square.sum() == pytest.approx(inside[0] * inside[1], abs=0.6 * sum(inside) + 1)
     if min(inside) > 4:
         columns, rows = np.flatnonzero(square.max(0) > 0.5), np.flatnonzero(square.max(1) > 0.5)
         edges = [columns[0], rows[0], columns[-1] + 1, rows[-1] + 1]
         np.testing.assert_allclose(edges, np.clip([x0, y0, x1, y1], 0, side), atol=1.01)
+
+
+def test_stretched_images_evaluated_whole_keep_every_box(made, tmp_path):
+    """Boxes in all four corners of images that are wide or high: bright rectangles on black, found again where the boxes are."""
+    without = made[1][0].study
+    images = [box.image for box in ms_cxr(made[1])[::3] if box.image.study != without]
+    drawn, side = [], 64
+    for number, image in enumerate(images):
+        x, y = (image.width - 5) * (number % 2), (image.height - 4) * (number // 2 % 2)
+        drawn.append(Box(image, "Edema", f"edema {number}", x, y, 5, 4))
+        pixels = np.zeros((image.height, image.width), np.uint8)
+        pixels[y : y + 4, x : x + 5] = 255
+        (tmp_path / "jpg/files" / image.file).parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels).save(tmp_path / "jpg/files" / image.file, quality=100)
+    write_ms_cxr(tmp_path / "ms-cxr", drawn)
+    shutil.copytree(made[0] / "jpg", tmp_path / "jpg", copy_function=_unless_there, dirs_exist_ok=True)
+    phrases = {}
+    for fit, evaluated in (("crop", "crop"), ("stretch", "whole")):
+        places = {"path": tmp_path / "jpg", "ms_cxr": tmp_path / "ms-cxr", "resolution": side, "fit": fit}
+        source, _, boxes = prepare(made, tmp_path / fit, **places)
+        size = RadiographAugmentation([0], [1], evaluated=evaluated).evaluated_size(source.size)
+        phrases[fit] = boxed_phrases(source, np.arange(len(source.images)), boxes, size)
+    assert len(phrases["crop"]) < len(drawn)
+    assert sorted(phrases["stretch"]["sentence"]) == sorted(box.phrase for box in drawn)
+    for row in phrases["stretch"].itertuples():
+        bright = source.images[row.image, 0] > 127
+        rows, columns = np.flatnonzero(bright.any(1)), np.flatnonzero(bright.any(0))
+        edges = [columns[0], rows[0], columns[-1] + 1, rows[-1] + 1]
+        np.testing.assert_allclose(edges, [row.x0, row.y0, row.x1, row.y1], atol=1.01)
+        assert {row.x0, row.x1} & {0.0, float(side)}
+        assert {row.y0, row.y1} & {0.0, float(side)}
+
+
+def _unless_there(source, target):
+    return target if Path(target).exists() else shutil.copy(source, target)
 
 
 def test_both_versions_of_ms_cxr_hold_the_same_boxes(made, tmp_path):

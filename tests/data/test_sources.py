@@ -172,6 +172,33 @@ def test_the_binary_version_of_stl10_is_read_as_documented(tmp_path):
     assert source.class_names[7] == "monkey"
 
 
+def test_the_first_unlabelled_images_of_stl10_are_added_after_the_test_images(tmp_path):
+    folder = tmp_path / "stl10_binary"
+    write_stl10(folder)
+    with (folder / "unlabeled_X.bin").open("r+b") as stream:
+        stream.seek(27_648 * 2 + 96 * 40 + 7)  # red, column 40, row 7 of the third
+        stream.write(b"\xff")
+    source = load_source("stl10", path=tmp_path, unlabelled=3)
+    assert source.images.shape == (13_003, 3, 96, 96)
+    assert np.argwhere(source.images).tolist() == [[13_002, 0, 7, 40]]
+    assert source.labels[13_000:].tolist() == [-1, -1, -1]
+    assert np.flatnonzero(source.is_test).tolist() == list(range(5_000, 13_000))
+    assert (source.labels[:13_000] >= 0).all()
+    settings = {"path": tmp_path, "unlabelled": None}
+    assert folder / "unlabeled_X.bin" not in stl10.user_files(settings).files
+    assert folder / "unlabeled_X.bin" in stl10.user_files(settings | {"unlabelled": 3}).files
+    with (folder / "unlabeled_X.bin").open("r+b") as stream:
+        stream.truncate(27_648 * 99_999)
+    with pytest.raises(UserError, match=r"unlabeled_X.bin is 2,764,772,352 bytes long \(99,999 of 100,000 images\)"):
+        load_source("stl10", path=tmp_path, unlabelled=3)
+
+
+def test_parquet_files_of_stl10_have_no_unlabelled_images(tmp_path):
+    write_parquet(tmp_path / "train.parquet", 10, column="image")
+    with pytest.raises(UserError, match=r"found train.parquet; expected stl10_binary\. .*dataset.download: true"):
+        load_source("stl10", path=tmp_path, unlabelled=3)
+
+
 def test_damaged_binary_files_of_stl10_are_reported(tmp_path):
     folder = tmp_path / "stl10_binary"
     write_stl10(folder)

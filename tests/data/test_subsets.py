@@ -106,6 +106,19 @@ def test_a_seed_gives_the_same_subset_again(drawn):
     assert all(np.array_equal(getattr(subset, name), getattr(again, name)) for name in SPLITS)
 
 
+@quick
+@given(subsets(), st.integers(1, 30))
+def test_unlabelled_images_are_trained_on_and_change_nothing_else(drawn, count):
+    source, arguments, subset = drawn
+    images = np.concatenate([source.images, np.zeros((count, 1, 2, 2), np.uint8)])
+    labels, is_test = np.append(source.labels, np.full(count, -1)), np.append(source.is_test, np.zeros(count, bool))
+    more = make_subset(ImageSource("animals", images, labels, is_test, NAMES), **arguments)
+    for split in ("pool", "validation", "test"):
+        assert np.array_equal(getattr(more, split), getattr(subset, split))
+    assert more.train.tolist() == [*subset.train.tolist(), *range(len(source.labels), len(labels))]
+    assert (more.train.dtype, more.eta_low) == (np.int64, subset.eta_low)
+
+
 def test_seeds_give_different_splits():
     first, second = (make_subset(source_of(40), seed=seed, fraction=0.5, rare_classes=[0]) for seed in (0, 1))
     for split in SPLITS:

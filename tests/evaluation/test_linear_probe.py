@@ -8,6 +8,9 @@ from hypothesis import given, settings
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
+from trueneg.data.images.image_source import ImageSource
+from trueneg.data.images.subsets import make_subset
+from trueneg.evaluation.images import EncodedRun
 from trueneg.evaluation.images.linear_probe import label_subset
 from trueneg.evaluation.linear_heads import cross_entropy, train_linear_heads
 
@@ -108,3 +111,15 @@ def test_label_subsets_vary_with_the_seed_and_draw_samples_equally_often():
         drawn[label_subset(labels, 0.3, seed)] += 1
     # Binomial(2000, 0.3): a standard deviation of 20; the largest of 40 deviations stays within five.
     assert np.abs(drawn - 600).max() < 100
+
+
+def test_no_label_pool_holds_an_unlabelled_image():
+    labels = np.append(np.arange(60) % 3, np.full(40, -1))
+    images, is_test = np.zeros((100, 1, 2, 2), np.uint8), np.arange(100) < 15
+    source = ImageSource("partly", images, labels, is_test, ("a", "b", "c"))
+    subset = make_subset(source, seed=0, rare_classes=["a"], fraction=0.5)
+    run = EncodedRun("abc", subset, source, torch.zeros(100, 2), torch.from_numpy(labels))
+    pools = {name: labels[run.pool(name)] for name in ("imbalanced", "all")}
+    assert np.bincount(pools["imbalanced"]).tolist()[1:] == np.bincount(pools["all"]).tolist()[1:]
+    assert 2 * (pools["imbalanced"] == 0).sum() <= (pools["all"] == 0).sum() + 1
+    assert (labels[subset.train] < 0).sum() == 40

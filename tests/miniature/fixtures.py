@@ -98,6 +98,8 @@ def _stl10(root: Path, settings: Mapping[str, Any]) -> None:
         write_stl10(folder)
         for split, count in stl10.ARCHIVE.rows.items():
             _shades(np.arange(count) % 10, STL10_PIXELS).tofile(folder / f"{split}_X.bin")
+        with (folder / "unlabeled_X.bin").open("r+b") as stream:  # all others stay black
+            stream.write(_shades(np.arange(settings.get("unlabelled", 0)) % 10, STL10_PIXELS).tobytes())
 
 
 def _open_i_reports(root: Path, settings: Mapping[str, Any]) -> None:

@@ -19,6 +19,7 @@ OVERRIDES: dict[str, dict[str, Any]] = {
     "images": {
         "dataset.resolution": 8,
         "dataset.images_per_class": 32,
+        "dataset.unlabelled?": 64,
         "encoder": {"name": "small_resnet", "width": 4},
         "projection.hidden": 16,
         "projection.dimensions": 8,

@@ -347,7 +347,7 @@ def test_the_record_is_as_readable_as_the_output(own):
 
 
 def test_a_runs_data_changed_if_the_files_did_or_were_read_again(tmp_path):
-    settings = {"source": "parquet", "path": str(tmp_path / "own"), "resolution": None, "download": False}
+    settings = {"source": "parquet", "path": str(tmp_path / "own"), "resolution": None, "download": False, "unlabelled": None}
     write_data("parquet", tmp_path / "own")
     reading = user_files.of_images(settings)
     output = tmp_path / f"{reading.place}.npz"

@@ -643,6 +643,8 @@ def test_augmentation_is_torchvisions_image_by_image(channels):
         torch.testing.assert_close(ours, (pixels - 0.4) / 0.2, atol=1e-3, rtol=1e-3)
     centre = reference.center_crop(images, [15, 12]).float() / 255
     torch.testing.assert_close(augmentation.normalise(images), (centre - 0.4) / 0.2)
+    whole = RadiographAugmentation([0.4] * channels, [0.2] * channels, crop=0.75, evaluated="whole")
+    torch.testing.assert_close(whole.normalise(images), (images.float() / 255 - 0.4) / 0.2)
 
 
 def test_the_example_of_the_augmentation():

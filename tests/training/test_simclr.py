@@ -1,6 +1,8 @@
 """Runs of one seed share everything but the objective; a run depends on its settings and seed, and on nothing else."""
 
 import copy
+import dataclasses
+import math
 import os
 import shutil
 import subprocess
@@ -118,6 +120,23 @@ def test_class_probabilities_are_each_images_own_or_a_groups(source):
     settings = settings_of("DCL-true")
     settings["objective"]["class_probability"] = "high"
     assert started(source, settings=settings).loss.estimator.class_probability == pytest.approx(0.2 / 1.25)
+
+
+def test_an_unlabelled_image_has_no_known_false_negative_and_no_class_probability(source):
+    hidden = np.arange(len(source.labels)) % 3 == 0
+    partly = dataclasses.replace(source, labels=np.where(hidden, -1, source.labels))
+    training = started(partly, "DCL-true")
+    subset = make_subset(partly, seed=0, fraction=0.25, rare_classes=[5, 6, 7, 8, 9], test=0.25)
+    labels = partly.labels[subset.train]
+    assert set(np.flatnonzero(hidden)) <= set(subset.train)
+    same = training.labels[:, None] == training.labels
+    expected = (labels[:, None] == labels) & (labels >= 0)
+    np.testing.assert_array_equal(same.numpy(), expected | np.eye(len(labels), dtype=bool))
+    counts = np.bincount(labels[labels >= 0])
+    frequencies = np.where(labels < 0, 0, counts[labels] / counts.sum())
+    np.testing.assert_allclose(training.class_probability.numpy(), frequencies, rtol=1e-6)
+    row = started(partly, "Oracle").train_epoch()
+    assert all(math.isfinite(row[key]) for key in ("loss", "true mean rare", "same-class to positive ratio common"))
 
 
 def test_a_loss_of_nan_stops_the_run_and_reports_the_epoch_and_the_learning_rate(source):

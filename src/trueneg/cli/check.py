@@ -11,7 +11,7 @@ from trueneg.config.image_study import ImageStudy
 from trueneg.config.image_text_study import ImageTextStudy
 from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.order import relative_cost
-from trueneg.config.runs import Run, RunSettings, all_runs, datasets, pairs_key, source_key
+from trueneg.config.runs import Run, RunSettings, all_runs, datasets, pairs_key
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.data.images.image_source import ImageSource, read_source
 from trueneg.data.images.loading import load_source
@@ -101,14 +101,16 @@ def _training(name: str, study: TrainedStudy, studies: Mapping[str, Any], result
 
 
 def _images(dataset: Mapping[str, Any], seed: int, results: Path) -> Data:
-    reading = {key: dataset[key] for key in ("path", "resolution", "download")}
-    decoded = results / "sources" / f"{source_key(dataset)}.npz"
-    changes = user_files.look(user_files.of_images(dataset), results).changes if decoded.is_file() else []
+    reading = user_files.of_images(dataset)
+    decoded = results / f"{reading.place}.npz"
+    changes = user_files.look(reading, results).changes if decoded.is_file() else []
     is_current = decoded.is_file() and not changes
-    source = read_source(decoded) if is_current else load_source(dataset["source"], **reading)
+    source = read_source(decoded) if is_current else load_source(**reading.settings)
     subset = make_subset(source, seed=seed, **{key: dataset[key] for key in DRAWING})
+    unlabelled = int((source.labels[subset.train] < 0).sum())
     description = (
-        f"{source.name}, {source.images.shape[-1]} px; training {len(subset.train):,} of {len(subset.pool):,} images, validation "
+        f"{source.name}, {source.images.shape[-1]} px; training {len(subset.train) - unlabelled:,} of {len(subset.pool):,} images"
+        f"{f' and {unlabelled:,} unlabelled ones' if unlabelled else ''}, validation "
         f"{len(subset.validation):,}, test {len(subset.test):,}; class probability {subset.eta_low:.4f} (rare) and "
         f"{subset.eta_high:.4f} (common)"
     )

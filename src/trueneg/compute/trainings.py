@@ -20,6 +20,7 @@ class Trainings:
 
     Attributes:
         studies: the studies that train encoders, by name.
+        images: the image studies among them.
         image_text: the image–text studies among them.
         datasets: resolved settings of each data set as plain values, by study and label.
     """
@@ -27,6 +28,7 @@ class Trainings:
     def __init__(self, configuration: Configuration):
         self.studies = {name: study for name, study in configuration.studies.items() if isinstance(study, TrainedStudy)}
         self.image_text = {name: study for name, study in self.studies.items() if isinstance(study, ImageTextStudy)}
+        self.images = [name for name in self.studies if name not in self.image_text]
         jobs = [job for name, study in self.studies.items() for job in runs.jobs(name, study)]
         self._jobs = {(job.study, job.dataset, job.objective, job.block): job for job in jobs}
         self._longest = max(map(_cost, jobs), default=0.0)

@@ -10,6 +10,7 @@ from trueneg.config.likelihood_study import LikelihoodStudy
 from trueneg.config.runs import candidates, corpora, datasets, objectives, swept
 from trueneg.config.trained_study import MeasurementSettings, TrainedStudy
 from trueneg.specs.settings import format_value, values_of
+from trueneg.specs.sources import UNLABELLED
 from trueneg.specs.tasks import comparable
 from trueneg.specs.tasks.base import EACH_CLASS, GROUPS, Task
 from trueneg.stats.measurement import Measurement
@@ -67,6 +68,11 @@ def _comparisons(study: TrainedStudy, texts: Any) -> Iterator[str]:
 def _images(study: ImageStudy, texts: Any) -> Iterator[str]:
     if any(value != 1 for value in values_of(study.dataset.fraction)) and not study.dataset.rare_classes:
         yield "dataset.fraction is below 1, but dataset.rare_classes is empty; list the classes to thin out"
+    unlabelled, available = study.dataset.unlabelled or 0, UNLABELLED.get(study.dataset.source, 0)
+    if unlabelled > available:
+        yield f"dataset.unlabelled is {unlabelled}, expected at most {available}, the unlabelled images of {study.dataset.source}"
+    if unlabelled and study.dataset.rare_classes:
+        yield "dataset.rare_classes thins out labelled images only; remove it or dataset.unlabelled"
 
 
 def _pairs(study: ImageTextStudy, texts: Mapping[str, LikelihoodStudy]) -> Iterator[str]:
@@ -95,6 +101,8 @@ def _annotations(study: ImageTextStudy, texts: Any) -> Iterator[str]:
             yield f"{key} needs {need}, which {data.source} does not have; remove or change it"
     prompts = study.evaluation.zero_shot.prompts or {}
     yield from _unknown("evaluation.zero_shot.prompts", prompts, data.label_names if data.labelled else prompts, "labels")
+    if study.evaluation.chexpert_8x200 is not None and getattr(data, "fit", "crop") == "stretch":
+        yield "dataset.fit is stretch, but evaluation.chexpert_8x200 crops its images; set dataset.fit to crop"
     if study.primary.oracle is None and data.truth_known:
         yield f"primary.oracle is missing, expected an objective whose name is oracle, as {data.source} has known matches"
 

@@ -65,6 +65,7 @@ class DatasetSettings(Settings):
     fraction: Sweepable[Fraction] = Field(1.0, description="r: fraction of the images of a rare class to keep")
     test: OpenFraction | None = Field(None, description="fraction held out for testing if there is no official test split")
     validation: OpenFraction = Field(0.1, description="fraction of the training images held out for validation")
+    unlabelled: Count | None = Field(None, description="unlabelled images to train on as well, the first ones of stl10's 100,000")
 
 
 class ProjectionSettings(Settings):

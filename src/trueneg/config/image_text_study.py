@@ -97,6 +97,7 @@ class RadiographAugmentationSettings(Settings):
     crop: Sweepable[Fraction] = Field(0.9375, description="side of the crop relative to the image (480 of 512)")
     brightness: Sweepable[Share] = Field(0.2, description="factors are uniform in 1 ± this value")
     contrast: Sweepable[Share] = Field(0.2, description="factors are uniform in 1 ± this value")
+    evaluated: Literal["crop", "whole"] = Field("crop", description="what evaluation sees: the central crop, or the whole image")
 
 
 class ImageTextTrainingSettings(Training):

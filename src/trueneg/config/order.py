@@ -56,4 +56,4 @@ def _images(dataset: Mapping[str, Any]) -> float:
     most = dataset.get("images") or SIZES.get(dataset["source"], ASSUMED_SIZE)
     if dataset.get("images_per_class"):
         most = min(most, 10 * dataset["images_per_class"])
-    return most * (1 + dataset.get("fraction", 1.0)) / 2
+    return most * (1 + dataset.get("fraction", 1.0)) / 2 + (dataset.get("unlabelled") or 0)

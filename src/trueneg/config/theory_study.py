@@ -45,7 +45,7 @@ class SweepSettings(Settings):
     long_negative_counts: NonEmpty[Count] = Field([16, 64, 256, 1024, 4096], description="bias against N, which should vanish")
     anchor_counts: NonEmpty[Count] = Field([50, 100, 200, 500, 1000, 2000], description="errors against the number of anchors")
     positive_counts: NonEmpty[Count] = Field([1, 2, 5, 10, 32, 64, 256], description="errors against K")
-    slides: list[Slide] = Field([0.0, 0.1, 0.2, 0.3, 0.4, 0.5], description="errors against the slide")
+    slides: list[Slide] = Field([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], description="errors against the slide")
     temperatures: NonEmpty[Positive] = Field([0.1, 0.2, 0.3, 0.5, 0.7, 1.0], description="errors against t")
     assumed_alphas: NonEmpty[Alpha] = Field([0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99], description="errors under a wrong α")
     map_alphas: NonEmpty[Alpha] = Field([0.5, 0.6, 0.7, 0.8, 0.9, 0.99], description="map of the best estimator: α")

@@ -32,40 +32,46 @@ log = logging.getLogger(__name__)
 
 SHARD_BYTES = 4 * 1024**2  # work lost when a thread is killed, and bytes read at once to verify a shard
 LONGEST = 20  # maximum aspect ratio: the resized image must fit in memory, and the centre of a narrow strip is not representative
-# Change this whenever the preprocessing changes, so that cached images are rebuilt.
-TREATMENT = "exif, bilinear, centre 1"
+# The ways to fit an image to a square. Change a text whenever that preprocessing changes, so that cached images are rebuilt.
+TREATMENTS = {"crop": "exif, bilinear, centre 1", "stretch": "exif, bilinear, both sides 1"}
 
 
-def central_square(size: Sequence[int], resolution: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return the size of the resized image and the position of its central square (:func:`decode_square`).
+def square_in(size: Sequence[int], resolution: int, fit: str = "crop") -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return the size of the resized image and the position of its square (:func:`decode_square`).
 
     Args:
         size: (width, height) of the upright image.
         resolution: side of the square, in pixels.
+        fit: ``"crop"`` or ``"stretch"``.
 
     Returns:
         (width, height) of the resized image, and (left, top) of the square in it.
 
     Example:
-        >>> central_square((300, 200), 100)
+        >>> square_in((300, 200), 100)
         ((150, 100), (25, 0))
+        >>> square_in((300, 200), 100, "stretch")
+        ((100, 100), (0, 0))
     """
+    if fit == "stretch":
+        return (resolution, resolution), (0, 0)
     shorter = min(size)
     width, height = (resolution if side == shorter else int(resolution * side / shorter) for side in size)
     return (width, height), (round((width - resolution) / 2), round((height - resolution) / 2))
 
 
-def decode_square(encoded: bytes | None, mode: str, resolution: int) -> np.ndarray:
-    """Decode an image upright, resize its shorter side (bilinear with antialiasing, as in pillow) and crop the central square.
+def decode_square(encoded: bytes | None, mode: str, resolution: int, fit: str = "crop") -> np.ndarray:
+    """Decode an image upright and resize it to a square (bilinear with antialiasing, as in pillow).
 
-    The pixels equal those of torchvision's ``Resize(resolution)`` and ``CenterCrop(resolution)`` applied to a pillow image. A
-    JPEG file is converted to greyscale by taking its luma, which differs from pillow's ``convert("L")`` by rounding and where
-    colours are clipped.
+    The pixels equal those of torchvision's ``Resize(resolution)`` and ``CenterCrop(resolution)`` applied to a pillow image, or,
+    if it is stretched, those of ``Resize((resolution, resolution))``. A JPEG file is converted to greyscale by taking its luma,
+    which differs from pillow's ``convert("L")`` by rounding and where colours are clipped.
 
     Args:
         encoded: content of a PNG or JPEG file.
         mode: ``"L"`` (greyscale) or ``"RGB"``.
         resolution: side of the square, in pixels.
+        fit: ``"crop"`` resizes the shorter side and keeps the central square; ``"stretch"`` resizes both sides and keeps all.
 
     Returns:
         uint8, shape (channels, resolution, resolution).
@@ -91,7 +97,7 @@ def decode_square(encoded: bytes | None, mode: str, resolution: int) -> np.ndarr
         ImageOps.exif_transpose(image, in_place=True)  # otherwise every image is copied
         image.load()  # before the next line reads the mode: loading can change a palette
         image = image if image.mode == mode else image.convert(mode)  # converting to the same mode would copy the image
-    resized, (left, top) = central_square(image.size, resolution)
+    resized, (left, top) = square_in(image.size, resolution, fit)
     if image.size != resized:
         image = image.resize(resized, Image.Resampling.BILINEAR)
     if image.size != (resolution, resolution):
@@ -99,7 +105,9 @@ def decode_square(encoded: bytes | None, mode: str, resolution: int) -> np.ndarr
     return channels_first(image)
 
 
-def cache_images(images: EncodedImages, folder: str | Path, *, mode: str, resolution: int, threads: int = 1) -> np.memmap:
+def cache_images(
+    images: EncodedImages, folder: str | Path, *, mode: str, resolution: int, fit: str = "crop", threads: int = 1
+) -> np.memmap:
     """Decode and resize with :func:`decode_square` the images that are not in the cache yet.
 
     Args:
@@ -107,6 +115,7 @@ def cache_images(images: EncodedImages, folder: str | Path, *, mode: str, resolu
         folder: cache folder; entries of other images or another size are replaced. Only one build may run at a time.
         mode: ``"L"`` (greyscale) or ``"RGB"``.
         resolution: side of the squares, in pixels.
+        fit: ``"crop"`` or ``"stretch"``.
         threads: number of decoding threads; each holds at most :data:`SHARD_BYTES` of pixels in memory.
 
     Returns:
@@ -126,12 +135,12 @@ def cache_images(images: EncodedImages, folder: str | Path, *, mode: str, resolu
         """Build a shard unless it is cached; return how many of its images were cached, and its errors."""
         first = shards[description]
         part = images.part(slice(first, first + count))
-        inputs = "\n".join([TREATMENT, mode, str(resolution), *stamps[first : first + count]])
+        inputs = "\n".join([TREATMENTS[fit], mode, str(resolution), *stamps[first : first + count]])
         with pixels.open("r+b") as stream:
             stream.seek(first * size)
             if description.is_file() and description.read_bytes() == _described(inputs, stream.read(len(part) * size)):
                 return len(part), []
-            squares, mistakes = _decode_all(part, mode, resolution)
+            squares, mistakes = _decode_all(part, mode, resolution, fit)
             stream.seek(first * size)
             stream.write(squares)
         # Written last, and only if all images of the shard are usable.
@@ -161,13 +170,13 @@ def _described(inputs: str, pixels: bytes) -> bytes:
     return json.dumps({"inputs": digest, "checksum": zlib.crc32(pixels)}).encode()
 
 
-def _decode_all(images: EncodedImages, mode: str, resolution: int) -> tuple[bytes, list[str]]:
+def _decode_all(images: EncodedImages, mode: str, resolution: int, fit: str) -> tuple[bytes, list[str]]:
     """Decode images to squares; also return an error message for each unusable image, whose pixels are 0."""
     squares = np.zeros((len(images), len(mode), resolution, resolution), np.uint8)
     mistakes = []
     for position, content in enumerate(images.read()):
         try:
-            squares[position] = decode_square(content, mode, resolution)
+            squares[position] = decode_square(content, mode, resolution, fit)
         except UnreadableImageError as error:
             mistakes.append(f"{images.name(position)}: {error}. {error.remedy}")
     return squares.tobytes(), mistakes

@@ -40,7 +40,7 @@ class EmbeddedImages(NamedTuple):
 
 
 def central_crops(networks: Networks, source: Source, indices: np.ndarray, device: torch.device) -> Iterator[Tensor]:
-    """Yield the normalised central crops of the selected images of a source, in blocks."""
+    """Yield the normalised central crops of the selected images of a source (or all of each, if so evaluated), in blocks."""
     blocks = np.array_split(indices, range(IMAGES_AT_ONCE, len(indices), IMAGES_AT_ONCE))
     with contextlib.closing(read_ahead(source.images, blocks, device)) as batches:
         for pixels, _ in batches:
@@ -49,7 +49,7 @@ def central_crops(networks: Networks, source: Source, indices: np.ndarray, devic
 
 @torch.no_grad()
 def embed_images(networks: Networks, source: Source, indices: np.ndarray, device: torch.device, regions: bool) -> EmbeddedImages:
-    """Embed the central crops of the selected images in a single pass through encoder and projection.
+    """Embed the selected images of a source in a single pass through encoder and projection.
 
     Args:
         networks: networks in evaluation mode.

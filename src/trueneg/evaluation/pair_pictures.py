@@ -97,7 +97,7 @@ def phrase_heatmaps(run: EmbeddedRun, count: int, smoothing: float) -> pd.DataFr
     if run.boxes is None:
         return pd.DataFrame(columns=HEATMAP_COLUMNS)
     source, images = run.source, run.images("test")
-    crop = run.networks.augmentation.cropped(source.size)
+    crop = run.networks.augmentation.evaluated_size(source.size)
     phrases = boxed_phrases(source, images.indices, run.boxes, crop)
     first = phrases.drop_duplicates("phrase")
     # Take the first phrase of every finding, then the second of every finding, and so on.

@@ -13,6 +13,8 @@ from trueneg.store.provenance import drawing_code
 
 # Theory figures that reproduce or extend those of the BCL paper; the other theory figures show bounds of the first paper.
 BCL_FIGURES = tuple(drawing.name for drawing in (*densities.drawings, *estimator_errors.drawings))
+# Reproduction of that paper's Table 1; the second table compares our numbers with published ones.
+BCL_TABLES = ("accuracy", "published")
 # Reproductions of the first paper's Figs. 2 and 4 (image studies), Fig. 3 (image–text studies), and Tables 1, 3, 4 and 5; the
 # last table compares our numbers with published ones.
 ACCURACIES = tuple(f"probe_by_{axis}_{pool}_labels" for axis in ("fraction", "label_fraction") for pool in by_condition.POOLS)

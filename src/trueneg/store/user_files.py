@@ -78,7 +78,7 @@ class Look(NamedTuple):
 
 def of_images(dataset: Mapping[str, Any]) -> Reading:
     """Return the reading of an image source, from the settings of a data set."""
-    settings = {key: dataset[key] for key in ("source", "path", "resolution", "download")}
+    settings = {key: dataset[key] for key in ("source", "path", "resolution", "download", "unlabelled")}
     return Reading(f"sources/{source_key(dataset)}", "images", settings)
 
 

@@ -48,13 +48,13 @@ class RunningMeans(nn.Module):
 class ViewMonitors(RunningMeans):
     """Monitors for two-view training.
 
-    For every anchor with positive logit p and negative logits u:
+    For every anchor of known class with positive logit p and negative logits u:
 
     * share at the bound: whether the estimate of the negative mass was replaced by its lower bound;
     * same-class to positive ratio: mean of e^u over the negatives of the anchor's own class, divided by e^p. A debiased loss
       uses e^p in place of that mean; a ratio below 1 means that it subtracts too much;
     * estimated mean: the objective's own N·g, divided by N;
-    * true mean: the mean of e^u over the negatives of other classes, which a debiased loss is meant to estimate.
+    * true mean: the mean of e^u over the negatives of other known classes, which a debiased loss is meant to estimate.
 
     Args:
         rare: (C,) bool, whether a class is rare.
@@ -72,22 +72,25 @@ class ViewMonitors(RunningMeans):
 
         Args:
             terms: terms of the loss for its 2B anchors.
-            labels: (B,) classes of the images.
+            labels: (B,) classes of the images; below 0 if unknown.
         """
         # float64 can represent e^(±2/t) down to t = 0.01; the cost is negligible compared with the network.
         positive, mass = terms.positive[..., 0].double(), terms.logits[0].double().exp()  # 0 for the anchor's own sample
         same = (labels[:, None] == labels).repeat(2, 2)
         same_count = same.sum(1) - 2  # without both views of its own sample
-        true_count = (~same).sum(1)
+        known = (labels >= 0).repeat(2)
+        true = known & ~same
+        true_count = true.sum(1)
         same_mass = (mass * same).sum(1)
         values = [
             terms.at_bound,
             same_mass / same_count.clamp(min=1) / positive.exp(),
             terms.log_negative_mass.double().exp() / (mass.shape[1] - 2),
-            (mass.sum(1) - same_mass) / true_count.clamp(min=1),
+            (mass * true).sum(1) / true_count.clamp(min=1),
         ]
-        every, rare = torch.ones_like(positive), self._rare[labels].repeat(2)
-        self._add([terms.loss], torch.stack([~rare, rare]), values, [every, same_count > 0, every, true_count > 0])
+        every, rare = torch.ones_like(positive), self._rare[labels.clamp(min=0)].repeat(2)
+        members = torch.stack([known & ~rare, known & rare])
+        self._add([terms.loss], members, values, [every, same_count > 0, every, true_count > 0])
 
 
 class PairMonitors(RunningMeans):

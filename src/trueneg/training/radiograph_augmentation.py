@@ -22,6 +22,7 @@ class RadiographAugmentation(Augmentation):
         crop: side of the crop as a fraction of the image side, in (0, 1].
         brightness: factors are uniform in 1 ± ``brightness``; less than 1.
         contrast: factors are uniform in 1 ± ``contrast``; less than 1.
+        evaluated: part of an image that evaluation uses: its central ``"crop"``, or the ``"whole"`` image.
 
     The parameters of an image are: top and left of the crop, brightness, contrast.
 
@@ -33,15 +34,26 @@ class RadiographAugmentation(Augmentation):
     """
 
     def __init__(
-        self, mean: Sequence[float], std: Sequence[float], crop: float = 0.9375, brightness: float = 0.2, contrast: float = 0.2
+        self,
+        mean: Sequence[float],
+        std: Sequence[float],
+        crop: float = 0.9375,
+        brightness: float = 0.2,
+        contrast: float = 0.2,
+        evaluated: str = "crop",
     ) -> None:
         super().__init__(mean, std)
-        self.crop = crop
+        self.crop, self.evaluated = crop, evaluated
         self.jitter = (brightness, contrast)
 
     def cropped(self, size: Sequence[int]) -> tuple[int, int]:
         """Return the height and width of the crop for images of this size."""
         height, width = (max(1, round(self.crop * side)) for side in size)
+        return height, width
+
+    def evaluated_size(self, size: Sequence[int]) -> tuple[int, int]:
+        """Return the height and width of the central part that evaluation uses, for images of this size."""
+        height, width = size if self.evaluated == "whole" else self.cropped(size)
         return height, width
 
     def draw(self, count: int, size: Sequence[int], generator: torch.Generator) -> Tensor:
@@ -67,5 +79,5 @@ class RadiographAugmentation(Augmentation):
         return pixels.sub_(self.mean).div_(self.std)
 
     def normalise(self, images: Tensor) -> Tensor:
-        """Return the normalised central crop, which is used in evaluation."""
-        return super().normalise(center_crop(images, list(self.cropped(images.shape[-2:]))))
+        """Return the normalised central part, which is used in evaluation."""
+        return super().normalise(center_crop(images, list(self.evaluated_size(images.shape[-2:]))))

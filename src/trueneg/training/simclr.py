@@ -37,13 +37,15 @@ class SimCLR(Training):
     def set_up(self, settings: Settings, source: ImageSource, subset: Subset) -> tuple[int, str]:
         training, projection, objective = settings["training"], settings["projection"], dict(settings["objective"])
         self.images = torch.from_numpy(source.images[subset.train]).to(self.device)
-        self.labels = torch.from_numpy(source.labels[subset.train]).to(self.device)
+        labels = source.labels[subset.train]
+        # An unlabelled image is a class of its own, so it has no known false negative.
+        self.labels = torch.from_numpy(np.where(labels < 0, -1 - np.arange(len(labels)), labels)).to(self.device)
         held_out = subset.validation[:MEASURED_IMAGES]
         self.held_out = torch.from_numpy(source.images[held_out]), torch.from_numpy(source.labels[held_out])
         self.augmentation = build_augmentation(settings["augmentation"], *channel_statistics(source)).to(self.device)
         temperature = objective.pop("temperature", None) or training["temperature"]
         self.remedy = f"raise the temperature, which is {temperature:g}"
-        self.class_probability = self._class_probability(objective, source.labels[subset.train], subset)
+        self.class_probability = self._class_probability(objective, labels, subset)
         self.schedules = {name: value for name, value in objective.items() if isinstance(value, Mapping)}
         self.scheduled = dict.fromkeys(self.schedules, FIRST_VALUE)  # values of the scheduled parameters in this epoch
         self.loss: Any = build(objective | self.scheduled, temperature=temperature)
@@ -86,11 +88,16 @@ class SimCLR(Training):
         return self.scheduled
 
     def _class_probability(self, objective: dict[str, Any], labels: np.ndarray, subset: Subset) -> Tensor | None:
-        """Return per-image η if it varies between training images; replace a named common η in `objective` by its value."""
+        """Return per-image η if it varies between training images; replace a named common η in `objective` by its value.
+
+        The η of an unlabelled image is 0, as in the oracle: nothing is corrected where the class is unknown.
+        """
         given = objective.get("class_probability")
         if given == "true":
             objective["class_probability"] = None  # each batch passes its own
-            return torch.as_tensor(from_class_frequency(labels), dtype=torch.float32).to(self.device)
+            own, known = torch.zeros(len(labels)), labels >= 0
+            own[known] = torch.as_tensor(from_class_frequency(labels[known]), dtype=torch.float32)
+            return own.to(self.device)
         if given in ("low", "high"):
             objective["class_probability"] = subset.eta_low if given == "low" else subset.eta_high
         return None

@@ -11,12 +11,12 @@ from trueneg.data.mistakes import intact
 
 @dataclass(frozen=True, eq=False)
 class ImageSource:
-    """Labelled images of one size.
+    """Images of one size with their labels.
 
     Args:
         name: name of the source, such as ``"cifar10"``.
         images: uint8, shape (n, C, H, W), C = 1 (greyscale) or 3 (RGB).
-        labels: int64, shape (n,), from 0 to the number of classes − 1.
+        labels: int64, shape (n,), from 0 to the number of classes − 1; −1: unlabelled.
         is_test: bool, shape (n,): True for the official test images; all False if there is no official split.
         class_names: name of each class, in the order of the labels.
 
@@ -42,9 +42,9 @@ class ImageSource:
 
     def __post_init__(self):
         require_types(self, {"images": ("uint8", 4), "labels": ("int64", 1), "is_test": ("bool", 1)})
-        if len(self.labels) and not (self.labels.min() >= 0 and self.labels.max() < len(self.class_names)):
-            found = f"from {self.labels.min()} to {self.labels.max()}"
-            raise ValueError(f"labels go {found}, expected 0 to {len(self.class_names) - 1} (one name per class)")
+        if len(self.labels) and not (self.labels.min() >= -1 and self.labels.max() < len(self.class_names)):
+            found, last = f"from {self.labels.min()} to {self.labels.max()}", len(self.class_names) - 1
+            raise ValueError(f"labels go {found}, expected 0 to {last} (one name per class), or -1 (unlabelled)")
         object.__setattr__(self, "checksum", content_hash(self.images, self.labels, self.is_test).hexdigest())
 
 

@@ -5,7 +5,7 @@ import os
 import tarfile
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ class OfficialArchive:
             ``label``, the field ``image`` (planes), or both.
         first_label: label of the first class in the binary files.
         column_major: whether the planes are stored in column-major order.
+        unlabelled_files: number and type of the records of files of unlabelled images, which are read only on request.
     """
 
     name: str
@@ -49,40 +50,49 @@ class OfficialArchive:
     binary_files: Mapping[str, tuple[int, np.dtype]]
     first_label: int = 0
     column_major: bool = False
+    unlabelled_files: Mapping[str, tuple[int, np.dtype]] = field(default_factory=dict)
 
     def folder(self, path: str | Path | None) -> Path:
         """Return the folder given by ``dataset.path``."""
         return required_path(path, self.name, f"train*.parquet and test*.parquet, or {self.unpacked}")
 
-    def load(self, path: str | Path | None, *, resolution: int | None = None, download: bool = False) -> ImageSource:
+    def load(
+        self, path: str | Path | None, *, resolution: int | None = None, download: bool = False, unlabelled: int = 0
+    ) -> ImageSource:
         """Read the parquet files or the official binary version, whichever the folder contains.
 
         Args:
             path: folder that contains train*.parquet and test*.parquet, the unpacked folder, or the files of the unpacked folder.
             resolution: side in pixels of the square to resize to; None keeps the original size.
             download: whether to download the official binary version if the folder contains neither.
+            unlabelled: number of unlabelled images to add after the test images, the first of the binary version.
 
         Raises:
             UserError: if files are missing, damaged, have an unexpected layout, or cannot be downloaded.
         """
         folder = self.folder(path)
-        if parquet_files(folder):
+        if parquet_files(folder) and not unlabelled:
             return read_folder(folder, self.name, resolution, self.class_names, self.rows)
         if self._binary_folder(folder) is None and download:
             fetch_archive(self.url, self.md5, folder, self.unpacked)
         binary = self._binary_folder(folder)
         if binary is None:
+            layout = self.unpacked if unlabelled else f"train*.parquet and test*.parquet, or {self.unpacked}"
             raise UserError(
-                f"{folder}: found {contents(folder)}; expected train*.parquet and test*.parquet, or {self.unpacked}. "
-                "Set dataset.download: true to download the binary version, or copy parquet files there."
+                f"{folder}: found {contents(folder)}; expected {layout}. "
+                "Set dataset.download: true to download the binary version, or copy the files there."
             )
-        images, labels = self._read_binary(binary, resolution)
-        return ImageSource(self.name, images, labels, np.arange(len(labels)) >= self.rows["train"], self.class_names)
+        images, labels = self._read_binary(binary, resolution, unlabelled)
+        is_test = (np.arange(len(labels)) >= self.rows["train"]) & (labels >= 0)
+        return ImageSource(self.name, images, labels, is_test, self.class_names)
 
-    def _read_binary(self, folder: Path, resolution: int | None) -> tuple[np.ndarray, np.ndarray]:
+    def _read_binary(self, folder: Path, resolution: int | None, unlabelled: int) -> tuple[np.ndarray, np.ndarray]:
         images, labels = [], []
-        for name, (count, kind) in self.binary_files.items():
+        for name, (count, kind) in self._files(unlabelled).items():
             records = binary_records(folder / name, count, kind)
+            if name in self.unlabelled_files:
+                records = records[:unlabelled]
+                labels.append(np.full(len(records), -1))
             if "label" in (kind.names or ()):
                 last = self.first_label + len(self.class_names) - 1
                 labels.append(checked_labels(folder / name, records["label"], self.first_label, last))
@@ -95,7 +105,12 @@ class OfficialArchive:
         """Return the parquet files, or the files of the binary version, in the folder ``path``."""
         folder = self.folder(settings["path"])
         binary = self._binary_folder(folder)
-        return UserFiles(parquet_files(folder) or [binary / name for name in self.binary_files if binary])
+        unlabelled = settings.get("unlabelled") or 0
+        parquet = [] if unlabelled else parquet_files(folder)
+        return UserFiles(parquet or [binary / name for name in self._files(unlabelled) if binary])
+
+    def _files(self, unlabelled: int) -> dict[str, tuple[int, np.dtype]]:
+        return {**self.binary_files, **(self.unlabelled_files if unlabelled else {})}
 
     def _binary_folder(self, folder: Path) -> Path | None:
         places = (folder, folder / self.unpacked)
@@ -103,7 +118,7 @@ class OfficialArchive:
 
 
 def binary_records(file: Path, count: int, kind: np.dtype) -> np.ndarray:
-    """Read the records of one file of the archive.
+    """Map the records of one file of the archive into memory.
 
     Raises:
         UserError: if the file is missing, or its size differs from that of `count` records.
@@ -116,7 +131,7 @@ def binary_records(file: Path, count: int, kind: np.dtype) -> np.ndarray:
             f"{file} is {found:,} bytes long ({found // kind.itemsize:,} of {count:,} images), expected {expected:,}; unpack or "
             "download the archive again."
         )
-    return np.fromfile(file, kind)
+    return np.memmap(file, kind, "r")
 
 
 def fetch_archive(url: str, md5: str, folder: Path, unpacked: str) -> None:

@@ -24,8 +24,8 @@ class Subset:
 
     Attributes:
         seed: the study's seed.
-        train: the imbalanced subset.
-        pool: all training images (neither validation nor test) before imbalance is applied; includes `train`.
+        train: the imbalanced subset, and all unlabelled images.
+        pool: all labelled training images (neither validation nor test) before imbalance is applied.
         validation: images held out for model selection.
         test: images used only once, for the final evaluation.
         rare_classes: labels of the subsampled classes.
@@ -56,7 +56,7 @@ def make_subset(
 ) -> Subset:
     """Draw the splits of one seed, stratified by class: test, validation, cap and imbalance, in this order.
 
-    Each step has its own generator, and subsets of different fractions are nested.
+    Each step has its own generator, and subsets of different fractions are nested. Unlabelled images are only trained on.
 
     Args:
         source: the images.
@@ -78,16 +78,18 @@ def make_subset(
     if official and test is not None:
         raise UserError(f"dataset.test is {test}, but source {source.name} has an official test split; remove dataset.test.")
     _check_class_sizes(source, needed=2 if official else 3)
+    known, unlabelled = np.flatnonzero(labels >= 0), np.flatnonzero(labels < 0)
     if official:
-        held_out, remaining = np.flatnonzero(source.is_test), np.flatnonzero(~source.is_test)
+        held_out, remaining = known[source.is_test[known]], known[~source.is_test[known]]
     else:
-        held_out, remaining = stratified_split(labels, TEST_FRACTION if test is None else test, seed_for(seed, "test split"))
+        share = TEST_FRACTION if test is None else test
+        held_out, remaining = (known[part] for part in stratified_split(labels[known], share, seed_for(seed, "test split")))
     chosen, rest = stratified_split(labels[remaining], validation, seed_for(seed, "validation split"))
     pool = remaining[rest]
     if images_per_class is not None:
         caps = dict.fromkeys(range(len(source.class_names)), images_per_class)
         pool = pool[first_of_each_class(labels[pool], caps, seed_for(seed, "images per class"))]
-    train = pool[imbalanced_indices(labels[pool], fraction, rare, seed)]
+    train = np.sort(np.concatenate([pool[imbalanced_indices(labels[pool], fraction, rare, seed)], unlabelled]))
     eta = class_probabilities(fraction, len(source.class_names), len(rare))
     return Subset(seed, train, pool, remaining[chosen], held_out, rare, *eta, source_checksum=source.checksum)
 
@@ -109,7 +111,7 @@ def _class_numbers(source: ImageSource, classes: Iterable[int | str]) -> tuple[i
 
 def _check_class_sizes(source: ImageSource, needed: int) -> None:
     """Check that each class has at least one image for every split."""
-    sizes = np.bincount(source.labels[~source.is_test], minlength=len(source.class_names))
+    sizes = np.bincount(source.labels[~source.is_test & (source.labels >= 0)], minlength=len(source.class_names))
     if sizes.min() < needed:
         name, size = source.class_names[int(sizes.argmin())], int(sizes.min())
         raise UserError(

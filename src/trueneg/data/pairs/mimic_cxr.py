@@ -89,11 +89,12 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
             f"mimic_cxr: {lacking:,} of {studies:,} studies have no sentence, so reports are missing. {ORIGIN_OF_REPORTS}"
         )
     root = RADIOGRAPHS.required(_folder(settings["path"])).parent
-    boxes = ms_cxr.image_boxes(drawn, images["dicom"].to_numpy(str), settings["resolution"])
+    boxes = ms_cxr.image_boxes(drawn, images["dicom"].to_numpy(str), settings["resolution"], settings["fit"])
     return PairImages(
         ImageFiles(tuple(root / file for file in images["file"]), ORIGIN),
         images["report"].to_numpy(str),
         images["patient"].to_numpy(str),
+        fit=settings["fit"],
         restricted=True,
         labels=_labels_of(images, settings),
         tables={"splits": images[["report", "split"]].drop_duplicates("report"), "boxes": boxes},

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from trueneg.data.image_cache import central_square
+from trueneg.data.image_cache import square_in
 from trueneg.data.images.folder import Part
 from trueneg.data.mistakes import refuse
 from trueneg.data.tables import Values, read_columns, wrong_values
@@ -84,13 +84,14 @@ def hold_out(radiographs: pd.DataFrame, boxes: pd.DataFrame) -> pd.DataFrame:
     return radiographs.assign(split=radiographs["split"].mask(own, "test"))
 
 
-def image_boxes(boxes: pd.DataFrame, dicoms: np.ndarray, resolution: int) -> pd.DataFrame:
-    """Convert the boxes of the given images to pixel coordinates of their cropped squares.
+def image_boxes(boxes: pd.DataFrame, dicoms: np.ndarray, resolution: int, fit: str) -> pd.DataFrame:
+    """Convert the boxes of the given images to pixel coordinates of their squares.
 
     Args:
         boxes: table returned by :func:`read_boxes`.
         dicoms: str (n,): ids of a source's images, in the order of the source.
         resolution: side of the squares, in pixels.
+        fit: how the images become squares (:func:`trueneg.data.image_cache.square_in`).
 
     Returns:
         The input of :func:`trueneg.evaluation.pairs.grounding.boxed_phrases`: ``report``, ``image`` (position in the source),
@@ -103,24 +104,27 @@ def image_boxes(boxes: pd.DataFrame, dicoms: np.ndarray, resolution: int) -> pd.
         log.warning("%s boxes of MS-CXR are skipped because the study does not contain their images", unused)
     sizes = found[["width", "height"]].to_numpy().tolist()
     corners = [
-        to_square(box, size, resolution) for box, size in zip(found[CORNERS].to_numpy(np.float64).tolist(), sizes, strict=True)
+        to_square(box, size, resolution, fit)
+        for box, size in zip(found[CORNERS].to_numpy(np.float64).tolist(), sizes, strict=True)
     ]
     found[CORNERS] = np.array(corners, np.float64).reshape(-1, 4)
     found["image"], found["class"] = pd.Index(dicoms).get_indexer(found["dicom"]), -1
     return found[["report", "image", "sentence", "class", "finding", *CORNERS]]
 
 
-def to_square(box: Sequence[float], size: Sequence[int], resolution: int) -> list[float]:
-    """Convert a box to pixel coordinates of the image's cropped square, without clipping.
+def to_square(box: Sequence[float], size: Sequence[int], resolution: int, fit: str) -> list[float]:
+    """Convert a box to pixel coordinates of the image's square, without clipping.
 
     Args:
         box: corners (x0, y0, x1, y1) at pixel edges, in pixels of the image.
         size: (width, height) of the image.
-        resolution: side of the square in pixels (:func:`trueneg.data.image_cache.central_square`).
+        resolution, fit: side of the square in pixels, and how it is made (:func:`trueneg.data.image_cache.square_in`).
 
     Example:
-        >>> to_square([0, 0, 200, 100], (400, 200), 100)       # the square lacks 50 of its 200 pixels on the left
+        >>> to_square([0, 0, 200, 100], (400, 200), 100, "crop")       # the square lacks 50 of its 200 pixels on the left
         [-50.0, 0.0, 50.0, 50.0]
+        >>> to_square([0, 0, 200, 100], (400, 200), 100, "stretch")
+        [0.0, 0.0, 50.0, 50.0]
     """
-    resized, corner = central_square(size, resolution)
+    resized, corner = square_in(size, resolution, fit)
     return [value * resized[place % 2] / size[place % 2] - corner[place % 2] for place, value in enumerate(box)]

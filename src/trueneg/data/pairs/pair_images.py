@@ -22,6 +22,7 @@ class PairImages:
         reports: str, shape (n,): the report of each image; images of one study share it.
         patients: str, shape (n,): no patient is in two splits; report names if the patients are unknown.
         mode: ``"L"`` (greyscale) or ``"RGB"``.
+        fit: how encoded images become squares (:func:`trueneg.data.image_cache.decode_square`).
         restricted: whether images and text must not be shown.
         labels: n rows of 1, 0, or NaN for unknown, with one column per label.
         assigned: table with ``report``, ``index``, ``class``: the class of each sentence; None: classes are unknown.
@@ -35,6 +36,7 @@ class PairImages:
     reports: np.ndarray
     patients: np.ndarray
     mode: str = "L"
+    fit: str = "crop"
     restricted: bool = False
     labels: pd.DataFrame = field(default_factory=pd.DataFrame)
     assigned: pd.DataFrame | None = None

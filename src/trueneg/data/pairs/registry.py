@@ -26,7 +26,7 @@ import pandas as pd
 from filelock import FileLock
 from PIL import __version__ as pillow_version
 
-from trueneg.data.image_cache import TREATMENT, cache_images
+from trueneg.data.image_cache import TREATMENTS, cache_images
 from trueneg.data.pairs.pair_images import PairImages
 from trueneg.data.pairs.pair_source import PairSource, beside, join_sentences, write_pairs
 from trueneg.errors import UserError
@@ -133,8 +133,8 @@ def _decoded(found: PairImages, resolution: int, cache: str | Path, threads: int
     folder = cache_folder(cache, "images", restricted=found.restricted)
     if folder != Path(cache):
         # A shared cache has one folder for each set of image files and preprocessing.
-        inputs = "\n".join([TREATMENT, pillow_version, found.mode, str(resolution), *found.images.stamps()])
+        inputs = "\n".join([TREATMENTS[found.fit], pillow_version, found.mode, str(resolution), *found.images.stamps()])
         folder /= hashlib.sha256(inputs.encode("utf-8", "surrogatepass")).hexdigest()[:24]
     lock = folder / "lock"
     with writable(lock), privacy.owner_only(found.restricted), FileLock(lock, fallback_to_soft=False):
-        return cache_images(found.images, folder, mode=found.mode, resolution=resolution, threads=threads)
+        return cache_images(found.images, folder, mode=found.mode, resolution=resolution, fit=found.fit, threads=threads)

@@ -53,8 +53,8 @@ class EncodedRun(NamedTuple):
         return self.of(getattr(self.subset, split))[0]
 
     def pool(self, name: str) -> np.ndarray:
-        """Return the training images used as labelled data: ``"imbalanced"`` (the run's subset) or ``"all"``."""
-        return self.subset.train if name == "imbalanced" else self.subset.pool
+        """Return the training images used as labelled data: ``"imbalanced"`` (those of the run's subset) or ``"all"``."""
+        return np.intersect1d(self.subset.train, self.subset.pool) if name == "imbalanced" else self.subset.pool
 
 
 Measured = tuple[EncodedRun, str, Measurement, float]

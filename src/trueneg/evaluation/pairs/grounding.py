@@ -42,7 +42,7 @@ def with_boxes(runs: Sequence[EmbeddedRun]) -> Iterator[tuple[EmbeddedRun, str, 
     """Yield run, split, phrases with boxes in the crop, one embedding per distinct sentence, and the crop's size."""
     for run, split in itertools.product(runs, SPLITS):
         if run.boxes is not None:
-            crop = run.networks.augmentation.cropped(run.source.size)
+            crop = run.networks.augmentation.evaluated_size(run.source.size)
             phrases = boxed_phrases(run.source, run.images(split).indices, run.boxes, crop)
             if len(phrases):
                 texts = embed_texts(run.networks, phrases["sentence"].unique().tolist(), run.device)
@@ -68,7 +68,7 @@ def boxed_phrases(source: PairSource, indices: np.ndarray, boxes: pd.DataFrame, 
         indices: (n,) positions of the images in the source.
         boxes: ``report``, ``class`` (−1: unknown), ``finding``, and corners ``x0``, ``y0``, ``x1``, ``y1`` in pixels of the
             source's images; optionally ``sentence`` and ``image``, a position in the source.
-        crop: (height, width) of the central crop of an image that the encoder sees.
+        crop: (height, width) of the central part of an image that the encoder sees, or of the whole image.
 
     Returns:
         One row per box, sorted: ``phrase`` (0 … P − 1), ``image`` (index into ``indices``), ``index`` (index of the sentence in

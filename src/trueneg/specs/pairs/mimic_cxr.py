@@ -27,6 +27,10 @@ class MimicCxrPairSettings(PairSettings):
 
     source: Literal["mimic_cxr"]
     path: PathText = technical(..., "folder of MIMIC-CXR-JPG, with its tables")
+    fit: Literal["crop", "stretch"] = Field(
+        "crop",
+        description="crop: resize the shorter side, keep the central square; stretch: resize both sides and keep all",
+    )
     ms_cxr: str | None = Field(None, description="folder of MS-CXR, whose patients are all tested on; none: no grounding")
     labels: Literal["chexpert", "radiologists"] = Field(
         "chexpert", description="labels of the test split; radiologists: those of release 2.1.0, for the studies that have them"

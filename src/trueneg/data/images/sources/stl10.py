@@ -1,8 +1,9 @@
-"""The labelled part of STL-10: 5,000 training and 8,000 test images of 96 × 96 (Coates et al., 2011)."""
+"""STL-10: 5,000 training, 8,000 test and 100,000 unlabelled images of 96 × 96 pixels (Coates et al., 2011)."""
 
 import numpy as np
 
 from trueneg.data.images.official_archive import OfficialArchive
+from trueneg.specs.sources import UNLABELLED
 
 LABEL, IMAGE = np.dtype([("label", np.uint8)]), np.dtype([("image", np.uint8, (3, 96, 96))])
 ARCHIVE = OfficialArchive(
@@ -21,5 +22,6 @@ ARCHIVE = OfficialArchive(
     },
     first_label=1,
     column_major=True,
+    unlabelled_files={"unlabeled_X.bin": (UNLABELLED["stl10"], IMAGE)},
 )
 load, user_files = ARCHIVE.load, ARCHIVE.user_files
