@@ -103,8 +103,6 @@ def _annotations(study: ImageTextStudy, texts: Any) -> Iterator[str]:
     for key, need in needs.items():
         if need and not provided[need]:
             yield f"{key} needs {need}, which {data.source} does not have; remove or change it"
-    if study.evaluation.chexpert_8x200 is not None and getattr(data, "fit", "crop") == "stretch":
-        yield "dataset.fit is stretch, but evaluation.chexpert_8x200 crops its images; set dataset.fit to crop"
     if study.primary.oracle is None and data.truth_known:
         yield f"primary.oracle is missing, expected an objective whose name is oracle, as {data.source} has known matches"
 
