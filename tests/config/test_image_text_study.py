@@ -96,19 +96,6 @@ def test_settings_that_need_boxes_are_rejected_without_boxes():
     assert list(datasets(made.studies["world"])) == ["open_i"]
 
 
-def test_stretched_images_exclude_the_benchmark_whose_images_are_cropped():
-    words = tiny_words(reports={"source": "mimic_cxr", "path": "reports"})
-    dataset = {"source": "mimic_cxr", "text": "words", "path": "images", "ms_cxr": "boxes", "fit": "stretch"}
-    primary = {key: value for key, value in tiny_world()["primary"].items() if key != "oracle"}
-    objectives = {name: value for name, value in tiny_world()["objectives"].items() if value["name"] != "oracle"}
-    evaluation = {"chexpert_8x200": {"path": "chexpert", "lists": "lists"}}
-    study = {"dataset": dataset, "primary": primary, "objectives": objectives, "figures": {}}
-    with pytest.raises(UserError, match=r"world\.dataset\.fit is stretch, but evaluation\.chexpert_8x200 crops its images"):
-        load_configuration({"words": words, "world": tiny_world(**study, evaluation=evaluation)}, "study.yaml")
-    for changes in ({"dataset": dataset | {"fit": "crop"}, "evaluation": evaluation}, {}):
-        load_configuration({"words": words, "world": tiny_world(**(study | changes))}, "study.yaml")
-
-
 def test_a_corpus_must_be_named_if_there_are_several():
     words = tiny_words(reports={"source": "phantom", "correlation": [0.0, 0.5]})
     with pytest.raises(UserError, match=r"world\.dataset.corpus is missing, expected one of the data sets: correlation=0"):

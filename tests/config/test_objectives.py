@@ -7,7 +7,7 @@ from trueneg.specs.objectives import OF_PAIRS, OF_TWO_VIEWS
 from trueneg.training.image_text_objectives import IN_LIBRARY
 
 OF_TRAINING = {
-    *{"name", "temperature", "logit_scale", "directions", "bound_gradient", "switched_off_by"},
+    *{"name", "temperature", "logit_scale", "learned_logit_scale", "directions", "bound_gradient", "switched_off_by"},
     *{"by", "mode", "masked_words_weight", "mask_share"},
 }
 OTHER_DEFAULTS = {("DirectedBayesianPairs", "form")}  # as docs/losses.md says

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from tests.data.official_layouts import EIGHT, chexpert_8x200, write_chexpert_pictures, write_convirt_lists
+from trueneg.config.image_text_study import ImageTextEvaluationSettings
 from trueneg.data.image_cache import decode_square
 from trueneg.data.pairs.chexpert_8x200 import missing_files, prepare_chexpert_8x200, read_benchmark, read_lists
 from trueneg.errors import UserError
+from trueneg.store.user_files import of_benchmark
 
 LISTS = chexpert_8x200()
 
@@ -97,8 +99,8 @@ def world(tmp_path_factory):
     return folder
 
 
-def prepare(world, out):
-    settings = {"path": world, "lists": world / "convirt", "resolution": 8}
+def prepare(world, out, **changes):
+    settings = {"path": world, "lists": world / "convirt", "resolution": 8} | changes
     prepare_chexpert_8x200(settings, benchmark=out / "8x200.npz", cache=out / "cache", threads=1)
     return read_benchmark(out / "8x200.npz")
 
@@ -118,6 +120,18 @@ def test_the_benchmark_has_the_images_of_the_lists_and_only_its_owner_can_read_i
     assert found.texts.to_numpy().tolist() == [list(text) for text in LISTS.texts]
     for path in tmp_path.rglob("*"):
         assert path.is_dir() or stat.S_IMODE(path.stat().st_mode) == 0o600, path
+
+
+def test_images_are_stretched_if_those_of_the_study_are(world, tmp_path):
+    found = prepare(world, tmp_path, fit="stretch")
+    content = (world / "CheXpert-v1.0-small" / LISTS.candidates[0][0]).read_bytes()
+    np.testing.assert_array_equal(found.images[0], decode_square(content, "L", 8, "stretch"))
+    assert (decode_square(content, "L", 8, "stretch") != decode_square(content, "L", 8)).any()
+    lists = ImageTextEvaluationSettings(chexpert_8x200={"path": "images", "lists": "lists"}).chexpert_8x200
+    stretched, *cropped = (of_benchmark(lists, {"resolution": 8} | fit) for fit in ({"fit": "stretch"}, {"fit": "crop"}, {}))
+    assert stretched.settings["fit"] == "stretch"
+    assert cropped[0] == cropped[1]
+    assert stretched.place != cropped[0].place
 
 
 def test_a_damaged_benchmark_is_rejected(world, tmp_path):

@@ -40,7 +40,7 @@ def made(tmp_path_factory):
     split_reports(folder / "reports.parquet", sentences=paths["sentences"], unique=paths["unique"], cache=folder / "split")
     settings = {"source": "mimic_cxr", "path": folder / "jpg", "images": None, "resolution": SIDE, "labels": "chexpert"}
     prepare_pairs(
-        settings | {"ms_cxr": folder / "ms-cxr"},
+        settings | {"fit": "crop", "ms_cxr": folder / "ms-cxr"},
         {"sentences": paths["sentences"]},
         folder / "pairs.npz",
         cache=folder / "cache",

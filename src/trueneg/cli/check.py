@@ -21,7 +21,7 @@ from trueneg.data.pairs.mimic_cxr import missing_reports
 from trueneg.data.pairs.registry import source_module
 from trueneg.specs.experiments import EXPERIMENTS
 from trueneg.specs.objectives.released import NOT_TRAINED
-from trueneg.specs.settings import Study, values_of
+from trueneg.specs.settings import Study
 from trueneg.store import provenance, user_files
 from trueneg.store.identity import refuse_other_settings, run_id
 from trueneg.store.records import RUN, read_json
@@ -160,10 +160,9 @@ def _stale_rows(path: Path) -> list[str]:
 def _changed_benchmark(study: ImageTextStudy, results: Path) -> list[str]:
     """List changes to the files of CheXpert 8×200 since they were read."""
     lists = study.evaluation.chexpert_8x200
-    sizes = [] if lists is None else values_of(study.dataset.resolution)
-    readings = [user_files.of_benchmark(lists, size) for size in sizes]
-    read = [reading for reading in readings if reading.record(results).is_file()]
-    return [change for reading in read for change in user_files.look(reading, results).changes]
+    used = [] if lists is None else [user_files.of_benchmark(lists, one.model_dump()) for one in datasets(study).values()]
+    read = {reading.place: reading for reading in used if reading.record(results).is_file()}
+    return [change for reading in read.values() for change in user_files.look(reading, results).changes]
 
 
 def _missing_texts(study: LikelihoodStudy) -> list[str]:

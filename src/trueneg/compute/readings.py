@@ -37,7 +37,7 @@ class Readings:
             for dataset in self._trainings.datasets[name].values():
                 is_paired = name in self._trainings.image_text
                 found.append(user_files.of_pairs(dataset, corpora) if is_paired else user_files.of_images(dataset))
-                found += [user_files.of_benchmark(lists, dataset["resolution"])] if lists is not None else []
+                found += [user_files.of_benchmark(lists, dataset)] if lists is not None else []
         return found
 
     def settings(self, place: str) -> Callable[[Any], dict[str, Any]]:

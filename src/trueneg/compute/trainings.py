@@ -110,11 +110,11 @@ class Trainings:
         return gpus(self.studies[wildcards.study].training.device)
 
     def benchmark(self, wildcards: Any) -> str | list[str]:
-        """Return CheXpert 8×200 at the resolution of the study's images; an empty list if the study does not use it."""
+        """Return CheXpert 8×200 in squares like those of the study's images; an empty list if the study does not use it."""
         lists = getattr(self.studies[wildcards.study].evaluation, "chexpert_8x200", None)
         if lists is None:
             return []
-        return f"results/{user_files.of_benchmark(lists, self.dataset(wildcards)['resolution']).place}.npz"
+        return f"results/{user_files.of_benchmark(lists, self.dataset(wildcards)).place}.npz"
 
     def retrieval_examples(self) -> list[str]:
         """Return the retrieval examples of the page, from the first variant of each objective in the primary contrast."""

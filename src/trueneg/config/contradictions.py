@@ -101,8 +101,6 @@ def _annotations(study: ImageTextStudy, texts: Any) -> Iterator[str]:
             yield f"{key} needs {need}, which {data.source} does not have; remove or change it"
     prompts = study.evaluation.zero_shot.prompts or {}
     yield from _unknown("evaluation.zero_shot.prompts", prompts, data.label_names if data.labelled else prompts, "labels")
-    if study.evaluation.chexpert_8x200 is not None and getattr(data, "fit", "crop") == "stretch":
-        yield "dataset.fit is stretch, but evaluation.chexpert_8x200 crops its images; set dataset.fit to crop"
     if study.primary.oracle is None and data.truth_known:
         yield f"primary.oracle is missing, expected an objective whose name is oracle, as {data.source} has known matches"
 

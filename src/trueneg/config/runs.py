@@ -208,9 +208,10 @@ def pairs_key(settings: Mapping[str, Any]) -> str:
     return f"{settings['source']}-{settings['resolution']}px-{_digest(joining)}"
 
 
-def benchmark_key(settings: Mapping[str, Any], resolution: int) -> str:
-    """Return the name of CheXpert 8×200 at the size of a study's images."""
-    return f"chexpert_8x200-{resolution}px-{_digest([settings['path'], settings['lists']])}"
+def benchmark_key(settings: Mapping[str, Any]) -> str:
+    """Return the name of CheXpert 8×200 at the size of a study's images, and stretched if they are."""
+    made_of = [settings[key] for key in ("path", "lists", "fit") if key in settings]
+    return f"chexpert_8x200-{settings['resolution']}px-{_digest(made_of)}"
 
 
 def _digest(value: Any) -> str:

@@ -103,10 +103,11 @@ def of_pairs(dataset: Mapping[str, Any], studies: Mapping[str, Any]) -> Reading:
     return Reading(f"pairs/{pairs_key(dataset)}", "pairs", {**reports, **joining, "archive": reports.get("path")})
 
 
-def of_benchmark(lists: BaseModel, resolution: int) -> Reading:
-    """Return the reading of CheXpert 8×200 at the resolution of a study's images."""
-    settings = lists.model_dump() | {"resolution": resolution}
-    return Reading(f"benchmarks/{benchmark_key(settings, resolution)}", "benchmark", {"source": "chexpert_8x200", **settings})
+def of_benchmark(lists: BaseModel, dataset: Mapping[str, Any]) -> Reading:
+    """Return the reading of CheXpert 8×200, whose images become squares like those of a data set."""
+    settings = lists.model_dump() | {"resolution": dataset["resolution"]}
+    settings |= {"fit": "stretch"} if dataset.get("fit") == "stretch" else {}  # the default enters no name and no record
+    return Reading(f"benchmarks/{benchmark_key(settings)}", "benchmark", {"source": "chexpert_8x200", **settings})
 
 
 def look(reading: Reading, results: Path) -> Look:

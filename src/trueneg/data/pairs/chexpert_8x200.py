@@ -118,7 +118,7 @@ def prepare_chexpert_8x200(settings: Mapping[str, Any], *, benchmark: str | Path
     """Decode the images of the lists, candidates first, as greyscale squares; only the owner can read the files written.
 
     Args:
-        settings: ``path`` (CheXpert's folder), ``lists`` (a clone of ConVIRT's lists), ``resolution``.
+        settings: ``path`` (CheXpert's folder), ``lists`` (a clone of ConVIRT's lists), ``resolution``; ``fit`` if not cropped.
         benchmark: .npz file to write, with the sentences in a .parquet file in the same folder; read by :func:`read_benchmark`.
         cache: folder of the decoded images; it may be removed afterwards.
         threads: number of decoding threads.
@@ -132,7 +132,8 @@ def prepare_chexpert_8x200(settings: Mapping[str, Any], *, benchmark: str | Path
     files = ImageFiles(tuple(root / path for path in table["path"]), ORIGIN)
     privacy.write_table(texts, sentences_of(benchmark), restricted=True)
     with privacy.owner_only(True):
-        pixels = cache_images(files, cache, mode="L", resolution=settings["resolution"], threads=threads)
+        how = {"resolution": settings["resolution"], "fit": settings.get("fit", "crop")}
+        pixels = cache_images(files, cache, mode="L", threads=threads, **how)
         arrays = {
             "images": pixels,
             "is_query": np.arange(len(table)) >= len(candidates),
