@@ -19,21 +19,21 @@ COPY, READ = torch.ops.aten._to_copy.default, torch.ops.aten._local_scalar_dense
 
 
 @contextlib.contextmanager
-def pretended_gpu(readable: bool = False) -> Iterator[None]:
-    """Let ``cuda`` be used in the block.
+def pretended_gpu(readable: bool = False) -> Iterator["_Device"]:
+    """Let ``cuda`` be used in the block; ``readable`` may be changed within it.
 
     Args:
         readable: whether values may be copied to the CPU or read, which gives random numbers (for integers, 0).
     """
     # The first mode keeps torch from looking for a driver, the second decides where each operation runs.
-    with FakeTensorMode(allow_non_fake_inputs=True) as fake, _Device(fake, readable):
-        yield
+    with FakeTensorMode(allow_non_fake_inputs=True) as fake, _Device(fake, readable) as device:
+        yield device
 
 
 class _Device(TorchDispatchMode):
     def __init__(self, fake: FakeTensorMode, readable: bool):
         super().__init__()
-        self._fake, self._readable = fake, readable
+        self._fake, self.readable = fake, readable
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         given = kwargs or {}
@@ -46,9 +46,9 @@ class _Device(TorchDispatchMode):
             with _disable_current_modes():  # all on the CPU
                 return function(*args, **given)
         to_cpu = function is COPY and torch.device(given.get("device") or GPU).type == "cpu"
-        if to_cpu and not self._readable:
+        if to_cpu and not self.readable:
             raise AssertionError("a tensor is copied from the GPU")
-        if self._readable and (to_cpu or function is READ):
+        if self.readable and (to_cpu or function is READ):
             with _disable_current_modes():
                 values = _values(args[0].shape, given.get("dtype") or args[0].dtype)
                 return values if to_cpu else values.item()

@@ -374,25 +374,6 @@ def test_a_primary_measurement_has_a_chance_level_and_is_better_if_higher(primar
     assert "retrieval report, R with a direction and a k" in said
 
 
-@pytest.mark.parametrize(
-    ("measured", "sentence"),
-    [
-        ({"metric": "acc"}, "metric is 'acc', expected one of: AUC, AUC positive prompt, ACC."),
-        ({"task": "grounding", "metric": "phrases"}, "metric is 'phrases', expected one of: CNR, CNR signed, mIoU."),
-        (BY_PRECISION, "task is 'chexpert 8x200', expected one of: "),
-        ({"task": "retrieval report", "labels": "report", "metric": "R", "k": 7}, "k is 7, expected one of: "),
-        ({"task": "retrieval report", "labels": "report", "metric": "R", "k": 10}, None),  # the mean of both directions
-        ({"task": "retrieval report", "labels": "report", "metric": "R", "direction": "image to text"}, None),
-        ({"metric": "AUC", "group": "edema"}, None),
-    ],
-)
-def test_a_published_number_stands_beside_a_measurement_that_the_study_makes(measured, sentence):
-    entry = {"paper": "p", "table": "t", "task": "k", "setting": "s", "metric": "m", "methods": {"CL": "CL"}}
-    said = refused(published=[entry | {"measured": measured}])
-    assert len(said) == (sentence is not None)
-    assert not said or said[0].startswith(f"published.0.measured.{sentence}")
-
-
 def test_a_contrast_has_two_objectives():
     (said,) = refused(contrasts=[{"treatment": "CL", "baseline": "CL"}])
     assert said.startswith("contrasts.0.treatment and contrasts.0.baseline are both 'CL'")

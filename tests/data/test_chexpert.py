@@ -1,9 +1,11 @@
 """ConVIRT's 8×200 lists and CheXpert's images; errors name missing, damaged and incomplete files."""
 
+import shutil
 import stat
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from tests.data.official_layouts import EIGHT, chexpert_8x200, write_chexpert_pictures, write_convirt_lists
 from trueneg.config.image_text_study import ImageTextEvaluationSettings
@@ -123,8 +125,11 @@ def test_the_benchmark_has_the_images_of_the_lists_and_only_its_owner_can_read_i
 
 
 def test_images_are_stretched_if_those_of_the_study_are(world, tmp_path):
-    found = prepare(world, tmp_path, fit="stretch")
-    content = (world / "CheXpert-v1.0-small" / LISTS.candidates[0][0]).read_bytes()
+    shutil.copytree(world, tmp_path / "world")
+    picture = tmp_path / "world" / "CheXpert-v1.0-small" / LISTS.candidates[0][0]
+    Image.fromarray(np.arange(400, dtype=np.uint16).reshape(10, 40).clip(0, 255).astype(np.uint8)).save(picture)
+    content = picture.read_bytes()
+    found = prepare(tmp_path / "world", tmp_path, fit="stretch")
     np.testing.assert_array_equal(found.images[0], decode_square(content, "L", 8, "stretch"))
     assert (decode_square(content, "L", 8, "stretch") != decode_square(content, "L", 8)).any()
     lists = ImageTextEvaluationSettings(chexpert_8x200={"path": "images", "lists": "lists"}).chexpert_8x200

@@ -14,7 +14,7 @@ SHORT_LIST = [
     r"(dataset|reports)\.path",
     r"(objectives\.[^.]+\.)?(text_)?encoder\.(name|model|weights|width|hidden|layers|heads|vocabulary)",
     r"language_models\.[^.]+\.(model|hidden|layers|vocabulary|epochs)",
-    r"dataset\.(resolution|images_per_class)",
+    r"dataset\.(resolution|images_per_class|unlabelled)",
     r"reports\.reports",
     r"projection\.(hidden|dimensions)",
     r"training\.(epochs|updates|warmup_updates|batch_size|threads|seeds_per_job)",

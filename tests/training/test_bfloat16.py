@@ -7,6 +7,7 @@ import torch
 
 from tests.objectives import examples, train_one_update
 from tests.studies import first_run, tiny_study
+from tests.text.models import saved
 from tests.textures import LSE_NL, settings_of, texture_source
 from trueneg.compute import precision
 from trueneg.data.images.loading import load_source
@@ -31,8 +32,8 @@ def digits():
 
 
 @pytest.fixture(scope="module")
-def pairs():
-    source = texture_source(patients=30)
+def pairs(tmp_path_factory):
+    source = texture_source(patients=30, language_model=saved(tmp_path_factory.mktemp("model")))
     return source, split_pairs(source, 0)
 
 

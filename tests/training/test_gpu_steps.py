@@ -10,6 +10,7 @@ from torch import nn
 from tests.objectives import examples, train_one_update, variants
 from tests.pretended_gpu import GPU, pretended_gpu, without_driver
 from tests.studies import first_run, tiny_study
+from tests.text.models import saved
 from tests.textures import LSE_NL, settings_of, texture_source
 from trueneg.data.images.loading import load_source
 from trueneg.data.images.subsets import make_subset
@@ -32,8 +33,8 @@ def digits():
 
 
 @pytest.fixture(scope="module")
-def pairs():
-    source = texture_source(patients=30)
+def pairs(tmp_path_factory):
+    source = texture_source(patients=30, language_model=saved(tmp_path_factory.mktemp("model")))
     lengths = source.sentences["sentence"].str.len()
     source = dataclasses.replace(source, sentences=source.sentences.assign(**{"eta by length": 0.1 / lengths}))
     return source, split_pairs(source, 0)
@@ -45,8 +46,9 @@ def update(monkeypatch):
 
     def one(kind, settings, source, subset):
         without_driver(monkeypatch)
-        with pretended_gpu():
+        with pretended_gpu(readable=True) as device:  # set-up may wait for values: it runs once
             training = kind(settings, 0, source, subset, GPU)
+            device.readable = False
             train_one_update(training)
         return training
 

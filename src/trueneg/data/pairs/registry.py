@@ -34,7 +34,6 @@ from trueneg.io.files import writable
 from trueneg.io.shared_cache import cache_folder
 from trueneg.store.records import LANGUAGE_MODELS, read_json
 from trueneg.text import privacy
-from trueneg.text.loading import weights_checksum
 from trueneg.text.sentences import split_texts, write_sentences
 
 log = logging.getLogger(__name__)
@@ -123,6 +122,8 @@ def prepare_pairs(
 
 def _first_model(manifest: str | Path) -> dict[str, Any]:
     """Return the language model of the first fold: models of different folds embed a sentence differently."""
+    from trueneg.text.loading import weights_checksum  # imports torch, which `trueneg check` does without
+
     model = read_json(manifest, LANGUAGE_MODELS)["models"][0]
     return {"folder": model["folder"], "revision": model["revision"], "checksum": weights_checksum(model)}
 
