@@ -15,11 +15,14 @@ from trueneg.config.reading import load_configuration
 from trueneg.config.theory_study import TheoryStudy
 from trueneg.errors import UserError
 from trueneg.report import catalogue
+from trueneg.report.published import published_numbers
 from trueneg.store import provenance
 from trueneg.store.run_store import RunStore
 
 # Priority of the steps before training. Trainings have priorities from 1 to 9, and the steps after training 0.
 BEFORE_TRAINING = 10
+
+PUBLISHED = Path(workflow.basedir) / "config" / "published.csv"
 
 # The default configuration is read only without --configfile: otherwise Snakemake would merge the two.
 if not workflow.overwrite_configfiles:
@@ -32,6 +35,8 @@ try:
     configuration = load_configuration(config, files)
     trainings, corpora = Trainings(configuration), Corpora(configuration)
     readings = Readings(trainings, corpora)
+    for study in trainings.studies.values():
+        published_numbers(study, PUBLISHED)  # refuses what the papers do not print
 except UserError as error:
     raise WorkflowError(f"The configuration is invalid.\n{error}")
 

@@ -1,7 +1,6 @@
 # Needs the manifests (and the runs that they list). Makes rows (one number each, with the columns of trueneg.store.rows), and the other
 # artefacts that figures need: training curves, records of the runs, t-SNE coordinates, comparisons.
 
-PUBLISHED = Path(workflow.basedir) / "config" / "published.csv"
 ON_DEVICE = {"device": setting("{study}/training/device"), "store": "results/runs"}
 
 

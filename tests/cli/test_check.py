@@ -1,8 +1,10 @@
 """What ``trueneg check`` says of a study whose data are not there: what is missing, where to get it, and a rough time."""
 
 import pytest
+import yaml
 
 from tests.projects import ROOT
+from tests.studies import tiny_study
 from trueneg.cli.check import SUSTAINED
 from trueneg.cli.main import main
 from trueneg.config.order import relative_cost
@@ -42,6 +44,13 @@ def test_every_part_of_the_other_papers_data_is_asked_for(name, tmp_path, monkey
     said = capsys.readouterr().out
     wanted = {"reco": ("convirt", "chexpert", "mimic-cxr"), "flickr30k": ("dataset_flickr30k.json", "flickr30k-images")}
     assert all(any(part in line for line in said.splitlines() if "MISSING" in line) for part in wanted[name])
+
+
+def test_a_printed_number_that_does_not_exist_is_refused_before_any_training(tmp_path, capsys):
+    study = tiny_study(published=[{"paper": "bayesian-contrastive-learning", "tables": ["Table 9"]}])
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump({"tiny": study}))
+    assert main(["check", str(tmp_path / "study.yaml"), "--results", str(tmp_path)]) == 1
+    assert "no table of bayesian-contrastive-learning is 'Table 9'" in capsys.readouterr().err
 
 
 def test_hours_follow_from_the_operations_of_the_runs_that_train(tmp_path, monkeypatch, capsys):

@@ -330,6 +330,13 @@ def refused(words=None, **changes):
     return []
 
 
+def test_a_causal_language_model_does_not_embed():
+    objectives = tiny_world()["objectives"] | {"Remove": {"name": "remove"}}
+    (said,) = refused(tiny_words(scoring={"variant": "causal", "device": "cpu"}), objectives=objectives)
+    assert said == "objectives.Remove.by is text, but words.scoring.variant is causal; only masked models embed."
+    assert not refused(objectives=objectives)
+
+
 def test_variants_are_selected_by_a_measurement_of_the_validation_split_alone():
     (said,) = refused(objectives=SWEEP, evaluation=OF_8X200, primary=COMPARED | BY_PRECISION)
     assert said.startswith("primary.task is 'chexpert 8x200'")

@@ -221,8 +221,8 @@ PATIENTS = [[f"{number}.png", "A mass.", str(number), str(number % 2), ["", "0",
     ("row", "column", "value", "message"),
     [
         (0, 3, "2", r"table\.csv: line 2: edema is '2', expected 1, 0, or empty"),
-        (slice(None), 4, "0", r"table\.csv: mass is 1 for 0 patients, expected at least 2.*label_columns"),
-        (slice(0, 3), 3, "1", r"table\.csv: edema is 0 for 1 patients, expected at least 2"),
+        (slice(None), 4, "0", r"table\.csv: mass is 1 for no patient, expected at least two.*label_columns"),
+        (slice(0, 3), 3, "1", r"table\.csv: edema is 0 for one patient, expected at least two"),
         (0, 0, "1.png", r"table\.csv: line 3: edema differs from the first row of the image"),
     ],
 )
@@ -234,6 +234,17 @@ def test_labels_that_cannot_be_used_are_found_without_the_images(tmp_path, row, 
     write_csv(tmp_path / "table.csv", table.to_numpy().tolist(), HEADER[:5])
     with pytest.raises(UserError, match=message):
         check_table(settings_of(tmp_path))
+
+
+def test_values_of_a_restricted_table_are_not_shown(tmp_path):
+    table = pd.DataFrame(PATIENTS, columns=HEADER[:5])
+    table.iloc[0, 3] = table.iloc[1, 0] = "Diagnosis of a patient"
+    write_csv(tmp_path / "table.csv", table.to_numpy().tolist(), HEADER[:5])
+    for read, columns in ((check_table, ["edema"]), (read_image_table, [])):
+        for restricted in (False, True):
+            with pytest.raises(UserError, match="expected") as refused:
+                read(settings_of(tmp_path, restricted=restricted, label_columns=columns))
+            assert ("Diagnosis" in str(refused.value)) is not restricted
 
 
 def test_a_label_column_that_the_table_lacks_is_named_unless_there_is_no_table(tmp_path):

@@ -43,9 +43,9 @@ from trueneg.data.pairs.pair_splits import read_pair_subsets, split_pairs, write
 from trueneg.errors import UserError
 from trueneg.evaluation.evaluate import manifest_names
 from trueneg.models.spatial_encoders import _state_dict
+from trueneg.store.language_models import read_language_models
 from trueneg.store.run_store import RunStore, read_manifest
 from trueneg.text.chunks import append_chunk, read_chunks
-from trueneg.text.language_models import read_language_models
 from trueneg.text.privacy import read_table, write_table
 from trueneg.text.reports import prepare_reports
 from trueneg.training.engine import train_runs

@@ -1,6 +1,6 @@
 """What `make test-studies` prints at its end: each section of each shipped file with its outcome."""
 
-WORDS = {"passed": "passes", "failed": "FAILS", "error": "FAILS", "xfailed": "xfail"}
+WORDS = {"passed": "passes", "failed": "FAILS", "error": "FAILS"}
 
 
 def pytest_terminal_summary(terminalreporter):
@@ -9,8 +9,7 @@ def pytest_terminal_summary(terminalreporter):
         for report in reports:
             test, _, section = report.nodeid.removesuffix("]").partition("[") if hasattr(report, "when") else ("", "", "")
             if test.endswith("::test_a_shipped_section_runs_from_its_source_to_the_page"):
-                reason = getattr(report, "wasxfail", "")
-                found[section] = WORDS.get(outcome, outcome) + (f": {reason}" if reason else "")
+                found[section] = WORDS.get(outcome, outcome)
     if found:
         terminalreporter.section("shipped studies in miniature")
         for section, outcome in sorted(found.items()):

@@ -117,10 +117,6 @@ class Group:
         found += [f"results/index.html has no {text!r}" for text in (study.title, f'id="{name}"') if text not in shown]
         return found
 
-    def failed_rules(self, name: str) -> set[str]:
-        """Rules of the section's own jobs that failed."""
-        return {failure.rule for failure in self.failures if failure.log.split("/")[1] == name}
-
     def logs(self, name: str) -> str:
         """The ends of the logs of the jobs that failed for the section, and of those that it needs."""
         concerned = [failure for failure in self.failures if failure.concerns({name, *needs(self.sections[name])})]
@@ -212,10 +208,6 @@ class Miniatures:
         """What a section should have and has not."""
         refused = self.refused.get(section.file)
         return [refused] if refused is not None else self.groups[section.file].problems(section.name)
-
-    def failed_rules(self, section: Section) -> set[str]:
-        """Rules of the section's own jobs that failed."""
-        return self.groups[section.file].failed_rules(section.name) if section.file in self.groups else set()
 
     def logs(self, section: Section) -> str:
         """The ends of the logs of what failed for the section."""

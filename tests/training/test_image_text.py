@@ -615,6 +615,17 @@ def test_the_data_of_a_run_are_the_source_and_the_class_probabilities_that_it_us
     assert checksums["dcl permuted"][0] == checksums["dcl permuted"][1] != source.checksum
 
 
+def test_another_file_of_weights_is_another_run(source, tmp_path):
+    file = tmp_path / "text.safetensors"
+    settings = settings_of(OBJECTIVES["cl"])
+    settings["text_encoder"] |= {"projection": str(file)}
+    found = [data_checksum(source, settings)]
+    for content in (b"one", b"another"):
+        file.write_bytes(content)
+        found.append(data_checksum(source, settings))
+    assert len(set(found)) == 3
+
+
 def test_masked_positions_are_words_only_and_at_least_one_a_sentence():
     lengths = torch.tensor([9, 5, 3, 2])
     draws = torch.rand(4, 9, generator=torch.Generator().manual_seed(0))

@@ -12,6 +12,7 @@ import yaml
 
 from tests.projects import ROOT
 from tests.studies import tiny_study, tiny_words, tiny_world
+from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.store import provenance
 
 # Plans the studies of some files and prints each job: its rule and wildcards, what it asks for, and its parameters.
@@ -46,7 +47,7 @@ def device_of(rule: str, parameters: dict) -> str:
     """The device that a job leases."""
     if rule == "train":
         settings = parameters["runs"][0]["settings"]
-        return "none" if settings["objective"]["name"] == "released" else settings["training"]["device"]
+        return "none" if settings["objective"]["name"] in NOT_TRAINED else settings["training"]["device"]
     if rule == "language_model" and not parameters["settings"]["train"]:
         return "none"
     return parameters.get("device") or parameters["settings"]["device"]

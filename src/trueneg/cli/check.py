@@ -19,6 +19,7 @@ from trueneg.data.images.subsets import DRAWING, Subset, make_subset
 from trueneg.data.pairs import chexpert_8x200
 from trueneg.data.pairs.mimic_cxr import missing_reports
 from trueneg.data.pairs.registry import source_module
+from trueneg.report.published import published_numbers
 from trueneg.specs.experiments import EXPERIMENTS
 from trueneg.specs.objectives.released import NOT_TRAINED
 from trueneg.specs.settings import Study
@@ -29,6 +30,7 @@ from trueneg.store.run_store import RunStore
 
 MEASURED_UPDATES = 3
 SUSTAINED = 1e14  # assumed sustained operations per second of a GPU
+PUBLISHED = Path("config/published.csv")
 DONE = ("finished", "stale")
 
 
@@ -50,6 +52,8 @@ def describe(name: str, studies: Mapping[str, Study], results: Path) -> str:
     """
     study = studies[name]
     if isinstance(study, TrainedStudy):
+        if PUBLISHED.is_file():  # not outside a checkout, where Snakemake could not run either
+            published_numbers(study, PUBLISHED)  # refuses what the papers do not print
         lines = _training(name, study, studies, results)
     elif isinstance(study, LikelihoodStudy):
         lines = _scoring(name, study, results)

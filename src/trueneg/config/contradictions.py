@@ -71,6 +71,8 @@ def _images(study: ImageStudy, texts: Any) -> Iterator[str]:
     unlabelled, available = study.dataset.unlabelled or 0, UNLABELLED.get(study.dataset.source, 0)
     if unlabelled > available:
         yield f"dataset.unlabelled is {unlabelled}, expected at most {available}, the unlabelled images of {study.dataset.source}"
+    if study.primary.oracle is None and not unlabelled:
+        yield "primary.oracle is missing, expected an objective whose name is oracle, as all training images have labels"
     if unlabelled and study.dataset.rare_classes:
         yield "dataset.rare_classes thins out labelled images only; remove it or dataset.unlabelled"
 
@@ -83,6 +85,9 @@ def _pairs(study: ImageTextStudy, texts: Mapping[str, LikelihoodStudy]) -> Itera
         if reports.source != data.source:
             yield f"dataset.source is {data.source!r}, but the reports of {data.text} come from {reports.source!r}"
         yield from _unknown_dataset("dataset.corpus", data.corpus, corpora(texts[data.text]))
+        by_text = [name for name, objective in study.objectives.items() if "text" in values_of(getattr(objective, "by", None))]
+        if by_text and texts[data.text].scoring.variant == "causal":
+            yield f"objectives.{by_text[0]}.by is text, but {data.text}.scoring.variant is causal; only masked models embed"
     for key, contrast in _numbered("contrasts", study.contrasts).items():
         yield from _unknown(key, (contrast.treatment, contrast.baseline), study.objectives)
 

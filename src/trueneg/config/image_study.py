@@ -102,7 +102,10 @@ class ImageContrast(PrimaryContrast):
     task: TaskName = Field("linear probe", description="evaluation")
     metric: str = Field("accuracy", description="metric; accuracy: fraction of images that are classified correctly")
     labels: str | None = Field("all", description="label pool: all training images, or the imbalanced subset")
-    oracle: str = Field(description="gate: unless this objective beats the baseline, the study is uninformative")
+    oracle: str | None = Field(
+        None,
+        description="gate: unless this objective beats the baseline, the study is uninformative; none: unlabelled images only",
+    )
 
 
 class DatasetFigure(Settings):

@@ -204,7 +204,8 @@ def source_key(settings: Mapping[str, Any]) -> str:
 
 def pairs_key(settings: Mapping[str, Any]) -> str:
     """Return the name of a data set's image–sentence file, shared by studies with the same settings."""
-    joining = {key: value for key, value in settings.items() if key not in ("test", "validation")}
+    default = ("fit", "crop")  # enters no name, as the files made before the key existed are the same
+    joining = {key: value for key, value in settings.items() if key not in ("test", "validation") and (key, value) != default}
     return f"{settings['source']}-{settings['resolution']}px-{_digest(joining)}"
 
 

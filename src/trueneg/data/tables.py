@@ -89,9 +89,15 @@ def read_lines(path: Path, pattern: str, expected: str, origin: str, *, header: 
     return found
 
 
-def wrong_values(table: pd.DataFrame, column: str, wrong: pd.Series | np.ndarray, expected: str) -> list[str]:
-    """Return one message per row with an invalid value in a column; the table's index gives the location."""
-    return [f"{place}: {column} is {value!r}, expected {expected}." for place, value in table.loc[wrong, column].items()]
+def wrong_values(
+    table: pd.DataFrame, column: str, wrong: pd.Series | np.ndarray, expected: str, *, restricted: bool = False
+) -> list[str]:
+    """Return one message per row with an invalid value in a column; the table's index gives the location.
+
+    Values of restricted tables are not shown: a column that the configuration names by mistake may hold anything.
+    """
+    found = ((place, "a restricted value" if restricted else repr(value)) for place, value in table.loc[wrong, column].items())
+    return [f"{place}: {column} is {value}, expected {expected}." for place, value in found]
 
 
 def repeated_values(table: pd.DataFrame, column: str) -> list[str]:

@@ -70,11 +70,13 @@ def convert(source: str | Path, target: str | Path) -> int:
     """
     target, found = Path(target), read_tensors(source)
     state = found.get("state_dict", found)
-    others = [name for name, value in state.items() if not isinstance(value, Tensor)] if isinstance(state, Mapping) else ["it"]
-    if others or not state:
-        raise UserError(
-            f"{source}: expected a state dict, but {_listed(others) or 'nothing'} is no tensor. Save the state dict alone."
-        )
+    entries = state.items() if isinstance(state, Mapping) else []
+    others = [
+        str(key) for key, value in entries if not (isinstance(key, str) and isinstance(value, Tensor) and not value.is_sparse)
+    ]
+    if others or not entries:
+        problem = f"{_listed(others)} is not a named dense tensor" if others else "it contains no tensors"
+        raise UserError(f"{source}: expected a state dict, but {problem}. Save only the state_dict() of a model.")
     if target.exists() or target.suffix != ".safetensors":
         problem = "exists already" if target.exists() else "has another ending"
         raise UserError(f"{target}: {problem}; expected the name of a new file that ends in .safetensors.")

@@ -110,7 +110,11 @@ class Gathered:
         """A note on the selected variants that are at the edge of their grid; none if there are none."""
         at_edge = [entry for entry in self.comparison["selection"] if entry.get("at edge")]
         names = dict.fromkeys(variant_name(entry["objective"], entry["variant"]) for entry in at_edge)
-        return [f"Selected at the edge of the grid, so better values may lie beyond it: {'; '.join(names)}."] if names else []
+        return (
+            [f"Selected at the edge of the grid; better values may lie beyond it, unless nothing does: {'; '.join(names)}."]
+            if names
+            else []
+        )
 
     @property
     def own_note(self) -> str:

@@ -203,7 +203,9 @@ def select(rows: pd.DataFrame, candidates: Mapping[str, Sequence[str]], measured
             own = group[group["objective"] == objective]
             if len(variants) == 1:
                 _require(own["variant"].unique(), variants, f"variant of {objective}", f" of {dataset}")
-                found.append((study, dataset, objective, variants[0], 1, own["seed"].nunique(), np.nan))
+                found.append(
+                    (study, dataset, objective, variants[0], 1, own.loc[own["variant"] == variants[0], "seed"].nunique(), np.nan)
+                )
                 continue
             measurable = _checked(_chosen(own, measured, split="validation"), names=("objective", "variant"))
             table = measurable.pivot(index="seed", columns="variant", values="value")

@@ -1,8 +1,10 @@
-"""Read the records of the language models used by a likelihood study."""
+"""Read the manifests and records of the language models used by a likelihood study."""
 
 from pathlib import Path
 from typing import Any
 
+from trueneg.errors import UserError
+from trueneg.io.files import file_checksum
 from trueneg.store import provenance, records
 from trueneg.store.run_store import RunStore
 
@@ -25,3 +27,17 @@ def language_models(results: Path, study: str) -> list[dict[str, Any]]:
                 state = "stale: trained with another version of the code" if is_stale else "finished"
             found.append({**record, **model, "name": manifest.stem, "corpus": manifest.parts[-3], "state": state})
     return found
+
+
+def read_language_models(manifest: str | Path) -> dict[str, Any]:
+    """Read a manifest and verify the checksums of its models.
+
+    Raises:
+        UserError: if a model is missing or does not match its checksum.
+    """
+    listed = records.read_json(manifest, records.LANGUAGE_MODELS, "Remove it to train the language model again.")
+    for model in listed["models"]:
+        path = Path(model["folder"]) / RunStore.MODEL
+        if model["checksum"] is not None and (not path.is_file() or file_checksum(path) != model["checksum"]):
+            raise UserError(f"{path}: missing, or not the model in {manifest}; remove the manifest to train the model again.")
+    return listed

@@ -78,7 +78,8 @@ class Look(NamedTuple):
 
 def of_images(dataset: Mapping[str, Any]) -> Reading:
     """Return the reading of an image source, from the settings of a data set."""
-    settings = {key: dataset[key] for key in ("source", "path", "resolution", "download", "unlabelled")}
+    settings = {key: dataset[key] for key in ("source", "path", "resolution", "download")}
+    settings |= {"unlabelled": dataset["unlabelled"]} if dataset["unlabelled"] else {}  # the default plans no job again
     return Reading(f"sources/{source_key(dataset)}", "images", settings)
 
 

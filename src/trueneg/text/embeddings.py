@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from trueneg.errors import UserError
-from trueneg.text.loading import load_language_model, weights_checksum
+from trueneg.text.loading import load_language_model, longest_input, weights_checksum
 
 BATCH = 256  # sentences of similar length that are embedded together
 
@@ -28,11 +28,11 @@ def sentence_embeddings(sentences: Sequence[str], model: Mapping[str, Any], devi
         UserError: if the model is missing, or is not the one with this checksum.
     """
     if weights_checksum(model) != model["checksum"]:
-        found = "the weights are missing, or not those of the language model that scored the sentences"
-        raise UserError(f"{model['folder']}: {found}. Make it again with `snakemake --forcerun language_model`.")
+        found = "the weights are missing, or have changed since the images were joined with the sentences"
+        raise UserError(f"{model['folder']}: {found}. Restore them, or join again with `snakemake --forcerun pairs`.")
     network, tokenizer = load_language_model(model["folder"], revision=model["revision"])
     network = network.base_model.to(device)
-    limit = min(tokenizer.model_max_length, network.config.max_position_embeddings)
+    limit = longest_input(network, tokenizer)
     embedded = torch.empty(len(sentences), network.config.hidden_size)
     for chosen in torch.tensor([len(sentence) for sentence in sentences]).argsort(stable=True).split(BATCH):
         texts = [sentences[number] for number in chosen.tolist()]

@@ -14,9 +14,9 @@ from safetensors.torch import save_model
 from trueneg.compute.checkpoint import Checkpoint
 from trueneg.compute.devices import device_name, leased_device
 from trueneg.compute.memory import catch_out_of_memory
-from trueneg.errors import UserError
 from trueneg.io.files import atomic_write, file_checksum, write_tables, write_text
-from trueneg.store import identity, provenance, records
+from trueneg.store import identity, provenance
+from trueneg.store.language_models import read_language_models
 from trueneg.store.run_store import RunStore
 from trueneg.text import privacy
 from trueneg.text.folds import training_parts, with_folds
@@ -71,20 +71,6 @@ def train_language_models(
                 models.append({"fold": fold, "folder": str(folder), "revision": None, "checksum": checksum})
     content = {"folds": folds, "seed": seed, "restricted": restricted, "models": models}
     write_text(manifest, json.dumps(content, indent=2) + "\n")
-
-
-def read_language_models(manifest: str | Path) -> dict[str, Any]:
-    """Read a manifest and verify the checksums of its models.
-
-    Raises:
-        UserError: if a model is missing or does not match its checksum.
-    """
-    listed = records.read_json(manifest, records.LANGUAGE_MODELS, "Remove it to train the language model again.")
-    for model in listed["models"]:
-        path = Path(model["folder"]) / RunStore.MODEL
-        if model["checksum"] is not None and (not path.is_file() or file_checksum(path) != model["checksum"]):
-            raise UserError(f"{path}: missing, or not the model in {manifest}; remove the manifest to train the model again.")
-    return listed
 
 
 def _trained(runs: RunStore, record: dict[str, Any], parts: Parts) -> Path:

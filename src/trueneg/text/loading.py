@@ -1,6 +1,7 @@
 """Load language models from the Hugging Face hub or a local folder."""
 
 import hashlib
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -80,3 +81,11 @@ def _chain(error: BaseException | None) -> str:
         found.append(" ".join(str(error).split())[:300])
         error = error.__cause__ or error.__context__
     return " ".join(f"{one.rstrip('.')}." for one in dict.fromkeys(found))
+
+
+def longest_input(model: Any, tokenizer: Any) -> int:
+    """Return the maximum sequence length with special tokens; less if the model numbers positions from the padding id."""
+    limit = getattr(model.config, "max_position_embeddings", sys.maxsize)
+    embeddings = getattr(model.base_model, "embeddings", None)
+    numbered = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
+    return min(limit - (numbered + 1 if numbered is not None else 0), tokenizer.model_max_length)

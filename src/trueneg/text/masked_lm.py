@@ -18,6 +18,7 @@ from torch.nn.utils.rnn import pad_sequence
 from trueneg.compute.parts import by_part, load_moments, moments_of, named_tensors
 from trueneg.errors import UserError
 from trueneg.randomness import seed_for
+from trueneg.text.loading import longest_input
 from trueneg.text.pseudo_likelihood import score
 from trueneg.text.scorers import logits_at
 from trueneg.text.tokenizing import train_tokenizer
@@ -86,7 +87,7 @@ class MaskedLMTraining:
         self.epoch = self.update = 0
         self.epochs, self.best, self._best_epoch = settings["epochs"], math.inf, 0
         self._loss, self._words = 0.0, 0
-        limit = min(tokenizer.model_max_length, model.config.max_position_embeddings)
+        limit = longest_input(model, tokenizer)
         # Longer sentences are truncated here, but not when scoring. One array, because millions of small ones take more memory.
         encoded = tokenizer(training, truncation=True, max_length=limit, return_attention_mask=False)["input_ids"]
         self._starts = np.concatenate([[0], np.cumsum([len(ids) for ids in encoded])])

@@ -6,7 +6,6 @@ Salazar et al. (2020). Special tokens ([CLS], [SEP]) are part of the context, bu
 """
 
 import logging
-import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -17,6 +16,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from trueneg.text.loading import longest_input
 from trueneg.text.masked_copies import CAUSAL, ORIGINAL, Batch, Pieces, batches
 from trueneg.text.scorers import AnyModel, PlainBert
 
@@ -94,7 +94,7 @@ def score(
     names = np.arange(len(sentences)) if names is None else names
     device = torch.device(device) if device is not None else next(model.parameters()).device
     tokens, at_once = tokens_per_batch or TOKENS.get(device.type, TOKENS["cpu"]), max(1, LOGITS // model.config.vocab_size)
-    cutter = Pieces(tokenizer, variant, _limit(model, tokenizer))
+    cutter = Pieces(tokenizer, variant, longest_input(model, tokenizer))
     order = np.argsort([-len(sentence) for sentence in sentences], kind="stable")
     training = model.training
     model.eval()
@@ -139,14 +139,6 @@ def _side_by_side(scorer: AnyModel | PlainBert, work: Sequence[Batch]) -> Iterat
             yield from pool.map(scorer.log_probabilities, work)
     finally:
         torch.set_num_threads(threads)
-
-
-def _limit(model: Any, tokenizer: Any) -> int:
-    """Return the maximum sequence length with special tokens; less if the model numbers positions from the padding id."""
-    limit = getattr(model.config, "max_position_embeddings", sys.maxsize)
-    embeddings = getattr(model.base_model, "embeddings", None)
-    numbered = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
-    return min(limit - (numbered + 1 if numbered is not None else 0), tokenizer.model_max_length)
 
 
 def _check(sentences: Sequence[str]) -> None:

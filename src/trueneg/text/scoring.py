@@ -12,11 +12,11 @@ import torch
 
 from trueneg.compute.devices import leased_device
 from trueneg.io.shared_cache import cache_folder
+from trueneg.store.language_models import read_language_models
 from trueneg.store.provenance import fingerprint
 from trueneg.text import privacy
 from trueneg.text.chunks import add_missing, cached, text_key
 from trueneg.text.folds import with_folds
-from trueneg.text.language_models import read_language_models
 from trueneg.text.loading import load_language_model, weights_checksum
 from trueneg.text.pseudo_likelihood import score
 

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -10,6 +11,7 @@ from torch.nn import functional
 
 from trueneg.data.pairs.pair_source import PROBABILITY_COLUMNS, PairSource
 from trueneg.errors import UserError
+from trueneg.io.files import file_checksum
 from trueneg.losses import CrossModalLoss, Debiased, build
 from trueneg.losses.cross_modal import DIRECTIONS
 from trueneg.training.pair_data import PairData, Pairs
@@ -176,11 +178,15 @@ def _of_batch(eta: Tensor | float | None, pairs: Pairs) -> Tensor | float | None
 
 
 def data_checksum(source: PairSource, settings: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a checksum of a run's training data: the source, and the class probabilities and language model that it uses."""
+    """Return a checksum of what a run starts from: the source, its class probabilities, language model and files of weights."""
     objective = settings["objective"]
     values = (objective.get(key) for key in ("class_probability", "switched_off_by"))
     named = [value for value in values if value in source.class_probabilities]
     parts = [source.checksum, *(f"{name} {source.probability_checksum(name)}" for name in named)]
     if objective.get("by") == "text":
         parts.append(f"embeddings {(source.language_model or {}).get('checksum')}")
+    for section, key in (("encoder", "weights"), ("text_encoder", "weights"), ("text_encoder", "projection")):
+        file = settings[section].get(key)
+        if isinstance(file, str) and Path(file).is_file():  # not the name of released weights
+            parts.append(f"{section} {key} {file_checksum(file)}")
     return parts[0] if len(parts) == 1 else hashlib.sha256(" ".join(parts).encode()).hexdigest()

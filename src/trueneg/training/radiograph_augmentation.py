@@ -1,6 +1,7 @@
 """Augmentation of radiographs paired with sentences: random crop, brightness and contrast, which contradict no sentence."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -40,9 +41,11 @@ class RadiographAugmentation(Augmentation):
         crop: float = 0.9375,
         brightness: float = 0.2,
         contrast: float = 0.2,
-        evaluated: str = "crop",
+        evaluated: Literal["crop", "whole"] = "crop",
     ) -> None:
         super().__init__(mean, std)
+        if evaluated not in ("crop", "whole"):
+            raise ValueError(f"evaluated is {evaluated!r}, expected 'crop' or 'whole'.")
         self.crop, self.evaluated = crop, evaluated
         self.jitter = (brightness, contrast)
 

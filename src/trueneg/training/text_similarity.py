@@ -48,11 +48,12 @@ class TextSimilarity:
         return units @ units.mT
 
     def threshold(self, quantile: float) -> float:
-        """Return the largest similarity that is not among the top ``1 − quantile`` of random pairs, ties included.
+        """Return a threshold just below the similarities of the top ``1 − quantile`` of random pairs.
 
-        Pairs above it are thus at least that share, and more if many sentences are identical; with 1, no pair is above it.
+        The number of pairs above it is that share of the pairs, rounded up, and more if the next ones are as similar; with 1, no
+        pair is above it.
         """
-        kept = math.ceil(quantile * len(self._sorted) - ROUNDING)
+        kept = math.floor(quantile * len(self._sorted) + ROUNDING)
         return self._sorted[kept].item() - ROUNDING if kept < len(self._sorted) else NOTHING
 
 

@@ -61,16 +61,17 @@ def check_table(settings: Mapping[str, Any]) -> None:
     """
     columns, file = _columns(settings), Path(settings["table"])
     if file.is_file():
-        table = read_columns(file, columns).map(_written)
-        mistakes, patients = _wrong_labels(table, settings), table[settings["patient_column"] or settings["image_column"]]
+        table = _filled(file, read_columns(file, columns)).map(_written)
+        refuse([f"{file}: {mistake}" for mistake in _wrong_labels(table, settings)])
+        mistakes, patients = [], table[settings["patient_column"] or settings["image_column"]].replace("", np.nan)
         for column, value in itertools.product(settings.get("label_columns", ()), (0, 1)):
             count = patients[table[column].map(LABELS) == value].nunique()
             if count < 2:
                 mistakes.append(
-                    f"{column} is {value} for {count} patients, expected at least 2, because training and test share no patient; "
-                    "remove it from dataset.label_columns."
+                    f"{file}: {column} is {value} for {'one patient' if count else 'no patient'}, expected at least two, "
+                    "because training and test share none; remove it from dataset.label_columns."
                 )
-        refuse([f"{file}: {mistake}" for mistake in mistakes])
+        refuse(mistakes)
 
 
 def user_files(settings: Mapping[str, Any]) -> UserFiles:
@@ -103,23 +104,23 @@ def read_image_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.Data
     folder, file = required_path(settings["path"], SOURCE, FOLDER), settings["table"]
     image, text, patient = (settings[f"{name}_column"] for name in ("image", "text", "patient"))
     labels, columns = list(settings.get("label_columns", ())), _columns(settings)
-    raw = read_columns(file, columns)
-    if raw.empty:
-        raise UserError(f"{file} has no rows below its header, expected one for each image.")
+    raw = _filled(file, read_columns(file, columns))
     table = raw.map(_written)
     table[image] = table[image].map(lambda name: Path(name).as_posix() if name else "")
     filled = table[image] != ""
     absent = filled & ~table[image].map(lambda name: (folder / name).is_file())
     twice = filled & table.duplicated([image, text])
-    mistakes = []
+    mistakes, restricted = [], settings.get("restricted", False)
     for column in (image, text):
         other = raw[column].map(lambda value: value is not None and not isinstance(value, str))
         mistakes += [f"{place}: {column} is not text. Save the column as text." for place in table.index[other]]
     for column, expected in {image: "an image's file name", text: "a non-empty text", patient: "a patient or group"}.items():
         if column is not None:
             mistakes += wrong_values(table, column, table[column] == "", f"{expected}; fill it in, or remove the row")
-    mistakes += wrong_values(table, image, absent, f"an image in {folder}; copy it there, or correct reports.path")
-    mistakes += wrong_values(table, image, twice, "each image and text once, but an earlier row has both; remove one")
+    elsewhere = f"an image in {folder}; copy it there, or correct reports.path"
+    mistakes += wrong_values(table, image, absent, elsewhere, restricted=restricted)
+    repeated = "each image and text once, but an earlier row has both; remove one"
+    mistakes += wrong_values(table, image, twice, repeated, restricted=restricted)
     if patient is not None:
         mistakes += _conflicts(table, image, patient)
     mistakes += _wrong_labels(table, settings)
@@ -129,6 +130,13 @@ def read_image_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.Data
     refuse([f"{file}: {mistake}" for mistake in mistakes])
     texts = table[[image, patient or image, text]].set_axis(["report", "patient", "text"], axis=1)
     return texts, table[labels].map(LABELS.__getitem__).astype(np.float32)
+
+
+def _filled(file: str | Path, table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table after checking that it has rows."""
+    if table.empty:
+        raise UserError(f"{file} has no rows below its header, expected one for each image.")
+    return table
 
 
 def _columns(settings: Mapping[str, Any]) -> list[str]:
@@ -144,7 +152,8 @@ def _wrong_labels(table: pd.DataFrame, settings: Mapping[str, Any]) -> list[str]
     """Return one message per invalid label, and per label that differs from the one in the first row of the image."""
     mistakes = []
     for column in settings.get("label_columns", ()):
-        mistakes += wrong_values(table, column, ~table[column].isin(LABELS), "1, 0, or empty if unknown")
+        unknown, restricted = ~table[column].isin(LABELS), settings.get("restricted", False)
+        mistakes += wrong_values(table, column, unknown, "1, 0, or empty if unknown", restricted=restricted)
         mistakes += _conflicts(table, settings["image_column"], column)
     return mistakes
 

@@ -32,7 +32,7 @@ from trueneg.data.pairs.pair_source import PairSource, beside, join_sentences, w
 from trueneg.errors import UserError
 from trueneg.io.files import writable
 from trueneg.io.shared_cache import cache_folder
-from trueneg.store.records import LANGUAGE_MODELS, read_json
+from trueneg.store.language_models import read_language_models
 from trueneg.text import privacy
 from trueneg.text.sentences import split_texts, write_sentences
 
@@ -124,7 +124,7 @@ def _first_model(manifest: str | Path) -> dict[str, Any]:
     """Return the language model of the first fold: models of different folds embed a sentence differently."""
     from trueneg.text.loading import weights_checksum  # imports torch, which `trueneg check` does without
 
-    model = read_json(manifest, LANGUAGE_MODELS)["models"][0]
+    model = read_language_models(manifest)["models"][0]
     return {"folder": model["folder"], "revision": model["revision"], "checksum": weights_checksum(model)}
 
 

@@ -33,11 +33,11 @@ class ImageTablePairSettings(SplitPairSettings):
         return bool(self.label_columns)
 
     @property
-    def label_names(self) -> list[str]:  # type: ignore[override]
+    def label_names(self) -> list[str]:  # type: ignore[override]  # as above
         """Names of the label columns."""
         return self.label_columns
 
     @property
-    def greyscale(self) -> bool:  # type: ignore[override]
+    def greyscale(self) -> bool:  # type: ignore[override]  # as above
         """Whether images are read in greyscale."""
         return not self.colour
