@@ -35,7 +35,7 @@ DONE = ("finished", "stale")
 
 
 class Data(NamedTuple):
-    """The data that runs of a study with the same label use."""
+    """The data shared by all runs of a study that have the same data label."""
 
     description: str
     changes: list[str]

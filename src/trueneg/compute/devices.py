@@ -273,7 +273,7 @@ def _cpu(wanted: str) -> "torch.device":
 
 
 def _check_confined(names: Sequence[str]) -> None:
-    """Raise an error if CUDA sees other devices than the leased ones: it reads the variable only when it is initialised."""
+    """Raise an error if CUDA sees devices other than the leased ones: it reads CUDA_VISIBLE_DEVICES only at initialisation."""
     import torch
 
     torch.cuda.init()  # before this, torch counts the devices in the variable, not those that CUDA sees

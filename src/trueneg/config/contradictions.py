@@ -31,7 +31,7 @@ def contradictions(configuration: Configuration) -> Iterator[str]:
 
 
 def _language_models(study: LikelihoodStudy, texts: Mapping[str, LikelihoodStudy]) -> Iterator[str]:
-    """Report unknown language models that provide the class probabilities or initial models."""
+    """Report unknown names of language models for the class probabilities or initial models."""
     yield from _unknown("eta.language_model", [study.eta.language_model], study.language_models, "language models")
     known = [
         f"{name}/{corpus}/{model}" for name, one in texts.items() for corpus in corpora(one) for model in one.language_models
@@ -134,8 +134,8 @@ def _primary(study: TrainedStudy) -> Iterator[str]:
             if _has_chance(one, its_task)
         )
         yield (
-            f"primary is measured by {found}, expected a measurement that has a known chance level and is better if higher: "
-            f"{'; '.join(dict.fromkeys(usable))}"
+            f"primary is measured by {found}, expected a measurement that has a known chance level and for which "
+            f"higher is better: {'; '.join(dict.fromkeys(usable))}"
         )
     splits = {one.task: its_task.splits(study) for one, its_task in known.items()}
     several = [name for name, variants in candidates(study).items() if len(variants) > 1]
@@ -143,7 +143,8 @@ def _primary(study: TrainedStudy) -> Iterator[str]:
         others = ", ".join(name for name, own in splits.items() if "validation" in own)
         yield (
             f"primary.task is {measured.task!r}, which is not measured on the validation split, by which one of the variants of "
-            f"{', '.join(several)} is selected; expected one of: {others}; or settings without lists, except in conditions"
+            f"{', '.join(several)} is selected; expected one of: {others}; or single values instead of lists, except "
+            "for settings named in conditions"
         )
 
 

@@ -101,7 +101,7 @@ def build_spatial_encoder(name: str, **options) -> nn.Module:
 
 
 def _state_dict(name: str, weights: str | Path) -> dict[str, Tensor]:
-    """Load a state dict by torchvision weights name or from a file; only tensors are unpickled."""
+    """Load a state dict from torchvision, given the name of the weights, or from a file; only tensors are unpickled."""
     published, path = get_model_weights(name).__members__, Path(weights)
     if (known := published.get(str(weights))) is not None:
         with explain_download(f"{name} {weights}", known.url):

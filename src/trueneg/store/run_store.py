@@ -91,7 +91,7 @@ class RunStore:
 
     @contextlib.contextmanager
     def owned(self, identifier: str, patience: float = 0.0) -> Iterator[Path]:
-        """Lock a run, so that only this process writes it; the lock is released if the process dies.
+        """Lock a run, so that only this process writes to it; the lock is released if the process dies.
 
         Args:
             identifier: the run's id.

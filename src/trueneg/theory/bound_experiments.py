@@ -129,7 +129,7 @@ def smooth_bound(setting: Setting, sweeps: SweepSettings, cosines: Sequence[floa
 
 
 def _gradients(scores: Scores, estimator: Estimator, cosine: float, temperature: float) -> tuple[Tensor, Tensor]:
-    """Return (A,) estimates g with the floor, and (A,) sums of absolute gradients of each anchor's loss on its negatives."""
+    """Return (A,) estimates g with the floor, and (A,) sums of absolute gradients of each anchor's loss w.r.t. its negatives."""
     positive = torch.full((len(scores.negatives),), cosine / temperature, dtype=torch.float64)
     negatives = scores.negatives.clone().requires_grad_()
     log_mass = estimator(positive, negatives, floor=-1 / temperature)

@@ -72,7 +72,7 @@ def _embedded(source: PairSource, device: torch.device) -> tuple[dict[str, int],
     if source.language_model is None:
         raise UserError(
             f"objectives with by: text need the language model of the sentences, but source {source.name} was made without it. "
-            "Make the source again with `snakemake --forcerun pairs`."
+            "Rebuild the source with `snakemake --forcerun pairs`."
         )
     texts = sorted(set(source.sentences["sentence"]))
     return {text: number for number, text in enumerate(texts)}, sentence_embeddings(texts, source.language_model, device)

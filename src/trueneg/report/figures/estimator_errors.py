@@ -34,7 +34,8 @@ drawings = ExperimentFigures()
 
 @drawings.add(
     "Mean squared error of the estimators",
-    "BCL's Fig. 5, with all three forms: BCL is below DCL, and DCL below biased, in the paper's setting but not everywhere.",
+    "BCL's Fig. 5, with all three forms: BCL is below DCL, and DCL below the biased estimator, in the paper's setting but not "
+    "everywhere.",
     "errors_by_parameter",
 )
 def mean_squared_errors(gathered: Gathered) -> Figure:

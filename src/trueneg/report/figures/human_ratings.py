@@ -120,7 +120,7 @@ def eta_by_anchor(gathered: Gathered) -> Figure:
         add_legend(figure, {"caption (area: number of rated images)": CAPTION, "mean of a tenth of the captions, by η": MEAN})
     texts = (f"{name}: ρ with the rate {rho[name, 'rate']}, with the mean rating {rho[name, 'mean rating']}" for name in shown)
     constant = ", ".join(name for name in names if name not in shown)
-    about = f"{len(captions)} captions. ρ: Spearman's over captions, with its 95 % bootstrap interval."
+    about = f"{len(captions)} captions. ρ: Spearman's correlation over captions, with its 95 % bootstrap interval."
     omitted = f"η {constant}: omitted because it is the same for all captions." if constant else ""
     sentences = [about, omitted, SELECTION, gathered.own_note]
     return finish(figure, sentences, f"η against the rate of false negatives. {'; '.join(texts)}.")

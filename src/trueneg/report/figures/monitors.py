@@ -51,7 +51,8 @@ def drawings(study: Study) -> list[Drawing]:
     )
     found.append(Drawing("same_class_ratio", by_objective, title, caption, CURVES, options))
     title = "Mean over true negatives, estimated and true"
-    caption = "Each objective's estimate of the mean of exp(similarity) over an anchor's true negatives, and the mean by labels."
+    of_labels = "and the true mean according to the labels"
+    caption = f"Each objective's estimate of the mean of exp(similarity) over an anchor's true negatives, {of_labels}."
     return [*found, Drawing("true_negative_mean", true_negative_mean, title, caption, CURVES)]
 
 

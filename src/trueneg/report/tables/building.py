@@ -141,7 +141,7 @@ def published_table(rows: pd.DataFrame, printed: pd.DataFrame, notes: Sequence[s
     sentences = [
         f"Ours: mean ± half of its 95 % t interval over seeds ({seed_count(values['seeds'].dropna())}). Published numbers have "
         "no interval, at most a standard error (s.e.), so the interval of the difference is that of our mean.",
-        *(["† Only published: this study has no such measurement."] if values["mean"].isna().any() else []),
+        *(["† Published value only; this study does not measure it."] if values["mean"].isna().any() else []),
         *notes,
     ]
     columns = [("", with_unit(name, shared or "")) for name, shared in names.items()]

@@ -99,7 +99,7 @@ class Pairs(Objective):
 
 
 class Directed(Pairs):
-    """An objective of pairs with sentences or images as anchors.
+    """An objective on pairs with sentences or images as anchors.
 
     Attributes:
         ALLOWED: as for :class:`TwoViews`, in an image–text study.

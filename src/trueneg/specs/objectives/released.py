@@ -11,7 +11,7 @@ NOT_TRAINED = ("released", "untrained")
 
 
 class Released(Objective):
-    """No training. released: with the networks' own projections; untrained: image features themselves, texts at random."""
+    """No training. released: with the networks' own projections; untrained: unprojected images, randomly projected texts."""
 
     MODULES = ()
 

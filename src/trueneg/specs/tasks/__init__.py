@@ -50,7 +50,7 @@ def measured_by(study: Any) -> dict[Measurement, Task]:
 
 
 def comparable(study: Any) -> dict[Measurement, Task]:
-    """Map every measurement in the rows of a study of which higher or lower values are better to its task."""
+    """Map each measurement for which higher or lower values are better, in the rows of a study, to its task."""
     found = measured_by(study).items()
     return {one: task for one, task in found if task.METRICS[one.metric].higher_is_better is not None}
 
