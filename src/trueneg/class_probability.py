@@ -29,7 +29,7 @@ def from_class_frequency(labels: "np.ndarray | Tensor") -> "np.ndarray | Tensor"
     library = _library_of(labels)
     labels = library.asarray(labels)
     if labels.ndim != 1 or len(labels) == 0:
-        raise ValueError(f"labels have the shape {tuple(labels.shape)}, expected a non-empty vector (n,).")
+        raise ValueError(f"labels have the shape {tuple(labels.shape)}; expected a non-empty vector (n,).")
     _, inverse, counts = library.unique(labels, return_inverse=True, return_counts=True)
     return library.asarray(counts[inverse], dtype=library.float64) / len(labels)
 
@@ -67,11 +67,11 @@ def from_log_likelihood(
         True
     """
     if not (a > 0 and math.isfinite(a)):
-        raise ValueError(f"a is {a}, expected a positive number.")
+        raise ValueError(f"a is {a}; expected a positive number.")
     if not (k >= 0 and math.isfinite(k)):
-        raise ValueError(f"k is {k}, expected a number greater than or equal to 0.")
+        raise ValueError(f"k is {k}; expected a number greater than or equal to 0.")
     if not 0 < maximum < 1:
-        raise ValueError(f"maximum is {maximum}, expected a number between 0 and 1.")
+        raise ValueError(f"maximum is {maximum}; expected a number between 0 and 1.")
     if tokens is not None:
         if (tokens < 1).any():
             raise ValueError("tokens contains values below 1; a text without tokens has no likelihood.")

@@ -106,7 +106,7 @@ def test_an_invalid_value_is_rejected_with_a_sentence_that_names_the_key(data, p
 def test_unlabelled_images_are_those_that_the_source_has_and_no_class_is_rare():
     dataset = {"source": "stl10", "path": "folder", "unlabelled": 100_000}
     assert load_configuration({"tiny": tiny_study(dataset=dataset)}, "mine.yaml").studies["tiny"].dataset.unlabelled == 100_000
-    with pytest.raises(UserError, match=r"tiny\.dataset\.unlabelled is 100001, expected at most 100000, .* of stl10"):
+    with pytest.raises(UserError, match=r"tiny\.dataset\.unlabelled is 100001; expected at most 100000, .* of stl10"):
         load_configuration({"tiny": tiny_study(dataset=dataset | {"unlabelled": 100_001})}, "mine.yaml")
     with pytest.raises(UserError, match=r"tiny\.dataset\.rare_classes .* remove it or dataset\.unlabelled"):
         load_configuration({"tiny": tiny_study(dataset=dataset | {"rare_classes": ["cat"], "fraction": 0.5})}, "mine.yaml")
@@ -139,33 +139,33 @@ def test_all_mistakes_are_reported_at_once():
     study["tiny"]["encoder"]["width"] = "wide"
     with pytest.raises(UserError) as refusal:
         load_configuration(study, "mine.yaml")
-    assert "mine.yaml: tiny.training.batch_size is 0, expected a number greater than or equal to 2." in str(refusal.value)
-    assert "mine.yaml: tiny.dataset.fraction is 2.0, expected a number less than or equal to 1." in str(refusal.value)
-    assert "mine.yaml: tiny.encoder.width is 'wide', expected a valid integer." in str(refusal.value)
+    assert "mine.yaml: tiny.training.batch_size is 0; expected a number greater than or equal to 2." in str(refusal.value)
+    assert "mine.yaml: tiny.dataset.fraction is 2.0; expected a number less than or equal to 1." in str(refusal.value)
+    assert "mine.yaml: tiny.encoder.width is 'wide'; expected a valid integer." in str(refusal.value)
     assert len(str(refusal.value).splitlines()) == 3
 
 
 @pytest.mark.parametrize(
     ("path", "value", "sentence"),
     [
-        ("kind", "image", "tiny.kind is 'image', expected one of 'images', 'theory', 'likelihood', 'image-text'."),
+        ("kind", "image", "tiny.kind is 'image'; expected one of 'images', 'theory', 'likelihood', 'image-text'."),
         (
             "conditions",
             ["batch_size"],
-            "tiny.conditions contains batch_size, but training.batch_size is 64, expected a list of values.",
+            "tiny.conditions contains batch_size, but training.batch_size is 64; expected a list of values.",
         ),
-        ("primary.metric", "acc", "tiny.primary.metric is 'acc', expected one of: accuracy."),
-        ("primary.metric", "neighbours", "tiny.primary.metric is 'neighbours', expected one of: accuracy."),
-        ("primary.group", "macro", "tiny.primary.group is 'macro', expected one of: nothing, common, rare, the name of a class."),
+        ("primary.metric", "acc", "tiny.primary.metric is 'acc'; expected one of: accuracy."),
+        ("primary.metric", "neighbours", "tiny.primary.metric is 'neighbours'; expected one of: accuracy."),
+        ("primary.group", "macro", "tiny.primary.group is 'macro'; expected one of: nothing, common, rare, the name of a class."),
         (
             "published",
             [{"paper": "p", "tables": ["t"], "methods": {"BCL": "BCL"}}],
-            "tiny.published.0.methods refers to 'BCL', expected one of the objectives: CL, DCL-true, Oracle.",
+            "tiny.published.0.methods refers to 'BCL'; expected one of the objectives: CL, DCL-true, Oracle.",
         ),
         (
             "published",
             [{"paper": "p", "tables": ["t"], "settings": {"batch_size=3": "N=4"}}],
-            "tiny.published.0.settings refers to 'batch_size=3', expected one of the data sets: digits.",
+            "tiny.published.0.settings refers to 'batch_size=3'; expected one of the data sets: digits.",
         ),
     ],
 )
@@ -181,12 +181,12 @@ def test_contradictory_settings_are_reported(path, value, sentence):
         (
             "reports.source",
             "openi",
-            "reports.source is 'openi', expected one of 'flickr30k', 'flickr8k', 'image_table', 'mimic_cxr', 'open_i', "
+            "reports.source is 'openi'; expected one of 'flickr30k', 'flickr8k', 'image_table', 'mimic_cxr', 'open_i', "
             "'phantom', 'table'.",
         ),
         ("reports", {"reports": 10}, "reports.source is missing."),
-        ("reports.correlation", [0, 2], "reports.correlation.1 is 2, expected a number less than or equal to 1."),
-        ("eta.language_model", "other", "eta.language_model refers to 'other', expected one of the language models: BERT."),
+        ("reports.correlation", [0, 2], "reports.correlation.1 is 2; expected a number less than or equal to 1."),
+        ("eta.language_model", "other", "eta.language_model refers to 'other'; expected one of the language models: BERT."),
         (
             "language_models.BERT.train",
             False,
@@ -195,13 +195,13 @@ def test_contradictory_settings_are_reported(path, value, sentence):
         (
             "language_models.BERT.start",
             "a/b",
-            "language_models.BERT.start refers to 'a/b', expected one of the language models in the given files: "
+            "language_models.BERT.start refers to 'a/b'; expected one of the language models in the given files: "
             "mine/phantom/BERT.",
         ),
         (
             "language_models.BERT.start",
             "other/phantom/BERT",
-            "language_models.BERT.start refers to 'other/phantom/BERT', expected one of the language models in the given files: "
+            "language_models.BERT.start refers to 'other/phantom/BERT'; expected one of the language models in the given files: "
             "mine/phantom/BERT.",
         ),
         ("language_models.BERT.epoch", 3, "language_models.BERT.epoch is not a known key; did you mean epochs?"),
@@ -224,7 +224,7 @@ def test_an_invalid_theory_study_is_rejected():
     with pytest.raises(UserError) as refusal:
         load_configuration({"mine": theory}, "mine.yaml")
     assert str(refusal.value).splitlines() == [
-        "mine.yaml: mine.process.alpha is 0.3, expected a number greater than or equal to 0.5.",
+        "mine.yaml: mine.process.alpha is 0.3; expected a number greater than or equal to 0.5.",
         "mine.yaml: mine.sweeps.negativecounts is not a known key; did you mean negative_counts?",
         "mine.yaml: mine.dataset is not a known key; known keys: kind, title, question, note, process, sweeps, mem_mb, runtime.",
     ]
@@ -234,8 +234,8 @@ def test_an_invalid_theory_study_is_rejected():
     ("content", "message"),
     [
         ("a: [1, 2", "YAML in line 1"),
-        ("- 1\n- 2\n", "found a list|found \\[1, 2\\], expected a mapping"),
-        ("", "found nothing, expected a mapping"),
+        ("- 1\n- 2\n", "found a list|found \\[1, 2\\]; expected a mapping"),
+        ("", "found nothing; expected a mapping"),
         ("retrain_stale: true\n", "contains no studies"),
     ],
 )
@@ -250,7 +250,7 @@ def test_the_command_line_prints_one_sentence_and_exits_with_code_1(tmp_path, ca
     path = tmp_path / "mine.yaml"
     path.write_text(yaml.safe_dump(changed("training.epochs", -3)))
     assert main(["check", str(path)]) == 1
-    assert capsys.readouterr().err.strip() == f"{path}: tiny.training.epochs is -3, expected a number greater than or equal to 1."
+    assert capsys.readouterr().err.strip() == f"{path}: tiny.training.epochs is -3; expected a number greater than or equal to 1."
     assert main(["check", str(tmp_path / "none.yaml")]) == 1
     assert "cannot be read" in capsys.readouterr().err
 

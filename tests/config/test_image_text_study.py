@@ -42,36 +42,36 @@ def test_runs_have_the_settings_that_training_reads():
         (
             "dataset.text",
             "word",
-            "world.dataset.text refers to 'word', expected one of the likelihood studies in the given files: words.",
+            "world.dataset.text refers to 'word'; expected one of the likelihood studies in the given files: words.",
         ),
-        ("dataset.corpus", "a", "world.dataset.corpus refers to 'a', expected one of the data sets: phantom."),
+        ("dataset.corpus", "a", "world.dataset.corpus refers to 'a'; expected one of the data sets: phantom."),
         (
             "dataset.source",
             "mimic",
-            "world.dataset.source is 'mimic', expected one of 'flickr30k', 'flickr8k', 'image_table', 'mimic_cxr', 'open_i', "
+            "world.dataset.source is 'mimic'; expected one of 'flickr30k', 'flickr8k', 'image_table', 'mimic_cxr', 'open_i', "
             "'phantom'.",
         ),
         (
             "objectives.CL.name",
             "clip2",
-            "world.objectives.CL.name is 'clip2', expected one of 'bcl', 'biovil', 'clip'",
+            "world.objectives.CL.name is 'clip2'; expected one of 'bcl', 'biovil', 'clip'",
         ),
         ("objectives.DCL-LM.class_probability", "model", "world.objectives.DCL-LM.class_probability"),
         ("objectives.CL.beta", 1, "world.objectives.CL.beta is not a known key"),
         ("similarity.aggregation", "lse+nl", "world.similarity.lse_sharpness must be set if aggregation contains lse"),
         ("similarity.learned_maps", True, "world.similarity.learned_maps is true, but only the aggregation nl uses maps"),
         ("training.epochs", None, "world.training must set exactly one of epochs and updates"),
-        ("primary.oracle", "CL", "world.primary.oracle is 'CL', expected an objective whose name is oracle."),
-        ("primary.oracle", None, "world.primary.oracle is missing, expected an objective whose name is oracle"),
-        ("primary.task", "linear probe", "world.primary.fraction is missing, expected one of: 1."),
-        ("primary.labels", "truth", "world.primary.labels is 'truth', expected one of: nothing."),
-        ("primary.metric", "R", "world.primary.metric is 'R', expected one of: AUC, AUC positive prompt, ACC."),
-        ("primary.metric", "acc", "world.primary.metric is 'acc', expected one of: AUC, AUC positive prompt, ACC."),
-        ("primary.metric", "ACC", "world.primary is measured by zero-shot, ACC, expected a measurement that has a known chance"),
-        ("primary.group", "fracture", "world.primary.group is 'fracture', expected one of: nothing, cardiomegaly, edema,"),
-        ("conditions", ["batch_size"], "world.conditions contains batch_size, but training.batch_size is 16, expected a list"),
-        ("figures.overlays.objectives", ["DCL"], "world.figures.overlays.objectives refers to 'DCL', expected one of"),
-        ("dataset.resolution", 16, "world.dataset.resolution is 16, expected a number greater than or equal to 32."),
+        ("primary.oracle", "CL", "world.primary.oracle is 'CL'; expected an objective whose name is oracle."),
+        ("primary.oracle", None, "world.primary.oracle is missing; expected an objective whose name is oracle"),
+        ("primary.task", "linear probe", "world.primary.fraction is missing; expected one of: 1."),
+        ("primary.labels", "truth", "world.primary.labels is 'truth'; expected one of: nothing."),
+        ("primary.metric", "R", "world.primary.metric is 'R'; expected one of: AUC, AUC positive prompt, ACC."),
+        ("primary.metric", "acc", "world.primary.metric is 'acc'; expected one of: AUC, AUC positive prompt, ACC."),
+        ("primary.metric", "ACC", "world.primary is measured by zero-shot, ACC; expected a measurement that has a known chance"),
+        ("primary.group", "fracture", "world.primary.group is 'fracture'; expected one of: nothing, cardiomegaly, edema,"),
+        ("conditions", ["batch_size"], "world.conditions contains batch_size, but training.batch_size is 16; expected a list"),
+        ("figures.overlays.objectives", ["DCL"], "world.figures.overlays.objectives refers to 'DCL'; expected one of"),
+        ("dataset.resolution", 16, "world.dataset.resolution is 16; expected a number greater than or equal to 32."),
     ],
 )
 def test_an_error_names_the_key_the_value_found_and_the_value_expected(path, value, sentence):
@@ -98,7 +98,7 @@ def test_settings_that_need_boxes_are_rejected_without_boxes():
 
 def test_a_corpus_must_be_named_if_there_are_several():
     words = tiny_words(reports={"source": "phantom", "correlation": [0.0, 0.5]})
-    with pytest.raises(UserError, match=r"world\.dataset.corpus is missing, expected one of the data sets: correlation=0"):
+    with pytest.raises(UserError, match=r"world\.dataset.corpus is missing; expected one of the data sets: correlation=0"):
         load_configuration({"words": words, "world": tiny_world()}, "study.yaml")
 
 
@@ -178,7 +178,7 @@ def test_other_released_weights_or_another_crop_change_the_run():
             "weights=None) and text_encoder is (name='clip' model='RN50-quickgelu' weights=None",
         ),
         ({"logit_scale": 5}, "world.objectives.CLIP.logit_scale is not a known key"),
-        ({"encoder": {"name": "vit"}}, "world.objectives.CLIP.encoder.name is 'vit', expected one of"),
+        ({"encoder": {"name": "vit"}}, "world.objectives.CLIP.encoder.name is 'vit'; expected one of"),
     ],
 )
 def test_released_weights_without_a_shared_space_are_rejected(objective, sentence):
@@ -287,7 +287,7 @@ BY_RECALL = {"task": "retrieval sentence", "labels": "report", "metric": "R", "d
                 "evaluation": {"fine_tuning": {}, "chexpert_8x200": {"path": "data/chexpert", "lists": "data/convirt"}},
             },
             [
-                "world.primary.labels is 'truth', expected one of: report.",
+                "world.primary.labels is 'truth'; expected one of: report.",
                 "world.evaluation.chexpert_8x200 needs greyscale images, which flickr8k does not have; remove or change it.",
                 "world.evaluation.fine_tuning needs labels, which flickr8k does not have; remove or change it.",
             ],
@@ -395,7 +395,7 @@ def test_own_labels_need_prompts_that_name_them():
     assert refused(words, **given, evaluation={"zero_shot": {"prompts": {"mass": prompts}}}) == []
     assert refused(words, **given)[0].startswith("primary.task 'zero-shot' needs labels with prompts, which image_table does not")
     said = refused(words, **given, evaluation={"zero_shot": {"prompts": {"mass": prompts, "mas": prompts}}})
-    assert said == ["evaluation.zero_shot.prompts refers to 'mas', expected one of the labels: mass."]
+    assert said == ["evaluation.zero_shot.prompts refers to 'mas'; expected one of the labels: mass."]
 
 
 def test_the_labels_that_the_configuration_knows_are_those_of_the_sources():

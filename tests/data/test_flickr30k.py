@@ -99,7 +99,7 @@ def test_recos_split_tests_on_karpathys_test_photographs_and_validates_on_unassi
 def test_the_number_of_photographs_can_be_limited(official, tmp_path):
     source, splits = prepare(official, tmp_path / "out", images=7)
     assert source.reports.tolist() == splits["report"].tolist() == list(SPLIT_OF)[:7]
-    with pytest.raises(UserError, match=r"dataset\.images is 13, expected at most 12, the number of photographs"):
+    with pytest.raises(UserError, match=r"dataset\.images is 13; expected at most 12, the number of photographs"):
         prepare(official, tmp_path / "out", images=13)
 
 
@@ -127,7 +127,7 @@ def test_the_malformed_line_of_kaggles_file_is_read(tmp_path):
             KARPATHY,
             '"train"',
             '"first"',
-            r"image 0 \(the first is 0\): split is 'first', expected one of train, validation, test",
+            r"image 0 \(the first is 0\): split is 'first'; expected one of train, validation, test",
         ),
         (
             KARPATHY,
@@ -141,7 +141,7 @@ def test_the_malformed_line_of_kaggles_file_is_read(tmp_path):
             '"file"',
             r"dataset_flickr30k\.json: cannot be read as Karpathy's splits \(KeyError: 'filename'",
         ),
-        (KARPATHY, '"raw": "Caption 3 of 1004.jpg ."', '"raw": ""', r"image 4 .*: captions is .*, expected 5 texts"),
+        (KARPATHY, '"raw": "Caption 3 of 1004.jpg ."', '"raw": ""', r"image 4 .*: captions is .*; expected 5 texts"),
     ],
 )
 def test_invalid_lines_and_rows_are_named(tmp_path, file, old, new, message):

@@ -154,7 +154,7 @@ def test_the_number_of_photographs_can_be_limited(data, tmp_path):
     assert source.reports.tolist() == NAMES[:9]
     ratings = privacy.read_table(tmp_path / "out" / "pairs-ratings.parquet")[0]
     assert len(ratings) == 2  # the third is of the photograph that is left out
-    with pytest.raises(UserError, match=r"dataset\.images is 11, expected at most 10, the number of photographs"):
+    with pytest.raises(UserError, match=r"dataset\.images is 11; expected at most 10, the number of photographs"):
         prepare(data, tmp_path / "out", images=11)
 
 
@@ -171,7 +171,7 @@ def test_splits_that_do_not_fit_the_source_are_refused(data, tmp_path):
     with pytest.raises(UserError, match=r"2 reports, such as 100_a\.jpg, are missing from the table of splits"):
         official_subset(source, splits.iloc[2:], seed=0)
     shared = np.where(np.isin(source.patients, ["100_a.jpg", "107_a.jpg"]), "one", source.patients)
-    with pytest.raises(UserError, match="has 1 patients, such as one, in train and test, expected none"):
+    with pytest.raises(UserError, match="has 1 patients, such as one, in train and test; expected none"):
         official_subset(dataclasses.replace(source, patients=shared), splits, seed=0)
 
 
@@ -203,11 +203,11 @@ def add_line(path, line):
         ),
         ("Flickr8k.token.txt", "300_c.jpg#0\t ", r"token\.txt: line 56 is not an image's name"),
         ("Flickr8k.token.txt", "100_a.jpg#1\tA dog .", r"line 56: caption's id repeats"),
-        ("Flickr8k.token.txt", "300_c.jpg#0\tA dog .", r"300_c\.jpg: captions is \['A dog \.'\], expected 5 texts"),
+        ("Flickr8k.token.txt", "300_c.jpg#0\tA dog .", r"300_c\.jpg: captions is \['A dog \.'\]; expected 5 texts"),
         (
             "Flickr_8k.testImages.txt",
             "100_a.jpg",
-            r"testImages\.txt: line 3: image is '100_a\.jpg', expected an image that is in no other split",
+            r"testImages\.txt: line 3: image is '100_a\.jpg'; expected an image that is in no other split",
         ),
         ("Flickr_8k.devImages.txt", "300_c.jpg", r"token\.txt has no captions of 300_c\.jpg, which is in the validation split"),
     ],
@@ -279,10 +279,10 @@ def replaced(table, name, row, value):
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("captions", ["One."] * 4, r"row 3 \(the first is 0\): captions is .*, expected 5 texts"),
-        ("captions", ["One.", " ", "Two.", "Three.", "Four."], r"row 3 .*: captions is .*, expected 5 texts"),
-        ("split", "dev", r"row 3 .*: split is 'dev', expected one of train, validation, test, unassigned"),
-        ("image", {"bytes": b"", "path": None}, r"row 3 .*: image is (nan|None), expected the name"),
+        ("captions", ["One."] * 4, r"row 3 \(the first is 0\): captions is .*; expected 5 texts"),
+        ("captions", ["One.", " ", "Two.", "Three.", "Four."], r"row 3 .*: captions is .*; expected 5 texts"),
+        ("split", "dev", r"row 3 .*: split is 'dev'; expected one of train, validation, test, unassigned"),
+        ("image", {"bytes": b"", "path": None}, r"row 3 .*: image is (nan|None); expected the name"),
         ("image", {"bytes": b"", "path": "101_a.jpg"}, r"row 3 .*: image repeats"),
     ],
 )

@@ -195,8 +195,8 @@ def test_unusable_images_are_named_and_the_other_shards_are_kept(files, small_sh
     expected = (
         r"is damaged \(.*truncated.*\)\. Replace the file",
         r"is neither a PNG nor a JPEG image\. Replace",
-        r"has pixels of mode I;16, expected 8 bits per channel\. Save the images with 8 bits per channel",
-        r"is 4 × 400 pixels, expected an aspect ratio of at most 20\.",
+        r"has pixels of mode I;16; expected 8 bits per channel\. Save the images with 8 bits per channel",
+        r"is 4 × 400 pixels; expected an aspect ratio of at most 20\.",
     )
     for line, path, what in zip(lines, files.paths, expected, strict=False):
         assert re.search(f"{path.name}: {what}", line), line
@@ -230,7 +230,7 @@ def test_images_without_access_are_named(files, tmp_path, monkeypatch):
 
 
 def test_a_disk_that_is_too_small_is_reported_before_decoding(files, tmp_path):
-    with pytest.raises(UserError, match=r"disk has .* GiB free, expected .* GiB .*lower dataset\.resolution"):
+    with pytest.raises(UserError, match=r"disk has .* GiB free; expected .* GiB .*lower dataset\.resolution"):
         cache_images(files, tmp_path / "cache", mode="RGB", resolution=5_000_000)
 
 

@@ -288,7 +288,7 @@ def test_the_number_of_reports_can_be_limited(made, tmp_path):
     assert list(dict.fromkeys(source.reports.tolist())) == expected[:4] == splits["report"].tolist()
     assert set(boxes["report"]) <= set(expected[:4])
     with pytest.raises(
-        UserError, match=rf"images is 99, expected at most {len(expected)}, the number of reports with images and sentences"
+        UserError, match=rf"images is 99; expected at most {len(expected)}, the number of reports with images and sentences"
     ):
         prepare(made, tmp_path, images=99)
 
@@ -356,14 +356,14 @@ def test_missing_and_damaged_tables_are_named_with_their_origin(data, name, dama
 @pytest.mark.parametrize(
     ("name", "old", "new", "message"),
     [
-        ("metadata", ",10000000,", ",p10000000,", r"metadata\.csv\.gz: line 2: subject_id is 'p10000000', expected a number"),
-        ("metadata", "CHEST,PA,36,", "CHEST,PA,,", r"line 2: Rows is '', expected a positive number of pixels"),
-        ("split", ",train\n", ",training\n", r"split\.csv\.gz: line \d+: split is 'training', expected train, validate, test"),
+        ("metadata", ",10000000,", ",p10000000,", r"metadata\.csv\.gz: line 2: subject_id is 'p10000000'; expected a number"),
+        ("metadata", "CHEST,PA,36,", "CHEST,PA,,", r"line 2: Rows is ''; expected a positive number of pixels"),
+        ("split", ",train\n", ",training\n", r"split\.csv\.gz: line \d+: split is 'training'; expected train, validate, test"),
         (
             "chexpert",
             "1.0",
             "2",
-            r"chexpert\.csv\.gz: line 2: Edema is '-2', expected 1, 0, -1 or an empty value",
+            r"chexpert\.csv\.gz: line 2: Edema is '-2'; expected 1, 0, -1 or an empty value",
         ),
     ],
 )
@@ -421,15 +421,15 @@ def test_missing_images_are_named(made, tmp_path):
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("dicom_id", "00-11", "line 3: dicom_id is '00-11', expected an image of MIMIC-CXR-JPG's metadata"),
-        ("image_width", "999", "line 3: image_width is '999', expected that of MIMIC-CXR-JPG"),
-        ("image_height", "", "line 3: image_height is '', expected that of MIMIC-CXR-JPG"),
-        ("w", "inf", "line 3: box is '9, 20, inf, 9', expected x, y, w and h of a box in the image"),
-        ("w", "0", "line 3: box is '9, 20, 0, 9', expected x, y, w and h of a box in the image"),
-        ("x", "wide", "line 3: box is 'wide, 20, 22, 9', expected x, y, w and h of a box in the image"),
-        ("y", "36", r"line 3: box is '\d+, 36, \d+, \d+', expected x, y, w and h of a box in the image"),
-        ("label_text", " ", "line 3: label_text is ' ', expected a non-empty text"),
-        ("category_name", "", "line 3: category_name is '', expected a non-empty text"),
+        ("dicom_id", "00-11", "line 3: dicom_id is '00-11'; expected an image of MIMIC-CXR-JPG's metadata"),
+        ("image_width", "999", "line 3: image_width is '999'; expected that of MIMIC-CXR-JPG"),
+        ("image_height", "", "line 3: image_height is ''; expected that of MIMIC-CXR-JPG"),
+        ("w", "inf", "line 3: box is '9, 20, inf, 9'; expected x, y, w and h of a box in the image"),
+        ("w", "0", "line 3: box is '9, 20, 0, 9'; expected x, y, w and h of a box in the image"),
+        ("x", "wide", "line 3: box is 'wide, 20, 22, 9'; expected x, y, w and h of a box in the image"),
+        ("y", "36", r"line 3: box is '\d+, 36, \d+, \d+'; expected x, y, w and h of a box in the image"),
+        ("label_text", " ", "line 3: label_text is ' '; expected a non-empty text"),
+        ("category_name", "", "line 3: category_name is ''; expected a non-empty text"),
     ],
 )
 def test_invalid_boxes_are_named(made, tmp_path, column, value, message):

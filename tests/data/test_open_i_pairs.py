@@ -169,7 +169,7 @@ def test_the_number_of_reports_can_be_limited(steps):
     assert source.reports.tolist() == ["CXR1", "CXR2", "CXR3", "CXR3"]
     assert set(source.sentences["report"]) == {"CXR1", "CXR2", "CXR3"}
     with pytest.raises(
-        UserError, match=r"dataset\.images is 6, expected at most 5, the number of reports with images and sentences"
+        UserError, match=r"dataset\.images is 6; expected at most 5, the number of reports with images and sentences"
     ):
         prepare(steps, images=6)
 
@@ -183,18 +183,18 @@ def change(folder, row, column, value):
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("report", "CXR11", r"images\.csv: line 4: report is 'CXR11', expected one of the 6 reports in the archive"),
+        ("report", "CXR11", r"images\.csv: line 4: report is 'CXR11'; expected one of the 6 reports in the archive"),
         (
             "report",
             "CXR2",
-            r"line 4: image is '1_IM-0001-3001\.dcm\.jpg', expected an image of this row's report",
+            r"line 4: image is '1_IM-0001-3001\.dcm\.jpg'; expected an image of this row's report",
         ),
         (
             "image",
             "1_IM-0001-4001.dcm.jpg",
             r"line 4: image repeats",
         ),
-        ("projection", "PA", r"line 4: projection is 'PA', expected Frontal or Lateral"),
+        ("projection", "PA", r"line 4: projection is 'PA'; expected Frontal or Lateral"),
     ],
 )
 def test_rows_that_contradict_the_reports_are_named(data, column, value, message):

@@ -146,7 +146,7 @@ def changed_sentence(source, column, value):
     ("change", "message"),
     [
         (lambda s: {"images": s.images.astype(np.float32)}, "images are float32 of shape"),
-        (lambda s: {"reports": s.reports[1:]}, "reports are .*, expected str with 1 axes"),
+        (lambda s: {"reports": s.reports[1:]}, "reports are .*; expected str with 1 axes"),
         (lambda s: {"labels": s.labels * 2}, "labels have values other than 0, 1 and NaN"),
         (lambda s: {"label_names": ("a", "a", "b", "c")}, "expected 4 distinct names"),
         (lambda s: {"shown": s.shown[:, :5]}, "sentences, first in row .*, have no class from -1 to 4"),
@@ -168,7 +168,7 @@ def changed_sentence(source, column, value):
             lambda s: {"reports": np.where(s.reports == "R005", "R006", s.reports)},
             "sentences, first in row .*, have no report of an image",
         ),
-        (lambda s: {"patients": np.arange(len(s.patients)).astype(str)}, "a report belongs to several patients, expected one"),
+        (lambda s: {"patients": np.arange(len(s.patients)).astype(str)}, "a report belongs to several patients; expected one"),
     ],
 )
 def test_invalid_sources_are_rejected(source, change, message):
@@ -232,16 +232,16 @@ def test_a_split_depends_on_the_seed_and_not_on_the_order_of_images(source):
 
 
 def test_too_few_patients_for_a_split_are_reported(source):
-    with pytest.raises(UserError, match=r"has (\d+) patients, expected more than the \1 needed"):
+    with pytest.raises(UserError, match=r"has (\d+) patients; expected more than the \1 needed"):
         split_pairs(source, 0, 0.5, 0.5)
-    with pytest.raises(UserError, match="has 2 patients, expected more than the 2 needed for validation and test"):
+    with pytest.raises(UserError, match="has 2 patients; expected more than the 2 needed for validation and test"):
         split_pairs(texture_source(patients=4), 0)
 
 
 def test_a_patient_in_two_splits_or_another_source_is_rejected(source):
     subset = split_pairs(source, 0)
     leaking = dataclasses.replace(subset, validation=np.append(subset.validation, subset.train[0]))
-    with pytest.raises(UserError, match=r"has 1 patients, such as P.*, in train and validation, expected none"):
+    with pytest.raises(UserError, match=r"has 1 patients, such as P.*, in train and validation; expected none"):
         refuse_leakage(source, leaking)
     with pytest.raises(UserError, match="was drawn from a different version of source"):
         refuse_leakage(source, dataclasses.replace(subset, source_checksum="0"))

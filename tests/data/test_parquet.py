@@ -91,7 +91,7 @@ def test_the_first_image_determines_greyscale_or_rgb(tmp_path):
 def test_images_of_several_sizes_need_a_resolution(tmp_path):
     contents = [encoded(np.full((6, 6 + extra, 3), 50 * extra, np.uint8)) for extra in range(3)]
     write(tmp_path / "train.parquet", contents, [0, 0, 0])
-    message = r"train.parquet, row 1 .* is 7 × 6 pixels, expected 6 × 6 .* dataset.resolution"
+    message = r"train.parquet, row 1 .* is 7 × 6 pixels; expected 6 × 6 .* dataset.resolution"
     with pytest.raises(UserError, match=message):
         load(tmp_path)
     source = load(tmp_path, resolution=3)
@@ -102,7 +102,7 @@ def test_images_of_several_sizes_need_a_resolution(tmp_path):
 def test_sizes_are_compared_across_files(tmp_path):
     write(tmp_path / "train.parquet", [encoded(random_images(1, (4, 4, 3))[0])], [0])
     write(tmp_path / "test.parquet", [encoded(random_images(1, (4, 5, 3))[0])], [0])
-    with pytest.raises(UserError, match=r"test.parquet, row 0 .* is 5 × 4 pixels, expected 4 × 4"):
+    with pytest.raises(UserError, match=r"test.parquet, row 0 .* is 5 × 4 pixels; expected 4 × 4"):
         load(tmp_path)
 
 
@@ -113,7 +113,7 @@ def test_class_names_come_from_the_metadata_of_the_hub(tmp_path):
     write(tmp_path / "train.parquet", contents, [0, 0], metadata=metadata)
     assert load(tmp_path).class_names == ("cat", "dog")
     write(tmp_path / "train.parquet", contents, [0, 2], metadata=metadata)
-    with pytest.raises(UserError, match=r"the label in row 1 .* is 2, expected 0 to 1"):
+    with pytest.raises(UserError, match=r"the label in row 1 .* is 2; expected 0 to 1"):
         load(tmp_path)
 
 
@@ -126,8 +126,8 @@ def test_metadata_without_class_names_is_ignored(tmp_path, metadata):
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ([0, -1], r"the label in row 1 .* is -1, expected 0 or more"),
-        ([None, 0], r"the label in row 0 .* is nan, expected 0 or more"),
+        ([0, -1], r"the label in row 1 .* is -1; expected 0 or more"),
+        ([None, 0], r"the label in row 0 .* is nan; expected 0 or more"),
         ([0, 2], "labels go up to 2, but no image has label 1"),
         ([1, 1], "labels go up to 1, but no image has label 0"),
         (["cat", "dog"], "label: string; expected .* label: int64"),
@@ -171,7 +171,7 @@ def test_wrong_columns_are_reported(tmp_path, table, message):
         (b"GIF89a" + bytes(100), "is neither a PNG nor a JPEG image"),
         (encoded(random_images(1)[0])[:-40], "is damaged"),
         (encoded(random_images(1)[0], "JPEG")[:-40], "is damaged"),
-        (encoded(random_images(1, (4, 5))[0].astype(np.uint16)), "has pixels of mode I;16, expected 8 bits"),
+        (encoded(random_images(1, (4, 5))[0].astype(np.uint16)), "has pixels of mode I;16; expected 8 bits"),
     ],
 )
 @pytest.mark.parametrize("row", [0, 700])

@@ -68,7 +68,7 @@ def test_fewer_reports_give_the_same_images_and_sentences(tables, whole, tmp_pat
 
 
 def test_more_images_than_reports_are_rejected(tables, tmp_path):
-    with pytest.raises(UserError, match=r"dataset\.images is 41, expected at most 40, the number of reports"):
+    with pytest.raises(UserError, match=r"dataset\.images is 41; expected at most 40, the number of reports"):
         joined(tables, tmp_path, images=41)
 
 

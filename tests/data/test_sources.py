@@ -100,7 +100,7 @@ def test_the_binary_files_may_be_in_the_folder_itself(cifar_links, cifar_records
 def test_a_binary_file_of_the_wrong_size_is_reported(cifar_links):
     (cifar_links / "data_batch_3.bin").unlink()
     (cifar_links / "data_batch_3.bin").write_bytes(bytes(RECORD * 1204 + 7))
-    message = r"data_batch_3.bin is 3,699,899 bytes long \(1,204 of 10,000 images\), expected 30,730,000"
+    message = r"data_batch_3.bin is 3,699,899 bytes long \(1,204 of 10,000 images\); expected 30,730,000"
     with pytest.raises(UserError, match=message):
         load_source("cifar10", path=cifar_links)
     (cifar_links / "data_batch_3.bin").unlink()
@@ -113,7 +113,7 @@ def test_a_binary_label_out_of_range_is_reported(cifar_links, cifar_records):
     records[77, 0] = 10
     (cifar_links / "test_batch.bin").unlink()
     records.tofile(cifar_links / "test_batch.bin")
-    with pytest.raises(UserError, match=r"test_batch.bin: the label in row 77 .* is 10, expected 0 to 9"):
+    with pytest.raises(UserError, match=r"test_batch.bin: the label in row 77 .* is 10; expected 0 to 9"):
         load_source("cifar10", path=cifar_links)
 
 
@@ -131,7 +131,7 @@ def test_parquet_and_layouts_of_cifar10(tmp_path):
     with pytest.raises(UserError, match=r"train.parquet has 31,204 of 50,000 images in the train split of cifar10"):
         load_source("cifar10", path=tmp_path)
     write_parquet(tmp_path / "train.parquet", 50_000, labels=np.arange(50_000) % 11)
-    with pytest.raises(UserError, match=r"train.parquet: the label in row 10 .* is 10, expected 0 to 9"):
+    with pytest.raises(UserError, match=r"train.parquet: the label in row 10 .* is 10; expected 0 to 9"):
         load_source("cifar10", path=tmp_path)
 
 
@@ -207,7 +207,7 @@ def test_damaged_binary_files_of_stl10_are_reported(tmp_path):
     with pytest.raises(UserError, match=r"train_X.bin is 1,000 bytes long .*expected 138,240,000"):
         load_source("stl10", path=folder)
     np.full(8_000, 11, np.uint8).tofile(folder / "test_y.bin")
-    with pytest.raises(UserError, match=r"test_y.bin: the label in row 0 .* is 11, expected 1 to 10"):
+    with pytest.raises(UserError, match=r"test_y.bin: the label in row 0 .* is 11; expected 1 to 10"):
         load_source("stl10", path=folder)
     (folder / "train_y.bin").unlink()
     with pytest.raises(UserError, match=r"train_y.bin is missing"):

@@ -130,7 +130,7 @@ def test_seeds_give_different_splits():
     [
         (
             {"rare_classes": ["wolf", 1, 9]},
-            "rare_classes contains 'wolf', 9, expected classes of animals: ant, bee, cow, dog",
+            "rare_classes contains 'wolf', 9; expected classes of animals: ant, bee, cow, dog",
         ),
         ({"rare_classes": [0, 1, 2, 3]}, "rare_classes contains all classes of animals"),
         ({"test": 0.2}, "dataset.test is 0.2, but source animals has an official test split"),
@@ -142,7 +142,7 @@ def test_settings_that_do_not_fit_the_source_are_reported(arguments, message):
 
 
 def test_a_class_too_small_to_split_is_reported():
-    with pytest.raises(UserError, match="class ant has 2 images outside the official test split, expected at least 3"):
+    with pytest.raises(UserError, match="class ant has 2 images outside the official test split; expected at least 3"):
         make_subset(source_of(2), seed=0)
 
 

@@ -135,18 +135,18 @@ def test_only_the_owner_can_read_restricted_data(data):
 @pytest.mark.parametrize(
     ("row", "column", "value", "message"),
     [
-        (2, 0, "", r"table\.csv: line 5: image is '', expected an image's file name"),
-        (2, 0, "4.png", r"line 5: image is '4\.png', expected an image in .*images; copy it there, or correct reports\.path"),
-        (2, 1, " ", r"line 5: text is '', expected a non-empty text"),
+        (2, 0, "", r"table\.csv: line 5: image is ''; expected an image's file name"),
+        (2, 0, "4.png", r"line 5: image is '4\.png'; expected an image in .*images; copy it there, or correct reports\.path"),
+        (2, 1, " ", r"line 5: text is ''; expected a non-empty text"),
         (2, 1, "12", r"line 5: text has no sentence with a word"),
-        (2, 2, "", r"line 5: patient is '', expected a patient or group"),
-        (2, 3, "2", r"line 5: edema is '2', expected 1, 0, or empty if unknown"),
-        (2, 3, "-1", r"line 5: edema is '-1', expected 1, 0, or empty"),
+        (2, 2, "", r"line 5: patient is ''; expected a patient or group"),
+        (2, 3, "2", r"line 5: edema is '2'; expected 1, 0, or empty if unknown"),
+        (2, 3, "-1", r"line 5: edema is '-1'; expected 1, 0, or empty"),
         (
             3,
             1,
             "Heart size is normal. No edema.",
-            r"line 6: image is 'a/1\.png', expected each image and text once, but an earlier row has both",
+            r"line 6: image is 'a/1\.png'; expected each image and text once, but an earlier row has both",
         ),
         (3, 2, "8", r"line 6: patient differs from the first row of the image"),
         (3, 3, "", r"line 6: edema differs from the first row of the image"),
@@ -179,13 +179,13 @@ def test_several_errors_are_reported_at_once(data):
             r"table\.csv: expected exactly one column .*: patient, edema, mass \(found image, text\)\. Rename",
         ),
         ("image;text;patient\n", r": image, text, patient, edema, mass \(found image;text;patient\)"),
-        ("image,text,patient,edema,mass\n", "has no rows below its header, expected one for each image"),
+        ("image,text,patient,edema,mass\n", "has no rows below its header; expected one for each image"),
         ("", r": image, .* \(found none\)"),
         (
             "image,text,patient,edema,mass\n3.png,A mass, large.,8,0,1\n",
-            r"line 2 has 6 columns, expected the 5 of the header\. Enclose text",
+            r"line 2 has 6 columns; expected the 5 of the header\. Enclose text",
         ),
-        ("image,text,patient,edema,mass\n3.png,A mass.,8\n", "line 2 has 3 columns, expected the 5 of the header"),
+        ("image,text,patient,edema,mass\n3.png,A mass.,8\n", "line 2 has 3 columns; expected the 5 of the header"),
         ("image,text,image,patient,edema,mass\n", r"expected exactly one column .*: image \(found image, text, image, "),
         (
             b"image,text,patient,edema,mass\n3.png,\xff\xfe,8,0,1\n",
@@ -200,7 +200,7 @@ def test_a_malformed_table_is_named(data, content, message):
 
 
 def test_an_unreadable_table_is_named(data):
-    with pytest.raises(UserError, match=r"none\.csv: does not exist, expected a table with the columns image, text, patient"):
+    with pytest.raises(UserError, match=r"none\.csv: does not exist; expected a table with the columns image, text, patient"):
         read_image_table(settings_of(data, table=data / "none.csv"))
     for name, message in (
         ("table.parquet", "cannot be read as a table"),
@@ -220,9 +220,9 @@ PATIENTS = [[f"{number}.png", "A mass.", str(number), str(number % 2), ["", "0",
 @pytest.mark.parametrize(
     ("row", "column", "value", "message"),
     [
-        (0, 3, "2", r"table\.csv: line 2: edema is '2', expected 1, 0, or empty"),
-        (slice(None), 4, "0", r"table\.csv: mass is 1 for no patient, expected at least two.*label_columns"),
-        (slice(0, 3), 3, "1", r"table\.csv: edema is 0 for one patient, expected at least two"),
+        (0, 3, "2", r"table\.csv: line 2: edema is '2'; expected 1, 0, or empty"),
+        (slice(None), 4, "0", r"table\.csv: mass is 1 for no patient; expected at least two.*label_columns"),
+        (slice(0, 3), 3, "1", r"table\.csv: edema is 0 for one patient; expected at least two"),
         (0, 0, "1.png", r"table\.csv: line 3: edema differs from the first row of the image"),
     ],
 )

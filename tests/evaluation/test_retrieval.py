@@ -189,7 +189,7 @@ def test_tensors_with_gradients_are_accepted(dtype):
         (lambda: recall_at_k(np.zeros((2, 2)), (0, 1)), r"ks are \[0, 1\]"),
         (lambda: recall_at_k(np.zeros((2, 2)), ()), r"ks are \[\]"),
         (lambda: retrieval_both_ways(np.zeros((2, 3)), (1,)), "query 2 has no relevant candidate"),
-        (lambda: precision_at_k(np.zeros((1, 2)), [0], [0, 1], (3,)), r"ks are \[3\], expected .* at most 2"),
+        (lambda: precision_at_k(np.zeros((1, 2)), [0], [0, 1], (3,)), r"ks are \[3\]; expected .* at most 2"),
         (lambda: precision_at_k(np.zeros((1, 2)), [0, 1], [0, 1], (1,)), r"query_labels \(2,\)"),
         (lambda: precision_at_k(np.array([[0.0, np.nan]]), [0], [0, 1], (1,)), "query 0 .* NaN"),
     ],

@@ -147,7 +147,7 @@ path, ending = sys.argv[1:]
 text = sys.stdin.buffer.read().decode("utf-8", "surrogatepass")
 with job(path):
     logging.getLogger("trueneg.text").info("report %s is empty", text)
-    raise {"user's": UserError, "library's": ValueError}[ending](f"{text}: is not there, expected something else.")
+    raise {"user's": UserError, "library's": ValueError}[ending](f"{text}: is not there; expected something else.")
 """
 
 

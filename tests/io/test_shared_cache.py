@@ -78,6 +78,6 @@ def test_what_cannot_be_a_cache_is_refused_in_a_sentence(tmp_path, monkeypatch, 
     (tmp_path / "file").touch()
     monkeypatch.setenv("TRUENEG_CACHE", name.format(tmp_path))
     with pytest.raises(
-        UserError, match=r"TRUENEG_CACHE(: cannot create the folder .* \(| is 'relative/path', expected an absolute)"
+        UserError, match=r"TRUENEG_CACHE(: cannot create the folder .* \(| is 'relative/path'; expected an absolute)"
     ):
         cache_folder("own", "images", restricted=False)

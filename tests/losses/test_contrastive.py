@@ -229,17 +229,17 @@ def test_the_class_probability_and_the_floor_have_gradients(smooth):
         (lambda z: ContrastiveLoss(Debiased())(z, z), "class_probability is missing"),
         (
             lambda z: ContrastiveLoss(Debiased())(z, z, class_probability=torch.full((8,), 0.1)),
-            r"shape \(8,\), expected \(4,\)",
+            r"shape \(8,\); expected \(4,\)",
         ),
         (lambda z: ContrastiveLoss(Oracle())(z, z), r"labels is missing.*\(4,\)"),
         (lambda z: ContrastiveLoss(Removed())(z, z), "negative_similarity is missing"),
         (
             lambda z: ContrastiveLoss(Removed(), chunk_size=2)(z, z, negative_similarity=torch.zeros(4, 3)),
-            r"shape \(4, 3\), expected \(4, 4\)",
+            r"shape \(4, 3\); expected \(4, 4\)",
         ),
         (
             lambda z: ContrastiveLoss(Debiased(0.1))(z, z, extra_positives=torch.zeros(4, 5)),
-            r"extra_positives .*\(4, 5\), expected \(4, 5, 5\)",
+            r"extra_positives .*\(4, 5\); expected \(4, 5, 5\)",
         ),
     ],
 )

@@ -51,7 +51,7 @@ def test_texts_and_images_may_be_of_different_classes(directions):
             losses.append(math.log1p(mass / math.exp(5 * similarity[anchor, anchor])))
     loss = CrossModalLoss(Oracle(), directions)
     assert loss(similarity, 5.0, same_class=same).item() == pytest.approx(sum(losses) / len(losses), rel=1e-12)
-    with pytest.raises(ValueError, match=r"same_class .*\(5, 6\), expected \(6, 6\)"):
+    with pytest.raises(ValueError, match=r"same_class .*\(5, 6\); expected \(6, 6\)"):
         CrossModalLoss(Oracle(), "text")(similarity, 5.0, same_class=same[:5])
 
 
@@ -188,11 +188,11 @@ def test_a_resampled_block_is_drawn_again_as_it_was():
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: CrossModalLoss(Uncorrected(), "texts"), "directions is 'texts', expected one of text, image, both"),
-        (lambda: CrossModalLoss(Uncorrected())(torch.zeros(3, 4), 1.0), r"shape \(3, 4\), expected \(B, B\)"),
+        (lambda: CrossModalLoss(Uncorrected(), "texts"), "directions is 'texts'; expected one of text, image, both"),
+        (lambda: CrossModalLoss(Uncorrected())(torch.zeros(3, 4), 1.0), r"shape \(3, 4\); expected \(B, B\)"),
         (
             lambda: CrossModalLoss(HardNegative())(torch.zeros(4, 4), 1.0, torch.full((5,), 0.1)),
-            r"shape \(5,\), expected \(4,\)",
+            r"shape \(5,\); expected \(4,\)",
         ),
         (
             lambda: CrossModalLoss(Uncorrected()).of_features(torch.zeros(4, 2), torch.zeros(5, 2), 1.0),

@@ -357,7 +357,7 @@ def test_a_class_probability_outside_its_range_is_refused(wrong):
 def test_a_missing_or_misshapen_class_probability_is_refused():
     with pytest.raises(ValueError, match="class_probability is missing"):
         Debiased()(torch.zeros(2), torch.zeros(2, 3))
-    with pytest.raises(ValueError, match=r"shape \(3,\), expected \(2,\)"):
+    with pytest.raises(ValueError, match=r"shape \(3,\); expected \(2,\)"):
         Debiased(torch.full((3,), 0.1))(torch.zeros(2), torch.zeros(2, 3))
 
 
@@ -366,7 +366,7 @@ def test_a_missing_or_misshapen_class_probability_is_refused():
     [
         (lambda: HardNegative(beta=-1.0), "beta is -1.0"),
         (lambda: Bayesian(alpha=0.4), "alpha is 0.4"),
-        (lambda: Bayesian(form="printed"), "form is 'printed', expected one of paper, released, consistent"),
+        (lambda: Bayesian(form="printed"), "form is 'printed'; expected one of paper, released, consistent"),
         (lambda: Bayesian(beta=2.0, form="released"), "expected a number from 0.5 to 1"),
         (lambda: Bayesian(alpha=1.0, beta=1.0, form="released"), "0/0"),
         (lambda: Removed(math.nan), "threshold is nan"),

@@ -65,7 +65,7 @@ def test_the_projection_of_texts_is_the_official_one(files, pickles):
         (lambda state: state.update({"encoder.vit_pooler.x": torch.zeros(1)}), "unknown tensors (1): encoder.vit_pooler.x"),
         (
             lambda state: state.update({"encoder.encoder.conv1.weight": torch.zeros(64, 1, 7, 7)}),
-            "encoder.encoder.conv1.weight has shape (64, 1, 7, 7), expected (64, 3, 7, 7)",
+            "encoder.encoder.conv1.weight has shape (64, 1, 7, 7); expected (64, 3, 7, 7)",
         ),
         (lambda state: state.clear(), "): encoder.encoder.conv1.weight, "),
     ],
@@ -83,7 +83,7 @@ def test_an_image_model_with_other_tensors_is_refused_by_name(change, facts, tmp
 
 
 def test_a_projection_of_another_text_model_is_refused(files, tmp_path):
-    with pytest.raises(UserError, match=re.escape("dense_to_hidden.weight has shape (12, 16), expected (12, 24)")):
+    with pytest.raises(UserError, match=re.escape("dense_to_hidden.weight has shape (12, 16); expected (12, 24)")):
         load_text_projection(files / "text.safetensors", 24)
     save_file({"bert.x": torch.zeros(1)}, tmp_path / "bert.safetensors")
     with pytest.raises(UserError, match=r"missing tensors \(6\): cls_projection_head\."):

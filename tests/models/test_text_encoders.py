@@ -125,14 +125,14 @@ def test_batches_are_padded_to_their_longest_text(tokenizer):
 
 
 def test_long_texts_raise_an_error_or_are_truncated(tokenizer):
-    with pytest.raises(UserError, match="sentence 1 has 12 tokens, expected at most 6"):
+    with pytest.raises(UserError, match="sentence 1 has 12 tokens; expected at most 6"):
         tokenise(tokenizer, ["no", "no " * 10, "heart"], maximum_tokens=6)
     cut = tokenise(tokenizer, ["no", "no " * 10], maximum_tokens=6, truncate=True)
     assert cut["input_ids"].tolist() == [[2, 5, 3, 0, 0, 0], [2, 5, 5, 5, 5, 3]]
 
 
 def test_too_many_frozen_layers_raise_an_error():
-    with pytest.raises(ValueError, match="frozen_layers is 3, expected 0 to 2"):
+    with pytest.raises(ValueError, match="frozen_layers is 3; expected 0 to 2"):
         BertTextEncoder(small_bert(9, hidden=8, heads=2), frozen_layers=3)
 
 

@@ -197,7 +197,7 @@ def test_settings_that_affect_the_result_give_another_model(trained, tmp_path):
 def test_invalid_vocabularies_and_manifests_are_reported(trained, tmp_path):
     folder, manifest, _ = trained
     arguments = {"seed": 0, "store": tmp_path / "store", "manifest": tmp_path / "m.json"}
-    with pytest.raises(UserError, match="language_models: vocabulary is 20, expected at least"):
+    with pytest.raises(UserError, match="language_models: vocabulary is 20; expected at least"):
         train_language_models(folder / "sentences.parquet", settings=corpus.MODEL | {"vocabulary": 20}, **arguments)
     listed = json.loads(manifest.read_text())
     listed["models"][0]["checksum"] = "0" * 64

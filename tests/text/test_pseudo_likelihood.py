@@ -158,7 +158,7 @@ def test_sentences_without_a_likelihood_are_rejected_with_their_row(sentences, m
 
 
 def test_invalid_arguments_are_rejected():
-    with pytest.raises(ValueError, match="variant is 'pll', expected one of original"):
+    with pytest.raises(ValueError, match="variant is 'pll'; expected one of original"):
         pseudo_log_likelihood(BERT, TOKENIZER, ["Clear."], variant="pll")
     with pytest.raises(ValueError, match="no vocabulary head"):
         AnyModel(BERT.bert, 4)

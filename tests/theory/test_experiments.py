@@ -170,7 +170,7 @@ def test_lemma_2_holds_on_digits(frames):
 def test_theorem_4_says_nothing(frames):
     frame = frames["generalisation_terms"].set_index(["encoders", "term"])["value"]
     for encoders in ("all functions", "linear maps"):
-        assert frame[encoders, "complexity"] > 100 * frame[encoders, "log C: knowing nothing"]
+        assert frame[encoders, "complexity"] > 100 * frame[encoders, "log C (no information)"]
 
 
 def test_the_smooth_bound_is_the_sum_of_estimate_and_bound(frames):

@@ -169,9 +169,9 @@ def test_the_terms_of_theorem_4_are_those_of_its_equation():
     largest = math.log(1 + 3 * (math.exp(2) - 0.2 * math.exp(-2)) / 0.8)
     assert found["linear maps", "confidence"] == pytest.approx(largest * math.sqrt(math.log(20) / 100))  # δ = 0.05
     assert found["linear maps", "Proposition 1"] == proposition_1(3, 2, rho, rho)
-    assert found["linear maps", "log C: knowing nothing"] == pytest.approx(math.log(9))
+    assert found["linear maps", "log C (no information)"] == pytest.approx(math.log(9))
     for encoders in ("all functions", "linear maps"):
-        terms = found[encoders].drop(["sum", "log C: knowing nothing"])
+        terms = found[encoders].drop(["sum", "log C (no information)"])
         assert found[encoders, "sum"] == pytest.approx(terms.sum())
     assert found["linear maps", "complexity"] < found["all functions", "complexity"]
 

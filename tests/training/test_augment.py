@@ -334,8 +334,8 @@ def test_identity_changes_nothing_and_needs_nothing():
     ("settings", "mean", "std", "sentence"),
     [
         ({"name": "color", "strength": 1.0}, [0.3], [0.4], "name is color, .*3 channels.* 1"),
-        ({"name": "color", "strength": 5.5}, MEAN, STD, "strength is 5.5, expected 0 to 5"),
-        ({"name": "digits", "strength": -1.0}, [0.3], [0.4], "strength is -1.0, expected 0 to 5"),
+        ({"name": "color", "strength": 5.5}, MEAN, STD, "strength is 5.5; expected 0 to 5"),
+        ({"name": "digits", "strength": -1.0}, [0.3], [0.4], "strength is -1.0; expected 0 to 5"),
     ],
 )
 def test_unsuitable_settings_are_refused(settings, mean, std, sentence):

@@ -556,7 +556,7 @@ def test_the_learning_rate_warms_up_and_falls_and_a_fixed_scale_stays(started):
         ("cl", {"training": {"batch_size": 500}}, "batch_size is 500, but an epoch of seed 0 has .* pairs"),
         ("cl", {"training": {"warmup_updates": 500}}, "warmup_updates is 500, but the run has"),
         ("cl", {"text_encoder": {"maximum_tokens": 4}}, "Set text_encoder.truncate to true"),
-        ("cl", {"text_encoder": {"vocabulary": 20}}, r"text_encoder\.vocabulary is 20, expected at least"),
+        ("cl", {"text_encoder": {"vocabulary": 20}}, r"text_encoder\.vocabulary is 20; expected at least"),
         (
             "reco",
             {"similarity": LSE_NL},

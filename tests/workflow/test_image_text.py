@@ -73,7 +73,7 @@ def test_a_study_without_its_reports_is_refused_before_anything_runs(finished, t
     (project.path / "study.yaml").write_text(yaml.safe_dump({"world": tiny_world()}))
     done = project.snakemake("--dry-run")
     assert done.returncode != 0
-    assert "world.dataset.text refers to 'words', expected one of the likelihood studies" in done.stdout + done.stderr
+    assert "world.dataset.text refers to 'words'; expected one of the likelihood studies" in done.stdout + done.stderr
 
 
 def test_released_weights_go_through_evaluation_comparison_tables_and_figures(finished, tmp_path):

@@ -69,7 +69,7 @@ def _runs(given: argparse.Namespace) -> None:
     table = history.run_table(given.results)
     if given.sort is not None:
         if given.sort not in table.columns:
-            raise UserError(f"--sort is {given.sort!r}, expected one of the columns: {', '.join(table.columns)}.")
+            raise UserError(f"--sort is {given.sort!r}; expected one of the columns: {', '.join(table.columns)}.")
         table = table.sort_values(given.sort, kind="stable")
     if given.csv is not None:
         _write(table.to_csv(index=False).rstrip("\n"), given.csv)

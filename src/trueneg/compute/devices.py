@@ -102,7 +102,7 @@ def leased_device(wanted: str, *, share: int = 1, count: int = 1) -> Iterator["t
 
 @contextlib.contextmanager
 def lease(devices: Sequence[str], *, count: int = 1, share: int = 1) -> Iterator[tuple[str, ...]]:
-    """Hold `count` of the given devices, the first free ones; while too few are free, wait and log this.
+    """Lease the first `count` free devices; while too few are free, wait and log this.
 
     Either all or none are taken, and nothing is held while waiting, so processes that need several devices cannot deadlock.
 

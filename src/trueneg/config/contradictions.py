@@ -47,10 +47,10 @@ def _comparisons(study: TrainedStudy, texts: Any) -> Iterator[str]:
         yield from _unknown(f"primary.{key}", [getattr(primary, key)], study.objectives)
     oracle = study.objectives.get(primary.oracle or "")
     if oracle is not None and oracle.name != "oracle":
-        yield f"primary.oracle is {primary.oracle!r}, expected an objective whose name is oracle"
+        yield f"primary.oracle is {primary.oracle!r}; expected an objective whose name is oracle"
     for key, contrast in {"primary": primary, **_numbered("contrasts", getattr(study, "contrasts", ()))}.items():
         if contrast.treatment == contrast.baseline:
-            yield f"{key}.treatment and {key}.baseline are both {contrast.baseline!r}, expected two objectives"
+            yield f"{key}.treatment and {key}.baseline are both {contrast.baseline!r}; expected two objectives"
     yield from _unknown_dataset("primary.dataset", primary.dataset, data)
     yield from _primary(study)
     for name, figure in study.figures:
@@ -62,7 +62,7 @@ def _comparisons(study: TrainedStudy, texts: Any) -> Iterator[str]:
     for field in study.conditions:
         if field not in swept(study.training):
             value = getattr(study.training, field)
-            yield f"conditions contains {field}, but training.{field} is {value}, expected a list of values"
+            yield f"conditions contains {field}, but training.{field} is {value}; expected a list of values"
 
 
 def _images(study: ImageStudy, texts: Any) -> Iterator[str]:
@@ -70,9 +70,9 @@ def _images(study: ImageStudy, texts: Any) -> Iterator[str]:
         yield "dataset.fraction is below 1, but dataset.rare_classes is empty; list the classes to thin out"
     unlabelled, available = study.dataset.unlabelled or 0, UNLABELLED.get(study.dataset.source, 0)
     if unlabelled > available:
-        yield f"dataset.unlabelled is {unlabelled}, expected at most {available}, the unlabelled images of {study.dataset.source}"
+        yield f"dataset.unlabelled is {unlabelled}; expected at most {available}, the unlabelled images of {study.dataset.source}"
     if study.primary.oracle is None and not unlabelled:
-        yield "primary.oracle is missing, expected an objective whose name is oracle, as all training images have labels"
+        yield "primary.oracle is missing; expected an objective whose name is oracle, as all training images have labels"
     if unlabelled and study.dataset.rare_classes:
         yield "dataset.rare_classes thins out labelled images only; remove it or dataset.unlabelled"
 
@@ -107,7 +107,7 @@ def _annotations(study: ImageTextStudy, texts: Any) -> Iterator[str]:
     prompts = study.evaluation.zero_shot.prompts or {}
     yield from _unknown("evaluation.zero_shot.prompts", prompts, data.label_names if data.labelled else prompts, "labels")
     if study.primary.oracle is None and data.truth_known:
-        yield f"primary.oracle is missing, expected an objective whose name is oracle, as {data.source} has known matches"
+        yield f"primary.oracle is missing; expected an objective whose name is oracle, as {data.source} has known matches"
 
 
 CHECKS: tuple[tuple[type, Any], ...] = (
@@ -134,7 +134,7 @@ def _primary(study: TrainedStudy) -> Iterator[str]:
             if _has_chance(one, its_task)
         )
         yield (
-            f"primary is measured by {found}, expected a measurement that has a known chance level and for which "
+            f"primary is measured by {found}; expected a measurement that has a known chance level and for which "
             f"higher is better: {'; '.join(dict.fromkeys(usable))}"
         )
     splits = {one.task: its_task.splits(study) for one, its_task in known.items()}
@@ -167,7 +167,7 @@ def _not_measured(key: str, given: MeasurementSettings, study: TrainedStudy, kno
             left = [one for one in left if getattr(one, column) == wanted]
             continue
         expected = ", ".join("nothing" if one is None else format_value(one) for one in values)
-        yield f"{key}.{column} is {'missing' if value is None else repr(value)}, expected one of: {expected}"
+        yield f"{key}.{column} is {'missing' if value is None else repr(value)}; expected one of: {expected}"
         if column in ("task", "metric"):  # the other columns depend on it
             return
 
@@ -181,11 +181,11 @@ def _unknown(key: str, names: Iterable[str | None], known: Collection[str], kind
     """Report names under a key that are not among the known ones; None refers to nothing."""
     for name in names:
         if name is not None and name not in known:
-            yield f"{key} refers to {name!r}, expected one of the {kind}: {', '.join(known) or 'there are none'}"
+            yield f"{key} refers to {name!r}; expected one of the {kind}: {', '.join(known) or 'there are none'}"
 
 
 def _unknown_dataset(key: str, label: str | None, known: Collection[str]) -> Iterator[str]:
     """Report a data set that does not exist, or a missing name if there are several data sets."""
     if label is None and len(known) > 1:
-        yield f"{key} is missing, expected one of the data sets: {', '.join(known)}"
+        yield f"{key} is missing; expected one of the data sets: {', '.join(known)}"
     yield from _unknown(key, [label], known, "data sets")

@@ -70,7 +70,7 @@ class SimilaritySettings(Settings):
     """Similarity of an image and a sentence; lse and nl are reconstructions, see the gaps listed in docs/protocol-gaps.md."""
 
     aggregation: Sweepable[Literal["global", "lse", "nl", "lse+nl"]] = Field(
-        "global", description="global: cosine of the pooled image; lse, nl: over its regions"
+        "global", description="global: cosine similarity of the pooled image features; lse, nl: aggregated over image regions"
     )
     lse_sharpness: Sweepable[Positive] | None = Field(None, description="r of the log-sum-exp; required for lse")
     attention_scale: Sweepable[Positive] | None = Field(None, description="scale of the non-local attention; required for nl")

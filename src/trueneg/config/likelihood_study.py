@@ -51,11 +51,11 @@ class LanguageModelSettings(ResumableResources):
     @model_validator(mode="after")
     def _one_initialisation(self):
         if self.model is not None and self.start is not None:
-            raise ValueError(" sets both model and start, expected only one of them")
+            raise ValueError(" sets both model and start; expected only one of them")
         if not self.train and self.model is None and self.start is None:
             raise ValueError(".train is false, but neither model nor start is set; set one of them")
         if self.hidden % self.heads:
-            raise ValueError(f".heads is {self.heads}, expected a divisor of hidden, {self.hidden}")
+            raise ValueError(f".heads is {self.heads}; expected a divisor of hidden, {self.hidden}")
         return self
 
 

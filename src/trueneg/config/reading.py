@@ -38,7 +38,7 @@ def load_configuration(raw: Mapping[str, Any], where: str) -> Configuration:
         if name not in given
     }
     if not studies:
-        raise UserError(f"{where}: contains no studies, expected a mapping from study names to studies.")
+        raise UserError(f"{where}: contains no studies; expected a mapping from study names to studies.")
     try:
         configuration = Configuration.model_validate({"studies": studies, **given})
         mistakes = [f"{mistake}." for mistake in contradictions(configuration)]
@@ -65,7 +65,7 @@ def read_configuration(paths: Sequence[str | Path]) -> Configuration:
             reason = getattr(error, "problem", None) or getattr(error, "strerror", None) or error
             raise UserError(f"{path}: cannot be read as YAML{line} ({escape_control_characters(str(reason))}).") from error
         if not isinstance(raw, Mapping):
-            raise UserError(f"{path}: found {_shown(raw)}, expected a mapping from study names to studies.")
+            raise UserError(f"{path}: found {_shown(raw)}; expected a mapping from study names to studies.")
         merged |= raw
     return load_configuration(merged, ", ".join(map(str, paths)))
 
@@ -96,7 +96,7 @@ def _sentence(mistake: Mapping[str, Any], raw: Mapping[str, Any]) -> str:
             return f"{key}.{tag} is missing."
         key, given, expected = f"{key}.{tag}", given[tag], f"one of {context['expected_tags']}"
     expected = re.sub("^(?=greater|less)", "a number ", expected)
-    return f"{key} is {_shown(given)}, expected {expected}."
+    return f"{key} is {_shown(given)}; expected {expected}."
 
 
 def _key(location: Sequence[str | int], raw: Any) -> str:

@@ -35,7 +35,7 @@ SWEEPS = (
 class Training(JobResources, ResumableResources):
     """Training length and resources."""
 
-    epochs: Sweepable[Count] | None = Field(None, description="passes over the training images or studies; excludes `updates`")
+    epochs: Sweepable[Count] | None = Field(None, description="passes over the training set; cannot be combined with `updates`")
     updates: Sweepable[Count] | None = Field(None, description="optimiser steps, for equal work on data sets of different sizes")
     batch_size: Sweepable[AtLeastTwo]
     seeds_per_job: Count = technical(8, "seeds trained by one job, which share the time for imports and compilation")

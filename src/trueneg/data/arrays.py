@@ -22,7 +22,7 @@ def require_types(source: Any, expected: Mapping[str, tuple[str, int]]) -> None:
         array = getattr(source, name)
         if not array.dtype.name.startswith(dtype) or array.ndim != axes or len(array) != count:
             found = f"{array.dtype} of shape {array.shape}"
-            raise ValueError(f"{name} are {found}, expected {dtype} with {axes} axes and {count} rows, one for each image")
+            raise ValueError(f"{name} are {found}; expected {dtype} with {axes} axes and {count} rows, one for each image")
 
 
 def content_hash(*arrays: np.ndarray) -> Any:
@@ -52,4 +52,4 @@ def require_checksum(found: str, archive: np.lib.npyio.NpzFile) -> None:
     """Check that the checksum of the content read matches the checksum stored in the archive."""
     expected = str(archive["checksum"])
     if found != expected:
-        raise ValueError(f"the content has checksum {found[:6]}…, expected {expected[:6]}…: it is damaged")
+        raise ValueError(f"the content has checksum {found[:6]}…; expected {expected[:6]}…: it is damaged")

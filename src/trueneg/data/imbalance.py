@@ -34,7 +34,7 @@ def imbalanced_indices(labels: np.ndarray, fraction: float, rare_classes: Iterab
     """
     labels = np.asarray(labels)
     if not 0 < fraction <= 1:
-        raise ValueError(f"fraction is {fraction}, expected a number above 0 and at most 1")
+        raise ValueError(f"fraction is {fraction}; expected a number above 0 and at most 1")
     sizes = {int(label): int(np.count_nonzero(labels == label)) for label in rare_classes}
     unknown = [label for label, size in sizes.items() if not size]
     if unknown:
@@ -68,7 +68,7 @@ def class_probabilities(fraction: float, classes: int = 10, rare: int = 5) -> tu
         (0.0182, 0.1818)
     """
     if not 0 < fraction <= 1:
-        raise ValueError(f"fraction is {fraction}, expected a number above 0 and at most 1")
+        raise ValueError(f"fraction is {fraction}; expected a number above 0 and at most 1")
     if not 0 <= rare < classes:
         raise ValueError(f"{rare} of {classes} classes are rare; expected at least one common class")
     common_class = 1 / (classes - rare + rare * fraction)

@@ -24,10 +24,10 @@ def refuse(mistakes: Sequence[str]) -> None:
 
     Example:
         >>> refuse([])
-        >>> refuse([f"a.csv, line {line}: image is empty, expected a file name." for line in range(2, 14)])
+        >>> refuse([f"a.csv, line {line}: image is empty; expected a file name." for line in range(2, 14)])
         Traceback (most recent call last):
         ...
-        trueneg.errors.UserError: a.csv, line 2: image is empty, expected a file name.
+        trueneg.errors.UserError: a.csv, line 2: image is empty; expected a file name.
         ...
         … and 2 more errors.
     """
@@ -67,7 +67,7 @@ def intact(path: str | Path, expected: str, *, beside: Path | None = None) -> It
         UserError: if the file is missing, or the block fails to read it.
     """
     if not Path(path).is_file():
-        raise UserError(f"{path}: does not exist, expected a {expected}; run the step that writes it.")
+        raise UserError(f"{path}: does not exist; expected a {expected}; run the step that writes it.")
     try:
         yield
     except (MemoryError, UserError):  # unrelated to the file

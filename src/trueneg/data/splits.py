@@ -66,14 +66,14 @@ def write_splits(subsets: Sequence[Any], path: str | Path, key: bytes) -> None:
         key: key of the metadata entry.
 
     Raises:
-        ValueError: if a split is empty, because its rows could not be read again.
+        ValueError: if a split is empty: the table could not represent it.
     """
     rows, described = [], []
     for subset in subsets:
         positions = {name: value for name, value in vars(subset).items() if isinstance(value, np.ndarray)}
         empty = [split for split, index in positions.items() if not len(index)]
         if empty:
-            raise ValueError(f"the subset of seed {subset.seed} has no positions in {', '.join(empty)}, expected at least one")
+            raise ValueError(f"the subset of seed {subset.seed} has no positions in {', '.join(empty)}; expected at least one")
         rows += [pd.DataFrame({"seed": subset.seed, "split": split, "index": index}) for split, index in positions.items()]
         described.append({name: value for name, value in vars(subset).items() if name not in positions})
     table = pa.Table.from_pandas(pd.concat(rows), preserve_index=False).replace_schema_metadata({key: json.dumps(described)})

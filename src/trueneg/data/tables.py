@@ -53,9 +53,9 @@ def read_columns(
     path, expected = Path(path), dict(columns) if isinstance(columns, Mapping) else dict.fromkeys(columns)
     if not path.is_file():
         remedy = origin or "Check the file name."
-        raise UserError(f"{path}: does not exist, expected a table with the columns {', '.join(expected)}. {remedy}")
+        raise UserError(f"{path}: does not exist; expected a table with the columns {', '.join(expected)}. {remedy}")
     if not path.name.endswith((".csv", ".csv.gz", ".parquet")):
-        raise UserError(f"{path} is not a .csv, .csv.gz or .parquet file, expected a table in one of these formats.")
+        raise UserError(f"{path} is not a .csv, .csv.gz or .parquet file; expected a table in one of these formats.")
     with readable(path, "a table", origin or "Copy it again; CSV files must be UTF-8."):
         table = (_read_parquet if path.suffix == ".parquet" else _read_csv)(path, list(expected), origin)
     mistakes = []
@@ -97,7 +97,7 @@ def wrong_values(
     Values of restricted tables are not shown: a column that the configuration names by mistake may hold anything.
     """
     found = ((place, "a restricted value" if restricted else repr(value)) for place, value in table.loc[wrong, column].items())
-    return [f"{place}: {column} is {value}, expected {expected}." for place, value in found]
+    return [f"{place}: {column} is {value}; expected {expected}." for place, value in found]
 
 
 def repeated_values(table: pd.DataFrame, column: str) -> list[str]:
@@ -124,7 +124,7 @@ def _read_csv(path: Path, columns: Sequence[str], origin: str | None) -> pd.Data
         for row in reader:
             if row and len(row) != len(header):
                 remedy = origin or "Enclose text that contains a comma or a quotation mark in quotation marks."
-                found = f"has {len(row)} columns, expected the {len(header)} of the header"
+                found = f"has {len(row)} columns; expected the {len(header)} of the header"
                 raise UserError(f"{path}: line {line:,} {found}. {remedy}")
             if row:
                 rows[f"line {line:,}"] = [row[header.index(name)] for name in columns]

@@ -44,7 +44,7 @@ def tsne(features: np.ndarray, seed: int, perplexity: float = 30, jobs: int = 1)
         features: shape (n, D), n ≥ 4, D ≥ 2.
         seed: the study's seed.
         perplexity: capped at (n − 1) / 3, because t-SNE uses three times as many neighbours.
-        jobs: number of threads. With one thread, the result is reproducible on a machine; with more, it may vary by rounding.
+        jobs: number of threads. With one thread, results are reproducible on the same machine; with more, rounding may differ.
 
     Returns:
         float64, shape (n, 2).

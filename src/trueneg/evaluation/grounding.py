@@ -42,7 +42,7 @@ def contrast_to_noise_ratio(heatmap, mask, *, signed: bool = False) -> float:
     """
     scores, inside = _pixels(heatmap, mask)
     if inside.all():
-        raise ValueError("the mask covers all pixels with a score, expected some outside the mask")
+        raise ValueError("the mask covers all pixels with a score; expected some outside the mask")
     mean_in, variance_in = _moments(scores[inside])
     mean_out, variance_out = _moments(scores[~inside])
     difference, noise = mean_in - mean_out, np.sqrt(variance_in + variance_out)
@@ -79,7 +79,7 @@ def intersection_over_union(heatmap, mask, thresholds: Sequence[float] = THRESHO
     """
     scores, inside = _pixels(heatmap, mask)
     if not len(thresholds):
-        raise ValueError("thresholds is empty, expected at least one")
+        raise ValueError("thresholds is empty; expected at least one")
     box, rest = scores[inside], scores[~inside]
     overlaps = [np.count_nonzero(box > theta) / (len(box) + np.count_nonzero(rest > theta)) for theta in thresholds]
     return float(np.mean(overlaps))
@@ -163,7 +163,7 @@ def _pixels(heatmap, mask) -> tuple[np.ndarray, np.ndarray]:
     """Return the non-NaN scores and a mask of those inside the box."""
     heatmap, mask = as_array(heatmap), as_array(mask)
     if heatmap.ndim != 2 or heatmap.shape != mask.shape or mask.dtype != bool:
-        raise ValueError(f"heatmap {heatmap.shape} and mask {mask.shape} of {mask.dtype}, expected one shape (H, W), mask bool")
+        raise ValueError(f"heatmap is {heatmap.shape} and mask {mask.shape} {mask.dtype}; expected one shape (H, W), bool mask")
     known = ~np.isnan(heatmap)
     inside = mask[known]
     if not inside.any():

@@ -48,7 +48,7 @@ def ranks(scores, relevant=None, *, ties: Ties = "against") -> np.ndarray:
     scores = _matrix(scores)
     relevant = np.eye(*scores.shape, dtype=bool) if relevant is None else as_array(relevant)
     if relevant.shape != scores.shape or relevant.dtype != bool:
-        raise ValueError(f"relevant is {relevant.dtype} of shape {relevant.shape}, expected bool of shape {scores.shape}")
+        raise ValueError(f"relevant is {relevant.dtype} of shape {relevant.shape}; expected bool of shape {scores.shape}")
     if not relevant.any(1).all():
         raise ValueError(f"query {relevant.any(1).argmin()} has no relevant candidate; remove such queries")
     best = np.where(relevant, scores, -np.inf).max(1, keepdims=True)
@@ -226,7 +226,7 @@ def precision_at_k(scores, query_labels, candidate_labels, ks: Sequence[int], *,
 
 def _against(ties: Ties) -> bool:
     if ties not in ("against", "for"):
-        raise ValueError(f"ties is {ties!r}, expected 'against' or 'for'")
+        raise ValueError(f"ties is {ties!r}; expected 'against' or 'for'")
     return ties == "against"
 
 
@@ -234,7 +234,7 @@ def _matrix(scores) -> np.ndarray:
     """Validate and return the scores of queries with candidates, which must not contain NaN."""
     scores = as_array(scores)
     if scores.ndim != 2 or not scores.size:
-        raise ValueError(f"scores have shape {scores.shape}, expected (queries, candidates) with at least one of each")
+        raise ValueError(f"scores have shape {scores.shape}; expected (queries, candidates) with at least one of each")
     unordered = np.isnan(scores).any(1)
     if unordered.any():
         raise ValueError(f"scores of query {unordered.argmax()} contain NaN")
@@ -245,5 +245,5 @@ def _lengths(ks: Sequence[int], longest: float = math.inf) -> Sequence[int]:
     """Validate and return list lengths: at least one, and none below 1 or above `longest`, the number of candidates."""
     if not len(ks) or not 1 <= min(ks) <= max(ks) <= longest:
         limit = f" and at most {longest}" if math.isfinite(longest) else ""
-        raise ValueError(f"ks are {list(ks)}, expected one or more numbers of at least 1{limit}")
+        raise ValueError(f"ks are {list(ks)}; expected one or more numbers of at least 1{limit}")
     return ks

@@ -24,7 +24,7 @@ def cache_folder(own: str | Path, kind: str, *, restricted: bool) -> Path:
         return Path(own)
     folder = Path(shared, kind)
     if not folder.is_absolute():
-        raise UserError(f"{VARIABLE} is {shared!r}, expected an absolute path, because jobs may start in another folder.")
+        raise UserError(f"{VARIABLE} is {shared!r}; expected an absolute path, because jobs may start in another folder.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -115,7 +115,7 @@ def checked_class_probability(value: float | Tensor | None) -> float | Tensor | 
     if not isinstance(value, Tensor):
         value = float(value)
         if not 0 <= value < 1:  # NaN fails too
-            raise ValueError(f"class_probability is {value:g}, expected a number of at least 0 and below 1.")
+            raise ValueError(f"class_probability is {value:g}; expected a number of at least 0 and below 1.")
         return value
     valid = (value >= 0) & (value < 1)
     if value.device.type != "cpu":
@@ -159,5 +159,5 @@ def checked_shape(name: str, given: Tensor | None, shape: Sequence[int]) -> Tens
     if given is None:
         raise ValueError(f"{name} is missing; the estimator needs it, as a tensor of shape {tuple(shape)}.")
     if given.shape != torch.Size(shape):
-        raise ValueError(f"{name} has shape {tuple(given.shape)}, expected {tuple(shape)}.")
+        raise ValueError(f"{name} has shape {tuple(given.shape)}; expected {tuple(shape)}.")
     return given

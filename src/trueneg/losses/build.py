@@ -49,7 +49,7 @@ def build(
     values = dict(objective)
     name = values.pop("name", None)
     if name not in ESTIMATORS | WHOLE_LOSSES:
-        raise ValueError(f"Unknown objective {name!r}, expected one of {_known_names()}.")
+        raise ValueError(f"Unknown objective {name!r}; expected one of {_known_names()}.")
     unknown = sorted(set(values) - set(parameters(name)))
     if unknown:
         raise ValueError(f"Objective {name} has no parameter {', '.join(map(str, unknown))}; objectives: {_known_names()}.")

@@ -50,7 +50,7 @@ class ContrastiveLoss(nn.Module):
     ):
         super().__init__()
         if not temperature > 0:
-            raise ValueError(f"temperature is {temperature}, expected a positive number.")
+            raise ValueError(f"temperature is {temperature}; expected a positive number.")
         self.estimator = estimator
         self.temperature = temperature
         self.chunk_size = checked_chunk_size(chunk_size)
@@ -88,7 +88,7 @@ class ContrastiveLoss(nn.Module):
             ValueError: if shapes do not match, or an input required by the estimator is missing.
         """
         if z1.dim() != 2 or z1.shape != z2.shape:
-            raise ValueError(f"z1 and z2 have shapes {tuple(z1.shape)} and {tuple(z2.shape)}, expected both (B, D).")
+            raise ValueError(f"z1 and z2 have shapes {tuple(z1.shape)} and {tuple(z2.shape)}; expected both (B, D).")
         count, dimensions = z1.shape
         with outside_autocast(z1.device):
             views = functional.normalize(single_precision(torch.cat((z1, z2)))[0], dim=-1)

@@ -56,7 +56,7 @@ class CrossModalLoss(nn.Module):
     ):
         super().__init__()
         if directions not in DIRECTIONS:
-            raise ValueError(f"directions is {directions!r}, expected one of {', '.join(DIRECTIONS)}.")
+            raise ValueError(f"directions is {directions!r}; expected one of {', '.join(DIRECTIONS)}.")
         self.estimator = estimator
         self.directions = directions
         self.bound_gradient = bound_gradient
@@ -95,7 +95,7 @@ class CrossModalLoss(nn.Module):
             ValueError: if shapes do not match, or an input required by the estimator is missing.
         """
         if similarity.dim() != 2 or similarity.shape[0] != similarity.shape[1]:
-            raise ValueError(f"similarity has shape {tuple(similarity.shape)}, expected (B, B).")
+            raise ValueError(f"similarity has shape {tuple(similarity.shape)}; expected (B, B).")
         if self.gather_distributed:
             raise ValueError("similarity contains the samples of this process only; call of_features to use gather_distributed.")
         known = {"class_probability": class_probability, "negative_similarity": negative_similarity, "labels": labels}
@@ -129,7 +129,7 @@ class CrossModalLoss(nn.Module):
         if text_features.dim() != 2 or text_features.shape != image_features.shape:
             raise ValueError(
                 f"text_features and image_features have shapes {tuple(text_features.shape)} and "
-                f"{tuple(image_features.shape)}, expected both (B, D)."
+                f"{tuple(image_features.shape)}; expected both (B, D)."
             )
         known = {"class_probability": class_probability, "negative_similarity": negative_similarity, "labels": labels}
         with outside_autocast(text_features.device):
@@ -186,7 +186,7 @@ class LogitScale(nn.Module):
     def __init__(self, initial: float = 1 / 0.07, maximum: float = 100.0):
         super().__init__()
         if not 0 < initial <= maximum:
-            raise ValueError(f"initial is {initial:g}, expected a positive number of at most {maximum:g}.")
+            raise ValueError(f"initial is {initial:g}; expected a positive number of at most {maximum:g}.")
         self.log_scale = nn.Parameter(torch.tensor(math.log(initial)))
         self.log_maximum = math.log(maximum)
 

@@ -54,7 +54,7 @@ def checked_chunk_size(chunk_size: int | None) -> int | None:
         ValueError: if the number is not positive.
     """
     if chunk_size is not None and chunk_size < 1:
-        raise ValueError(f"chunk_size is {chunk_size}, expected a positive number of anchors, or None.")
+        raise ValueError(f"chunk_size is {chunk_size}; expected a positive number of anchors, or None.")
     return chunk_size
 
 

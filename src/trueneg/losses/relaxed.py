@@ -45,7 +45,7 @@ class RelaxedContrastiveLoss(nn.Module):
     ):
         super().__init__()
         if not 0 <= negative_weight < float("inf"):
-            raise ValueError(f"negative_weight is {negative_weight}, expected a finite number of at least 0.")
+            raise ValueError(f"negative_weight is {negative_weight}; expected a finite number of at least 0.")
         self.negative_weight = negative_weight
         self.relaxed = relaxed
         self.chunk_size = checked_chunk_size(chunk_size)
@@ -62,7 +62,7 @@ class RelaxedContrastiveLoss(nn.Module):
             ValueError: if the shapes differ.
         """
         if u.dim() != 2 or u.shape != v.shape:
-            raise ValueError(f"u and v have shapes {tuple(u.shape)} and {tuple(v.shape)}, expected both (B, D).")
+            raise ValueError(f"u and v have shapes {tuple(u.shape)} and {tuple(v.shape)}; expected both (B, D).")
         with outside_autocast(u.device):
             u, v = (functional.normalize(each, dim=-1, eps=1e-7) for each in single_precision(u, v))
             everyone, rank = gathered(v, self.gather_distributed)

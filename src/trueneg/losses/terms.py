@@ -73,7 +73,7 @@ def contrastive_terms(
     size = anchors.shape[0]
     count, samples = size // views, (anchors.shape[1] if keys is None else keys.shape[0]) // views
     if samples < 2:
-        raise ValueError(f"The number of samples is {samples}, expected at least 2; a single sample has no negatives.")
+        raise ValueError(f"The number of samples is {samples}; expected at least 2; a single sample has no negatives.")
     estimator, chunk_size, etas = loss.estimator, loss.chunk_size, None
     if isinstance(class_probability, Tensor) and class_probability.dim() > 0:
         etas = checked_shape("class_probability", class_probability, (count,)).to(anchors.device)

@@ -57,7 +57,7 @@ class TextProjection(nn.Sequential):
 
 
 def image_model(state: Mapping[str, Tensor], encoder: str, projection: str) -> tuple[SpatialResNet, RegionProjection]:
-    """Build the image encoder and the projection whose tensors have these prefixes in a state dict, which is not loaded."""
+    """Build the image encoder and projection with the shapes found under these prefixes of a state dict, without its weights."""
     is_basic = f"{encoder}layer1.0.conv1.weight" in state and f"{encoder}layer1.0.conv3.weight" not in state
     images = SpatialResNet("resnet18" if is_basic else "resnet50")
     return images, RegionProjection(images.dimensions, len(state.get(f"{projection}0.weight", range(DIMENSIONS))))

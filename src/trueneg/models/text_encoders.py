@@ -43,7 +43,7 @@ class BertTextEncoder(nn.Module):
         super().__init__()
         layers = bert.encoder.layer
         if frozen_layers is not None and not 0 <= frozen_layers <= len(layers):
-            raise ValueError(f"frozen_layers is {frozen_layers}, expected 0 to {len(layers)}, the number of layers, or None")
+            raise ValueError(f"frozen_layers is {frozen_layers}; expected 0 to {len(layers)}, the number of layers, or None")
         self.bert = bert
         self.pooling = pooling
         self.dimensions = bert.config.hidden_size
@@ -155,7 +155,7 @@ def tokenise(
     lengths = [len(ids) for ids in tokens["input_ids"]]
     if max(lengths) > maximum_tokens:
         raise UserError(
-            f"sentence {lengths.index(max(lengths))} has {max(lengths)} tokens, expected at most {maximum_tokens}. Set "
+            f"sentence {lengths.index(max(lengths))} has {max(lengths)} tokens; expected at most {maximum_tokens}. Set "
             "text_encoder.truncate to true to truncate longer sentences."
         )
     padded = tokenizer.pad(tokens, return_tensors="pt")  # separate call: tokenizers store and save their padding settings

@@ -100,7 +100,7 @@ def load_exactly(modules: Mapping[str, nn.Module], state: Mapping[str, Tensor], 
     own = {prefix + name: value for prefix, module in modules.items() for name, value in module.state_dict().items()}
     shared = [name for name in own if name in state]
     shapes = [
-        f"{name} has shape {tuple(state[name].shape)}, expected {tuple(own[name].shape)}"
+        f"{name} has shape {tuple(state[name].shape)}; expected {tuple(own[name].shape)}"
         for name in shared
         if state[name].shape != own[name].shape
     ]

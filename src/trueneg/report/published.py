@@ -61,7 +61,7 @@ def _entries(one: Published, path: str | Path) -> pd.DataFrame:
         for name in names:
             if name not in known:
                 raise UserError(
-                    f"{path}: no {column} of {one.paper} is {name!r}, expected one of: {', '.join(map(repr, known))}. "
+                    f"{path}: no {column} of {one.paper} is {name!r}; expected one of: {', '.join(map(repr, known))}. "
                     "Correct `published` of the study."
                 )
         if names and column in ("paper", "table", "task"):

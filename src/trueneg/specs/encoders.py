@@ -80,7 +80,7 @@ class SmallTextEncoderSettings(TextEncoderSettings):
     def _heads_divide(self):
         for hidden, heads in itertools.product(values_of(self.hidden), values_of(self.heads)):
             if hidden % heads:
-                raise ValueError(f".heads is {heads}, expected a divisor of hidden, {hidden}")
+                raise ValueError(f".heads is {heads}; expected a divisor of hidden, {hidden}")
         return self
 
 

@@ -17,7 +17,7 @@ def format_value(value: Any) -> str:
 
 def _each_once(values: list[Value]) -> list[Value]:
     if len(set(map(format_value, values))) != len(values):
-        raise ValueError(f" is {values}, expected distinct values")
+        raise ValueError(f" is {values}; expected distinct values")
     return values
 
 

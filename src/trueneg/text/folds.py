@@ -34,6 +34,6 @@ def training_parts(sentences: pd.DataFrame, fold: int, validation: float, seed: 
     if training.empty or validating.empty:
         raise UserError(
             f"language_models: without fold {fold}, there are {len(training):,} training sentences and {len(validating):,} "
-            "validation sentences, expected at least one of each. Use fewer folds, change `validation`, or add reports."
+            "validation sentences; expected at least one of each. Use fewer folds, change `validation`, or add reports."
         )
     return training, validating

@@ -42,7 +42,7 @@ class Pieces:
 
     def __init__(self, tokenizer: Any, variant: str, limit: int):
         if variant not in (ORIGINAL, WITHIN_WORD, CAUSAL):
-            raise ValueError(f"variant is {variant!r}, expected one of {ORIGINAL}, {WITHIN_WORD}, {CAUSAL}.")
+            raise ValueError(f"variant is {variant!r}; expected one of {ORIGINAL}, {WITHIN_WORD}, {CAUSAL}.")
         self._tokenizer, self._causal, self._whole_words = tokenizer, variant == CAUSAL, variant == WITHIN_WORD
         if self._causal:
             start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.cls_token_id

@@ -147,4 +147,4 @@ def _check(sentences: Sequence[str]) -> None:
     for row, sentence in enumerate(sentences):
         if not isinstance(sentence, str) or not sentence.strip():
             found = "empty" if isinstance(sentence, str) else type(sentence).__name__
-            raise ValueError(f"the sentence in row {row:,} (counting from 0) is {found}, expected a non-empty string.")
+            raise ValueError(f"the sentence in row {row:,} (counting from 0) is {found}; expected a non-empty string.")

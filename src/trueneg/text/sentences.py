@@ -41,7 +41,7 @@ def split_sentences(text: str) -> list[str]:
         ['No acute disease.', 'The nodule measures 1.4 cm.', 'Heart size is normal.']
     """
     if not isinstance(text, str):
-        raise ValueError(f"text is {type(text).__name__}, expected a string.")
+        raise ValueError(f"text is {type(text).__name__}; expected a string.")
     found = []
     for paragraph in clean(text).split("\n"):
         found += [sentence.strip() for sentence in _segmenter().segment(paragraph)] if paragraph else []

@@ -33,7 +33,7 @@ def train_tokenizer(sentences: Sequence[str], vocabulary: int, longest: int) -> 
     continuing = [f"##{character}" for character in characters if character.isalnum()]
     least = len(SPECIAL) + len(characters) + len(continuing)
     if vocabulary < least:
-        raise ValueError(f"vocabulary is {vocabulary}, expected at least {least} (the special tokens and all characters).")
+        raise ValueError(f"vocabulary is {vocabulary}; expected at least {least} (the special tokens and all characters).")
     learner = _word_pieces(models.WordPiece(unk_token="[UNK]"))
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocabulary, special_tokens=[*SPECIAL, *continuing], initial_alphabet=characters, show_progress=False

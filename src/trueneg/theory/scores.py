@@ -54,7 +54,7 @@ class Setting(ProcessSettings):
     @classmethod
     def _sum_to_one(cls, given: tuple[float, ...]) -> tuple[float, ...]:
         if given and not math.isclose(sum(given), 1, rel_tol=1e-6):
-            raise ValueError(f"the sum of classes is {sum(given):g}, expected probabilities that sum to 1")
+            raise ValueError(f"the sum of classes is {sum(given):g}; expected probabilities that sum to 1")
         return given
 
     def varied(self, **changes: Any) -> "Setting":

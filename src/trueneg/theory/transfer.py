@@ -199,7 +199,7 @@ def theorem_4(loss: float, negatives: int, positives: int, rho: Sequence[float],
             "confidence": largest_loss * math.sqrt(math.log(1 / (1 - CONFIDENCE)) / samples),
         }
         terms["sum"] = sum(terms.values())
-        terms["log C: knowing nothing"] = math.log(len(rho))
+        terms["log C (no information)"] = math.log(len(rho))
         rows += [{"encoders": encoders, "term": term, "value": value} for term, value in terms.items()]
     return pd.DataFrame(rows).assign(**{"standard error": 0.0})
 
@@ -207,8 +207,8 @@ def theorem_4(loss: float, negatives: int, positives: int, rho: Sequence[float],
 def _checked(features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Return unit-length float64 features, and labels renumbered from 0 without gaps."""
     if features.dim() != 2 or labels.shape != features.shape[:1]:
-        raise ValueError(f"features {tuple(features.shape)} and labels {tuple(labels.shape)}, expected shapes (n, D) and (n,).")
+        raise ValueError(f"features {tuple(features.shape)} and labels {tuple(labels.shape)}; expected shapes (n, D) and (n,).")
     present, labels = labels.unique(return_inverse=True)
     if len(present) < 2:
-        raise ValueError("all labels are equal, expected at least two classes; otherwise there are no true negatives.")
+        raise ValueError("all labels are equal; expected at least two classes; otherwise there are no true negatives.")
     return functional.normalize(features.double(), dim=1), labels

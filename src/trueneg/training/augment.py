@@ -192,9 +192,9 @@ def build_augmentation(settings: Mapping[str, Any], mean: Sequence[float], std: 
     if name == "none":
         return Augmentation(mean, std)
     if name == "color" and len(mean) != 3:
-        raise UserError(f"augmentation.name is color, which needs 3 channels, but the images have {len(mean)}; choose another.")
+        raise UserError(f"augmentation.name is color, which needs 3 channels, but the images have {len(mean)}; use another.")
     if not 0 <= strength <= 5:
-        raise UserError(f"augmentation.strength is {strength}, expected 0 to 5 (at 5, the hue shifts by up to half a turn).")
+        raise UserError(f"augmentation.strength is {strength}; expected 0 to 5 (at 5, the hue shifts by up to half a turn).")
     return {"color": ColorAugmentation, "digits": DigitAugmentation}[name](mean, std, strength)
 
 

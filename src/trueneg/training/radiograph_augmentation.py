@@ -45,7 +45,7 @@ class RadiographAugmentation(Augmentation):
     ) -> None:
         super().__init__(mean, std)
         if evaluated not in ("crop", "whole"):
-            raise ValueError(f"evaluated is {evaluated!r}, expected 'crop' or 'whole'.")
+            raise ValueError(f"evaluated is {evaluated!r}; expected 'crop' or 'whole'.")
         self.crop, self.evaluated = crop, evaluated
         self.jitter = (brightness, contrast)
 

@@ -22,5 +22,5 @@ def checked_labels(file: Path, labels: np.ndarray, first: int, last: int | None)
     if not valid.all():
         row = int((~valid).argmax())
         expected = f"{first} or more" if last is None else f"{first} to {last}"
-        raise UserError(f"{file}: the label in row {row:,} (the first is 0) is {labels[row]}, expected {expected}.")
+        raise UserError(f"{file}: the label in row {row:,} (the first is 0) is {labels[row]}; expected {expected}.")
     return labels.astype(np.int64) - first

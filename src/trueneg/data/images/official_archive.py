@@ -128,7 +128,7 @@ def binary_records(file: Path, count: int, kind: np.dtype) -> np.ndarray:
     found, expected = file.stat().st_size, count * kind.itemsize
     if found != expected:
         raise UserError(
-            f"{file} is {found:,} bytes long ({found // kind.itemsize:,} of {count:,} images), expected {expected:,}; unpack or "
+            f"{file} is {found:,} bytes long ({found // kind.itemsize:,} of {count:,} images); expected {expected:,}; unpack or "
             "download the archive again."
         )
     return np.memmap(file, kind, "r")

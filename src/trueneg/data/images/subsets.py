@@ -100,12 +100,12 @@ def _class_numbers(source: ImageSource, classes: Iterable[int | str]) -> tuple[i
     unknown = [given for given in classes if given not in numbers]
     if unknown:
         raise UserError(
-            f"dataset.rare_classes contains {', '.join(map(repr, unknown))}, expected classes of {source.name}: "
+            f"dataset.rare_classes contains {', '.join(map(repr, unknown))}; expected classes of {source.name}: "
             f"{', '.join(names)}, or their numbers 0 to {len(names) - 1}."
         )
     found = tuple(sorted({numbers[given] for given in classes}))
     if len(found) == len(names):
-        raise UserError(f"dataset.rare_classes contains all classes of {source.name}, expected at least one common class.")
+        raise UserError(f"dataset.rare_classes contains all classes of {source.name}; expected at least one common class.")
     return found
 
 
@@ -115,7 +115,7 @@ def _check_class_sizes(source: ImageSource, needed: int) -> None:
     if sizes.min() < needed:
         name, size = source.class_names[int(sizes.argmin())], int(sizes.min())
         raise UserError(
-            f"source {source.name}: class {name} has {size} images outside the official test split, expected at least {needed}, "
+            f"source {source.name}: class {name} has {size} images outside the official test split; expected at least {needed}, "
             "one per split; add images or remove the class."
         )
 

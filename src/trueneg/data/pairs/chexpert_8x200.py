@@ -99,17 +99,17 @@ def read_lists(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFra
     texts = read_columns(files[2], {"Variable": LABEL_NAME, "Text": sentence}, ORIGIN_OF_LISTS)
     positive = label_values(candidates[list(OBSERVATIONS)]) == 1
     unclear = candidates.index[positive.sum(axis=1) != 1]
-    refuse([f"{files[0]}: {place} has several labels of 1 or none, expected exactly one. {ORIGIN_OF_LISTS}" for place in unclear])
+    refuse([f"{files[0]}: {place} has several labels of 1 or none; expected exactly one. {ORIGIN_OF_LISTS}" for place in unclear])
     candidates["Variable"] = positive.idxmax(axis=1)
     mistakes = []
     for file, table, each in zip(files, (candidates, images, texts), EACH, strict=True):
         counts = table["Variable"].value_counts().reindex(LABELS, fill_value=0)
         wrong = counts[counts != each].items()
-        mistakes += [f"{file} has {count} rows of {label}, expected {each}. {ORIGIN_OF_LISTS}" for label, count in wrong]
+        mistakes += [f"{file} has {count} rows of {label}; expected {each}. {ORIGIN_OF_LISTS}" for label, count in wrong]
     candidates, images = _images(candidates), _images(images)
     both = images["path"].isin(candidates["path"]).sum()
     if both:
-        mistakes.append(f"{files[1]} contains {both} images that are also candidates, expected none. {ORIGIN_OF_LISTS}")
+        mistakes.append(f"{files[1]} contains {both} images that are also candidates; expected none. {ORIGIN_OF_LISTS}")
     refuse(mistakes)
     return candidates, images, texts[["Text", "Variable"]].set_axis(["sentence", "label"], axis=1).reset_index(drop=True)
 

@@ -66,7 +66,7 @@ def select_splits(table: pd.DataFrame, split: str, path: str | Path | None) -> p
         path: folder of the dataset, for the message.
 
     Raises:
-        UserError: if the split is ReCo's and Karpathy's splits contain all photographs.
+        UserError: if ``split`` is ``"reco"`` but no photographs are unassigned, so none are left for validation.
     """
     if split == "karpathy":
         return table

@@ -83,7 +83,7 @@ def read_ratings(path: str | Path | None) -> pd.DataFrame:
     expected = "an image, a caption's id and three ratings from 1 to 4, separated by tabs"
     table = read_lines(file, RATING_LINE, expected, RATINGS.origin)
     twice = table.index[table.duplicated(["image", "report", "index"])]
-    refuse([f"{file}: {place} rates a pair that an earlier line rates, expected each pair once. {COPY_AGAIN}" for place in twice])
+    refuse([f"{file}: {place} rates a pair that an earlier line rates; expected each pair once. {COPY_AGAIN}" for place in twice])
     table.columns = pd.Index(["image", "report", "index", *RATED])
     return table.astype(dict.fromkeys(("index", *RATED), np.int64)).reset_index(drop=True)
 

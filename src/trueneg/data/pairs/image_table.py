@@ -68,7 +68,7 @@ def check_table(settings: Mapping[str, Any]) -> None:
             count = patients[table[column].map(LABELS) == value].nunique()
             if count < 2:
                 mistakes.append(
-                    f"{file}: {column} is {value} for {'one patient' if count else 'no patient'}, expected at least two, "
+                    f"{file}: {column} is {value} for {'one patient' if count else 'no patient'}; expected at least two, "
                     "because training and test share none; remove it from dataset.label_columns."
                 )
         refuse(mistakes)
@@ -126,7 +126,7 @@ def read_image_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.Data
     mistakes += _wrong_labels(table, settings)
     if settings["split_sentences"]:
         wordless = (table[text] != "") & ~table[text].map(has_words)
-        mistakes += [f"{place}: {text} has no sentence with a word, expected at least one." for place in table.index[wordless]]
+        mistakes += [f"{place}: {text} has no sentence with a word; expected at least one." for place in table.index[wordless]]
     refuse([f"{file}: {mistake}" for mistake in mistakes])
     texts = table[[image, patient or image, text]].set_axis(["report", "patient", "text"], axis=1)
     return texts, table[labels].map(LABELS.__getitem__).astype(np.float32)
@@ -135,7 +135,7 @@ def read_image_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.Data
 def _filled(file: str | Path, table: pd.DataFrame) -> pd.DataFrame:
     """Return the table after checking that it has rows."""
     if table.empty:
-        raise UserError(f"{file} has no rows below its header, expected one for each image.")
+        raise UserError(f"{file} has no rows below its header; expected one for each image.")
     return table
 
 
@@ -144,7 +144,7 @@ def _columns(settings: Mapping[str, Any]) -> list[str]:
     names = [settings["image_column"], settings["text_column"], settings["patient_column"], *settings.get("label_columns", ())]
     columns = [name for name in names if name is not None]
     if len(set(columns)) < len(columns):
-        raise UserError(f"reports: the columns of the table are {', '.join(columns)}, expected a different one for each purpose.")
+        raise UserError(f"reports: the columns of the table are {', '.join(columns)}; expected a different one for each purpose.")
     return columns
 
 

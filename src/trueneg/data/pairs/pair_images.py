@@ -52,7 +52,7 @@ def check_count(count: int | None, available: int, what: str) -> None:
         UserError: if `count` is larger than `available`.
     """
     if count is not None and count > available:
-        raise UserError(f"dataset.images is {count:,}, expected at most {available:,}, the number of {what}; lower it.")
+        raise UserError(f"dataset.images is {count:,}; expected at most {available:,}, the number of {what}; lower it.")
 
 
 def usable(reports: np.ndarray, sentences: pd.DataFrame, count: int | None) -> np.ndarray:

@@ -197,7 +197,7 @@ def _problems(source: PairSource) -> Iterator[str]:
     """Yield messages about invalid values; they give row numbers because report names may be restricted."""
     sentences, names, classes = source.sentences, source.label_names, source.shown.shape[1]
     if source.labels.shape[1] != len(names) or len(set(names)) != len(names):
-        yield f"label_names are {list(names)}, expected {source.labels.shape[1]} distinct names"
+        yield f"label_names are {list(names)}; expected {source.labels.shape[1]} distinct names"
     if not (np.isin(source.labels, (0, 1)) | np.isnan(source.labels)).all():
         yield "labels have values other than 0, 1 and NaN (unknown)"
     lacking = ~np.isin(source.reports, sentences["report"].to_numpy(str))
@@ -215,7 +215,7 @@ def _problems(source: PairSource) -> Iterator[str]:
         if not rows.all():
             yield f"{(~rows).sum()} sentences, first in row {rows.argmin()} (the first is 0), have no {expected}"
     if (pd.Series(source.patients).groupby(source.reports).nunique() > 1).any():
-        yield "a report belongs to several patients, expected one"
+        yield "a report belongs to several patients; expected one"
 
 
 def _checksum(source: PairSource) -> str:

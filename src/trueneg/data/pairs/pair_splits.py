@@ -62,7 +62,7 @@ def split_pairs(source: PairSource, seed: int, validation: float = 0.1, test: fl
     sizes = [max(1, round(share * len(patients))) for share in (test, validation)]
     if sum(sizes) >= len(patients):
         raise UserError(
-            f"source {source.name} has {len(patients)} patients, expected more than the {sum(sizes)} needed for validation and "
+            f"source {source.name} has {len(patients)} patients; expected more than the {sum(sizes)} needed for validation and "
             "test; add patients, or lower dataset.validation and dataset.test."
         )
     shuffled = np.random.default_rng(seed_for(seed, "pair split")).permutation(patients)
@@ -125,7 +125,7 @@ def refuse_leakage(source: PairSource, subset: PairSubset) -> None:
             if len(shared):
                 example = "" if source.restricted else f", such as {shared[0]},"
                 raise UserError(
-                    f"the subset of seed {subset.seed} has {len(shared)} {what}{example} in {first} and {second}, expected none; "
+                    f"the subset of seed {subset.seed} has {len(shared)} {what}{example} in {first} and {second}; expected none; "
                     "draw it again."
                 )
 

@@ -111,7 +111,7 @@ class Chest:
         self.air = patient.aeration * aired
 
     def ribs(self, down: np.ndarray) -> np.ndarray:
-        """Draw, from 0 to 1, posterior ribs, which slope down outwards, and fainter anterior ribs, which slope down inwards.
+        """Draw, from 0 to 1, posterior ribs sloping down outwards and fainter anterior ribs sloping down inwards.
 
         Args:
             down: (H, W) vertical coordinates: those of the chest, or those displaced by a fracture.

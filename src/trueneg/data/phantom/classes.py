@@ -54,7 +54,7 @@ CLASSES = tuple(PhantomClass(*row) for row in TABLE[TABLE["kind"] == POSITIVE].d
 
 
 def class_probability(exponent: float = 1.0, seed: int = 0) -> np.ndarray:
-    r"""Draw the probability of each positive class among findings present, with :math:`\rho(c) \propto \mathrm{rank}(c)^{-s}`.
+    r"""Draw the probability of each positive class among the findings, with :math:`\rho(c) \propto \mathrm{rank}(c)^{-s}`.
 
     The ranks are drawn from the seed such that no finding has more than half of the probability, so that two findings of a report
     can be drawn with exactly these probabilities.

@@ -19,7 +19,7 @@ Labelled = tuple[Tensor, np.ndarray]  # features and labels of the same images
 
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
-    """Yield areas under the ROC curve on the frozen encoder's features; classes missing in a split are left out."""
+    """Yield the AUC of linear probes on frozen features; classes missing from a split are left out."""
     for run, split in itertools.product(runs, SPLITS):
         trained = measurable(run.labels("train"), run.source.label_names)
         names = [name for name in measurable(run.labels(split), run.source.label_names) if name in trained]

@@ -101,11 +101,11 @@ class Bayesian(Estimator):
 
     def _check(self) -> None:
         if self.form not in FORMS:
-            raise ValueError(f"form is {self.form!r}, expected one of {', '.join(FORMS)}.")
+            raise ValueError(f"form is {self.form!r}; expected one of {', '.join(FORMS)}.")
         if not 0.5 <= self.alpha <= 1:
-            raise ValueError(f"alpha is {self.alpha}, expected a number from 0.5 to 1.")
+            raise ValueError(f"alpha is {self.alpha}; expected a number from 0.5 to 1.")
         if not 0 <= self.beta < math.inf:
-            raise ValueError(f"beta is {self.beta}, expected a finite number of at least 0.")
+            raise ValueError(f"beta is {self.beta}; expected a finite number of at least 0.")
         if self.form == "released" and not 0.5 <= self.beta <= 1:
             raise ValueError(
                 f"beta is {self.beta}, but the released form mixes two densities with it: expected a number "

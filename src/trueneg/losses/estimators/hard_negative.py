@@ -42,7 +42,7 @@ class HardNegative(Subtracting):
 
     def __post_init__(self):
         if not 0 <= self.beta < math.inf:
-            raise ValueError(f"beta is {self.beta}, expected a finite number of at least 0.")
+            raise ValueError(f"beta is {self.beta}; expected a finite number of at least 0.")
         self.class_probability = checked_class_probability(self.class_probability)
 
     def log_sum(self, negatives: Tensor, log_n: Tensor) -> Tensor:

@@ -38,7 +38,7 @@ class Removed(Estimator):
 
     def __post_init__(self):
         if not math.isfinite(self.threshold):
-            raise ValueError(f"threshold is {self.threshold}, expected a finite number.")
+            raise ValueError(f"threshold is {self.threshold}; expected a finite number.")
 
     def weight(self, similarity: Tensor) -> Tensor:
         """Return 1 for negatives that are kept and 0 for those removed, in the shape of `similarity`."""

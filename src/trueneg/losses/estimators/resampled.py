@@ -38,7 +38,7 @@ class Resampled(Estimator):
 
     def __post_init__(self):
         if not (isinstance(self.size, int) and self.size > 0):
-            raise ValueError(f"size is {self.size}, expected a positive integer.")
+            raise ValueError(f"size is {self.size}; expected a positive integer.")
 
     def weight(self, similarity: Tensor) -> Tensor:
         """Return 1 − max(0, s), proportional to the probability of a draw, in the shape of `similarity`."""

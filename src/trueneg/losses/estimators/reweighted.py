@@ -37,7 +37,7 @@ class Reweighted(Estimator):
 
     def __post_init__(self):
         if not 0 <= self.exponent < math.inf:
-            raise ValueError(f"exponent is {self.exponent}, expected a number of at least 0.")
+            raise ValueError(f"exponent is {self.exponent}; expected a number of at least 0.")
 
     def weight(self, similarity: Tensor) -> Tensor:
         """Return (1 − max(0, s))^k, the weights before they are scaled to mean 1, in the shape of `similarity`."""

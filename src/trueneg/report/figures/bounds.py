@@ -88,7 +88,7 @@ def supervised_bound(gathered: Gathered) -> Figure:
 def generalisation_terms(gathered: Gathered) -> Figure:
     """Plot the terms of Theorem 4 on a logarithmic axis; a bound to the right of the line at log C is vacuous."""
     frame = gathered.experiment("generalisation_terms").assign(low=np.nan, high=np.nan)  # computed, not sampled
-    reference = "log C: knowing nothing"
+    reference = "log C (no information)"
     terms = [name for name in dict.fromkeys(frame["term"]) if name != reference]
     figure, axes = panels(height=1.6 + 0.5 * len(terms))
     plot, styles = axes[0, 0], line_styles(frame["encoders"])

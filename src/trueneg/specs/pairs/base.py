@@ -31,8 +31,8 @@ class OwnTextSettings(TextSettings):
     text_column: str = Field("text", description="name of the column with the texts")
     patient_column: str | None = Field(
         None,
-        description="name of the column with patients, or other groups that must not be split between training and test; none: "
-        "each report (or image) is its own",
+        description="column of patients, or other groups that must not be split between training and test; if null, "
+        "each report (or image) is its own group",
     )
     restricted: Boolean = Field(False, description="true: texts and images are never shown, and only you can read their files")
 

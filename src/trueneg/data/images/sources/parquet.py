@@ -101,7 +101,7 @@ def read_folder(
     first = next(iter(files))
     names = _hub_class_names(files[first].schema_arrow)
     if class_names and names and len(names) != len(class_names):
-        raise UserError(f"{first}: names {len(names)} classes, expected the {len(class_names)} of {name}.")
+        raise UserError(f"{first}: names {len(names)} classes; expected the {len(class_names)} of {name}.")
     class_names = names or class_names
     labels_of = {file: _labels(file, parquet, class_names) for file, parquet in files.items()}
     found = {split: sum(len(labels_of[file]) for file in own) for split, own in splits.items()}
@@ -131,7 +131,7 @@ def _decoded(images: ParquetImages, mode: str | None, resolution: int | None) ->
                 if image.shape != pixels.shape[1:]:
                     found, expected = ("{2} × {1}".format(*shape) for shape in (image.shape, pixels.shape[1:]))
                     remedy = "Set dataset.resolution to resize all images to one size."
-                    raise UnreadableImageError(f"is {found} pixels, expected {expected} as in the first row", remedy)
+                    raise UnreadableImageError(f"is {found} pixels; expected {expected} as in the first row", remedy)
                 pixels[done] = image
                 done += 1
     except UnreadableImageError as error:
