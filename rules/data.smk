@@ -65,5 +65,6 @@ rule subsets:
     params:
         settings=trainings.dataset,
         seeds=trainings.seeds,
+        group=trainings.primary_group,
     script:
         "../workflow/scripts/subsets.py"

@@ -1,5 +1,6 @@
 """What the declarations of evaluation tasks say about rows, and what the rows hold."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
@@ -19,3 +20,10 @@ def written(rows: pd.DataFrame, study: Any) -> set[tuple[str, Measurement]]:
     known = measured_by(study)
     found = {(split, one) for split, own in rows.groupby("split") for one in measurements(own)}
     return {(split, one if one in known or one.group is None else one._replace(group=EACH_CLASS)) for split, one in found}
+
+
+def declared_means(measured: Iterable[Measurement]) -> list[Measurement]:
+    """Add the means over directions and over list lengths, which tables show beside the rows."""
+    found = list(measured)
+    at_k = [one for one in found if one.k is not None and one.group is None]
+    return [*found, *(one._replace(direction=None) for one in at_k), *(one._replace(k=None) for one in at_k)]

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trueneg.data.images.image_source import ImageSource
+from trueneg.data.draw import draw_subsets
+from trueneg.data.images.image_source import ImageSource, write_source
 from trueneg.data.images.subsets import SPLITS, make_subset, read_subsets, write_subsets
 from trueneg.data.imbalance import class_probabilities
 from trueneg.errors import UserError
@@ -139,6 +140,23 @@ def test_seeds_give_different_splits():
 def test_settings_that_do_not_fit_the_source_are_reported(arguments, message):
     with pytest.raises(UserError, match=message):
         make_subset(source_of(10, official=2), seed=0, **arguments)
+
+
+def test_a_primary_measurement_of_an_unknown_class_is_refused_before_anything_is_trained(tmp_path):
+    write_source(source_of(10), tmp_path / "source.npz")
+    settings = {
+        "fraction": 0.5,
+        "rare_classes": ["ant"],
+        "images_per_class": None,
+        "unlabelled": 0,
+        "validation": 0.2,
+        "test": 0.2,
+    }
+    with pytest.raises(UserError, match=r"primary\.group is 'eel'; expected .* ant, bee, cow, dog"):
+        draw_subsets(tmp_path / "source.npz", settings, [0], tmp_path / "subsets.parquet", group="eel")
+    for group in (None, "rare", "cow"):
+        draw_subsets(tmp_path / "source.npz", settings, [0], tmp_path / "subsets.parquet", group=group)
+        assert read_subsets(tmp_path / "subsets.parquet")
 
 
 def test_a_class_too_small_to_split_is_reported():

@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 from torch.nn import functional
 from torchvision.ops import roi_align
 
-from tests.declared import declared, written
+from tests.declared import declared, declared_means, written
 from tests.textures import FINDINGS, LSE_NL, SIZE, TEXTURES, measured_rows, settings_of, texture_boxes, texture_source
 from trueneg.config.image_text_study import ImageTextEvaluationSettings
 from trueneg.data.pairs.pair_source import write_pairs
@@ -126,7 +126,7 @@ def test_the_rows_are_those_that_the_tasks_declare(rows):
     assert found <= expected
     assert {one for _, one in expected - found} <= {one for _, one in expected if one.task == "precision" and one.group}
     means = {one for _, one in written(with_means(table), study) - found}
-    assert means == {*tasks.with_means(tasks.comparable(study))} - {one for _, one in expected}
+    assert means == {*declared_means(tasks.comparable(study))} - {one for _, one in expected}
 
 
 @pytest.mark.parametrize("absent", list(OPTIONAL))

@@ -4,13 +4,14 @@ import csv
 
 import pytest
 import yaml
+from tests.declared import declared_means
 from tests.projects import ROOT
 
 from trueneg.config.reading import load_configuration
 from trueneg.config.trained_study import TrainedStudy
 from trueneg.errors import UserError
 from trueneg.report.published import published_numbers
-from trueneg.specs.tasks import comparable, with_means
+from trueneg.specs.tasks import comparable
 from trueneg.stats.measurement import Measurement
 
 PUBLISHED = ROOT / "config/published.csv"
@@ -40,7 +41,7 @@ def test_every_published_number_is_in_a_table_of_a_shipped_study(shipped):
 
 def test_every_number_beside_ours_is_one_that_its_study_measures(shipped):
     for study, numbers in shipped.values():
-        measured = with_means(comparable(study))
+        measured = declared_means(comparable(study))
         for row in numbers.dropna(subset=["objective", "dataset"]).to_dict("records"):
             assert Measurement.of(row)._replace(group=None) in measured, row
 

@@ -10,4 +10,5 @@ with job(snakemake.log[0]):
         snakemake.params.seeds,
         snakemake.output.subsets,
         splits=snakemake.input.get("splits") or None,
+        group=snakemake.params.group,
     )

@@ -62,6 +62,10 @@ class Trainings:
         """Return the settings of a data set."""
         return self.datasets[wildcards.study][wildcards.dataset]
 
+    def primary_group(self, wildcards: Any) -> str | None:
+        """Return the group of classes in the primary measurement."""
+        return self.studies[wildcards.study].primary.group
+
     def source(self, wildcards: Any) -> str:
         """Return the file of a data set's decoded images, with their sentences in an image–text study."""
         dataset = self.dataset(wildcards)

@@ -11,13 +11,20 @@ from trueneg.data.images.image_source import read_source
 from trueneg.data.images.subsets import DRAWING, make_subset, write_subsets
 from trueneg.data.pairs.pair_source import read_pairs
 from trueneg.data.pairs.pair_splits import official_subset, split_pairs, write_pair_subsets
+from trueneg.errors import UserError
+from trueneg.specs.tasks.base import GROUPS
 from trueneg.text import privacy
 
 log = logging.getLogger(__name__)
 
 
 def draw_subsets(
-    source: str | Path, settings: Mapping[str, Any], seeds: Sequence[int], subsets: str | Path, splits: str | Path | None = None
+    source: str | Path,
+    settings: Mapping[str, Any],
+    seeds: Sequence[int],
+    subsets: str | Path,
+    splits: str | Path | None = None,
+    group: str | None = None,
 ) -> None:
     """Draw the subsets of each seed, or use the official splits if the source has any.
 
@@ -27,12 +34,16 @@ def draw_subsets(
         seeds: seeds to draw subsets for.
         subsets: parquet file to write.
         splits: official splits of an image–text source (parquet file, empty if there are none); None for an image source.
+        group: ``primary.group`` of the study; the classes of an image source are known here, before anything is trained.
 
     Raises:
         UserError: if the settings do not fit the source, or a file is missing or damaged.
     """
     if splits is None:
         images = read_source(source)
+        if group not in (None, *GROUPS, *images.class_names):
+            names = ", ".join(images.class_names)
+            raise UserError(f"primary.group is {group!r}; expected common, rare or a class of {images.name}: {names}.")
         drawn = [make_subset(images, seed=seed, **{key: settings[key] for key in DRAWING}) for seed in seeds]
         for subset in drawn:
             unlabelled, *counts = np.bincount(images.labels[subset.train] + 1, minlength=len(images.class_names) + 1).tolist()

@@ -19,7 +19,7 @@ from trueneg.models.region_similarity import ImageEmbeddings
 from trueneg.models.spatial_encoders import SpatialResNet
 from trueneg.models.weights import load_exactly, read_tensors
 
-DIMENSIONS = 128  # D of the released networks, assumed if a file does not tell
+DIMENSIONS = 128  # D of the released networks, used if the file lacks the projection; `load_exactly` then reports what is missing
 
 
 class RegionProjection(nn.Sequential):

@@ -9,6 +9,8 @@ from trueneg.losses import LogitScale
 from trueneg.models.projection import ProjectionHead
 from trueneg.models.region_similarity import ImageEmbeddings, RegionSimilarity
 
+PROJECTIONS = ("linear", "mlp", "none")
+
 
 class ImageTextModel(nn.Module):
     r"""Image and text encoders with projections to a shared space and a similarity.
@@ -25,6 +27,9 @@ class ImageTextModel(nn.Module):
             ReLU, linear with D hidden units (ReCo: D = 512); ``"none"``: the image features themselves, and one linear layer that
             maps texts to their size; or a pair of modules released with the encoders. The image module maps feature maps and
             the keyword ``regions`` to :class:`ImageEmbeddings`; the text module maps vectors.
+
+    Raises:
+        ValueError: if ``projection`` is an unknown name.
 
     Attributes:
         logit_scale: module that returns γ², which is learned and starts at 14.
@@ -57,6 +62,8 @@ class ImageTextModel(nn.Module):
         self.image_encoder = image_encoder
         self.text_encoder = text_encoder
         self.projects_maps = not isinstance(projection, str)
+        if isinstance(projection, str) and projection not in PROJECTIONS:
+            raise ValueError(f"projection is {projection!r}; expected two modules or one of {', '.join(PROJECTIONS)}.")
         if projection == "none":
             projection = nn.Identity(), nn.Linear(text_encoder.dimensions, image_encoder.dimensions)
         elif isinstance(projection, str):

@@ -6,7 +6,6 @@ A module exports the task's settings as ``TASK``. The module of the same name in
 
 import importlib
 import pkgutil
-from collections.abc import Iterable
 from typing import Any
 
 from pydantic import Field, create_model
@@ -53,10 +52,3 @@ def comparable(study: Any) -> dict[Measurement, Task]:
     """Map each measurement for which higher or lower values are better, in the rows of a study, to its task."""
     found = measured_by(study).items()
     return {one: task for one, task in found if task.METRICS[one.metric].higher_is_better is not None}
-
-
-def with_means(measured: Iterable[Measurement]) -> list[Measurement]:
-    """Add the means over directions and over list lengths, which tables show beside the rows."""
-    found = list(measured)
-    at_k = [one for one in found if one.k is not None and one.group is None]
-    return [*found, *(one._replace(direction=None) for one in at_k), *(one._replace(k=None) for one in at_k)]
