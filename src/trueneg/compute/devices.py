@@ -57,14 +57,14 @@ def device_name(device: "torch.device") -> str:
 
 @contextlib.contextmanager
 def leased_device(wanted: str, *, share: int = 1, count: int = 1) -> Iterator["torch.device"]:
-    """Hold a device for a setting ``training.device``; wait while all devices are taken. See :func:`lease`.
+    """Yield a device that satisfies the setting ``training.device``; wait while all devices are taken. See :func:`lease`.
 
     Call this before CUDA is initialised (``torch.cuda.is_available()`` initialises it): ``CUDA_VISIBLE_DEVICES`` is set to
     the leased device and keeps this value after the lease, because CUDA reads it only once.
 
     In a Slurm job (``SLURM_JOB_ID``), only the devices in ``CUDA_VISIBLE_DEVICES`` are assigned to the job; if it is not set, no
     devices are, whatever else the node has. A single device is used without a lease, because Slurm already reserves it. If there
-    are several, one is leased, because Snakemake can start several trainings inside one allocation. ``SLURM_JOB_GPUS``,
+    are several, one is leased, because Snakemake can start several training jobs inside one allocation. ``SLURM_JOB_GPUS``,
     ``SLURM_STEP_GPUS`` and ``SLURM_GPUS_ON_NODE`` show whether the job requested a GPU. If it did but none is usable, this
     is an error even with ``"auto"``; a job that requested none trains on the CPU.
 

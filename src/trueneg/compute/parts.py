@@ -1,4 +1,4 @@
-"""Convert the state of an unfinished training (modules, sums, optimiser moments) to named tensors and back."""
+"""Convert the state of an unfinished training run (modules, sums, optimiser moments) to named tensors and back."""
 
 from collections.abc import Mapping
 

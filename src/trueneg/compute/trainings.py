@@ -74,7 +74,7 @@ class Trainings:
         return f"results/sources/{runs.source_key(dataset)}.npz"
 
     def beside_source(self, table: str) -> Callable[[Any], str | list[str]]:
-        """Return a table stored beside an image–text source; an empty list for other images."""
+        """Return an input function for a table beside an image–text source; it returns an empty list for other studies."""
         return lambda wildcards: (
             self.source(wildcards).replace(".npz", f"-{table}.parquet") if wildcards.study in self.image_text else []
         )

@@ -87,7 +87,7 @@ def _pairs(study: ImageTextStudy, texts: Mapping[str, LikelihoodStudy]) -> Itera
         yield from _unknown_dataset("dataset.corpus", data.corpus, corpora(texts[data.text]))
         by_text = [name for name, objective in study.objectives.items() if "text" in values_of(getattr(objective, "by", None))]
         if by_text and texts[data.text].scoring.variant == "causal":
-            yield f"objectives.{by_text[0]}.by is text, but {data.text}.scoring.variant is causal; only masked models embed"
+            yield f"objectives.{by_text[0]}.by is text, but {data.text}.scoring.variant is causal; embeddings need a masked model"
     for key, contrast in _numbered("contrasts", study.contrasts).items():
         yield from _unknown(key, (contrast.treatment, contrast.baseline), study.objectives)
 

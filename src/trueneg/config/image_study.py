@@ -104,7 +104,7 @@ class ImageContrast(PrimaryContrast):
     labels: str | None = Field("all", description="label pool: all training images, or the imbalanced subset")
     oracle: str | None = Field(
         None,
-        description="gate: unless this objective beats the baseline, the study is uninformative; none: unlabelled images only",
+        description="objective that must beat the baseline for the study to be informative; none: only with dataset.unlabelled",
     )
 
 

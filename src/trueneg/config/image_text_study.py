@@ -63,7 +63,7 @@ class ImageTextProjectionSettings(Settings):
         "linear",
         description="mlp: two layers; none: image features themselves, one layer for texts; released: CLIP's or BioViL's",
     )
-    dimensions: Sweepable[AtLeastTwo] = Field(128, description="D: size of the shared space; ignored by none and released")
+    dimensions: Sweepable[AtLeastTwo] = Field(128, description="D: size of the shared space; ignored if name is none or released")
 
 
 class SimilaritySettings(Settings):

@@ -1,4 +1,4 @@
-"""Training order: the longest run goes first, so that no device waits for it at the end (longest path first).
+"""Training order: the longest run goes first, so that no device waits for it at the end (longest processing time first).
 
 Only the order matters, so costs are counted in network operations and derived from the settings alone: the plan is the same
 on every machine, regardless of earlier runs.

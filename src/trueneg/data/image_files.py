@@ -117,7 +117,7 @@ class ParquetImages:
                         yield content.as_py()
                         done += 1
                 if done <= rows[-1]:
-                    raise EOFError("the file ends")
+                    raise EOFError("unexpected end of file")
             except DAMAGE as error:
                 found = f"the images from row {done:,} on (the first is 0) cannot be read ({reason(error)})"
                 raise UserError(f"{file}: {found}. {COPY_AGAIN}") from error

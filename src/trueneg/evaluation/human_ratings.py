@@ -55,7 +55,7 @@ def areas_within_anchors(scores, false, anchors) -> pd.DataFrame:
     .. math:: \mathrm{AUC}_a = \frac{1}{|F_a||T_a|} \sum_{i \in F_a} \sum_{j \in T_a}
               \bigl([s_i > s_j] + \tfrac12 [s_i = s_j]\bigr)
 
-    A score that is constant within an anchor, such as the anchor's η, has an area of ½ by construction.
+    A score that is constant within an anchor, such as the anchor's η, has an AUC of ½ by construction.
 
     Args:
         scores: (n,); larger values: more likely a false negative.
@@ -112,19 +112,19 @@ def expert_agreement(ratings, anchors, threshold: float = THRESHOLD) -> pd.DataF
 
 
 def _areas(wins: pd.Series, comparisons: pd.Series) -> pd.DataFrame:
-    """Return the areas of all anchors with at least one comparison; the series are indexed by anchor."""
+    """Return the AUCs of all anchors with at least one comparison; the series are indexed by anchor."""
     found = pd.DataFrame({"area": wins / comparisons, "comparisons": comparisons})
     return found[comparisons > 0].rename_axis("anchor").reset_index()
 
 
 def mean_area(found: pd.DataFrame, *, seed: int, weighted: bool = False) -> Interval:
-    """Compute the mean of the anchors' areas with its 95 % bootstrap interval over anchors.
+    """Compute the mean of the anchors' AUCs with its 95 % bootstrap interval over anchors.
 
     The interval shows how the mean would vary with other anchors, for the same networks. Anchors share candidates (an image is
     rated with several captions), which resampling anchors alone ignores, so the interval is somewhat too narrow.
 
     Args:
-        found: areas of at least two anchors (:func:`areas_within_anchors`).
+        found: AUCs of at least two anchors (:func:`areas_within_anchors`).
         seed: seed for the bootstrap.
         weighted: weight anchors by their number of comparisons, which gives the share of comparisons won; otherwise all anchors
             have equal weight.

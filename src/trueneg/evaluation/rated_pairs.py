@@ -87,7 +87,7 @@ def rated_pairs(source: PairSource, ratings: pd.DataFrame, test: np.ndarray) -> 
 
 
 def anchor_rows(scores: Mapping[str, Callable[[np.ndarray, np.ndarray, float], pd.DataFrame]], pairs: RatedPairs) -> pd.DataFrame:
-    """Compute the areas within anchors for each score, for text and image anchors, at every threshold.
+    """Compute the within-anchor AUCs for each score, for text and image anchors, at every threshold.
 
     Args:
         scores: name → function that maps ratings, the anchor of each pair and a threshold to areas

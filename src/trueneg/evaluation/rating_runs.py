@@ -90,14 +90,14 @@ def measure_ratings(
 
 
 def of_run(run: EmbeddedRun, rated: RatedPairs, settings: Mapping[str, Any]) -> list[pd.DataFrame]:
-    """Measure a trained run: return the areas within anchors of its similarity, and the calibration of its objective."""
+    """Measure a trained run: return the within-anchor AUCs of its similarity, and the calibration of its objective."""
     scores = run.similarities(rated.texts, "test")
     similarity = partial(drawn_areas, scores[rated.text, rated.image])
     return [anchor_rows({"similarity": similarity}, rated), calibration_rows(settings["objective"], scores, rated)]
 
 
 def of_references(run: EmbeddedRun, rated: RatedPairs, settings: Mapping[str, Any]) -> list[pd.DataFrame]:
-    """Measure the references on a run's test images: return the areas within anchors, η by caption, and its correlations."""
+    """Measure the references on a run's test images: return the within-anchor AUCs, η by caption, and its correlations."""
     pairs, subset = run.source, run.subset
     trained_on = pairs.sentences["report"].isin(pairs.reports[subset.train])
     corpus = pairs.sentences.loc[trained_on, "sentence"].tolist()
@@ -147,9 +147,9 @@ def calibration_rows(objective: Mapping[str, Any], scores: np.ndarray, rated: Ra
 
 
 def text_scores(features: Mapping[str, Any], rated: RatedPairs) -> dict[str, np.ndarray]:
-    """Return similarities of each rated caption with the captions of the rated image, by name of features and aggregation.
+    """Return similarities between each rated caption and the captions of the rated image, by name of features and aggregation.
 
-    ``drawn``: with each caption that a batch may draw (n, K); ``mean`` and ``nearest``: over all captions (n,).
+    ``drawn``: one per caption of the image, any of which a batch may draw (n, K); ``mean`` and ``nearest``: over these (n,).
     """
     found: dict[str, np.ndarray] = {}
     for name, values in features.items():

@@ -43,18 +43,18 @@ def gather_ratings(
 
 
 def summarised(ranked: pd.DataFrame) -> pd.DataFrame:
-    """Compute the mean area within anchors for each objective's networks and each reference, with its interval over anchors.
+    """Compute the mean within-anchor AUC of each objective's networks and each reference, with its interval over anchors.
 
-    An anchor's area is the mean over seeds: the interval shows how the mean would vary with other anchors, not with other seeds.
+    An anchor's AUC is the mean over seeds: the interval shows how the mean would vary with other anchors, not with other seeds.
 
     Args:
         ranked: one row per anchor and seed: study, dataset, objective, seed and the columns of
             :func:`trueneg.evaluation.rated_pairs.anchor_rows`.
 
     Returns:
-        One row per (study, dataset, objective, variant, score, anchors, threshold): ``direction`` and ``labels``, the names of
-        the last two in :func:`seed_rows`; ``seeds``, ``count`` (anchors), ``AUC``, ``low``, ``high``, and ``weighted AUC``,
-        ``weighted low``, ``weighted high``, where all comparisons have equal weight.
+        One row per (study, dataset, objective, variant, score, anchors, threshold): ``direction`` and ``labels``, which
+        :func:`seed_rows` derives from ``anchors`` and ``threshold``; ``seeds``, ``count`` (anchors), ``AUC``,
+        ``low``, ``high``, and ``weighted AUC``, ``weighted low``, ``weighted high``, where all comparisons have equal weight.
     """
     found = []
     for place, own in ranked.groupby(MEASURED, sort=False):
@@ -70,7 +70,7 @@ def summarised(ranked: pd.DataFrame) -> pd.DataFrame:
 
 
 def seed_rows(ranked: pd.DataFrame) -> pd.DataFrame:
-    """Return tidy rows with each seed's mean area within anchors.
+    """Return tidy rows with each seed's mean within-anchor AUC.
 
     Args:
         ranked: see :func:`summarised`.

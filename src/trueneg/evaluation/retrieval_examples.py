@@ -20,7 +20,7 @@ TEXT_TO_IMAGE, IMAGE_TO_TEXT = "text to image", "image to text"
 
 
 def write_examples(*, examples: str | Path, **block: Any) -> None:
-    """Write retrieval examples among the test images and their sentences, under the first run of a manifest.
+    """Write retrieval examples from the test images and their sentences, as ranked by the first run of a manifest.
 
     If the source is restricted, the file contains only column names and is marked as restricted.
 

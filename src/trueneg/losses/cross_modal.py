@@ -168,8 +168,8 @@ class CrossModalLoss(nn.Module):
 class LogitScale(nn.Module):
     """Learned logit scale (inverse temperature), limited to a maximum as in CLIP.
 
-    The parameter is the logarithm of the scale. The parameter itself is reset to the maximum, instead of
-    clamping its output, so that gradients can lower it again.
+    The parameter is the logarithm of the scale. If it exceeds the maximum, the parameter itself is
+    clamped, not its output, so that gradients can lower it again.
 
     Args:
         initial: initial scale.

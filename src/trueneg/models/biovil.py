@@ -64,7 +64,7 @@ def image_model(state: Mapping[str, Tensor], encoder: str, projection: str) -> t
 
 
 def text_projection(state: Mapping[str, Tensor], prefix: str, hidden: int) -> TextProjection:
-    """Build the projection of texts whose tensors have this prefix in a state dict, which is not loaded."""
+    """Build the text projection with the size found under this prefix of a state dict, without its weights."""
     return TextProjection(hidden, len(state.get(f"{prefix}dense_to_hidden.weight", range(DIMENSIONS))))
 
 

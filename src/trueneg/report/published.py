@@ -53,7 +53,7 @@ def published_numbers(study: Any, path: str | Path) -> pd.DataFrame:
 
 
 def _entries(one: Published, path: str | Path) -> pd.DataFrame:
-    """Return the rows of config/published.csv of the tables of one paper."""
+    """Return the rows of config/published.csv for the tables of one paper."""
     table = pd.read_csv(path, keep_default_na=False, na_values=dict.fromkeys(OPTIONAL, ""))
     named = {"paper": [one.paper], "table": one.tables, "task": [one.task] if one.task else [], "method": one.methods.values()}
     for column, names in (named | {"setting": one.settings.values()}).items():

@@ -98,7 +98,7 @@ def of_joined_reports(dataset: Mapping[str, Any], studies: Mapping[str, Any]) ->
 
 
 def of_pairs(dataset: Mapping[str, Any], studies: Mapping[str, Any]) -> Reading:
-    """Return the reading of the images of an image–text data set, and of the table or archive that lists them."""
+    """Return the :class:`Reading` for the images of an image–text data set and the table or archive that lists them."""
     reports = of_joined_reports(dataset, studies).settings
     joining = {key: value for key, value in dataset.items() if key not in ("validation", "test")}
     return Reading(f"pairs/{pairs_key(dataset)}", "pairs", {**reports, **joining, "archive": reports.get("path")})

@@ -27,7 +27,7 @@ def text_key(text: str) -> bytes:
 
 
 def cached(folder: Path, texts: pd.Series, columns: Sequence[str], compute: Compute, restricted: bool) -> pd.DataFrame:
-    """Return the results of texts, after computing those that are not in the folder.
+    """Return the results for `texts`, computing those that are not yet in the folder.
 
     Args:
         folder: folder of earlier results; created if it does not exist.

@@ -114,7 +114,7 @@ def measure_errors(setting: Setting, contestants: Mapping[str, Competitor], repe
 def simulate_estimates(
     setting: Setting, contestants: Mapping[str, Competitor], repetitions: int = 1
 ) -> Iterator[tuple[ndarray, ndarray, ndarray]]:
-    """Simulate repetitions · anchors anchors, in blocks of A.
+    """Simulate ``repetitions * setting.anchors`` anchors, in blocks of A.
 
     Yields:
         Estimates (E, A), and for each anchor (A,) the mean over its drawn true negatives (NaN if there are none) and the exact

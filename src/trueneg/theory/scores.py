@@ -1,4 +1,4 @@
-"""Simulate scores of negatives and positives from a trained encoder, with the BCL paper's stochastic process.
+"""Simulate a trained encoder's scores of negatives and positives with the BCL paper's stochastic process.
 
 Implements algorithms 1 to 3 of its appendix for all anchors at once. Each anchor has its own base distribution, shifted by a
 random amount; each of its negatives is false with the probability of the anchor's class.

@@ -343,7 +343,7 @@ def _shift_hue(pixels: Tensor, shift: Tensor) -> Tensor:
 
 
 def affine_map(pixels: Tensor, parameters: Tensor) -> Tensor:
-    """Rotate, shear, scale and translate each image, with bilinear interpolation ; areas outside the original image are black.
+    """Rotate, shear, scale and translate each image, with bilinear interpolation; areas outside the original image are black.
 
     The map is translation · rotation · scale · shear about the image centre, composed as in torchvision.
 

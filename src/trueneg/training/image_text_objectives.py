@@ -137,7 +137,7 @@ class ImageTextObjective:
         return ObjectiveTerms(loss, *(each.view(-1, len(similarity)).float().mean(0) for each in (at_bound, removed)))
 
     def _by_anchor(self, matrix: Tensor) -> Tensor:
-        """Return a (B, B) matrix of texts and images with one row per anchor of every direction."""
+        """Arrange a (B, B) text × image matrix with one row per anchor, for each direction in turn."""
         return torch.cat([matrix if way == "text" else matrix.mT for way in DIRECTIONS[self._loss.directions]])
 
     def of_embeddings(self, texts: Tensor, images: Tensor) -> ObjectiveTerms:

@@ -189,7 +189,7 @@ def _labels_of(images: pd.DataFrame, settings: Mapping[str, Any]) -> pd.DataFram
         own = read_labels(settings["path"], TEST_LABELS)
         test = (images["split"] == "test").to_numpy()
         labels.loc[test] = own.reindex(images["report"][test]).to_numpy()
-        log.info("%s test studies have labels by radiologists", f"{own.index.isin(images['report'][test]).sum():,}")
+        log.info("%s test studies have radiologist labels", f"{own.index.isin(images['report'][test]).sum():,}")
     return labels
 
 

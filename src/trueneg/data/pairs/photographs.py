@@ -34,7 +34,7 @@ class PhotographSource:
         expected: description of the folder's expected contents, for messages.
         texts: required text files of the official layout; if the first is missing, parquet files are read.
         images: folder of the images in the official layout.
-        read_official: function of the folder that returns the checked table of the official layout.
+        read_official: function that takes the folder and returns the checked table of the official layout.
         optional: text files that the official layout may contain.
     """
 

@@ -49,7 +49,7 @@ def source_module(name: str) -> ModuleType:
 def write_captions(
     settings: Mapping[str, Any], *, sentences: str | Path, unique: str | Path, cache: str | Path, processes: int = 1
 ) -> None:
-    """Write the sentences of a source with texts assigned to images by name, like :func:`trueneg.text.sentences.split_reports`.
+    """Write the sentences of a source that matches texts to images by name; see :func:`trueneg.text.sentences.split_reports`.
 
     Args:
         settings: ``source`` and the settings used by ``read_texts`` of its module.

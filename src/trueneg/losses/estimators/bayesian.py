@@ -108,8 +108,8 @@ class Bayesian(Estimator):
             raise ValueError(f"beta is {self.beta}; expected a finite number of at least 0.")
         if self.form == "released" and not 0.5 <= self.beta <= 1:
             raise ValueError(
-                f"beta is {self.beta}, but the released form mixes two densities with it: expected a number "
-                'from 0.5 to 1 (a schedule from 2 to 0 belongs to form="paper" or "consistent").'
+                f"beta is {self.beta}, but it is a mixing weight in the released form; expected a number "
+                'from 0.5 to 1 (for a schedule from 2 to 0, use form="paper" or "consistent").'
             )
         if self.form == "released" and self.alpha == self.beta == 1:
             raise ValueError("alpha and beta are both 1, where the released form's weights are 0/0.")

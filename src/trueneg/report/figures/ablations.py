@@ -48,7 +48,7 @@ def by_batch_size(gathered: Gathered, baseline: str | None) -> Figure:
 
 
 def by_variant(gathered: Gathered, baseline: str | None, field: str, axis: Axis) -> Figure:
-    """Plot the primary measurement against a setting that the objectives sweep; each value is drawn as a data set would be."""
+    """Plot the primary measurement against a setting that the objectives sweep; each value is treated as a condition."""
     of_dataset, parts, places = gathered.variants[gathered.variants["dataset"] == gathered.dataset], [], {}
     for objective, variants in runs.variants(gathered.study).items():
         for variant, value in places_of(variants.values(), gathered.chosen(objective), field).items():

@@ -42,7 +42,7 @@ def protocol_numbers(gathered: Gathered) -> Table:
 
 
 def informative_sizes(gathered: Gathered) -> Table:
-    """Tabulate the number of negatives from which Proposition 1 is tighter than the trivial bound."""
+    """Tabulate the smallest number of negatives for which Proposition 1 is tighter than the trivial bound."""
     frame, lines = gathered.experiment("informative_sizes"), []
     objectives = frame["objective"].unique()
     for (positives, imbalance, temperature), part in frame.groupby(["positives", "imbalance", "temperature"], sort=False):

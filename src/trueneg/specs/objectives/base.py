@@ -30,7 +30,7 @@ class WarmStart(Settings):
 
 
 class Linear(Settings):
-    """A change from one value to another in equal steps: BCL's β goes from 2 to 0, with a step every 20 of 400 epochs."""
+    """A change from one value to another in equal steps: BCL's β goes from 2 to 0 over 400 epochs, one step every 20 epochs."""
 
     schedule: Literal["linear"]
     start: NonNegative = Field(description="value at the start")
