@@ -45,9 +45,10 @@ def draw(seed, count, dimensions, dtype=torch.float64):
     generator = torch.Generator().manual_seed(seed)
     z1 = torch.randn(count, dimensions, generator=generator, dtype=dtype)
     z2 = z1 + torch.randn(count, dimensions, generator=generator, dtype=dtype)
+    labels, alike = torch.randint(3, (count,), generator=generator), torch.rand(count, count, generator=generator, dtype=dtype)
     known = {
-        "labels": torch.randint(3, (count,), generator=generator),
-        "negative_similarity": 2 * torch.rand(count, count, generator=generator, dtype=dtype) - 1,
+        "labels": labels,
+        "negative_similarity": alike + alike.T - 1,
         "class_probability": 0.5 * torch.rand(count, generator=generator, dtype=dtype),
     }
     return z1.requires_grad_(), z2.requires_grad_(), known
@@ -104,8 +105,8 @@ def test_blocks_of_any_size_give_the_same_loss_and_gradient(estimator, chunk_siz
     inputs = [z1, z2, extra, known["class_probability"]]
     whole = ContrastiveLoss(estimator, 0.3).terms(z1, z2, extra_positives=extra, **known)
     blocks = ContrastiveLoss(estimator, 0.3, chunk_size=chunk_size).terms(z1, z2, extra_positives=extra, **known)
-    assert (blocks.negatives is None) == (chunk_size < 14)
-    for actual, expected in zip(blocks[:2] + blocks[3:], whole[:2] + whole[3:], strict=True):
+    assert (blocks.logits == ()) == (chunk_size < 14)
+    for actual, expected in zip(blocks[:2] + blocks[3:5], whole[:2] + whole[3:5], strict=True):
         torch.testing.assert_close(actual, expected, rtol=1e-12, atol=1e-12)
     for actual, expected in zip(book.gradients(blocks.loss, inputs), book.gradients(whole.loss, inputs), strict=True):
         torch.testing.assert_close(actual, expected, rtol=1e-12, atol=1e-12)
@@ -137,7 +138,8 @@ def test_anchors_and_negatives_have_the_documented_order():
             anchor = view * 4 + i
             others = [j for j in range(4) if j != i]
             expected = [4 * book.cosine(views[view][i], other[j]).item() for other in views for j in others]
-            assert terms.negatives[anchor].tolist() == pytest.approx(expected)
+            logits = terms.logits[0][anchor]
+            assert logits[logits > -math.inf].tolist() == pytest.approx(expected)
             assert terms.positive[anchor].item() == pytest.approx(4 * book.cosine(z1[i], z2[i]).item())
 
 

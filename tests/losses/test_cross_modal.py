@@ -81,7 +81,7 @@ def test_features_and_blocks_give_the_same_loss_and_gradient(estimator, directio
     expected = CrossModalLoss(estimator, directions).terms(text @ image.T, scale, **known)
     loss = CrossModalLoss(estimator, directions, chunk_size=chunk_size)
     for actual in (loss.terms(text @ image.T, scale, **known), loss.of_features(text, image, scale, **known)):
-        for found, wanted in zip(actual[:2] + actual[3:], expected[:2] + expected[3:], strict=True):
+        for found, wanted in zip(actual[:2] + actual[3:5], expected[:2] + expected[3:5], strict=True):
             torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
         for found, wanted in zip(
             book.gradients(actual.loss, inputs),
@@ -189,14 +189,14 @@ def test_a_resampled_block_is_drawn_again_as_it_was():
     ("make", "sentence"),
     [
         (lambda: CrossModalLoss(Uncorrected(), "texts"), "directions is 'texts'; expected one of text, image, both"),
-        (lambda: CrossModalLoss(Uncorrected())(torch.zeros(3, 4), 1.0), r"shape \(3, 4\); expected \(B, B\)"),
+        (lambda: CrossModalLoss(Uncorrected())(torch.zeros(4, 3), 1.0), r"shape \(4, 3\); expected \(B, B\)"),
         (
             lambda: CrossModalLoss(HardNegative())(torch.zeros(4, 4), 1.0, torch.full((5,), 0.1)),
             r"shape \(5,\); expected \(4,\)",
         ),
         (
-            lambda: CrossModalLoss(Uncorrected()).of_features(torch.zeros(4, 2), torch.zeros(5, 2), 1.0),
-            r"\(4, 2\) and \(5, 2\)",
+            lambda: CrossModalLoss(Uncorrected()).of_features(torch.zeros(5, 2), torch.zeros(4, 2), 1.0),
+            r"\(5, 2\) and \(4, 2\)",
         ),
         (
             lambda: CrossModalLoss(Uncorrected(), gather_distributed=True)(torch.zeros(4, 4), 1.0),

@@ -5,7 +5,18 @@ from trueneg.losses.base import Estimator, NegativeMass
 from trueneg.losses.build import build
 from trueneg.losses.contrastive import ContrastiveLoss
 from trueneg.losses.cross_modal import CrossModalLoss, LogitScale, SymmetricInfoNCE
-from trueneg.losses.estimators import Bayesian, Debiased, HardNegative, Oracle, Removed, Resampled, Reweighted, Uncorrected
+from trueneg.losses.estimators import (
+    Bayesian,
+    Debiased,
+    Guided,
+    HardNegative,
+    Oracle,
+    Quantile,
+    Removed,
+    Resampled,
+    Reweighted,
+    Uncorrected,
+)
 from trueneg.losses.relaxed import RelaxedContrastiveLoss
 from trueneg.losses.terms import ContrastiveTerms
 
@@ -16,11 +27,13 @@ __all__ = [
     "CrossModalLoss",
     "Debiased",
     "Estimator",
+    "Guided",
     "HardNegative",
     "LogitScale",
     "NegativeMass",
     "OpenClipLoss",
     "Oracle",
+    "Quantile",
     "RelaxedContrastiveLoss",
     "Removed",
     "Resampled",

@@ -18,15 +18,18 @@ class NegativeMass(NamedTuple):
     Attributes:
         log: (A,) log(N·g).
         at_bound: (A,) bool, True where the lower bound replaced the estimate, so the negatives get no gradient.
+        removed: (A, N) share of each negative that is left out: bool, or one minus its weight; None if nothing is left out.
+            Columns that are not negatives hold any value.
     """
 
     log: Tensor
     at_bound: Tensor
+    removed: Tensor | None = None
 
 
-def unbounded(log_mass: Tensor) -> NegativeMass:
+def unbounded(log_mass: Tensor, removed: Tensor | None = None) -> NegativeMass:
     """Wrap the log mass of an estimator that has no bound."""
-    return NegativeMass(log_mass, torch.zeros_like(log_mass, dtype=torch.bool))
+    return NegativeMass(log_mass, torch.zeros_like(log_mass, dtype=torch.bool), removed)
 
 
 class Estimator:
@@ -36,14 +39,26 @@ class Estimator:
         name: the estimator's name in configurations and in :func:`trueneg.losses.build`.
         needs_labels: whether ``same_class`` is required.
         needs_similarity: whether ``similarity`` is required.
+        needs_positive_similarity: whether ``positive_similarity`` is required.
     """
 
     name: ClassVar[str]
     needs_labels: ClassVar[bool] = False
     needs_similarity: ClassVar[bool] = False
+    needs_positive_similarity: ClassVar[bool] = False
 
     def __call__(
-        self, positive, negatives, class_probability=None, floor=None, *, same_class=None, similarity=None, valid=None
+        self,
+        positive,
+        negatives,
+        class_probability=None,
+        floor=None,
+        *,
+        same_class=None,
+        similarity=None,
+        positive_similarity=None,
+        valid=None,
+        views=1,
     ) -> Tensor:
         """Return the log of the true-negative mass, shape (A,); takes the arguments of :meth:`mass` plus ``valid``.
 
@@ -52,9 +67,9 @@ class Estimator:
         """
         if valid is not None:
             negatives = negatives.masked_fill(~valid, -math.inf)
+        known = {"same_class": same_class, "similarity": similarity, "positive_similarity": positive_similarity, "views": views}
         count = None if valid is None else valid.sum(-1)
-        known = {"same_class": same_class, "similarity": similarity, "count": count}
-        return self.mass(positive, negatives, class_probability, floor, **known).log
+        return self.mass(positive, negatives, class_probability, floor, **known, count=count).log
 
     def mass(
         self,
@@ -65,7 +80,9 @@ class Estimator:
         *,
         same_class: Tensor | None = None,
         similarity: Tensor | None = None,
+        positive_similarity: Tensor | None = None,
         count: int | Tensor | None = None,
+        views: int = 1,
     ) -> NegativeMass:
         """Return the log of the true-negative mass and where it is at its bound. Subclasses ignore arguments they do not use.
 
@@ -78,7 +95,10 @@ class Estimator:
             same_class: (A, N) bool, whether a negative shares the anchor's class; required if ``needs_labels``.
             similarity: (A, N) known similarity between a negative and the anchor's positive; required if
                 ``needs_similarity``.
+            positive_similarity: (A,) known similarity between the anchor and its own positive; required if
+                ``needs_positive_similarity``.
             count: N, a single number or one value per anchor, shape (A,); None: the number of columns.
+            views: 2 if the columns are two blocks of the same samples in the same order.
         """
         raise NotImplementedError
 
@@ -89,6 +109,35 @@ class Estimator:
         :meth:`mass`.
         """
         return (self.mass(positive, negatives, class_probability, **known).log - math.log(negatives.shape[-1])).exp()
+
+
+class Selecting(Estimator):
+    """Sum over the negatives that are left; subclasses implement :meth:`marked`. With none left, loss and gradient are 0."""
+
+    def marked(
+        self, negatives: Tensor, *, same_class=None, similarity=None, positive_similarity=None, count=None, views=1
+    ) -> Tensor:
+        """Return (A, N) bool, which negatives are left out; takes the arguments of :meth:`mass`."""
+        raise NotImplementedError
+
+    def mass(self, positive, negatives, class_probability=None, floor=None, **known) -> NegativeMass:
+        marked = self.marked(negatives, **known)
+        return unbounded(negatives.masked_fill(marked, -math.inf).logsumexp(-1), marked)
+
+
+def next_largest(values: Tensor, rank: int | Tensor) -> Tensor:
+    """Return the value after the ``rank`` largest of each row, shape (A, 1); −∞ if a row has no more values.
+
+    Args:
+        values: (A, N); only numbers, −∞ included.
+        rank: number of values to skip, or one number per row, shape (A,).
+    """
+    if isinstance(rank, Tensor):
+        padded = torch.nn.functional.pad(values, (0, 1), value=-math.inf)
+        return padded.sort(-1, descending=True).values.gather(-1, rank[:, None])
+    if rank >= values.shape[-1]:
+        return values.new_full((len(values), 1), -math.inf)
+    return values.topk(rank + 1, sorted=False).values.amin(-1, keepdim=True)
 
 
 def log_sum_exp(logits: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from torch import nn
 from trueneg.losses.contrastive import ContrastiveLoss
 from trueneg.losses.cross_modal import CrossModalLoss
 from trueneg.losses.registry import ESTIMATORS, WHOLE_LOSSES
+from trueneg.losses.targets import RULES
 
 OPTIONS = {"chunk_size", "gather_distributed"}  # accepted by every loss; they control execution and are not part of an objective
 
@@ -25,7 +26,9 @@ def build(
     """Build the loss for an objective.
 
     Args:
-        objective: mapping with the objective's ``name`` and its parameters.
+        objective: mapping with the objective's ``name`` and its parameters. Beside an estimator's own, it can hold
+            ``decoupled`` (bool) and ``targets``: a mapping with a ``name`` (``onehot``, ``half_uniform``, ``fnc``) and the
+            parameters of its rule in :mod:`trueneg.losses.targets`.
         temperature: t of a :class:`ContrastiveLoss`.
         directions: None for two views (:class:`ContrastiveLoss`); ``"text"``, ``"image"`` or ``"both"`` for two
             modalities (:class:`CrossModalLoss`, which takes the logit scale at each call).
@@ -45,11 +48,16 @@ def build(
         Debiased(class_probability=0.1, smooth_bound=False)
         >>> build({"name": "hcl", "beta": 0.5}, directions="text").directions
         'text'
+        >>> build({"name": "cl", "decoupled": True, "targets": {"name": "fnc", "threshold": 0.7, "top_k": 10}}).target_rule
+        Attracted(threshold=0.7, top_k=10)
     """
     values = dict(objective)
     name = values.pop("name", None)
     if name not in ESTIMATORS | WHOLE_LOSSES:
         raise ValueError(f"Unknown objective {name!r}; expected one of {_known_names()}.")
+    decoupled, targets = False, {"name": "onehot"}
+    if name in ESTIMATORS:
+        decoupled, targets = bool(values.pop("decoupled", False)), dict(values.pop("targets", None) or targets)
     unknown = sorted(set(values) - set(parameters(name)))
     if unknown:
         raise ValueError(f"Objective {name} has no parameter {', '.join(map(str, unknown))}; objectives: {_known_names()}.")
@@ -57,6 +65,7 @@ def build(
     if name in WHOLE_LOSSES:
         return WHOLE_LOSSES[name](**values, **options)
     estimator = ESTIMATORS[name](**values)
+    options |= {"decoupled": decoupled, "target_rule": _rule(targets)}
     if directions is None:
         return ContrastiveLoss(estimator, temperature, **options)
     return CrossModalLoss(estimator, directions, **options)
@@ -71,6 +80,17 @@ def parameters(name: str) -> dict[str, Any]:
         for parameter in inspect.signature(constructor).parameters.values()
         if parameter.name not in OPTIONS | fixed
     }
+
+
+def _rule(targets: dict[str, Any]) -> Any:
+    """Return the rule that computes targets; None for one-hot targets."""
+    name = targets.pop("name", None)
+    if name not in RULES:
+        raise ValueError(f"targets.name is {name!r}; expected one of {', '.join(RULES)}.")
+    accepted = inspect.signature(RULES[name]).parameters
+    if unknown := sorted(set(targets) - set(accepted)):
+        raise ValueError(f"targets {name} has no parameter {', '.join(unknown)}; expected {', '.join(accepted) or 'none'}.")
+    return RULES[name](**targets)
 
 
 def _known_names() -> str:

@@ -1,6 +1,6 @@
 """Two-view contrastive loss (the SimCLR setting) with any estimator of the true-negative mass."""
 
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from trueneg.losses.base import Estimator, checked_shape
 from trueneg.losses.execution import checked_chunk_size, gathered, outside_autocast, single_precision
-from trueneg.losses.terms import ContrastiveTerms, contrastive_terms
+from trueneg.losses.terms import ContrastiveTerms, Known, contrastive_terms
 
 
 class ContrastiveLoss(nn.Module):
@@ -20,14 +20,18 @@ class ContrastiveLoss(nn.Module):
     log(N·g) from the estimator, bounded below by g ≥ e^(−1/temperature), the smallest possible value of e^u.
     The loss is computed in float32 under autocast, and in float64 for float64 embeddings.
 
+    With ``targets`` or ``decoupled``, see :func:`trueneg.losses.terms.contrastive_terms`.
+
     Args:
         estimator: estimator of the true-negative mass.
         temperature: t > 0.
+        decoupled: leave the positive out of the denominator (decoupled contrastive learning, Yeh et al., 2022).
         chunk_size: number of anchors to process at a time, for batches whose (2B)² logits do not fit in memory;
             chunks are recomputed in the backward pass. None: all at once.
         gather_distributed: use the samples of all processes as negatives (``torch.distributed``); every
             process must have the same B. The loss is the mean over this process's anchors, so averaging
             gradients with DistributedDataParallel gives the gradient of the loss over the whole batch.
+        target_rule: computes the targets of calls that pass none from the known similarity (:mod:`trueneg.losses.targets`).
 
     Raises:
         ValueError: if the temperature or the chunk size is not positive.
@@ -45,20 +49,26 @@ class ContrastiveLoss(nn.Module):
         estimator: Estimator,
         temperature: float = 0.5,
         *,
+        decoupled: bool = False,
         chunk_size: int | None = None,
         gather_distributed: bool = False,
+        target_rule: Callable[..., Tensor] | None = None,
     ):
         super().__init__()
         if not temperature > 0:
             raise ValueError(f"temperature is {temperature}; expected a positive number.")
         self.estimator = estimator
         self.temperature = temperature
+        self.decoupled = decoupled
         self.chunk_size = checked_chunk_size(chunk_size)
         self.gather_distributed = gather_distributed
+        self.target_rule = target_rule
 
-    def forward(self, z1, z2, class_probability=None, extra_positives=None, labels=None, negative_similarity=None) -> Tensor:
+    def forward(
+        self, z1, z2, class_probability=None, extra_positives=None, labels=None, negative_similarity=None, **known
+    ) -> Tensor:
         """Return the scalar loss; takes the arguments of :meth:`terms`."""
-        return self.terms(z1, z2, class_probability, extra_positives, labels, negative_similarity).loss
+        return self.terms(z1, z2, class_probability, extra_positives, labels, negative_similarity, **known).loss
 
     def terms(
         self,
@@ -67,7 +77,9 @@ class ContrastiveLoss(nn.Module):
         class_probability: float | Tensor | None = None,
         extra_positives: Tensor | None = None,
         labels: Tensor | None = None,
-        negative_similarity: Tensor | None = None,
+        negative_similarity: Tensor | tuple[Tensor, Tensor] | None = None,
+        positive_similarity: Tensor | None = None,
+        targets: Tensor | None = None,
     ) -> ContrastiveTerms:
         """Return the loss and the terms it is computed from, in one pass without synchronizing the device.
 
@@ -81,8 +93,12 @@ class ContrastiveLoss(nn.Module):
             extra_positives: (B, M−1, D) further draws from each sample's class, used by the estimator only; the
                 numerator keeps the first positive.
             labels: (B,) class of each sample, for estimators that need labels.
-            negative_similarity: (B, B) known similarity between samples, for estimators that need it; with several
-                processes (B, G), with one column for each sample of all processes.
+            negative_similarity: known similarity between samples, for estimators that need it: (B, B), whose transpose serves
+                the second views; a pair of them for first and second views; or (2B, 2B) over all views. With several
+                processes, one column for each sample of all processes: (B, G), taken as symmetric, a pair, or (2B, 2G).
+            positive_similarity: (B,) or (2B,) known similarity of each anchor and its positive, for estimators that need it.
+            targets: (B, B), or (B, G) with several processes: rows that sum to 1. T_ii belongs to the positive; T_ij is
+                divided equally between the two views of sample j. They get no gradient. None: all belongs to the positive.
 
         Raises:
             ValueError: if shapes do not match, or an input required by the estimator is missing.
@@ -102,5 +118,21 @@ class ContrastiveLoss(nn.Module):
             if self.gather_distributed:
                 everyone, rank = gathered(views.view(2, count, dimensions))
                 keys = everyone.transpose(0, 1).flatten(0, 2)  # view 1 of all samples, then view 2
-            known: Any = {"class_probability": class_probability, "labels": labels, "negative_similarity": negative_similarity}
-            return contrastive_terms(self, positive, anchors, keys, -1 / self.temperature, views=2, rank=rank, **known)
+            similarity = None if negative_similarity is None else self._by_anchor(negative_similarity, count, len(keys) // 2)
+            if positive_similarity is not None and len(positive_similarity) == count:
+                positive_similarity = positive_similarity.repeat(2)
+            if targets is None and self.target_rule is not None:
+                targets = self.target_rule(count, len(keys) // 2, rank, similarity, views=2)
+            known = Known(class_probability, labels, None, similarity, positive_similarity, None, targets)
+            return contrastive_terms(self, positive, anchors, keys, -1 / self.temperature, known, views=2, rank=rank)
+
+    def _by_anchor(self, given: Tensor | tuple[Tensor, Tensor], count: int, samples: int) -> Tensor:
+        """Return a known similarity with one row per anchor, (2B, G) or (2B, 2G)."""
+        if not isinstance(given, Tensor):
+            first, second = (checked_shape("negative_similarity", each, (count, samples)) for each in given)
+        elif given.shape == (2 * count, 2 * samples):
+            return given
+        else:
+            first = checked_shape("negative_similarity", given, (count, samples))
+            second = first if self.gather_distributed else first.mT
+        return torch.cat((first, second))

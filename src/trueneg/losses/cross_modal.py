@@ -1,17 +1,17 @@
 """Contrastive losses between two modalities (the CLIP setting) with any estimator of the true-negative mass."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from trueneg.losses.base import Estimator
+from trueneg.losses.base import Estimator, checked_shape
 from trueneg.losses.estimators import Uncorrected
 from trueneg.losses.execution import checked_chunk_size, gathered, outside_autocast, single_precision
-from trueneg.losses.terms import ContrastiveTerms, contrastive_terms, joined
+from trueneg.losses.terms import ContrastiveTerms, Known, contrastive_terms, joined
 
 DIRECTIONS = {"text": ("text",), "image": ("image",), "both": ("text", "image")}
 
@@ -22,7 +22,9 @@ class CrossModalLoss(nn.Module):
     .. math:: L = \frac{1}{A} \sum_a -\log \frac{e^{p_a}}{e^{p_a} + N g_a}
 
     with logits p, u = logit scale × similarity, N = B − 1 negatives, and log(N·g) from the estimator, bounded
-    below by g ≥ e^(−logit scale). The loss is computed in float32 under autocast, and in float64 for float64 input.
+    below by g ≥ e^(−logit scale). Texts can have H further negatives (hard negatives): N = B − 1 + H for texts as anchors.
+    With ``targets`` or ``decoupled``, see :func:`trueneg.losses.terms.contrastive_terms`. The loss is computed in float32 under
+    autocast, and in float64 for float64 input.
 
     Args:
         estimator: estimator of the true-negative mass.
@@ -30,10 +32,12 @@ class CrossModalLoss(nn.Module):
             ``"image"``: the reverse; ``"both"``: the mean of the two (CLIP).
         bound_gradient: let gradients flow through the bound to a learned logit scale. Off by default: the bound is
             a safeguard, and every anchor at the bound would push the scale up.
+        decoupled: see :class:`~trueneg.losses.ContrastiveLoss`.
         chunk_size: number of anchors to process at a time; chunks are recomputed in the backward pass. It saves
             most memory with :meth:`of_features`, which then never stores all B² similarities. None: all at once.
         gather_distributed: use the samples of all processes as negatives (:meth:`of_features` only); the
             loss is the mean over this process's anchors.
+        target_rule: see :class:`~trueneg.losses.ContrastiveLoss`.
 
     Raises:
         ValueError: if ``directions`` is unknown or the chunk size is not positive.
@@ -51,8 +55,10 @@ class CrossModalLoss(nn.Module):
         directions: str = "both",
         *,
         bound_gradient: bool = False,
+        decoupled: bool = False,
         chunk_size: int | None = None,
         gather_distributed: bool = False,
+        target_rule: Callable[..., Tensor] | None = None,
     ):
         super().__init__()
         if directions not in DIRECTIONS:
@@ -60,48 +66,57 @@ class CrossModalLoss(nn.Module):
         self.estimator = estimator
         self.directions = directions
         self.bound_gradient = bound_gradient
+        self.decoupled = decoupled
         self.chunk_size = checked_chunk_size(chunk_size)
         self.gather_distributed = gather_distributed
+        self.target_rule = target_rule
 
-    def forward(
-        self, similarity, logit_scale, class_probability=None, negative_similarity=None, labels=None, *, same_class=None
-    ) -> Tensor:
+    def forward(self, similarity, logit_scale, class_probability=None, **known) -> Tensor:
         """Return the scalar loss; takes the arguments of :meth:`terms`."""
-        return self.terms(similarity, logit_scale, class_probability, negative_similarity, labels, same_class=same_class).loss
+        return self.terms(similarity, logit_scale, class_probability, **known).loss
 
     def terms(
         self,
         similarity: Tensor,
         logit_scale: float | Tensor,
         class_probability: float | Tensor | None = None,
-        negative_similarity: Tensor | None = None,
-        labels: Tensor | None = None,
         *,
+        negative_similarity: Tensor | tuple[Tensor, Tensor] | None = None,
+        labels: Tensor | None = None,
         same_class: Tensor | None = None,
+        positive_similarity: Tensor | None = None,
+        exclude: Tensor | None = None,
+        targets: Tensor | tuple[Tensor, Tensor] | None = None,
     ) -> ContrastiveTerms:
         """Return the loss and the terms it is computed from; text anchors come first, then image anchors.
 
         Args:
-            similarity: (B, B) unscaled s(text_i, image_j) in [−1, 1].
+            similarity: (B, B) or, with H hard negatives in the last columns, (B, B + H) unscaled s(text_i, image_j) in [−1, 1].
             logit_scale: factor applied to the similarities; a number or a scalar tensor.
             class_probability: η, a single number or one value per pair, shape (B,); overrides the estimator's own.
-            negative_similarity: (B, B) known similarity between pairs i and j (symmetric), for estimators
-                that need it.
-            labels: (B,) class of each pair, for estimators that need labels.
-            same_class: (B, B) bool, whether image j is of the class of text i; replaces ``labels`` if texts and images
+            negative_similarity: known similarity between samples, for estimators that need it: in the shape of ``similarity``,
+                and its transpose serves image anchors; or a pair, (B, B + H) for text and (B, B) for image anchors.
+            labels: (B,) or (B + H,) class of each pair and hard negative, for estimators that need labels.
+            same_class: (B, B + H) bool, whether image j is of the class of text i; replaces ``labels`` if texts and images
                 have different classes. Its transpose is used for image anchors.
+            positive_similarity: (B,) or, for both directions, (2B,) known similarity of each anchor and its positive, for
+                estimators that need it.
+            exclude: (B, B + H) bool, columns that are no negatives of a text; its transpose is used for image anchors. N counts
+                the others.
+            targets: rows that sum to 1, with T_ii for the positive, in the shape of ``similarity`` for text anchors, (B, B) for
+                image anchors, a pair for both. They get no gradient. None: all belongs to the positive.
 
         Raises:
             ValueError: if shapes do not match, or an input required by the estimator is missing.
         """
-        if similarity.dim() != 2 or similarity.shape[0] != similarity.shape[1]:
-            raise ValueError(f"similarity has shape {tuple(similarity.shape)}; expected (B, B).")
+        if similarity.dim() != 2 or similarity.shape[0] > similarity.shape[1]:
+            raise ValueError(f"similarity has shape {tuple(similarity.shape)}; expected (B, B) or (B, B + H).")
         if self.gather_distributed:
             raise ValueError("similarity contains the samples of this process only; call of_features to use gather_distributed.")
-        known = {"class_probability": class_probability, "negative_similarity": negative_similarity, "labels": labels}
+        known = Known(class_probability, labels, same_class, None, positive_similarity, exclude)
         with outside_autocast(similarity.device):
             logits, floor = self._scaled(single_precision(similarity)[0], logit_scale)
-            return self._of_logits(logits.diagonal().clone(), logits, floor, **known, same_class=same_class)
+            return self._of_logits(logits.diagonal().clone(), logits, floor, known, negative_similarity, targets)
 
     def of_features(
         self,
@@ -109,52 +124,105 @@ class CrossModalLoss(nn.Module):
         image_features: Tensor,
         logit_scale: float | Tensor,
         class_probability: float | Tensor | None = None,
-        negative_similarity: Tensor | None = None,
+        *,
+        negative_similarity: Tensor | tuple[Tensor, Tensor] | None = None,
         labels: Tensor | None = None,
+        positive_similarity: Tensor | None = None,
+        exclude: Tensor | None = None,
+        targets: Tensor | tuple[Tensor, Tensor] | None = None,
     ) -> ContrastiveTerms:
         """Return the same as :meth:`terms`, computing similarities as inner products of features.
 
+        With several processes, matrices have one column for each of the G samples of all processes, then for each hard
+        negative of all processes; ``negative_similarity`` is then taken as symmetric, and ``exclude`` too.
+
         Args:
             text_features: (B, D) text features, not normalised by this method; pass unit vectors for cosine similarity.
-            image_features: (B, D) image features, not normalised by this method either.
-            logit_scale: see :meth:`terms`.
-            class_probability: see :meth:`terms`.
-            negative_similarity: see :meth:`terms`; with several processes (B, G), with one column for each sample of
-                all processes.
-            labels: see :meth:`terms`.
+            image_features: (B, D) or (B + H, D) image features, not normalised by this method either.
+            logit_scale: see :meth:`terms`, as for all other arguments.
+            class_probability: η.
+            negative_similarity: known similarity between samples.
+            labels: classes.
+            positive_similarity: known similarity to the positives.
+            exclude: columns that are no negatives.
+            targets: soft targets.
 
         Raises:
             ValueError: if shapes do not match, or an input required by the estimator is missing.
         """
-        if text_features.dim() != 2 or text_features.shape != image_features.shape:
+        shapes = tuple(text_features.shape), tuple(image_features.shape)
+        if not (len(shapes[0]) == len(shapes[1]) == 2 and shapes[0][1] == shapes[1][1] and shapes[0][0] <= shapes[1][0]):
             raise ValueError(
-                f"text_features and image_features have shapes {tuple(text_features.shape)} and "
-                f"{tuple(image_features.shape)}; expected both (B, D)."
+                f"text_features and image_features have shapes {shapes[0]} and {shapes[1]}; expected (B, D) and (B + H, D)."
             )
-        known = {"class_probability": class_probability, "negative_similarity": negative_similarity, "labels": labels}
+        count = len(text_features)
+        known = Known(class_probability, labels, None, None, positive_similarity, exclude)
         with outside_autocast(text_features.device):
             text, image = single_precision(text_features, image_features)
             scaled, floor = self._scaled(text, logit_scale)
-            positive = torch.linalg.vecdot(scaled, image)
-            if self.chunk_size is None and not self.gather_distributed:
-                return self._of_logits(positive, scaled @ image.mT, floor, **known)  # one product for both directions
-            pairs, rank = gathered(torch.stack((scaled, image)), self.gather_distributed)
-            texts, images = pairs.transpose(0, 1).flatten(1, 2)
-            return self._joined(positive, {"text": (scaled, images), "image": (image, texts)}, floor, **known, rank=rank)
+            positive = torch.linalg.vecdot(scaled, image[:count])
+            if self.chunk_size is None and not self.gather_distributed:  # one product for both directions
+                return self._of_logits(positive, scaled @ image.mT, floor, known, negative_similarity, targets)
+            (texts, rank), (images, _) = (gathered(each, self.gather_distributed) for each in (scaled, image))
+            images = torch.cat((images[:, :count].flatten(0, 1), images[:, count:].flatten(0, 1)))
+            anchors = {"text": (scaled, images), "image": (image[:count], texts.flatten(0, 1))}
+            return self._joined(positive, anchors, floor, known, negative_similarity, targets, len(texts) * count, rank)
 
-    def _of_logits(self, positive: Tensor, logits: Tensor, floor: float | Tensor, **known: Any) -> ContrastiveTerms:
-        """Compute the terms from the (B, B) text–image logits, which are modified in place."""
+    def _of_logits(
+        self, positive: Tensor, logits: Tensor, floor: Any, known: Known, alike: Any, targets: Any
+    ) -> ContrastiveTerms:
+        """Compute the terms from the (B, B + H) text–image logits, which are modified in place."""
         logits.fill_diagonal_(-math.inf)
-        return self._joined(positive, {"text": (logits, None), "image": (logits.mT.contiguous(), None)}, floor, **known)
+        count = len(logits)
+        anchors = {"text": (logits, None), "image": (logits[:, :count].mT.contiguous(), None)}
+        return self._joined(positive, anchors, floor, known, alike, targets, count)
 
-    def _joined(self, positive: Tensor, anchors: Mapping[str, Any], floor: float | Tensor, **known: Any) -> ContrastiveTerms:
+    def _joined(
+        self,
+        positive: Tensor,
+        anchors: Mapping[str, Any],
+        floor: float | Tensor,
+        known: Known,
+        alike: Any,
+        targets: Any,
+        samples: int,
+        rank: int = 0,
+    ) -> ContrastiveTerms:
         """Compute the terms from each direction's anchors and keys and the positives shared by both directions."""
-        parts = []
-        for direction in DIRECTIONS[self.directions]:
-            if direction == "image" and known.get("same_class") is not None:
-                known["same_class"] = known["same_class"].mT
+        directions, count, parts = DIRECTIONS[self.directions], len(positive), []
+        targets = (targets,) if isinstance(targets, Tensor) else targets
+        if targets is not None and len(targets) != len(directions):
+            raise ValueError(f"targets has {len(targets)} tensors; expected one per direction: {', '.join(directions)}.")
+        positives = known.positive_similarity
+        if positives is not None and len(positives) == count:
+            positives = positives.repeat(len(directions))
+        for number, direction in enumerate(directions):
             rows, keys = anchors[direction]
-            parts.append(contrastive_terms(self, positive, rows, keys, floor, views=1, **known))
+            columns = rows.shape[1] if keys is None else len(keys)
+
+            def turned(name: str, given: Tensor | None, columns: int = columns, direction: str = direction) -> Tensor | None:
+                """Return a text × image matrix with this direction's anchors as rows."""
+                if given is None or direction == "text":
+                    return given if given is None else checked_shape(name, given, (count, columns))
+                return checked_shape(name, given[:, :samples] if samples > count else given[:, :count].mT, (count, columns))
+
+            if isinstance(alike, Tensor) or alike is None:
+                similarity = turned("negative_similarity", alike)
+            else:
+                similarity = checked_shape("negative_similarity", alike[direction == "image"], (count, columns))
+            own = None if targets is None else targets[number]
+            if own is None and self.target_rule is not None:
+                own = self.target_rule(count, columns, rank, similarity, views=1)
+            labels = known.labels
+            of_direction = known._replace(
+                same_class=turned("same_class", known.same_class),
+                similarity=similarity,
+                positive_similarity=None if positives is None else positives.view(len(directions), -1)[number],
+                exclude=turned("exclude", known.exclude),
+                labels=labels if labels is None or direction == "text" else labels[:count],
+                targets=own,
+            )
+            parts.append(contrastive_terms(self, positive, rows, keys, floor, of_direction, views=1, rank=rank, samples=samples))
         return joined(parts)
 
     def _scaled(self, values: Tensor, logit_scale: float | Tensor) -> tuple[Tensor, float | Tensor]:

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -10,6 +11,8 @@ from torch.nn import functional
 
 from trueneg.losses.base import checked_shape
 from trueneg.losses.execution import by_chunks, gathered
+
+TOLERANCE = 1e-4  # of the sum of a row of targets
 
 
 class ContrastiveTerms(NamedTuple):
@@ -22,6 +25,8 @@ class ContrastiveTerms(NamedTuple):
             if the loss is computed in chunks.
         log_negative_mass: (A,) the estimator's log(N·g).
         at_bound: (A,) bool, True where log(N·g) is at its lower bound, so the anchor's negatives get no gradient.
+        removed: (A, K) share of each negative that the estimator leaves out, one tensor per direction; columns where the logits
+            are −∞ hold any value. Empty if the loss is computed in chunks, or the estimator leaves nothing out.
     """
 
     loss: Tensor
@@ -29,12 +34,29 @@ class ContrastiveTerms(NamedTuple):
     logits: tuple[Tensor, ...]
     log_negative_mass: Tensor
     at_bound: Tensor
+    removed: tuple[Tensor, ...] = ()
 
-    @property
-    def negatives(self) -> Tensor | None:
-        """(A, N) logits of the negatives only, in column order; None if ``logits`` is empty."""
-        parts = [part[part > -math.inf].view(len(part), -1) for part in self.logits]
-        return torch.cat(parts) if parts else None
+
+class Known(NamedTuple):
+    """What is known of the samples, for B samples here, G samples and H further negatives of all processes, and A = V·B anchors.
+
+    Attributes:
+        class_probability: η, a single number or a tensor of shape (B,); None: the estimator's own.
+        labels: (B + H',) class of each sample and further negative of this process.
+        same_class: (B, G + H) bool, whether sample j is of the class of anchor i, used instead of ``labels``.
+        similarity: (A, G + H) or (A, K) known similarity to the anchors.
+        positive_similarity: (A,) known similarity of the anchors and their own positives.
+        exclude: (A, K) bool, columns that are no negatives.
+        targets: (B, G + H), see :func:`checked_targets`.
+    """
+
+    class_probability: float | Tensor | None = None
+    labels: Tensor | None = None
+    same_class: Tensor | None = None
+    similarity: Tensor | None = None
+    positive_similarity: Tensor | None = None
+    exclude: Tensor | None = None
+    targets: Tensor | None = None
 
 
 def contrastive_terms(
@@ -43,72 +65,131 @@ def contrastive_terms(
     anchors: Tensor,
     keys: Tensor | None,
     floor: float | Tensor,
+    known: Known,
     *,
     views: int,
     rank: int = 0,
-    class_probability: float | Tensor | None = None,
-    labels: Tensor | None = None,
-    same_class: Tensor | None = None,
-    negative_similarity: Tensor | None = None,
+    samples: int | None = None,
 ) -> ContrastiveTerms:
-    """Compute the loss for A = V·B anchors, which are all B samples, once per view.
+    r"""Compute the loss for A = V·B anchors, which are all B samples, once per view.
+
+    .. math:: L_a = \operatorname{softplus}(\log N g - p) + (1 - T_p)\,p - \sum_n T_n u_n
+
+    with targets T that sum to 1; without targets, :math:`T_p = 1`. Decoupled, :math:`L_a = \log N g - T_p\,p - \sum_n T_n u_n`,
+    and 0 if no negative is left.
 
     Args:
-        loss: the loss module; its ``estimator``, ``chunk_size`` and ``gather_distributed`` are used.
+        loss: the loss module; its ``estimator``, ``decoupled``, ``chunk_size`` and ``gather_distributed`` are used.
         positive: (A,) or (A, M) logits.
         anchors: (A, D) embeddings; their inner products with the keys are the logits. If ``keys`` is None, the logits
-            themselves, (A, V·G), with −∞ in the columns of the anchor's own sample.
-        keys: (V·G, D) embeddings of the G samples of all processes, once per view; or None.
+            themselves, (A, K), with −∞ in the columns of the anchor's own sample.
+        keys: (K, D) embeddings of the G samples of all processes, once per view, then of further negatives; or None.
         floor: log of the lower bound of g.
+        known: what is known of the samples.
         views: number of views V.
         rank: rank of this process among those that share the G samples.
-        class_probability: η, a single number or a tensor of shape (B,); None: the estimator's own.
-        labels: (B,) class of each sample, or None.
-        same_class: (B, G) bool, whether sample j is of the class of anchor i, used instead of ``labels``; or None.
-        negative_similarity: (B, G) known similarity between samples, or None.
+        samples: G; None: there are no further negatives.
 
     Raises:
         ValueError: if shapes do not match, or an input required by the estimator is missing.
     """
-    size = anchors.shape[0]
-    count, samples = size // views, (anchors.shape[1] if keys is None else keys.shape[0]) // views
-    if samples < 2:
+    size, columns = anchors.shape[0], anchors.shape[1] if keys is None else keys.shape[0]
+    count = size // views
+    samples = columns // views if samples is None else samples
+    negatives = columns - views
+    if negatives < 1:
         raise ValueError(f"The number of samples is {samples}; expected at least 2; a single sample has no negatives.")
     estimator, chunk_size, etas = loss.estimator, loss.chunk_size, None
-    if isinstance(class_probability, Tensor) and class_probability.dim() > 0:
-        etas = checked_shape("class_probability", class_probability, (count,)).to(anchors.device)
+    further = columns - views * samples
+    if isinstance(known.class_probability, Tensor) and known.class_probability.dim() > 0:
+        etas = checked_shape("class_probability", known.class_probability, (count,)).to(anchors.device)
     if estimator.needs_similarity:
-        similarity = checked_shape("negative_similarity", negative_similarity, (count, samples))
-    if estimator.needs_labels and same_class is None:
-        local = checked_shape("labels", labels, (count,))
-        everyones = gathered(local, loss.gather_distributed)[0].flatten()
+        checked_known("negative_similarity", known.similarity)
+    if known.positive_similarity is not None:
+        checked_known("positive_similarity", checked_shape("positive_similarity", known.positive_similarity, (size,)))
+    if estimator.needs_labels and known.same_class is None:
+        local = checked_shape("labels", known.labels, (count + further // (samples // count),))
+        everyone = gathered(local, loss.gather_distributed)[0]
+        everyones = torch.cat((everyone[:, :count].flatten(), everyone[:, count:].flatten()))
     elif estimator.needs_labels:
-        checked_shape("same_class", same_class, (count, samples))
+        checked_shape("same_class", known.same_class, (count, samples + further))
+    targets = None if known.targets is None else checked_targets(known.targets, (count, samples + further)).to(positive.dtype)
     whole = chunk_size is None or chunk_size >= size
 
-    def of_rows(positive: Tensor, anchors: Tensor, sample: Tensor, own: Tensor) -> tuple[Tensor, ...]:
-        logits = anchors if keys is None else (anchors @ keys.mT).scatter_(1, own, -math.inf)
-        known: dict[str, Any] = {"count": views * (samples - 1)}
-        if estimator.needs_labels:
-            same = local[sample, None] == everyones if same_class is None else same_class[sample]
-            known["same_class"] = same.repeat(1, views)
-        if estimator.needs_similarity:
-            known["similarity"] = similarity[sample].repeat(1, views)
-        eta = class_probability if etas is None else etas[sample]
-        mass = estimator.mass(positive, logits, eta, floor, **known)
-        return (*mass, logits) if whole else mass
+    def by_column(rows: Tensor) -> Tensor:
+        return rows if rows.shape[1] == columns else rows.repeat(1, views)
 
-    sample = torch.arange(size, device=anchors.device).remainder_(count)
+    def of_rows(positive: Tensor, anchors: Tensor, row: Tensor, sample: Tensor, own: Tensor) -> tuple[Tensor, ...]:
+        logits = anchors if keys is None else (anchors @ keys.mT).scatter_(1, own, -math.inf)
+        first = positive if positive.dim() == 1 else positive[:, 0]
+        attracted = first
+        if targets is not None:
+            chosen = targets[sample]
+            others = (by_column(chosen) / views).scatter(1, own, 0)
+            own_share = chosen.gather(1, rank * count + sample[:, None])[:, 0]
+            attracted = own_share * first + torch.linalg.vecdot(others, logits.masked_fill(others == 0, 0))
+        options: dict[str, Any] = {"count": negatives, "views": views}
+        if known.exclude is not None:
+            left_out = known.exclude[row]
+            options["count"] = negatives - left_out.scatter(1, own, False).sum(1)
+            logits = logits.masked_fill(left_out, -math.inf)
+        if estimator.needs_labels:
+            same = local[sample, None] == everyones if known.same_class is None else known.same_class[sample]
+            options["same_class"] = by_column(same)
+        if estimator.needs_similarity:
+            options["similarity"] = by_column(known.similarity[row])
+        if known.positive_similarity is not None:
+            options["positive_similarity"] = known.positive_similarity[row]
+        eta = known.class_probability if etas is None else etas[sample]
+        mass = estimator.mass(positive, logits, eta, floor, **options)
+        if loss.decoupled:
+            each = (mass.log - attracted).masked_fill(mass.log == -math.inf, 0)
+        else:
+            each = functional.softplus(mass.log - first)
+            each = each if targets is None else each + first - attracted
+        details = (logits, *(() if mass.removed is None else (mass.removed,))) if whole else ()
+        return each, mass.log, mass.at_bound, *details
+
+    row = torch.arange(size, device=anchors.device)
+    sample = row.remainder(count)
     own = sample[:, None] + torch.arange(rank * count, views * samples, samples, device=anchors.device)
-    log_mass, at_bound, *logits = by_chunks(of_rows, chunk_size, positive, anchors, sample, own)
-    mean = functional.softplus(log_mass - (positive if positive.dim() == 1 else positive[:, 0])).mean()
-    return ContrastiveTerms(mean, positive.view(size, -1), tuple(logits), log_mass, at_bound)
+    each, log_mass, at_bound, *details = by_chunks(of_rows, chunk_size, positive, anchors, row, sample, own)
+    return ContrastiveTerms(each.mean(), positive.view(size, -1), tuple(details[:1]), log_mass, at_bound, tuple(details[1:]))
+
+
+def checked_known(name: str, given: Tensor | None) -> Tensor:
+    """Return a known similarity after checking that it is there and, on a CPU, that it is a number everywhere.
+
+    Raises:
+        ValueError: if it is missing, or contains NaN. On an accelerator, values are not read.
+    """
+    if given is None:
+        raise ValueError(f"{name} is missing; the estimator needs it.")
+    if given.device.type == "cpu" and given.isnan().any():
+        raise ValueError(f"{name} contains {int(given.isnan().sum())} NaN; expected numbers.")
+    return given
+
+
+def checked_targets(given: Tensor, shape: Sequence[int]) -> Tensor:
+    """Return soft targets without their gradient, after checking them; rows sum to 1.
+
+    Raises:
+        ValueError: if the shape is wrong, or a row does not sum to 1 within 1e-4; on an accelerator, such a row becomes NaN.
+    """
+    targets = checked_shape("targets", given, shape).detach()
+    wrong = ~((targets.sum(1) - 1).abs() <= TOLERANCE)  # NaN is wrong, too
+    if targets.device.type != "cpu":
+        return targets.masked_fill(wrong[:, None], math.nan)
+    if wrong.any():
+        row = int(wrong.nonzero()[0])
+        raise ValueError(f"targets: row {row} sums to {targets[row].sum():g}; expected 1 (within {TOLERANCE:g}) in every row.")
+    return targets
 
 
 def joined(parts: list[ContrastiveTerms]) -> ContrastiveTerms:
     """Combine the terms of several groups of anchors of equal size."""
     if len(parts) == 1:
         return parts[0]
-    losses, positives, logits, masses, at_bounds = zip(*parts, strict=True)
+    losses, positives, logits, masses, at_bounds, removed = zip(*parts, strict=True)
     together = torch.cat(positives), tuple(itertools.chain(*logits)), torch.cat(masses), torch.cat(at_bounds)
-    return ContrastiveTerms(torch.stack(losses).mean(), *together)
+    return ContrastiveTerms(torch.stack(losses).mean(), *together, tuple(itertools.chain(*removed)))

@@ -1,30 +1,72 @@
-"""Oracle: sum over the known true negatives only."""
+"""Oracle: sum over the known true negatives only, and controls around it."""
 
 import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from trueneg.losses.base import Estimator, NegativeMass, checked_shape, unbounded
+import torch
+from torch import Tensor
+
+from trueneg.losses.base import NegativeMass, Selecting, checked_shape, log_count, next_largest
 
 
 @dataclass
-class Oracle(Estimator):
+class Oracle(Selecting):
     r"""Sum over the known true negatives only; shows how much could be gained, and is not a usable method.
 
     .. math:: N g = \sum_{n \in \mathrm{TN}} e^{u_n}
 
-    An anchor without true negatives has zero mass, so its loss and gradient are 0.
+    An anchor without true negatives has zero mass, so its loss and gradient are 0. The arguments make controls: removal of as
+    many random negatives, and removal of the false ones with errors. They draw from torch's default generator at each call.
+
+    Args:
+        rescaled: multiply the mass by N / (number of negatives left), so that removal does not change its scale.
+        precision: in (0, 1]; true negatives are also removed, at random, until this share of what is removed is false in
+            expectation (or none is left).
+        recall: in [0, 1]; each false negative is removed with this probability.
+        shuffled: remove as many negatives as otherwise, but random ones.
+
+    Raises:
+        ValueError: if precision or recall is out of range.
 
     Example:
-        >>> import torch
         >>> same_class = torch.tensor([[True, False, False]])
         >>> Oracle()(torch.zeros(1), torch.zeros(1, 3), same_class=same_class).exp().round().tolist()
         [2.0]
+        >>> Oracle(rescaled=True)(torch.zeros(1), torch.zeros(1, 3), same_class=same_class).exp().round().tolist()
+        [3.0]
     """
 
     name: ClassVar[str] = "oracle"
     needs_labels: ClassVar[bool] = True
+    rescaled: bool = False
+    precision: float = 1.0
+    recall: float = 1.0
+    shuffled: bool = False
 
-    def mass(self, positive, negatives, class_probability=None, floor=None, *, same_class=None, **_) -> NegativeMass:
+    def __post_init__(self):
+        if not 0 < self.precision <= 1:
+            raise ValueError(f"precision is {self.precision}; expected a number above 0 and at most 1.")
+        if not 0 <= self.recall <= 1:
+            raise ValueError(f"recall is {self.recall}; expected a number from 0 to 1.")
+
+    def marked(self, negatives, *, same_class=None, **_) -> Tensor:
         same_class = checked_shape("same_class", same_class, negatives.shape)
-        return unbounded(negatives.masked_fill(same_class, -math.inf).logsumexp(-1))
+        if self.precision == self.recall == 1 and not self.shuffled:
+            return same_class
+        valid = ~negatives.isneginf()
+        false, true = same_class & valid, ~same_class & valid
+        wrong = false.sum(-1) * self.recall * (1 / self.precision - 1)  # how many true negatives to remove, in expectation
+        chance = torch.where(false, self.recall, (wrong / true.sum(-1).clamp(min=1))[:, None])
+        marked = valid & (torch.rand(chance.shape, device=chance.device) < chance)
+        if not self.shuffled:
+            return marked
+        order = torch.rand(chance.shape, device=chance.device).masked_fill(~valid, -math.inf)
+        return order > next_largest(order, marked.sum(-1))
+
+    def mass(self, positive, negatives, class_probability=None, floor=None, *, count=None, **known) -> NegativeMass:
+        mass = super().mass(positive, negatives, **known)
+        if not self.rescaled:
+            return mass
+        left = (~mass.removed & ~negatives.isneginf()).sum(-1).clamp(min=1)
+        return mass._replace(log=mass.log + log_count(negatives, count) - left.to(negatives.dtype).log())

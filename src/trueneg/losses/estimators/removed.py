@@ -6,24 +6,28 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from trueneg.losses.base import Estimator, NegativeMass, checked_shape, unbounded
+from trueneg.losses.base import Selecting, checked_shape, next_largest
 
 
 @dataclass
-class Removed(Estimator):
+class Removed(Selecting):
     r"""Remove negatives that are too similar to the positive.
 
-    .. math:: N g = \sum_{n:\, s_n \le \theta} e^{u_n}
+    .. math:: N g = \sum_{n:\, s_n \le \theta \;\text{or}\; n \notin \mathrm{top}_k} e^{u_n}
 
     N is the number of remaining negatives. To remove by label, set the similarity to 1 for samples that share a
-    label and 0 otherwise, and use any threshold in [0, 1). An anchor with no remaining negatives has zero mass, so
-    its loss and gradient are 0.
+    label and 0 otherwise, and use any threshold in [0, 1). With ``top_k``, elimination of False Negative Cancellation (Huynh et
+    al., 2022). An anchor with no remaining negatives has zero mass, so its loss and gradient are 0.
 
     Args:
         threshold: θ, the largest similarity that is kept.
+        top_k: remove at most the k most similar samples of an anchor; if the k-th and the next one are equally similar, those as
+            similar as they are stay. With two views, a sample is as similar as the more similar of its views, and both are
+            removed. None: no limit.
 
     Raises:
-        ValueError: if the threshold is not a finite number.
+        ValueError: if the threshold is not a finite number or ``top_k`` not a positive integer; in a call, if an anchor has
+            fewer than ``top_k`` other samples.
 
     Example:
         >>> import torch
@@ -35,15 +39,21 @@ class Removed(Estimator):
     name: ClassVar[str] = "remove"
     needs_similarity: ClassVar[bool] = True
     threshold: float = 0.5
+    top_k: int | None = None
 
     def __post_init__(self):
         if not math.isfinite(self.threshold):
             raise ValueError(f"threshold is {self.threshold}; expected a finite number.")
+        if self.top_k is not None and not (isinstance(self.top_k, int) and self.top_k > 0):
+            raise ValueError(f"top_k is {self.top_k}; expected a positive integer, or None.")
 
-    def weight(self, similarity: Tensor) -> Tensor:
-        """Return 1 for negatives that are kept and 0 for those removed, in the shape of `similarity`."""
-        return (similarity <= self.threshold).to(similarity.dtype)
-
-    def mass(self, positive, negatives, class_probability=None, floor=None, *, similarity=None, **_) -> NegativeMass:
+    def marked(self, negatives, *, similarity=None, count=None, views=1, **_) -> Tensor:
         similarity = checked_shape("similarity", similarity, negatives.shape).detach()
-        return unbounded(negatives.masked_fill(self.weight(similarity) == 0, -math.inf).logsumexp(-1))
+        if self.top_k is None:
+            return similarity > self.threshold
+        samples = (count if isinstance(count, int) else negatives.shape[-1]) // views
+        if self.top_k > samples:
+            raise ValueError(f"top_k is {self.top_k}; expected at most {samples}, the number of other samples of an anchor.")
+        views_of = similarity.masked_fill(negatives.isneginf(), -math.inf).unflatten(-1, (views, -1))
+        nearest = views_of.amax(1)
+        return ((nearest > self.threshold) & (nearest > next_largest(nearest, self.top_k))).repeat(1, views)

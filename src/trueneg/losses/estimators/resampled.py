@@ -50,4 +50,4 @@ class Resampled(Estimator):
         none_left = (weight == 0).all(-1)
         drawn = torch.multinomial(weight.masked_fill(none_left[:, None], 1), self.size, replacement=True)
         log_sum = negatives.gather(-1, drawn).logsumexp(-1)
-        return unbounded(log_sum.masked_fill(none_left, -math.inf))
+        return unbounded(log_sum.masked_fill(none_left, -math.inf), 1 - weight)

@@ -48,4 +48,4 @@ class Reweighted(Estimator):
         weight = self.weight(similarity).masked_fill(negatives.isneginf(), 0)
         share = weight / weight.sum(-1, keepdim=True).clamp(min=torch.finfo(weight.dtype).tiny)
         weighted = (negatives + share.log()).masked_fill(share == 0, -math.inf)  # gradient 0 instead of NaN
-        return unbounded(weighted.logsumexp(-1) + log_count(negatives, count))
+        return unbounded(weighted.logsumexp(-1) + log_count(negatives, count), 1 - weight)

@@ -1,0 +1,50 @@
+"""Remove the top share of an anchor's negatives."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from trueneg.losses.base import Selecting, next_largest
+
+ROUNDING = 1e-9  # 0.1 · 30 is a little more than 3
+
+
+@dataclass
+class Quantile(Selecting):
+    r"""Remove the share of an anchor's negatives with the largest logits.
+
+    .. math:: N g = \sum_{n:\, u_n \le u_{(k+1)}} e^{u_n},\qquad k = \lceil \mathrm{share} \cdot N \rceil
+
+    with :math:`u_{(k+1)}` the (k+1)-th largest logit of the batch: the control ``fnd`` of GloFND (Balmaseda et al., 2025), which
+    learns this threshold for each training sample. Exactly k negatives are removed unless logits are equal. An anchor with none
+    left has zero mass, so its loss and gradient are 0.
+
+    Args:
+        share: share to remove, in [0, 1).
+
+    Raises:
+        ValueError: if the share is outside [0, 1).
+
+    Example:
+        >>> negatives = torch.tensor([[4.0, 3.0, 2.0, 1.0]]).log()
+        >>> Quantile(0.5)(torch.zeros(1), negatives).exp().round().tolist()
+        [3.0]
+    """
+
+    name: ClassVar[str] = "quantile"
+    share: float
+
+    def __post_init__(self):
+        if not 0 <= self.share < 1:
+            raise ValueError(f"share is {self.share}; expected a number of at least 0 and below 1.")
+
+    def marked(self, negatives, *, count=None, **_) -> Tensor:
+        count = negatives.shape[-1] if count is None else count
+        if isinstance(count, Tensor):
+            rank = (self.share * count.double() - ROUNDING).ceil().clamp(min=0).to(torch.int64)
+        else:
+            rank = max(math.ceil(self.share * count - ROUNDING), 0)
+        return negatives.detach() > next_largest(negatives.detach(), rank)

@@ -1,0 +1,375 @@
+"""Removal by a guide, by quantiles and by rank, soft targets, decoupling and further negatives equal loops over numbers."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.losses import by_the_book as book
+from trueneg.losses import ContrastiveLoss, CrossModalLoss, Guided, Oracle, Quantile, Removed, Uncorrected, build
+from trueneg.losses.targets import Attracted, HalfUniform
+
+PROPERTIES = settings(deadline=None, max_examples=15)
+SEEDS = st.integers(0, 10_000)
+COUNTS = st.integers(2, 6)
+
+
+def draws_of(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+def uniform(*shape, seed):
+    return 2 * torch.rand(*shape, generator=draws_of(seed), dtype=torch.float64) - 1
+
+
+def target_rows(*shape, seed):
+    rows = torch.rand(*shape, generator=draws_of(seed), dtype=torch.float64)
+    return rows / rows.sum(1, keepdim=True)
+
+
+def anchor_loss(positive, negatives, removed, own_share=1.0, shares=None, decoupled=False):
+    """An anchor's loss, given its negatives' logits, which of them are removed, and the targets."""
+    left = [u for u, out in zip(negatives, removed, strict=True) if not out]
+    if decoupled and not left:
+        return positive * 0
+    mass = book.exp_sum(left)
+    denominator = mass if decoupled else torch.exp(positive) + mass
+    attracted = own_share * positive
+    for share, u in zip(shares or [], negatives if shares else [], strict=True):
+        attracted = attracted + share * u
+    return torch.log(denominator) - attracted
+
+
+def two_views(z1, z2, temperature, removed, targets=None, decoupled=False):
+    """Mean over the 2B anchors; ``removed(view, i, negatives)`` tells for each (view, sample, logit) whether it is left out."""
+    views, count, losses = (z1, z2), len(z1), []
+    for view in (0, 1):
+        for i in range(count):
+            cosine = {(w, j): book.cosine(views[view][i], views[w][j]) / temperature for w in (0, 1) for j in range(count)}
+            places = [(w, j) for w in (0, 1) for j in range(count) if j != i]
+            negatives = [(w, j, cosine[w, j]) for w, j in places]
+            shares = None if targets is None else [float(targets[i, j]) / 2 for _, j in places]
+            own = 1.0 if targets is None else float(targets[i, i])
+            out = removed(view, i, negatives)
+            losses.append(anchor_loss(cosine[1 - view, i], [u for *_, u in negatives], out, own, shares, decoupled))
+    return sum(losses) / len(losses)
+
+
+def texts_and_images(similarity, scale, directions, removed, targets=(None, None), decoupled=False, exclude=None):
+    """Mean over the anchors of all directions; ``removed(direction, i, negatives)`` with (column, logit) of each negative."""
+    count, columns, losses = *similarity.shape, []
+    for direction in directions:
+        for i in range(count):
+            width, own_targets = (columns, targets[0]) if direction == "text" else (count, targets[1])
+            value = (lambda j, i=i: similarity[i, j]) if direction == "text" else (lambda j, i=i: similarity[j, i])
+            places = [j for j in range(width) if j != i]
+            shares = None if own_targets is None else [float(own_targets[i, j]) for j in places]
+            own = 1.0 if own_targets is None else float(own_targets[i, i])
+            negatives = [(j, scale * value(j)) for j in places]
+            no_negative = [exclude is not None and bool(exclude[(i, j) if direction == "text" else (j, i)]) for j in places]
+            kept = [each for each, no in zip(negatives, no_negative, strict=True) if not no]
+            found = iter(removed(direction, i, kept))
+            out = [no or next(found) for no in no_negative]
+            losses.append(anchor_loss(scale * value(i), [u for _, u in negatives], out, own, shares, decoupled))
+    return sum(losses) / len(losses)
+
+
+def assert_same(actual, expected, inputs):
+    torch.testing.assert_close(actual, expected, rtol=1e-9, atol=1e-9)
+    for found, wanted in zip(book.gradients(actual, inputs), book.gradients(expected, inputs), strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
+
+
+def views_of(seed, count, dimensions=4):
+    first = uniform(count, dimensions, seed=seed)
+    return first.requires_grad_(), (first.detach() + uniform(count, dimensions, seed=seed + 1)).requires_grad_()
+
+
+def nobody(view, i, negatives):
+    return [False] * len(negatives)
+
+
+def top_share(view, i, negatives, share):
+    logits = sorted((each[-1].item() for each in negatives), reverse=True)
+    k = math.ceil(share * len(logits) - 1e-9)
+    threshold = logits[k] if k < len(logits) else -math.inf
+    return [each[-1].item() > threshold for each in negatives]
+
+
+def is_guided_away(similarity, own, margin, strategy):
+    return similarity > own - (margin if strategy == "absolute" else margin * abs(own))
+
+
+@PROPERTIES
+@given(SEEDS, COUNTS, st.floats(-0.5, 0.5), st.sampled_from(["absolute", "relative"]), st.booleans(), st.sampled_from("bpv"))
+def test_guided_removal_of_two_views_equals_a_loop(seed, count, margin, strategy, decoupled, form):
+    z1, z2 = views_of(seed, count)
+    own = uniform(2 * count if form == "v" else count, seed=seed + 2)
+    shape = (2 * count, 2 * count) if form == "v" else (count, count)
+    guide, other = uniform(*shape, seed=seed + 3), uniform(*shape, seed=seed + 4)
+    given_as = (guide, other) if form == "p" else guide
+
+    def removed(view, i, negatives):
+        row = view * count + i if form == "v" else i
+        similarity = {
+            "b": lambda w, j: guide[i, j] if view == 0 else guide[j, i],
+            "p": lambda w, j: (guide, other)[view][i, j],
+            "v": lambda w, j: guide[row, w * count + j],
+        }[form]
+        return [bool(is_guided_away(similarity(w, j), own[row], margin, strategy)) for w, j, _ in negatives]
+
+    loss = ContrastiveLoss(Guided(margin, strategy), 0.5, decoupled=decoupled)
+    actual = loss(z1, z2, negative_similarity=given_as, positive_similarity=own)
+    assert_same(actual, two_views(z1, z2, 0.5, removed, decoupled=decoupled), [z1, z2])
+
+
+@PROPERTIES
+@given(SEEDS, COUNTS, st.floats(0, 0.99), st.booleans())
+def test_a_quantile_of_two_views_equals_a_loop(seed, count, share, decoupled):
+    z1, z2 = views_of(seed, count)
+    actual = ContrastiveLoss(Quantile(share), 0.5, decoupled=decoupled)(z1, z2)
+    expected = two_views(z1, z2, 0.5, lambda *anchor: top_share(*anchor, share), decoupled=decoupled)
+    assert_same(actual, expected, [z1, z2])
+
+
+@PROPERTIES
+@given(SEEDS, st.integers(3, 6), st.integers(1, 2), st.floats(-0.5, 0.5))
+def test_the_most_similar_samples_are_removed_with_both_views(seed, count, top_k, threshold):
+    z1, z2 = views_of(seed, count)
+    guide = uniform(2 * count, 2 * count, seed=seed + 3)
+
+    def removed(view, i, negatives):
+        row = guide[view * count + i]
+        nearest = {j: max(float(row[j]), float(row[count + j])) for j in range(count) if j != i}
+        chosen = sorted(nearest, key=nearest.get, reverse=True)[:top_k]
+        return [j in chosen and nearest[j] > threshold for _, j, _ in negatives]
+
+    actual = ContrastiveLoss(Removed(threshold, top_k), 0.5)(z1, z2, negative_similarity=guide)
+    assert_same(actual, two_views(z1, z2, 0.5, removed), [z1, z2])
+
+
+@PROPERTIES
+@given(SEEDS, COUNTS, st.booleans(), st.sampled_from([Uncorrected(), Quantile(0.3)]))
+def test_soft_targets_of_two_views_equal_a_loop(seed, count, decoupled, estimator):
+    z1, z2 = views_of(seed, count)
+    targets = target_rows(count, count, seed=seed).requires_grad_()
+    removed = nobody if isinstance(estimator, Uncorrected) else lambda *anchor: top_share(*anchor, 0.3)
+    actual = ContrastiveLoss(estimator, 0.5, decoupled=decoupled)(z1, z2, targets=targets)
+    assert_same(actual, two_views(z1, z2, 0.5, removed, targets.detach(), decoupled), [z1, z2])
+    assert torch.autograd.grad(actual, targets, allow_unused=True) == (None,)
+
+
+def test_one_hot_targets_change_nothing_and_hardly_any_bit():
+    z1, z2 = views_of(1, 5)
+    for decoupled in (False, True):
+        loss = ContrastiveLoss(Uncorrected(), 0.2, decoupled=decoupled)
+        torch.testing.assert_close(loss(z1, z2, targets=torch.eye(5, dtype=torch.float64)), loss(z1, z2), rtol=1e-12, atol=0)
+
+
+@PROPERTIES
+@given(SEEDS, COUNTS, st.integers(0, 3), st.sampled_from(["text", "image", "both"]), st.booleans(), st.data())
+def test_texts_with_hard_negatives_and_excluded_columns_equal_a_loop(seed, count, hard, directions, decoupled, data):
+    sides = ["text", "image"] if directions == "both" else [directions]
+    similarity = uniform(count, count + hard, seed=seed).requires_grad_()
+    scale = torch.tensor(3.0, dtype=torch.float64, requires_grad=True)
+    exclude = torch.rand(count, count + hard, generator=draws_of(seed)) < 0.3
+    guide, own = uniform(count, count + hard, seed=seed + 1), uniform(count, seed=seed + 2)
+    soft = {"text": target_rows(count, count + hard, seed=seed), "image": target_rows(count, count, seed=seed + 9)}
+    with_targets = data.draw(st.booleans())
+    targets = tuple(soft[side] for side in sides) if with_targets else None
+    chosen = data.draw(st.sampled_from([Guided(0.1), Quantile(0.4), Removed(0.0)]))
+
+    def removed(direction, i, negatives):
+        alike = [float(guide[i, j] if direction == "text" else guide[j, i]) for j, _ in negatives]
+        match chosen:
+            case Guided():
+                return [s > float(own[i]) - 0.1 for s in alike]
+            case Removed():
+                return [s > 0.0 for s in alike]
+            case Quantile():
+                return top_share(None, i, negatives, 0.4)
+
+    loss = CrossModalLoss(chosen, directions, decoupled=decoupled)
+    known = {"negative_similarity": guide, "positive_similarity": own, "exclude": exclude, "targets": targets}
+    actual = loss(similarity, scale, **known)
+    pair = (soft["text"], soft["image"]) if with_targets else (None, None)
+    expected = texts_and_images(similarity, scale, sides, removed, pair, decoupled, exclude)
+    assert_same(actual, expected, [similarity, scale])
+
+
+def test_features_and_chunks_give_the_loss_of_the_similarities():
+    text, image = uniform(4, 6, seed=1).requires_grad_(), uniform(7, 6, seed=2).requires_grad_()
+    known = {
+        "negative_similarity": (uniform(4, 7, seed=3), uniform(4, 4, seed=4)),
+        "positive_similarity": uniform(8, seed=5),
+        "exclude": torch.rand(4, 7, generator=draws_of(6)) < 0.3,
+        "targets": (target_rows(4, 7, seed=7), target_rows(4, 4, seed=8)),
+    }
+    for estimator in (Guided(0.1), Quantile(0.4), Removed(0.0, top_k=2)):
+        for chunk_size in (None, 1, 3):
+            whole = CrossModalLoss(estimator).terms(text @ image.T, 3.0, **known)
+            part = CrossModalLoss(estimator, chunk_size=chunk_size).of_features(text, image, 3.0, **known)
+            torch.testing.assert_close(part.loss, whole.loss, rtol=1e-12, atol=1e-12)
+            for found, wanted in zip(
+                book.gradients(part.loss, [text, image]), book.gradients(whole.loss, [text, image]), strict=True
+            ):
+                torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+    z1, z2 = views_of(3, 5)
+    views = {"negative_similarity": uniform(10, 10, seed=3), "positive_similarity": uniform(10, seed=4)}
+    views["targets"] = target_rows(5, 5, seed=5)
+    for estimator in (Guided(0.1), Quantile(0.4), Removed(0.0, top_k=2)):
+        whole, part = (ContrastiveLoss(estimator, chunk_size=size)(z1, z2, **views) for size in (None, 3))
+        torch.testing.assert_close(part, whole, rtol=1e-12, atol=1e-12)
+
+
+def test_an_anchor_with_nothing_left_has_loss_and_gradient_zero():
+    z1, z2 = views_of(2, 4)
+    own = torch.full((4,), -1.0, dtype=torch.float64)
+    for decoupled in (False, True):
+        loss = ContrastiveLoss(Guided(), 0.5, decoupled=decoupled)
+        value = loss(z1, z2, negative_similarity=torch.zeros(4, 4, dtype=torch.float64), positive_similarity=own)
+        assert value.item() == 0
+        for gradient in torch.autograd.grad(value, [z1, z2]):
+            assert gradient.abs().max().item() == 0
+
+
+def test_a_quantile_removes_exactly_its_share_without_ties_and_less_with_them():
+    negatives = torch.arange(30.0, dtype=torch.float64)[None]
+    left = Quantile(0.1)(torch.zeros(1), negatives)
+    torch.testing.assert_close(left, negatives[:, :27].logsumexp(-1))
+    tied = torch.tensor([[1.0, 2.0, 2.0, 3.0]], dtype=torch.float64)
+    torch.testing.assert_close(Quantile(0.5)(torch.zeros(1), tied), tied[:, :3].logsumexp(-1))  # the tie at the second stays
+
+
+def test_some_columns_that_are_no_negatives_do_not_count():
+    negatives = torch.tensor([[5.0, 4.0, 3.0, 2.0], [5.0, 4.0, 3.0, 2.0]], dtype=torch.float64)
+    valid = torch.tensor([[True] * 4, [False, True, True, False]])
+    left = Quantile(0.5)(torch.zeros(2), negatives, valid=valid)
+    torch.testing.assert_close(left, torch.stack([negatives[0, 2:].logsumexp(0), negatives[0, 2]]))
+
+
+class TestFalseNegativeCancellation:
+    """Targets of the released code: uniform over the own positive and the found samples' views, all in the denominator."""
+
+    SIMILARITY = torch.tensor([[1.0, 0.9, 0.2, 0.8], [0.9, 1.0, 0.1, 0.3], [0.2, 0.1, 1.0, 0.4], [0.8, 0.3, 0.4, 1.0]])
+
+    def test_the_loss_is_the_mean_over_positives_of_the_log_softmax(self):
+        z1, z2 = views_of(4, 4)
+        found = {0: [1, 3], 1: [0], 2: [], 3: [0]}
+        views, losses = (z1, z2), []
+        for view in (0, 1):
+            for i in range(4):
+                logits = {
+                    (w, j): book.cosine(views[view][i], views[w][j]) / 0.5
+                    for w in (0, 1)
+                    for j in range(4)
+                    if (w, j) != (view, i)
+                }
+                del_own = {place: u for place, u in logits.items() if place[1] != i or place[0] != view}
+                total = torch.log(book.exp_sum(del_own.values()))
+                positives = [logits[1 - view, i], *(logits[w, j] for j in found[i] for w in (0, 1))]
+                losses.append(-sum(u - total for u in positives) / len(positives))
+        actual = build({"name": "cl", "targets": {"name": "fnc", "threshold": 0.7}}, temperature=0.5)(
+            z1, z2, negative_similarity=self.SIMILARITY.double()
+        )
+        assert_same(actual, sum(losses) / len(losses), [z1, z2])
+
+    def test_at_most_top_k_are_found_and_ties_at_the_last_are_not(self):
+        rows = Attracted(0.0, top_k=1)(4, 4, 0, self.SIMILARITY, views=1)
+        assert rows.gt(0).sum(1).tolist() == [2, 2, 2, 2]
+        tied = self.SIMILARITY.clone()
+        tied[0, 3] = 0.9
+        assert Attracted(0.0, top_k=1)(4, 4, 0, tied, views=1)[0].tolist() == [1, 0, 0, 0]
+
+    def test_a_sample_is_as_similar_as_its_nearest_view(self):
+        views = torch.full((6, 6), -1.0)
+        views[4, 2] = 0.9  # the second view of sample 1 and the first of sample 2
+        rows = Attracted(0.7)(3, 3, 0, views, views=2)
+        torch.testing.assert_close(rows, torch.tensor([[1, 0, 0], [0, 1 / 3, 2 / 3], [0, 0, 1]]))
+
+
+def test_half_uniform_targets_are_the_mean_of_one_hot_and_uniform():
+    z1, z2 = views_of(5, 4)
+    targets = 0.5 * torch.eye(4, dtype=torch.float64) + 0.5 / 4
+    actual = build({"name": "cl", "targets": {"name": "half_uniform"}}, temperature=0.5)(z1, z2)
+    torch.testing.assert_close(actual, two_views(z1, z2, 0.5, nobody, targets), rtol=1e-6, atol=1e-6)
+    assert HalfUniform()(2, 6, 2, None, views=2)[1, 5].item() == pytest.approx(0.5 + 0.5 / 6)
+
+
+class TestControlsOfTheOracle:
+    SAME = torch.tensor([[True] * 4 + [False] * 16]).expand(4000, 20)
+    LOGITS = torch.zeros(4000, 20, dtype=torch.float64)
+
+    def removed(self, **settings):
+        torch.manual_seed(0)
+        return Oracle(**settings).mass(self.LOGITS[:, 0], self.LOGITS, same_class=self.SAME).removed
+
+    def test_rescaled_keeps_the_scale_of_all_negatives(self):
+        mass = Oracle(rescaled=True)(self.LOGITS[:, 0], self.LOGITS, same_class=self.SAME)
+        torch.testing.assert_close(mass, torch.full((4000,), math.log(20), dtype=torch.float64))
+
+    def test_recall_is_the_chance_of_a_false_negative(self):
+        found = self.removed(recall=0.7)
+        assert not found[:, 4:].any()
+        assert found[:, :4].double().mean().item() == pytest.approx(0.7, abs=0.015)  # 16,000 draws: 4 standard errors
+
+    def test_precision_is_the_share_of_false_negatives_among_the_removed(self):
+        found = self.removed(precision=0.5, recall=0.8)
+        assert found[:, :4].sum().item() / found.sum().item() == pytest.approx(0.5, abs=0.015)
+        assert found[:, :4].double().mean().item() == pytest.approx(0.8, abs=0.015)
+
+    def test_shuffled_removes_as_many_at_random(self):
+        found = self.removed(shuffled=True)
+        assert found.sum(1).tolist() == [4] * 4000
+        assert found[:, :4].double().mean().item() == pytest.approx(0.2, abs=0.015)
+
+    def test_own_columns_are_never_drawn(self):
+        torch.manual_seed(0)
+        logits = self.LOGITS.clone()
+        logits[:, ::3] = -math.inf
+        mass = Oracle(shuffled=True, precision=0.5).mass(logits[:, 0], logits, same_class=self.SAME)
+        assert not (mass.removed & logits.isneginf()).any()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Guided(math.nan), "margin is nan"),
+        (lambda: Guided(strategy="both"), "strategy is 'both'.*absolute, relative"),
+        (lambda: Quantile(1.0), r"share is 1\.0"),
+        (lambda: Removed(top_k=0), "top_k is 0"),
+        (lambda: Oracle(precision=0), "precision is 0"),
+        (lambda: Oracle(recall=1.5), r"recall is 1\.5"),
+        (lambda: Attracted(math.inf), "threshold is inf"),
+        (lambda: Attracted(top_k=0), "top_k is 0"),
+        (lambda: Attracted(top_k=4)(4, 4, 0, torch.zeros(4, 4), views=1), "top_k is 4.*3"),
+        (lambda: Attracted()(4, 4, 0, None, views=1), "negative_similarity is missing"),
+        (lambda: two(Guided(), negative_similarity=torch.zeros(3, 3)), "Guided needs positive_similarity"),
+        (lambda: two(Guided(), positive_similarity=torch.zeros(3)), "negative_similarity is missing"),
+        (lambda: two(Guided(), negative_similarity=torch.zeros(3, 3), positive_similarity=torch.zeros(2)), r"\(2,\).*\(6,\)"),
+        (lambda: two(Removed(), negative_similarity=torch.zeros(3, 4)), r"\(3, 4\).*\(3, 3\)"),
+        (lambda: two(Removed(), negative_similarity=torch.full((3, 3), math.nan)), "negative_similarity contains 18 NaN"),
+        (lambda: two(Removed(top_k=3), negative_similarity=torch.zeros(3, 3)), "top_k is 3.*2"),
+        (lambda: two(Uncorrected(), targets=torch.full((3, 3), 0.5)), r"row 0 sums to 1\.5"),
+        (lambda: two(Uncorrected(), targets=torch.full((3, 3), math.nan)), "row 0 sums to nan"),
+        (lambda: two(Uncorrected(), targets=torch.eye(4)), r"targets has shape \(4, 4\); expected \(3, 3\)"),
+        (lambda: pairs(torch.zeros(4, 3)), r"\(4, 3\); expected \(B, B\) or \(B, B \+ H\)"),
+        (lambda: pairs(torch.zeros(3, 3), targets=torch.eye(3)), "targets has 1 tensors; expected one per direction"),
+        (lambda: pairs(torch.zeros(3, 5), exclude=torch.zeros(3, 3)), r"exclude has shape \(3, 3\); expected \(3, 5\)"),
+        (lambda: build({"name": "cl", "targets": {"name": "soft"}}), "targets.name is 'soft'.*onehot, half_uniform, fnc"),
+        (lambda: build({"name": "cl", "targets": {"name": "fnc", "k": 3}}), "targets fnc has no parameter k.*threshold, top_k"),
+    ],
+)
+def test_odd_input_is_reported_in_one_sentence(call, message):
+    with pytest.raises(ValueError, match=f"(?s){message}"):
+        call()
+
+
+def two(estimator, **known):
+    return ContrastiveLoss(estimator)(torch.eye(3), torch.eye(3), **known)
+
+
+def pairs(similarity, **known):
+    return CrossModalLoss(Uncorrected())(similarity, 1.0, **known)
