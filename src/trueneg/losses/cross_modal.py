@@ -17,7 +17,7 @@ DIRECTIONS = {"text": ("text",), "image": ("image",), "both": ("text", "image")}
 
 
 class CrossModalLoss(nn.Module):
-    r"""Contrastive loss over B text–image pairs; an anchor's positive is its partner, its negatives are all other partners.
+    r"""Contrastive loss over B text–image pairs; an anchor's positive is its partner, and its negatives are the others' partners.
 
     .. math:: L = \frac{1}{A} \sum_a -\log \frac{e^{p_a}}{e^{p_a} + N g_a}
 
@@ -88,7 +88,7 @@ class CrossModalLoss(nn.Module):
             negative_similarity: (B, B) known similarity between pairs i and j (symmetric), for estimators
                 that need it.
             labels: (B,) class of each pair, for estimators that need labels.
-            same_class: (B, B) bool, whether image j is of the class of text i; replaces ``labels`` if texts and images
+            same_class: (B, B) bool, whether image j has the class of text i; replaces ``labels`` if texts and images
                 have different classes. Its transpose is used for image anchors.
 
         Raises:
@@ -148,7 +148,7 @@ class CrossModalLoss(nn.Module):
         return self._joined(positive, {"text": (logits, None), "image": (logits.mT.contiguous(), None)}, floor, **known)
 
     def _joined(self, positive: Tensor, anchors: Mapping[str, Any], floor: float | Tensor, **known: Any) -> ContrastiveTerms:
-        """Compute the terms from each direction's anchors and keys and the positives shared by both directions."""
+        """Compute the terms from each direction's anchors and keys, and from the positives, which both directions share."""
         parts = []
         for direction in DIRECTIONS[self.directions]:
             if direction == "image" and known.get("same_class") is not None:

@@ -18,7 +18,7 @@ class ContrastiveTerms(NamedTuple):
     Attributes:
         loss: scalar, the mean over the anchors.
         positive: (A, M) logits; the first column is the anchor's own positive.
-        logits: (A, K) logits with all samples, one tensor per direction; −∞ in the columns of the anchor's own sample. Empty
+        logits: one tensor per direction, with K columns for all samples and −∞ in the columns of the anchor's own sample. Empty
             if the loss is computed in chunks.
         log_negative_mass: (A,) the estimator's log(N·g).
         at_bound: (A,) bool, True where log(N·g) is at its lower bound, so the anchor's negatives get no gradient.
@@ -51,7 +51,7 @@ def contrastive_terms(
     same_class: Tensor | None = None,
     negative_similarity: Tensor | None = None,
 ) -> ContrastiveTerms:
-    """Compute the loss for A = V·B anchors, which are all B samples, once per view.
+    """Compute the loss for A = V·B anchors: each of the B samples is an anchor once per view.
 
     Args:
         loss: the loss module; its ``estimator``, ``chunk_size`` and ``gather_distributed`` are used.
@@ -64,7 +64,7 @@ def contrastive_terms(
         rank: rank of this process among those that share the G samples.
         class_probability: η, a single number or a tensor of shape (B,); None: the estimator's own.
         labels: (B,) class of each sample, or None.
-        same_class: (B, G) bool, whether sample j is of the class of anchor i, used instead of ``labels``; or None.
+        same_class: (B, G) bool, whether sample j has the class of anchor i, used instead of ``labels``; or None.
         negative_similarity: (B, G) known similarity between samples, or None.
 
     Raises:
@@ -106,7 +106,7 @@ def contrastive_terms(
 
 
 def joined(parts: list[ContrastiveTerms]) -> ContrastiveTerms:
-    """Combine the terms of several groups of anchors of equal size."""
+    """Combine the terms of several equally large groups of anchors."""
     if len(parts) == 1:
         return parts[0]
     losses, positives, logits, masses, at_bounds = zip(*parts, strict=True)
