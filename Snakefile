@@ -56,9 +56,9 @@ for target, wanted in {
     "models": trainings.each_block(rules.train.output.manifest),
     # Train and evaluate the encoders; draw nothing.
     "rows": collect("results/{study}/artefacts/rows.parquet", study=trainings.studies),
-    # All figures; needs only rows and artefacts, on any machine.
+    # All figures; needs only rows and artefacts, so any machine can draw them.
     "figures": drawn("figures", STUDIES),
-    # All tables; needs only rows and artefacts, on any machine.
+    # All tables; needs only rows and artefacts, so any machine can write them.
     "tables": drawn("tables", STUDIES),
     # The class probabilities of all sentences, and their comparison with likelihoods.
     "likelihood": [
@@ -66,13 +66,13 @@ for target, wanted in {
         *drawn("figures", corpora.studies),
         *drawn("tables", corpora.studies),
     ],
-    # The simulations of the BCL paper and their extensions.
+    # Figures of the simulations in the BCL paper and of our extensions.
     "figures_bcl": drawn("figures", THEORY, catalogue.BCL_FIGURES),
-    # All simulations and bounds.
+    # All figures of simulations and bounds.
     "figures_theory": drawn("figures", THEORY),
-    # The numbers of the simulations and bounds.
+    # All tables of simulations and bounds.
     "tables_theory": drawn("tables", THEORY),
-    # Table 1 of the BCL paper, and ours beside it.
+    # Table 1 of the BCL paper, with our results beside it.
     "tables_bcl": drawn("tables", trainings.images, catalogue.BCL_TABLES),
     # Figs. 2, 3 and 4 of Sample-Specific Debiasing and related figures.
     "figures_ssd": drawn("figures", trainings.studies, catalogue.SSD_FIGURES),

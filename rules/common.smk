@@ -19,7 +19,7 @@ from trueneg.report.published import published_numbers
 from trueneg.store import provenance
 from trueneg.store.run_store import RunStore
 
-# Priority of the steps before training. Trainings have priorities from 1 to 9, and the steps after training 0.
+# Priority of the steps before training. Training jobs have priorities from 1 to 9, and the steps after training have 0.
 BEFORE_TRAINING = 10
 
 PUBLISHED = Path(workflow.basedir) / "config" / "published.csv"
@@ -36,7 +36,9 @@ try:
     trainings, corpora = Trainings(configuration), Corpora(configuration)
     readings = Readings(trainings, corpora)
     for study in trainings.studies.values():
-        published_numbers(study, PUBLISHED)  # refuses what the papers do not print
+        published_numbers(
+            study, PUBLISHED
+        )  # raises an error if a study names numbers that the papers do not print
 except UserError as error:
     raise WorkflowError(f"The configuration is invalid.\n{error}")
 
@@ -51,7 +53,7 @@ THEORY = [name for name, study in STUDIES.items() if isinstance(study, TheoryStu
 
 
 def any_of(names):
-    """Return a wildcard constraint that matches the given names only; nothing if there are none."""
+    """Return a wildcard constraint that matches only the given names, or nothing if there are none."""
     return "|".join(map(re.escape, sorted(names))) or "(?!)"
 
 
@@ -77,9 +79,9 @@ def experiments(wildcards):
 
 
 def growing(section, gpus=None, **found):
-    """Return memory and time of a job from a section of the configuration, times the number of the attempt.
+    """Return a job's resources from a section of the configuration; memory and time are multiplied by the number of the attempt.
 
-    `gpus` returns the number of GPUs of a job; without it, the job uses none. $TRUENEG_GRES, such as gpu:a100, is for a cluster
+    `gpus` is a function that returns the number of GPUs; without it, the job uses none. $TRUENEG_GRES, such as gpu:a100, is for a cluster
     that takes --gres instead of --gpus.
     """
 

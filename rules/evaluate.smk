@@ -28,7 +28,7 @@ rule evaluate:
 
 
 rule compare:
-    """Gather the rows of a study; compute selection, gate and primary contrast."""
+    """Gather the rows of a study; compute the selection, the gate and the primary contrast."""
     input:
         rows=trainings.every(rules.evaluate.output.rows),
         curves=trainings.every(rules.evaluate.output.curves),
@@ -94,7 +94,7 @@ use rule retrieval_examples as pair_pictures with:
 
 
 rule eta_by_class:
-    """Average class probabilities from likelihoods by latent class, and list them with the known ones."""
+    """Summarise the class probabilities estimated from likelihoods by latent class, and list the known ones beside them."""
     input:
         unpack(readings.eta_by_class),
     output:
@@ -105,7 +105,7 @@ rule eta_by_class:
         "../workflow/scripts/eta_by_class.py"
 
 
-# Measure how the networks of a block rank the negatives that human raters call false.
+# Measure how well the networks of a block rank the negatives that human raters judge to be false.
 use rule evaluate as human_ratings with:
     input:
         source=trainings.source,
@@ -118,7 +118,7 @@ use rule evaluate as human_ratings with:
 
 
 rule rating_references:
-    """Measure how raters, words and the language model rank these negatives, and whether η follows their number."""
+    """Measure how well one expert, words and the language model rank these negatives, and how η correlates with their share."""
     input:
         source=trainings.source,
         ratings=trainings.beside_source("ratings"),

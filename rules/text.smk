@@ -132,7 +132,7 @@ use rule score as score_shard with:
 
 
 rule eta:
-    """Compute class probabilities from likelihoods, and controls from the text alone."""
+    """Compute class probabilities from likelihoods, and three controls: permuted, constant and by text length."""
     input:
         likelihoods=corpora.eta_likelihoods,
     output:

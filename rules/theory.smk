@@ -1,8 +1,8 @@
-# Needs only the configuration. Makes the experiments of the theory studies: tidy tables, which figures and tables show.
+# Needs only the configuration. Makes the results of the theory studies: tidy tables, which figures and tables show.
 
 
 rule simulate:
-    """Run one experiment on the stochastic process, or compare one bound with the bounded quantity."""
+    """Run one experiment on the stochastic process, or compare one bound with the quantity that it bounds."""
     output:
         frame="results/{study}/artefacts/simulation/{experiment}.parquet",
         code="results/{study}/artefacts/simulation/{experiment}.code",

@@ -24,6 +24,6 @@ def seed_for(seed: int, purpose: str) -> int:
 
 def generator_of(seed: int) -> "torch.Generator":
     """Return a CPU generator with a seed; its draws do not depend on the device they are used on."""
-    import torch  # jobs that draw with numpy start without it
+    import torch  # imported here, because jobs that draw with NumPy do not need it
 
     return torch.Generator().manual_seed(seed)

@@ -24,7 +24,7 @@ def test_a_study_without_its_data_is_described_in_a_few_lines(tmp_path, monkeypa
     (line,) = (line for line in said.splitlines() if "data/biovil/image.safetensors" in line)
     assert line.startswith("  MISSING ")
     assert "data/biovil/text.safetensors" in line
-    assert "of one GPU" in said
+    assert "on one GPU" in said
 
 
 def test_files_of_released_networks_that_exist_are_not_missing(tmp_path, monkeypatch, capsys):
@@ -50,7 +50,7 @@ def test_a_printed_number_that_does_not_exist_is_refused_before_any_training(tmp
     study = tiny_study(published=[{"paper": "bayesian-contrastive-learning", "tables": ["Table 9"]}])
     (tmp_path / "study.yaml").write_text(yaml.safe_dump({"tiny": study}))
     assert main(["check", str(tmp_path / "study.yaml"), "--results", str(tmp_path)]) == 1
-    assert "no table of bayesian-contrastive-learning is 'Table 9'" in capsys.readouterr().err
+    assert "no row for bayesian-contrastive-learning has the table 'Table 9'" in capsys.readouterr().err
 
 
 def test_hours_follow_from_the_operations_of_the_runs_that_train(tmp_path, monkeypatch, capsys):
@@ -61,7 +61,7 @@ def test_hours_follow_from_the_operations_of_the_runs_that_train(tmp_path, monke
     assert main(["check", str(path)]) == 0
     said = capsys.readouterr().out
     assert f"{len(runs)} runs to train" in said
-    assert f"about {hours:.1f} h of one GPU" in said
+    assert f"about {hours:.1f} h on one GPU" in said
 
 
 def test_the_cost_model_counts_the_operations_of_the_networks():

@@ -106,9 +106,9 @@ def test_an_invalid_value_is_rejected_with_a_sentence_that_names_the_key(data, p
 def test_unlabelled_images_are_those_that_the_source_has_and_no_class_is_rare():
     dataset = {"source": "stl10", "path": "folder", "unlabelled": 100_000}
     assert load_configuration({"tiny": tiny_study(dataset=dataset)}, "mine.yaml").studies["tiny"].dataset.unlabelled == 100_000
-    with pytest.raises(UserError, match=r"tiny\.dataset\.unlabelled is 100001; expected at most 100000, .* of stl10"):
+    with pytest.raises(UserError, match=r"tiny\.dataset\.unlabelled is 100001; expected at most 100000, .* stl10"):
         load_configuration({"tiny": tiny_study(dataset=dataset | {"unlabelled": 100_001})}, "mine.yaml")
-    with pytest.raises(UserError, match=r"tiny\.dataset\.rare_classes .* remove it or dataset\.unlabelled"):
+    with pytest.raises(UserError, match=r"tiny\.dataset\.rare_classes .* dataset\.unlabelled"):
         load_configuration({"tiny": tiny_study(dataset=dataset | {"rare_classes": ["cat"], "fraction": 0.5})}, "mine.yaml")
 
 

@@ -53,7 +53,7 @@ FIRST, QUERY = LISTS.candidates[0], LISTS.images[0]
             r"line 2: Path is '.*'; expected an image of CheXpert's training split",
         ),
         (QUERIES, "Pneumonia,", "Flu,", r"line 5: Variable is 'Flu'; expected one of No Finding, Cardiomegaly"),
-        (TEXTS, "Edema,Sentence 2 ", "Fracture,Sentence 2 ", r"text-retrieval/query\.csv has 4 rows of Edema; expected 5"),
+        (TEXTS, "Edema,Sentence 2 ", "Fracture,Sentence 2 ", r"text-retrieval/query\.csv has 4 rows for Edema; expected 5"),
         (TEXTS, "Sentence 9 on cardiomegaly.", "Sentence 1 on cardiomegaly.", r"line 11: Text repeats"),
         (TEXTS, "Sentence 9 on cardiomegaly.", " ", "line 11: Text is ' '; expected a sentence"),
         (TEXTS, "Text", "Sentence", r"query\.csv: expected exactly one column .*: Text \(found Variable, Sentence\)"),
@@ -77,12 +77,12 @@ def both_candidates(lists, change):
 
 def test_incomplete_candidates_are_rejected(lists):
     both_candidates(lists, lambda lines: lines[:-1])
-    with pytest.raises(UserError, match=rf"candidate\.csv has 199 rows of {LISTS.candidates[-1][1]}; expected 200"):
+    with pytest.raises(UserError, match=rf"candidate\.csv has 199 rows for {LISTS.candidates[-1][1]}; expected 200"):
         read_lists(lists)
     write_convirt_lists(lists, LISTS)
     for change in (("1.0,", "0.0,"), ("0.0,", "1.0,")):
         both_candidates(lists, lambda lines, change=change: [lines[0], lines[1].replace(*change), *lines[2:]])
-        with pytest.raises(UserError, match=r"candidate\.csv: line 2 has several labels of 1 or none; expected exactly one"):
+        with pytest.raises(UserError, match=r"candidate\.csv: line 2 has no or several labels of 1; expected exactly one"):
             read_lists(lists)
         write_convirt_lists(lists, LISTS)
     write_convirt_lists(lists, LISTS)

@@ -120,7 +120,7 @@ def test_the_malformed_line_of_kaggles_file_is_read(tmp_path):
     [
         (TOKENS, "1001.jpg#2\t", "1001.jpg 2 ", r"results_20130124\.token: line 8 is not an image's name, #, 0 to 4, a tab"),
         (TOKENS, "1001.jpg#2", "1001.jpg#1", r"line 8: caption's id repeats"),
-        (TOKENS, "1001.jpg", "999.jpg", r"has no captions of 1001\.jpg, which is in the train split"),
+        (TOKENS, "1001.jpg", "999.jpg", r"has no captions for 1001\.jpg, which is in the train split"),
         (KAGGLE, "1001.jpg| 2| ", "1001.jpg| 2 ", r"results\.csv: line 9 is not an image's name, \|, 0 to 4, \| and a caption"),
         (KAGGLE, "1001.jpg| 2| Caption 2 of 1001.jpg .", "1001.jpg| 2| ", r"results\.csv: line 9 is not an image's name"),
         (

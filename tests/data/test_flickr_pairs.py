@@ -209,7 +209,7 @@ def add_line(path, line):
             "100_a.jpg",
             r"testImages\.txt: line 3: image is '100_a\.jpg'; expected an image that is in no other split",
         ),
-        ("Flickr_8k.devImages.txt", "300_c.jpg", r"token\.txt has no captions of 300_c\.jpg, which is in the validation split"),
+        ("Flickr_8k.devImages.txt", "300_c.jpg", r"token\.txt has no captions for 300_c\.jpg, which is in the validation split"),
     ],
 )
 def test_invalid_lines_are_named(official, file, line, message):

@@ -223,7 +223,7 @@ def test_missing_files_and_columns_are_named(data, steps, tmp_path):
 def test_sentences_without_a_class_probability_are_rejected(steps):
     table = privacy.read_table(steps / "eta.parquet")[0]
     privacy.write_table(table.iloc[1:], steps / "eta.parquet", restricted=False)
-    with pytest.raises(UserError, match=r"1 sentences, first in row 0 .*, have no eta in \[0, 1\)"):
+    with pytest.raises(UserError, match=r"1 sentences are invalid, first in row 0 .*; expected eta in \[0, 1\)"):
         prepare(steps)
 
 

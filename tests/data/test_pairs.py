@@ -149,24 +149,24 @@ def changed_sentence(source, column, value):
         (lambda s: {"reports": s.reports[1:]}, "reports are .*; expected str with 1 axes"),
         (lambda s: {"labels": s.labels * 2}, "labels have values other than 0, 1 and NaN"),
         (lambda s: {"label_names": ("a", "a", "b", "c")}, "expected 4 distinct names"),
-        (lambda s: {"shown": s.shown[:, :5]}, "sentences, first in row .*, have no class from -1 to 4"),
+        (lambda s: {"shown": s.shown[:, :5]}, "sentences are invalid, first in row .*; expected a class from -1 to 4"),
         (
             lambda s: {"sentences": changed_sentence(s, "sentence", " ")},
-            r"1 sentences, first in row 3 \(.*\), have no sentence with text",
+            r"1 sentences are invalid, first in row 3 \(.*\); expected a sentence with text",
         ),
         (
             lambda s: {"sentences": pd.concat([s.sentences, s.sentences.iloc[:2]])},
-            "2 sentences, first in row .*, have no index that is unique in the report",
+            "2 sentences are invalid, first in row .*; expected an index that is unique in its report",
         ),
-        (lambda s: {"sentences": changed_sentence(s, "eta", 1.0)}, r"1 sentences, first in row 3 .*, have no eta in \[0, 1\)"),
-        (lambda s: {"sentences": changed_sentence(s, "eta true", np.nan)}, "1 sentences, first in row 3 .*, have no eta true in"),
+        (lambda s: {"sentences": changed_sentence(s, "eta", 1.0)}, r"invalid, first in row 3 .*; expected eta in \[0, 1\)"),
+        (lambda s: {"sentences": changed_sentence(s, "eta true", np.nan)}, "invalid, first in row 3 .*; expected eta true in"),
         (
             lambda s: {"sentences": s.sentences[s.sentences["report"] != "R005"]},
             "images have reports without sentences; the first is image",
         ),
         (
             lambda s: {"reports": np.where(s.reports == "R005", "R006", s.reports)},
-            "sentences, first in row .*, have no report of an image",
+            "sentences are invalid, first in row .*; expected a report that has an image",
         ),
         (lambda s: {"patients": np.arange(len(s.patients)).astype(str)}, "a report belongs to several patients; expected one"),
     ],
@@ -194,7 +194,7 @@ def test_class_probabilities_have_a_checksum_of_their_own(source):
 def test_joining_rejects_tables_of_other_sentences(source):
     table = source.sentences[["report", "index", "sentence"]]
     lacking = join_sentences(table, assigned=source.sentences[["report", "index", "class"]].iloc[2:])
-    with pytest.raises(ValueError, match=r"2 sentences, first in row 0 .*, have no class from"):
+    with pytest.raises(ValueError, match=r"2 sentences are invalid, first in row 0 .*; expected a class from"):
         dataclasses.replace(source, sentences=lacking)
     with pytest.raises(ValueError, match="not a one-to-one merge"):
         join_sentences(table, assigned=pd.concat([source.sentences[["report", "index", "class"]]] * 2))

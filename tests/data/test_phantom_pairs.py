@@ -82,7 +82,7 @@ def test_sentences_of_missing_reports_are_rejected(tables, tmp_path):
 def test_sentences_without_a_class_probability_are_rejected(tables, tmp_path):
     short = tmp_path / "eta.parquet"
     privacy.write_table(pd.read_parquet(tables["eta"]).iloc[1:], short, restricted=False)
-    with pytest.raises(UserError, match=r"1 sentences, first in row 0 .*, have no eta in \[0, 1\)"):
+    with pytest.raises(UserError, match=r"1 sentences are invalid, first in row 0 .*; expected eta in \[0, 1\)"):
         joined(tables | {"eta": short}, tmp_path)
 
 

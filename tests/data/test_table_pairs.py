@@ -146,7 +146,7 @@ def test_only_the_owner_can_read_restricted_data(data):
             3,
             1,
             "Heart size is normal. No edema.",
-            r"line 6: image is 'a/1\.png'; expected each image and text once, but an earlier row has both",
+            r"line 6: image is 'a/1\.png'; expected each image–text pair once, but an earlier row has the same pair",
         ),
         (3, 2, "8", r"line 6: patient differs from the first row of the image"),
         (3, 3, "", r"line 6: edema differs from the first row of the image"),
@@ -183,9 +183,9 @@ def test_several_errors_are_reported_at_once(data):
         ("", r": image, .* \(found none\)"),
         (
             "image,text,patient,edema,mass\n3.png,A mass, large.,8,0,1\n",
-            r"line 2 has 6 columns; expected the 5 of the header\. Enclose text",
+            r"line 2 has 6 fields; expected the 5 of the header\. Enclose text",
         ),
-        ("image,text,patient,edema,mass\n3.png,A mass.,8\n", "line 2 has 3 columns; expected the 5 of the header"),
+        ("image,text,patient,edema,mass\n3.png,A mass.,8\n", "line 2 has 3 fields; expected the 5 of the header"),
         ("image,text,image,patient,edema,mass\n", r"expected exactly one column .*: image \(found image, text, image, "),
         (
             b"image,text,patient,edema,mass\n3.png,\xff\xfe,8,0,1\n",

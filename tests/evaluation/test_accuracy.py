@@ -54,7 +54,7 @@ def test_overall_and_group_accuracies_agree_on_a_balanced_split():
 @pytest.mark.parametrize(
     ("labels", "names", "rare", "message"),
     [
-        ([0, 1, 1], ["rare", "dog"], (), "none 'rare' or 'common'"),
+        ([0, 1, 1], ["rare", "dog"], (), "'rare' and 'common'"),
         ([0, 1, 1], ["dog", "dog"], (), "distinct names"),
     ],
 )

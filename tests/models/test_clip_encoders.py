@@ -160,5 +160,5 @@ def test_a_failed_download_names_the_address_and_the_remedy(tmp_path, monkeypatc
 def test_without_open_clip_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "open_clip", None)
     for needs_it in (lambda: load_clip("RN50"), clip_tokenizer):
-        with pytest.raises(UserError, match=r"CLIP needs open_clip .*: install the extra, pip install 'trueneg\[clip\]'\."):
+        with pytest.raises(UserError, match=r"CLIP needs open_clip .*; install it with: pip install 'trueneg\[clip\]'\."):
             needs_it()

@@ -162,7 +162,7 @@ def test_missing_tensors_are_named(folder):
     weights = load_file(folder / "model.safetensors")
     del weights["bert.encoder.layer.1.output.dense.weight"]
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(UserError, match=r"lacks 1 tensors of a BERT, such as encoder.layer.1.output.dense.weight"):
+    with pytest.raises(UserError, match=r"lacks 1 BERT tensors, such as encoder.layer.1.output.dense.weight"):
         load_bert(folder)
 
 

@@ -90,7 +90,7 @@ def test_every_task_stands_beside_the_others_with_its_paired_difference(study, r
         np.testing.assert_allclose(numbers(cells[2 * place + 1].text), difference, atol=tolerance)
     names = [name for _, name in shown.columns]
     assert names[8:12] == ["R@10 (%)", "− CL (points)", "median rank", "− CL (ranks)"]
-    assert shown.columns[8][0] == "retrieval of images and sentences"
+    assert shown.columns[8][0] == "retrieval between images and sentences"
     assert shown.columns[12][0] == "linear probe, 100 % of the labels"
 
 
@@ -158,7 +158,7 @@ def test_classification_and_grounding_are_listed_by_class(study, rows):
 
 def test_retrieval_has_both_directions_and_their_mean(study, rows):
     groups = {group.title: dict(group.lines) for group in table("retrieval", study).groups}
-    start = "phantom; retrieval report, relevant: its own report's images; "
+    start = "phantom; retrieval report, relevant: pairs from the same report; "
     of_way = {
         way: [values_of(rows, "ReCo", recall("retrieval report", "report", way, k)) for k in (1, 5, 10)]
         for way in ("text to image", "image to text")

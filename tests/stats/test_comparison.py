@@ -224,7 +224,7 @@ def test_gate_asks_for_more_than_chance_and_an_oracle_that_gains(values, chance,
     [
         ([0.80, 0.81, 0.79], 0.1, True, r"^above chance: cl reaches 80\.0 %.*chance is 10\.0 %; .* not known here"),
         ([0.80, 0.81, 0.79], 0.79, False, r"^uninformative at this size: cl reaches 80\.0 %.*not clearly better than chance"),
-        ([0.8], 0.1, False, r"^uninformative at this size: cl has 1 seed, at least 2 are needed"),
+        ([0.8], 0.1, False, r"^uninformative at this size: cl has 1 seed, but at least 2 are needed"),
     ],
 )
 def test_without_an_oracle_the_gate_asks_for_more_than_chance_alone(values, chance, passed, says):

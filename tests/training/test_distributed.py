@@ -137,7 +137,7 @@ def test_a_killed_process_ends_the_job_in_a_sentence_and_the_next_one_continues(
         workers[1].kill()
 
     thread = when_it_has_a_checkpoint(job, kill)
-    with pytest.raises(UserError, match="worker 2/2 of this training was killed by SIGKILL"):
+    with pytest.raises(UserError, match="worker 2/2 of this training job was killed by SIGKILL"):
         train_runs(**job.arguments())
     thread.join()
     assert gone(seen)

@@ -1,4 +1,4 @@
-"""Draw the figures and tables of a study whose rows or code changed."""
+"""Draw a study's figures and tables, except those whose rows and code have not changed."""
 
 from pathlib import Path
 

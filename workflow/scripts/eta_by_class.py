@@ -1,4 +1,4 @@
-"""Average class probabilities by latent class."""
+"""Summarise class probabilities by latent class."""
 
 from trueneg.compute.jobs import job
 from trueneg.data.pairs.phantom import write_eta_by_class

@@ -1,4 +1,4 @@
-"""Use the networks of the first seed: retrieve examples, or compute t-SNE coordinates of test images or the data of pictures."""
+"""Use the networks of the first seed: retrieve examples, embed test images with t-SNE, or compute similarities and heatmaps."""
 
 from trueneg.compute.jobs import job
 

@@ -1,4 +1,4 @@
-"""Summarise a study's ranking of false negatives over objectives and seeds."""
+"""Summarise a study's rankings of false negatives over objectives and seeds."""
 
 from trueneg.compute.jobs import job
 from trueneg.evaluation.rating_summary import gather_ratings

@@ -1,4 +1,4 @@
-"""Draw the splits of every seed of a block."""
+"""Draw the splits and subsets for every seed of a block."""
 
 from trueneg.compute.jobs import job
 from trueneg.data.draw import draw_subsets

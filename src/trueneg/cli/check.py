@@ -35,7 +35,7 @@ DONE = ("finished", "stale")
 
 
 class Data(NamedTuple):
-    """The data shared by all runs of a study that have the same data label."""
+    """The data shared by all runs of a study on one data set."""
 
     description: str
     changes: list[str]
@@ -48,12 +48,12 @@ def describe(name: str, studies: Mapping[str, Study], results: Path) -> str:
     """Describe what the study would run, what exists, what is missing, and how long the rest would take.
 
     Raises:
-        UserError: if a source is missing or damaged, or a batch does not fit a subset.
+        UserError: if a source is missing or damaged, or a subset is smaller than a batch.
     """
     study = studies[name]
     if isinstance(study, TrainedStudy):
-        if PUBLISHED.is_file():  # not outside a checkout, where Snakemake could not run either
-            published_numbers(study, PUBLISHED)  # refuses what the papers do not print
+        if PUBLISHED.is_file():  # missing outside a checkout, where Snakemake cannot run either
+            published_numbers(study, PUBLISHED)  # raises UserError if a paper has no such numbers
         lines = _training(name, study, studies, results)
     elif isinstance(study, LikelihoodStudy):
         lines = _scoring(name, study, results)
@@ -195,7 +195,7 @@ def _missing_networks(study: ImageTextStudy) -> list[str]:
         if sections["encoder"].name == "biovil":
             files[sections["encoder"].weights] = "BioViL's image model"
         if (head := getattr(sections["text_encoder"], "projection", None)) is not None:
-            files[head] = "its projection of texts"
+            files[head] = "BioViL's text projection"
     missing = ", ".join(f"{file} ({what})" for file, what in files.items() if not Path(file).is_file())
     return [f"{missing}. Download and convert them: docs/released-networks.md."] if missing else []
 
@@ -218,9 +218,9 @@ def _time(missing: Sequence[tuple[Run, Data]], store: RunStore) -> str:
         else:
             operations += 3e9 * relative_cost(run.settings)  # a backward pass costs about two forward passes
     total = sum(seconds.values())
-    parts = [f"about {_duration(total)} of one process (from {' and '.join(seconds)})"] if total else []
+    parts = [f"about {_duration(total)} on one process (from {' and '.join(seconds)})"] if total else []
     if operations:
-        parts.append(f"about {_duration(operations / SUSTAINED)} of one GPU (assumed: {SUSTAINED / 1e12:.0f} TFLOP/s)")
+        parts.append(f"about {_duration(operations / SUSTAINED)} on one GPU (assumed: {SUSTAINED / 1e12:.0f} TFLOP/s)")
     return f"{len(missing)} runs to train: {', and '.join(parts) or 'seconds'}."
 
 

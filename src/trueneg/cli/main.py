@@ -1,4 +1,4 @@
-"""The command ``trueneg``: lists planned runs, existing runs and the provenance of results, and converts weights."""
+"""The command ``trueneg``: shows planned runs, existing runs and the provenance of results, and converts weights."""
 
 import argparse
 import json
@@ -37,7 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="trueneg", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     checks = commands.add_parser(
-        "check", help="show planned, finished and missing runs of a configuration, and the time they need"
+        "check", help="show planned, finished and missing runs of a configuration, and the time still needed"
     )
     checks.add_argument("config", nargs="*", default=["config/config.yaml"], help="configuration files")
     checks.set_defaults(command=_check)

@@ -103,7 +103,7 @@ def _chosen(listed: Sequence[dict[str, Any]], path: Path, parts: Sequence[str], 
     named = _named(path, line)
     if named:
         return [record for record in listed if record["id"] in named]
-    # Files that do not name their runs are in folders of the data set and objective; figures and tables need all runs.
+    # Files that do not name their runs are in folders named after data set and objective; figures and tables use all runs.
     place = {part.removesuffix(path.suffix) for part in parts}
     behind = [record for record in listed if {record["dataset"], record["objective"]} <= place]
     return (behind[:1] if PICTURES.intersection(parts) else behind) or list(listed)
@@ -151,7 +151,7 @@ def _marked(record: Mapping[str, Any], store: RunStore, data: DataChanges) -> di
 
 
 def _differing(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that differ from the defaults; all of them if they do not fit the current model of a study."""
+    """Return the settings that differ from the defaults; all settings if they are invalid in the current version."""
     try:
         study = KINDS[settings.get("kind", "images")].model_validate(settings)
     except ValidationError:

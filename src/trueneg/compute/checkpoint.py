@@ -1,7 +1,7 @@
 """Checkpoints of unfinished runs, from which an interrupted run resumes.
 
 Until a run is finished, its folder contains ``checkpoint.safetensors`` (tensors; everything else as JSON in the metadata) and
-``progress.json`` (the current epoch and the duration of each attempt, for users and for the record). The previous checkpoint
+``progress.json`` (the current epoch and the duration of each attempt, for users and the run's record). The previous checkpoint
 is kept too, in case the latest one is damaged.
 """
 
@@ -26,7 +26,7 @@ from trueneg.store.run_store import RunStore
 log = logging.getLogger(__name__)
 
 HEARTBEAT = 10.0  # seconds between progress updates; the recorded time of a killed attempt can be too short by this much
-SHARE = 0.01  # maximum fraction of the time spent on checkpoints at the ends of epochs
+SHARE = 0.01  # maximum fraction of the time to spend on checkpoints after epochs
 FIRST_COST = 0.1  # expected seconds for the first checkpoint; together with SHARE, a run of less than 10 s writes none
 
 
@@ -36,7 +36,7 @@ class Checkpoint(contextlib.AbstractContextManager):
     Batch order and augmentations are drawn from generators keyed by seed, purpose and epoch, so no generator state needs to be
     saved: networks, optimiser, running sums of the monitors and the position are the complete state.
 
-    Its methods take a training with the attributes ``epoch`` (finished epochs), ``epochs`` and ``update`` (updates in the
+    Its methods take a training object with the attributes ``epoch`` (finished epochs), ``epochs`` and ``update`` (updates in the
     current epoch), and with the methods ``state()``, which returns tensors on the CPU and plain values, and
     ``load_state(tensors, values)``. Used as a context manager, it also records the time of an attempt that ends with an
     exception.
@@ -44,7 +44,7 @@ class Checkpoint(contextlib.AbstractContextManager):
     Args:
         folder: the run's folder, owned by this process.
         digest: digest of settings, data, seed and training code; a checkpoint with another digest is moved aside.
-        minutes: maximum time between checkpoints.
+        minutes: maximum number of minutes between checkpoints.
         about: information about the run to write to ``progress.json`` along with its progress.
         device: device of the run: ``"cpu"`` or the name of a GPU.
         devices: number of devices.
@@ -67,7 +67,7 @@ class Checkpoint(contextlib.AbstractContextManager):
         self._note()
 
     def spent(self) -> dict[str, Any]:
-        """Return the total ``seconds`` and ``gpu_seconds`` (times the number of GPUs) and all ``attempts``, for a run's record.
+        """Return the total ``seconds`` and ``gpu_seconds`` (seconds × GPUs) and all ``attempts``, for a run's record.
 
         An attempt has a start time, host, device, number of devices and seconds; the current attempt is last. Attempts with
         other settings, data or code are included because they also used compute time. A killed attempt may have run for up to
@@ -82,12 +82,12 @@ class Checkpoint(contextlib.AbstractContextManager):
         }
 
     def restore(self, training: Any) -> list[dict[str, Any]]:
-        """Restore a new run from the last usable checkpoint, if there is one, and return the rows of the finished epochs."""
+        """Load the last usable checkpoint, if there is one, into a new training object; return the rows of finished epochs."""
         existing = [path for path in (self._path, self._previous) if path.exists()]
         tensors, values = next(filter(None, map(self._read, existing)), (None, {"rows": []}))
         if tensors is not None:
             training.load_state(tensors, values["position"])
-            log.info("resumes in epoch %d after %d updates of it", training.epoch + 1, training.update)
+            log.info("the run resumes in epoch %d after %d updates of that epoch", training.epoch + 1, training.update)
         elif existing:
             log.warning("%s: no usable checkpoint; the run starts from the beginning", self._path.parent)
         self._note(training)

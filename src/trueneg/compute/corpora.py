@@ -1,4 +1,4 @@
-"""Paths and parameters that the rules need from the likelihood studies, by a job's wildcards."""
+"""Paths and parameters that the rules need from the likelihood studies, looked up by a job's wildcards."""
 
 from typing import Any
 
@@ -38,19 +38,19 @@ class Corpora:
         return f"results/{dataset['text']}/text/{self._corpus(dataset)}/{name}.parquet"
 
     def embedding_models(self, dataset: Any) -> str:
-        """Return the models that embed the sentences of an image–text data set: those whose likelihoods give η."""
+        """Return the manifest of the models that embed an image–text data set's sentences: those whose likelihoods give η."""
         return self._models(dataset["text"], self._corpus(dataset), self._eta_model(dataset["text"]))
 
     def initial_models(self, wildcards: Any) -> str | list[str]:
-        """Return the models of another study from which training starts; an empty list if there are none."""
+        """Return the manifest of another study's models from which training starts; an empty list if there are none."""
         return _started_from(self.studies[wildcards.study].language_models[wildcards.model])
 
     def scoring_models(self, wildcards: Any) -> str:
-        """Return the models used for scoring: the study's own, or those of another study if they are not trained further."""
+        """Return the manifest of the models that score: the study's own, or another study's if they are not trained further."""
         return self._models(wildcards.study, wildcards.corpus, wildcards.model)
 
     def training_gpus(self, wildcards: Any) -> int:
-        """Return the GPUs of a job that trains language models; none if the models are used as released."""
+        """Return the number of GPUs of a job that trains language models; 0 if the models are used as released."""
         model = self.studies[wildcards.study].language_models[wildcards.model]
         return gpus(model.device) if model.train else 0
 
@@ -63,7 +63,7 @@ class Corpora:
         return {**study.scoring.model_dump(mode="json"), **device, "trust_remote_code": trusted}
 
     def scoring_gpus(self, wildcards: Any) -> int:
-        """Return the GPUs of a job that scores sentences or gathers their scores."""
+        """Return the number of GPUs of a job that scores sentences or gathers their scores."""
         return gpus(self.scoring(wildcards)["device"])
 
     def shards(self, wildcards: Any) -> list[str]:
@@ -73,12 +73,12 @@ class Corpora:
         return [f"{base}-{shard}.done" for shard in range(count)] if count > 1 else []
 
     def likelihoods(self, wildcards: Any) -> list[str]:
-        """Return the likelihoods of every language model in configuration order."""
+        """Return the paths of every language model's likelihoods, in configuration order."""
         models = self.studies[wildcards.study].language_models
         return [LIKELIHOODS.format(**wildcards, model=model) for model in models]
 
     def eta_likelihoods(self, wildcards: Any) -> str:
-        """Return the likelihoods used to estimate class probabilities."""
+        """Return the path of the likelihoods used to estimate class probabilities."""
         return LIKELIHOODS.format(**wildcards, model=self._eta_model(wildcards.study))
 
     def folds(self, wildcards: Any) -> int:
@@ -99,6 +99,6 @@ class Corpora:
 
 
 def _started_from(settings: LanguageModelSettings) -> Any:
-    """Return the manifest of the models named by ``start``; an empty list, which is no input of a rule, if there are none."""
+    """Return the manifest of the models named by ``start``; an empty list (no input files) if there are none."""
     keys = "study", "corpus", "model"
     return [] if settings.start is None else MODELS.format(**dict(zip(keys, settings.start.split("/"), strict=True)))

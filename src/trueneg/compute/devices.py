@@ -1,4 +1,4 @@
-"""Choose the device of a process, and lease it so that no other training uses it.
+"""Choose the device of a process, and lease it so that no other training job uses it.
 
 This module imports torch only when a device is requested, so that a lease takes milliseconds.
 """
@@ -31,7 +31,7 @@ POLL_SECONDS, REPORT_SECONDS = 0.5, 60.0
 
 
 def choose_device(wanted: str) -> "torch.device":
-    """Return the device for a setting ``training.device``, without a lease: the first visible GPU, or the CPU.
+    """Return the device for the setting ``training.device``, without a lease: the first visible GPU, or the CPU.
 
     Args:
         wanted: ``"auto"`` (a GPU if there is one, else the CPU), ``"cpu"`` or ``"cuda"``.
@@ -63,8 +63,8 @@ def leased_device(wanted: str, *, share: int = 1, count: int = 1) -> Iterator["t
     the leased device and keeps this value after the lease, because CUDA reads it only once.
 
     In a Slurm job (``SLURM_JOB_ID``), only the devices in ``CUDA_VISIBLE_DEVICES`` are assigned to the job; if it is not set, no
-    devices are, whatever else the node has. A single device is used without a lease, because Slurm already reserves it. If there
-    are several, one is leased, because Snakemake can start several training jobs inside one allocation. ``SLURM_JOB_GPUS``,
+    devices are, whatever else the node has. If exactly `count` are assigned, they need no lease, because Slurm reserves them. If
+    there are more, `count` are leased, because Snakemake can start several jobs in one allocation. ``SLURM_JOB_GPUS``,
     ``SLURM_STEP_GPUS`` and ``SLURM_GPUS_ON_NODE`` show whether the job requested a GPU. If it did but none is usable, this
     is an error even with ``"auto"``; a job that requested none trains on the CPU.
 
@@ -218,7 +218,7 @@ def visible_devices(setting: str | None, gpus: Mapping[str, Sequence[str]]) -> l
         named += [by_index[entry]] if entry in by_index else []
         if len(named) != 1:
             break
-        if not seen.keys().isdisjoint(named[0]):  # for a device that is listed twice, CUDA shows none at all
+        if not seen.keys().isdisjoint(named[0]):  # if any device is listed twice, CUDA shows no devices
             return []
         seen.update(dict.fromkeys(named[0]))
     return list(seen)
@@ -235,11 +235,11 @@ def _usable_devices(setting: str | None) -> list[str]:
     except (OSError, subprocess.TimeoutExpired):
         listing = ""
     gpus, models = read_listing(listing), set(re.findall(r"^GPU \d+: (.+) \(UUID", listing, re.MULTILINE))
-    # By default CUDA counts GPUs from the fastest, and nvidia-smi along the PCI bus: these orders differ with several models.
+    # By default, CUDA lists the fastest GPU first, and nvidia-smi uses PCI bus order; with several models, these can differ.
     in_bus_order = len(models) < 2 or os.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
     if setting and setting.strip()[:1].isdigit() and not in_bus_order:
         raise UserError(
-            f"{VISIBLE} is '{setting}', which is ambiguous on a machine with several GPU models: set "
+            f"{VISIBLE} is '{setting}', which is ambiguous on a machine with several GPU models; set "
             "CUDA_DEVICE_ORDER=PCI_BUS_ID to use the indices of nvidia-smi, or use the names that `nvidia-smi -L` prints (GPU-…)."
         )
     if gpus:
@@ -248,7 +248,7 @@ def _usable_devices(setting: str | None) -> list[str]:
     count = torch.cuda.device_count()
     if count > 1:
         raise UserError(
-            f"this process sees {count} GPUs, but cannot run nvidia-smi to get their names: "
+            f"this process sees {count} GPUs, but cannot run nvidia-smi to get their names; "
             f"add nvidia-smi to the PATH, or set {VISIBLE} to one device per job."
         )
     return [(setting or "0").split(",")[0].strip()] * count

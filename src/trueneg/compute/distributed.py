@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes of a training and the rank of this one; a single process by default, for which all methods do nothing.
+    """The processes of a training job and the rank of this one; by default a single process, for which no method has any effect.
 
     Attributes:
         rank: rank of this process, from 0.
@@ -60,7 +60,7 @@ class Processes:
     def whole(self, part: Tensor, chunks: int = 1) -> Tensor:
         """Gather the :meth:`part` of every process into the whole batch, in its original order, with gradients.
 
-        If every process computes the loss of the whole batch, :meth:`average_gradients` gives the gradient of a single process.
+        If every process computes the loss of the whole batch, :meth:`average_gradients` gives the single-process gradient.
         """
         if self.count == 1:
             return part
@@ -95,7 +95,7 @@ class Processes:
             gradient.copy_(own.view_as(gradient))
 
     def share_state(self, training: Any) -> None:
-        """Copy the state of a training (see :class:`~trueneg.compute.checkpoint.Checkpoint`) from the first process to all."""
+        """Copy the first process's training state (see :class:`~trueneg.compute.checkpoint.Checkpoint`) to all processes."""
         if self.count > 1:
             state = self.same(training.state() if self.rank == 0 else None)
             if self.rank > 0:
@@ -121,7 +121,7 @@ def run_distributed(work: Work, device_type: str, count: int, patience: float = 
     """
     context = multiprocessing.get_context("spawn")
     records, user_errors = context.Queue(), context.SimpleQueue()
-    # A logger handles records as a handler does, here as if they were logged in this process.
+    # A logger can take the place of a handler: it treats the records as if they were logged in this process.
     listener = logging.handlers.QueueListener(records, logging.getLogger("trueneg"))  # type: ignore[arg-type]
     with tempfile.TemporaryDirectory(prefix="trueneg-") as folder:
         arguments = (count, work, device_type, patience, f"file://{folder}/meeting", records, user_errors)
@@ -139,8 +139,8 @@ def run_distributed(work: Work, device_type: str, count: int, patience: float = 
             if isinstance(error, ProcessRaisedException) or error.signal_name is None:
                 raise RuntimeError(f"{name} failed: {error.msg}") from None
             raise UserError(
-                f"{name} of this training was killed by {error.signal_name}, and the other workers were stopped. If it ran out "
-                "of memory, raise training.mem_mb. Run the same command again: the training resumes from its checkpoint."
+                f"{name} of this training job was killed by {error.signal_name}, and the other workers were stopped. If it "
+                "ran out of memory, raise training.mem_mb. Run the same command again: the job resumes from its checkpoint."
             ) from None
         finally:
             listener.stop()

@@ -15,9 +15,7 @@ from trueneg.errors import UserError
 from trueneg.legible import LegibleFormatter, print_traceback
 
 OUT_OF_MEMORY = "Out of memory: raise mem_mb in this job's section of the configuration."
-_CRASHED = (
-    "A native library crashed; the log contains the stack. Run the job again; if it crashes again, report it with the stack."
-)
+_CRASHED = "A native library crashed; the log contains the stack trace. Run the job again; if it crashes again, report the trace."
 _CAUSES: dict[int, str] = {
     signal.SIGKILL: "Usually the machine or the job ran out of memory: raise mem_mb in this job's section of the configuration, "
     "or run fewer jobs at once.",

@@ -23,13 +23,13 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def smaller_batch(batch_size: int, chunks: int | None = None) -> str:
-    """Return advice for a training that runs out of memory; `chunks` is None if it cannot encode a batch in chunks.
+    """Return advice for a training job that runs out of memory; `chunks` is None if it cannot encode a batch in chunks.
 
     Example:
         >>> smaller_batch(64, chunks=2)
-        'Raise training.chunks from 2 to 4, which changes no result, or lower training.batch_size from 64 to 32.'
+        'Raise training.chunks from 2 to 4, which keeps all negatives, or lower training.batch_size from 64 to 32.'
     """
     lower = f"ower training.batch_size from {batch_size} to {max(batch_size // 2, 2)}"
     if chunks is not None and 2 * chunks <= batch_size:
-        return f"Raise training.chunks from {chunks} to {2 * chunks}, which changes no result, or l{lower}."
+        return f"Raise training.chunks from {chunks} to {2 * chunks}, which keeps all negatives, or l{lower}."
     return f"L{lower}, give the job more memory, or choose a smaller encoder or resolution."

@@ -4,7 +4,7 @@ import torch
 
 
 def forward_dtype(device: torch.device) -> torch.dtype:
-    """Return the type in which networks compute on a device; losses compute in float32 in any case."""
+    """Return the data type in which networks compute on a device; losses always compute in float32."""
     return torch.bfloat16 if device.type == "cuda" else torch.float32
 
 

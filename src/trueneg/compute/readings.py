@@ -17,16 +17,16 @@ class Readings:
     """All sources that the studies read, keyed by output path in the results folder; methods take a job's wildcards.
 
     Raises:
-        UserError: if own tables of images and texts have columns or labels that cannot be used.
+        UserError: if a user's own table of images and texts has columns or labels that cannot be used.
     """
 
     def __init__(self, trainings: Trainings, corpora: Corpora):
         self._trainings, self._corpora = trainings, corpora
         self._by_place = {reading.place: reading for reading in self._all()}
         for reading in self._by_place.values():
-            if reading.kind == "pairs":  # the first job that reads own reports finds their mistakes; images are read later
+            if reading.kind == "pairs":  # checked now, because images are read late; reports are read by the first jobs
                 user_files.check_own_table(reading)
-        # Cached, because Snakemake asks several times, and there may be many files.
+        # Cached, because Snakemake evaluates parameters several times, and there may be many files.
         self._files = functools.cache(lambda place: user_files.parameter(self._by_place[place], Path("results")))
 
     def _all(self) -> list[Reading]:
@@ -41,7 +41,7 @@ class Readings:
         return found
 
     def settings(self, place: str) -> Callable[[Any], dict[str, Any]]:
-        """Return the settings of a reading job; `place` is its output path in the results folder."""
+        """Return a function that returns a reading job's settings; `place` is its output path in the results folder."""
 
         def read(wildcards: Any) -> dict[str, Any]:
             reading = self._by_place[place.format(**wildcards)]
@@ -59,12 +59,12 @@ class Readings:
         return self._by_place[f"pairs/{wildcards.pairs}"].settings["source"]
 
     def pair_texts(self, wildcards: Any) -> dict[str, str]:
-        """Return the tables of the reports that are joined with the images, and the language models that embed sentences."""
+        """Return the paths of the text tables to join with the images, and of the language models that embed the sentences."""
         settings = self._by_place[f"pairs/{wildcards.pairs}"].settings
         tables = {name: self._corpora.table(settings, name) for name in PAIRS[settings["source"]].TEXT_TABLES}
         return {**tables, "language_models": self._corpora.embedding_models(settings)}
 
     def eta_by_class(self, wildcards: Any) -> dict[str, str]:
-        """Return the tables of an image–text study's sentences and latent classes."""
+        """Return the paths of the tables of an image–text study's sentences and latent classes."""
         dataset = next(iter(self._trainings.datasets[wildcards.study].values()))
         return {"sentences": f"results/pairs/{pairs_key(dataset)}.parquet", "classes": self._corpora.table(dataset, "classes")}

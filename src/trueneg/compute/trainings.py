@@ -1,4 +1,4 @@
-"""Paths and parameters that the rules need from the studies that train encoders, by a job's wildcards."""
+"""Paths and parameters that the rules need from the studies that train encoders, looked up by a job's wildcards."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,7 +16,7 @@ from trueneg.store import provenance, user_files
 class Trainings:
     """Data sets, objectives and blocks of seeds of all studies; most methods take a job's wildcards.
 
-    Jobs are expanded once, because the rules need them for every job.
+    The list of all jobs is built once, because the rules look up every job in it.
 
     Attributes:
         studies: the studies that train encoders, by name.
@@ -40,11 +40,11 @@ class Trainings:
         return self._jobs[wildcards.study, wildcards.dataset, wildcards.objective, wildcards.block]
 
     def every(self, pattern: str) -> Callable[[Any], list[str]]:
-        """Fill in the pattern for every training job of a study."""
+        """Return an input function that fills in the pattern for every training job of a study."""
         return lambda wildcards: self.each_block(pattern, wildcards.study)
 
     def first(self, pattern: str) -> Callable[[Any], str]:
-        """Fill in the pattern for the first job with the given wildcards that trains; all jobs start from the same networks."""
+        """Return an input function that fills in the pattern for the first matching job, if possible one that trains."""
 
         def path(wildcards: Any) -> str:
             fields = [field for field in ("study", "dataset", "objective", "block") if field in dict(wildcards)]
@@ -54,7 +54,7 @@ class Trainings:
         return path
 
     def each_block(self, pattern: str, study: str | None = None) -> list[str]:
-        """Fill in the pattern for every training job, or every one of a study; shared paths are listed once."""
+        """Fill in the pattern for every training job (of one study, if given); duplicate paths are listed once."""
         jobs = [job for job in self._jobs.values() if study in (None, job.study)]
         return list(dict.fromkeys(pattern.format(**vars(job)) for job in jobs))
 
@@ -67,7 +67,7 @@ class Trainings:
         return self.studies[wildcards.study].primary.group
 
     def source(self, wildcards: Any) -> str:
-        """Return the file of a data set's decoded images, with their sentences in an image–text study."""
+        """Return the path of a data set's decoded images; in an image–text study, their sentences are stored beside them."""
         dataset = self.dataset(wildcards)
         if wildcards.study in self.image_text:
             return f"results/pairs/{runs.pairs_key(dataset)}.npz"
@@ -96,32 +96,32 @@ class Trainings:
         return 1 + 8 * _cost(self._job(wildcards)) / self._longest if self._longest else 1
 
     def retrained_code(self, wildcards: Any) -> str | None:
-        """Return the training fingerprint if stale runs are retrained; None otherwise, so that edits plan no training."""
+        """Return the training fingerprint if stale runs are retrained; None otherwise, so that code edits rerun no jobs."""
         settings = self._job(wildcards).runs[0].settings
         return provenance.training_fingerprint(settings) if self._retrains_stale else None
 
     def threads(self, wildcards: Any) -> int:
-        """Return the threads of a training job, on all of its devices."""
+        """Return the number of threads of a training job, over all of its devices."""
         training = self.studies[wildcards.study].training
         return training.threads * training.devices
 
     def gpus(self, wildcards: Any) -> int:
-        """Return the GPUs of a training job."""
+        """Return the number of GPUs of a training job."""
         return gpus(*runs.training_devices(self._job(wildcards).runs[0].settings))
 
     def evaluation_gpus(self, wildcards: Any) -> int:
-        """Return the GPUs of a job that evaluates networks on the device of the training."""
+        """Return the number of GPUs of an evaluation job, which uses the same type of device as training."""
         return gpus(self.studies[wildcards.study].training.device)
 
     def benchmark(self, wildcards: Any) -> str | list[str]:
-        """Return CheXpert 8×200 in squares like those of the study's images; an empty list if the study does not use it."""
+        """Return the path of CheXpert 8×200, resized like the study's images; an empty list if the study does not use it."""
         lists = getattr(self.studies[wildcards.study].evaluation, "chexpert_8x200", None)
         if lists is None:
             return []
         return f"results/{user_files.of_benchmark(lists, self.dataset(wildcards)).place}.npz"
 
     def retrieval_examples(self) -> list[str]:
-        """Return the retrieval examples of the page, from the first variant of each objective in the primary contrast."""
+        """Return the paths of the page's retrieval examples: the first variant of each objective in the primary contrast."""
         found = []
         for name, study in self.image_text.items():
             primary, variants = study.primary, runs.candidates(study)

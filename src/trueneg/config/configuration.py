@@ -1,4 +1,4 @@
-"""The typed configuration model: single source of the defaults, the JSON schema and the configuration reference page.
+"""The typed configuration model: the single source of the defaults, the JSON schema and the configuration reference page.
 
 A configuration maps study names to studies; each study's ``kind`` selects its model.
 
@@ -24,7 +24,7 @@ GLOBAL_KEYS = ("retrain_stale", "resources")  # configuration keys that are not 
 
 
 def _rule(default: Resources) -> Any:
-    """Return the type and default of a rule's resources; keys that are not given have the rule's defaults."""
+    """Return the type and default of a rule's resources; omitted keys take the rule's defaults."""
     complete = BeforeValidator(lambda given: default.model_dump() | given if isinstance(given, dict) else given)
     return Annotated[Resources, complete], Field(default, description=f"default: {default}")
 
@@ -42,7 +42,7 @@ class Configuration(Settings):
     """A configuration: its studies, and settings that all studies share."""
 
     studies: dict[Name, AnyStudy]
-    retrain_stale: Boolean = Field(False, description="retrain runs that were trained with other code; the old runs are kept")
+    retrain_stale: Boolean = Field(False, description="retrain runs made with another version of the code; old runs are kept")
     resources: RuleResources = Field(default_factory=RuleResources, description="resources of rules that no study configures")
 
     def resolved(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Checks across the values of a configuration: references to unknown names, settings that exclude each other."""
+"""Checks across the settings of a configuration: references to unknown names, and settings that exclude each other."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -31,7 +31,7 @@ def contradictions(configuration: Configuration) -> Iterator[str]:
 
 
 def _language_models(study: LikelihoodStudy, texts: Mapping[str, LikelihoodStudy]) -> Iterator[str]:
-    """Report unknown names of language models for the class probabilities or initial models."""
+    """Report unknown names of the language models that provide class probabilities or initial models."""
     yield from _unknown("eta.language_model", [study.eta.language_model], study.language_models, "language models")
     known = [
         f"{name}/{corpus}/{model}" for name, one in texts.items() for corpus in corpora(one) for model in one.language_models
@@ -50,7 +50,7 @@ def _comparisons(study: TrainedStudy, texts: Any) -> Iterator[str]:
         yield f"primary.oracle is {primary.oracle!r}; expected an objective whose name is oracle"
     for key, contrast in {"primary": primary, **_numbered("contrasts", getattr(study, "contrasts", ()))}.items():
         if contrast.treatment == contrast.baseline:
-            yield f"{key}.treatment and {key}.baseline are both {contrast.baseline!r}; expected two objectives"
+            yield f"{key}.treatment and {key}.baseline are both {contrast.baseline!r}; expected two different objectives"
     yield from _unknown_dataset("primary.dataset", primary.dataset, data)
     yield from _primary(study)
     for name, figure in study.figures:
@@ -70,11 +70,11 @@ def _images(study: ImageStudy, texts: Any) -> Iterator[str]:
         yield "dataset.fraction is below 1, but dataset.rare_classes is empty; list the classes to thin out"
     unlabelled, available = study.dataset.unlabelled or 0, UNLABELLED.get(study.dataset.source, 0)
     if unlabelled > available:
-        yield f"dataset.unlabelled is {unlabelled}; expected at most {available}, the unlabelled images of {study.dataset.source}"
+        yield f"dataset.unlabelled is {unlabelled}; expected at most {available}, the number available in {study.dataset.source}"
     if study.primary.oracle is None and not unlabelled:
-        yield "primary.oracle is missing; expected an objective whose name is oracle, as all training images have labels"
+        yield "primary.oracle is missing; expected an objective whose name is oracle, because all training images have labels"
     if unlabelled and study.dataset.rare_classes:
-        yield "dataset.rare_classes thins out labelled images only; remove it or dataset.unlabelled"
+        yield "dataset.rare_classes thins out labelled images only; remove it, or remove dataset.unlabelled"
 
 
 def _pairs(study: ImageTextStudy, texts: Mapping[str, LikelihoodStudy]) -> Iterator[str]:
@@ -120,7 +120,7 @@ CHECKS: tuple[tuple[type, Any], ...] = (
 
 
 def _primary(study: TrainedStudy) -> Iterator[str]:
-    """Report a primary measurement that cannot be compared with chance, or by which no variant can be selected."""
+    """Report a primary measurement that cannot be compared with chance or on which variants cannot be selected."""
     known, measured = comparable(study), study.primary.measurement
     if mistakes := list(_not_measured("primary", study.primary, study, known)):
         yield from mistakes
@@ -142,7 +142,7 @@ def _primary(study: TrainedStudy) -> Iterator[str]:
     if several and "validation" not in splits[measured.task]:
         others = ", ".join(name for name, own in splits.items() if "validation" in own)
         yield (
-            f"primary.task is {measured.task!r}, which is not measured on the validation split, by which one of the variants of "
+            f"primary.task is {measured.task!r}, which is not measured on the validation split, where one variant of each of "
             f"{', '.join(several)} is selected; expected one of: {others}; or single values instead of lists, except "
             "for settings named in conditions"
         )
@@ -178,7 +178,7 @@ def _numbered(key: str, entries: Sequence[Any]) -> dict[str, Any]:
 
 
 def _unknown(key: str, names: Iterable[str | None], known: Collection[str], kind: str = "objectives") -> Iterator[str]:
-    """Report names under a key that are not among the known ones; None refers to nothing."""
+    """Report names under a key that are not among the known ones; None is skipped."""
     for name in names:
         if name is not None and name not in known:
             yield f"{key} refers to {name!r}; expected one of the {kind}: {', '.join(known) or 'there are none'}"

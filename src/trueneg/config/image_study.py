@@ -1,7 +1,7 @@
 """The typed model of an image study.
 
-A list in place of a single value is a sweep: lists under ``dataset`` make several data sets; lists under ``encoder``,
-``projection``, ``augmentation``, ``training`` or an objective make several variants of each objective.
+A list in place of a single value is a sweep: lists under ``dataset`` define several data sets; lists under ``encoder``,
+``projection``, ``augmentation``, ``training`` or an objective define several variants of each objective.
 """
 
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -60,12 +60,12 @@ class DatasetSettings(Settings):
     path: PathText | None = technical(None, "folder of the source's files, relative to the working directory")
     download: Boolean = technical(False, "download the source into `path` if it is missing")
     resolution: Sweepable[Resolution] | None = Field(None, description="side of resized images in pixels; none: original size")
-    images_per_class: Sweepable[Count] | None = Field(None, description="maximum training images per class, before the imbalance")
+    images_per_class: Sweepable[Count] | None = Field(None, description="maximum training images per class, before thinning")
     rare_classes: list[Integer | str] = Field([], description="classes to thin out, by number or name")
     fraction: Sweepable[Fraction] = Field(1.0, description="r: fraction of the images of a rare class to keep")
     test: OpenFraction | None = Field(None, description="fraction held out for testing if there is no official test split")
     validation: OpenFraction = Field(0.1, description="fraction of the training images held out for validation")
-    unlabelled: Count | None = Field(None, description="unlabelled images to train on as well, the first ones of stl10's 100,000")
+    unlabelled: Count | None = Field(None, description="n: also train on the first n of stl10's 100,000 unlabelled images")
 
 
 class ProjectionSettings(Settings):
@@ -77,10 +77,10 @@ class ProjectionSettings(Settings):
 
 
 class AugmentationSettings(Settings):
-    """Augmentation that draws the two views of an image."""
+    """Random augmentation that produces the two views of an image."""
 
     name: Sweepable[Literal["color", "digits", "none"]] = Field(
-        description="color: crop, flip, colour jitter and greyscale (natural images); digits: affine, brightness, noise; none"
+        description="color: crop, flip, colour jitter, greyscale (natural images); digits: affine, brightness, noise; none: off"
     )
     strength: Sweepable[Positive] = Field(1.0, description="multiplier of the colour jitter or of the distortions of digits")
 
@@ -93,18 +93,18 @@ class TrainingSettings(Training):
     weight_decay: Sweepable[NonNegative] = Field(1e-6, description="weight decay of Adam (L2 in the gradient)")
     schedule: Sweepable[Literal["constant", "cosine"]] = Field("constant", description="learning rate schedule")
     temperature: Sweepable[Positive] = Field(0.5, description="t; the papers' γ is 1/√t")
-    compile: Boolean = technical(False, "torch.compile augmentation and network: faster on a GPU; needs a C++ compiler")
+    compile: Boolean = technical(False, "use torch.compile: faster on a GPU, but needs a C++ compiler")
 
 
 class ImageContrast(PrimaryContrast):
     """The study's primary comparison, fixed before it runs; all other comparisons are exploratory."""
 
-    task: TaskName = Field("linear probe", description="evaluation")
+    task: TaskName = Field("linear probe", description="evaluation task")
     metric: str = Field("accuracy", description="metric; accuracy: fraction of images that are classified correctly")
     labels: str | None = Field("all", description="label pool: all training images, or the imbalanced subset")
     oracle: str | None = Field(
         None,
-        description="objective that must beat the baseline for the study to be informative; none: only with dataset.unlabelled",
+        description="gate: objective that must beat the baseline; may be none only with dataset.unlabelled",
     )
 
 
@@ -124,7 +124,7 @@ class FigureSettings(Settings):
     """Optional figures; accuracy against r, training curves and monitors are always drawn."""
 
     embedding: EmbeddingFigure | None = Field(None, description="t-SNE panels of test images (first paper, Fig. 4)")
-    label_fractions: DatasetFigure | None = Field(None, description="accuracy against labels (first paper, Fig. 2, right)")
+    label_fractions: DatasetFigure | None = Field(None, description="accuracy by label fraction (first paper, Fig. 2, right)")
 
 
 class ImageStudy(TrainedStudy):
@@ -133,7 +133,7 @@ class ImageStudy(TrainedStudy):
     SECTIONS = ("encoder", "projection", "augmentation", "training")
     TASKS = tasks.IMAGES
 
-    kind: Literal["images"] = Field("images", description="images: train encoders on two views of images, like SimCLR")
+    kind: Literal["images"] = Field("images", description="images: train encoders on two views of each image, as in SimCLR")
     dataset: DatasetSettings
     encoder: ImageEncoder
     projection: ProjectionSettings = Field(default_factory=ProjectionSettings)

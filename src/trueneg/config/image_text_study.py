@@ -1,7 +1,7 @@
 """The typed model of an image–text study.
 
-A list in place of a single value is a sweep: lists under ``dataset`` make several data sets; lists under ``encoder``,
-``text_encoder``, ``projection``, ``similarity``, ``augmentation``, ``training`` or an objective make several variants of each
+A list in place of a single value is a sweep: lists under ``dataset`` define several data sets; lists under ``encoder``,
+``text_encoder``, ``projection``, ``similarity``, ``augmentation``, ``training`` or an objective define several variants of each
 objective.
 """
 
@@ -37,7 +37,6 @@ from trueneg.specs.settings import (
     Share,
     Sweepable,
     at_defaults,
-    technical,
     values_of,
 )
 
@@ -61,13 +60,13 @@ class ImageTextProjectionSettings(Settings):
 
     name: Sweepable[Literal["linear", "mlp", "none", "released"]] = Field(
         "linear",
-        description="mlp: two layers; none: image features themselves, one layer for texts; released: CLIP's or BioViL's",
+        description="mlp: two layers; none: one layer for texts, none for images; released: CLIP's or BioViL's own",
     )
     dimensions: Sweepable[AtLeastTwo] = Field(128, description="D: size of the shared space; ignored if name is none or released")
 
 
 class SimilaritySettings(Settings):
-    """Similarity of an image and a sentence; lse and nl are reconstructions, see the gaps listed in docs/protocol-gaps.md."""
+    """Similarity between an image and a sentence; lse and nl are reconstructions (see docs/protocol-gaps.md)."""
 
     aggregation: Sweepable[Literal["global", "lse", "nl", "lse+nl"]] = Field(
         "global", description="global: cosine similarity of the pooled image features; lse, nl: aggregated over image regions"
@@ -75,7 +74,7 @@ class SimilaritySettings(Settings):
     lse_sharpness: Sweepable[Positive] | None = Field(None, description="r of the log-sum-exp; required for lse")
     attention_scale: Sweepable[Positive] | None = Field(None, description="scale of the non-local attention; required for nl")
     learned_maps: Boolean = Field(False, description="nl: use learned linear maps of the regions as queries and values")
-    combined: Literal["scores", "losses"] = Field("scores", description="lse+nl: mean of both scores, or one loss per score")
+    combined: Literal["scores", "losses"] = Field("scores", description="lse+nl: loss on the mean score, or one loss per score")
     logit_scale: Sweepable[Positive] = Field(14.0, description="initial multiplier of similarities (γ² in the papers)")
     learned_logit_scale: Boolean = Field(True, description="whether to train the logit scale")
     maximum_logit_scale: Positive = Field(100.0, description="maximum of the logit scale")
@@ -106,25 +105,27 @@ class ImageTextTrainingSettings(Training):
     kind: Literal["image-text"] = Field("image-text", description="trains on pairs of an image and a sentence")
     unit: Sweepable[Literal["image", "study"]] = Field("image", description="an epoch has one pair per image or per study (ReCo)")
     batch_size: Sweepable[AtLeastTwo] = Field(64, description="pairs per step; N = batch_size − 1 negatives")
-    chunks: Count = technical(1, "encode a batch in this many parts to save memory; negatives come from the whole batch")
+    chunks: Count = Field(
+        1, description="encode a batch in this many parts to save memory; only batch normalisation does not see the whole batch"
+    )
     optimizer: Sweepable[Literal["adamw", "adam"]] = Field("adamw", description="weight decay applies to matrices only")
     learning_rate: Sweepable[Positive] = Field(1e-5, description="maximum learning rate")
     weight_decay: Sweepable[NonNegative] = Field(0.01, description="weight decay of matrices")
-    warmup_updates: CountFromZero = Field(0, description="updates with a linearly increasing learning rate")
+    warmup_updates: CountFromZero = Field(0, description="initial updates over which the learning rate rises linearly")
     schedule: Sweepable[Literal["constant", "cosine"]] = Field("cosine", description="learning rate schedule after the warm-up")
 
 
 class ImageTextContrast(PrimaryContrast):
     """The study's primary comparison, fixed before it runs; all other comparisons are exploratory."""
 
-    task: TaskName = Field("zero-shot", description="evaluation")
+    task: TaskName = Field("zero-shot", description="evaluation task")
     metric: str = Field("AUC", description="metric, such as AUC, ACC, R, MedR, Prec, CNR or mIoU")
 
 
 class OverlayFigure(Panels):
     """Heatmaps of selected phrases over their images, with boxes; one column per objective."""
 
-    phrases: Count = Field(6, description="number of phrases, of as many different findings as possible")
+    phrases: Count = Field(6, description="number of phrases, covering as many findings as possible")
 
 
 class ImageTextFigures(Settings):
@@ -166,11 +167,11 @@ class ImageTextStudy(TrainedStudy):
             if "released" in projections and not with_heads:
                 raise ValueError(
                     f".objectives.{name} uses released projections, but encoder is ({image}) and text_encoder is ({text}); "
-                    "give both the name clip and the same model and weights, or encoder biovil and text_encoder.projection"
+                    "use clip for both, with the same model and weights, or encoder biovil with text_encoder.projection"
                 )
             if "none" in projections and sections["similarity"].learned_maps:
                 raise ValueError(
-                    f".objectives.{name} has projection none, which cannot have similarity.learned_maps; set it to false"
+                    f".objectives.{name} has projection none, so similarity.learned_maps cannot be true; set it to false"
                 )
             if sections["objective"].name == "biovil" and text.name == "clip":
                 raise ValueError(f".objectives.{name} masks words, which needs a BERT, but text_encoder.name is 'clip'")

@@ -39,13 +39,13 @@ class LanguageModelSettings(ResumableResources):
     batch_size: Count = Field(64, description="sentences per update")
     learning_rate: Positive = Field(2e-3, description="learning rate of AdamW; use a lower one for fine-tuning")
     weight_decay: NonNegative = Field(0.01, description="weight decay of AdamW")
-    warmup: Share = Field(0.1, description="fraction of the updates in which the learning rate increases")
+    warmup: Share = Field(0.1, description="fraction of the updates over which the learning rate increases")
     mask_share: OpenFraction = Field(0.2, description="fraction of a sentence's tokens to mask, at least one token")
-    vocabulary: Count = Field(2048, description="maximum vocabulary of a new tokenizer")
+    vocabulary: Count = Field(2048, description="maximum vocabulary size of a new tokenizer")
     hidden: Count = Field(128, description="width of a new model")
     layers: Count = Field(2, description="layers of a new model")
     heads: Count = Field(2, description="attention heads of a new model")
-    longest: Count = Field(128, description="maximum tokens of a new model; longer sentences are scored in windows")
+    longest: Count = Field(128, description="maximum input of a new model, in tokens; longer sentences are scored in windows")
     threads: Count = technical(1, "intra-op threads per process")
 
     @model_validator(mode="after")
@@ -63,10 +63,10 @@ class ScoringSettings(JobResources):
     """Pseudo-log-likelihood (Salazar et al., 2020)."""
 
     variant: Literal["original", "within_word_l2r", "causal"] = Field(
-        "original", description="within_word_l2r: later pieces of a word are masked too; causal: chain rule of a causal model"
+        "original", description="within_word_l2r: later pieces of a word are masked too; causal: chain rule with a causal model"
     )
     tokens_per_batch: Count | None = technical(None, "tokens per batch of masked copies; none: chosen for the device")
-    device: Device = technical("auto", "as for language models")
+    device: Device = technical("auto", "device for scoring; values as for `language_models`")
     shards: Count = technical(1, "number of jobs to split the scoring into, one per GPU")
     runtime: Count = technical(240, "time limit of a training or scoring job on a cluster, in minutes")
 

@@ -19,7 +19,7 @@ PER_PIXEL = {
 PER_PIXEL["image-text"]["biovil"] = PER_PIXEL["image-text"]["resnet50"]
 BERT_BASE = {"hidden": 768, "layers": 12}
 TOKENS = 32  # per sentence
-# Training images and side in pixels of sources whose settings do not state them; the defaults below cover all others.
+# Number of training images and image side in pixels, for sources whose settings do not state them; otherwise, the defaults below.
 SIZES = {"digits": 1_800, "cifar10": 50_000, "stl10": 5_000, "phantom": 3_000, "open_i": 3_700, "flickr30k": 29_000}
 SIZES |= {"mimic_cxr": 234_000}
 SIDES = {"digits": 8, "cifar10": 32, "stl10": 96}
@@ -52,7 +52,7 @@ def relative_cost(settings: Mapping[str, Mapping[str, Any]]) -> float:
 
 
 def _images(dataset: Mapping[str, Any]) -> float:
-    """Estimate the images per epoch; assumes that half of the classes are rare and reduced to `fraction`."""
+    """Estimate the number of images per epoch, assuming that half of the classes are rare and reduced to `fraction`."""
     most = dataset.get("images") or SIZES.get(dataset["source"], ASSUMED_SIZE)
     if dataset.get("images_per_class"):
         most = min(most, 10 * dataset["images_per_class"])

@@ -1,4 +1,4 @@
-"""Read and check configuration files; all mistakes are reported at once, in one sentence each."""
+"""Read and check configuration files; all mistakes are reported at once, one sentence each."""
 
 import difflib
 import re
@@ -50,7 +50,7 @@ def load_configuration(raw: Mapping[str, Any], where: str) -> Configuration:
 
 
 def read_configuration(paths: Sequence[str | Path]) -> Configuration:
-    """Read configuration files with one or more studies each; later files add to earlier ones.
+    """Read configuration files with one or more studies each; if files share a key, the last one wins.
 
     Raises:
         UserError: if a file is missing, is not YAML, or contains mistakes.

@@ -15,7 +15,7 @@ from trueneg.specs.settings import Settings, is_technical, models_within, tag_of
 HEADER = """# Configuration
 
 A configuration file maps names to studies; several files can be given. A list of values for a setting marked ↔ is a sweep.
-Settings in *italics* control only where or how fast to compute and are not part of a run's identity.
+Settings in *italics* only control where and how fast a study is computed; they are not part of a run's identity.
 `make reference` writes this page.
 """
 
@@ -30,7 +30,7 @@ def json_schema() -> dict[str, Any]:
 def reference_page() -> str:
     """Return the reference page in Markdown, with one section per model and one row per key."""
     models: dict[type[Settings], tuple[str, str]] = {
-        Configuration: ("Keys beside the studies", "studies"),
+        Configuration: ("Top-level keys besides the studies", "studies"),
         RuleResources: ("resources", ""),
         Resources: ("resources of a rule", ""),
     }

@@ -22,7 +22,7 @@ Sections = dict[str, Any]  # models by section
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One training: resolved settings (no sweeps left) and a seed."""
+    """One training run: resolved settings (no sweeps left) and a seed."""
 
     study: str
     dataset: str
@@ -53,7 +53,7 @@ def training_kind(settings: RunSettings) -> str:
 
 
 def training_devices(settings: RunSettings) -> tuple[Device, int]:
-    """Return the device of a run's training and the number of such devices; what is not trained is only stored, by one CPU."""
+    """Return the type and number of devices that train a run; one CPU for a run that is only stored."""
     if settings["objective"]["name"] in NOT_TRAINED:
         return "cpu", 1
     return settings["training"]["device"], settings["training"]["devices"]
@@ -76,7 +76,7 @@ def canonical(values: Mapping[str, Any]) -> str:
 
 
 def _one_at_a_time(*lists: list[Any]) -> Iterator[list[Any]]:
-    """Yield the first value of every list, then each other value among the first values of the other lists.
+    """Yield the first value of every list, then each other value combined with the first values of the other lists.
 
     Example:
         >>> list(_one_at_a_time([64, 32], [512, 256]))
@@ -140,8 +140,8 @@ def negative_counts(study: TrainedStudy) -> dict[str, int]:
 def objectives(study: TrainedStudy) -> dict[str, tuple[str, dict[str, Any], Sections]]:
     """Return each objective's variants by label: the objective's name, the swept values by field, and the resolved sections.
 
-    Conditions do not make variants; under each of them the labels are the same. The first variant of an objective has the first
-    value of each of its sweeps: the base of sweeps one at a time.
+    Conditions do not define variants, so the labels are the same for each condition. The first variant of an objective has the
+    first value of each of its sweeps; for sweeps one at a time, it is the base.
     """
     found = {}
     _, resolved = next(iter(conditions(study).values()))
@@ -152,7 +152,7 @@ def objectives(study: TrainedStudy) -> dict[str, tuple[str, dict[str, Any], Sect
 
 
 def variants(study: TrainedStudy) -> dict[str, dict[str, str]]:
-    """Return the swept values of each objective's variants as in the rows, by label."""
+    """Return each objective's variants, as written in the rows, by label."""
     found: dict[str, dict[str, str]] = {}
     for label, (name, values, _) in objectives(study).items():
         found.setdefault(name, {})[label] = canonical(values)
@@ -160,7 +160,7 @@ def variants(study: TrainedStudy) -> dict[str, dict[str, str]]:
 
 
 def candidates(study: TrainedStudy) -> dict[str, dict[str, str]]:
-    """Return the variants from which the validation split selects one per objective; of sweeps one at a time, only the base."""
+    """Return each objective's variants from which validation selects one; for sweeps one at a time, only the base."""
     few = 1 if study.sweeps == "one at a time" else None
     return {name: dict(itertools.islice(found.items(), few)) for name, found in variants(study).items()}
 
@@ -196,7 +196,7 @@ def all_runs(name: str, study: TrainedStudy) -> list[Run]:
 def source_key(settings: Mapping[str, Any]) -> str:
     """Return the name of a data set's decoded source, shared by studies that read the same files at the same size."""
     reading = {key: settings[key] for key in ("source", "path", "resolution")}
-    if settings.get("unlabelled"):  # otherwise, the name is that of sources decoded before the key existed
+    if settings.get("unlabelled"):  # if unset, keep the name of sources decoded before the key existed
         reading["unlabelled"] = settings["unlabelled"]
     size = f"-{settings['resolution']}px" if settings["resolution"] else ""
     return f"{settings['source']}{size}-{_digest(reading)}"
@@ -204,13 +204,13 @@ def source_key(settings: Mapping[str, Any]) -> str:
 
 def pairs_key(settings: Mapping[str, Any]) -> str:
     """Return the name of a data set's image–sentence file, shared by studies with the same settings."""
-    default = ("fit", "crop")  # enters no name, as the files made before the key existed are the same
+    default = ("fit", "crop")  # left out of the name, so that files made before the key existed keep theirs
     joining = {key: value for key, value in settings.items() if key not in ("test", "validation") and (key, value) != default}
     return f"{settings['source']}-{settings['resolution']}px-{_digest(joining)}"
 
 
 def benchmark_key(settings: Mapping[str, Any]) -> str:
-    """Return the name of CheXpert 8×200 at the size of a study's images, and stretched if they are."""
+    """Return the name of the CheXpert 8×200 file with images resized, and cropped or stretched, like those of a study."""
     made_of = [settings[key] for key in ("path", "lists", "fit") if key in settings]
     return f"chexpert_8x200-{settings['resolution']}px-{_digest(made_of)}"
 

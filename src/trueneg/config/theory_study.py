@@ -26,7 +26,7 @@ Slide = Annotated[Real, Field(ge=0, le=1)]
 class ProcessSettings(Settings):
     """Process parameters that an experiment does not vary; the defaults follow the simulations of the BCL paper."""
 
-    alpha: Alpha = Field(0.9, description="α: probability that a true negative is farther than a false one")
+    alpha: Alpha = Field(0.9, description="α: probability that a true negative is farther away than a false one")
     class_probability: Probability = Field(0.1, description="τ⁺: probability that a negative is false (not stated in the paper)")
     slide: Slide = Field(0.1, description="maximum shift of the base interval of an anchor")
     temperature: Positive = Field(0.5, description="t: logits are scores divided by t")
@@ -37,12 +37,12 @@ class ProcessSettings(Settings):
 
 
 class SweepSettings(Settings):
-    """Parameter values over which the experiments sweep."""
+    """Parameter values over which the experiments sweep; each description names the experiment."""
 
     alphas: NonEmpty[Alpha] = Field([0.5, 0.6, 0.7, 0.8, 0.9, 0.99], description="errors against α")
     class_probabilities: NonEmpty[Probability] = Field([0.02, 0.05, 0.1, 0.2, 0.3, 0.5], description="errors against τ⁺")
     negative_counts: NonEmpty[Count] = Field([16, 32, 64, 128, 256, 512], description="errors against N")
-    long_negative_counts: NonEmpty[Count] = Field([16, 64, 256, 1024, 4096], description="bias against N, which should vanish")
+    long_negative_counts: NonEmpty[Count] = Field([16, 64, 256, 1024, 4096], description="bias, which should vanish, against N")
     anchor_counts: NonEmpty[Count] = Field([50, 100, 200, 500, 1000, 2000], description="errors against the number of anchors")
     positive_counts: NonEmpty[Count] = Field([1, 2, 5, 10, 32, 64, 256], description="errors against K")
     slides: list[Slide] = Field([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], description="errors against the slide")

@@ -25,10 +25,10 @@ from trueneg.specs.tasks.base import Task
 from trueneg.stats.measurement import KEYS, Measurement
 
 SeedCount = Annotated[Integer, Field(ge=1, le=10_000)]
-CONDITIONS = "swept settings of `training` to report side by side, like data sets; the others are selected on validation"
+CONDITIONS = "swept `training` settings to report value by value, like data sets; for the others, validation selects a value"
 SWEEPS = (
     "combined: each combination of listed values is a variant, and validation selects one; one at a time: the first values are "
-    "the base, each other value replaces one of them, and nothing is selected"
+    "the base, each variant replaces one of them by another value, and nothing is selected"
 )
 
 
@@ -38,9 +38,9 @@ class Training(JobResources, ResumableResources):
     epochs: Sweepable[Count] | None = Field(None, description="passes over the training set; cannot be combined with `updates`")
     updates: Sweepable[Count] | None = Field(None, description="optimiser steps, for equal work on data sets of different sizes")
     batch_size: Sweepable[AtLeastTwo]
-    seeds_per_job: Count = technical(8, "seeds trained by one job, which share the time for imports and compilation")
+    seeds_per_job: Count = technical(8, "seeds per job, which share the time for imports and compilation")
     runs_per_device: Count = technical(1, "jobs per GPU, if small steps leave it idle; multiply Snakemake's `gpu` by this number")
-    devices: Count = technical(1, "GPUs per run, each with an equal part of every batch; rounding and dropout draws differ")
+    devices: Count = technical(1, "GPUs per run, each with an equal part of every batch; changes rounding and dropout")
 
     @model_validator(mode="after")
     def _one_length_and_equal_parts(self):
@@ -59,7 +59,7 @@ class EvaluationResources(JobResources):
     """Resources for an evaluation, which runs on the device of `training`."""
 
     runtime: Count = technical(30, "time limit of a job on a cluster, in minutes")
-    if TYPE_CHECKING:  # sections of the tasks found at import
+    if TYPE_CHECKING:  # the tasks' sections are added at import
 
         def __getattr__(self, name: str) -> Any: ...
 
@@ -73,11 +73,11 @@ class MeasurementSettings(Settings):
     fraction: Fraction | None = Field(None, description="fraction of the labels that a classifier is trained on")
     direction: str | None = Field(None, description="direction of retrieval, such as text to image; none: mean of both")
     k: Count | None = Field(None, description="k of R@k or Prec@k; none: mean over all k")
-    group: str | None = Field(None, description="a class, rare or common; none: all classes")
+    group: str | None = Field(None, description="name of a class, or rare, common or macro; none: all classes")
 
     @property
     def measurement(self) -> Measurement:
-        """The measurement as a key of rows."""
+        """The settings as a :class:`Measurement`."""
         return Measurement(**{key: getattr(self, key) for key in KEYS})
 
 
@@ -97,16 +97,16 @@ class PrimaryContrast(Contrast, MeasurementSettings):
 
 
 class Published(Settings):
-    """Tables of a paper. config/published.csv has each printed number, and the measurement of ours to compare it with."""
+    """Tables of a paper. config/published.csv lists each printed number and the measurement of ours that corresponds to it."""
 
     paper: str = Field(description="value in the `paper` column of config/published.csv")
     tables: NonEmpty[str] = Field(description="values in the `table` column")
     task: str | None = Field(None, description="value in the `task` column; none: all tasks of the tables")
     methods: dict[str, str] = Field(
-        {}, description="value in the `method` column, by objective or variant, if it is another name"
+        {}, description="value in the `method` column for each objective or variant that has another name there"
     )
     settings: dict[str, str] = Field(
-        {}, description="value in the `setting` column, by data set; none: the primary contrast's only"
+        {}, description="value in the `setting` column for each data set; empty: compare with the primary contrast's data set"
     )
 
 
@@ -145,7 +145,7 @@ class TrainedStudy(Study):
 
     @property
     def provided(self) -> Mapping[str, bool]:
-        """Whether the data have what an evaluation task, a figure or an objective may need, by need."""
+        """For each possible need of an evaluation task, a figure or an objective, whether the data meet it."""
         return {}
 
     def sections_of(self, objective: Settings) -> dict[str, Any]:

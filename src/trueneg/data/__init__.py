@@ -1,1 +1,1 @@
-"""Image sources (each returns a :class:`trueneg.data.images.image_source.ImageSource`), splits and imbalance."""
+"""Image sources, image–text sources, the phantom, splits and imbalance."""

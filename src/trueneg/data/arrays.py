@@ -42,7 +42,7 @@ def write_arrays(path: str | Path, arrays: Mapping[str, Any]) -> None:
 
 
 def open_arrays(path: str | Path) -> np.lib.npyio.NpzFile:
-    """Open an .npz file; its checksums are verified on reading."""
+    """Open an .npz file; the checksum of each array is verified when the array is read."""
     if not zipfile.is_zipfile(path):
         raise ValueError("not an .npz archive, or its end is missing")
     return np.load(path, allow_pickle=False)

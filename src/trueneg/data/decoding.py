@@ -10,7 +10,7 @@ from PIL import Image
 
 
 class UnreadableImageError(Exception):
-    """Error for an unusable image, with the reason and a remedy."""
+    """Raised for an image that cannot be used; carries the reason and a remedy."""
 
     def __init__(self, reason: str, remedy: str = "Replace the file with an undamaged copy."):
         super().__init__(reason)
@@ -29,7 +29,7 @@ def decode_images(encoded: Sequence[bytes | None], mode: str, resolution: int | 
         uint8 images of shape (C, H, W), in input order.
 
     Raises:
-        UnreadableImageError: for the first image that is damaged.
+        UnreadableImageError: at the first image that cannot be decoded.
     """
 
     def decode(content: bytes | None) -> np.ndarray:
@@ -70,7 +70,7 @@ def refused_if_damaged(reason: str) -> Iterator[None]:
 
 
 def resize_images(images: np.ndarray, resolution: int | None) -> np.ndarray:
-    """Resize to a square: area averages (pillow's BOX filter) when shrinking, bicubic when enlarging.
+    """Resize images to a square: by area averaging (pillow's BOX filter) when shrinking, by bicubic interpolation when enlarging.
 
     Args:
         images: uint8, shape (n, C, H, W).

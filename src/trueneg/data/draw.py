@@ -34,7 +34,7 @@ def draw_subsets(
         seeds: seeds to draw subsets for.
         subsets: parquet file to write.
         splits: official splits of an image–text source (parquet file, empty if there are none); None for an image source.
-        group: ``primary.group`` of the study; the classes of an image source are known here, before anything is trained.
+        group: ``primary.group`` of the study, checked here because an image source's classes are known before any training.
 
     Raises:
         UserError: if the settings do not fit the source, or a file is missing or damaged.

@@ -30,14 +30,14 @@ from trueneg.io.files import atomic_write
 
 log = logging.getLogger(__name__)
 
-SHARD_BYTES = 4 * 1024**2  # work lost when a thread is killed, and bytes read at once to verify a shard
+SHARD_BYTES = 4 * 1024**2  # work that each thread can lose if the job is killed, and bytes read at once to verify a shard
 LONGEST = 20  # maximum aspect ratio: the resized image must fit in memory, and the centre of a narrow strip is not representative
-# The ways to fit an image to a square. Change a text whenever that preprocessing changes, so that cached images are rebuilt.
+# Ways to fit an image to a square. Change the string whenever its preprocessing changes, so that cached images are rebuilt.
 TREATMENTS = {"crop": "exif, bilinear, centre 1", "stretch": "exif, bilinear, both sides 1"}
 
 
 def square_in(size: Sequence[int], resolution: int, fit: str = "crop") -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return the size of the resized image and the position of its square (:func:`decode_square`).
+    """Return the size of the resized image and the position of the square in it (:func:`decode_square`).
 
     Args:
         size: (width, height) of the upright image.
@@ -71,14 +71,14 @@ def decode_square(encoded: bytes | None, mode: str, resolution: int, fit: str = 
         encoded: content of a PNG or JPEG file.
         mode: ``"L"`` (greyscale) or ``"RGB"``.
         resolution: side of the square, in pixels.
-        fit: ``"crop"`` resizes the shorter side and keeps the central square; ``"stretch"`` resizes both sides and keeps all.
+        fit: ``"crop"`` scales the image and keeps the central square; ``"stretch"`` resizes both sides and keeps the whole image.
 
     Returns:
         uint8, shape (channels, resolution, resolution).
 
     Raises:
-        UnreadableImageError: if the image is damaged, is neither PNG nor JPEG, has more than 8 bits per channel, or is a narrow
-            strip.
+        UnreadableImageError: if the image is damaged, is neither PNG nor JPEG, has more than 8 bits per channel, or has an
+            aspect ratio above :data:`LONGEST`.
 
     Example:
         >>> import io
@@ -94,7 +94,7 @@ def decode_square(encoded: bytes | None, mode: str, resolution: int, fit: str = 
     with refused_if_damaged("is damaged ({})"):
         if mode == "L":
             image.draft("L", None)  # read the luma directly from the JPEG file, without converting to RGB: a third faster
-        ImageOps.exif_transpose(image, in_place=True)  # otherwise every image is copied
+        ImageOps.exif_transpose(image, in_place=True)  # without in_place, every image would be copied
         image.load()  # before the next line reads the mode: loading can change a palette
         image = image if image.mode == mode else image.convert(mode)  # converting to the same mode would copy the image
     resized, (left, top) = square_in(image.size, resolution, fit)
@@ -112,7 +112,7 @@ def cache_images(
 
     Args:
         images: n encoded images.
-        folder: cache folder; entries of other images or another size are replaced. Only one build may run at a time.
+        folder: cache folder; entries for other images or another size are replaced. Only one build may run at a time.
         mode: ``"L"`` (greyscale) or ``"RGB"``.
         resolution: side of the squares, in pixels.
         fit: ``"crop"`` or ``"stretch"``.
@@ -122,8 +122,8 @@ def cache_images(
         uint8, shape (n, channels, resolution, resolution): a read-only memory map.
 
     Raises:
-        UserError: names images that are missing (before any is decoded) or unusable (after all others are decoded); or the disk
-            is too small.
+        UserError: names images that are missing (before any is decoded) or unusable (after all others are decoded); also if
+            the disk is too small.
     """
     folder, shape = Path(folder), (len(images), len(mode), resolution, resolution)
     pixels, size = folder / "images.u8", math.prod(shape[1:])

@@ -1,7 +1,7 @@
 """Locations of encoded images (PNG, JPEG): files in a folder, or rows of parquet files.
 
 Both classes represent an ordered sequence of n images and need little memory because images are read lazily. ``part`` selects
-images, ``name`` returns the location of an image, ``stamps`` returns texts that change when images are replaced, and ``read``
+images, ``name`` returns the location of an image, ``stamps`` returns strings that change when images are replaced, and ``read``
 yields the content of each image.
 """
 
@@ -50,7 +50,7 @@ class ImageFiles:
         """Return the name, size and modification time of each file.
 
         Raises:
-            UserError: names the files that are missing or in a folder without access.
+            UserError: names the files that are missing or in a folder that cannot be accessed.
         """
         found, missing = [], []
         for path in self.paths:
@@ -64,7 +64,7 @@ class ImageFiles:
         return found
 
     def read(self) -> Iterator[bytes | None]:
-        """Yield the content of each file; None for a file that cannot be read, which is reported with all other errors."""
+        """Yield the content of each file, or None if it cannot be read; the caller reports it together with all other errors."""
         for path in self.paths:
             try:
                 content = path.read_bytes()

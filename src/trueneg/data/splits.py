@@ -1,4 +1,4 @@
-"""Stratified splits and samples by seed, and their files."""
+"""Seeded stratified splits and samples, and the files that store them."""
 
 import dataclasses
 import json
@@ -18,7 +18,7 @@ Kind = TypeVar("Kind")
 
 
 def first_of_each_class(labels: np.ndarray, counts: Mapping[int, int], seed: int) -> np.ndarray:
-    """Return the sorted int64 positions of a random sample: the given number per class in `counts`, all of other classes.
+    """Return sorted int64 positions of a random sample: `counts[c]` of each class c in `counts`, and all of the other classes.
 
     Each class has its own generator, so its order does not depend on the other classes.
 
@@ -40,7 +40,7 @@ def stratified_split(labels: np.ndarray, fraction: float, seed: int) -> tuple[np
     Args:
         labels: integers, shape (n,).
         fraction: in (0, 1); round(fraction · n_c) of the n_c samples of a class are held out, at least one but not all.
-        seed: a non-negative integer; for the same seed, a smaller fraction holds out a subset of what a larger one does.
+        seed: a non-negative integer; for the same seed, a smaller fraction holds out a subset of the samples of a larger one.
 
     Returns:
         The held-out positions and the remaining positions, as sorted int64 arrays that together cover all samples.
@@ -60,13 +60,13 @@ def write_splits(subsets: Sequence[Any], path: str | Path, key: bytes) -> None:
     """Write the subsets of several seeds atomically as one table with one row per position.
 
     Args:
-        subsets: dataclasses with ``seed``. Each array holds the positions of the split it is named after; the other attributes
-            are stored as JSON in the schema's metadata.
+        subsets: dataclass instances with an attribute ``seed``. Each array holds the positions of the split it is named after;
+            the other attributes are stored as JSON in the schema's metadata.
         path: parquet file to write, with columns ``seed``, ``split``, ``index``.
         key: key of the metadata entry.
 
     Raises:
-        ValueError: if a split is empty: the table could not represent it.
+        ValueError: if a split is empty, which the table cannot represent.
     """
     rows, described = [], []
     for subset in subsets:
@@ -86,7 +86,7 @@ def read_splits(path: str | Path, kind: type[Kind], key: bytes) -> dict[int, Kin
 
     Args:
         path: parquet file.
-        kind: class of the subsets. Its tuples are stored as lists, because JSON has no tuples.
+        kind: class of the subsets. Lists are read as tuples, because JSON has no tuples.
         key: key of the metadata entry.
 
     Raises:

@@ -20,7 +20,7 @@ class Values(NamedTuple):
     Attributes:
         pattern: a regular expression that must match the whole text of a value.
         expected: description of the pattern, for messages.
-        unique: whether no two rows may have the same value.
+        unique: whether all values must be distinct.
     """
 
     pattern: str
@@ -43,8 +43,8 @@ def read_columns(
             message; None for the user's own files.
 
     Returns:
-        The columns with unconverted values (str for a CSV file). The index gives the location of each row in words: ``line 2``
-        of a CSV file (the header is line 1), ``row 0`` of a parquet file.
+        The columns with unconverted values (str for a CSV file). The index describes the location of each row: ``line 2`` in a
+        CSV file (the header is line 1), ``row 0 (the first is 0)`` in a parquet file.
 
     Raises:
         UserError: if the file is missing or damaged, lacks a column, or has a row with an invalid value or with more or fewer
@@ -69,7 +69,7 @@ def read_columns(
 
 
 def read_lines(path: Path, pattern: str, expected: str, origin: str, *, header: int = 0) -> pd.DataFrame:
-    """Match each line against a pattern and return its named groups; skip blank lines and the header; index by location.
+    """Match each line against a pattern and return the named groups, indexed by line; blank lines and the header are skipped.
 
     Args:
         path: text file (UTF-8).
@@ -94,7 +94,7 @@ def wrong_values(
 ) -> list[str]:
     """Return one message per row with an invalid value in a column; the table's index gives the location.
 
-    Values of restricted tables are not shown: a column that the configuration names by mistake may hold anything.
+    Values of restricted tables are not shown: a column named in the configuration by mistake may contain anything.
     """
     found = ((place, "a restricted value" if restricted else repr(value)) for place, value in table.loc[wrong, column].items())
     return [f"{place}: {column} is {value}; expected {expected}." for place, value in found]
@@ -124,7 +124,7 @@ def _read_csv(path: Path, columns: Sequence[str], origin: str | None) -> pd.Data
         for row in reader:
             if row and len(row) != len(header):
                 remedy = origin or "Enclose text that contains a comma or a quotation mark in quotation marks."
-                found = f"has {len(row)} columns; expected the {len(header)} of the header"
+                found = f"has {len(row)} fields; expected the {len(header)} of the header"
                 raise UserError(f"{path}: line {line:,} {found}. {remedy}")
             if row:
                 rows[f"line {line:,}"] = [row[header.index(name)] for name in columns]

@@ -33,7 +33,7 @@ def accuracies(
     """
     names = ["rare", "common", *class_names]
     if len(set(names)) < len(names):
-        raise ValueError(f"class_names are {list(class_names)}; expected distinct names, none 'rare' or 'common'")
+        raise ValueError(f"class_names are {list(class_names)}; expected distinct names other than 'rare' and 'common'")
     by_class = {label: float((predictions[labels == label] == label).mean()) for label in np.unique(labels).tolist()}
     groups = {
         "rare": [value for label, value in by_class.items() if label in rare_classes],

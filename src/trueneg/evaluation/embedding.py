@@ -42,8 +42,8 @@ def tsne(features: np.ndarray, seed: int, perplexity: float = 30, jobs: int = 1)
 
     Args:
         features: shape (n, D), n ≥ 4, D ≥ 2.
-        seed: the study's seed.
-        perplexity: capped at (n − 1) / 3, because t-SNE uses three times as many neighbours.
+        seed: the run's seed.
+        perplexity: capped at (n − 1) / 3, because t-SNE uses 3 · perplexity neighbours.
         jobs: number of threads. With one thread, results are reproducible on the same machine; with more, rounding may differ.
 
     Returns:

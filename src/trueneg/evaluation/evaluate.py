@@ -1,4 +1,4 @@
-"""Encode finished runs, evaluate them on every task for their kind of study, and collect their training records."""
+"""Encode finished runs, evaluate them with every task for their kind of training, and collect their training records."""
 
 import contextlib
 import importlib
@@ -35,7 +35,7 @@ class Block(NamedTuple):
         names: the study, dataset and objective that the runs were trained for.
         listed: the runs' entries in the manifest.
         store: the store of the runs.
-        tasks: the package of the evaluation tasks for the runs.
+        tasks: dotted name of the package with the evaluation tasks for the runs.
         runs: encoded runs, in lists that are evaluated together.
     """
 
@@ -106,14 +106,14 @@ def rows_of(package: str, runs: Sequence[Any], settings: Mapping[str, Any]) -> I
 
 
 def gather_training(block: Block, names: Mapping[str, str], curves: str | Path, runs: str | Path) -> None:
-    """Write training `curves` and records (`runs`) of evaluated runs, with the provenance of their evaluation.
+    """Write the training curves (`curves`) and records (`runs`) of evaluated runs, with the provenance of their evaluation.
 
     A run may have been trained for another study under other names; `names` label its curves in this study.
     """
     trained, made = [], []
     for run in block.listed:
         path = block.store.folder(run["id"]) / RunStore.CURVES
-        curve = records.read_rows(path, remedy="Remove its folder to have the run trained again.")
+        curve = records.read_rows(path, remedy="Remove its folder to train the run again.")
         trained.append(curve.assign(**names, seed=run["seed"], run=run["id"]))
         record = block.store.record(run["id"])
         evaluated = provenance.environment(provenance.evaluation_fingerprint(record["settings"]))

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 def extract_features(encoder: nn.Module, normalise: Callable[[Tensor], Tensor], images: Tensor, batch_size: int = 512) -> Tensor:
-    """Extract features of images, without augmentation, dropout or batch statistics.
+    """Extract features from images, without augmentation, dropout or batch statistics.
 
     The encoder is switched to evaluation mode.
 

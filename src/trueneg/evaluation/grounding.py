@@ -33,7 +33,7 @@ def contrast_to_noise_ratio(heatmap, mask, *, signed: bool = False) -> float:
         The ratio. If neither part varies: 0 for equal means, otherwise infinite.
 
     Raises:
-        ValueError: if shapes differ, the mask is not bool, or no pixel with a score is inside or none is outside.
+        ValueError: if shapes differ, the mask is not bool, or the pixels with a score are all inside or all outside the mask.
 
     Example:
         >>> heatmap = np.array([[3.0, 5.0], [0.0, 2.0]])
@@ -61,7 +61,7 @@ def intersection_over_union(heatmap, mask, thresholds: Sequence[float] = THRESHO
     different thresholds (BioViL uses 0.1 … 0.5).
 
     Args:
-        heatmap: (H, W) scores; NaN where the image was cropped away; these pixels belong to no set.
+        heatmap: (H, W) scores; NaN where the image was cropped away; these pixels are ignored.
         mask: (H, W) bool, true inside the box or boxes.
         thresholds: thresholds to average over.
 
@@ -163,7 +163,7 @@ def _pixels(heatmap, mask) -> tuple[np.ndarray, np.ndarray]:
     """Return the non-NaN scores and a mask of those inside the box."""
     heatmap, mask = as_array(heatmap), as_array(mask)
     if heatmap.ndim != 2 or heatmap.shape != mask.shape or mask.dtype != bool:
-        raise ValueError(f"heatmap is {heatmap.shape} and mask {mask.shape} {mask.dtype}; expected one shape (H, W), bool mask")
+        raise ValueError(f"heatmap is {heatmap.shape} and mask {mask.dtype} {mask.shape}; expected (H, W) and bool (H, W)")
     known = ~np.isnan(heatmap)
     inside = mask[known]
     if not inside.any():

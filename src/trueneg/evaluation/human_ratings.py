@@ -1,4 +1,4 @@
-"""Measure how well scores identify, among the negatives of an anchor, those that people rate as false.
+"""Measure how well scores separate an anchor's false negatives, as determined by human ratings, from its true ones.
 
 Flickr8k's experts rated from 1 to 4 how well captions describe images. Most are captions of OTHER images, which a batch would
 treat as negatives. An image and another image's caption form a **false negative** if the mean of their three ratings is above
@@ -8,10 +8,10 @@ The data are 5,822 rated pairs, all from the official test split; 158 of them pa
 out. Of the other 5,664, 17.3 %, 11.6 % and 4.0 % are false negatives at 2, 2.5 and 3. Both kinds of anchors have enough
 candidates. *Image anchors*: 1,000, each with 1 to 10 captions (median 6); 407 have both kinds of negatives at 2.5. *Text
 anchors*: 972 captions, each the third of its image's five, with 1 to 34 images (median 5); 313 have both kinds, and these have
-more candidates (8.2 on average, compared with 5.5). The first paper's loss uses text anchors.
+more candidates (8.2 on average, compared with 5.5). Sample-Specific Debiasing (2023) uses text anchors.
 
 **Selection.** The pairs were not drawn at random: a retrieval system proposed the caption for the image. The share of false
-negatives is therefore the share among near negatives, and scores must distinguish near negatives. Probabilities are compared
+negatives is therefore the share among near negatives, which are harder to tell apart. Probabilities are compared
 with the share among RATED pairs; a probability that is right for a batch may be too low here. An anchor's rate is the rate
 among its retrieved candidates.
 
@@ -81,10 +81,10 @@ def areas_within_anchors(scores, false, anchors) -> pd.DataFrame:
 
 
 def expert_agreement(ratings, anchors, threshold: float = THRESHOLD) -> pd.DataFrame:
-    """Estimate the ceiling: how well ONE expert's rating ranks, within an anchor, negatives rated false by the other two.
+    """Estimate the ceiling: how well ONE expert's rating ranks, within an anchor, false negatives determined by the other two.
 
     The result is the mean over the nine ways to leave one expert out of each of the two compared pairs, because the file does
-    not record who gave which rating. Ratings have four levels, so many are equal; ties count one half.
+    not record who gave which rating. Ratings have only four levels, so ties are frequent; they count one half.
 
     Args:
         ratings: (n, 3), from 1 to 4.
@@ -104,7 +104,7 @@ def expert_agreement(ratings, anchors, threshold: float = THRESHOLD) -> pd.DataF
     for anchor, rows in pd.Series(np.arange(len(ratings))).groupby(np.asarray(anchors)):
         score, false = ratings[rows].ravel(), others[rows].ravel()
         pair = np.repeat(rows.to_numpy(), ratings.shape[1])
-        # Depending on the expert left out, a pair can be false or true; only different pairs are compared.
+        # Depending on the expert left out, a pair can be a false or a true negative; it is not compared with itself.
         compared = false[:, None] & ~false[None] & (pair[:, None] != pair[None])
         won = (np.sign(score[:, None] - score[None]) + 1) / 2
         wins[anchor], comparisons[anchor] = won[compared].sum(), compared.sum()
@@ -135,9 +135,9 @@ def mean_area(found: pd.DataFrame, *, seed: int, weighted: bool = False) -> Inte
 
 
 def calibration(probabilities, false, bins: int = 10) -> pd.DataFrame:
-    """Compare implied probabilities of a false negative with the rated share, in bins of about equal count.
+    """Compare implied probabilities of a false negative with the rated share, in bins of about equal size.
 
-    Equal probabilities share a bin, so there may be fewer bins than requested; a constant probability has one bin.
+    Equal probabilities share a bin, so there may be fewer bins than requested; a constant probability gives one bin.
 
     Args:
         probabilities: (n,) in [0, 1].
@@ -158,7 +158,7 @@ def calibration(probabilities, false, bins: int = 10) -> pd.DataFrame:
 
 
 def calibration_error(bins: pd.DataFrame) -> float:
-    """Expected calibration error: the mean absolute difference between the implied and the rated share of the bins.
+    """Expected calibration error: the mean absolute difference between the implied and the rated share of each bin.
 
     Each bin is weighted by its number of pairs.
 
@@ -196,7 +196,7 @@ def rank_correlation(first, second, *, seed: int) -> Interval:
         seed: seed for the bootstrap.
 
     Returns:
-        The interval; NaN if one side is constant, because its ranks cannot be correlated.
+        The interval; NaN if all values of either variable are equal.
     """
     sides = np.asarray(first, np.float64), np.asarray(second, np.float64)
     if any(len(set(values)) < 2 for values in sides):

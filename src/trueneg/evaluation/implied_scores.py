@@ -1,15 +1,15 @@
-"""How likely a negative is to be false according to an objective: scores, some of them probabilities (larger: more likely).
+"""Scores for how likely a negative is to be false according to an objective (larger: more likely); some are probabilities.
 
 ===============  ===============================================================================================================
 similarity       s(text, image) of the trained networks. InfoNCE's softmax, HCL's hardness e^(βu) and ReCo's max(0, s) push near
-                 negatives away MORE, so as weights against false negatives their AUC is one minus the similarity's; BCL's p(TN)
+                 negatives away MORE: as weights against false negatives, they have an AUC of 1 − AUC(similarity). BCL's p(TN)
                  decreases with the similarity
 1 − p(TN)        BCL (:func:`false_negative_probability`). Within an anchor it increases with the similarity and so has the
                  same AUC; in addition it is a probability, which can be calibrated
-η                probability in DCL and HCL: the same for all negatives of an anchor, so its AUC within an anchor is ½ by
+η                the probability in DCL and HCL: the same for all negatives of an anchor, so its AUC within an anchor is ½ by
                  construction
-text similarity  criterion of remove, reweight and resample: the cosine of the caption and the one caption that the batch drew
-                 for the image (:func:`drawn_areas`); the mean or nearest of all five uses more information than a batch has
+text similarity  the criterion of remove, reweight and resample: the cosine between the caption and the one caption that the batch
+                 drew for the image (:func:`drawn_areas`); the mean or maximum over all five uses more than a batch knows
 ===============  ===============================================================================================================
 """
 
@@ -35,7 +35,7 @@ def false_negative_probability(similarities, own, *, alpha: float, eta, form: st
 
     This is the p(TN) of :class:`trueneg.losses.Bayesian`; F depends on the objective's form. ``paper``: F is the empirical
     distribution function of the negatives. ``consistent`` and ``released``: F is recovered from it. β does not enter. (The
-    released ω also contains the hardness term with β, which carries no information on whether a negative is false.)
+    released ω also contains the hardness term with β, which does not indicate whether a negative is false.)
 
     Args:
         similarities: (A, N) similarities of each anchor with all candidates.
@@ -74,7 +74,7 @@ def word_features(texts: Sequence[str], corpus: Sequence[str]) -> csr_array:
 
 
 def captions_similarity(features: Any, captions: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Return the cosine (n, K) of each pair's caption with each of its image's own K captions.
+    """Return the cosines (n, K) between each pair's caption and each of the K captions of its image.
 
     Args:
         features: (T, H) unit-length text features, dense or sparse.

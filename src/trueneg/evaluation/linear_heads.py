@@ -48,7 +48,7 @@ def known_binary_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 def train_linear_heads(
     features: Sequence[Tensor], labels: Sequence[Tensor], classes: int, loss: Loss, *, seeds: Sequence[int], **training: Any
 ) -> LinearHeads:
-    r"""Train H linear classifiers independently with Adam; all heads share one batched product.
+    r"""Train H linear classifiers independently with Adam; all heads share one batched matrix product.
 
     Head :math:`h` minimises the loss of :math:`W_h^\top f + b_h`, averaged over a batch. All its draws come from a CPU generator
     with ``seeds[h]``: first the weights and bias of ``nn.Linear(D, C)``, uniform in ±1/√D, then one ``torch.randperm``
@@ -74,7 +74,7 @@ def train_linear_heads(
         >>> heads.logits([features]).argmax(2)
         tensor([[0, 1]])
     """
-    # Rows of all heads are in one matrix, so one gather fetches a batch for every head.
+    # The samples of all heads are in one matrix, so that one gather fetches a batch for every head.
     all_features, all_labels = (torch.stack(tuple(values)).flatten(0, 1) for values in (features, labels))
     generators = [generator_of(seed) for seed in seeds]
     count, dimensions = features[0].shape

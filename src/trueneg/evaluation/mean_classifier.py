@@ -1,4 +1,4 @@
-"""Mean classifier with class means as weights; its cost is negligible compared with the linear probe."""
+"""Classifier with class means as weights; its cost is negligible compared with that of the linear probe."""
 
 import torch
 from torch import Tensor

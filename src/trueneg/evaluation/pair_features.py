@@ -40,7 +40,7 @@ class EmbeddedImages(NamedTuple):
 
 
 def central_crops(networks: Networks, source: Source, indices: np.ndarray, device: torch.device) -> Iterator[Tensor]:
-    """Yield the normalised central crops of the selected images of a source (or all of each, if so evaluated), in blocks."""
+    """Yield the selected images of a source in blocks, normalised and cropped to the part that evaluation uses."""
     blocks = np.array_split(indices, range(IMAGES_AT_ONCE, len(indices), IMAGES_AT_ONCE))
     with contextlib.closing(read_ahead(source.images, blocks, device)) as batches:
         for pixels, _ in batches:
@@ -78,7 +78,7 @@ def embed_texts(networks: Networks, texts: Sequence[str], device: torch.device) 
 
 @torch.no_grad()
 def similarities(networks: Networks, texts: Sequence[str], images: EmbeddedImages, device: torch.device) -> np.ndarray:
-    """Return s(text, image), shape (T, n), of distinct texts with the images, using the model's aggregation."""
+    """Return s(text, image), shape (T, n), for distinct texts and the images, using the model's aggregation."""
     embedded = embed_texts(networks, texts, device)
     # Split both images and texts, because regions × texts dominates the memory.
     blocks = torch.arange(len(images.indices)).split(IMAGES_AT_ONCE)

@@ -1,4 +1,4 @@
-"""Figure data of a finished image–text run beyond its metrics: similarities by relation and heatmaps over images."""
+"""Figure data for a finished image–text run, in addition to its metrics: similarities by relation and heatmaps over images."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,7 +28,7 @@ AT_MOST = 20_000  # similarities per relation
 def picture_run(
     *, settings: Mapping[str, Any], phrases: int, similarities: str | Path, overlays: str | Path, **block: Any
 ) -> None:
-    """Write similarities, of CheXpert 8×200 if given, and heatmaps of test images under the first run of a manifest, for figures.
+    """Write figure data for the first run of a manifest: similarities (on CheXpert 8×200 if given) and heatmaps over test images.
 
     Args:
         settings: the study's evaluation settings.
@@ -49,10 +49,10 @@ def picture_run(
 
 
 def similarities_by_truth(run: EmbeddedRun) -> pd.DataFrame:
-    """Return similarities of distinct sentences with test images (``similarity``) and their relation (``relation``).
+    """Return the ``similarity`` and the ``relation`` between distinct sentences and test images.
 
-    A sentence from the image's own report is its own pair. Some of the other sentences are known to be true of the image: these
-    are the false negatives. If no class is known, all other sentences count as not true.
+    A sentence from the image's own report is its own pair. Other sentences that are known to be true of the image are the false
+    negatives. If no class is known, all other sentences count as not true.
     """
     said = said_of(run.source, run.subset.test)
     scores = run.similarities(said.texts, "test")
@@ -60,7 +60,7 @@ def similarities_by_truth(run: EmbeddedRun) -> pd.DataFrame:
 
 
 def similarities_by_class(run: EmbeddedRun, benchmark: Benchmark) -> pd.DataFrame:
-    """Return similarities of the queries of CheXpert 8×200 with its candidate images (ReCo, Fig. 4).
+    """Return similarities between the queries of CheXpert 8×200 and its candidate images (ReCo, Fig. 4).
 
     Returns:
         ``pairs`` (text–image or image–image), ``relation`` (same class or another class) and ``similarity``.

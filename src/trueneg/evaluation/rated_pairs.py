@@ -1,4 +1,4 @@
-"""Human-rated image–caption pairs among a seed's test images, with captions and images as anchors."""
+"""Human-rated image–caption pairs from a seed's test images, with captions and images as anchors."""
 
 import itertools
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from trueneg.evaluation.human_ratings import RATINGS, SENSITIVITY, THRESHOLD, fa
 
 @dataclass(frozen=True, eq=False)
 class RatedPairs:
-    """n rated pairs, each of an image and a caption of ANOTHER image, from m images that have C captions with T distinct texts.
+    """n rated pairs of an image and a caption of ANOTHER image; the m images have C captions with T distinct texts.
 
     Attributes:
         positions: (m,) positions of the images in the source.
@@ -55,7 +55,7 @@ class RatedPairs:
 
 
 def rated_pairs(source: PairSource, ratings: pd.DataFrame, test: np.ndarray) -> RatedPairs:
-    """Select the rated pairs whose image and caption both belong to the test images, except an image with its own caption.
+    """Select the rated pairs whose image and caption both belong to the test images, unless the caption is the image's own.
 
     Args:
         source: source with one image per report and the same number of captions for each image.
@@ -90,7 +90,7 @@ def anchor_rows(scores: Mapping[str, Callable[[np.ndarray, np.ndarray, float], p
     """Compute the within-anchor AUCs for each score, for text and image anchors, at every threshold.
 
     Args:
-        scores: name → function that maps ratings, the anchor of each pair and a threshold to areas
+        scores: name → function that maps ratings, the anchor of each pair and a threshold to AUCs
             (:func:`trueneg.evaluation.human_ratings.areas_within_anchors`).
         pairs: the rated pairs.
 

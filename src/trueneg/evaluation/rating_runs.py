@@ -1,4 +1,4 @@
-"""Measure how well finished image–text runs, and references without a run, rank negatives that people rate as false."""
+"""Measure how well finished image–text runs, and references that need no run, rank false negatives according to human ratings."""
 
 import itertools
 import logging
@@ -50,7 +50,7 @@ def rate_runs(*, areas: str | Path, bins: str | Path, **block: Any) -> None:
 
 
 def rate_references(*, areas: str | Path, eta: str | Path, correlations: str | Path, **block: Any) -> None:
-    """Measure references that need no trained network: agreement of experts, words, the language model's embeddings, and η.
+    """Measure references that need no trained network: expert agreement, TF-IDF, the language model's embeddings, and η.
 
     Args:
         areas: output parquet file (:func:`trueneg.evaluation.rated_pairs.anchor_rows`).
@@ -65,7 +65,7 @@ def rate_references(*, areas: str | Path, eta: str | Path, correlations: str | P
 def measure_ratings(
     measure: Measure, *paths: str | Path, ratings: str | Path, names: Mapping[str, str], settings: Mapping[str, Any], **block: Any
 ) -> None:
-    """Measure the rated pairs of each run of a manifest; write one table per path, labelled by seed and run.
+    """Apply `measure` to the rated pairs of each run of a manifest; write one table per path, labelled by seed and run.
 
     Args:
         measure: maps an encoded run, its rated pairs and its settings to the tables.
@@ -90,7 +90,7 @@ def measure_ratings(
 
 
 def of_run(run: EmbeddedRun, rated: RatedPairs, settings: Mapping[str, Any]) -> list[pd.DataFrame]:
-    """Measure a trained run: return the within-anchor AUCs of its similarity, and the calibration of its objective."""
+    """Return the within-anchor AUCs of a trained run's similarity, and the calibration of its objective's implied probability."""
     scores = run.similarities(rated.texts, "test")
     similarity = partial(drawn_areas, scores[rated.text, rated.image])
     return [anchor_rows({"similarity": similarity}, rated), calibration_rows(settings["objective"], scores, rated)]
@@ -101,7 +101,7 @@ def of_references(run: EmbeddedRun, rated: RatedPairs, settings: Mapping[str, An
     pairs, subset = run.source, run.subset
     trained_on = pairs.sentences["report"].isin(pairs.reports[subset.train])
     corpus = pairs.sentences.loc[trained_on, "sentence"].tolist()
-    # The cosine of these is the criterion of remove, reweight and resample by text.
+    # Remove, reweight and resample by text use the cosine between these embeddings as their criterion.
     embeddings = embeddings_of(pairs, rated.texts, run.device) - embeddings_of(pairs, corpus, run.device).mean(0)
     features = {
         "TF-IDF": word_features(rated.texts, corpus),
@@ -115,13 +115,13 @@ def of_references(run: EmbeddedRun, rated: RatedPairs, settings: Mapping[str, An
 def calibration_rows(objective: Mapping[str, Any], scores: np.ndarray, rated: RatedPairs) -> pd.DataFrame:
     """Compare the probability of a false negative that an objective implies for each rated pair with the human ratings.
 
-    The probability is 1 − p(TN) for BCL, among all images (or captions) of the split except the anchor's own, and the anchor's
-    η for DCL and HCL. The η of an image is the mean over its captions, of which a batch draws one. The objective's directions
-    determine the anchors.
+    For BCL, the probability is 1 − p(TN), where all images (or captions) of the split except the anchor's own are negatives; for
+    DCL and HCL, it is the anchor's η. The η of an image is the mean over its captions, of which a batch draws one. The
+    objective's directions determine the anchors.
 
     Args:
         objective: objective settings of a run.
-        scores: (T, m) similarities of texts and images.
+        scores: (T, m) similarities between texts and images.
         rated: the rated pairs.
 
     Returns:
@@ -147,9 +147,9 @@ def calibration_rows(objective: Mapping[str, Any], scores: np.ndarray, rated: Ra
 
 
 def text_scores(features: Mapping[str, Any], rated: RatedPairs) -> dict[str, np.ndarray]:
-    """Return similarities between each rated caption and the captions of the rated image, by name of features and aggregation.
+    """Return similarities between each rated caption and the captions of the rated image, by features and aggregation.
 
-    ``drawn``: one per caption of the image, any of which a batch may draw (n, K); ``mean`` and ``nearest``: over these (n,).
+    ``drawn``: one per caption of the image, any of which a batch may draw (n, K); ``mean``, ``nearest``: their mean and maximum.
     """
     found: dict[str, np.ndarray] = {}
     for name, values in features.items():
@@ -159,11 +159,11 @@ def text_scores(features: Mapping[str, Any], rated: RatedPairs) -> dict[str, np.
 
 
 def eta_rows(rated: RatedPairs) -> pd.DataFrame:
-    """Return the ratings of each rated caption's images together with every η that the source provides for the caption.
+    """Summarise the ratings of each rated caption's images, together with every η that the source provides for the caption.
 
     Returns:
         One row per caption: ``anchor`` (its name), ``pairs``, ``rate`` (share of false negatives), ``mean rating``, and one
-        column per η, with its name in a config.
+        column per η, named as in the config.
     """
     found = rates_by_anchor(rated.ratings, rated.caption)
     own = rated.captions.iloc[found["anchor"]].reset_index(drop=True)
@@ -172,7 +172,7 @@ def eta_rows(rated: RatedPairs) -> pd.DataFrame:
 
 
 def correlation_rows(captions: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Compute Spearman's ρ over captions of each η with the rate of false negatives and with the mean rating.
+    """Compute Spearman's ρ over captions between each η and the rate of false negatives, and between each η and the mean rating.
 
     Args:
         captions: table returned by :func:`eta_rows`.

@@ -1,4 +1,4 @@
-"""Summarise over objectives and seeds how well a study ranks false negatives: intervals over anchors, and one row per seed."""
+"""Summarise how well a study's objectives rank false negatives: means with intervals over anchors, and one row per seed."""
 
 from collections.abc import Sequence
 from pathlib import Path

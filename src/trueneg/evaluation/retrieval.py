@@ -38,7 +38,7 @@ def ranks(scores, relevant=None, *, ties: Ties = "against") -> np.ndarray:
         int64, shape (Q,).
 
     Raises:
-        ValueError: if shapes do not fit, a score is NaN, a query has no relevant candidate, or ``ties`` is
+        ValueError: if shapes do not match, a score is NaN, a query has no relevant candidate, or ``ties`` is
             unknown.
 
     Example:
@@ -98,7 +98,7 @@ def median_rank(scores, relevant=None, *, ties: Ties = "against") -> float:
 
 
 class Metric(NamedTuple):
-    """R, MedR or chance, from text to image or from image to text; without direction and k, the mean over them."""
+    """Name (R, MedR or chance) of a retrieval metric with its direction and list length k; None: the mean over them."""
 
     metric: str
     direction: str | None = None
@@ -118,7 +118,7 @@ def retrieval_both_ways(scores, ks: Sequence[int], relevant=None, *, ties: Ties 
         ties: see :func:`ranks`.
 
     Returns:
-        R at each k and MedR from text to image, the same from image to text, and the means of all R and of both MedR.
+        R at each k and MedR from text to image, the same from image to text, the mean of all R, and the mean of both MedR.
 
     Raises:
         ValueError: see :func:`recall_at_k`.
@@ -168,7 +168,7 @@ def chance_recall_both_ways(relevant, ks: Sequence[int]) -> dict[Metric, float]:
 
 
 def precisions_at_k(scores, query_labels, candidate_labels, ks: Sequence[int], *, ties: Ties = "against") -> np.ndarray:
-    """Compute each query's share of candidates of its own class among the first k.
+    """Compute, for each query, the share of the first k candidates that belong to its class.
 
     Among candidates tied at the end of the list, those of other classes come first (``ties="against"``) or last.
 
@@ -184,7 +184,7 @@ def precisions_at_k(scores, query_labels, candidate_labels, ks: Sequence[int], *
         float64, shape (Q, len(ks)).
 
     Raises:
-        ValueError: if shapes do not fit, a score is NaN, a k is not in 1 … C, or ``ties`` is unknown.
+        ValueError: if shapes do not match, a score is NaN, a k is not in 1 … C, or ``ties`` is unknown.
 
     Example:
         >>> precisions_at_k(np.array([[0.9, 0.8, 0.1]]), [1], [1, 0, 1], ks=(1, 2)).tolist()
@@ -231,7 +231,7 @@ def _against(ties: Ties) -> bool:
 
 
 def _matrix(scores) -> np.ndarray:
-    """Validate and return the scores of queries with candidates, which must not contain NaN."""
+    """Validate and return the scores (queries, candidates), which must not contain NaN."""
     scores = as_array(scores)
     if scores.ndim != 2 or not scores.size:
         raise ValueError(f"scores have shape {scores.shape}; expected (queries, candidates) with at least one of each")

@@ -43,7 +43,7 @@ def retrieval_examples(
     """Return the top results of some queries in both directions; the queries are the same for every network.
 
     Args:
-        scores: (T, n) similarities of sentences with images.
+        scores: (T, n) similarities between sentences and images.
         said: the T sentences of the images' reports.
         source: source of the images.
         indices: (n,) positions of the images in the source.
@@ -54,7 +54,7 @@ def retrieval_examples(
     Returns:
         One row per result: ``direction`` (text to image, image to text), ``query`` (numbered from 0 in each direction),
         ``text``, ``image`` (position in the source), ``rank`` (from 1), ``score``, ``relation`` (relation of text and image, one
-        of :data:`trueneg.evaluation.said.RELATIONS`), ``found`` (rank of the first of the query's own pairs, see
+        of :data:`trueneg.evaluation.said.RELATIONS`), ``found`` (best rank among the query's own pairs, see
         :func:`trueneg.evaluation.retrieval.ranks`) and ``thumbnail`` (:func:`thumbnail`).
     """
     generator, relation = np.random.default_rng(seed_for(seed, "shown queries")), said.relation
@@ -76,9 +76,9 @@ def retrieval_examples(
 
 
 def _query_texts(relation: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Return a random order of query sentences; sentences that are true of other reports' images come first.
+    """Return sentence indices in random order, but those of sentences that are true of other reports' images come first.
 
-    They reveal whether an objective pushed false negatives away.
+    The latter reveal whether an objective pushed false negatives away.
     """
     order = generator.permutation(len(relation))
     elsewhere = (relation[order] == RELATIONS.index(TRUE)).any(1)

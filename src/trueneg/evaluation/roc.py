@@ -18,7 +18,7 @@ def area_under_roc(scores, labels) -> float:
         labels: (n,) with values 1, 0 or NaN (unknown); samples with unknown labels are ignored.
 
     Returns:
-        Area in [0, 1]; NaN if there is no positive or no negative.
+        AUC in [0, 1]; NaN if there is no positive or no negative sample.
 
     Raises:
         ValueError: if a score is NaN.

@@ -44,7 +44,7 @@ def files_in(folder: Path | None) -> list[Path]:
 
 @contextlib.contextmanager
 def atomic_write(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path next to `path`; if the block succeeds, the file is flushed to disk and renamed, else removed.
+    """Yield a temporary path next to `path`; if the block succeeds, flush and rename it to `path`, else remove it.
 
     Raises:
         UserError: if the disk is full, or the folder is not writable.
@@ -67,7 +67,7 @@ def writable(path: str | Path) -> Iterator[None]:
     """Report a full disk or missing permission to write `path` as a user error.
 
     Raises:
-        UserError: if the block raises such an error; contains the file, the cause and the remedy.
+        UserError: if the block raises such an error; the message contains the file, the cause and the remedy.
     """
     path = Path(path)
     try:

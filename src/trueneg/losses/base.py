@@ -148,7 +148,7 @@ def next_largest(values: Tensor, rank: int | Tensor) -> Tensor:
 
 
 def log_sum_exp(logits: Tensor) -> Tensor:
-    """Compute ``logits.logsumexp(-1)`` with fewer passes, in 60 % of the time on a CPU; each row needs a finite logit."""
+    """Compute ``logits.logsumexp(-1)`` in fewer passes (60 % of the time on a CPU); each row needs at least one finite logit."""
     largest = logits.detach().amax(-1, keepdim=True)
     return (logits - largest).exp_().sum(-1).log() + largest[:, 0]
 
@@ -180,7 +180,7 @@ def checked_class_probability(value: float | Tensor | None) -> float | Tensor | 
         wrong = value[~valid]
         raise ValueError(
             f"{wrong.numel()} of {value.numel()} values of class_probability are outside [0, 1), the first is "
-            f"{wrong.flatten()[0]:g}; expected probabilities of at least 0 and below 1."
+            f"{wrong.flatten()[0]:g}; expected all values to be at least 0 and below 1."
         )
     return value
 
@@ -194,7 +194,7 @@ def given_class_probability(given: float | Tensor | None, own: float | Tensor | 
         negatives: (A, N) logits; η is converted to their dtype and device.
 
     Raises:
-        ValueError: if neither η is set, or η is outside [0, 1) or does not have one value per anchor.
+        ValueError: if neither value is set, or η is outside [0, 1) or does not have one value per anchor.
     """
     eta = own if given is None else checked_class_probability(given)
     if eta is None:

@@ -1,4 +1,4 @@
-"""Build the loss for an objective's settings."""
+"""Build the loss that an objective's settings describe."""
 
 import inspect
 from collections.abc import Mapping

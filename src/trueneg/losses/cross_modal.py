@@ -17,7 +17,7 @@ DIRECTIONS = {"text": ("text",), "image": ("image",), "both": ("text", "image")}
 
 
 class CrossModalLoss(nn.Module):
-    r"""Contrastive loss over B text–image pairs; an anchor's positive is its partner, its negatives are all other partners.
+    r"""Contrastive loss over B text–image pairs; an anchor's positive is its partner, and its negatives are the others' partners.
 
     .. math:: L = \frac{1}{A} \sum_a -\log \frac{e^{p_a}}{e^{p_a} + N g_a}
 
@@ -97,7 +97,7 @@ class CrossModalLoss(nn.Module):
             negative_similarity: known similarity between samples, for estimators that need it: in the shape of ``similarity``,
                 and its transpose serves image anchors; or a pair, (B, B + H) for text and (B, B) for image anchors.
             labels: (B,) or (B + H,) class of each pair and hard negative, for estimators that need labels.
-            same_class: (B, B + H) bool, whether image j is of the class of text i; replaces ``labels`` if texts and images
+            same_class: (B, B + H) bool, whether image j has the class of text i; replaces ``labels`` if texts and images
                 have different classes. Its transpose is used for image anchors.
             positive_similarity: (B,) or, for both directions, (2B,) known similarity of each anchor and its positive, for
                 estimators that need it.

@@ -1,4 +1,4 @@
-"""Execution of losses: precision, chunking over anchors, and distribution over processes. It does not affect the equations."""
+"""Execution of losses: precision, chunking over anchors, and distribution over processes. None of it affects the equations."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext

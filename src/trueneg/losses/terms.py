@@ -21,7 +21,7 @@ class ContrastiveTerms(NamedTuple):
     Attributes:
         loss: scalar, the mean over the anchors.
         positive: (A, M) logits; the first column is the anchor's own positive.
-        logits: (A, K) logits with all samples, one tensor per direction; −∞ in the columns of the anchor's own sample. Empty
+        logits: one tensor per direction, with K columns for all samples and −∞ in the columns of the anchor's own sample. Empty
             if the loss is computed in chunks.
         log_negative_mass: (A,) the estimator's log(N·g).
         at_bound: (A,) bool, True where log(N·g) is at its lower bound, so the anchor's negatives get no gradient.
@@ -43,7 +43,7 @@ class Known(NamedTuple):
     Attributes:
         class_probability: η, a single number or a tensor of shape (B,); None: the estimator's own.
         labels: (B + H',) class of each sample and further negative of this process.
-        same_class: (B, G + H) bool, whether sample j is of the class of anchor i, used instead of ``labels``.
+        same_class: (B, G + H) bool, whether sample j has the class of anchor i, used instead of ``labels``.
         similarity: (A, G + H) or (A, K) known similarity to the anchors.
         positive_similarity: (A,) known similarity of the anchors and their own positives.
         exclude: (A, K) bool, columns that are no negatives.
@@ -71,7 +71,7 @@ def contrastive_terms(
     rank: int = 0,
     samples: int | None = None,
 ) -> ContrastiveTerms:
-    r"""Compute the loss for A = V·B anchors, which are all B samples, once per view.
+    r"""Compute the loss for A = V·B anchors: each of the B samples is an anchor once per view.
 
     .. math:: L_a = \operatorname{softplus}(\log N g - p) + (1 - T_p)\,p - \sum_n T_n u_n
 
@@ -190,7 +190,7 @@ def checked_targets(given: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 def joined(parts: list[ContrastiveTerms]) -> ContrastiveTerms:
-    """Combine the terms of several groups of anchors of equal size."""
+    """Combine the terms of several equally large groups of anchors."""
     if len(parts) == 1:
         return parts[0]
     losses, positives, logits, masses, at_bounds, removed = zip(*parts, strict=True)

@@ -19,7 +19,7 @@ from trueneg.models.region_similarity import ImageEmbeddings
 from trueneg.models.spatial_encoders import SpatialResNet
 from trueneg.models.weights import load_exactly, read_tensors
 
-DIMENSIONS = 128  # D of the released networks, used if the file lacks the projection; `load_exactly` then reports what is missing
+DIMENSIONS = 128  # D in the released networks; used only if a file lacks the projection, which `load_exactly` then reports
 
 
 class RegionProjection(nn.Sequential):
@@ -82,7 +82,7 @@ def load_image_model(path: str | Path) -> tuple[SpatialResNet, RegionProjection]
 
 
 def load_text_projection(path: str | Path, hidden: int) -> TextProjection:
-    """Load the projection of texts with H = `hidden`; other tensors of the file are ignored.
+    """Load the text projection for vectors of size `hidden`; other tensors in the file are ignored.
 
     Raises:
         UserError: if the file cannot be read, or tensors of the projection are missing, unknown or of another shape.

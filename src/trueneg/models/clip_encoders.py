@@ -27,12 +27,12 @@ class ClipImageEncoder(nn.Module):
     """CLIP's ResNet up to its last feature map, without attention pooling.
 
     The encoder normalises images itself, as its weights expect, so inputs are pixel values in [0, 1]. Grey images are repeated
-    to three channels. The grid has 1/32 of the image's resolution: 7 × 7 regions at 224 pixels.
+    in three channels. The grid has 1/32 of the image's resolution: 7 × 7 regions at 224 pixels.
 
     Args:
         visual: open_clip's image tower; it is modified in place (its pooling is removed).
         config: configuration of the whole CLIP.
-        mean, std: statistics of each of the three channels, for pixel values in [0, 1].
+        mean, std: mean and standard deviation of each of the three channels, for pixel values in [0, 1].
 
     Attributes:
         dimensions: C, number of feature channels; 2048 for a ResNet-50.
@@ -223,7 +223,7 @@ def _open_clip() -> "ModuleType":
     try:
         import open_clip
     except ImportError as error:
-        raise UserError(f"CLIP needs open_clip ({error}): install the extra, pip install 'trueneg[clip]'.") from error
+        raise UserError(f"CLIP needs open_clip ({error}); install it with: pip install 'trueneg[clip]'.") from error
     return open_clip
 
 

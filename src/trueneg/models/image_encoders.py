@@ -55,7 +55,7 @@ class ResNet(nn.Sequential):
     Args:
         in_channels: channels of the images.
         widths: channels of each stage.
-        blocks: number of blocks of each stage.
+        blocks: number of blocks in each stage.
         block: torchvision's basic or bottleneck block.
         stem: channels of the first convolution; None: the same as the first stage.
 

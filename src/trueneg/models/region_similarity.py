@@ -1,4 +1,4 @@
-"""Similarity of a sentence and an image, treated as a bag of regions: region scores and their aggregation.
+"""Similarity between a sentence and an image, which is treated as a bag of regions: region scores and their aggregation.
 
 The log-sum-exp (LSE) and non-local (NL) aggregators are a RECONSTRUCTION: Sample-Specific Debiasing (2023) takes its
 similarity from LSE+NL (Wang et al., 2023) and names the two aggregators, but no available source gives their equations.
@@ -30,7 +30,7 @@ class ImageEmbeddings(NamedTuple):
 
 
 def heatmaps(texts: Tensor, regions: Tensor) -> Tensor:
-    """Return the cosines of each text with the regions of its own image, used to measure grounding.
+    """Return the cosines between each text and the regions of its own image, which are used to measure grounding.
 
     Args:
         texts: (B, D).
@@ -69,14 +69,14 @@ def log_sum_exp(scores: Tensor, sharpness: float) -> Tensor:
 
 
 def non_local(texts: Tensor, scores: Tensor, queries: Tensor, values: Tensor, attention_scale: float) -> Tensor:
-    r"""Cosine of a text with an average of an image's regions, weighted by similarity to the region nearest to the text.
+    r"""Compute the cosine between a text and an average of regions, weighted by similarity to the region nearest to the text.
 
     .. math:: m = \arg\max_n h_n, \quad A_n = \mathrm{softmax}_n\bigl(\kappa \langle q_n, q_m \rangle\bigr), \quad
               s = \cos\Bigl(\sum_n A_n v_n,\; y\Bigr)
 
     This is the aggregator of dual-stream multiple-instance learning (Li et al., 2021), with the critical region chosen by
-    the text. The order of the regions does not matter unless two tie for the maximum. Memory holds (I, T, N) weights and
-    (I, T, D) averages, never an (I, T, N, D) tensor.
+    the text. The order of the regions does not matter unless two tie for the maximum. Only (I, T, N) weights and (I, T, D)
+    averages are kept in memory, never an (I, T, N, D) tensor.
 
     Args:
         texts: y, (T, D).
@@ -96,7 +96,7 @@ def non_local(texts: Tensor, scores: Tensor, queries: Tensor, values: Tensor, at
 
 
 class RegionSimilarity(nn.Module):
-    r"""Similarity s(text, image) of all texts with all images, from the pooled image, its regions, or both.
+    r"""Similarity s(text, image) between all texts and all images, from the pooled image, its regions, or both.
 
     ========  =========================================================================================
     part      score
@@ -151,7 +151,7 @@ class RegionSimilarity(nn.Module):
         return torch.stack(list(self.parts(texts, images).values())).mean(0)
 
     def parts(self, texts: Tensor, images: ImageEmbeddings) -> dict[str, Tensor]:
-        """Compute the score of each part for all texts with all images, in at least float32 even under autocast.
+        """Compute the score of each part for all pairs of texts and images, in at least float32 even under autocast.
 
         Args:
             texts: (T, D), not normalised.

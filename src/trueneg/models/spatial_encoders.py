@@ -15,8 +15,8 @@ from trueneg.models.weights import explain_download, read_tensors, refuse_unless
 class SpatialResNet(nn.Sequential):
     """ImageNet variant of ResNet-18 or ResNet-50 up to the last feature map, without pooling or classifier.
 
-    The network and its parameter names are torchvision's. Grey images are repeated to the three channels that ImageNet
-    weights expect. The grid has 1/32 of the image's resolution: 15 × 15 regions at 480 pixels.
+    The network and its parameter names are torchvision's. Grey images are repeated in the three channels that
+    ImageNet weights expect. The grid has 1/32 of the image's resolution: 15 × 15 regions at 480 pixels.
 
     Args:
         name: ``"resnet18"`` (C = 512) or ``"resnet50"`` (C = 2048).

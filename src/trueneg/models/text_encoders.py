@@ -43,7 +43,7 @@ class BertTextEncoder(nn.Module):
         super().__init__()
         layers = bert.encoder.layer
         if frozen_layers is not None and not 0 <= frozen_layers <= len(layers):
-            raise ValueError(f"frozen_layers is {frozen_layers}; expected 0 to {len(layers)}, the number of layers, or None")
+            raise ValueError(f"frozen_layers is {frozen_layers}; expected 0 to {len(layers)}, the number of layers, or None.")
         self.bert = bert
         self.pooling = pooling
         self.dimensions = bert.config.hidden_size
@@ -130,7 +130,7 @@ def load_bert(
     bert, report = loaded
     missing = sorted(report["missing_keys"])
     if missing:
-        raise UserError(f"{name}: lacks {len(missing)} tensors of a BERT, such as {missing[0]}; expected a complete BERT.")
+        raise UserError(f"{name} lacks {len(missing)} BERT tensors, such as {missing[0]}; expected a complete BERT model.")
     return bert.eval(), tokenizer
 
 

@@ -1,4 +1,4 @@
-"""Read files of trained weights, from which only tensors are ever unpickled, with readable errors."""
+"""Read files of trained weights: unpickle nothing but tensors and plain values, and raise readable errors."""
 
 import contextlib
 import warnings
@@ -60,7 +60,7 @@ def convert(source: str | Path, target: str | Path) -> int:
 
     Args:
         source: a state dict saved by torch, or a checkpoint that has one as ``state_dict``.
-        target: path of the new file, in which transformers finds weights too; names are unchanged, tied tensors are copied.
+        target: path of the new file, in a format that transformers also reads; names are unchanged, and tied tensors are copied.
 
     Returns:
         The number of tensors.
@@ -86,7 +86,7 @@ def convert(source: str | Path, target: str | Path) -> int:
 
 
 def load_exactly(modules: Mapping[str, nn.Module], state: Mapping[str, Tensor], path: str | Path, expected: str) -> None:
-    """Load a file's tensors into modules that together must have exactly these.
+    """Load a file's tensors into modules, which together must have exactly the same tensors.
 
     Args:
         modules: modules by the prefix of their tensors in the file.

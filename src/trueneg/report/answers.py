@@ -21,7 +21,7 @@ def verdict(row: Any, metric: str, baseline: str, oracle: str | None) -> str:
     failed, seeds = "uninformative at this size", seed_count([row["seeds"]])
     if row["seeds"] < 2:
         share = f"{baseline} has" if oracle is None else f"{baseline} and {oracle} share"
-        return f"{failed}: {share} {seeds}, at least 2 are needed"
+        return f"{failed}: {share} {seeds}, but at least 2 are needed"
     reached = f"{baseline} reaches {with_interval(row['baseline mean'], row['baseline low'], row['baseline high'], metric)}"
     gain = with_interval(row["difference"], row["low"], row["high"], metric, signed=True)
     chance, counted = amount(row["chance"], metric), f"({LEVEL} intervals, {seeds})"
@@ -50,7 +50,7 @@ def answer(row: Any, treatment: str, baseline: str, expected: float | None = Non
     metric, measured, seeds = row["metric"], Measurement.of(row), seed_count([row["seeds"]])
     what = f"{metric_name(measured)}, {evaluation_name(measured)}; {row['dataset']}"
     if row["seeds"] < 2:
-        return f"Cannot tell whether {treatment} differs from {baseline}: they share {seeds}, at least 2 are needed ({what})."
+        return f"Cannot tell whether {treatment} differs from {baseline}: they share {seeds}, but at least 2 are needed ({what})."
     within = f"{LEVEL} paired interval {interval(row['low'], row['high'], metric)}"
     numbers = f"{amount(row['difference'], metric, signed=True, difference=True)}, {within}, {seeds}"
     power = f"the minimum detectable difference is {amount(row['smallest detectable'], metric, difference=True)}"

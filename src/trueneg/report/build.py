@@ -18,7 +18,7 @@ from trueneg.report.page import render_page, study_page
 from trueneg.store import provenance
 
 FILES = {"figures": ("png", "pdf", "svg", "txt", "code"), "tables": ("csv", "md", "tex", "txt", "code")}
-KEPT = "drawings"  # folder of a study that keeps finished drawings when the job fails
+KEPT = "drawings"  # subfolder that keeps finished drawings if the job fails
 
 log = logging.getLogger(__name__)
 

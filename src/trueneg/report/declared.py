@@ -15,7 +15,7 @@ from trueneg.stats.measurement import Measurement
 # Files in results/<study>/artefacts that figures and tables of trained studies read.
 ROWS = ("study.yaml", "comparison.json", "rows.parquet")
 CURVES = ("study.yaml", "comparison.json", "curves.parquet")
-PAIRED = "_differences"  # name suffix of a figure's twin, which shows paired differences
+PAIRED = "_differences"  # name suffix of figures that show paired differences instead of means
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,13 @@ class Drawing:
             return self.make(gathered, **self.options)
 
     def heading(self, study_title: str) -> str:
-        """Return the study, title and caption as sentences."""
+        """Return the study's title, the heading and the caption as sentences."""
         parts = (study_title, self.title, self.caption)
         return " ".join(part if part.endswith((".", "?", "!")) else f"{part}." for part in parts)
 
 
 def twins(study: Any, name: str, make: Callable[..., Any], title: str, caption: str, **options: Any) -> list[Drawing]:
-    """Declare a figure of means and its twin with paired differences, in which `make` gets the baseline instead of None."""
+    """Declare a figure of means and one of paired differences; `make` gets ``baseline``, which is None for the means."""
     paired = options | {"baseline": study.primary.baseline}
     return [
         Drawing(name, make, title, caption, options=options | {"baseline": None}),
@@ -61,7 +61,7 @@ def twins(study: Any, name: str, make: Callable[..., Any], title: str, caption: 
 
 
 def per_objective(study: Study, key: str, make: Callable[..., Any], title: str, caption: str) -> list[Drawing]:
-    """Declare the figure that a study may request as ``figures.<key>``; `make` gets the paths of one file per objective."""
+    """Declare the figure that a study may request as ``figures.<key>``; `make` gets ``files``, one path per objective."""
     wanted = getattr(study.figures, key, None) if isinstance(study, TrainedStudy) else None
     if wanted is None:
         return []
@@ -81,7 +81,7 @@ def of_experiment(make: Callable[..., Any], title: str, caption: str, experiment
 
 
 class ExperimentFigures(list[Drawing]):
-    """The figures of a module that every theory study has, in page order; serves as the module's ``drawings``."""
+    """The figures that a module declares for every theory study, in page order; serves as its ``drawings``."""
 
     def __call__(self, study: Study) -> list[Drawing]:
         """Return the figures of a study."""

@@ -66,7 +66,7 @@ class Table:
 
 
 def grouped(lines: Iterable[tuple[str, str, Sequence[Cell]]]) -> list[Group]:
-    """Group lines, given as title of the group, name and cells, by title in order of appearance."""
+    """Group (title, name, cells) lines by title, in order of first appearance."""
     groups: dict[str, list[tuple[str, Sequence[Cell]]]] = {}
     for title, name, cells in lines:
         groups.setdefault(title, []).append((name, cells))
@@ -74,7 +74,7 @@ def grouped(lines: Iterable[tuple[str, str, Sequence[Cell]]]) -> list[Group]:
 
 
 def from_frame(frame: pd.DataFrame) -> Table:
-    """Convert a frame to a table; its first column names the lines, and its index is not shown.
+    """Convert a data frame to a table; its first column names the lines, and its index is not shown.
 
     Example:
         >>> from_frame(pd.DataFrame({"objective": ["CL"], "seeds": [8], "mean": [0.91842]})).groups[0].lines

@@ -47,7 +47,7 @@ class Gathered:
         return pd.concat([records.read_rows(self.folder / file) for file in files], ignore_index=True)
 
     def experiment(self, name: str) -> pd.DataFrame:
-        """Read the frame of a theory study's experiment."""
+        """Read the data frame of a theory study's experiment."""
         return self.read(f"simulation/{name}.parquet")
 
     @functools.cached_property
@@ -107,11 +107,11 @@ class Gathered:
 
     @property
     def edge_notes(self) -> list[str]:
-        """A note on the selected variants that are at the edge of their grid; none if there are none."""
+        """A note on the selected variants that are at the edge of their grid; empty if there are none."""
         at_edge = [entry for entry in self.comparison["selection"] if entry.get("at edge")]
         names = dict.fromkeys(variant_name(entry["objective"], entry["variant"]) for entry in at_edge)
         return (
-            [f"Selected at the edge of the grid; better values may lie beyond it, unless nothing does: {'; '.join(names)}."]
+            [f"Selected at the edge of the grid; unless it is a natural limit, better values may lie beyond: {'; '.join(names)}."]
             if names
             else []
         )

@@ -12,7 +12,7 @@ from trueneg.report.retrieval import CHEXPERT, DIRECTIONS, PRECISION, REGIONS, S
 from trueneg.report.tables.building import Head
 from trueneg.stats.measurement import Measurement, measurements
 
-RELEVANCE = {"truth": "relevant: every image that it is true of", "report": "relevant: its own report's images"}
+RELEVANCE = {"truth": "relevant: all true pairs", "report": "relevant: pairs from the same report"}
 TRAINED = ("linear probe", "augmented linear probe", "fine-tuning")  # classifiers evaluated by label fraction
 
 
@@ -47,8 +47,8 @@ class Comparison(NamedTuple):
 
 
 def comparison_of(gathered: Gathered) -> Comparison:
-    """Collect the data of a study's tables from its selected variants."""
-    # Use the test split only: the validation split may contain classes that no seed's test split can measure.
+    """Collect the data that all tables of a study share, from its selected variants."""
+    # Use the test split only: some classes of the validation split may not be measurable on any seed's test split.
     rows = with_means(gathered.rows[gathered.rows["split"] == "test"])
     notes = [*gathered.edge_notes, *gathered.data_notes]
     return Comparison(rows, gathered.baseline, gathered.study.primary.oracle, gathered.gate, notes)
@@ -60,11 +60,11 @@ def tasks(rows: pd.DataFrame) -> Layout:
     Retrieval is between boxed regions and sentences, as in the paper, or between images and sentences if that is not measured.
     """
     held = set(measurements(rows))
-    title, recall = "retrieval of boxed regions and sentences", Measurement(REGIONS, "R", "pair")
+    title, recall = "retrieval between boxed regions and sentences", Measurement(REGIONS, "R", "pair")
     if recall not in held:
-        # The list length closest to the shortest one of the paper.
+        # The list length closest to 10, the paper's shortest.
         length = min(lengths(rows[rows["task"] == SENTENCES]), key=lambda k: abs(k - 10), default=None)
-        title, recall = "retrieval of images and sentences", Measurement(SENTENCES, "R", sentence_labels(rows), k=length)
+        title, recall = "retrieval between images and sentences", Measurement(SENTENCES, "R", sentence_labels(rows), k=length)
     share = max(_values(rows, "linear probe", "fraction"), default=1.0)
     known = {
         "zero-shot classification": [Measurement("zero-shot", "AUC"), Measurement("zero-shot", "ACC")],
@@ -102,7 +102,7 @@ def retrieval(rows: pd.DataFrame) -> Layout:
 
 
 def precision(rows: pd.DataFrame) -> Layout:
-    """Lay out ReCo's Table 1: fraction of the top k images with the query's label, on our test images and CheXpert 8×200."""
+    """Lay out ReCo's Table 1: share of the top k images that have the query's label, on our test images and CheXpert 8×200."""
     chosen = rows[rows["task"].isin((PRECISION, CHEXPERT))]
     ks = [*lengths(chosen, "Prec"), None]
     groups = {}

@@ -12,7 +12,7 @@ DISPLAYED = METRICS | {"ρ": Metric("rank correlation", decimals=2)}  # rank cor
 def written(value: float, metric: str, signed: bool = False) -> str:
     """Format a value without its unit.
 
-    Fractions are multiplied by 100 and shown with one decimal, or with two if one would show zero; AUC, CNR and IoU have three.
+    Fractions are multiplied by 100 and have one decimal; AUC, CNR and IoU have three. Values too small for these get one more.
 
     Args:
         value: value in the metric's own unit; NaN becomes a dash.
@@ -85,7 +85,7 @@ def higher_is_better(metric: str) -> bool:
 
 
 def group_name(of: Measurement) -> str:
-    """Return the display name of a measurement's classes, or the metric if it is not an accuracy and names no class.
+    """Return the display name of a measurement's classes, or its metric if it has no group and is not an accuracy.
 
     Example:
         >>> rare = Measurement("knn", "accuracy", group="rare")

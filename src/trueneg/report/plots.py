@@ -17,7 +17,7 @@ BAND = "Bands: 95\u00a0% Monte-Carlo intervals."
 
 
 class Axis(NamedTuple):
-    """Horizontal axis of a varied parameter: its label, whether it is logarithmic, and whether ticks are in percent."""
+    """Horizontal axis for a varied parameter: its label, whether it is logarithmic, and whether ticks are in percent."""
 
     label: str
     logarithmic: bool = False
@@ -45,7 +45,7 @@ def facets(
         title: format string for the title of each panel, filled with its values.
         xlabel: label below the last panel of each column.
         ylabel: label beside the first panel of each row.
-        share: whether all panels have the same limits; "col": those of each column.
+        share: whether all panels have the same limits; "col": all panels of a column.
         empty: text shown in panels without rows.
 
     Returns:
@@ -167,7 +167,7 @@ def place_ticks(plot: Axes, values: Sequence[float], axis: Axis) -> None:
 
 
 def compared(rows: pd.DataFrame, baseline: str | None) -> pd.DataFrame:
-    """Return the column ``shown`` with its interval: the paired difference from the baseline if one is given, else the mean."""
+    """Compute the means, or the paired differences from the baseline if one is given, as ``shown`` with intervals."""
     if baseline is None:
         return means(rows).rename(columns={"mean": "shown"})
     return paired_differences(rows, baseline).rename(columns={"difference": "shown"})

@@ -1,4 +1,4 @@
-"""The published numbers that a study names, each with the result of the study to compare it with."""
+"""The published numbers that a study refers to, each with the measurement that corresponds to it."""
 
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ def published_numbers(study: Any, path: str | Path) -> pd.DataFrame:
 
     Returns:
         One row per number and objective, with :data:`COLUMNS`, in the order of the file. ``objective`` is an objective or the
-        label of a variant; it is null if the study has no such method or data set. ``printed as`` is the place in the paper.
+        label of a variant; it is null if the study has no such method or data set. ``printed as`` is its source in the paper.
 
     Raises:
         UserError: if the file lacks a paper, table, task, method or setting that the study names.
@@ -61,8 +61,8 @@ def _entries(one: Published, path: str | Path) -> pd.DataFrame:
         for name in names:
             if name not in known:
                 raise UserError(
-                    f"{path}: no {column} of {one.paper} is {name!r}; expected one of: {', '.join(map(repr, known))}. "
-                    "Correct `published` of the study."
+                    f"{path}: no row for {one.paper} has the {column} {name!r}; expected one of: {', '.join(map(repr, known))}. "
+                    "Correct `published` in the study."
                 )
         if names and column in ("paper", "table", "task"):
             table = table[table[column].isin(names)]

@@ -17,15 +17,15 @@ def lengths(rows: pd.DataFrame, metric: str = "R") -> list[int]:
 
 
 def sentence_labels(rows: pd.DataFrame) -> str | None:
-    """Return the relevance used for sentence retrieval: the ground truth if it is known; None without sentence retrieval."""
+    """Return the relevance used for sentence retrieval: the ground truth if it is known; None if there is no such retrieval."""
     known = set(rows.loc[rows["task"] == SENTENCES, "labels"])
     return next((labels for labels in ("truth", "report") if labels in known), None)
 
 
 def with_means(rows: pd.DataFrame) -> pd.DataFrame:
-    """Add the means of R and Prec over both directions at each k, and over k in each direction, for all labels together.
+    """Add the means of R and Prec over both directions at each k, and over k in each direction; single labels are skipped.
 
-    The rows already contain the mean over both.
+    The rows already contain the mean over directions and k.
 
     Args:
         rows: tidy rows; they may include other tasks.

@@ -1,4 +1,4 @@
-"""Gather a study's rows into one table, with the selection, the check of each data set, and the answer to its question."""
+"""Gather a study's rows in one table, select variants, check each data set, and answer the study's question."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -58,7 +58,7 @@ def summarise_study(name: str, settings: Mapping[str, Any], inputs: Any, outputs
 
 
 def at_edge(variant: str, variants: Iterable[str]) -> str:
-    """Return the numbers of a variant that are the smallest or largest of their grid, so that a better one may lie beyond it.
+    """Return the names of the settings at the smallest or largest value of their grid, beyond which a better one may lie.
 
     Args:
         variant: swept values of the selected variant, as canonical JSON.

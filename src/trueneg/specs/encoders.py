@@ -35,7 +35,7 @@ class ResNetSettings(Settings):
     """torchvision's ResNet without global pooling; it returns a spatial feature map."""
 
     name: Literal["resnet18", "resnet50"]
-    weights: str | None = Field(None, description="torchvision weights name or a weights file; none: random initialisation")
+    weights: str | None = Field(None, description="name of torchvision weights, or a file; none: random initialisation")
 
 
 class ClipEncoderSettings(Settings):
@@ -50,7 +50,7 @@ class BiovilEncoderSettings(Settings):
     """BioViL's ResNet from a file in the layout of hi-ml-multimodal, with its projection; pixel values are not normalised."""
 
     name: Literal["biovil"]
-    weights: PathText = Field(description="the released image model, converted by trueneg convert (see Released networks)")
+    weights: PathText = Field(description="the released image model, converted as in docs/released-networks.md")
 
 
 SpatialEncoder = Annotated[
@@ -91,10 +91,10 @@ class PretrainedTextEncoderSettings(TextEncoderSettings):
     model: PathText = Field(description="folder, or model name on the hub, such as emilyalsentzer/Bio_ClinicalBERT")
     revision: str | None = Field(None, description="branch, tag or commit on the hub; a commit makes a study reproducible")
     offline: Boolean = technical(False, "use only the local cache, never the network")
-    frozen_layers: Sweepable[CountFromZero] | None = Field(None, description="freeze the embeddings and first n layers (ReCo: 6)")
+    frozen_layers: Sweepable[CountFromZero] | None = Field(None, description="freeze embeddings and the first n layers (ReCo: 6)")
     maximum_tokens: Count | None = Field(None, description="maximum length of a sentence, in tokens; none: the model's limit")
     projection: PathText | None = Field(
-        None, description="file with CXR-BERT's projection head, converted by trueneg convert; for released projections"
+        None, description="CXR-BERT's projection head, converted by trueneg convert; required for released projections"
     )
 
 

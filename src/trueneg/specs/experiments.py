@@ -15,4 +15,4 @@ EXPERIMENTS = {
 BIASED, DCL, TRUE = "CL (biased)", "DCL", "true negatives"
 FORM_NAMES = {"paper": "BCL, paper", "released": "BCL, released", "consistent": "BCL, consistent"}
 ESTIMATORS = (BIASED, DCL, *FORM_NAMES.values())
-DRAWN, EXACT = REFERENCES = ("drawn true negatives", "exact mean")  # references for the estimates
+DRAWN, EXACT = REFERENCES = ("drawn true negatives", "exact mean")  # reference values for the estimates

@@ -1,4 +1,4 @@
-"""Default memory, time and threads of jobs: settings of a study's own jobs, and requests of the other rules."""
+"""Default memory, time and threads of jobs: settings for a study's own jobs, and requests for the other rules."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ Device = Literal["auto", "cpu", "cuda"]
 
 
 def gpus(device: Device, count: int = 1) -> int:
-    """Return the Snakemake resource `gpu` of a job on `count` devices: none on the CPU, which is then all that the job uses."""
+    """Return the Snakemake resource `gpu` of a job on `count` devices; 0 if the device is the CPU."""
     return 0 if device == "cpu" else count
 
 

@@ -67,7 +67,7 @@ PathText = Annotated[str, AfterValidator(_valid_path)]
 
 
 def technical(default: Any, description: str) -> Any:
-    """Declare a setting for where or how fast to compute; it is not part of a run's identity. Required if `...`."""
+    """Declare a setting that only controls where or how fast a study is computed, not a run's identity. Required if `...`."""
     return Field(default, description=description, json_schema_extra={"technical": True})
 
 
@@ -89,7 +89,7 @@ class Settings(BaseModel):
 
 
 def at_defaults(section: Settings, *kept: str) -> Settings:
-    """Reset a section to its defaults, except for required and technical settings and those to keep.
+    """Reset a section to its defaults, except for required settings, technical settings and those in `kept`.
 
     Args:
         section: any section.

@@ -3,5 +3,5 @@
 import pkgutil
 from pathlib import Path
 
-UNLABELLED = {"stl10": 100_000}  # number of unlabelled images, of the sources that have any
+UNLABELLED = {"stl10": 100_000}  # number of unlabelled images; other sources have none
 IMAGE_SOURCES = tuple(name for _, name, _ in pkgutil.iter_modules([str(Path(__file__).parents[1] / "data/images/sources")]))

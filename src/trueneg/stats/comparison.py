@@ -65,7 +65,7 @@ def paired_differences(rows: pd.DataFrame, baseline: str, objectives: Sequence[s
         objectives: objectives to compare; default: all except the baseline, in order of appearance.
 
     Returns:
-        One row per :data:`KEYS` and objective with ``seeds`` (the number both share; others are ignored), ``mean``,
+        One row per :data:`KEYS` and objective with ``seeds`` (the number of seeds both have; others are ignored), ``mean``,
         ``baseline mean``, ``difference``, ``standard deviation`` (of the differences), ``p signed-rank`` (exact), ``runs`` and
         ``baseline runs`` (ids, separated by spaces), ``low``, ``high``, ``baseline``, ``smallest detectable`` and ``p``
         (two-sided paired t test). With fewer than two seeds, the interval, the standard deviation and ``p`` are NaN.
@@ -181,7 +181,7 @@ def holm(p: Sequence[float]) -> np.ndarray:
 
 
 def select(rows: pd.DataFrame, candidates: Mapping[str, Sequence[str]], measured: Measurement) -> pd.DataFrame:
-    """Choose the best variant of each objective by its mean on the validation split; of a single variant, no value is read.
+    """Choose the best variant of each objective by its mean on the validation split; for a single variant, no value is read.
 
     Args:
         rows: tidy rows; of objectives with several variants, only the values whose split is ``"validation"`` are read.
@@ -194,8 +194,8 @@ def select(rows: pd.DataFrame, candidates: Mapping[str, Sequence[str]], measured
         selected variant; NaN for a single variant).
 
     Raises:
-        ValueError: if an objective has several variants, and that measurement has no validation rows or they share no seed; or
-            if a variant has no rows.
+        ValueError: if a variant has no rows; or if an objective has several variants that share no seed or have no validation
+            rows of that measurement.
     """
     found: list[tuple[Any, ...]] = []
     for (study, dataset), group in rows.groupby(["study", "dataset"], sort=False, observed=True):
@@ -213,7 +213,7 @@ def select(rows: pd.DataFrame, candidates: Mapping[str, Sequence[str]], measured
             complete = table[list(variants)].dropna()
             if complete.empty:
                 raise ValueError(
-                    f"{dataset}: the variants of {objective} ({', '.join(variants)}) have no seed in common, "
+                    f"{dataset}: the variants of {objective} ({', '.join(variants)}) have no seed in common; "
                     "expected at least one. Finish their runs."
                 )
             best = complete.mean().idxmax()  # ties go to the first
@@ -247,7 +247,7 @@ def gate(rows: pd.DataFrame, baseline: str, oracle: str | None, chance: float, m
         an oracle, ``difference``, ``low`` and ``high`` are NaN and ``oracle wins`` is true.
 
     Raises:
-        ValueError: if a data set has no rows of the baseline or the oracle in that measurement.
+        ValueError: if a data set has no rows of the baseline or the oracle for that measurement.
     """
     rows = _chosen(rows, measured, split="test")
     for dataset, group in rows.groupby("dataset", sort=False, observed=True):
@@ -292,7 +292,7 @@ def primary_contrast(
         "cannot tell" or "uninformative").
 
     Raises:
-        ValueError: if an objective has no rows in that measurement.
+        ValueError: if an objective has no rows for that measurement.
     """
     chosen = _chosen(rows, measured, split="test", dataset=dataset)
     row = paired_differences(chosen, baseline, [treatment]).iloc[0].copy()

@@ -21,7 +21,7 @@ from trueneg.specs.settings import is_technical, models_within
 # Keyed by the kind of training in a run's settings.
 STUDIES: dict[str, type[TrainedStudy]] = {"images": ImageStudy, "image-text": ImageTextStudy}
 MISSING = object()  # unequal to every setting
-RETIRED = {("training", "gpu")}  # settings of earlier records that never affected training
+RETIRED = {("training", "gpu")}  # settings in earlier records that never affected training
 
 
 def run_id(run: Run, source_checksum: str) -> str:
@@ -87,7 +87,7 @@ def refuse_other_settings(path: Path, recorded: RunSettings, requested: RunSetti
             shown = ["nothing" if value is MISSING else json.dumps(value) for value in values]
             different.append(f"{section}.{key}: recorded {shown[0]}, requested {shown[1]}")
     if different:
-        found = f"has the requested id but other settings ({'; '.join(different)})"
+        found = f"has the requested id but different settings ({'; '.join(different)})"
         raise UserError(f"{path}: this run {found}. Move its folder away to train it again.")
 
 

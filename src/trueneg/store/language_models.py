@@ -39,5 +39,5 @@ def read_language_models(manifest: str | Path) -> dict[str, Any]:
     for model in listed["models"]:
         path = Path(model["folder"]) / RunStore.MODEL
         if model["checksum"] is not None and (not path.is_file() or file_checksum(path) != model["checksum"]):
-            raise UserError(f"{path}: missing, or not the model in {manifest}; remove the manifest to train the model again.")
+            raise UserError(f"{path} is missing or is not the model in {manifest}; remove the manifest to train the model again.")
     return listed

@@ -54,11 +54,11 @@ def fingerprint(roots: tuple[str, ...], without: tuple[str, ...] = ()) -> str:
         The first 16 hexadecimal digits of a SHA-256.
 
     Raises:
-        ValueError: if a root is not a module of the package: editing what it should name would go unnoticed.
+        ValueError: if a root is not a module of the package, because changes to the intended module would go unnoticed.
     """
     missing = [name for name in roots if not _is_module(name)]
     if missing:
-        raise ValueError(f"{', '.join(missing)} is not a module of {PACKAGE.name}; set MODULES to those with the code.")
+        raise ValueError(f"{', '.join(missing)} is not a module of {PACKAGE.name}; set MODULES to existing modules.")
     trees = {name: _read(_path_of(name))[0] for name in reachable(roots, without)}
     folders = {_path_of(name).parent for name in trees}
     templates = {path.name: path.read_text() for folder in folders for form in TEMPLATES for path in folder.glob(form)}
@@ -79,7 +79,7 @@ def evaluation_fingerprint(settings: RunSettings) -> str:
 
 
 def drawing_code(module: str) -> str:
-    """Return the module that makes a figure or table, and its fingerprint without the code of settings and store."""
+    """Return the name and the fingerprint of a figure's or table's module; settings and store code are excluded."""
     return f"{module} {fingerprint((module,), without=('trueneg.config', 'trueneg.specs', 'trueneg.store'))}"
 
 
@@ -159,7 +159,7 @@ def _read(path: Path) -> tuple[str, list[tuple[str, str]]]:
 
 
 def environment(fingerprint: str) -> dict[str, Any]:
-    """Describe the code, by its fingerprint, and the machine that compute a result, for its record."""
+    """Describe the code (by its fingerprint) and the machine that computed a result, for the result's record."""
     return {
         "fingerprint": fingerprint,
         "versions": versions(),
@@ -198,7 +198,7 @@ def trained_by_other_code(record: Mapping[str, Any]) -> bool:
 
 
 def evaluated_by_other_code(record: Mapping[str, Any]) -> bool:
-    """Return whether the rows of a run, as recorded by a study, were made with another version of the code."""
+    """Return whether a run's rows in a study were made with another version of the code."""
     evaluated = record.get("evaluated")
     return evaluated is not None and evaluated["fingerprint"] != evaluation_fingerprint(record["settings"])
 

@@ -17,7 +17,7 @@ from trueneg.specs.settings import Study
 SomeStudy = TypeVar("SomeStudy", bound=Study)
 Schema = Mapping[str, Any]
 
-AGAIN = "Remove it to have Snakemake make it again."
+AGAIN = "Remove it so that Snakemake makes it again."
 SCHEMAS: Mapping[str, Schema] = yaml.safe_load(Path(__file__).with_name("schemas.yaml").read_text(encoding="utf-8"))
 RUN, MODEL, PROGRESS, MANIFEST = (SCHEMAS[name] for name in ("run", "language_model", "progress", "manifest"))
 LANGUAGE_MODELS, COMPARISON, USER_FILES = (SCHEMAS[name] for name in ("language_models", "comparison", "user_files"))

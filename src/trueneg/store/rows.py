@@ -10,7 +10,7 @@ from trueneg.io.files import write_tables
 from trueneg.stats.measurement import KEYS
 from trueneg.store import records
 
-# Names of a run; condition and variant hold the swept settings of the data set and the objective, as canonical JSON.
+# Names that describe a run; condition and variant hold the swept settings of the data set and the objective, as canonical JSON.
 NAMES = ["study", "dataset", "condition", "objective", "variant"]
 IDENTITY = [*NAMES, "seed", "run"]
 COLUMNS = [*IDENTITY, "split", *KEYS, "value"]

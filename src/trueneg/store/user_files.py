@@ -2,8 +2,8 @@
 
 The first job of a chain, which reads these files, records their sizes, modification times and checksums next to its output,
 together with the stamp that its rule received as a parameter. The stamp changes only when the content of a file changes: a file
-whose size and modification time match the record is not opened, any other file is hashed. Editing a file therefore reruns the
-chain, touching it does not. Missing and unreadable files count as unchanged, so figures can be redrawn without the data.
+whose size and modification time match the record is not opened; any other file is hashed. Editing a file therefore reruns the
+chain; touching it does not. Missing and unreadable files count as unchanged, so figures can be redrawn without the data.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ from trueneg.specs.pairs.base import OwnTextSettings
 from trueneg.specs.sources import IMAGE_SOURCES
 from trueneg.store.records import USER_FILES, read_json
 
-# Modules whose function `user_files` lists the files of a source, by kind of reading and source. The reports of MIMIC-CXR are
+# Modules whose function `user_files` lists the files of a source, by kind and name of the source. The reports of MIMIC-CXR are
 # left out: stat() on 228,000 files takes minutes on a network file system, and releases are not edited.
 LISTING_MODULES = {
     **{("images", source): f"trueneg.data.images.sources.{source}" for source in IMAGE_SOURCES},
@@ -38,7 +38,7 @@ LISTING_MODULES = {
     ("reports", "table"): "trueneg.text.reports",
     ("benchmark", "chexpert_8x200"): "trueneg.data.pairs.chexpert_8x200",
 }
-# Images with a larger total size are compared by size and modification time only, because hashing reads all of them.
+# Images with a larger total size are compared by size and modification time only, because hashing would read all of them.
 HASHED_BYTES = 16e9
 SHOWN = 3  # maximum number of changed files to list
 UNREADABLE = ""  # placeholder for the checksum of an unreadable file
@@ -77,14 +77,14 @@ class Look(NamedTuple):
 
 
 def of_images(dataset: Mapping[str, Any]) -> Reading:
-    """Return the reading of an image source, from the settings of a data set."""
+    """Return the :class:`Reading` for an image source, given the settings of a data set."""
     settings = {key: dataset[key] for key in ("source", "path", "resolution", "download")}
-    settings |= {"unlabelled": dataset["unlabelled"]} if dataset["unlabelled"] else {}  # the default plans no job again
+    settings |= {"unlabelled": dataset["unlabelled"]} if dataset["unlabelled"] else {}  # omit the default so that no job is rerun
     return Reading(f"sources/{source_key(dataset)}", "images", settings)
 
 
 def of_corpora(name: str, study: LikelihoodStudy) -> dict[str, Reading]:
-    """Return the readings of the reports of a likelihood study, by corpus."""
+    """Return the :class:`Reading` for the reports of each corpus of a likelihood study."""
     return {
         corpus: Reading(f"{name}/text/{corpus}/reports", "reports", reports.model_dump(mode="json"))
         for corpus, reports in corpora(study).items()
@@ -92,7 +92,7 @@ def of_corpora(name: str, study: LikelihoodStudy) -> dict[str, Reading]:
 
 
 def of_joined_reports(dataset: Mapping[str, Any], studies: Mapping[str, Any]) -> Reading:
-    """Return the reading of the reports that are joined with the images of a data set."""
+    """Return the :class:`Reading` for the reports that are joined with the images of a data set."""
     found = of_corpora(dataset["text"], studies[dataset["text"]])
     return found[dataset["corpus"] or next(iter(found))]
 
@@ -105,17 +105,17 @@ def of_pairs(dataset: Mapping[str, Any], studies: Mapping[str, Any]) -> Reading:
 
 
 def of_benchmark(lists: BaseModel, dataset: Mapping[str, Any]) -> Reading:
-    """Return the reading of CheXpert 8×200, whose images become squares like those of a data set."""
+    """Return the :class:`Reading` for CheXpert 8×200, whose images are made square in the same way as a data set's."""
     settings = lists.model_dump() | {"resolution": dataset["resolution"]}
-    settings |= {"fit": "stretch"} if dataset.get("fit") == "stretch" else {}  # the default enters no name and no record
+    settings |= {"fit": "stretch"} if dataset.get("fit") == "stretch" else {}  # omit the default from names and records
     return Reading(f"benchmarks/{benchmark_key(settings)}", "benchmark", {"source": "chexpert_8x200", **settings})
 
 
 def look(reading: Reading, results: Path) -> Look:
-    """Compare the files with the record of the last reading; writes nothing.
+    """Compare the files with the record made when they were last read; write nothing.
 
     Args:
-        reading: the reading to check.
+        reading: the input to check.
         results: the results folder.
 
     Raises:
@@ -134,13 +134,13 @@ def look(reading: Reading, results: Path) -> Look:
             changes = _changed_files(files, record["files"])
             # If images are missing, do not compare: the reading job reports them.
             if len(images) == len(set(listed.images)) and _images_differ(images, record["images"]):
-                folder = reading.settings["path"]  # not narrower: names of subfolders and files may identify patients
+                folder = reading.settings["path"]  # not a subfolder or file: their names may identify patients
                 changes.append(f"data changed: some of the {len(images):,} images in {folder} changed since the data were read")
     return Look(_digest([files, images]) if files and changes else record["stamp"], changes)
 
 
 def check_own_table(reading: Reading) -> None:
-    """Check the columns and labels of the user's own table, if the reading is of one that exists; computes nothing else.
+    """Check the columns and labels of the user's own table if the input is such a table and exists; compute nothing else.
 
     Raises:
         UserError: if the table cannot be used.
@@ -177,7 +177,7 @@ def recorded(parameter: Mapping[str, Any], output: str | Path) -> Iterator[None]
             content["data"] = str(archive["checksum"]) if "checksum" in archive else ""
     with atomic_write(parameter["record"]) as temporary:
         temporary.write_text(json.dumps(content, indent=1) + "\n")
-        temporary.chmod(stat.S_IMODE(Path(output).stat().st_mode))  # only their owner can read restricted data
+        temporary.chmod(stat.S_IMODE(Path(output).stat().st_mode))  # keep restricted data private to their owner
 
 
 class DataChanges:

@@ -38,13 +38,13 @@ def check_assumption(
 ) -> None:
     """Compare likelihoods with class probabilities, for language models and simpler baselines.
 
-    Unigrams and sentences are counted on the reports of the other folds, on which the language models are also trained.
+    Unigrams and sentences are counted in the reports of the other folds, on which the language models are also trained.
 
     Args:
-        sentences: from :func:`trueneg.text.sentences.split_reports`.
+        sentences: table written by :func:`trueneg.text.sentences.split_reports`.
         assigned: table with ``report``, ``index`` and ``class`` of the sentences with a known class.
         classes: table with ``class``, ``probability`` and optionally ``kind``.
-        likelihoods: maps each language model to its output file of :func:`trueneg.text.scoring.score_sentences`.
+        likelihoods: for each language model, the file written by :func:`trueneg.text.scoring.score_sentences`.
         corpus: name of the corpus.
         folds: number of folds used for the language models.
         seed: the study's seed.
@@ -64,7 +64,7 @@ def check_assumption(
         scores = privacy.read_table(path)[0][["report", "index", "log_likelihood", "tokens"]]
         frames.append(table.merge(scores, on=["report", "index"], how="left").assign(scorer=name))
         if frames[-1]["log_likelihood"].isna().any():
-            raise UserError(f"{path} lacks scores of some sentences in {sentences}. Remove it, then run the same command again.")
+            raise UserError(f"{path} lacks scores for some sentences in {sentences}. Remove it, then run the same command again.")
     frames += [cross_fitted(table, scorer).assign(scorer=name) for name, scorer in SIMPLE.items()]
     groups = pd.concat(frames).dropna(subset="class").groupby(["scorer", "sentence", "class"], sort=False)
     aggregates = {"log_likelihood": ("log_likelihood", "mean"), "tokens": ("tokens", "first"), "count": ("report", "size")}
@@ -117,7 +117,7 @@ def summarise(points: pd.DataFrame, seed: int, draws: int = 1000) -> tuple[pd.Da
 
 
 def unigram(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
-    """Sum log (count + 1)/(total + vocabulary + 1) over words, with counts from other sentences: (S,) natural logarithms.
+    """Sum log (count + 1)/(total + vocabulary + 1) over the words of each sentence, with counts from `training`, (S,).
 
     Example:
         >>> unigram(["Clear lungs."], ["Clear lungs."]).round(4).tolist()     # three tokens of 2/(3 + 3 + 1)
@@ -129,7 +129,7 @@ def unigram(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
 
 
 def frequency(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
-    """Return log (count + 1)/(total + unique sentences + 1) of each whole sentence, with counts from other sentences, (S,).
+    """Return log (count + 1)/(total + unique sentences + 1) of each whole sentence, with counts from `training`, (S,).
 
     Example:
         >>> frequency(["Clear lungs."], ["Clear lungs.", "Edema."]).round(4).tolist()

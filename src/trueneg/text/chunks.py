@@ -12,7 +12,7 @@ from trueneg.text import privacy
 
 log = logging.getLogger(__name__)
 
-Compute = Callable[[list[str]], Iterable[pd.DataFrame]]  # texts → tables of their results, in parts, indexed by text
+Compute = Callable[[list[str]], Iterable[pd.DataFrame]]  # texts → result tables, in parts, indexed by text
 FLUSH = 5.0  # seconds of work that a killed job can lose
 
 
@@ -31,10 +31,10 @@ def cached(folder: Path, texts: pd.Series, columns: Sequence[str], compute: Comp
 
     Args:
         folder: folder of earlier results; created if it does not exist.
-        texts: texts, with repetitions.
-        columns: names of the results.
-        compute: function that yields the results of distinct texts.
-        restricted: whether the texts must not be shown.
+        texts: texts, possibly repeated.
+        columns: names of the result columns.
+        compute: function that yields the results for distinct texts.
+        restricted: whether the texts are confidential.
 
     Returns:
         Table with `columns` and the index of `texts`.
@@ -45,7 +45,7 @@ def cached(folder: Path, texts: pd.Series, columns: Sequence[str], compute: Comp
 
 
 def add_missing(folder: Path, texts: pd.Series, compute: Compute, restricted: bool) -> None:
-    """Compute the results that are not in the folder, as in :func:`cached`; of the others, only the keys are read."""
+    """Compute and store the results missing from the folder, as in :func:`cached`; only the keys of stored results are read."""
     known = set(read_chunks(folder, []).index)
     unique = texts.unique().tolist()
     missing = [text for text in unique if text_key(text) not in known]
@@ -61,7 +61,7 @@ def add_missing(folder: Path, texts: pd.Series, compute: Compute, restricted: bo
 
 
 def append_chunk(folder: Path, frame: pd.DataFrame, restricted: bool) -> None:
-    """Write rows indexed by text to a file named by their keys, so writing the same rows twice gives one file."""
+    """Write rows indexed by text to a file named after their keys, so writing the same rows twice gives one file."""
     frame = frame.assign(key=frame.index.map(text_key))
     name = hashlib.sha256(b"".join(frame["key"])).hexdigest()[:24]
     privacy.write_table(frame, folder / f"{name}.parquet", restricted)

@@ -14,7 +14,7 @@ BATCH = 256  # sentences of similar length that are embedded together
 
 @torch.no_grad()
 def sentence_embeddings(sentences: Sequence[str], model: Mapping[str, Any], device: torch.device) -> Tensor:
-    """Embed sentences: the mean of the last hidden layer over a sentence's tokens, special tokens included.
+    """Embed each sentence as the mean of the last hidden layer over its tokens, including special tokens.
 
     Args:
         sentences: U sentences; those longer than the model's limit are truncated.
@@ -25,7 +25,7 @@ def sentence_embeddings(sentences: Sequence[str], model: Mapping[str, Any], devi
         float32 (U, H), on the CPU.
 
     Raises:
-        UserError: if the model is missing, or is not the one with this checksum.
+        UserError: if the model is missing or has a different checksum.
     """
     if weights_checksum(model) != model["checksum"]:
         found = "the weights are missing, or have changed since the images were joined with the sentences"

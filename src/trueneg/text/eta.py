@@ -1,4 +1,4 @@
-"""Compute η for every sentence, and the controls that need only text."""
+"""Compute η for every sentence, and controls that need only the text."""
 
 import logging
 from collections.abc import Mapping
@@ -18,12 +18,12 @@ def write_class_probabilities(likelihoods: str | Path, *, settings: Mapping[str,
     """Convert likelihoods to class probabilities.
 
     Args:
-        likelihoods: from :func:`trueneg.text.scoring.score_sentences`.
+        likelihoods: table written by :func:`trueneg.text.scoring.score_sentences`.
         settings: ``a``, ``k``, ``maximum``, ``per_token``.
         seed: seed of the permutation.
         eta: parquet file to write: ``report``, ``index``, ``eta``, and the controls ``eta permuted`` (the same values assigned to
             random sentences), ``eta constant`` (their mean: the same correction for every sentence) and ``eta by length`` (mean η
-            of sentences of the same length; if it performs as well as η, the language model adds only length).
+            of sentences of the same length; if it performs as well as η, the language model adds nothing beyond length).
     """
     table, restricted = privacy.read_table(likelihoods)
     likelihood, tokens = table["log_likelihood"].to_numpy(), table["tokens"].to_numpy()

@@ -26,7 +26,7 @@ from trueneg.text.masked_lm import MaskedLMTraining, Parts, new_masked_lm
 log = logging.getLogger(__name__)
 
 TECHNICAL = ("device", "threads", "checkpoint_minutes")  # settings that do not affect the result
-PATIENCE = 15.0  # seconds to wait for the previous owner of a training to exit
+PATIENCE = 15.0  # seconds to wait for the previous owner of a training run to exit
 
 
 def train_language_models(
@@ -40,11 +40,11 @@ def train_language_models(
 ) -> None:
     """Train the language model of each fold, and write a manifest that lists the models.
 
-    Finished models are reused from the store, and interrupted trainings resume. With ``train: false`` nothing is trained, and the
+    Finished models are reused from the store, and interrupted training resumes. With ``train: false`` nothing is trained, and the
     model named in the settings scores every report.
 
     Args:
-        sentences: from :func:`trueneg.text.sentences.split_reports`.
+        sentences: table written by :func:`trueneg.text.sentences.split_reports`.
         settings: :class:`~trueneg.config.likelihood_study.LanguageModelSettings` as a mapping.
         seed: the study's seed.
         store: folder with one subfolder per language model.
@@ -53,7 +53,7 @@ def train_language_models(
         start: manifest of another corpus's models to fine-tune, in place of ``model``.
 
     Raises:
-        UserError: if the sentences are too few, another process trains the same model, or a model cannot be loaded.
+        UserError: if there are too few sentences, another process trains the same model, or a model cannot be loaded.
     """
     models = [{"fold": 0, "folder": str(settings["model"]), "revision": settings["revision"], "checksum": None}]
     folds, restricted = 1, False
@@ -74,7 +74,7 @@ def train_language_models(
 
 
 def _trained(runs: RunStore, record: dict[str, Any], parts: Parts) -> Path:
-    """Return the folder of a fold's model, after training the model if it is not finished."""
+    """Return the folder of a fold's model; train the model first if it is not finished."""
     size, fold, identifier = record["settings"]["batch_size"], record["fold"], _identifier(record, parts)
     remedy = f"Lower its batch_size from {size} to {max(size // 2, 1)}."
     with runs.owned(identifier, patience=PATIENCE) as folder:

@@ -21,7 +21,7 @@ def load_language_model(
 
     Args:
         name: name on the hub, or a local folder written by ``save_pretrained``.
-        variant: a masked model for ``"original"`` and ``"within_word_l2r"``, a causal one for ``"causal"``.
+        variant: ``"original"`` and ``"within_word_l2r"`` load a masked model, ``"causal"`` loads a causal one.
         revision: tag or commit on the hub; without one, results can change when the hub's version changes.
         trust_remote_code: whether code that ships with the model may run.
 
@@ -84,7 +84,7 @@ def _chain(error: BaseException | None) -> str:
 
 
 def longest_input(model: Any, tokenizer: Any) -> int:
-    """Return the maximum sequence length with special tokens; less if the model numbers positions from the padding id."""
+    """Return the maximum length including special tokens; it is lower if the model numbers positions from the padding id."""
     limit = getattr(model.config, "max_position_embeddings", sys.maxsize)
     embeddings = getattr(model.base_model, "embeddings", None)
     numbered = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)

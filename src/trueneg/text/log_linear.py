@@ -14,7 +14,7 @@ class LogLinearFit(NamedTuple):
     Attributes:
         a: η of a text with likelihood 1.
         k: exponent; negative if likely texts belong to rare classes.
-        spearman: rank correlation of log-likelihood and class probability; it does not depend on a and k.
+        spearman: rank correlation between log-likelihood and class probability; it does not depend on a and k.
         calibration: one row per quantile bin of the likelihood: ``texts`` (total weight), ``log_likelihood`` (mean),
             ``predicted`` and ``actual`` (means of a·p^k and of the class probability).
     """

@@ -61,7 +61,7 @@ class Pieces:
         self._forbidden = np.array(sorted(set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}), np.int64)
 
     def of(self, sentences: Sequence[str], rows: np.ndarray) -> list[Batch]:
-        """Return the pieces of the sentences in order, each with all its targets; errors refer to the sentences by `rows`.
+        """Return the pieces of the sentences in order, each with all its targets; error messages use the row numbers in `rows`.
 
         Raises:
             ValueError: if a sentence has no tokens or contains a special token; names its row.
@@ -112,7 +112,7 @@ def batches(pieces: Sequence[Batch], tokens: int, targets: int, causal: bool) ->
 
 
 def _windows(length: int, capacity: int, causal: bool) -> Iterator[tuple[int, int, int, int]]:
-    """Yield (start, stop, first, last) of windows that overlap by half; each token is scored once, where it has most context.
+    """Yield (start, stop, first, last) of windows that overlap by half; each token is scored once, where it has the most context.
 
     For a causal model, this is the window with the longest past; otherwise, the window with the token nearest to its middle.
     """

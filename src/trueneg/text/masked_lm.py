@@ -1,7 +1,7 @@
 """Train a masked language model on sentences, from scratch or from a pretrained model.
 
 Every random draw (order, masks, dropout) comes from a generator keyed by seed, purpose, epoch and update, so an interrupted
-training resumes from its checkpoint and gives the same result (bit-identical on a CPU).
+training run resumes from its checkpoint and gives the same result (bit-identical on a CPU).
 """
 
 import itertools
@@ -24,7 +24,7 @@ from trueneg.text.scorers import logits_at
 from trueneg.text.tokenizing import train_tokenizer
 
 Parts = tuple[Sequence[str], Sequence[str]]  # training and validation sentences
-POOL = 20  # batches sorted by length together, to reduce padding
+POOL = 20  # number of batches whose sentences are sorted by length together, to reduce padding
 
 
 def new_masked_lm(sentences: Sequence[str], settings: Mapping[str, Any], seed: int) -> tuple[Any, Any]:
@@ -156,7 +156,7 @@ class MaskedLMTraining:
         return _copied(tensors), {name: getattr(self, name) for name in self.STATE}
 
     def load_state(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
-        """Resume from the result of :meth:`state`; the training must have been created with the same arguments."""
+        """Resume from the result of :meth:`state`; this object must have been created with the same arguments."""
         model, self._best_weights, moments = by_part(tensors, "model", "best", "optimizer")
         self.model.load_state_dict(model)
         load_moments(self.optimizer, moments)
@@ -197,5 +197,5 @@ class MaskedLMTraining:
 
 
 def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Copy tensors to the CPU; clones them because head and embedding can share weights, which a safetensors file cannot."""
+    """Copy tensors to the CPU; they are cloned because head and embedding can share memory, which safetensors does not allow."""
     return {name: value.detach().cpu().clone().contiguous() for name, value in tensors.items()}

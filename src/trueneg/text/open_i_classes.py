@@ -88,7 +88,7 @@ def open_i_classes(sentences: str | Path, *, archive: str | Path | None, assigne
     """Run :func:`assign_classes` as a pipeline step.
 
     Args:
-        sentences: from :func:`trueneg.text.sentences.split_reports`.
+        sentences: table written by :func:`trueneg.text.sentences.split_reports`.
         archive: as for :func:`trueneg.text.open_i.find_archive`.
         assigned: parquet file to write: ``report``, ``index``, ``class``.
         classes: parquet file to write: ``class``, ``probability``.

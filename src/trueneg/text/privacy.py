@@ -35,7 +35,7 @@ def write_table(frame: pd.DataFrame, path: str | Path, restricted: bool) -> None
     Args:
         frame: the table; its index is dropped.
         path: parquet file to write.
-        restricted: whether the text must not be shown; stored in the file for later readers.
+        restricted: whether the text is confidential; stored in the file for later readers.
     """
     table = pa.Table.from_pandas(frame, preserve_index=False)
     table = table.replace_schema_metadata({**(table.schema.metadata or {}), FLAG: b"yes" if restricted else b"no"})
@@ -55,7 +55,7 @@ def read_table(path: str | Path, columns: Sequence[str] | None = None) -> tuple[
         frame = table.to_pandas()
     except FileNotFoundError as error:
         raise UserError(f"{path}: file not found; run the step that writes it.") from error
-    except MemoryError:  # not a problem of the file
+    except MemoryError:  # unrelated to the file
         raise
     except Exception as error:  # a damaged file can raise almost any error
         raise UserError(f"{path}: not a complete parquet file; remove it, and it will be written again.") from error

@@ -1,4 +1,4 @@
-"""Compute log P of a batch's targets: for any model of the transformers library, and faster for plain BERT."""
+"""Compute log P of a batch's targets: for any model from the transformers library, and faster for plain BERT."""
 
 import copy
 from typing import Any
@@ -10,7 +10,7 @@ from torch.nn import functional
 from trueneg.compute.precision import autocast, forward_dtype
 from trueneg.text.masked_copies import Batch
 
-CACHE_TOKENS = 1024  # tokens at a time on a CPU, so that a layer's activations fit in the cache
+CACHE_TOKENS = 1024  # tokens processed at a time on a CPU, so that a layer's activations fit in the cache
 VOCABULARY_BLOCK = 2048  # words per block of logits on a CPU; measured 1.7 times as fast as all 30,000 at once
 
 
@@ -68,7 +68,7 @@ class AnyModel:
 
 
 class PlainBert:
-    """Scores with BERT without padding; exact, but computes everything that does not depend on the mask once per sentence.
+    """Scores with plain BERT, without padding; exact, but whatever does not depend on the mask is computed once per sentence.
 
     * First layer: a masked copy differs from its sentence only in the masked rows, so queries, keys and values are computed once
       per sentence, and once per position for the mask token.

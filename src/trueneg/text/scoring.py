@@ -39,19 +39,19 @@ def score_sentences(
     """Score each unique sentence with the model of each fold that it occurs in.
 
     Args:
-        sentences: from :func:`trueneg.text.sentences.split_reports`.
-        models: manifest from :func:`trueneg.text.language_models.train_language_models`.
+        sentences: table written by :func:`trueneg.text.sentences.split_reports`.
+        models: manifest written by :func:`trueneg.text.language_models.train_language_models`.
         settings: ``variant``, ``tokens_per_batch``, ``device``, ``threads``, ``trust_remote_code``.
         cache: folder of all earlier scores, by model and variant, unless a shared cache is configured
             (:mod:`trueneg.io.shared_cache`); cached sentences are not scored again.
-        likelihoods: parquet file to write, with the rows of `sentences` and the columns ``fold``, ``log_likelihood`` (natural),
+        likelihoods: parquet file to write, with the rows of `sentences` and the columns ``fold``, ``log_likelihood`` (in nats),
             ``tokens``, ``windows`` (more than 1 if the sentence exceeds the model's limit) and ``device`` (a GPU computes in
             bfloat16, so its values differ in the third digit). Not written if `shards` > 1.
         shard: index of the part of the sentences that this job scores.
         shards: number of jobs that share the work, one per GPU; a final call with ``shards=1`` collects their results.
 
     Raises:
-        UserError: if the sentences, a model or a chunk are missing or damaged.
+        UserError: if the sentences, a model or a file of cached scores is missing or damaged.
         ValueError: if a sentence cannot be scored; the message gives its row in the list of unique sentences.
     """
     table, restricted = privacy.read_table(sentences)

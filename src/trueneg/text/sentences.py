@@ -51,14 +51,14 @@ def split_sentences(text: str) -> list[str]:
 def split_reports(
     reports: str | Path, *, sentences: str | Path, unique: str | Path, cache: str | Path, processes: int = 1
 ) -> None:
-    """Split every usable report into sentences; texts split before are read from the cache.
+    """Split every usable report into sentences; texts that were split earlier are read from the cache.
 
     Args:
-        reports: from :func:`trueneg.text.reports.prepare_reports`.
+        reports: table written by :func:`trueneg.text.reports.prepare_reports`.
         sentences: parquet file to write: ``report``, ``patient``, ``index`` (from 0), ``sentence``, ``marked`` (whether it
             contains a de-identification mark).
         unique: parquet file to write: ``sentence``, ``count``, most frequent first.
-        cache: folder of texts split before, keyed by content, unless a shared cache is set (:mod:`trueneg.io.shared_cache`).
+        cache: folder of texts split earlier, keyed by content, unless a shared cache is set (:mod:`trueneg.io.shared_cache`).
         processes: number of worker processes; a killed job loses only seconds of their work.
     """
     table, restricted = privacy.read_table(reports)
@@ -72,7 +72,7 @@ def split_texts(used: pd.DataFrame, cache: str | Path, processes: int, restricte
     Args:
         used: table with ``report``, ``patient``, ``text``, indexed from 0.
         cache, processes: as for :func:`split_reports`.
-        restricted: whether the texts must not be shown.
+        restricted: whether the texts are confidential.
 
     Returns:
         One row per sentence: ``report``, ``patient``, ``index``, ``sentence``.
@@ -104,7 +104,7 @@ def _segmenter() -> Any:
 
 
 def _splitter_version() -> str:
-    """Cache key that changes with pySBD and the cleaning code, so that texts are split again after either changes."""
+    """Return a cache key that changes with pySBD and the cleaning code, so that texts are split again after either changes."""
     source = inspect.getsource(sections) + inspect.getsource(split_sentences)
     return f"pysbd-{version('pysbd')}-{text_key(source).hex()[:8]}"
 

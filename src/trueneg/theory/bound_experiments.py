@@ -1,6 +1,6 @@
-"""Evaluate Proposition 1, Lemma 2 and Theorem 4 numerically, and the bounds on the debiased estimate.
+"""Evaluate numerically Proposition 1, Lemma 2, Theorem 4, and the lower bounds on the debiased estimate.
 
-Every function returns a tidy frame, one row per number. ``standard error`` is 0 where a number is exact.
+Every experiment returns a tidy data frame with one row per number. ``standard error`` is 0 where a number is exact.
 """
 
 from collections.abc import Sequence
@@ -20,13 +20,13 @@ from trueneg.theory.bounds import approximation_error, informative_size, objecti
 from trueneg.theory.scores import Scores, Setting, simulate_scores
 from trueneg.theory.transfer import lemma_2, theorem_4
 
-COSINES = tuple(np.linspace(0.5, 1.0, 26).round(3))  # cosines of an anchor and its positive
+COSINES = tuple(np.linspace(0.5, 1.0, 26).round(3))  # cosines between an anchor and its positive
 
 
 def approximation_errors(setting: Setting, sweeps: SweepSettings, repetitions: int = 4) -> pd.DataFrame:
-    """Measure |L − L̄| of CL and DCL with constant and true η on CIFAR10-r's classes, and compare with two bounds.
+    """Measure |L − L̄| for CL and DCL (constant and true η) with CIFAR10-r's class probabilities, and compare it with two bounds.
 
-    The total number of draws is that of `repetitions` at the setting's N. The proof of Proposition 1 assumes t = 1.
+    For each N, as many scores are drawn as for `repetitions` at the setting's N. The proof of Proposition 1 assumes t = 1.
 
     Returns:
         ``temperature``, ``negatives``, ``positives``, ``objective``, ``quantity`` ("|L − L̄|", "mean |Δ|", "Proposition 1",
@@ -50,11 +50,11 @@ def approximation_errors(setting: Setting, sweeps: SweepSettings, repetitions: i
 
 
 def informative_sizes(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
-    """Compute how many negatives Proposition 1 needs to improve on the trivial bound, for the classes of each CIFAR10-r.
+    """Compute how many negatives Proposition 1 needs to improve on the trivial bound, for each CIFAR10-r's class probabilities.
 
     Returns:
-        ``imbalance``, ``temperature``, ``objective``, ``positives`` ("1" or "as many as negatives"), ``value`` (the number of
-        negatives; infinity if no number suffices), ``standard error`` (0).
+        ``imbalance``, ``temperature``, ``objective``, ``positives`` ("1" or "as many as negatives"), ``value`` (the
+        smallest such number; infinity if there is none), ``standard error`` (0).
     """
     rows = []
     for imbalance, temperature in product(sweeps.imbalances, sweeps.size_temperatures):
@@ -68,9 +68,9 @@ def informative_sizes(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
 
 
 def supervised_bound(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
-    """Evaluate Lemma 2 on images of digits, with 5 to 9 subsampled and centred pixels used as features.
+    """Evaluate Lemma 2 on images of digits, using centred pixels as features; the classes 5 to 9 are subsampled.
 
-    For the features of an encoder, call :func:`trueneg.theory.transfer.lemma_2`; the columns are the same, plus ``imbalance``.
+    The columns are ``imbalance`` and those of :func:`trueneg.theory.transfer.lemma_2`, which also takes an encoder's features.
     """
     from trueneg.data.images.sources.digits import load  # imports scikit-learn, which is slow
 
@@ -86,7 +86,7 @@ def supervised_bound(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
 
 
 def generalisation_terms(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
-    """Compute the terms of Theorem 4 for the CIFAR10-r experiment and DCL with true η, at t = 1 as in its proof.
+    """Compute the terms of Theorem 4 for DCL with true η in the CIFAR10-r experiment, at t = 1 as in the theorem's proof.
 
     The columns are those of :func:`trueneg.theory.transfer.theorem_4`.
     """
@@ -102,7 +102,7 @@ def generalisation_terms(setting: Setting, sweeps: SweepSettings) -> pd.DataFram
 
 
 def smooth_bound(setting: Setting, sweeps: SweepSettings, cosines: Sequence[float] = COSINES) -> pd.DataFrame:
-    """Compare DCL's smooth and hard bounds across cosines of the anchor's only positive; the process's τ⁺ equals η.
+    """Compare DCL's smooth and hard bounds across cosines between the anchor and its only positive; τ⁺ = η.
 
     Returns:
         ``class_probability``, ``cosine``, ``bound`` ("CL", "hard bound", "smooth bound"; for the estimate also "true

@@ -1,6 +1,6 @@
 """Proposition 1 of Sample-Specific Debiasing (2023): how far a debiased loss is from its asymptotic loss.
 
-Computes the bound, the trivial bound, the number of negatives at which the bound improves on the trivial one, and the actual
+Computes the bound, the trivial bound, the smallest number of negatives for which the former is below the latter, and the actual
 error measured on the stochastic process.
 """
 
@@ -32,7 +32,7 @@ class Objective(NamedTuple):
 
 
 def objectives(rho: ArrayLike) -> dict[str, Objective]:
-    """Return CL, and DCL with the mean, largest and true class probabilities `rho` (C,)."""
+    """Return CL, and DCL whose η is the mean, the largest or the true one of the class probabilities `rho` (C,)."""
     rho = np.asarray(rho, dtype=float)
     mean, largest = float(rho.mean()), float(rho.max())
     return {
@@ -44,7 +44,7 @@ def objectives(rho: ArrayLike) -> dict[str, Objective]:
 
 
 def proposition_1(negatives: float, positives: float, rho: ArrayLike, eta: ArrayLike, temperature: float = 1.0) -> float:
-    r"""Compute the bound, a sum of three terms.
+    r"""Compute the bound of Proposition 1, a sum of three terms.
 
     .. math:: 3e^{2\gamma^2}\Bigl(\sqrt{\tfrac{\pi}{2N}}\,\mathbb{E}\tfrac{1}{1-\rho}
               + \sqrt{\tfrac{\pi}{2M}}\,\mathbb{E}\tfrac{\rho}{1-\rho}
@@ -94,7 +94,7 @@ def trivial_bound(negatives: float, rho: ArrayLike, eta: ArrayLike, temperature:
 
 
 def informative_size(rho: ArrayLike, eta: ArrayLike, temperature: float = 1.0, positives: int | None = None) -> float:
-    """Return the smallest number of negatives at which Proposition 1 is below the trivial bound; infinity if there is none.
+    """Return the smallest number of negatives for which Proposition 1 is below the trivial bound; infinity if there is none.
 
     Args:
         rho: (C,) the probability of each class.
@@ -119,7 +119,7 @@ def informative_size(rho: ArrayLike, eta: ArrayLike, temperature: float = 1.0, p
 def approximation_error(
     setting: Setting, contestants: Mapping[str, Objective], positive_counts: Sequence[int], repetitions: int = 1
 ) -> pd.DataFrame:
-    """Measure |L − L̄| on the process, and the mean absolute difference that the proof bounds.
+    """Measure |L − L̄| on the process, and the mean absolute difference per anchor, which the proof bounds.
 
     L is the loss of an estimator with the floor e^(−1/t); L̄ uses N times the exact mean over the anchor's true negatives
     instead of the estimate (equations 7 and 11). The positive in the numerator is drawn separately from the M positives.
@@ -139,7 +139,7 @@ def approximation_error(
     """
     if setting.base != "uniform" or setting.half_width + setting.largest_shift > 1:
         raise ValueError(
-            f"base is {setting.base!r} with a slide of {setting.slide}, so scores can exceed ±1 and e^(−1/t) is no lower bound; "
+            f"base is {setting.base!r} with a slide of {setting.slide}, so scores can exceed ±1 and e^(−1/t) is not a bound; "
             "use the uniform base with a slide of at most 0.5."
         )
     keys = pd.DataFrame(list(itertools.product(contestants, positive_counts)), columns=["objective", "positives"])

@@ -1,6 +1,6 @@
 """Properties of the process: the BCL paper's Figs. 1, 3 and 4, its weights, and Proposition 3.1.
 
-Every function returns a tidy frame, one row per number. ``standard error`` is 0 where a number is exact.
+Every experiment returns a tidy data frame with one row per number. ``standard error`` is 0 where a number is exact.
 """
 
 import math
@@ -25,7 +25,7 @@ POINTS = 61  # points at which a density is evaluated
 
 
 def class_conditional_densities(setting: Setting, sweeps: SweepSettings, density_draws: int = 20_000) -> pd.DataFrame:
-    """Compute densities of true and false negatives for the normal base (BCL, Fig. 3): closed form, and histogram on [−3, 3].
+    """Compute densities of true and false negatives for the normal base (BCL, Fig. 3): closed form and histogram on [−3, 3].
 
     Returns:
         ``population``, ``alpha``, ``score``, ``source`` ("closed form" or "drawn"), ``density``, ``standard error``.
@@ -44,11 +44,11 @@ def class_conditional_densities(setting: Setting, sweeps: SweepSettings, density
 def observation_densities(
     setting: Setting, sweeps: SweepSettings, density_draws: int = 20_000, temperature: float = 2.0
 ) -> pd.DataFrame:
-    """Compute densities of e^(x/t) for one anchor with a uniform base (BCL, Fig. 4): closed form and kernel estimate.
+    """Compute densities of e^(x/t) for one anchor with a uniform base (BCL, Fig. 4): in closed form, and as a kernel estimate.
 
     Returns:
         ``population``, ``alpha``, ``observation``, ``source`` ("closed form" or "kernel estimate"), ``density``,
-        ``standard error`` (of the kernel estimate, to first order, without its bias at the ends).
+        ``standard error`` (of the kernel estimate, to first order, ignoring its bias near the ends).
     """
     one = setting.varied(base="uniform", temperature=temperature)
     observation = np.exp(np.linspace(-1.15, 1.15, POINTS) * one.half_width / temperature)
@@ -87,7 +87,7 @@ def density_ratio(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
 
 
 def importance_weights(setting: Setting, sweeps: SweepSettings, points: int = 51) -> pd.DataFrame:
-    """Compute ω as a function of F_u, the fraction of negatives no closer, in the limit N → ∞, for unshifted base intervals.
+    """Compute ω as a function of F_u, the fraction of negatives that are no closer, for N → ∞ and unshifted base intervals.
 
     Returns:
         ``form``, ``alpha``, ``beta`` (0.5 to 1 for the released form), ``share`` (F_u), ``weight``, ``standard error`` (0),
@@ -149,6 +149,6 @@ def _populations(setting: Setting, count: int) -> Iterator[tuple[dict[str, Any],
 
 
 def _beside(keys: dict[str, Any], exact: np.ndarray, source: str, estimate: np.ndarray, error: np.ndarray) -> pd.DataFrame:
-    """Combine a density in closed form with its estimate and standard error in one frame."""
+    """Combine a density in closed form with its estimate and standard error in one data frame."""
     closed = pd.DataFrame({**keys, "source": "closed form", "density": exact, "standard error": 0.0})
     return pd.concat([closed, pd.DataFrame({**keys, "source": source, "density": estimate, "standard error": error})])

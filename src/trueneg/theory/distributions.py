@@ -76,7 +76,7 @@ def _quadrature() -> tuple[ndarray, ndarray]:
 
 
 def mixing(alpha: float, false_share: float) -> float:
-    """Return a for negatives with a given share of false ones: 0 for true negatives, 1 for false ones, τ⁺ for the mixture.
+    """Return the mixing a for a share of false negatives, which is 0 for true negatives, 1 for false ones and τ⁺ for a mixture.
 
     Example:
         >>> mixing(0.9, 0.0), round(mixing(0.9, 1.0), 9), round(mixing(0.9, 0.1), 9)

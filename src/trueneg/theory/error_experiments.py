@@ -1,6 +1,6 @@
 """Measure the errors of estimators on the process: the BCL paper's Figs. 5 and 8, its Lemma 3.2, and additional sweeps.
 
-Every function returns a tidy frame, one row per number with its Monte-Carlo standard error. The columns of a sweep are
+Every experiment returns a tidy data frame: one row per number, with its Monte Carlo standard error. The columns of a sweep are
 ``parameter`` and ``at`` (its name and value), and those of :func:`trueneg.theory.estimate.measure_errors`.
 """
 
@@ -40,7 +40,7 @@ def errors_by_parameter(setting: Setting, sweeps: SweepSettings, repetitions: in
 def errors_by_negatives(setting: Setting, sweeps: SweepSettings, repetitions: int = 10) -> pd.DataFrame:
     """Check Lemma 3.2: measure the remaining bias of each form as the number of negatives grows.
 
-    The total number of draws is that of `repetitions` at the setting's N. The value at infinity is the limit, by quadrature.
+    For each N, as many scores are drawn as for `repetitions` at the setting's N. The value at infinity is a limit, by quadrature.
     """
     frames = []
     for count in sweeps.long_negative_counts:
@@ -65,11 +65,11 @@ def errors_by_assumed_alpha(setting: Setting, sweeps: SweepSettings, repetitions
 
 
 def best_estimators(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
-    """Find the estimator with the smallest mean squared error for each α (given to the BCL forms), τ⁺, N and K (DCL only).
+    """Compare the estimators' mean squared errors for each α (given to the BCL forms), τ⁺, N and K (DCL only), and find the best.
 
     Returns:
         ``alpha``, ``class_probability``, ``negatives``, ``positives``, ``estimator``, ``value`` (the mean squared error
-        relative to the drawn true negatives), ``standard error``, ``behind`` (difference from the best estimator) and
+        against the mean of the drawn true negatives), ``standard error``, ``behind`` (difference from the best estimator) and
         ``behind error``, the standard error of that paired difference; both are 0 for the best.
     """
     frames, counts = [], sweeps.map_positive_counts

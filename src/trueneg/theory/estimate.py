@@ -73,7 +73,7 @@ def competitors(
         alpha: α given to the BCL forms.
         class_probability: τ⁺ given to all estimators; None: each anchor's true one.
         beta: β of the paper's and the consistent form; larger values give more weight to near negatives. The released
-            form always uses β = ½, which does not.
+            form always uses β = ½, which gives them no extra weight.
         positives: K, the number of positives that DCL uses; None: all. The other estimators use none.
     """
     beta_of = {**NO_HARDNESS, "paper": beta, "consistent": beta}
@@ -95,7 +95,7 @@ def measure_errors(setting: Setting, contestants: Mapping[str, Competitor], repe
     Returns:
         One row per number: ``estimator`` (the true mean has its own rows), ``reference``, ``quantity`` ("mean",
         "bias", "mean squared error"), ``value``, ``standard error``, and ``spread``, the standard deviation of the
-        value over repetitions (NaN for a single repetition). The reference of a mean is empty.
+        value over repetitions (NaN for a single repetition). For means, ``reference`` is empty.
     """
     blocks = (
         np.vstack([of_drawn, of_drawn**2, of_exact, of_exact**2, estimates, exact])
@@ -126,12 +126,12 @@ def simulate_estimates(
 
 
 def measure(blocks: Iterable[ndarray], repetitions: int = 1, anchors: int = sys.maxsize) -> pd.DataFrame:
-    """Summarise (E, A) values of anchors in one row per line: mean (``value``), ``standard error``, ``spread`` over repetitions.
+    """Summarise E quantities over all anchors, one row each: mean (``value``), ``standard error``, ``spread`` over repetitions.
 
     NaN values are skipped. Only sums are kept, so memory use does not grow with the number of blocks.
 
     Args:
-        blocks: values of consecutive anchors.
+        blocks: arrays (E, A) with the values for A consecutive anchors.
         repetitions: number of repetitions.
         anchors: number of anchors per repetition.
     """
@@ -148,11 +148,11 @@ def measure(blocks: Iterable[ndarray], repetitions: int = 1, anchors: int = sys.
 
 
 def limiting_bias(setting: Setting, contestant: str) -> float:
-    """Compute by quadrature the bias that remains in the limit of many negatives and positives per anchor.
+    """Compute by quadrature the bias that remains in the limit of infinitely many negatives and positives per anchor.
 
     Args:
         setting: the process, with one class probability for all anchors.
-        contestant: a name of :func:`competitors`; the BCL forms are given the true α.
+        contestant: a key of :func:`competitors`; the BCL forms are given the true α.
     """
     if contestant == DCL:
         return 0.0

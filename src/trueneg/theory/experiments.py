@@ -1,4 +1,4 @@
-"""Run an experiment by name."""
+"""Run an experiment of the theory by name."""
 
 import importlib
 from collections.abc import Mapping
@@ -38,6 +38,6 @@ def run(name: str, settings: Mapping[str, Any] | None = None, **own: Any) -> pd.
 
 
 def write_experiment(name: str, settings: Mapping[str, Any], path: str | Path, threads: int = 1) -> None:
-    """Run an experiment and atomically write its frame as parquet; `threads` is the number of torch threads."""
+    """Run an experiment and write its data frame atomically as parquet; `threads` is the number of torch threads."""
     torch.set_num_threads(threads)
     write_tables({path: run(name, settings)})

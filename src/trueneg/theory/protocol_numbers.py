@@ -1,7 +1,7 @@
 """Reproduce earlier results on BCL's estimators, and compare each number with the earlier one.
 
-The earlier numbers come from one simulation of 1,000 anchors with rounded results, so they have their own standard error, which
-is computed here from the spread over anchors.
+The earlier numbers are the rounded results of one simulation of 1,000 anchors, so they have their own standard error, which is
+computed here from the spread over anchors.
 """
 
 from pathlib import Path
@@ -25,7 +25,7 @@ ASSUMED, BETA = "assumed alpha", "beta"
 def protocol_numbers(setting: Setting, sweeps: SweepSettings, repetitions: int = 20) -> pd.DataFrame:
     """Measure each number of :data:`EARLIER` again in the BCL paper's setting, with the anchors and seed of `setting`.
 
-    The total number of draws is that of `repetitions` at N = 64.
+    For each N, as many scores are drawn as for `repetitions` at N = 64.
 
     Returns:
         One row per number: ``estimator``, ``quantity`` ("bias", "mean squared error", "MSE minus that of …", "MSE divided by that
@@ -34,7 +34,7 @@ def protocol_numbers(setting: Setting, sweeps: SweepSettings, repetitions: int =
         ``agrees``: whether the value is within two standard errors of the interval, or an ordering holds by more than two.
     """
     default = Setting(anchors=setting.anchors, seed=setting.seed)
-    errors: dict[str, np.ndarray] = {}  # of each estimator (E, A) by setting
+    errors: dict[str, np.ndarray] = {}  # (E, A) for each setting
     rows = []
     for known in EARLIER.to_dict("records"):
         changes = {name: known[name] for name in (*PROCESS, ASSUMED, BETA) if pd.notna(known[name])}
@@ -58,7 +58,7 @@ def protocol_numbers(setting: Setting, sweeps: SweepSettings, repetitions: int =
 
 
 def _measured(estimator: str, quantity: str, errors: np.ndarray) -> tuple[float, float]:
-    """Return a value and its standard error, which is first-order for ratios."""
+    """Return a value and its standard error, which is a first-order approximation for ratios."""
     own = errors[ESTIMATORS.index(estimator)]
     relation, _, reference = quantity.partition(" that of ")
     values = own if quantity == "bias" else own**2

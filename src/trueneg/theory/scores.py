@@ -1,4 +1,4 @@
-"""Simulate a trained encoder's scores of negatives and positives with the BCL paper's stochastic process.
+"""Simulate a trained encoder's scores for negatives and positives with the BCL paper's stochastic process.
 
 Implements algorithms 1 to 3 of its appendix for all anchors at once. Each anchor has its own base distribution, shifted by a
 random amount; each of its negatives is false with the probability of the anchor's class.
@@ -48,7 +48,7 @@ class Setting(ProcessSettings):
     """
 
     base: Literal["uniform", "normal"] = "uniform"
-    classes: tuple[Probability, ...] = Field((), strict=False)  # also a list
+    classes: tuple[Probability, ...] = Field((), strict=False)  # accepts a list, too
 
     @field_validator("classes")
     @classmethod
@@ -58,7 +58,7 @@ class Setting(ProcessSettings):
         return given
 
     def varied(self, **changes: Any) -> "Setting":
-        """Return a copy with other values, which are checked."""
+        """Return a validated copy with some values changed."""
         return Setting(**{**dict(self), **changes})
 
     @property
@@ -68,7 +68,7 @@ class Setting(ProcessSettings):
 
     @property
     def largest_shift(self) -> float:
-        """The slide, limited by the bounds ±1/t²."""
+        """The slide, limited so that scores stay within ±1/t² (uniform base only)."""
         return self.slide if self.base == "normal" else min(self.slide, 1 / self.temperature**2 - self.half_width)
 
     def base_quantile(self, probability: ndarray) -> ndarray:
@@ -134,11 +134,11 @@ def simulate_blocks(setting: Setting, draws_per_block: int = DRAWS_PER_BLOCK) ->
 
 def _block(setting: Setting, count: int, generators: dict[str, np.random.Generator]) -> Scores:
     classes = setting.classes or (setting.class_probability,)
-    # Divided by their sum, because choice accepts only 1e-8 of rounding.
+    # Divided by their sum, because choice tolerates a rounding error of only 1e-8.
     eta = generators["class"].choice(classes, count, p=np.divide(classes, sum(classes)) if setting.classes else None)
     shift = setting.largest_shift * generators["shift"].uniform(-1, 1, (count, 1))
     is_true = generators["population"].random((count, setting.negatives)) >= eta[:, None]
-    # The distributions of false and true negatives are mirror images, so one root serves both. Positives are like false ones.
+    # False and true negatives have mirrored distributions, so one root serves both. Positives are drawn like false negatives.
     root = base_probability(generators["negatives"].random(is_true.shape), setting.alpha)
     negatives = shift + setting.base_quantile(np.where(is_true, root, 1 - root))
     root = base_probability(generators["positives"].random((count, setting.positives)), setting.alpha)

@@ -1,7 +1,7 @@
 """From the contrastive loss to classification: Lemma 2 and Theorem 4 of Sample-Specific Debiasing (2023).
 
-On a finite labelled set, the asymptotic debiased loss can be computed exactly, so the lemma can be checked. The terms of the
-theorem can be evaluated.
+On a finite labelled set, the asymptotic debiased loss can be computed exactly, so the lemma can be checked. For the theorem,
+only its terms can be evaluated.
 """
 
 import itertools
@@ -23,7 +23,7 @@ CONFIDENCE = 0.95  # 1 − δ of Theorem 4
 
 
 def asymptotic_loss(features: Tensor, labels: Tensor, negatives: Sequence[float], temperature: float = 1.0) -> Tensor:
-    r"""Compute L̄ of a finite labelled set exactly, for several N.
+    r"""Compute L̄ on a finite labelled set exactly, for several N.
 
     .. math:: \mathbb{E}_{x, x^+}\Bigl[-\log\frac{e^{s(x,x^+)}}{e^{s(x,x^+)} + N\,\mathbb{E}_{x^-}[e^{s(x,x^-)}]}\Bigr]
 
@@ -151,7 +151,7 @@ def smallest_number(rho: Sequence[float]) -> int:
 def lipschitz_constant(negatives: int, positives: int, largest_eta: float) -> float:
     """Compute a Lipschitz constant of equation 28, the loss as a function of differences of similarities, at γ = 1.
 
-    Follows the proof (equations 41 to 48), but corrects the places where the printed number is too small: |dω/dz| ≤ N/(1 + N
+    Follows the proof (equations 41 to 48), but corrects constants that are printed too small: |dω/dz| ≤ N/(1 + N
     e⁻²), which is below e² (43 prints e⁻²); |∂ψ/∂d| ≤ (e² − 1)/(1 − η)², as a and b share the positive's factor
     (46 prints e); e⁴ in both sums (48 prints it in one).
 
@@ -207,8 +207,8 @@ def theorem_4(loss: float, negatives: int, positives: int, rho: Sequence[float],
 def _checked(features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Return unit-length float64 features, and labels renumbered from 0 without gaps."""
     if features.dim() != 2 or labels.shape != features.shape[:1]:
-        raise ValueError(f"features {tuple(features.shape)} and labels {tuple(labels.shape)}; expected shapes (n, D) and (n,).")
+        raise ValueError(f"features are {tuple(features.shape)}, labels {tuple(labels.shape)}; expected shapes (n, D) and (n,).")
     present, labels = labels.unique(return_inverse=True)
     if len(present) < 2:
-        raise ValueError("all labels are equal; expected at least two classes; otherwise there are no true negatives.")
+        raise ValueError("all labels are equal; expected at least two classes, so that there are true negatives.")
     return functional.normalize(features.double(), dim=1), labels

@@ -280,7 +280,7 @@ def _interpolation(start: Tensor, length: Tensor, source: int, target: int, mirr
 
 
 def jitter_colors(pixels: Tensor, factors: Tensor, hue: Tensor, turns: Tensor) -> Tensor:
-    """Change brightness, contrast, saturation and hue of each image, in a separate order for each image.
+    """Change brightness, contrast, saturation and hue of each image, in an order that can differ between images.
 
     The first three are blends of the image with black, with its average grey, and with its own greyscale version; each
     result is clamped to [0, 1]. Because hue may come at any position, there are three blends before it and three after

@@ -1,4 +1,4 @@
-"""Gradients of a loss over a whole batch, encoding only one chunk of it at a time."""
+"""Compute the gradients of a loss over a whole batch while encoding only one chunk of it at a time."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -27,10 +27,10 @@ def backward_in_chunks(
 
     Args:
         network: network that contains the batch normalisation layers.
-        embed: function of a chunk's number and the chunk that returns its embeddings, each (b, …) or None; a second call must
-            use the same random draws.
+        embed: function that takes a chunk's number and the chunk, and returns its embeddings, each (b, …) or None; a second call
+            must use the same random draws.
         chunks: at least one chunk.
-        terms_of: function of the embeddings of all chunks that returns a tuple whose first item is the scalar loss.
+        terms_of: function that takes the embeddings of all chunks and returns a tuple whose first item is the scalar loss.
 
     Returns:
         The return value of ``terms_of``.

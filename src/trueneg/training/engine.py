@@ -113,7 +113,7 @@ class Block:
         if is_first:
             log.info("%s, %s: %d runs on %s", first.dataset, first.objective, len(self.runs), device or "no device, all finished")
         listed = list(zip(self.runs, self.identifiers, strict=True))
-        # With None, the bar is shown on a terminal only.
+        # With disable=None, tqdm shows the bar only on a terminal.
         title, disable = f"{first.dataset} {first.objective}", None if is_first else True
         with tqdm(listed, title, leave=False, unit=" runs", disable=disable) as bar:
             for run, identifier in bar:

@@ -28,7 +28,7 @@ OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}
 
 
 class Chunk(NamedTuple):
-    """A chunk of a batch: its images, their augmentation parameters, its sentences' tokens, and the lengths on the CPU."""
+    """A chunk of a batch: its images, their augmentation parameters, its sentences' tokens, and their lengths (on the CPU)."""
 
     images: Tensor
     parameters: Tensor
@@ -124,7 +124,7 @@ class ImageText(Training):
         return finished_tensors(self.networks)
 
     def _embed(self, number: int, chunk: Chunk) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return texts (b, D), pooled images (b, D) and, if the similarity needs them, regions (b, D, h, w)."""
+        """Embed a chunk: texts (b, D), pooled images (b, D) and, if the similarity needs them, regions (b, D, h, w)."""
         # Dropout differs between processes; the first process has the same draws as single-process training.
         own = f"{number}/process {self.processes.rank}" if self.processes.rank else number
         torch.manual_seed(seed_for(self.seed, f"dropout/{self.epoch}/{self.update}/{own}"))
@@ -158,7 +158,7 @@ class ImageText(Training):
             self.batch_size, int(self.tokens.lengths.max()), generator=self.generator(f"masked words/{self.update}")
         )
         own = self.processes.part(draws, self.chunks).split([len(chunk.images) for chunk in chunks])
-        # Selected on the CPU: their number is the shape of what follows, and reading it from a GPU would wait for all its work.
+        # Selected on the CPU: their number determines the shapes below, and reading it from a GPU would wait for all queued work.
         masks = [masked_positions(part, chunk.lengths, self.mask_share) for part, chunk in zip(own, chunks, strict=True)]
         places = [mask.flatten().nonzero()[:, 0].to(self.device, non_blocking=True) for mask in masks]
         count = self.processes.sum(torch.full((), sum(map(len, places)), device=self.device)).clamp(min=1)

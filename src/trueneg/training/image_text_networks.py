@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # Entries of a finished run's file besides the model's tensors: JSON texts as bytes, and the image normalisation statistics.
 TOKENIZER, TEXT_CONFIG, MEAN, STD = "text_encoder/tokenizer", "text_encoder/config", "images/mean", "images/std"
 IMAGE_CONFIG = "image_encoder/config"  # for CLIP encoders only
-RELEASED = "released"  # name of the projections released with both encoders, and of the objective that evaluates them untrained
+RELEASED = "released"  # name of the projections released with both encoders, and of the objective that evaluates these networks
 
 Settings = Mapping[str, Mapping[str, Any]]  # resolved, by section
 
@@ -80,9 +80,9 @@ def build_networks(
         sizes = [getattr(part.projection, "dimensions", None) for part in (images, texts)]
         if settings["projection"]["name"] == RELEASED and sizes[0] != sizes[1]:
             found = f"projects images to {sizes[0]} dimensions, but {text['projection']} projects texts to {sizes[1]}"
-            raise UserError(f"{encoder['weights']} {found}; use files of one model.")
+            raise UserError(f"{encoder['weights']} {found}; use files from the same model.")
     if images is not None:
-        statistics = [0.0] * channels, [1.0] * channels  # CLIP normalises images itself, BioViL does not
+        statistics = [0.0] * channels, [1.0] * channels  # CLIP normalises images itself; BioViL uses unnormalised ones
     networks = _assemble(settings, texts, images, tokenizer, statistics)
     if clip is not None and settings["objective"]["name"] == RELEASED:
         scale = clip.logit_scale
@@ -175,7 +175,7 @@ def _assemble(settings: Settings, texts: Tower, released: Tower | None, tokenize
     projections, dimensions = projection["name"], projection["dimensions"]
     if projections == RELEASED and released is not None:
         projections, dimensions = (released.projection, texts.projection), released.projection.dimensions
-    # Keep the order of texts, similarity, images: the order of the draws determines the weights of a seed.
+    # Keep this order (texts, similarity, images): the order of the random draws determines the weights of a seed.
     regions = RegionSimilarity(
         similarity["aggregation"],
         lse_sharpness=similarity["lse_sharpness"],

@@ -22,7 +22,7 @@ IN_LIBRARY = {"clip": "cl", "biovil": "cl", "same_sentence": "oracle"}
 
 
 class ObjectiveTerms(NamedTuple):
-    """Loss of a batch, and the share of each pair's anchors at the bound.
+    """Loss of a batch; for each pair, the share of its anchors at the bound and the share of its negatives removed.
 
     Attributes:
         loss: scalar.
@@ -62,7 +62,7 @@ class ImageTextObjective:
 
     ``oracle`` removes the images for which the anchor's sentence is true (:mod:`trueneg.data.pairs.statements`). ``oracle`` and
     ``same_sentence`` use the library's :class:`~trueneg.losses.Oracle` with the known matches between pairs. ``clip`` and
-    ``biovil`` are InfoNCE in both directions; the masked-word term of ``biovil`` is handled by the training.
+    ``biovil`` are InfoNCE in both directions; the training loop adds the masked-word term of ``biovil``.
 
     Args:
         settings: settings of the objective, including ``name``.
@@ -73,7 +73,7 @@ class ImageTextObjective:
 
     Attributes:
         on_embeddings: whether to call :meth:`of_embeddings` instead of :meth:`of_similarities`.
-        measured: values for each epoch's row: the similarity at the quantile that is the threshold.
+        measured: values for each epoch's row: the similarity threshold, if the setting is a quantile.
 
     Raises:
         UserError: if the source lacks data that the objective needs, or settings are incompatible.
@@ -95,7 +95,7 @@ class ImageTextObjective:
         needs, known = ("known matches", data.shown) if self.name == "oracle" else ("labels", data.labels)
         if (self.name == "oracle" or self._by == "labels") and not known.shape[1]:
             raise UserError(
-                f"objective {self.name}: needs {needs} of the images, but source {source.name} has none; leave it out."
+                f"objective {self.name}: needs {needs} of the images, but source {source.name} has none; remove this objective."
             )
         directions, bound_gradient = values.pop("directions", "both"), values.pop("bound_gradient", False)
         self._eta, self._switch = (
@@ -168,7 +168,7 @@ class ImageTextObjective:
         if given not in known:
             raise UserError(
                 f"objective {self.name}: {key} is {given!r}, which source {self._source.name} does not contain; expected a "
-                f"number or one of {', '.join(known) or 'none'} (of {', '.join(PROBABILITY_COLUMNS)})."
+                f"number or a name in this source ({', '.join(known) or 'none'}; all names: {', '.join(PROBABILITY_COLUMNS)})."
             )
         return self._data.class_probability(given)
 
@@ -178,7 +178,7 @@ def _of_batch(eta: Tensor | float | None, pairs: Pairs) -> Tensor | float | None
 
 
 def data_checksum(source: PairSource, settings: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a checksum of what a run starts from: the source, its class probabilities, language model and files of weights."""
+    """Return a checksum of what a run starts from: the source, class probabilities, language model and weight files."""
     objective = settings["objective"]
     values = (objective.get(key) for key in ("class_probability", "switched_off_by"))
     named = [value for value in values if value in source.class_probabilities]

@@ -99,7 +99,7 @@ class Training(ABC):
 
     @abstractmethod
     def batches(self, count: int) -> Generator[tuple[Any, ...], None, None]:
-        """Yield the arguments of :meth:`backward` for each update not yet done among this epoch's first ``count``."""
+        """Yield the arguments of :meth:`backward` for each of this epoch's first ``count`` updates that is not yet done."""
 
     @abstractmethod
     def backward(self, *batch: Any) -> tuple[Any, ...]:

@@ -24,7 +24,7 @@ class MaskedWordHead(nn.Module):
         """Return the sum of the cross-entropies of the masked words, in nats.
 
         Args:
-            bert: BERT model of the same sizes, without its pooler.
+            bert: BERT model with the same hidden and vocabulary sizes, without its pooler.
             tokens: ``input_ids`` and ``attention_mask``, (B, L).
             masked: (M,) positions of the tokens to mask, in 0 … B·L − 1.
             mask_id: id of the mask token.
@@ -41,8 +41,8 @@ def masked_positions(draws: Tensor, lengths: Tensor, share: float) -> Tensor:
 
     Args:
         draws: uniform in [0, 1), (B, L) or wider, where L is the largest length.
-        lengths: (B,) number of tokens of each sentence; the first and last token are special.
-        share: share of the words to mask.
+        lengths: (B,) number of tokens of each sentence; the first and last tokens are special.
+        share: expected share of the words to mask.
 
     Returns:
         bool, (B, L).

@@ -1,4 +1,4 @@
-"""Monitors of an objective's effect on anchors, grouped by class frequency; they use labels, but the loss never uses them."""
+"""Monitors of an objective's effect on anchors, grouped by class frequency; they use labels, and do not affect the loss."""
 
 import functools
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ class RunningMeans(nn.Module):
     Args:
         scalars: names of the S scalars.
         values: names of the V values.
-        groups: names of the G groups; columns are named by the value followed by the group.
+        groups: names of the G groups; a column's name is the value followed by the group.
         device: device used for training.
     """
 
@@ -36,7 +36,7 @@ class RunningMeans(nn.Module):
         return dict(zip([*self._scalars, *self._columns], values, strict=True))
 
     def _add(self, scalars: Sequence[Tensor], members: Tensor, values: Sequence[Tensor], counted: Sequence[Tensor]) -> None:
-        """Add a step of A anchors: S scalars, (G, A) bool members, V values (A,), and a mask (A,) of counted anchors for each."""
+        """Add a step of A anchors: S scalars, (G, A) bool members, V values (A,), and V masks (A,) of the anchors to count."""
         counts, sums = (torch.stack([each.double() for each in given], dim=1) for given in (counted, values))
         # Matrix products instead of scatter-add, which has no fixed order of additions on a GPU.
         self.sums.add_(members.double() @ (sums * counts))
@@ -117,7 +117,7 @@ class PairMonitors(RunningMeans):
             at_bound: (B,) share of a pair's anchors whose estimate is at its lower bound.
             removed: (B,) share of the negatives of a pair's anchors that the objective removes.
             positive: (B,) similarity of the pairs.
-            sentences: (B,) sentence numbers of the batch.
+            sentences: (B,) indices of the batch's sentences.
         """
         own, every = self._groups[sentences], torch.ones_like(at_bound)
         members = torch.stack([every.bool(), *(own == number for number in range(len(GROUPS)))])

@@ -14,11 +14,11 @@ from trueneg.training.image_loading import TrainingImages
 
 
 class Pairs(NamedTuple):
-    """B pairs of an image and a sentence of its report, on the training's device.
+    """B pairs of an image and a sentence of its report.
 
     Attributes:
-        images: (B,) int64, numbers of training images.
-        sentences: (B,) int64, numbers of training sentences.
+        images: (B,) int64, indices of training images.
+        sentences: (B,) int64, indices of training sentences.
     """
 
     images: Tensor
@@ -41,7 +41,7 @@ class PairData:
         sentences: the S sentences, including repetitions.
         texts: the U distinct sentences.
         images: the n images.
-        labels: (n, K): 1, 0, NaN.
+        labels: (n, K) labels of the images: 1, 0, or NaN for unknown.
         shown: bool (n, C), as in :class:`~trueneg.data.pairs.pair_source.PairSource`.
         text_of: (S,) index of each sentence in ``texts``; ``text_numbers`` is a copy on the CPU.
         class_of: (S,) latent class, −1 if unknown.

@@ -1,4 +1,4 @@
-"""Augmentation of radiographs paired with sentences: random crop, brightness and contrast, which contradict no sentence."""
+"""Augmentation of radiographs paired with sentences: random crop, brightness and contrast, which cannot contradict a sentence."""
 
 from collections.abc import Sequence
 from typing import Literal

@@ -38,7 +38,7 @@ class SimCLR(Training):
         training, projection, objective = settings["training"], settings["projection"], dict(settings["objective"])
         self.images = torch.from_numpy(source.images[subset.train]).to(self.device)
         labels = source.labels[subset.train]
-        # An unlabelled image is a class of its own, so it has no known false negative.
+        # Each unlabelled image gets a class of its own, so it has no known false negatives.
         self.labels = torch.from_numpy(np.where(labels < 0, -1 - np.arange(len(labels)), labels)).to(self.device)
         held_out = subset.validation[:MEASURED_IMAGES]
         self.held_out = torch.from_numpy(source.images[held_out]), torch.from_numpy(source.labels[held_out])
@@ -88,7 +88,7 @@ class SimCLR(Training):
         return self.scheduled
 
     def _class_probability(self, objective: dict[str, Any], labels: np.ndarray, subset: Subset) -> Tensor | None:
-        """Return per-image η if it varies between training images; replace a named common η in `objective` by its value.
+        """Return per-image η if it varies between training images; replace a common η given by name in `objective` by its value.
 
         The η of an unlabelled image is 0, as in the oracle: nothing is corrected where the class is unknown.
         """
@@ -114,7 +114,7 @@ class SimCLR(Training):
 
     @torch.no_grad()
     def _measured_location(self, by: str) -> float:
-        """Measure BCL's α: macro-AUC of held-out embeddings, clipped to [0.5, 0.99] (1 gives the nearest negative weight 0)."""
+        """Measure BCL's α: macro-AUC of held-out embeddings, clipped to [0.5, 0.99] (at 1, the nearest negative has weight 0)."""
         images, groups = (part.to(self.device) for part in self.held_out)
         if by == "labels":
             views = self.augmentation.normalise(images)

@@ -1,4 +1,4 @@
-"""Similarity of training sentences by a language model, and its quantiles over random pairs of them."""
+"""Similarity between training sentences according to a language model, and its quantiles over random pairs of them."""
 
 import functools
 import math
@@ -12,22 +12,22 @@ from trueneg.data.pairs.pair_source import PairSource
 from trueneg.errors import UserError
 from trueneg.text.embeddings import sentence_embeddings
 
-SAMPLE = 1024  # sentences whose pairs give the quantiles: 523,776 pairs
-ROUNDING = 1e-6  # the same two sentences have the same cosine up to this in different batches
-NOTHING = 2.0  # no cosine exceeds it
+SAMPLE = 1024  # number of sentences whose pairs give the quantiles: 523,776 pairs
+ROUNDING = 1e-6  # tolerance: the cosine of the same two sentences can differ by this much between batches
+NOTHING = 2.0  # a threshold that no cosine exceeds
 
 
 class TextSimilarity:
-    r"""Cosine of sentence embeddings minus their mean over the training sentences.
+    r"""Cosine between sentence embeddings after subtracting their mean over the training sentences.
 
     .. math:: s_{ij} = \cos(e_i - \bar e, e_j - \bar e)
 
-    Without the mean, sentences of one domain are all alike: embeddings of a language model share a large common part.
+    Without this, all sentences of one domain look alike, because a language model's embeddings share a large common part.
 
     Args:
         embeddings: (U, H) of the distinct sentences.
-        text_of: (S,) the distinct sentence of each training sentence.
-        sample: (n,) numbers of training sentences, drawn as in training; their pairs give the quantiles.
+        text_of: (S,) index of the distinct sentence of each training sentence.
+        sample: (n,) indices of training sentences, drawn as in training; their pairs give the quantiles.
 
     Example:
         >>> similarity = TextSimilarity(torch.eye(3), torch.arange(3), torch.arange(3))
@@ -43,14 +43,14 @@ class TextSimilarity:
         self._sorted = self(sample)[rows, columns].sort().values
 
     def __call__(self, sentences: Tensor) -> Tensor:
-        """Return the similarities (B, B) of training sentences, given their numbers (B,)."""
+        """Return the similarities (B, B) between training sentences, given their indices (B,)."""
         units = self._units[self._text_of[sentences]]
         return units @ units.mT
 
     def threshold(self, quantile: float) -> float:
         """Return a threshold just below the similarities of the top ``1 − quantile`` of random pairs.
 
-        The number of pairs above it is that share of the pairs, rounded up, and more if the next ones are as similar; with 1, no
+        The number of pairs above it is that share of the pairs, rounded up, or more if there are ties; with a quantile of 1, no
         pair is above it.
         """
         kept = math.floor(quantile * len(self._sorted) + ROUNDING)
@@ -58,10 +58,10 @@ class TextSimilarity:
 
 
 def embeddings_of(source: PairSource, texts: Sequence[str], device: torch.device) -> Tensor:
-    """Return the embeddings (U, H) of U sentences of a source by its language model.
+    """Return the embeddings (U, H) of U sentences of a source, computed by its language model.
 
     Raises:
-        UserError: if the source has no language model, or it cannot be loaded.
+        UserError: if the source has no language model, or the model cannot be loaded.
     """
     numbers, embedded = _embedded(source, device)
     return embedded[[numbers[text] for text in texts]].to(device)

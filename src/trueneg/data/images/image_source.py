@@ -49,7 +49,7 @@ class ImageSource:
 
 
 def write_source(source: ImageSource, path: str | Path) -> None:
-    """Write a source as an uncompressed .npz file atomically."""
+    """Write a source atomically, as an uncompressed .npz file."""
     write_arrays(path, vars(source))
 
 

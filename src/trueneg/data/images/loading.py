@@ -26,7 +26,7 @@ def load_source(
         path: folder of the source's files; None for sources that come with a package.
         resolution: side in pixels of the square that images are resized to; None keeps the original size.
         download: whether to download the source into `path` if it is missing.
-        unlabelled: number of unlabelled images to read in addition, at most that in :data:`trueneg.specs.sources.UNLABELLED`.
+        unlabelled: number of unlabelled images to add; at most the number in :data:`trueneg.specs.sources.UNLABELLED`.
 
     Raises:
         UserError: if files of the source are missing, damaged or have an unexpected layout.
@@ -45,5 +45,5 @@ def load_source(
 
 
 def prepare_source(settings: Mapping[str, Any], path: str | Path) -> None:
-    """Load a source with the arguments of :func:`load_source` and write its images to an .npz file."""
+    """Load a source with `settings`, the arguments of :func:`load_source`, and write it to an .npz file."""
     write_source(load_source(**settings), path)

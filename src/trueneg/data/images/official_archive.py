@@ -35,10 +35,10 @@ class OfficialArchive:
         md5: hexadecimal MD5 of the archive.
         unpacked: name of the folder in the archive.
         binary_files: number and type of the records of each file in this folder, training images first. A record has the field
-            ``label``, the field ``image`` (planes), or both.
+            ``label``, the field ``image`` (colour planes), or both.
         first_label: label of the first class in the binary files.
         column_major: whether the planes are stored in column-major order.
-        unlabelled_files: number and type of the records of files of unlabelled images, which are read only on request.
+        unlabelled_files: number and type of the records of each file of unlabelled images; these files are read only on request.
     """
 
     name: str
@@ -65,7 +65,7 @@ class OfficialArchive:
             path: folder that contains train*.parquet and test*.parquet, the unpacked folder, or the files of the unpacked folder.
             resolution: side in pixels of the square to resize to; None keeps the original size.
             download: whether to download the official binary version if the folder contains neither.
-            unlabelled: number of unlabelled images to add after the test images, the first of the binary version.
+            unlabelled: number of unlabelled images to append: the first ones of the binary version, which is then required.
 
         Raises:
             UserError: if files are missing, damaged, have an unexpected layout, or cannot be downloaded.
@@ -118,7 +118,7 @@ class OfficialArchive:
 
 
 def binary_records(file: Path, count: int, kind: np.dtype) -> np.ndarray:
-    """Map the records of one file of the archive into memory.
+    """Memory-map the records of one file of the archive.
 
     Raises:
         UserError: if the file is missing, or its size differs from that of `count` records.

@@ -14,7 +14,7 @@ from trueneg.randomness import seed_for
 
 METADATA = b"subsets"
 SPLITS = ("pool", "train", "validation", "test")
-DRAWING = ("fraction", "rare_classes", "images_per_class", "validation", "test")  # settings of a dataset
+DRAWING = ("fraction", "rare_classes", "images_per_class", "validation", "test")  # dataset settings passed to make_subset
 TEST_FRACTION = 0.25  # share of the images to hold out if a source has no official test split
 
 
@@ -24,7 +24,7 @@ class Subset:
 
     Attributes:
         seed: the study's seed.
-        train: the imbalanced subset, and all unlabelled images.
+        train: the labelled training images that remain after imbalance is applied, and all unlabelled images.
         pool: all labelled training images (neither validation nor test) before imbalance is applied.
         validation: images held out for model selection.
         test: images used only once, for the final evaluation.
@@ -54,9 +54,9 @@ def make_subset(
     validation: float = 0.1,
     test: float | None = None,
 ) -> Subset:
-    """Draw the splits of one seed, stratified by class: test, validation, cap and imbalance, in this order.
+    """Draw the splits of one seed: hold out test, then validation images, by class; then apply the cap, then the imbalance.
 
-    Each step has its own generator, and subsets of different fractions are nested. Unlabelled images are only trained on.
+    Each step has its own generator, and subsets of different fractions are nested. Unlabelled images are used only for training.
 
     Args:
         source: the images.

@@ -2,14 +2,14 @@
 
 The lists::
 
-    image-retrieval/candidate.csv     CheXpert's columns; 1,600 images, 200 per label for eight labels, each with only that label
+    image-retrieval/candidate.csv     CheXpert's columns; 1,600 images with exactly one of eight labels, 200 per label
     image-retrieval/query.csv         Variable, Path; 80 images, ten per label
     text-retrieval/query.csv          Variable, Text; 40 sentences, five per label (the lists' README says ten)
 
 The images are those of CheXpert (Irvin et al., 2019) in either of its two sizes, for example
 ``train/patient00001/study1/view1_frontal.jpg``, in ``dataset.path`` or in the archive's folder within it. Paths in the lists
-begin with the name of the archive. All images belong to CheXpert's TRAINING split, so models trained on CheXpert must exclude
-the images of :func:`read_lists`.
+begin with the name of the archive. All images belong to CheXpert's TRAINING split, so training on CheXpert must exclude the
+images that :func:`read_lists` returns.
 """
 
 import logging
@@ -80,7 +80,7 @@ class Benchmark:
 
 
 def read_lists(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Read the lists and check their labels, their counts, and that no image is both query and candidate.
+    """Read the lists; check their labels and row counts, and that no image is both a query and a candidate.
 
     Args:
         path: folder of the cloned lists.
@@ -99,13 +99,13 @@ def read_lists(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFra
     texts = read_columns(files[2], {"Variable": LABEL_NAME, "Text": sentence}, ORIGIN_OF_LISTS)
     positive = label_values(candidates[list(OBSERVATIONS)]) == 1
     unclear = candidates.index[positive.sum(axis=1) != 1]
-    refuse([f"{files[0]}: {place} has several labels of 1 or none; expected exactly one. {ORIGIN_OF_LISTS}" for place in unclear])
+    refuse([f"{files[0]}: {place} has no or several labels of 1; expected exactly one. {ORIGIN_OF_LISTS}" for place in unclear])
     candidates["Variable"] = positive.idxmax(axis=1)
     mistakes = []
     for file, table, each in zip(files, (candidates, images, texts), EACH, strict=True):
         counts = table["Variable"].value_counts().reindex(LABELS, fill_value=0)
         wrong = counts[counts != each].items()
-        mistakes += [f"{file} has {count} rows of {label}; expected {each}. {ORIGIN_OF_LISTS}" for label, count in wrong]
+        mistakes += [f"{file} has {count} rows for {label}; expected {each}. {ORIGIN_OF_LISTS}" for label, count in wrong]
     candidates, images = _images(candidates), _images(images)
     both = images["path"].isin(candidates["path"]).sum()
     if both:
@@ -118,7 +118,7 @@ def prepare_chexpert_8x200(settings: Mapping[str, Any], *, benchmark: str | Path
     """Decode the images of the lists, candidates first, as greyscale squares; only the owner can read the files written.
 
     Args:
-        settings: ``path`` (CheXpert's folder), ``lists`` (a clone of ConVIRT's lists), ``resolution``; ``fit`` if not cropped.
+        settings: ``path`` (CheXpert's folder), ``lists`` (a clone of ConVIRT's lists), ``resolution``, and optionally ``fit``.
         benchmark: .npz file to write, with the sentences in a .parquet file in the same folder; read by :func:`read_benchmark`.
         cache: folder of the decoded images; it may be removed afterwards.
         threads: number of decoding threads.
@@ -155,7 +155,7 @@ def read_benchmark(path: str | Path) -> Benchmark:
 
 
 def missing_files(settings: Mapping[str, Any]) -> list[str]:
-    """Report missing ``lists`` and missing CheXpert images in ``path``."""
+    """Report which lists are missing from ``lists``, and whether CheXpert's images are missing from ``path``."""
     lists = missing_parts(Path(settings["lists"]).expanduser(), LISTS)
     return lists + missing_parts(_folder(settings), (RADIOGRAPHS,))
 

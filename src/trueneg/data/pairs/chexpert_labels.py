@@ -5,7 +5,7 @@ import pandas as pd
 
 from trueneg.data.tables import Values
 
-# The five labels used by image–text studies, under the names they have in all sources.
+# The five labels of image–text studies: their name in all sources, and their column in the tables.
 CHEX5 = {
     "cardiomegaly": "Cardiomegaly",
     "edema": "Edema",
@@ -21,7 +21,7 @@ LABEL = Values(r"\s*((0|-?1)(\.0)?)?\s*", "1, 0, -1 or an empty value")
 
 
 def label_values(table: pd.DataFrame) -> pd.DataFrame:
-    """Convert columns of :data:`LABEL` to float32: 1, 0, or NaN if unknown. Uncertain and unmentioned labels are NaN, never 0.
+    """Convert label columns (:data:`LABEL`) to float32: 1, 0, or NaN if unknown. Uncertain and unmentioned labels are NaN, not 0.
 
     Example:
         >>> label_values(pd.DataFrame({"Edema": ["1.0", ""], "Fracture": ["-1.0", "0"]})).to_numpy()

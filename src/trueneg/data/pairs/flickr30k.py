@@ -5,7 +5,7 @@ Official layout (Young et al., 2014) or Kaggle's layout, unpacked into one folde
     flickr30k-images/<image>.jpg        or flickr30k_images/
     results_20130124.token              <image>.jpg#<0-4> TAB caption
     results.csv                         Kaggle: image_name| comment_number| comment, instead of results_20130124.token
-    dataset_flickr30k.json              Karpathy's splits; its captions are read if no other file has them
+    dataset_flickr30k.json              Karpathy's splits; its captions are read if neither file above exists
 
 Alternatively, the parquet files described in :mod:`trueneg.data.pairs.photographs`.
 """
@@ -73,7 +73,7 @@ def select_splits(table: pd.DataFrame, split: str, path: str | Path | None) -> p
     if UNASSIGNED not in set(table["split"]):
         raise UserError(
             f"{path}: Karpathy's splits contain all {len(table):,} photographs, but dataset.split: reco selects models on "
-            f"others. Add {TOKENS.names[0]} with the captions of all photographs, or set dataset.split: karpathy."
+            f"other photographs. Add {TOKENS.names[0]} with the captions of all photographs, or set dataset.split: karpathy."
         )
     return table.assign(split=table["split"].replace({"validation": "train", UNASSIGNED: "validation"}))
 

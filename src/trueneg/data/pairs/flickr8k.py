@@ -1,4 +1,4 @@
-"""Flickr8k: photographs with captions, and human ratings of captions of OTHER photographs, which measure false negatives.
+"""Flickr8k: photographs with captions, and human ratings of captions written for OTHER photographs, which reveal false negatives.
 
 Official layout (Hodosh, Young and Hockenmaier, 2013: Flickr8k_Dataset.zip and Flickr8k_text.zip, unpacked into one folder)::
 
@@ -64,13 +64,13 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
 
 
 def read_ratings(path: str | Path | None) -> pd.DataFrame:
-    """Read the ratings by three experts of how well captions describe images; most captions were written for other images.
+    """Read three experts' ratings of how well captions describe images; most captions were written for other images.
 
     1: the caption does not describe the image at all; 2: it describes minor aspects; 3: it almost describes the image, with minor
     mistakes; 4: it describes the image.
 
     Args:
-        path: folder in one of the layouts of this module.
+        path: folder in one of the layouts described in this module.
 
     Returns:
         One row per pair: ``image``; the caption's ``report`` (the image it was written for) and ``index`` (0 to 4); and

@@ -69,7 +69,7 @@ def check_table(settings: Mapping[str, Any]) -> None:
             if count < 2:
                 mistakes.append(
                     f"{file}: {column} is {value} for {'one patient' if count else 'no patient'}; expected at least two, "
-                    "because training and test share none; remove it from dataset.label_columns."
+                    "because training and test share no patient; remove it from dataset.label_columns."
                 )
         refuse(mistakes)
 
@@ -119,7 +119,7 @@ def read_image_table(settings: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.Data
             mistakes += wrong_values(table, column, table[column] == "", f"{expected}; fill it in, or remove the row")
     elsewhere = f"an image in {folder}; copy it there, or correct reports.path"
     mistakes += wrong_values(table, image, absent, elsewhere, restricted=restricted)
-    repeated = "each image and text once, but an earlier row has both; remove one"
+    repeated = "each image–text pair once, but an earlier row has the same pair; remove one"
     mistakes += wrong_values(table, image, twice, repeated, restricted=restricted)
     if patient is not None:
         mistakes += _conflicts(table, image, patient)

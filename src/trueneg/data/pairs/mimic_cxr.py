@@ -1,4 +1,4 @@
-"""MIMIC-CXR: frontal chest radiographs with sentences of their studies' reports and MS-CXR's boxes; all data is restricted.
+"""MIMIC-CXR: frontal chest radiographs, sentences from their studies' reports, and MS-CXR's boxes; all data is restricted.
 
 MIMIC-CXR-JPG, releases 2.0.0 and 2.1.0 (Johnson et al., 2019), in PhysioNet's layout::
 
@@ -60,7 +60,7 @@ SPLITS = {"train": "train", "validate": "validation", "test": "test"}
 PIXELS = Values(r"0*[1-9]\d*", "a positive number of pixels")
 IDS = {"dicom_id": Values(r".*\S.*", "an image id", unique=True), "study_id": NUMBER, "subject_id": NUMBER}
 
-# If the position is missing, the view code is used.
+# The view code is used only if the position is missing.
 FRONTAL_POSITIONS = ("AP", "PA")
 FRONTAL_CODES = ("antero-posterior", "postero-anterior")
 # Nearly every report has findings, an impression or a last paragraph. If more than this share of reports, and more than a few,
@@ -102,7 +102,7 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
 
 
 def missing_files(settings: Mapping[str, Any]) -> list[str]:
-    """Report which files are missing in the folders ``path`` and ``ms_cxr``."""
+    """Report which files are missing from the folders ``path`` and ``ms_cxr``."""
     test_labels = [TEST_LABELS] if settings["labels"] == "radiologists" else []
     found = missing_parts(_folder(settings["path"]), (METADATA, SPLIT, CHEXPERT, *test_labels, RADIOGRAPHS))
     boxes = settings["ms_cxr"]
@@ -144,7 +144,7 @@ def read_radiographs(path: str | Path | None) -> pd.DataFrame:
     for side, file, other in (("left_only", split_file, metadata_file), ("right_only", metadata_file, split_file)):
         lacking = (joined["_merge"] == side).sum()
         if lacking:
-            raise UserError(f"{file}: lacks {lacking:,} images of {other}, or has other study or patient ids. {ORIGIN}")
+            raise UserError(f"{file}: lacks {lacking:,} images of {other}, or has different study or patient ids. {ORIGIN}")
     report, patient = "s" + joined["study_id"], "p" + joined["subject_id"]
     position, code = joined["ViewPosition"].str.strip(), joined["ViewCodeSequence_CodeMeaning"].str.strip()
     found = pd.DataFrame(

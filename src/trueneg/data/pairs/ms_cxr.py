@@ -96,7 +96,7 @@ def image_boxes(boxes: pd.DataFrame, dicoms: np.ndarray, resolution: int, fit: s
     Returns:
         The input of :func:`trueneg.evaluation.pairs.grounding.boxed_phrases`: ``report``, ``image`` (position in the source),
         ``sentence``, ``class`` (−1: unknown), ``finding``, and the corners. Corners may lie outside the square because the
-        visible share of a box is computed only once, from the whole box.
+        grounding function computes the visible share of each box, which requires the whole box.
     """
     found = boxes[boxes["dicom"].isin(dicoms)].reset_index(drop=True)
     if len(found) < len(boxes):
@@ -121,7 +121,7 @@ def to_square(box: Sequence[float], size: Sequence[int], resolution: int, fit: s
         resolution, fit: side of the square in pixels, and how it is made (:func:`trueneg.data.image_cache.square_in`).
 
     Example:
-        >>> to_square([0, 0, 200, 100], (400, 200), 100, "crop")       # the square lacks 50 of its 200 pixels on the left
+        >>> to_square([0, 0, 200, 100], (400, 200), 100, "crop")       # the square omits the left 50 of 200 columns
         [-50.0, 0.0, 50.0, 50.0]
         >>> to_square([0, 0, 200, 100], (400, 200), 100, "stretch")
         [0.0, 0.0, 50.0, 50.0]

@@ -43,7 +43,7 @@ PAGE = "https://openi.nlm.nih.gov/faq"
 TABLE = Part(tuple(LAYOUTS), "the table of images and their reports", f"Create it from the reports of Open-I ({PAGE}).")
 IMAGES = Part(("images/images_normalized", "images"), "the radiographs", f"Download them from Open-I ({PAGE}).")
 EXPECTED = "images.csv (report, image, projection), or indiana_projections.csv (uid, filename, projection), and images/"
-# The code headings that correspond to each label. MeSH has a single heading for fluid and air in the pleural space.
+# The code headings that correspond to each label. MeSH headings for fluid WITH air in the pleural space count for two labels.
 HEADINGS = {
     "cardiomegaly": {"Cardiomegaly"},
     "edema": {"Pulmonary Edema"},
@@ -56,7 +56,7 @@ HEADINGS = {
 def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int) -> PairImages:
     """Read the frontal radiographs as greyscale images; each report counts as a patient because patients are unknown.
 
-    ``eta true`` is omitted: nearly half of the sentences have no class, and a value of 0 would be unjustified. The table
+    ``eta true`` is omitted: nearly half of the sentences have no class, and 0 would be an unjustified value for them. The table
     ``classes`` has ``class`` (number), ``name``, the number of ``sentences`` of the class and the number of ``images`` that
     show it.
     """
@@ -82,7 +82,7 @@ def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame],
 
 
 def missing_files(settings: Mapping[str, Any]) -> list[str]:
-    """Report which files are missing in the folder ``path``."""
+    """Report which files are missing from the folder ``path``."""
     return missing_parts(Path(settings["path"]).expanduser(), (TABLE, IMAGES))
 
 
@@ -97,7 +97,7 @@ def read_radiographs(path: str | Path | None, archive: str | Path | None = None)
     """Read the list of frontal images and check that each image belongs to its report.
 
     Args:
-        path: folder in one of the layouts of this module.
+        path: folder in one of the layouts described in this module.
         archive: archive of the reports, as in :func:`trueneg.text.open_i.find_archive`.
 
     Returns:
@@ -166,8 +166,8 @@ def chexpert_labels(reports: np.ndarray, codes: pd.DataFrame) -> np.ndarray:
 def headings_shown(reports: np.ndarray, codes: pd.DataFrame, classes: list[str]) -> np.ndarray:
     """Return whether a sentence of each class is true of each image, judging by the codes of whole reports.
 
-    An image is a FALSE NEGATIVE of a sentence of the class ``Pleural Effusion`` if the experts gave the image's report a code
-    with that heading, and of a sentence of the class ``normal`` (any sentence of a report whose only code is ``normal``) if the
+    An image is a FALSE NEGATIVE for a sentence of the class ``Pleural Effusion`` if the experts gave the image's report a code
+    with that heading, and for a sentence of the class ``normal`` (any sentence of a report whose only code is ``normal``) if the
     image's report is normal too. The share of indexed reports that meet this condition is the class's probability in
     :func:`trueneg.text.open_i_classes.assign_classes`. The criterion is coarse in both directions: it ignores side and
     severity, so some of these images are true negatives; the statement of a sentence in a normal report (no effusion) is also

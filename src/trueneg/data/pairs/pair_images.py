@@ -20,10 +20,10 @@ class PairImages:
     Args:
         images: encoded images, or decoded images as uint8 of shape (n, channels, R, R).
         reports: str, shape (n,): the report of each image; images of one study share it.
-        patients: str, shape (n,): no patient is in two splits; report names if the patients are unknown.
+        patients: str, shape (n,): the patient of each image; no patient is in two splits. Report names if patients are unknown.
         mode: ``"L"`` (greyscale) or ``"RGB"``.
         fit: how encoded images become squares (:func:`trueneg.data.image_cache.decode_square`).
-        restricted: whether images and text must not be shown.
+        restricted: whether images and text are confidential and never shown.
         labels: n rows of 1, 0, or NaN for unknown, with one column per label.
         assigned: table with ``report``, ``index``, ``class``: the class of each sentence; None: classes are unknown.
         probabilities: table with ``class``, ``image_probability``: the share of images for which a sentence of the class is
@@ -56,7 +56,7 @@ def check_count(count: int | None, available: int, what: str) -> None:
 
 
 def usable(reports: np.ndarray, sentences: pd.DataFrame, count: int | None) -> np.ndarray:
-    """Select the images of the first `count` reports with sentences (None: all reports); log the number of other images.
+    """Select the images of the first `count` reports with sentences (None: all); log how many images have no sentence.
 
     Args:
         reports: str, shape (n,): the report of each image.

@@ -42,8 +42,8 @@ class PairSource:
         labels: float32, shape (n, K): 1, 0, or NaN for unknown.
         label_names: K distinct names.
         shown: bool, shape (n, C): whether a sentence of class c is true of image i. This is the only record of which images are
-            false negatives of a sentence (:mod:`trueneg.data.pairs.statements`). C = 0 if classes are unknown.
-        restricted: whether images and text must not be shown; only the owner can then read their files.
+            false negatives for a sentence (:mod:`trueneg.data.pairs.statements`). C = 0 if classes are unknown.
+        restricted: whether images and text are confidential: never shown, and stored in files that only their owner can read.
         language_model: the language model that embeds the sentences: its ``folder`` (or hub name), ``revision`` and ``checksum``.
 
     Attributes:
@@ -93,7 +93,7 @@ class PairSource:
         return tuple(name for name, column in PROBABILITY_COLUMNS.items() if column in self.sentences)
 
     def probability_checksum(self, name: str) -> str:
-        """Return the SHA-256 of one of :attr:`class_probabilities`, which is an input of runs that use it."""
+        """Return the SHA-256 of one of :attr:`class_probabilities`; it identifies an input of the runs that use it."""
         values = self.sentences[PROBABILITY_COLUMNS[name]].to_numpy(np.float64)
         return hashlib.sha256(values.tobytes()).hexdigest()
 
@@ -204,16 +204,16 @@ def _problems(source: PairSource) -> Iterator[str]:
     if lacking.any():
         yield f"{lacking.sum()} images have reports without sentences; the first is image {lacking.argmax()}"
     valid = {
-        "report of an image": sentences["report"].isin(source.reports),
-        "index that is unique in the report": ~sentences.duplicated(["report", "index"]),
-        "sentence with text": sentences["sentence"].str.strip().fillna("") != "",
-        f"class from -1 to {classes - 1}": sentences["class"].isin(range(-1, classes)),
+        "a report that has an image": sentences["report"].isin(source.reports),
+        "an index that is unique in its report": ~sentences.duplicated(["report", "index"]),
+        "a sentence with text": sentences["sentence"].str.strip().fillna("") != "",
+        f"a class from -1 to {classes - 1}": sentences["class"].isin(range(-1, classes)),
     }
     for column in sentences.columns.intersection(list(PROBABILITY_COLUMNS.values())):
         valid[f"{column} in [0, 1)"] = sentences[column].between(0, 1, inclusive="left")
     for expected, rows in valid.items():
         if not rows.all():
-            yield f"{(~rows).sum()} sentences, first in row {rows.argmin()} (the first is 0), have no {expected}"
+            yield f"{(~rows).sum()} sentences are invalid, first in row {rows.argmin()} (counting from 0); expected {expected}"
     if (pd.Series(source.patients).groupby(source.reports).nunique() > 1).any():
         yield "a report belongs to several patients; expected one"
 

@@ -15,7 +15,7 @@ from trueneg.text import privacy
 
 
 def read_images(settings: Mapping[str, Any], tables: Mapping[str, pd.DataFrame], threads: int) -> PairImages:
-    """Draw the radiographs of synthetic reports with ``contrast`` and ``seed``; ``boxes`` lists the boxes of the findings."""
+    """Draw the radiographs of synthetic reports with ``contrast`` and ``seed``; the table ``boxes`` has the boxes of findings."""
     check_count(settings["images"], len(tables["reports"]), "reports (reports.reports of the likelihood study)")
     reports, assigned = tables["reports"].iloc[: settings["images"]], tables["assigned"]
     if settings["images"] is not None:

@@ -67,12 +67,12 @@ class PhotographSource:
         return table, ImageFiles(tuple(root / name for name in table["image"]), self.images.origin)
 
     def read_texts(self, settings: Mapping[str, Any]) -> pd.DataFrame:
-        """Read the captions in the folder ``path``; each photograph is a report of five sentences and its own patient."""
+        """Read the captions in the folder ``path``; each photograph counts as one report and one patient."""
         table = self.read(settings["path"])[0].explode("captions")
         return pd.DataFrame({"report": table["image"], "patient": table["image"], "text": table["captions"]})
 
     def missing_files(self, settings: Mapping[str, Any]) -> list[str]:
-        """Report which files are missing in the folder ``path``."""
+        """Report which files are missing from the folder ``path``."""
         folder = required_path(settings["path"], self.name, self.expected)
         return [] if any(folder.glob("*.parquet")) else missing_parts(folder, (*self.texts, self.images))
 
@@ -132,7 +132,7 @@ def read_captions(file: Path, splits: Mapping[Any, str], origin: str, layout: Ca
     refuse([f"{file}: {mistake} {origin}" for mistake in repeated_values(lines, "caption's id")])
     captions = lines.sort_values("number", kind="stable").groupby("image")["caption"].agg(list)
     lacking = sorted(set(splits) - set(captions.index))
-    refuse([f"{file} has no captions of {name}, which is in the {splits[name]} split. {origin}" for name in lacking])
+    refuse([f"{file} has no captions for {name}, which is in the {splits[name]} split. {origin}" for name in lacking])
     names = captions.index.to_series()
     table = pd.DataFrame({"image": names, "captions": captions, "split": names.map(splits).fillna(UNASSIGNED)})
     return checked_photographs(table.rename_axis(None), file, origin)
@@ -167,7 +167,7 @@ def _are_captions(texts: Sequence[str] | None) -> bool:
 
 
 def _rows(file: Path) -> pd.DataFrame:
-    """Read the names, captions and splits of a parquet file with the columns described in this module."""
+    """Read names, captions and splits from a parquet file with the columns described in this module."""
     columns = ("image", "captions", "split")
     expected = "a parquet file with the columns image: struct<bytes: binary, path: string>, captions: list<string>, split: string"
     with readable(file, expected, COPY_AGAIN), pq.ParquetFile(file, page_checksum_verification=True) as parquet:

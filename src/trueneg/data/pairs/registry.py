@@ -5,7 +5,7 @@ A module ``trueneg.data.pairs.<name>`` defines
 - ``read_images(settings, tables, threads)``, which returns a :class:`~trueneg.data.pairs.pair_images.PairImages`.
   `settings` merges the settings of the texts with those of the dataset, which take precedence. `tables` contains the text tables
   listed in ``TEXT_TABLES`` of the source's settings class. A source that draws its images uses `threads` processes;
-- ``read_texts(settings)`` if its texts are assigned to images by name (``captions`` of its settings class). It returns one row
+- ``read_texts(settings)``, if its texts belong to named images (``captions`` is True in its settings class). It returns one row
   per text with ``report``, ``patient`` and ``text``. Each text is a sentence unless the setting ``split_sentences`` is true;
 - ``user_files(settings)``, which returns the files to watch for changes as a :class:`trueneg.io.files.UserFiles`; required if
   there is a setting ``path``;
@@ -81,11 +81,11 @@ def prepare_pairs(
         settings: ``source``, ``resolution`` and the settings used by ``read_images`` of its module.
         text: files by name: ``sentences``, the report tables required by the source, ``eta`` written by
             :func:`trueneg.text.eta.write_class_probabilities` (without it, class probabilities are unknown), and
-            ``language_models``, the manifest of those that scored the sentences (without it, sentences cannot be embedded).
+            ``language_models``, the manifest of the models that scored the sentences (without it, they cannot be embedded).
         pairs: .npz file to write; the sentences and each of :data:`TABLES` (empty if the source has none) are written next to it.
         cache: folder of decoded images, unless a shared cache is configured (:mod:`trueneg.io.shared_cache`); may be removed
             afterwards.
-        threads: number of threads that decode or processes that draw images.
+        threads: number of threads that decode images, or of processes that draw them.
 
     Raises:
         UserError: if a file is missing or damaged, the tables do not belong together, or the disk is too small.
@@ -121,8 +121,8 @@ def prepare_pairs(
 
 
 def _first_model(manifest: str | Path) -> dict[str, Any]:
-    """Return the language model of the first fold: models of different folds embed a sentence differently."""
-    from trueneg.text.loading import weights_checksum  # imports torch, which `trueneg check` does without
+    """Return the language model of the first fold. Only one is used, because each model embeds a sentence differently."""
+    from trueneg.text.loading import weights_checksum  # imports torch, which `trueneg check` does not need
 
     model = read_language_models(manifest)["models"][0]
     return {"folder": model["folder"], "revision": model["revision"], "checksum": weights_checksum(model)}
@@ -133,7 +133,7 @@ def _decoded(found: PairImages, resolution: int, cache: str | Path, threads: int
         return found.images
     folder = cache_folder(cache, "images", restricted=found.restricted)
     if folder != Path(cache):
-        # A shared cache has one folder for each set of image files and preprocessing.
+        # A shared cache has one folder for each combination of image files and preprocessing.
         inputs = "\n".join([TREATMENTS[found.fit], pillow_version, found.mode, str(resolution), *found.images.stamps()])
         folder /= hashlib.sha256(inputs.encode("utf-8", "surrogatepass")).hexdigest()[:24]
     lock = folder / "lock"

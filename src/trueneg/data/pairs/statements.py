@@ -7,7 +7,7 @@ from trueneg.data.phantom.classes import NEGATED
 
 
 def statements_shown(classes: pd.DataFrame, findings: np.ndarray) -> np.ndarray:
-    """Return whether a sentence of each class is true of each image. If so, the image is a FALSE NEGATIVE of such a sentence.
+    """Return whether a sentence of each class is true of each image. If so, the image is a FALSE NEGATIVE for that sentence.
 
     ==========  =================================================================================================
     class       true of an image that
@@ -22,7 +22,7 @@ def statements_shown(classes: pd.DataFrame, findings: np.ndarray) -> np.ndarray:
 
     Args:
         classes: table of C rows with ``class`` (0 … C − 1, in order), ``kind`` (positive, negated, filler) and ``finding``.
-        findings: bool, shape (n, P): which of the P positive classes, the first P rows, each image shows.
+        findings: bool, shape (n, P): which of the P positive classes (the first P rows of `classes`) each image shows.
 
     Returns:
         bool, shape (n, C).
@@ -48,7 +48,7 @@ def findings_said(sentences: pd.DataFrame, reports: np.ndarray, count: int) -> n
     Args:
         sentences: table with ``report`` and ``class``.
         reports: (n,) id of each image's report.
-        count: P.
+        count: P, the number of positive classes.
 
     Returns:
         bool, shape (n, P).

@@ -14,8 +14,8 @@ from trueneg.data.phantom.patients import Patient
 from trueneg.data.phantom.shapes import joined, length, smooth_noise, soft_step
 
 SIDES = {"right": -1, "left": 1}  # the direction of ``across`` towards that side
-MOTTLE, SHADE = 36, 7  # number of noise cells across the image: fine mottle of the lungs, slow shading of the soft tissue
-HIDDEN = 0.92  # hidden share of the lung behind the heart
+MOTTLE, SHADE = 36, 7  # number of noise cells across the image: fine mottle of the lungs, gradual shading of soft tissue
+HIDDEN = 0.92  # share of the lung's air that the heart's shadow hides
 TALLEST = 2.5  # exponent of the lung's outline: 2 is an ellipse, larger values approach a rectangle
 MIDDLE = 0.10  # vertical position at which the lungs are widest
 SLOPE, HALF = 4.6, 0.53  # characteristic curve of the film: steepness, and attenuation of mid-grey
@@ -111,7 +111,7 @@ class Chest:
         self.air = patient.aeration * aired
 
     def ribs(self, down: np.ndarray) -> np.ndarray:
-        """Draw, from 0 to 1, posterior ribs sloping down outwards and fainter anterior ribs sloping down inwards.
+        """Return a map (0 to 1) of posterior ribs that slope down outwards and of fainter anterior ribs that slope down inwards.
 
         Args:
             down: (H, W) vertical coordinates: those of the chest, or those displaced by a fracture.

@@ -1,8 +1,8 @@
 """The latent classes of the phantom, with a known Zipf distribution over the classes of findings.
 
-``classes.csv`` lists all classes, and a class's number is its row: a finding with its side, zone and severity (*positive*), the
-denial of a finding (*negated*), or a sentence that mentions no finding (*filler*). Both text and images of the phantom are
-generated from these classes: a radiograph shows the findings of its report.
+``classes.csv`` lists all classes; the number of a class is its row. A class is a finding with its side, zone and severity
+(*positive*), the denial of a finding (*negated*), or a sentence that mentions no finding (*filler*). Both text and images of the
+phantom are generated from these classes: a radiograph shows the findings of its report.
 """
 
 from pathlib import Path
@@ -15,8 +15,8 @@ from trueneg.randomness import seed_for
 
 POSITIVE, NEGATED, FILLER = "positive", "negated", "filler"
 TABLE = pd.read_csv(Path(__file__).with_suffix(".csv"), keep_default_na=False, na_values={"extent": ""})
-OWNERS, FINDINGS = pd.factorize(TABLE.loc[TABLE["kind"] == POSITIVE, "finding"])  # each positive class belongs to a finding
-LARGEST_SHARE = 0.5  # maximum share of a finding among all findings
+OWNERS, FINDINGS = pd.factorize(TABLE.loc[TABLE["kind"] == POSITIVE, "finding"])  # index of each positive class's finding
+LARGEST_SHARE = 0.5  # maximum probability of one finding among all findings
 DRAWS = 1000  # maximum number of rank draws to find one that meets this limit
 
 

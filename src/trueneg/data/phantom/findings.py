@@ -22,8 +22,8 @@ class Effect(NamedTuple):
     """The effect of a finding on a chest; the film shows ``tissue + bones + texture · Π texture + Σ added − air · Π air``.
 
     Attributes:
-        air: (H, W) factor on the air in the lungs: below 1 where air is displaced, above 1 where there is more air.
-        texture: (H, W) factor on vessels and mottle.
+        air: (H, W) factor applied to the air in the lungs: below 1 where air is displaced, above 1 where there is more air.
+        texture: (H, W) factor applied to vessels and mottle.
         added: (H, W) additional attenuation.
         region: (H, W) bool: region that a reader would enclose in the box even where no pixel changes; None: only pixels that
             change.
@@ -45,7 +45,7 @@ def _opaque(opacity: np.ndarray, contrast: float) -> Effect:
 
 
 def _spot(lung: Lung, down: np.ndarray, place: tuple[float, float], radii: tuple[float, float], angle: float = 0.0) -> np.ndarray:
-    """Return the squared distance from a place, in units of the radii."""
+    """Return the squared distance from a position, in units of the radii."""
     lateral, below = lung.lateral - place[0], down - place[1]
     cos, sin = math.cos(angle), math.sin(angle)
     return ((cos * lateral + sin * below) / radii[0]) ** 2 + ((cos * below - sin * lateral) / radii[1]) ** 2
@@ -166,8 +166,8 @@ def _rib_fracture(chest: Chest, one: PhantomClass, generator: np.random.Generato
     return Effect(added=1.3 * contrast * chest.patient.rib_density * chest.thorax * near * change)
 
 
-# Functions of the healthy chest, the class, the generator of the finding, and a contrast: a factor on all densities and on the
-# heart's enlargement.
+# Each function takes the healthy chest, the class, the finding's random generator, and the contrast: a factor that multiplies all
+# densities and the heart's enlargement.
 EFFECTS: dict[str, Callable[[Chest, PhantomClass, np.random.Generator, float], Effect]] = {
     "cardiomegaly": _cardiomegaly,
     "edema": _edema,

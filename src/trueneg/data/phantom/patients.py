@@ -15,7 +15,7 @@ RANGES = pd.read_csv(Path(__file__).with_suffix(".csv"), index_col="name")
 
 
 class Patient(SimpleNamespace):
-    """A random patient on one film: one number per row of :data:`RANGES`, uniform in its range."""
+    """A random patient on one film: one number per row of :data:`RANGES`, drawn uniformly from its range."""
 
     def __init__(self, generator: np.random.Generator):
         ranges = zip(RANGES.index, RANGES["low"], RANGES["high"], strict=True)

@@ -2,8 +2,8 @@
 
 Each report has its own chest (:mod:`trueneg.data.phantom.anatomy`), into which the report's positive classes
 (:mod:`trueneg.data.phantom.reports`) are drawn (:mod:`trueneg.data.phantom.findings`). As on every film, the patient faces the
-reader: the patient's LEFT is on the image's RIGHT. Each image is determined by the seed and the report's id alone. It does not
-depend on the other images, on their order or on the number of processes.
+reader: the patient's LEFT is on the image's RIGHT. Each image depends only on the settings, the report's id and its findings, not
+on the other images, their order or the number of processes.
 """
 
 import functools
@@ -35,7 +35,7 @@ class PhantomImages(NamedTuple):
         images: uint8, shape (n, 1, R, R), in the order of the reports.
         boxes: one row per box: ``report``, ``class`` (number), ``name``, ``finding``, ``side`` (of the patient; ``""`` for the
             heart), and ``x0``, ``y0``, ``x1``, ``y1`` in pixels: columns x0 to x1 − 1 from the left, rows y0 to y1 − 1 from the
-            top. A finding in both lungs has one box per lung; a finding cut off by the film's edge or hidden by another one has
+            top. A finding in both lungs has one box per lung; a finding outside the film or hidden by other structures has
             no box.
     """
 
@@ -54,7 +54,7 @@ def phantom_images(
         resolution: side in pixels, at least 32; at lower resolutions granulomas disappear.
         seed: together with the report's id, determines the patient, the noise, and the size and position of every finding,
             regardless of what else is drawn.
-        contrast: factor on the findings' densities and on the heart's enlargement; controls the difficulty of the phantom.
+        contrast: factor applied to the findings' densities and the heart's enlargement; controls how difficult the phantom is.
         processes: number of processes; does not affect the result.
 
     Example:

@@ -17,7 +17,7 @@ from trueneg.data.phantom.wordings import Wordings, wordings_of
 from trueneg.randomness import seed_for
 
 FINDINGS_PER_REPORT = (0.3, 0.4, 0.3)  # probabilities of 0, 1 and 2 findings
-DENIED, FILLED = 0.35, 0.3  # mean probabilities that an absent finding is denied and that a filler occurs
+DENIED, FILLED = 0.35, 0.3  # mean probabilities that an absent finding is denied and that a filler sentence occurs
 FIRST_FILLER = int((TABLE["kind"] == FILLER).argmax())  # class of the only sentence of an otherwise empty report
 
 
@@ -44,7 +44,7 @@ def phantom_reports(count: int, seed: int, exponent: float = 1.0, correlation: f
         count: number of reports.
         seed: seed of all random draws, including the classes' ranks and wordings.
         exponent: exponent of Zipf's law over the positive classes.
-        correlation: correlation of a class's wording entropy, and of its length, with its log probability (all standardised):
+        correlation: correlation of the entropy and the length of a class's wordings with its log probability (all standardised):
             with 0 they are independent of the frequency of the class, with 1 common classes have the most varied and longest
             wordings, with −1 the reverse.
 
@@ -65,7 +65,7 @@ def phantom_reports(count: int, seed: int, exponent: float = 1.0, correlation: f
 
 
 def _rates(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draw the rates at which absent findings are denied and fillers occur; both follow Zipf's law in an order of their own."""
+    """Draw the rates at which absent findings are denied and fillers occur; each follows Zipf's law in its own order."""
     generator = np.random.default_rng(seed_for(seed, "phantom rates"))
 
     def zipf(size: int, mean: float) -> np.ndarray:
@@ -87,7 +87,7 @@ def _class_table(probability: np.ndarray, denied: np.ndarray, filled: np.ndarray
 
 
 def _styles(probability: np.ndarray, correlation: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draw two standardised scores per class with the exact correlation to the log probability, otherwise uncorrelated."""
+    """Draw two standardised scores per class with exactly this correlation with the log probability, otherwise uncorrelated."""
     generator = np.random.default_rng(seed_for(seed, "phantom styles"))
     known = [np.ones(len(probability))]
     for values in (np.log(probability), *generator.normal(size=(2, len(probability)))):

@@ -17,13 +17,13 @@ def length(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def joined(one: np.ndarray, other: np.ndarray, width: float) -> np.ndarray:
-    """Return the larger of two inward distances, `one` and `other`, with the notch between the outlines filled over `width`."""
+    """Return a smooth maximum of two inward distances: the notch where the outlines meet is filled over a distance of `width`."""
     gap = np.maximum(width - np.abs(one - other), 0)
     return np.maximum(one, other) + gap * gap * (0.25 / width)
 
 
 def smooth_noise(generator: np.random.Generator, cells: int, resolution: int) -> np.ndarray:
-    """Draw (R, R) noise with standard deviation about 1 and a grain of 1/n of the image; the same at any resolution.
+    """Draw (R, R) noise with a standard deviation of about 1 and a grain of 1/n of the image; its pattern is the same at any R.
 
     Args:
         generator: random generator of the noise.

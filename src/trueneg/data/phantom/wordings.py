@@ -1,4 +1,4 @@
-"""The wordings of the phantom's classes: a small grammar, from which each class has its own set of sentences."""
+"""The wordings of the phantom's classes: a small grammar that gives each class its own set of sentences."""
 
 import itertools
 from pathlib import Path
@@ -17,13 +17,13 @@ PHRASES: dict[Any, dict[Any, list[str]]] = {
 }
 Wordings = tuple[np.ndarray, np.ndarray]  # sentences and their probabilities
 MOST_WORDINGS = 120
-WORDS, SPREAD = 9.0, 3.0  # approximate mean and standard deviation over classes of the words per sentence
+WORDS, SPREAD = 9.0, 3.0  # approximate mean and standard deviation of the words per sentence, over classes
 
 
 def wordings_of(classes: pd.DataFrame, entropy: np.ndarray, length: np.ndarray, seed: int) -> list[Wordings]:
     """Choose the distinct sentences of each class and their probabilities.
 
-    The entropy score sets the number and the evenness of the sentences, the length score sets their length.
+    The entropy score determines how many sentences a class has and how evenly they are used; the length score, how long they are.
 
     Args:
         classes: table with ``kind``, ``finding``, ``side``, ``zone``, ``severity``.

@@ -53,7 +53,7 @@ class EncodedRun(NamedTuple):
         return self.of(getattr(self.subset, split))[0]
 
     def pool(self, name: str) -> np.ndarray:
-        """Return the training images used as labelled data: ``"imbalanced"`` (those of the run's subset) or ``"all"``."""
+        """Return indices of the labelled training images: ``"imbalanced"`` (those of the run's subset) or ``"all"``."""
         return np.intersect1d(self.subset.train, self.subset.pool) if name == "imbalanced" else self.subset.pool
 
 
@@ -75,7 +75,7 @@ def encoded(runs: Sequence[Mapping[str, Any]], store: RunStore, data: Data, devi
         extracted = extract_features(encoder, augmentation.normalise, pixels[needed])
         features = extracted.new_zeros(len(pixels), extracted.shape[1])
         features[needed.to(device)] = extracted
-        log.info("seed %d: features of %d images", run["seed"], len(needed))
+        log.info("seed %d: extracted features of %d images", run["seed"], len(needed))
         found.append(EncodedRun(run["id"], subset, source, features, torch.from_numpy(source.labels).to(device)))
     yield found
 

@@ -33,7 +33,7 @@ def measure(runs: Sequence[EncodedRun], settings: Mapping[str, Any]) -> Iterator
             predicted = probes.logits([run.of_split(split) for run in runs]).argmax(2)
             for run, predictions in zip(runs, predicted, strict=True):
                 yield from of_groups(run, split, Measurement("linear probe", "accuracy", pool, fraction), predictions)
-        log.info("linear probes, %s labels, fraction %g", pool, fraction)
+        log.info("trained linear probes: %s labels, fraction %g", pool, fraction)
 
 
 def _labelled(run: EncodedRun, pool: str, fraction: float) -> np.ndarray:
@@ -51,7 +51,7 @@ def label_subset(labels: np.ndarray, fraction: float, seed: int) -> np.ndarray:
     Args:
         labels: integers, shape (n,).
         fraction: in (0, 1].
-        seed: the study's seed.
+        seed: the run's seed.
 
     Returns:
         Sorted int64 indices into ``labels``.

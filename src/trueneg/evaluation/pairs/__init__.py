@@ -33,7 +33,7 @@ class EmbeddedRun:
     """A finished run's networks and their evaluation data; images are embedded on first access.
 
     Attributes:
-        boxes: ``report``, ``class``, ``finding`` and corners in pixels of the source's images; None: grounding is skipped.
+        boxes: ``report``, ``class``, ``finding`` and corners in pixels of the source's images, or None to skip grounding.
         benchmark: CheXpert 8×200, or None to skip it.
     """
 
@@ -52,7 +52,7 @@ class EmbeddedRun:
         self.networks.augmentation.to(self.device)
 
     def images(self, split: str) -> EmbeddedImages:
-        """Return the images of ``"train"`` or a held-out split, with regions only if a held-out split needs them."""
+        """Return the embedded images of ``"train"`` or a held-out split, with regions only if a held-out split needs them."""
         if split not in self._images:
             regions = split != "train" and (self.boxes is not None or self.networks.model.region_similarity.needs_regions)
             indices = getattr(self.subset, split)
@@ -60,12 +60,12 @@ class EmbeddedRun:
         return self._images[split]
 
     def labels(self, split: str, names: Sequence[str] | None = None) -> np.ndarray:
-        """Return the labels (n, K) of a split's images, all or those in `names`: 1, 0 or NaN (unknown)."""
+        """Return all labels of a split's images, or those in `names`: (n, K) with values 1, 0 or NaN (unknown)."""
         known = self.source.labels[getattr(self.subset, split)]
         return known if names is None else known[:, [self.source.label_names.index(name) for name in names]]
 
     def similarities(self, texts: Sequence[str], split: str) -> np.ndarray:
-        """Return similarities (T, n) of distinct texts with a split's images."""
+        """Return similarities (T, n) between distinct texts and a split's images."""
         return similarities(self.networks, texts, self.images(split), self.device)
 
 
@@ -92,6 +92,6 @@ def measurable(labels: np.ndarray, names: Sequence[str]) -> list[str]:
 
 
 def of_classes(run: EmbeddedRun, split: str, measured: Measurement, values: Mapping[Any, float]) -> Iterator[Measured]:
-    """Yield the value of each class, and that of ``"mean"`` without a group."""
+    """Yield the value of each class with the class as its group, and the value of ``"mean"`` without a group."""
     for name, value in values.items():
         yield run, split, measured if name == "mean" else measured._replace(group=name), value

@@ -20,7 +20,7 @@ from trueneg.evaluation.pairs.precision import both_queries, label_precisions
 from trueneg.evaluation.retrieval import as_array
 from trueneg.stats.measurement import Measurement
 
-# Similarities (Q, C) of Q queries with C candidate images, the label of each query, and the label of each candidate.
+# Similarities (Q, C) between Q queries and C candidate images, the label of each query, and the label of each candidate.
 Queries = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -34,7 +34,7 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
 
 
 def scored_queries(run: EmbeddedRun, benchmark: Benchmark) -> tuple[Queries, Queries]:
-    """Return the image queries, then the text queries, with their similarities under a run."""
+    """Return the image queries and the text queries, with their similarities as computed by a run's networks."""
     networks, channels, found = run.networks, run.source.images.shape[1], benchmark.images.shape[1]
     if channels != found:
         raise UserError(

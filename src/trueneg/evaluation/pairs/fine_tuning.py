@@ -29,7 +29,7 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
 
 
 def fine_tuned(runs: Sequence[EmbeddedRun], task: str, settings: Mapping[str, Any], *, frozen: bool) -> Iterator[Measured]:
-    """Yield areas of classifiers trained once for both splits; classes missing in training or in a split are left out."""
+    """Yield the AUC of classifiers trained once for both splits; labels without positives or negatives in a split are skipped."""
     for run in runs:
         trained = measurable(run.labels("train"), run.source.label_names)
         if not trained:
@@ -50,8 +50,8 @@ def fine_tuned_scores(
 
     This follows ReCo, section 4.3: the projection is replaced by one linear layer. Either the whole network is trained
     (``frozen=False``; ReCo's learning rate is 1e-4) or only the layer, with batch normalisation in inference mode
-    (``frozen=True``; 0.01). The loss is the binary cross-entropy averaged over labels. Images are augmented in both cases, here
-    as in the run's training. Adam without a schedule, the batch size, epochs and weight decay are our choices, because the
+    (``frozen=True``; 0.01). The loss is the binary cross-entropy averaged over labels. Images are augmented in both cases, with
+    the run's augmentation. Adam without a schedule, the batch size, epochs and weight decay are our choices, because the
     paper does not state its own. The run's networks are not modified.
 
     All draws come from one seeded CPU generator and are the same for every fraction and encoder: the layer's initial weights,

@@ -1,4 +1,4 @@
-"""Grounding: how well the model finds the boxes that readers drew for sentences."""
+"""Grounding: how well the model localises the boxes that readers drew for sentences."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -76,14 +76,14 @@ def boxed_phrases(source: PairSource, indices: np.ndarray, boxes: pd.DataFrame, 
         because they describe the same finding in an image), and the corners in pixels of the crop, clipped to it.
 
     Raises:
-        UserError: if the boxes name images of another source.
+        UserError: if the boxes refer to images of another source.
     """
     own = "sentence" in boxes
     if own:
         images = boxes["image"].to_numpy(np.int64)
         known = (images >= 0) & (images < len(source.reports))
         if not known.all() or (source.reports[images] != boxes["report"].to_numpy(str)).any():
-            raise UserError(f"{source.name}: the boxes refer to images of other reports; remove both to create them again.")
+            raise UserError(f"{source.name}: the boxes refer to images of other reports; remove boxes and pairs to rebuild both.")
         found = boxes.assign(image=pd.Index(indices).get_indexer(images)).query("image >= 0")
         found = found.assign(index=found.groupby(["image", "sentence", "finding"], sort=False).ngroup())
     else:
@@ -103,7 +103,7 @@ def boxed_phrases(source: PairSource, indices: np.ndarray, boxes: pd.DataFrame, 
 def phrase_maps(
     images: EmbeddedImages, texts: Tensor, phrases: pd.DataFrame, crop: tuple[int, int], smoothing: float
 ) -> Iterator[tuple[pd.DataFrame, np.ndarray, np.ndarray]]:
-    """Yield the rows of each phrase, its heatmap in pixels of the crop, and a mask of the same shape for its boxes' union.
+    """Yield each phrase's rows, its heatmap at the resolution of the crop, and a mask of the same shape for its boxes' union.
 
     Args:
         images: images embedded with regions.

@@ -19,7 +19,7 @@ Labelled = tuple[Tensor, np.ndarray]  # features and labels of the same images
 
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
-    """Yield the AUC of linear probes on frozen features; classes missing from a split are left out."""
+    """Yield the AUC of linear probes on frozen features; labels without positives or negatives in a split are left out."""
     for run, split in itertools.product(runs, SPLITS):
         trained = measurable(run.labels("train"), run.source.label_names)
         names = [name for name in measurable(run.labels(split), run.source.label_names) if name in trained]
@@ -41,13 +41,13 @@ def linear_evaluation(
     Args:
         train: features (n, D) and labels (n, C) with values 1, 0 or NaN (unknown); unknown labels are ignored in training.
         held_out: features (m, D) and labels (m, C) with the same values; unknown labels are ignored.
-        class_names: C distinct names, none ``"mean"``.
-        seed: the study's seed, for drawing the subsets and initialising the heads.
+        class_names: C distinct names other than ``"mean"``.
+        seed: the run's seed, for drawing the subsets and initialising the heads.
         fractions: fractions of the training images, each in (0, 1].
         training: see :func:`trueneg.evaluation.linear_heads.train_linear_heads`.
 
     Returns:
-        Fraction → class → area; the class ``"mean"`` is the mean over classes.
+        Fraction → class → AUC; the class ``"mean"`` is the mean over classes.
     """
     (features, labels), (test_features, test_labels) = train, held_out
     targets, areas = torch.from_numpy(labels).to(features), {}
@@ -73,7 +73,7 @@ def multilabel_subset(labels: np.ndarray, fraction: float, seed: int) -> np.ndar
     Args:
         labels: (n, C) with values 1, 0 or NaN (unknown).
         fraction: in (0, 1].
-        seed: the study's seed.
+        seed: the run's seed.
 
     Returns:
         Sorted int64 indices into ``labels``.

@@ -22,7 +22,7 @@ Precisions = dict[int, dict[str, float]]  # k → label → precision
 
 
 def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterator[Measured]:
-    """Yield precisions among images with a single label; the text queries are the positive prompts.
+    """Yield precisions for images with a single label; the text queries are the positive prompts.
 
     Images are compared by the cosine of their embeddings in the space shared with texts; the papers do not say whether they
     compare before or after the projection. Every image of :func:`single_label_gallery` is a query and a candidate for the images
@@ -72,7 +72,7 @@ def single_label_gallery(labels: np.ndarray, patients: np.ndarray) -> tuple[np.n
     Example:
         >>> labels = np.array([[1, 0], [1, 0], [1, 1], [0, 1], [0, 1], [np.nan, 1]])
         >>> images, own = single_label_gallery(labels, np.array(["a", "b", "c", "d", "d", "e"]))
-        >>> images.tolist(), own.tolist()          # of the second label, all images are patient d's
+        >>> images.tolist(), own.tolist()          # the second label's images are all patient d's
         ([0, 1], [0, 0])
     """
     one = np.flatnonzero(labels.sum(1) == 1)  # NaN is not 1
@@ -84,7 +84,7 @@ def single_label_gallery(labels: np.ndarray, patients: np.ndarray) -> tuple[np.n
 def label_precisions(
     scores, wanted: np.ndarray, labels: np.ndarray, ks: Sequence[int], names: Sequence[str], excluded: np.ndarray | None = None
 ) -> Precisions:
-    """Compute the share of images with the query's label among the first k: mean over each label's queries, then over labels.
+    """Compute the share of the first k images with the query's label, averaged over each label's queries and then over labels.
 
     With the same number of queries for each label, this is Prec@k of ConVIRT and ReCo (section 4.1), the mean over queries;
     otherwise, it prevents a frequent label from outweighing a rare one. Uninformative scores give one over the number of
@@ -97,7 +97,7 @@ def label_precisions(
         labels: (C,) integers, the label of each image.
         ks: list lengths; those longer than the number of images that a query may retrieve are left out and logged.
         names: names of the labels.
-        excluded: (Q, C) bool mask of images that a query may not retrieve, such as its own patient's (8×200 keeps some).
+        excluded: (Q, C) bool mask of images that a query may not retrieve, such as those of its own patient.
 
     Returns:
         k → label → precision; the label ``"mean"`` is the mean over labels.

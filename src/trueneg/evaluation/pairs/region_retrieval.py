@@ -27,13 +27,13 @@ def measure(runs: Sequence[EmbeddedRun], settings: Mapping[str, Any]) -> Iterato
 
 
 def phrase_region_scores(texts: Tensor, regions: Tensor, phrases: pd.DataFrame, crop: tuple[int, int]) -> np.ndarray:
-    r"""Compute the cosines of every phrase with the boxed region of every phrase.
+    r"""Compute the cosine between every phrase and the boxed region of every phrase.
 
     .. math:: s_{pq} = \cos\Bigl(y_p,\; \frac{1}{|B_q|} \sum_{b \in B_q} \mathrm{RoIAlign}(x_{i(q)}, b)\Bigr)
 
     Sample-Specific Debiasing (2023), section 3.2, extracts box features from region features with RoIAlign. The mean over a
     phrase's boxes and over RoIAlign's cells (:func:`trueneg.models.region_similarity.box_features`) is our choice.
-    Equal sentences and phrases of the same ``region`` are embedded and compared once, so that rounding breaks no ties.
+    Equal sentences and phrases of the same ``region`` are embedded and compared once, so that rounding cannot break ties.
 
     Args:
         texts: (U, D), one embedding per distinct sentence, in order of first occurrence in ``phrases``.
@@ -75,7 +75,7 @@ def region_retrieval(scores, phrases: pd.DataFrame, ks: Sequence[int] = (10, 50,
     labels                    relevant to a phrase
     ========================  =====================================================================================
     pair                      its own region only, as in Sample-Specific Debiasing (2023), Tables 1 and 5; an identical
-                              sentence from another image is an error, and its tie counts against the method
+                              sentence from another image is an error, and a tie with it counts against the method
     pair or tie               the same, but ties count in favour of the method
     sentence                  the region of every phrase with the same sentence
     truth                     every region that shows what the phrase says, that is, with the same latent class

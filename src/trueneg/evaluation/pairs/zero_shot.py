@@ -1,4 +1,4 @@
-"""Zero-shot classification: compare the scores of an image with a class's negative and positive prompts."""
+"""Zero-shot classification: compare an image's scores for the negative and the positive prompt of a class."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,7 +51,7 @@ def prompts_of(source: PairSource, settings: Mapping[str, Any]) -> Mapping[str, 
 
 
 def zero_shot_metrics(negative, positive, labels: np.ndarray, class_names: Sequence[str]) -> dict[str, dict[str, float]]:
-    r"""Compute AUC and accuracy of every class from the scores of images with the class's two prompts.
+    r"""Compute AUC and accuracy of every class from the scores of images for the class's two prompts.
 
     ``"AUC"`` ranks images by :math:`s_+ - s_-`; the softmax over the two prompts gives the same order for any logit
     scale. ``"AUC positive prompt"`` ranks by :math:`s_+` alone and generally differs; Sample-Specific Debiasing (2023)
@@ -59,8 +59,8 @@ def zero_shot_metrics(negative, positive, labels: np.ndarray, class_names: Seque
     score (section 3.2); the negative prompt wins ties.
 
     Args:
-        negative: (n, K) scores of images with each class's negative prompt.
-        positive: (n, K) scores of images with each class's positive prompt.
+        negative: (n, K) scores of images for each class's negative prompt.
+        positive: (n, K) scores of images for each class's positive prompt.
         labels: (n, K) with values 1, 0 or NaN (unknown); unknown labels are ignored, class by class.
         class_names: K distinct names.
 

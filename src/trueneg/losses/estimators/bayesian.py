@@ -30,9 +30,9 @@ class Bayesian(Estimator):
 
     * ``form="paper"``: F is the empirical distribution function of the anchor's N negatives, including ties.
     * ``form="consistent"``: the empirical function describes the mixture of true and false negatives, but
-      equation 2 needs the underlying F of both, so F is first recovered from it
+      equation 2 needs the F that underlies both, so F is first recovered from the mixture
       (:func:`recovered_distribution`). At β = 0 the bias vanishes as N grows.
-    * ``form="released"``: the authors' public code, with F recovered as above, φ₁ = 2(1−F), φ₂ = 2F and weights
+    * ``form="released"``: as in the authors' public code, with F recovered as above, φ₁ = 2(1−F), φ₂ = 2F and weights
       ω = x_htn/(τ⁻x_tn + τ⁺x_fn), where x_tn = αφ₁ + (1−α)φ₂, x_fn = (1−α)φ₁ + αφ₂ and
       x_htn = (α(1−β)φ₁ + (1−α)βφ₂) / (α(1−β) + (1−α)β); here β is a mixing weight in [0.5, 1].
 
@@ -42,7 +42,7 @@ class Bayesian(Estimator):
 
     Args:
         alpha: α in [0.5, 1], the probability that a true negative is farther away than a false one: 0.5 for an
-            uninformative encoder (all negatives then have equal weights up to β), 1 for a perfect encoder.
+            uninformative encoder (all negatives then have equal weights, apart from the effect of β), 1 for a perfect encoder.
         beta: β ≥ 0, the concentration on near negatives; in [0.5, 1] for the released form.
         class_probability: η in [0, 1), a single number or one value per anchor; None if each call passes its own.
         form: ``"paper"``, ``"released"`` or ``"consistent"``.
@@ -112,7 +112,7 @@ class Bayesian(Estimator):
                 'from 0.5 to 1 (for a schedule from 2 to 0, use form="paper" or "consistent").'
             )
         if self.form == "released" and self.alpha == self.beta == 1:
-            raise ValueError("alpha and beta are both 1, where the released form's weights are 0/0.")
+            raise ValueError("alpha and beta are both 1, which makes the released form's weights 0/0; lower one of them.")
 
 
 def true_negative_probability(distribution: Tensor, alpha: float, eta: float | Tensor) -> Tensor:

@@ -38,7 +38,7 @@ class Subtracting(Estimator):
         if floor is None or (isinstance(eta, float) and eta == 0):
             return unbounded(log_sum + share.log())
         bound = floor + log_n
-        least = (bound - log_sum).exp()  # also as a share of the sum
+        least = (bound - log_sum).exp()  # the bound as a share of the sum
         at_bound = (share <= (0 if self.smooth_bound else least)) & (eta > 0)
         share = share + least if self.smooth_bound else share
         estimate = log_sum + share.masked_fill(at_bound, 1).log()  # log 0 would give NaN gradients even where unused
@@ -75,7 +75,7 @@ class Debiased(Subtracting):
         >>> import torch
         >>> estimator = Debiased(0.1)
         >>> log_mass = estimator(positive=torch.zeros(2), negatives=torch.zeros(2, 62))
-        >>> round(log_mass.exp().tolist()[0], 3)       # nothing to tell apart: the mass is the count
+        >>> round(log_mass.exp().tolist()[0], 3)       # all logits are equal: the mass is the count
         62.0
     """
 

@@ -34,7 +34,7 @@ def drawings(study: Study) -> list[Drawing]:
         found += twins(study, "ablation_dimensions", by_variant, title, caption, field="dimensions", axis=DIMENSIONS_AXIS)
     if (objective := swept_objective(study, "reco", "negative_weight")) is not None:
         title = "Primary measurement against ReCo's weight of the negatives"
-        caption = "ReCo's Fig. 5 (c): for which values of λ does it beat the baseline?"
+        caption = "ReCo's Fig. 5 (c): for which values of λ does ReCo beat the baseline?"
         found += twins(study, "ablation_strength", by_strength, title, caption, objective=objective)
     return found
 

@@ -31,7 +31,7 @@ drawings = ExperimentFigures()
     "The bound is orders of magnitude above the error, and mostly above the trivial bound.",
 )
 def approximation_errors(gathered: Gathered) -> Figure:
-    """Plot the measured |L − L̄| with Proposition 1's bound and the trivial bound; one row per temperature, one column per M."""
+    """Plot the measured |L − L̄|, Proposition 1's bound and the trivial bound: one row per t, one column per M (positives)."""
     frame = gathered.experiment("approximation_errors").sort_values("positives", kind="stable")
     frame = frame.sort_values("temperature", ascending=False, kind="stable")
     styles = line_styles(frame["objective"])
@@ -102,8 +102,8 @@ def generalisation_terms(gathered: Gathered) -> Figure:
 
 
 @drawings.add(
-    "DCL's hard and smooth bound",
-    "The smooth bound reduces the gradient and delays the point at which anchors are switched off; it does not remove it.",
+    "DCL's hard and smooth bounds",
+    "The smooth bound reduces the gradient and switches anchors off later, but it does not keep them on.",
 )
 def smooth_bound(gathered: Gathered) -> Figure:
     """Plot DCL's estimate, anchors with gradient and gradient against the positive's cosine, with a hard and a smooth bound."""

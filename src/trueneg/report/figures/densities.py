@@ -16,16 +16,16 @@ drawings = ExperimentFigures()
     "BCL's Fig. 3: the better the encoder ranks (α), the further apart the two densities are.",
 )
 def class_conditional_densities(gathered: Gathered) -> Figure:
-    """Plot densities of true and false negatives over the normal base, one panel per α (BCL, Fig. 3)."""
+    """Plot densities of true and false negatives for a normal base distribution, one panel per α (BCL, Fig. 3)."""
     return _densities(gathered, "class_conditional_densities", "score", "Score (standard deviations of the base)")
 
 
 @drawings.add(
     "Densities of the observations",
-    "BCL's Fig. 4: what an estimator observes, in closed form and as a Gaussian kernel estimate, which blurs the ends.",
+    "BCL's Fig. 4: what an estimator observes, in closed form and as a Gaussian kernel density estimate, which blurs the ends.",
 )
 def observation_densities(gathered: Gathered) -> Figure:
-    """Plot densities of e^(x/t) over the uniform base, one panel per α (BCL, Fig. 4)."""
+    """Plot densities of e^(x/t) for a uniform base distribution, one panel per α (BCL, Fig. 4)."""
     return _densities(gathered, "observation_densities", "observation", "Observation exp(x/t)")
 
 
@@ -73,8 +73,8 @@ def importance_weights(gathered: Gathered) -> Figure:
         draw_sampled(plot, part, styles, by="line", x="share", y="weight")
     add_legend(figure, styles)
     about = (
-        "Valid for any number of negatives. Without hardness (β = 0; ½ in the released form), ω should be the density of true "
-        "negatives divided by that of all negatives, as in the consistent form."
+        "Valid for any number of negatives. Without hardness weighting (β = 0; ½ in the released form), ω should be the density "
+        "of true negatives divided by that of all negatives, as in the consistent form."
     )
     forms = ", ".join(dict.fromkeys(frame["form"]))
     return finish(figure, [about, gathered.own_note], f"Importance weights of {forms} against F_u.")

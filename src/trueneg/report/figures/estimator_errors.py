@@ -19,7 +19,7 @@ AXES = {
     "class_probability": Axis("Class probability τ⁺", logarithmic=True),
     "negatives": Axis("Negatives per anchor, N", logarithmic=True),
     "anchors": Axis("Anchors", logarithmic=True),
-    "slide": Axis("Largest slide of the base interval"),
+    "slide": Axis("Maximum shift of the base interval"),
     "temperature": Axis("Temperature t", logarithmic=True),
     "positives": Axis("Positives per anchor, K", logarithmic=True),
     "assumed alpha": Axis("α given to the BCL forms"),
@@ -34,13 +34,13 @@ drawings = ExperimentFigures()
 
 @drawings.add(
     "Mean squared error of the estimators",
-    "BCL's Fig. 5, with all three forms: BCL is below DCL, and DCL below the biased estimator, in the paper's setting but not "
-    "everywhere.",
+    "BCL's Fig. 5, with all three forms: in the paper's setting, but not everywhere, BCL's error is below DCL's, and DCL's is "
+    "below that of the biased estimator.",
     "errors_by_parameter",
 )
 def mean_squared_errors(gathered: Gathered) -> Figure:
     """Plot the mean squared error of every estimator, one panel per varied parameter (BCL, Fig. 5)."""
-    about = "Anchors: bands of 1.96 standard deviations of one simulation of that size."
+    about = "In the anchors panel, bands show ±1.96 standard deviations of a single simulation of that size."
     chosen = _squared_errors(gathered.experiment("errors_by_parameter"))
     return _sweeps(gathered, chosen, "Mean squared errors", AGAINST_DRAWN, about)
 
@@ -75,7 +75,7 @@ def bias_by_negatives(gathered: Gathered) -> Figure:
 
 @drawings.add(
     "Mean squared error against the number of positives",
-    "With one positive, as in training, the error of DCL is larger than without correction.",
+    "With one positive, as in training, the error of DCL is larger than that of the biased estimator.",
 )
 def errors_by_positives(gathered: Gathered) -> Figure:
     """Plot the mean squared error against the number of positives, which only DCL uses."""
@@ -94,7 +94,7 @@ def errors_by_assumed_alpha(gathered: Gathered) -> Figure:
     return figure
 
 
-@drawings.add("Best estimator by setting", "Letters show the estimator with the smallest mean squared error over α, τ⁺, N and K.")
+@drawings.add("Best estimator by setting", "Letters: the estimator with the smallest mean squared error for each α, τ⁺, N and K.")
 def best_estimators(gathered: Gathered) -> Figure:
     """Draw the estimator with the smallest mean squared error: one panel per pair (N, K), one cell per pair (α, τ⁺).
 
@@ -124,7 +124,7 @@ def best_estimators(gathered: Gathered) -> Figure:
         "difference."
     )
     counts = ", ".join(f"{name} {won[name]}" for name in names)
-    return finish(figure, [about, gathered.own_note], f"Best estimators over α, τ⁺, N and K; cells won: {counts}.")
+    return finish(figure, [about, gathered.own_note], f"Best estimators by α, τ⁺, N and K; cells won: {counts}.")
 
 
 def _squared_errors(frame: pd.DataFrame) -> pd.DataFrame:

@@ -34,7 +34,7 @@ def drawings(study: Study) -> list[Drawing]:
 def eta_by_class(gathered: Gathered) -> Figure:
     """Plot η_LM of a class's sentences (median, 5th to 95th percentile) against the class's probability, on log–log axes.
 
-    On the diagonal, η_LM equals the class probability; a rank correlation of 1 would suffice for the log-linear assumption with
+    On the diagonal, η_LM equals the class probability; on another rising straight line, the log-linear assumption would hold with
     another a and k.
     """
     classes = gathered.read(TABLE)
@@ -48,14 +48,14 @@ def eta_by_class(gathered: Gathered) -> Figure:
         own = known[known["kind"] == kind]
         shown[f"{KINDS[kind]}: ρ {_correlation(own)}"] = style
         texts.append(f"{kind}: {len(own)} classes, ρ {_correlation(own)}")
-    plot.set(xscale="log", yscale="log", xlabel="Known class probability: fraction of the images that it is true of")
+    plot.set(xscale="log", yscale="log", xlabel="Known class probability: fraction of matching images")
     plot.set(ylabel="η of the language model", xlim=plot.get_xlim(), ylim=plot.get_ylim())  # freeze the limits
     plot.axline((1e-3, 1e-3), (1, 1), color=EQUAL.color, linewidth=1, linestyle=EQUAL.linestyle)
     add_legend(figure, shown | {"equal": EQUAL})
     plot.set_title(f"all {texts[0]}", loc="left")
     about = (
         "One point per class: median over its sentences, with bars from the 5th to the 95th percentile. "
-        "ρ: Spearman's over classes, with its 95 % interval (Bonett and Wright, 2000)."
+        "ρ: Spearman's correlation over classes, with its 95 % interval (Bonett and Wright, 2000)."
     )
     return finish(
         figure, [about, gathered.own_note], f"Class probability of the language model against the known one, {'; '.join(texts)}."

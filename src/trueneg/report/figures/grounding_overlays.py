@@ -19,7 +19,7 @@ LETTER = 0.073  # inches, approximate width of a character in a phrase
 
 def drawings(study: Study) -> list[Drawing]:
     """Declare the grounding overlays if an image–text study requests them."""
-    caption = "Heatmaps of the same phrases under every objective; boxes mark the finding."
+    caption = "Heatmaps of the same phrases for every objective; boxes mark the finding."
     return per_objective(study, "overlays", grounding_overlays, "Grounding of phrases", caption)
 
 
@@ -54,9 +54,9 @@ def grounding_overlays(gathered: Gathered, files: Sequence[str]) -> Figure:
         above = {"xytext": (0, 16), "textcoords": "offset points"}
         plot.annotate(wrapped, (0.5, 1.0), xycoords="axes fraction", ha="center", va="bottom", fontsize=7.5, **above)
     about = (
-        f"Test split, seed {overlays['seed'].iloc[0]}. Boxes mark the finding. Colour: similarity of region and phrase, from the "
-        "lowest (transparent) to the highest value (bright) of each heatmap. Numbers: contrast-to-noise ratio between the inside "
-        "and the outside of the boxes."
+        f"Test split, seed {overlays['seed'].iloc[0]}. Boxes mark the finding. Colour: similarity between region and phrase, "
+        "from the lowest (transparent) to the highest value (bright) of each heatmap. Numbers: contrast-to-noise ratio between "
+        "the inside and the outside of the boxes."
     )
     return finish(figure, [about, gathered.own_note], f"Radiographs with heatmaps. CNR: {'; '.join(texts)}.")
 

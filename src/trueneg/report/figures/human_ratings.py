@@ -20,7 +20,7 @@ RATINGS = ("human_ratings/summary.parquet", "human_ratings/rows.parquet", "human
 ETA = ("human_ratings/eta.parquet", "human_ratings/correlations.parquet")
 HEADING = (
     "Ranking of the negatives that people rate as false",
-    "Experts of Flickr8k rated captions of other images: does a method's weight of a pair follow their ratings?",
+    "Flickr8k's experts rated captions of other images: does the weight that a method gives a pair follow their ratings?",
 )
 THRESHOLD = 2.5  # mean rating above which a negative counts as false
 EXPERT = "one expert"
@@ -46,7 +46,7 @@ def drawings(study: Study) -> list[Drawing]:
     if not isinstance(study, ImageTextStudy) or not study.dataset.rated:
         return []
     title = "Class probability against the rate of false negatives"
-    caption = "η belongs to a caption, not to a pair: does it rise with the fraction of its rated images that it describes?"
+    caption = "η belongs to a caption, not to a pair: does it rise with the fraction of rated images that the caption describes?"
     return [
         Drawing("human_ratings", human_ratings, *HEADING, ("study.yaml", "comparison.json", *RATINGS)),
         Drawing("eta_by_anchor", eta_by_anchor, title, caption, ("study.yaml", *ETA)),
@@ -93,7 +93,7 @@ def human_ratings(gathered: Gathered) -> Figure:
     add_legend(figure, {"chance": chance, "one expert against the other two": ceiling})
     about = (
         f"False negative: mean of three experts' ratings above {THRESHOLD:g}. AUC within an anchor: mean over the anchors that "
-        "have both true and false negatives. Bars: 95 % bootstrap intervals over anchors, of the mean over "
+        "have both true and false negatives. Bars: 95 % bootstrap intervals over anchors for the mean over "
         f"{seed_count(networks['seeds'])}."
     )
     return finish(figure, [about, SELECTION, gathered.note], f"Ranking of false negatives. {'. '.join(texts)}.")
@@ -104,7 +104,7 @@ def eta_by_anchor(gathered: Gathered) -> Figure:
     captions, correlations = (table[table["dataset"] == gathered.dataset] for table in map(gathered.read, ETA))
     names = list(dict.fromkeys(correlations["eta"]))
     shown = [name for name in names if captions[name].nunique() > 1]
-    label = f"Fraction of its rated images\nabove {THRESHOLD:g} (false negatives)"
+    label = f"Fraction of rated images\nabove {THRESHOLD:g} (false negatives)"
     labels: dict[str, Any] = {"xlabel": "η of the caption", "ylabel": label, "empty": "No η varies between captions."}
     long = captions.melt(["rate", "pairs"], shown, "kind", "η")
     figure, found = facets(long, "kind", size=(3.4, 2.7), columns=len(shown), **labels)

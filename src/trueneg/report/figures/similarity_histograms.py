@@ -22,7 +22,7 @@ STYLES = {
     "same class": DASHED,
     "another class": DOTTED,
 }
-# Relations whose separation is stated, and how the title names them.
+# Pairs of relations whose separation is stated, and its name in panel titles.
 SEPARATED = {
     ("true of the image", "not true of the image"): "true > not true",
     ("same class", "another class"): "same class > another class",
@@ -36,7 +36,7 @@ def drawings(study: Study) -> list[Drawing]:
     title = "Similarity of pairs by relation"
     caption = (
         "ReCo's Figs. 4 and 6: an objective that recognises false negatives separates texts that are true of an image, or pairs "
-        "of one class, from the others."
+        "of the same class, from the others."
     )
     return per_objective(study, "similarities", similarity_histograms, title, caption)
 
@@ -44,11 +44,11 @@ def drawings(study: Study) -> list[Drawing]:
 def similarity_histograms(gathered: Gathered, files: Sequence[str]) -> Figure:
     """Plot the distribution of similarities: one panel per objective and one line per relation, all on the same axis.
 
-    On CheXpert 8×200, text–image and image–image pairs have a column of panels each, with an axis of its own.
+    On CheXpert 8×200, text–image and image–image pairs each have their own column of panels and their own axis.
 
     The title of each panel states how well the similarity separates pairs: the probability that, of two texts from other reports,
     the one that is true of the image is more similar to it than the one that is not; on CheXpert 8×200, that a pair of the same
-    class is more similar than a pair of two classes.
+    class is more similar than a pair of different classes.
     """
     pairs = gathered.read(*files)
     by = [column for column in ("objective", "pairs") if column in pairs]
@@ -70,7 +70,7 @@ def similarity_histograms(gathered: Gathered, files: Sequence[str]) -> Figure:
         plot.grid(axis="y", visible=False)
         plot.set_title("\n".join(filter(None, [panel, separation])), fontsize=9.5)
         texts.append("; ".join(filter(None, [f"{panel}: median similarity {', '.join(medians)}", separation])))
-    for plot, *_ in found:  # after all panels, because a set limit ends the automatic choice of the shared one
+    for plot, *_ in found:  # after all panels, because setting a limit turns off autoscaling of the shared axis
         plot.set_ylim(bottom=0)
     add_legend(figure, styles)
     dataset, seed = pairs[["dataset", "seed"]].iloc[0]
@@ -87,7 +87,7 @@ def _edges(pairs: pd.DataFrame) -> np.ndarray:
 
 
 def _separation(by_relation: dict[Any, pd.Series]) -> str:
-    """Return P(true > not true) or its like as a line of the title; empty if either relation is missing."""
+    """Return the separation, such as P(true > not true), as a line of the title; empty if a relation is missing."""
     for (higher, lower), name in SEPARATED.items():
         if {higher, lower} <= by_relation.keys():
             above, below = by_relation[higher], by_relation[lower]

@@ -29,7 +29,7 @@ def drawings(study: Study) -> list[Drawing]:
     objective = swept_objective(study, "dcl", "class_probability") if isinstance(study, ImageTextStudy) else None
     if objective is None:
         return []
-    title = "Three tasks against a constant η"
+    title = "Performance by task against a constant η"
     caption = (
         "The first paper's Fig. 3: does one η suit all tasks, and does a class probability per sentence beat every constant?"
     )
@@ -102,7 +102,7 @@ def sweep_figure(
     start = ""
     if field == "class_probability" and baseline is None and 0 not in places.values():
         places[gathered.baseline] = 0.0
-        start = f"The first point of {objective} is {gathered.baseline}."
+        start = f"The first point on the curve of {objective} is {gathered.baseline}."
     rows, variants = (
         with_means(table[(table["dataset"] == gathered.dataset) & (table["split"] == "test")])
         for table in (gathered.rows, gathered.variants)

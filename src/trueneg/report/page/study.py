@@ -156,7 +156,7 @@ def _remarks(gathered: Gathered, comparison: Any, runs: Any, changes: DataChange
     ]
     warnings = [
         (note, note),
-        (stale, f"{stale} of {len(runs)} runs are stale: another version of the code made them."),
+        (stale, f"{stale} of {len(runs)} runs are stale: they were made with another version of the code."),
         *((count, f"{count} of {len(runs)} runs: {sentence}.") for sentence, count in changed.items()),
         (seeds < FEW_SEEDS, f"{seeds} seeds are too few to distinguish an effect from noise; use 8 or more."),
     ]
@@ -173,7 +173,7 @@ def _answer(gathered: Gathered) -> str:
 
 
 def _of_numbers(numbers: pd.DataFrame) -> str:
-    """Summarise the errors at a theory study's default setting and how many earlier numbers were reproduced."""
+    """Summarise the errors in a theory study's default setting and how many earlier numbers were reproduced."""
     errors = numbers[(numbers["quantity"] == "mean squared error") & (numbers["setting"] == "default")]
     listed = ", ".join(f"{row['estimator']} {row['value']:.2g}" for _, row in errors.iterrows())
     return (
@@ -183,8 +183,8 @@ def _of_numbers(numbers: pd.DataFrame) -> str:
 
 
 def _of_summary(summary: pd.DataFrame) -> str:
-    """Summarise each scorer's Spearman's ρ on sentences that affirm a finding, in the first corpus."""
+    """Summarise Spearman's ρ of each scorer on sentences that affirm a finding, in the first corpus."""
     chosen = summary[(summary["corpus"] == summary["corpus"].iloc[0]) & (summary["sentences"] == "findings only")]
     listed = "; ".join(f"{row['scorer']} {rho_text(row)}" for _, row in chosen.iterrows())
-    what = "Rank correlation of likelihood and class probability for sentences that affirm a finding"
+    what = "Rank correlation between likelihood and class probability for sentences that affirm a finding"
     return f"{what}: {listed} (95 % intervals over classes)."

@@ -13,8 +13,8 @@ from trueneg.specs.settings import Study
 
 ORDER = 10
 NOTES = (
-    "ρ: rank correlation of log-likelihood and class probability, with every occurrence of a sentence counted, and its 95 % "
-    "percentile bootstrap interval over classes. ρ of class means: each class counted once.",
+    "ρ: rank correlation between log-likelihood and class probability over all occurrences of sentences, with its 95 % "
+    "percentile bootstrap interval over classes. ρ of class means: each class counts once.",
     "a and k: weighted least squares in log space. Mean error: absolute error of the class probability. "
     "Unigrams and sentence frequency are counted on the reports of the other folds.",
 )

@@ -61,9 +61,9 @@ def side_by_side(
 ) -> Table:
     """Build a table of means and paired differences with one line per objective.
 
-    A mean is bold if it is the best, lies in no other interval, and its difference from the baseline (for the baseline itself,
-    every difference) is significant after Holm's correction. The oracle is excluded, and nothing is marked where the gate
-    failed.
+    A mean is bold if it is the best, lies outside all other intervals, and its difference from the baseline (for the baseline
+    itself, every difference) is significant after Holm's correction. The oracle is excluded, and nothing is marked where the
+    gate failed.
 
     Args:
         values: table from :func:`compare`.
@@ -89,10 +89,10 @@ def side_by_side(
         f"Mean ± half of its 95 % t interval over seeds ({seed_count(values['seeds'])}). Differences from "
         f"{baseline} are paired within seeds and have 95 % t intervals.",
         f"* p < {SIGNIFICANT} (paired t test with Holm's correction over the objectives of a column). Bold: the best mean, if it "
-        f"lies in no other interval and its difference has a star (for {baseline}: if all differences have one).",
+        f"lies outside all other intervals and its difference has a star (for {baseline}: if all differences have one).",
     ]
     if comparison.oracle is not None:
-        sentences.append(f"{comparison.oracle} uses the labels: it shows the possible gain and is not a method.")
+        sentences.append(f"{comparison.oracle} uses the labels to show the possible gain; it is not a usable method.")
     sentences += [*comparison.notes, *(f"{dataset}: {verdict}." for dataset, verdict in failed.items())]
     return Table(values, [*names, *beside], grouped(lines), sentences, corner="objective")
 
@@ -116,7 +116,7 @@ def published_table(rows: pd.DataFrame, printed: pd.DataFrame, notes: Sequence[s
     Args:
         rows: tidy rows of the test split.
         printed: published numbers with ``dataset``, ``objective`` and the key columns as in the rows (null if the study has no
-            such data set or objective), ``method`` (its name in the paper), ``printed as`` (paper, table and place in it), and
+            such data set or objective), ``method`` (its name in the paper), ``printed as`` (paper, table, and where in it), and
             ``value`` in the metric's own unit; optionally ``standard_error``.
         notes: sentences under the table.
     """

@@ -47,15 +47,15 @@ HEADINGS = {
     "published": ("Comparison with published numbers", "Numbers need not agree where data, networks or training length differ."),
     "accuracy": ("Accuracy of every objective", "The primary measurement comes first; the others are exploratory."),
     "tasks": ("Every task, with paired differences", "The first paper's Table 1, further tasks, and the anchors at the bound."),
-    "zero_shot": ("Zero-shot classification by class", "The first paper's Table 3: AUC by difference of two prompts."),
+    "zero_shot": ("Zero-shot classification by class", "The first paper's Table 3: AUC of the prompts' score difference."),
     "retrieval": ("Retrieval, both directions", "The first paper's Table 5 and ReCo's Table 3; smaller ranks are better."),
     "precision": ("Precision of retrieval by label", "ReCo's Table 1."),
     "grounding": ("Grounding by finding", "The first paper's Table 4: contrast-to-noise ratio and mean IoU of heatmaps."),
-    "linear_evaluation": ("Classifiers by share of the labels", "ReCo's Table 2: the mean over classes, and each class."),
+    "linear_evaluation": ("Classifiers by label fraction", "ReCo's Table 2: the mean over classes, and each class."),
 }
 # Note on the significance of the published differences, shown where ReCo's Table 1 is compared with our numbers.
 RECO_TABLE_1 = (
-    "Of the seven differences in ReCo's Table 1, four have p < 0.05 by the printed standard errors (four seeds each, Welch's "
+    "Of the seven differences in ReCo's Table 1, four have p < 0.05 given the printed standard errors (four seeds each, Welch's "
     "t test), and none after Holm's correction."
 )
 RECO_TABLE_2 = "ReCo's Table 2 is on CheXpert, ours on MIMIC-CXR: compare the order of the methods, not the numbers."
@@ -103,7 +103,7 @@ def accuracy(study: ImageStudy) -> Layout:
 
 
 def compared(gathered: Gathered) -> pd.DataFrame:
-    """Compute the numbers of every measurement in every table of a study, once for as long as its artefacts are in use."""
+    """Compute the numbers of every measurement in every table of a study, and keep them as long as its artefacts are in use."""
     if gathered not in _COMPARED:
         rows, study = comparison_of(gathered).rows, gathered.study
         measured = accuracy(study).keys(rows) if isinstance(study, ImageStudy) else every_measurement(rows)

@@ -36,7 +36,7 @@ def protocol_numbers(gathered: Gathered) -> Table:
     notes = [
         "Errors against the mean of the drawn true negatives, in the BCL paper's setting unless stated otherwise. The earlier "
         "numbers were rounded and come from 1,000 anchors, so they have a standard error too.",
-        "Agrees: within two standard errors of the difference; an ordering agrees if it holds by more than two.",
+        "Agrees: within two standard errors of the difference; an ordering agrees if it holds by more than two of them.",
     ]
     return Table(frame, columns, grouped(lines), notes, corner="number")
 

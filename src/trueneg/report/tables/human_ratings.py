@@ -29,16 +29,16 @@ from trueneg.stats.measurement import measurements
 ORDER = 30
 THRESHOLDS = (THRESHOLD, 2.0, 3.0)
 SENTENCES = (
-    f"A false negative: mean rating of three experts above {THRESHOLD:g}. AUC: probability that, of an anchor's negatives, a "
-    "false one scores higher than a true one (ties ½); mean over the anchors that have both kinds, of the mean over seeds, with "
-    "its 95 % bootstrap interval over ANCHORS. Weighted: all comparisons within anchors have the same weight.",
+    f"A false negative has a mean rating by three experts above {THRESHOLD:g}. AUC: probability that a false negative of an "
+    "anchor scores higher than a true one (ties count ½), averaged over seeds and over the anchors that have both kinds, with a "
+    "95 % bootstrap interval over ANCHORS. Weighted: all comparisons within anchors have the same weight.",
     SELECTION,
-    "The data do not say which expert gave which rating, so one expert means the average over leaving out each rating in turn.",
+    "The data do not name the expert behind a rating, so the AUC of one expert averages over leaving out each rating in turn.",
     "The η of DCL and HCL is the same for all negatives of an anchor: AUC ½ by construction. BCL's 1 − p(TN) increases with the "
     "similarity within an anchor, so its AUC is that of the similarity. HCL's hardness, InfoNCE's softmax and ReCo's max(0, s) "
-    "give MORE weight to similar pairs: as weights against false negatives they have one minus this AUC.",
-    "One caption: expectation over the caption drawn for the image in a batch, which remove, resample and reweight by text use.",
-    "Calibration error: mean distance of stated probability and rated share, caption as anchor, over bins of about equal size.",
+    "give MORE weight to similar pairs: as weights against false negatives, their AUC is one minus that of the similarity.",
+    "One caption: expected AUC if one caption of the image is drawn, as in the batches of remove, resample and reweight by text.",
+    "Calibration error: mean distance between stated probability and rated share over equally filled bins; captions as anchors.",
 )
 
 
@@ -70,7 +70,7 @@ def draw(gathered: Gathered) -> Table:
             if any(map(any, sides)):
                 cells = [cell for side in sides for cell in _side(side, baseline, dataset not in failed)]
                 error = f"{errors[dataset, name]:.3f}" if (dataset, name) in errors else "–"
-                title = "similarity under the trained networks" if name in trained else "people, and similarity of captions"
+                title = "similarity in the trained networks" if name in trained else "one expert, and similarity of captions"
                 lines.append((group_title(dataset, failed, title), shown, [*cells, Cell(error)]))
     heads = ("anchors", "AUC", f"− {baseline}", "weighted", "above 2", "above 3")
     columns = [*itertools.product(SIDES.values(), heads), ("stated probability", "calibration error")]

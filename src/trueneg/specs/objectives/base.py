@@ -7,15 +7,15 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, create_model
 
 from trueneg.specs.settings import Boolean, Fraction, NonNegative, OpenFraction, Positive, Probability, Real, Settings, Sweepable
 
-# YAML's boolean true is converted to the text: as a class probability, it means that of each sample's own class.
+# Convert YAML's boolean true to text; as a class probability, "true" means that of each sample's own class.
 WordTrue = BeforeValidator(lambda given: "true" if given is True else given)
 ImageProbability = Annotated[Probability | Literal["low", "high", "true"], WordTrue]
 SentenceProbability = Annotated[Probability | Literal["language model", "permuted", "constant mean", "length", "true"], WordTrue]
 ImageProbabilities = Sweepable[ImageProbability]
 SentenceProbabilities = Sweepable[SentenceProbability]
-IMAGE_ETA = "η: a number, or that of the rare classes (low), the common classes (high) or each image's own class (true)"
-SENTENCE_ETA = "η: a number, or from likelihoods (language model), controls (permuted, constant mean, length) or the truth (true)"
-ALPHA = "α: probability that a true negative is farther than a false one"
+IMAGE_ETA = "η: a number, or the frequency of a rare class (low), a common class (high) or each image's own class (true)"
+SENTENCE_ETA = "η: a number, from likelihoods (language model), a control (permuted, constant mean, length) or the truth (true)"
+ALPHA = "α: probability that a true negative is farther away than a false one"
 BETA = "β ≥ 0: hardness weighting of the negatives"
 Location = Annotated[Real, Field(ge=0.5, le=1)]
 
@@ -39,12 +39,12 @@ class Linear(Settings):
 
 
 class Adjusted(Settings):
-    """A value measured during training, such as α in BCL's timely-adjust: the macro-AUC (Eq. 15), every 20 of 400 epochs."""
+    """A value measured during training: BCL's timely-adjust sets α to the macro-AUC (Eq. 15) every 20 epochs (of 400)."""
 
     schedule: Literal["adjusted"]
     by: Literal["labels", "views"] = Field(
         "labels",
-        description="labels: classes of the validation split; views: the two views of an image form a class",
+        description="labels: groups are the classes of validation images; views: the two views of an image are a group",
     )
     every: Fraction = Field(0.05, description="interval between two measurements, as a fraction of the run")
 
@@ -113,12 +113,12 @@ class Directed(Pairs):
 
 
 class KnownSimilarity(Directed):
-    """An objective that uses a known similarity of pairs."""
+    """An objective that uses the similarity between the texts or labels of samples."""
 
     by: Sweepable[Literal["text", "labels"]] = Field(
         "text",
-        description="text: cosine of the sentences' embeddings, minus their mean, by the language model that gives η; labels: 1 "
-        "if the images share a positive label, else 0",
+        description="text: cosine between centred sentence embeddings of the language model that provides η; labels: 1 if the "
+        "images share a positive label, else 0",
     )
 
 

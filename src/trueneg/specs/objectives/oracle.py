@@ -1,4 +1,4 @@
-"""The mass over the known true negatives."""
+"""Oracle: sum over the known true negatives only."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from trueneg.specs.objectives.base import Objective
 
 
 class Oracle(Objective):
-    """The mass over the known true negatives: uses labels or the truth to show the possible gain; not a usable method."""
+    """Oracle: uses labels or the truth to sum over true negatives only; it shows the possible gain and is not a usable method."""
 
     name: Literal["oracle"]
 

@@ -9,7 +9,7 @@ from trueneg.specs.settings import NonNegative, Sweepable
 
 
 class Relaxed(Pairs):
-    """ReCo penalises only positive similarities of negatives; OC drives every similarity to zero."""
+    """ReCo penalises negatives only if their similarity is positive; OC drives every negative's similarity to zero."""
 
     MODULES = ("trueneg.losses.relaxed",)
 

@@ -1,4 +1,4 @@
-"""Networks without training: released ones, or those that training would start from."""
+"""Networks evaluated without training: released ones, or those that training would start from."""
 
 from typing import Literal
 
@@ -11,7 +11,7 @@ NOT_TRAINED = ("released", "untrained")
 
 
 class Released(Objective):
-    """No training. released: with the networks' own projections; untrained: unprojected images, randomly projected texts."""
+    """Networks evaluated without training. released: with own projections; untrained: only texts are projected, randomly."""
 
     MODULES = ()
 
@@ -19,5 +19,5 @@ class Released(Objective):
     encoder: SpatialEncoder | None = Field(None, description="overrides the study's `encoder`")
     text_encoder: AnyTextEncoder | None = Field(None, description="overrides the study's `text_encoder`")
     aggregation: Literal["global"] | None = Field(
-        None, description="overrides the study's `similarity`: cosine of the pooled image"
+        None, description="global: replaces the study's `similarity` by the cosine of the pooled image features"
     )

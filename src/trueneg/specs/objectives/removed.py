@@ -14,8 +14,8 @@ class Removed(KnownSimilarity):
     name: Literal["remove"]
     threshold: Sweepable[Annotated[Real, Field(ge=0, le=1)]] = Field(
         0.5,
-        description="θ: negatives with a greater similarity are removed; by text: a quantile of the similarities of random pairs "
-        "(0.9 removes the top tenth, ties included; 1 removes nothing)",
+        description="θ: negatives with a greater similarity are removed; if by is text, θ is a quantile over random pairs: 0.9 "
+        "removes the most similar tenth, ties included, and 1 removes nothing",
     )
 
 

@@ -31,8 +31,8 @@ class OwnTextSettings(TextSettings):
     text_column: str = Field("text", description="name of the column with the texts")
     patient_column: str | None = Field(
         None,
-        description="column of patients, or other groups that must not be split between training and test; if null, "
-        "each report (or image) is its own group",
+        description="name of the column with patients, or other groups that must not be split between training and test; "
+        "none: each report (or image) is its own group",
     )
     restricted: Boolean = Field(False, description="true: texts and images are never shown, and only you can read their files")
 
@@ -69,7 +69,7 @@ class PairSettings(Settings):
 
 
 class SplitPairSettings(PairSettings):
-    """Images and sentences with a separate split by patient for each seed."""
+    """Images and sentences that are split by patient, differently for each seed."""
 
     test: OpenFraction = Field(0.2, description="share of the patients held out for testing")
     validation: OpenFraction = Field(0.1, description="share of the patients held out for model selection")

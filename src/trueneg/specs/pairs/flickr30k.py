@@ -28,5 +28,6 @@ class Flickr30kPairSettings(PairSettings):
     source: Literal["flickr30k"]
     split: Literal["karpathy", "reco"] = Field(
         "karpathy",
-        description="karpathy: 29,000, 1,014 and 1,000 photographs; reco: the photographs outside these splits for validation",
+        description="karpathy: 29,000 training, 1,014 validation and 1,000 test photographs; reco: train on the first two, "
+        "validate on the photographs outside all three",
     )

@@ -15,7 +15,7 @@ class MimicReportsSettings(TextSettings):
     restricted: ClassVar[bool] = True
 
     source: Literal["mimic_cxr"]
-    path: PathText = technical(None, "folder that contains files/p10/p10000032/s50414267.txt and so on")
+    path: PathText = technical(..., "folder that contains files/p10/p10000032/s50414267.txt and so on")
 
 
 class MimicCxrPairSettings(PairSettings):
@@ -31,9 +31,9 @@ class MimicCxrPairSettings(PairSettings):
         "crop",
         description="crop: resize the shorter side, keep the central square; stretch: resize both sides and keep all",
     )
-    ms_cxr: str | None = Field(None, description="folder of MS-CXR, whose patients are all tested on; none: no grounding")
+    ms_cxr: str | None = Field(None, description="folder of MS-CXR; its patients form part of the test split; none: no boxes")
     labels: Literal["chexpert", "radiologists"] = Field(
-        "chexpert", description="labels of the test split; radiologists: those of release 2.1.0, for the studies that have them"
+        "chexpert", description="labels of the test split; radiologists: from release 2.1.0, which has them for some studies only"
     )
 
     @property

@@ -12,5 +12,5 @@ class ReportTableSettings(OwnTextSettings):
     """User-supplied reports: a CSV or parquet file with one row per report."""
 
     source: Literal["table"]
-    path: PathText = technical(None, "path of the table")
-    id_column: str = Field("report", description="name of the column with the reports' names")
+    path: PathText = technical(..., "path of the table")
+    id_column: str = Field("report", description="name of the column with the reports' ids")

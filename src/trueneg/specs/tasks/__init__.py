@@ -1,7 +1,8 @@
 """Evaluation tasks, one module each, discovered automatically in the package of their kind of study.
 
 A module exports the task's settings as ``TASK``. The module of the same name in :mod:`trueneg.evaluation.images` or
-:mod:`trueneg.evaluation.pairs` implements it. A task without settings whose metrics are plain numbers needs no module here.
+:mod:`trueneg.evaluation.pairs` implements it. A task needs no module here if it has no settings and its metrics are plain
+numbers.
 """
 
 import importlib
@@ -27,7 +28,7 @@ METRICS: dict[str, Metric] = {name: metric for task in _ALL for name, metric in 
 
 
 def names_in_rows(tasks: dict[str, type[Task]]) -> tuple[str, ...]:
-    """Return the names of the tasks in the rows."""
+    """Return the names under which tasks appear in the rows."""
     return tuple(name for task in tasks.values() for name in task.ROWS)
 
 
@@ -42,13 +43,13 @@ def evaluation_section(name: str, doc: str, base: type[Settings], tasks: dict[st
 
 
 def measured_by(study: Any) -> dict[Measurement, Task]:
-    """Map every measurement that the rows of a study contain to its task."""
+    """Map each measurement in the rows of a study to its task."""
     given = (getattr(study.evaluation, key) if task.model_fields else task() for key, task in study.TASKS.items())
     made = (task for task in given if task is not None and (task.NEEDS is None or study.provided[task.NEEDS]))
     return {one: task for task in made for one in task.rows(study)}
 
 
 def comparable(study: Any) -> dict[Measurement, Task]:
-    """Map each measurement for which higher or lower values are better, in the rows of a study, to its task."""
+    """Map measurements to tasks like :func:`measured_by`, but only where higher or lower values are better."""
     found = measured_by(study).items()
     return {one: task for one, task in found if task.METRICS[one.metric].higher_is_better is not None}

@@ -7,12 +7,12 @@ from trueneg.specs.settings import Settings
 from trueneg.stats.measurement import Measurement
 
 SPLITS = ("validation", "test")
-GROUPS = ("common", "rare", "macro")  # groups of classes, and the mean over them; no class has such a name
-EACH_CLASS = "the name of a class"  # stands for the group of the rows of single classes, whose names only the data know
+GROUPS = ("common", "rare", "macro")  # groups of classes, and the mean over classes; no class has one of these names
+EACH_CLASS = "the name of a class"  # stands for a class name, which is only known from the data
 
 
 class Metric(NamedTuple):
-    """Display format and direction of a metric; with the direction None, it is only reported, never compared."""
+    """Display format and direction of a metric; if ``higher_is_better`` is None, it is only reported, never compared."""
 
     name: str
     scale: float = 1.0
@@ -45,7 +45,7 @@ class Task(Settings):
             yield from (Measurement(name, metric) for metric in self.METRICS)
 
     def splits(self, study: Any) -> tuple[str, ...]:
-        """Return the splits that the task measures."""
+        """Return the splits on which the task is measured."""
         return SPLITS
 
     def chance(self, measured: Measurement) -> float | Measurement | None:
@@ -54,7 +54,7 @@ class Task(Settings):
 
 
 def by_class(measured: Measurement, *groups: str) -> Iterator[Measurement]:
-    """Yield a measurement of all classes, and the same of each group of classes."""
+    """Yield a measurement over all classes, then the same one for each group of classes."""
     yield measured
     yield from (measured._replace(group=group) for group in groups)
 

@@ -1,7 +1,7 @@
 "use strict";
 // Two studies side by side: answers, shared measurements and differing settings.
 
-const studies = new Map(); // name → data, of this page and of those that were added
+const studies = new Map(); // data of this page and of added pages, by name
 
 function readStudies(document, format) {
   const found = [...document.querySelectorAll("script.study-data")].map((node) => JSON.parse(node.textContent));
@@ -39,7 +39,7 @@ async function addPage(file, page) {
     const names = found.map((data) => addStudy(`${data.name} (${label})`, data));
     const { name } = studies.get(byId("page:compare-a").value);
     byId("page:compare-b").value = names.find((one) => studies.get(one).name === name) ?? names[0];
-    said.textContent = `${found.length} ${found.length === 1 ? "study" : "studies"} of ${file.name} can now be selected.`;
+    said.textContent = `${found.length} ${found.length === 1 ? "study" : "studies"} from ${file.name} can now be selected.`;
     compareStudies(page.t);
   } catch (error) {
     said.textContent = `${file.name} cannot be used: ${error instanceof SyntaxError ? "its data are damaged" : error.message}.`;
@@ -99,7 +99,7 @@ function numbersOf(a, b, measured, quantiles) {
   ];
 }
 
-// Welch's interval from means and halves of t intervals: h = t(n − 1) · s / √n.
+// Welch's interval from means and half-widths of t intervals: h = t(n − 1) · s / √n.
 function apart(x, y, quantiles) {
   if (x.value === null || y.value === null) return "–";
   const quantile = (degrees) => quantiles[Math.min(degrees, quantiles.length) - 1];

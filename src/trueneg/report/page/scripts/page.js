@@ -1,4 +1,4 @@
-// Parts of the page and keyboard. Text that comes from data is only ever set as text, never read as HTML.
+// Navigation and keyboard control. Text that comes from data is only ever set as text, never read as HTML.
 
 function byId(id) {
   return document.getElementById(id);

@@ -19,6 +19,6 @@ class AccuracyTask(Task):
 
 
 def accuracies(study: Any, task: str, labels: str, fraction: float | None = None) -> Iterator[Measurement]:
-    """Yield the accuracies of a classifier: overall, of each class, and of the common and the rare classes."""
+    """Yield the accuracies of a classifier: overall, on common and on rare classes, and on each class."""
     rare = ["rare"] if study.dataset.rare_classes else []
     yield from by_class(Measurement(task, "accuracy", labels, fraction), "common", *rare, EACH_CLASS)

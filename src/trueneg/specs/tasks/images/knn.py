@@ -17,7 +17,7 @@ class NearestNeighbourSettings(AccuracyTask):
     ROWS = ("knn", "mean classifier")  # both use the same label pools
     METRICS: ClassVar = AccuracyTask.METRICS | {"neighbours": Metric("neighbours", higher_is_better=None)}
 
-    neighbours: Count = Field(20, description="k; at most the size of the smallest class in the pool")
+    neighbours: Count = Field(20, description="k; limited to the size of the smallest class in the pool")
     temperature: Positive = Field(0.1, description="a neighbour's weight is exp(cosine / temperature)")
     label_pools: list[LabelPool] = Field(["imbalanced", "all"], min_length=1, description="as for linear_probe")
 

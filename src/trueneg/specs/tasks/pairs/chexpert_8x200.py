@@ -17,7 +17,7 @@ class Chexpert8x200Settings(PrecisionSettings):
     CHANCE: ClassVar = {"Prec": 1 / 8}  # for any list length: eight labels with equally many images
 
     path: PathText = Field(description="folder of the CheXpert images", json_schema_extra={"technical": True})
-    lists: str = Field(description="folder of a clone of the ConVIRT lists", json_schema_extra={"technical": True})
+    lists: str = Field(description="clone of the repository with ConVIRT's lists", json_schema_extra={"technical": True})
 
     def classes(self, study: Any) -> tuple[str, ...]:
         return (EACH_CLASS,)

@@ -12,7 +12,7 @@ from trueneg.stats.measurement import Measurement
 
 
 class PrecisionSettings(ListSettings):
-    """Retrieval of images with the same label, from an image or sentence query."""
+    """Retrieval of images that have the label of the query, which is an image or a sentence."""
 
     ROWS = ("precision",)
     OPTIONAL = "measured only if given"
@@ -31,7 +31,7 @@ class PrecisionSettings(ListSettings):
         yield average
 
     def classes(self, study: Any) -> Sequence[str]:
-        """Return the groups of the rows of single labels."""
+        """Return the values of ``group`` in rows of a single label."""
         return study.dataset.label_names
 
 

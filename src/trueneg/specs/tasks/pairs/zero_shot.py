@@ -31,7 +31,7 @@ class ZeroShotSettings(Task):
     )
 
     def rows(self, study: Any) -> Iterator[Measurement]:
-        prompts = self.prompts or PairSettings.label_names  # the paper's prompts are of these labels
+        prompts = self.prompts or PairSettings.label_names  # the paper has prompts for these labels
         for one in super().rows(study):
             yield from by_class(one, *(name for name in study.dataset.label_names if name in prompts))
 
