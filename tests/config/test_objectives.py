@@ -8,7 +8,7 @@ from trueneg.training.image_text_objectives import IN_LIBRARY
 
 OF_TRAINING = {
     *{"name", "temperature", "logit_scale", "learned_logit_scale", "directions", "bound_gradient", "switched_off_by"},
-    *{"by", "mode", "masked_words_weight", "mask_share"},
+    *{"by", "mode", "masked_words_weight", "mask_share", "decoupled", "targets", "guide"},
 }
 OTHER_DEFAULTS = {("DirectedBayesianPairs", "form")}  # as docs/losses.md says
 

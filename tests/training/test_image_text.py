@@ -22,6 +22,7 @@ from trueneg.evaluation.roc import area_under_roc
 from trueneg.store import provenance
 from trueneg.store.run_store import RunStore, read_manifest
 from trueneg.training import engine, radiograph_augmentation
+from trueneg.training.guides import UNRATED
 from trueneg.training.image_text import ImageText
 from trueneg.training.image_text_networks import read_networks
 from trueneg.training.image_text_objectives import ImageTextObjective, data_checksum
@@ -338,7 +339,7 @@ def test_chunks_with_batch_norm_and_dropout_have_the_gradient_of_one_graph_throu
     with torch.random.fork_rng(devices=[]):
         embedded = [torch.cat(part) for part in zip(*(reference._embed(*each) for each in enumerate(chunks)), strict=True)]
         whole = reference.data.epoch("image", reference.generator("pairs")).part(slice(reference.batch_size))
-        reference._terms(whole, *embedded)[0].backward()
+        reference._terms(whole, UNRATED, *embedded)[0].backward()
     for (key, expected), found in zip(reference.network.named_parameters(), training.network.parameters(), strict=True):
         assert (found.grad is None) == (expected.grad is None), key
         if expected.grad is not None:
@@ -528,7 +529,7 @@ def test_common_classes_hold_half_of_the_sentences_and_the_share_at_the_bound_is
 
     training.monitors.add = recorded
     row = training.train_epoch()
-    bound, sentences = torch.cat([one[2] for one in seen]).numpy(), torch.cat([one[5] for one in seen]).numpy()
+    bound, sentences = torch.cat([one[2] for one in seen]).numpy(), torch.cat([one[6] for one in seen]).numpy()
     for number, name in enumerate(("common", "rare")):
         assert row[f"share at bound {name}"] == pytest.approx(bound[groups[sentences] == number].mean())
     assert row["share at bound"] == pytest.approx(bound.mean())

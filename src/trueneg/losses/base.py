@@ -6,7 +6,7 @@ samples drawn from the data. All computation stays in log space, so a logit scal
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -102,7 +102,7 @@ class Estimator:
         """
         raise NotImplementedError
 
-    def mean(self, positive: Tensor, negatives: Tensor, class_probability=None, **known: Tensor) -> Tensor:
+    def mean(self, positive: Tensor, negatives: Tensor, class_probability=None, **known: Any) -> Tensor:
         """Return g itself without a bound, shape (A,): the estimated mean of e^u over the true negatives.
 
         The result is not in log space, so it is negative where the estimate's log would be NaN. Takes the arguments of

@@ -27,6 +27,8 @@ class ContrastiveTerms(NamedTuple):
         at_bound: (A,) bool, True where log(N·g) is at its lower bound, so the anchor's negatives get no gradient.
         removed: (A, K) share of each negative that the estimator leaves out, one tensor per direction; columns where the logits
             are −∞ hold any value. Empty if the loss is computed in chunks, or the estimator leaves nothing out.
+        similarity: (A, K) known similarity, one tensor per direction; empty if it is not known or the loss is in chunks.
+        targets: (B, G + H) soft targets, one tensor per direction; empty without them.
     """
 
     loss: Tensor
@@ -35,6 +37,8 @@ class ContrastiveTerms(NamedTuple):
     log_negative_mass: Tensor
     at_bound: Tensor
     removed: tuple[Tensor, ...] = ()
+    similarity: tuple[Tensor, ...] = ()
+    targets: tuple[Tensor, ...] = ()
 
 
 class Known(NamedTuple):
@@ -115,6 +119,7 @@ def contrastive_terms(
         checked_shape("same_class", known.same_class, (count, samples + further))
     targets = None if known.targets is None else checked_targets(known.targets, (count, samples + further)).to(positive.dtype)
     whole = chunk_size is None or chunk_size >= size
+    details: dict[str, Tensor | None] = {}
 
     def of_anchors(given: Any, row: Tensor) -> Tensor:
         return given if whole else given[row]
@@ -150,14 +155,17 @@ def contrastive_terms(
         else:
             each = functional.softplus(mass.log - first)
             each = each if targets is None else each + first - attracted
-        details = (logits, *(() if mass.removed is None else (mass.removed,))) if whole else ()
-        return each, mass.log, mass.at_bound, *details
+        if whole:
+            similarity = None if known.similarity is None else by_column(known.similarity)
+            details.update(logits=logits, removed=mass.removed, similarity=similarity, targets=targets)
+        return each, mass.log, mass.at_bound
 
     row = torch.arange(size, device=anchors.device)
     sample = row.remainder(count)
     own = sample[:, None] + torch.arange(rank * count, views * samples, samples, device=anchors.device)
-    each, log_mass, at_bound, *details = by_chunks(of_rows, chunk_size, positive, anchors, row, sample, own)
-    return ContrastiveTerms(each.mean(), positive.view(size, -1), tuple(details[:1]), log_mass, at_bound, tuple(details[1:]))
+    each, log_mass, at_bound = by_chunks(of_rows, chunk_size, positive, anchors, row, sample, own)
+    seen = {name: (value,) for name, value in details.items() if value is not None}
+    return ContrastiveTerms(each.mean(), positive.view(size, -1), seen.pop("logits", ()), log_mass, at_bound, **seen)
 
 
 def checked_known(name: str, given: Tensor | None) -> Tensor:
@@ -193,6 +201,6 @@ def joined(parts: list[ContrastiveTerms]) -> ContrastiveTerms:
     """Combine the terms of several equally large groups of anchors."""
     if len(parts) == 1:
         return parts[0]
-    losses, positives, logits, masses, at_bounds, removed = zip(*parts, strict=True)
+    losses, positives, logits, masses, at_bounds, *details = zip(*parts, strict=True)
     together = torch.cat(positives), tuple(itertools.chain(*logits)), torch.cat(masses), torch.cat(at_bounds)
-    return ContrastiveTerms(torch.stack(losses).mean(), *together, tuple(itertools.chain(*removed)))
+    return ContrastiveTerms(torch.stack(losses).mean(), *together, *(tuple(itertools.chain(*each)) for each in details))

@@ -3,10 +3,11 @@
 import contextlib
 import functools
 from collections.abc import Generator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from trueneg.compute.precision import autocast
 from trueneg.data.pairs.pair_source import PairSource, read_pairs
@@ -14,6 +15,7 @@ from trueneg.data.pairs.pair_splits import PairSubset, read_pair_subsets, refuse
 from trueneg.models.region_similarity import ImageEmbeddings
 from trueneg.randomness import seed_for
 from trueneg.training.cached_gradients import backward_in_chunks
+from trueneg.training.guides import UNRATED, Rated, moving_average, rate_pairs, read_features
 from trueneg.training.image_loading import statistics_of
 from trueneg.training.image_text_networks import build_networks, finished_tensors
 from trueneg.training.image_text_objectives import ImageTextObjective, data_checksum
@@ -71,6 +73,10 @@ class ImageText(Training):
         if objective.get("by") == "text":
             sample = self.data.epoch(training["unit"], self.generator("similarity of texts")).sentences[:SAMPLE].to(self.device)
             alike = TextSimilarity(embeddings_of(source, self.data.texts, self.device), self.data.text_of, sample)
+        self.guide, self.average = objective.get("guide"), moving_average(self.network, objective.get("guide"))
+        if self.guide is not None and self.guide["name"] == "features":
+            rows = {"images": len(source.images), "sentences": len(source.sentences)}
+            self.features = self.data.of_training(read_features(self.guide["path"], rows, source.name))
         self.objective = ImageTextObjective(objective, source, self.data, similarity["aggregation"], alike)
         self.each_part = similarity["combined"] == "losses"
         # No weight decay on biases, norms and the logit scale: decay would pull the scale to 1.
@@ -80,7 +86,7 @@ class ImageText(Training):
             {"params": [parameter for parameter in learned if parameter.ndim <= 1], "weight_decay": 0.0},
         ]
         self.optimizer = OPTIMIZERS[training["optimizer"]](groups, lr=training["learning_rate"], fused=True)
-        self.monitors = PairMonitors(self.data.groups)
+        self.monitors = PairMonitors(self.data.groups, self.objective.marks)
         count = self.data.units(training["unit"])
         return count, f"an epoch of seed {self.seed} has {count} pairs (training.unit: {training['unit']})"
 
@@ -109,10 +115,25 @@ class ImageText(Training):
     def backward(self, pairs: Pairs, chunks: Sequence[Chunk]) -> tuple[Tensor, ...]:
         # Dropout and resampling can only use torch's global generator, so each step restores its state.
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
-            terms = functools.partial(self._terms, pairs)
-            loss, at_bound, removed, positive = backward_in_chunks(self.model, self._embed, chunks, terms)
+            terms = functools.partial(self._terms, pairs, self._rated(pairs, chunks))
+            loss, at_bound, removed, mask, positive = backward_in_chunks(self.model, self._embed, chunks, terms)
             masked = self._backward_masked_words(chunks)
-        return loss.detach(), masked, at_bound, removed, positive, pairs.sentences
+        return loss.detach(), masked, at_bound, removed, mask, positive, pairs.sentences
+
+    @torch.no_grad()
+    def _rated(self, pairs: Pairs, chunks: Sequence[Chunk]) -> Rated:
+        """Return the similarities of a guide other than the networks themselves."""
+        if self.guide is None or self.guide["name"] == "self":
+            return UNRATED
+        if self.average is None:
+            numbers = {"images": pairs.images, "sentences": pairs.sentences}
+            units = {key: functional.normalize(own[numbers[key]], dim=-1) for key, own in self.features.items()}
+            texts, images = (units.get(key, next(iter(units.values()))) for key in ("sentences", "images"))
+            return rate_pairs(texts @ images.mT)
+        model: Any = self.average.module.get_submodule("model")
+        parts = [self._embed(number, chunk, model) for number, chunk in enumerate(chunks)]
+        embedded: Any = [None if part[0] is None else torch.cat(part) for part in zip(*parts, strict=True)]
+        return rate_pairs(torch.stack(self._similarities(model, *embedded)).mean(0))
 
     def measured(self, seconds: float) -> dict[str, float]:
         """Return the logit scale, the fraction of time spent waiting for images (0 if all are resident), and the threshold."""
@@ -123,29 +144,38 @@ class ImageText(Training):
         """Return the tensors, on the CPU, that :func:`trueneg.training.image_text_networks.read_networks` restores."""
         return finished_tensors(self.networks)
 
-    def _embed(self, number: int, chunk: Chunk) -> tuple[Tensor, Tensor, Tensor | None]:
+    def _embed(self, number: int, chunk: Chunk, model: Any = None) -> tuple[Tensor, Tensor, Tensor | None]:
         """Embed a chunk: texts (b, D), pooled images (b, D) and, if the similarity needs them, regions (b, D, h, w)."""
+        model = model or self.model
         # Dropout differs between processes; the first process has the same draws as single-process training.
         own = f"{number}/process {self.processes.rank}" if self.processes.rank else number
         torch.manual_seed(seed_for(self.seed, f"dropout/{self.epoch}/{self.update}/{own}"))
         images = self.augmentation(chunk.images, chunk.parameters)
         with autocast(self.device):
-            embedded = self.model.embed_images(images.contiguous(memory_format=torch.channels_last))
-            texts = self.model.embed_texts(**chunk.tokens)
+            embedded = model.embed_images(images.contiguous(memory_format=torch.channels_last))
+            texts = model.embed_texts(**chunk.tokens)
         return texts.float(), embedded.pooled.float(), None if embedded.regions is None else embedded.regions.float()
 
-    def _terms(self, pairs: Pairs, texts: Tensor, pooled: Tensor, regions: Tensor | None) -> tuple[Tensor, ...]:
-        """Return the objective's terms and the similarity of each pair."""
+    def _similarities(self, model: Any, texts: Tensor, pooled: Tensor, regions: Tensor | None) -> list[Tensor]:
+        """Return the (B, B) similarities of the whole batch, given the embeddings of this process's share."""
         texts, pooled = (self.processes.whole(part, self.chunks) for part in (texts, pooled))
         regions = None if regions is None else self.processes.whole(regions, self.chunks)
+        return list(model.region_similarity.parts(texts, ImageEmbeddings(pooled, regions)).values())
+
+    def _terms(self, pairs: Pairs, rated: Rated, texts: Tensor, pooled: Tensor, regions: Tensor | None) -> tuple[Tensor, ...]:
+        """Return the objective's terms and the similarity of each pair."""
+        parts = self._similarities(self.model, texts, pooled, regions)
         torch.manual_seed(seed_for(self.seed, f"objective/{self.epoch}/{self.update}"))
-        parts = list(self.model.region_similarity.parts(texts, ImageEmbeddings(pooled, regions)).values())
         scores = torch.stack(parts).mean(0)
+        if self.guide is not None and self.guide["name"] == "self":
+            rated = rate_pairs(scores)
         positive = scores.detach().diagonal()
         if self.objective.on_embeddings:
-            return *self.objective.of_embeddings(texts, pooled), positive
+            whole = (self.processes.whole(part, self.chunks) for part in (texts, pooled))
+            return *self.objective.of_embeddings(*whole), positive
         scale = self.model.logit_scale()
-        several = [self.objective.of_similarities(part, scale, pairs) for part in (parts if self.each_part else [scores])]
+        used = parts if self.each_part else [scores]
+        several = [self.objective.of_similarities(part, scale, pairs, rated) for part in used]
         return *(torch.stack(values).mean(0) for values in zip(*several, strict=True)), positive
 
     def _backward_masked_words(self, chunks: Sequence[Chunk]) -> Tensor:

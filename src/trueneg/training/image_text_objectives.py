@@ -14,6 +14,8 @@ from trueneg.errors import UserError
 from trueneg.io.files import file_checksum
 from trueneg.losses import CrossModalLoss, Debiased, build
 from trueneg.losses.cross_modal import DIRECTIONS
+from trueneg.training.guides import UNRATED, Rated, features_checksum
+from trueneg.training.monitors import agreement, marks_negatives
 from trueneg.training.pair_data import PairData, Pairs
 
 ON_EMBEDDINGS = ("reco", "oc")
@@ -30,11 +32,14 @@ class ObjectiveTerms(NamedTuple):
             off, so their negatives get no gradient.
         removed: (B,) share of the negatives of a pair's anchors (in all directions) that are left out. A negative whose weight
             is reduced counts in part: one minus its weight, relative to a negative of similarity 0.
+        mask: (5, B) :class:`~trueneg.training.monitors.Agreement` of the pairs' anchors with the known matches, summed over
+            directions; (0, B) if the objective marks nothing, or nothing is known.
     """
 
     loss: Tensor
     at_bound: Tensor
     removed: Tensor
+    mask: Tensor
 
 
 class ImageTextObjective:
@@ -51,7 +56,7 @@ class ImageTextObjective:
                        sentence. An image anchor has the η of the sentence it is paired with
     by                 for ``remove``, ``resample`` and ``reweight``: similarity of two pairs. ``text``: that of their
                        sentences (:class:`~trueneg.training.text_similarity.TextSimilarity`), and the threshold of
-                       ``remove`` is a quantile; ``labels``: 1 if their images share a positive label, else 0
+                       ``remove`` is a quantile; ``labels``: 1 if their images share a positive label, else 0; ``guide``
     switched_off_by    for ``cl``: a class probability; anchors at the bound of the DCL estimate with this η get no
                        gradient, and nothing is subtracted for the others
     bound_gradient     for ``dcl`` and ``hcl``: see :class:`~trueneg.losses.CrossModalLoss`
@@ -73,6 +78,7 @@ class ImageTextObjective:
 
     Attributes:
         on_embeddings: whether to call :meth:`of_embeddings` instead of :meth:`of_similarities`.
+        marks: whether it marks negatives as false, and the source tells which are.
         measured: values for each epoch's row: the similarity threshold, if the setting is a quantile.
 
     Raises:
@@ -92,6 +98,8 @@ class ImageTextObjective:
         if texts is not None and "threshold" in values:
             values["threshold"] = self.measured["similarity threshold"] = texts.threshold(values["threshold"])
         self._by, self._all_positives = values.pop("by", None), values.pop("mode", None) == "positives"
+        values.pop("guide", None)
+        self.marks = marks_negatives(settings) and bool(data.shown.shape[1])
         needs, known = ("known matches", data.shown) if self.name == "oracle" else ("labels", data.labels)
         if (self.name == "oracle" or self._by == "labels") and not known.shape[1]:
             raise UserError(
@@ -106,21 +114,31 @@ class ImageTextObjective:
         self._debiased = CrossModalLoss(Debiased(), directions)
         self.on_embeddings = self.name in ON_EMBEDDINGS
 
-    def of_similarities(self, similarity: Tensor, scale: Tensor, pairs: Pairs) -> ObjectiveTerms:
+    def of_similarities(self, similarity: Tensor, scale: Tensor, pairs: Pairs, rated: Rated = UNRATED) -> ObjectiveTerms:
         """Compute the loss of a batch from similarities.
 
         Args:
             similarity: (B, B) unscaled s(text, image).
             scale: the current logit scale.
             pairs: the batch's sentences and images.
+            rated: the guide's similarities.
         """
         estimator = self._loss.estimator
         same: Any = self._same_class(pairs) if estimator.needs_labels else None
-        alike = self._alike(pairs) if estimator.needs_similarity else None
-        terms = self._loss.terms(similarity, scale, _of_batch(self._eta, pairs), alike, same_class=same)
-        removed = torch.zeros_like(similarity) if same is None else same.to(similarity.dtype)
-        removed = removed if alike is None else 1 - estimator.weight(alike)
-        removed = self._by_anchor(removed.fill_diagonal_(0)).sum(1) / (len(removed) - 1)
+        if estimator.needs_similarity and self._by in ("text", "labels"):
+            rated = rated._replace(negative_similarity=self._alike(pairs))
+        terms = self._loss.terms(similarity, scale, _of_batch(self._eta, pairs), same_class=same, **rated._asdict())
+        removed = torch.zeros_like(terms.log_negative_mass)
+        if terms.removed:
+            valid = [~logits.isneginf() for logits in terms.logits]
+            shares = zip(terms.removed, valid, strict=True)
+            removed = torch.cat([(share * own).sum(1) / own.sum(1) for share, own in shares])
+        mask = similarity.new_zeros(0, len(similarity))
+        if self.marks:
+            shown, known = self._shown(pairs)
+            ways = DIRECTIONS[self._loss.directions]
+            found = agreement(terms, *([each if way == "text" else each.mT for way in ways] for each in (shown, known)))
+            mask = torch.stack([each.view(-1, len(similarity)).sum(0) for each in found])
         loss, at_bound = terms.loss, terms.at_bound
         if self._switch is not None:
             with torch.no_grad():
@@ -134,7 +152,8 @@ class ImageTextObjective:
             logits, positives = (self._by_anchor(each) for each in (similarity * scale, positives))
             each = functional.softplus(terms.log_negative_mass[:, None] - logits.float()).masked_fill(~positives, 0)
             loss = (each.sum(1) / positives.sum(1)).mean()
-        return ObjectiveTerms(loss, *(each.view(-1, len(similarity)).float().mean(0) for each in (at_bound, removed)))
+        bounded, left_out = (each.view(-1, len(similarity)).float().mean(0) for each in (at_bound, removed))
+        return ObjectiveTerms(loss, bounded, left_out, mask)
 
     def _by_anchor(self, matrix: Tensor) -> Tensor:
         """Arrange a (B, B) text × image matrix with one row per anchor, for each direction in turn."""
@@ -143,15 +162,21 @@ class ImageTextObjective:
     def of_embeddings(self, texts: Tensor, images: Tensor) -> ObjectiveTerms:
         """Compute the loss from (B, D) embeddings, for ReCo and the orthogonality constraint, which have no bound."""
         none = texts.new_zeros(len(texts))
-        return ObjectiveTerms(self._loss(texts, images), none, none)
+        return ObjectiveTerms(self._loss(texts, images), none, none, none.new_zeros(0, len(texts)))
 
     def _same_class(self, pairs: Pairs) -> Tensor:
         """Return (B, B) bool: image j's report contains sentence i (``same_sentence``), or i is true of j (``oracle``)."""
         data = self._data
         if self.name == "same_sentence":
             return (data.said[pairs.images] == data.text_of[pairs.sentences][:, None, None]).any(2)
-        classes = data.class_of[pairs.sentences]
-        return data.shown[pairs.images][:, classes.clamp(min=0)].T & (classes >= 0)[:, None]
+        shown, known = self._shown(pairs)
+        return shown & known
+
+    def _shown(self, pairs: Pairs) -> tuple[Tensor, Tensor]:
+        """Return (B, B) bool: whether sentence i is true of image j; and whether this is known."""
+        classes = self._data.class_of[pairs.sentences]
+        shown = self._data.shown[pairs.images][:, classes.clamp(min=0)].T
+        return shown, (classes >= 0)[:, None].expand_as(shown)
 
     def _alike(self, pairs: Pairs) -> Tensor:
         """Return the known similarity between pairs, shape (B, B)."""
@@ -185,6 +210,7 @@ def data_checksum(source: PairSource, settings: Mapping[str, Mapping[str, Any]])
     parts = [source.checksum, *(f"{name} {source.probability_checksum(name)}" for name in named)]
     if objective.get("by") == "text":
         parts.append(f"embeddings {(source.language_model or {}).get('checksum')}")
+    parts += features_checksum(objective)
     for section, key in (("encoder", "weights"), ("text_encoder", "weights"), ("text_encoder", "projection")):
         file = settings[section].get(key)
         if isinstance(file, str) and Path(file).is_file():  # not the name of released weights

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
 
 from trueneg.compute.distributed import ALONE, Processes, synchronise_norms
 from trueneg.compute.parts import by_part, load_moments, moments_of, named_tensors
@@ -45,6 +46,7 @@ class Training(ABC):
         optimizer: optimizer of the network's parameters.
         monitors: running means reported in an epoch's row.
         remedy: advice in case of divergence, besides lowering the learning rate.
+        average: exponential moving average of the network, if a guide needs one.
         epoch: number of finished epochs.
         update: number of updates done in the unfinished epoch.
         seconds: duration of these updates.
@@ -62,6 +64,7 @@ class Training(ABC):
     optimizer: torch.optim.Optimizer
     monitors: Any  # RunningMeans; its method `add` takes the return values of :meth:`backward`
     remedy: str
+    average: AveragedModel | None = None
 
     def __init__(
         self, settings: Settings, seed: int, source: Any, subset: Any, device: torch.device, processes: Processes = ALONE
@@ -136,6 +139,8 @@ class Training(ABC):
                 monitored = self.backward(*batch)
                 self.processes.average_gradients(self.network.parameters())
                 self.optimizer.step()
+                if self.average is not None:
+                    self.average.update_parameters(self.network)
                 self.monitors.add(*monitored)
                 self.update, self.seconds = update + 1, time.perf_counter() - began
                 if after_update is not None:
@@ -157,16 +162,22 @@ class Training(ABC):
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the run's state as tensors (CPU, contiguous) and plain values; call between updates or epochs."""
+        average = {} if self.average is None else {"average": self.average.state_dict()}
         tensors = named_tensors(
-            network=self.network.state_dict(), optimizer=moments_of(self.optimizer), monitors=self.monitors.state_dict()
+            network=self.network.state_dict(),
+            optimizer=moments_of(self.optimizer),
+            monitors=self.monitors.state_dict(),
+            **average,
         )
         values = {name: getattr(self, name) for name in self.STATE} | {"learning_rate": self.optimizer.param_groups[0]["lr"]}
         return {name: value.detach().cpu().contiguous() for name, value in tensors.items()}, values
 
     def load_state(self, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
         """Restore a state returned by :meth:`state` of a run created with the same arguments."""
-        network, moments, monitors = by_part(tensors, "network", "optimizer", "monitors")
+        network, moments, monitors, average = by_part(tensors, "network", "optimizer", "monitors", "average")
         self.network.load_state_dict(network)
+        if self.average is not None:
+            self.average.load_state_dict(average)
         self.monitors.load_state_dict(monitors)
         load_moments(self.optimizer, moments, values["learning_rate"])
         for name in self.STATE:

@@ -1,7 +1,8 @@
 """Monitors of an objective's effect on anchors, grouped by class frequency; they use labels, and do not affect the loss."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -9,6 +10,80 @@ from torch import Tensor, nn
 from trueneg.losses.contrastive import ContrastiveTerms
 
 GROUPS = ("common", "rare", "unknown")
+MARKING = ("remove", "guided", "quantile", "oracle")  # names of objectives whose estimators mark single negatives as false
+MASK = ("mask precision", "mask recall", "mask AUC")
+RANKED = 64  # anchors of a batch whose AUC is measured: ranking all of them would cost as much as the loss
+
+
+def marks_negatives(objective: Mapping[str, Any]) -> bool:
+    """Return whether an objective marks single negatives as false, so that its mask can be compared with the truth."""
+    return objective["name"] in MARKING or (objective.get("targets") or {}).get("name") == "fnc"
+
+
+class Agreement(NamedTuple):
+    """Agreement of a mask with the truth, in sums over the negatives of each of A anchors.
+
+    Attributes:
+        hits: (A,) false negatives that are marked.
+        marked: (A,) marked negatives.
+        false: (A,) false negatives.
+        area: (A,) AUC of the score of false among true negatives; 0 where it is not ranked.
+        ranked: (A,) number of AUCs: 1 for anchors with both kinds, of the first RANKED ones.
+    """
+
+    hits: Tensor
+    marked: Tensor
+    false: Tensor
+    area: Tensor
+    ranked: Tensor
+
+    def values(self) -> list[Tensor]:
+        """Return precision, recall and AUC of each anchor."""
+        return [self.hits / self.marked.clamp(min=1), self.hits / self.false.clamp(min=1), self.area / self.ranked.clamp(min=1)]
+
+    def weights(self) -> list[Tensor]:
+        """Return the weights with which the means of :meth:`values` over anchors are those over all negatives."""
+        return [self.marked, self.false, self.ranked]
+
+
+def agreement(terms: ContrastiveTerms, false: Sequence[Tensor], known: Sequence[Tensor]) -> Agreement:
+    """Compare the negatives that a loss marks with the known false ones.
+
+    What is ranked is the known similarity if the estimator uses one, else the logits.
+
+    Args:
+        terms: terms of a loss that marks negatives.
+        false: (A, K) bool per direction, whether a column is of the anchor's class.
+        known: bool per direction, broadcast to (A, K), whether this is known.
+    """
+    parts = []
+    for number, logits in enumerate(terms.logits):
+        valid = ~logits.isneginf() & known[number]
+        if terms.removed:
+            marked = terms.removed[number].bool()
+        else:
+            marked = (terms.targets[number] > 0).repeat(len(logits) // len(terms.targets[number]), 1)
+            marked = marked.repeat(1, logits.shape[1] // marked.shape[1])
+        score = terms.similarity[number] if terms.similarity else logits
+        truth, marked = false[number] & valid, marked & valid
+        area = torch.zeros(len(logits), dtype=torch.float64, device=logits.device)
+        ranked = torch.zeros_like(area)
+        first = slice(RANKED)
+        area[first], ranked[first] = _areas(score[first].double(), truth[first], valid[first])
+        hits, marks, falses = (each.sum(1).double() for each in (truth & marked, marked, truth))
+        parts.append(Agreement(hits, marks, falses, area, ranked))
+    return Agreement(*(torch.cat(each) for each in zip(*parts, strict=True)))
+
+
+def _areas(score: Tensor, false: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the AUC within each row, and 1 where there are false and true negatives; ties count half."""
+    true = valid & ~false
+    counts = true.sum(1)
+    ordered = score.masked_fill(~true, torch.inf).sort(1).values
+    below = [torch.searchsorted(ordered, score, right=right).minimum(counts[:, None]) for right in (False, True)]
+    share = ((below[0] + below[1]).double() / 2 / counts[:, None].clamp(min=1) * false).sum(1) / false.sum(1).clamp(min=1)
+    both = (counts > 0) & false.any(1)
+    return share * both, both.double()
 
 
 class RunningMeans(nn.Module):
@@ -56,15 +131,18 @@ class ViewMonitors(RunningMeans):
     * estimated mean: the objective's own N·g, divided by N;
     * true mean: the mean of e^u over the negatives of other known classes, which a debiased loss is meant to estimate.
 
+    * precision, recall and AUC of the negatives marked as false, for objectives that mark some (:func:`agreement`).
+
     Args:
         rare: (C,) bool, whether a class is rare.
         device: device used for training.
+        marks: whether the objective marks negatives.
     """
 
-    def __init__(self, rare: Tensor, device: torch.device):
+    def __init__(self, rare: Tensor, device: torch.device, marks: bool = False):
         values = ("share at bound", "same-class to positive ratio", "estimated mean", "true mean")
-        super().__init__(("loss",), values, GROUPS[:2], device)
-        self._rare = rare.to(device)
+        super().__init__(("loss",), (*values, *(MASK if marks else ())), GROUPS[:2], device)
+        self._rare, self._marks = rare.to(device), marks
 
     @torch.no_grad()
     def add(self, terms: ContrastiveTerms, labels: Tensor) -> None:
@@ -90,7 +168,11 @@ class ViewMonitors(RunningMeans):
         ]
         every, rare = torch.ones_like(positive), self._rare[labels.clamp(min=0)].repeat(2)
         members = torch.stack([known & ~rare, known & rare])
-        self._add([terms.loss], members, values, [every, same_count > 0, every, true_count > 0])
+        counted = [every, same_count > 0, every, true_count > 0]
+        if self._marks:
+            mask = agreement(terms, [same], [known])
+            values, counted = values + mask.values(), counted + mask.weights()
+        self._add([terms.loss], members, values, counted)
 
 
 class PairMonitors(RunningMeans):
@@ -98,16 +180,24 @@ class PairMonitors(RunningMeans):
 
     Args:
         groups: (S,) class group of each training sentence: 0 common, 1 rare, 2 unknown.
+        marks: whether the objective marks negatives, and the source tells which are false.
     """
 
-    def __init__(self, groups: Tensor):
+    def __init__(self, groups: Tensor, marks: bool = False):
         scalars = ("loss", "contrastive loss", "masked word loss", "similarity of pairs")
-        super().__init__(scalars, ("share at bound", "share removed"), ("", *GROUPS), groups.device)
+        super().__init__(scalars, ("share at bound", "share removed", *(MASK if marks else ())), ("", *GROUPS), groups.device)
         self._groups = groups
 
     @torch.no_grad()
     def add(
-        self, loss: Tensor, masked_loss: Tensor, at_bound: Tensor, removed: Tensor, positive: Tensor, sentences: Tensor
+        self,
+        loss: Tensor,
+        masked_loss: Tensor,
+        at_bound: Tensor,
+        removed: Tensor,
+        mask: Tensor,
+        positive: Tensor,
+        sentences: Tensor,
     ) -> None:
         """Add a step.
 
@@ -116,10 +206,15 @@ class PairMonitors(RunningMeans):
             masked_loss: masked-word loss, a scalar.
             at_bound: (B,) share of a pair's anchors whose estimate is at its lower bound.
             removed: (B,) share of the negatives of a pair's anchors that the objective removes.
+            mask: (5, B) :class:`Agreement` of a pair's anchors; (0, B) if nothing is marked or known.
             positive: (B,) similarity of the pairs.
-            sentences: (B,) indices of the batch's sentences.
+            sentences: (B,) sentence numbers of the batch.
         """
         own, every = self._groups[sentences], torch.ones_like(at_bound)
         members = torch.stack([every.bool(), *(own == number for number in range(len(GROUPS)))])
         scalars = [loss.double() + masked_loss.double(), loss, masked_loss, positive.double().mean()]
-        self._add(scalars, members, [at_bound, removed], [every, every])
+        values, counted = [at_bound, removed], [every, every]
+        if len(mask):
+            found = Agreement(*mask)
+            values, counted = values + found.values(), counted + found.weights()
+        self._add(scalars, members, values, counted)

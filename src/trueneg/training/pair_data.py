@@ -1,5 +1,6 @@
 """Training images and sentences of a run, and the pairs drawn from them in each epoch."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -54,10 +55,12 @@ class PairData:
         self._device = device
         reports = source.reports[subset.train]
         names, report_of = np.unique(reports, return_inverse=True)
-        table = source.sentences[source.sentences["report"].isin(names)]
+        rows = np.flatnonzero(source.sentences["report"].isin(names))
+        table = source.sentences.iloc[rows]
         owner = np.searchsorted(names, table["report"].to_numpy().astype(names.dtype))
         order = np.lexsort((table["index"].to_numpy(), owner))
         self._table = table.iloc[order]
+        self._rows = {"images": torch.from_numpy(subset.train), "sentences": torch.from_numpy(rows[order])}
         self._sentence_counts = torch.from_numpy(np.bincount(owner, minlength=len(names)))
         self._image_counts = torch.from_numpy(np.bincount(report_of, minlength=len(names)))
         self._images_by_report = torch.from_numpy(np.argsort(report_of, kind="stable"))
@@ -94,6 +97,10 @@ class PairData:
         else:
             images, reports = self._images_by_report[_member(self._image_counts, order, which[:, 0])], order
         return Pairs(images, _member(self._sentence_counts, reports, which[:, 1]))
+
+    def of_training(self, features: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the rows of the training images and sentences, given features of all ``images`` or ``sentences``."""
+        return {key: value[self._rows[key]].to(self._device) for key, value in features.items()}
 
     def class_probability(self, name: str) -> Tensor:
         """Return the class probability η of every sentence, (S,) float32, by the name used in configs."""

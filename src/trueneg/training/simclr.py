@@ -1,6 +1,7 @@
 """SimCLR with any objective: two augmented views of an image are positives of each other (Chen et al., 2020)."""
 
 import functools
+import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
@@ -14,13 +15,15 @@ from trueneg.compute.precision import autocast
 from trueneg.data.images.image_source import ImageSource, read_source
 from trueneg.data.images.subsets import Subset, read_subsets
 from trueneg.errors import UserError
-from trueneg.losses import ContrastiveTerms, build
+from trueneg.losses import build
 from trueneg.models.image_encoders import build_encoder
 from trueneg.models.projection import ProjectionHead
+from trueneg.randomness import seed_for
 from trueneg.training.augment import build_augmentation
+from trueneg.training.guides import UNRATED, Rated, features_checksum, moving_average, rate_features, rate_views, read_features
 from trueneg.training.image_loading import statistics_of
 from trueneg.training.loop import Settings, Training
-from trueneg.training.monitors import ViewMonitors
+from trueneg.training.monitors import ViewMonitors, marks_negatives
 from trueneg.training.schedules import interval_of, macro_auc, scheduled_value
 
 FIRST_VALUE = 0.5  # initial value of scheduled parameters, until the first epoch sets them
@@ -46,7 +49,9 @@ class SimCLR(Training):
         temperature = objective.pop("temperature", None) or training["temperature"]
         self.remedy = f"raise the temperature, which is {temperature:g}"
         self.class_probability = self._class_probability(objective, labels, subset)
-        self.schedules = {name: value for name, value in objective.items() if isinstance(value, Mapping)}
+        self.guide, targets = objective.pop("guide", None), objective.get("targets")
+        self.by_sample = objective["name"] == "remove" or targets is not None
+        self.schedules = {name: value for name, value in objective.items() if isinstance(value, Mapping) and "schedule" in value}
         self.scheduled = dict.fromkeys(self.schedules, FIRST_VALUE)  # values of the scheduled parameters in this epoch
         self.loss: Any = build(objective | self.scheduled, temperature=temperature)
         encoder: Any = build_encoder(**settings["encoder"], in_channels=source.images.shape[1])
@@ -54,10 +59,14 @@ class SimCLR(Training):
         head = ProjectionHead(encoder.dimensions, hidden, out, batch_norm=projection["batch_norm"])
         network = nn.Sequential(OrderedDict(encoder=encoder, projection=head))
         self.network = network.to(memory_format=torch.channels_last).to(self.device)
+        self.average = moving_average(self.network, self.guide)
+        if self.guide is not None and self.guide["name"] == "features":
+            frozen = read_features(self.guide["path"], {"images": len(source.images)}, source.name)["images"]
+            self.features = frozen[torch.from_numpy(subset.train)].to(self.device)
         rate, decay = training["learning_rate"], training["weight_decay"]
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=rate, weight_decay=decay, fused=True)
         rare = torch.tensor([label in subset.rare_classes for label in range(len(source.class_names))])
-        self.monitors = ViewMonitors(rare, self.device)
+        self.monitors = ViewMonitors(rare, self.device, marks=marks_negatives(objective))
         self.embed = compiled_embedding() if training["compile"] else embed_views
         return len(self.images), f"the subset of seed {self.seed} contains {len(self.images)} images"
 
@@ -69,23 +78,48 @@ class SimCLR(Training):
             setattr(self.loss.estimator, name, value)
         order = torch.randperm(len(self.images), generator=self.generator("batches")).to(self.device)
         drawn, size = count * self.batch_size, self.images.shape[-2:]
-        views = [self.augmentation.draw(drawn, size, self.generator(f"augmentation {view}")).to(self.device) for view in (1, 2)]
+        numbers = range(1, 3 + (self.guide or {}).get("support_views", 0))
+        views = [self.augmentation.draw(drawn, size, self.generator(f"augmentation {view}")).to(self.device) for view in numbers]
         for update in range(self.update, count):
             batch = slice(update * self.batch_size, (update + 1) * self.batch_size)
             yield order[batch], [view[batch] for view in views]
 
-    def backward(self, chosen: Tensor, parameters: list[Any]) -> tuple[ContrastiveTerms, Tensor]:
+    def backward(self, chosen: Tensor, parameters: list[Any]) -> tuple[Any, ...]:
         own, drawn = self.processes.part(chosen), [self.processes.part(view) for view in parameters]
-        views = self.embed(self.network, self.augmentation, self.images[own], drawn).chunk(2)
+        views = self.embed(self.network, self.augmentation, self.images[own], drawn[:2]).chunk(2)
         first, second = (self.processes.whole(view) for view in views)
+        rated = self._rated(chosen, own, drawn, first, second)
         probability = None if self.class_probability is None else self.class_probability[chosen]
         labels = self.labels[chosen]
-        terms = self.loss.terms(first, second, class_probability=probability, labels=labels)
-        terms.loss.backward()
+        # Resampling and the oracle's controls can only use torch's global generator, so each step restores its state.
+        with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
+            torch.manual_seed(seed_for(self.seed, f"objective/{self.epoch}/{self.update}"))
+            terms = self.loss.terms(first, second, class_probability=probability, labels=labels, **rated._asdict())
+            terms.loss.backward()
         return terms, labels
+
+    @torch.no_grad()
+    def _rated(self, chosen: Tensor, own: Tensor, drawn: list[Any], first: Tensor, second: Tensor) -> Rated:
+        """Return the guide's similarities of the batch."""
+        if self.guide is None:
+            return UNRATED
+        if self.guide["name"] == "features":
+            return rate_features(self.features[chosen])
+        embedded, missing, network = [first, second], drawn[2:], self.network
+        if self.average is not None:
+            embedded, missing, network = [], drawn, self.average.module
+        if missing:
+            further = embed_views(network, self.augmentation, self.images[own], missing).chunk(len(missing))
+            embedded += [self.processes.whole(view) for view in further]
+        return rate_views(torch.cat(embedded), len(chosen), self.by_sample)
 
     def measured(self, seconds: float) -> dict[str, float]:
         return self.scheduled
+
+    @staticmethod
+    def data_checksum(source: Any, settings: Settings) -> str:
+        further = features_checksum(settings["objective"])
+        return hashlib.sha256(" ".join([source.checksum, *further]).encode()).hexdigest() if further else source.checksum
 
     def _class_probability(self, objective: dict[str, Any], labels: np.ndarray, subset: Subset) -> Tensor | None:
         """Return per-image η if it varies between training images; replace a common η given by name in `objective` by its value.

@@ -66,7 +66,7 @@ class Oracle(Selecting):
 
     def mass(self, positive, negatives, class_probability=None, floor=None, *, count=None, **known) -> NegativeMass:
         mass = super().mass(positive, negatives, **known)
-        if not self.rescaled:
+        if not self.rescaled or mass.removed is None:
             return mass
         left = (~mass.removed & ~negatives.isneginf()).sum(-1).clamp(min=1)
         return mass._replace(log=mass.log + log_count(negatives, count) - left.to(negatives.dtype).log())

@@ -3,9 +3,24 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, cast
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, create_model
+from pydantic import BeforeValidator, Discriminator, Field, Tag, create_model, model_validator
 
-from trueneg.specs.settings import Boolean, Fraction, NonNegative, OpenFraction, Positive, Probability, Real, Settings, Sweepable
+from trueneg.specs.settings import (
+    Boolean,
+    Count,
+    CountFromZero,
+    Fraction,
+    NonNegative,
+    OpenFraction,
+    PathText,
+    Positive,
+    Probability,
+    Real,
+    Settings,
+    Sweepable,
+    technical,
+    values_of,
+)
 
 # Convert YAML's boolean true to text; as a class probability, "true" means that of each sample's own class.
 WordTrue = BeforeValidator(lambda given: "true" if given is True else given)
@@ -75,7 +90,92 @@ class Objective(Settings):
         return (own,) if cls.MODULES is None else cls.MODULES
 
 
-class TwoViews(Objective):
+class HalfUniform(Settings):
+    """Half of an anchor's target for its positive, half uniform over all samples: the control for every soft target."""
+
+    name: Literal["half_uniform"]
+
+
+class Attracted(Settings):
+    """Uniform over the positive and what the guide finds to be false: False Negative Cancellation (Huynh et al., 2022)."""
+
+    name: Literal["fnc"]
+    threshold: Real = Field(0.7, description="similarity above which a sample is found")
+    top_k: Count | None = Field(10, description="largest number of samples found per anchor; null: no limit")
+
+
+class ViewGuide(Settings):
+    """What guides by embeddings of views share."""
+
+    support_views: CountFromZero = Field(0, description="further views of each image that only serve to find false negatives")
+
+
+class OwnGuide(ViewGuide):
+    """The embeddings of the network that is trained, without gradient."""
+
+    name: Literal["self"]
+
+
+class AverageGuide(ViewGuide):
+    """The embeddings of an exponential moving average (EMA) of the network that is trained."""
+
+    name: Literal["ema"]
+    momentum: OpenFraction = Field(0.99, description="share of the average that an update keeps")
+
+
+class FileGuide(Settings):
+    """Frozen features from a file."""
+
+    name: Literal["features"]
+    path: PathText = technical(
+        ..., "a .safetensors file with `images`, one row per image of the source, or (image–text) `sentences`, or both"
+    )
+
+
+class OwnPairGuide(Settings):
+    """The similarities of the networks that are trained, without gradient."""
+
+    name: Literal["self"]
+
+
+class AveragePairGuide(Settings):
+    """The similarities of an exponential moving average (EMA) of the networks that are trained."""
+
+    name: Literal["ema"]
+    momentum: OpenFraction = Field(0.99, description="share of the average that an update keeps")
+
+
+TARGETS = Annotated[HalfUniform | Attracted, Discriminator("name")] | None
+GUIDE = "what rates the similarity of samples: self, ema (a moving average of the networks), or features (from a file)"
+
+
+class Steered(Objective):
+    """Settings of every objective with an estimator: what attracts, and what is in the denominator."""
+
+    decoupled: Boolean = Field(False, description="leave the positive out of the denominator (Yeh et al., 2022)")
+    targets: TARGETS = Field(None, description="half_uniform or fnc; null: all attraction goes to the positive")
+
+    @model_validator(mode="after")
+    def _targets_have_a_guide(self):
+        if isinstance(self.targets, Attracted) and self.guide is None:
+            raise ValueError(".guide is missing; targets.name fnc needs one")
+        own_loss = getattr(self, "switched_off_by", None) is not None or hasattr(self, "mode")
+        if own_loss and (self.targets is not None or self.decoupled):
+            raise ValueError(" computes its own loss; remove targets and decoupled")
+        return self
+
+
+class Guided(Objective):
+    """An objective that needs a guide."""
+
+    @model_validator(mode="after")
+    def _has_a_guide(self):
+        if getattr(self, "guide", True) is None:
+            raise ValueError(f".guide is missing; {getattr(self, 'name', '')} needs one")
+        return self
+
+
+class TwoViews(Steered):
     """Settings shared by objectives that compare two views of an image.
 
     Attributes:
@@ -89,6 +189,7 @@ class TwoViews(Objective):
     }
 
     temperature: Sweepable[Positive] | None = Field(None, description="overrides training.temperature")
+    guide: Annotated[OwnGuide | AverageGuide | FileGuide, Discriminator("name")] | None = Field(None, description=GUIDE)
 
 
 class Pairs(Objective):
@@ -98,7 +199,7 @@ class Pairs(Objective):
     learned_logit_scale: Boolean | None = Field(None, description="overrides similarity.learned_logit_scale")
 
 
-class Directed(Pairs):
+class Directed(Pairs, Steered):
     """An objective on pairs with sentences or images as anchors.
 
     Attributes:
@@ -110,16 +211,23 @@ class Directed(Pairs):
     directions: Sweepable[Literal["text", "image", "both"]] = Field(
         "text", description="text: texts are the anchors and images the negatives; image: the reverse; both: the mean of the two"
     )
+    guide: Annotated[OwnPairGuide | AveragePairGuide | FileGuide, Discriminator("name")] | None = Field(None, description=GUIDE)
 
 
 class KnownSimilarity(Directed):
     """An objective that uses the similarity between the texts or labels of samples."""
 
-    by: Sweepable[Literal["text", "labels"]] = Field(
+    by: Sweepable[Literal["text", "labels", "guide"]] = Field(
         "text",
         description="text: cosine between centred sentence embeddings of the language model that provides η; labels: 1 if the "
-        "images share a positive label, else 0",
+        "images share a positive label, else 0; guide: what the guide rates",
     )
+
+    @model_validator(mode="after")
+    def _has_the_guide(self):
+        if ("guide" in values_of(self.by)) != (self.guide is not None) and not isinstance(self.targets, Attracted):
+            raise ValueError(f".by is {self.by!r}; set guide if, and only if, it is guide")
+        return self
 
 
 def completed(objective: type[Objective], kind: type[TwoViews] | type[Directed]) -> type[Objective]:

@@ -1,14 +1,25 @@
-"""Oracle: sum over the known true negatives only."""
+"""The mass over the known true negatives, and controls around it."""
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from trueneg.specs.objectives.base import Objective
+from trueneg.specs.settings import Boolean, Fraction, Real, Sweepable
 
 
 class Oracle(Objective):
-    """Oracle: uses labels or the truth to sum over true negatives only; it shows the possible gain and is not a usable method."""
+    """The mass over the known true negatives: uses labels or the truth to show the possible gain; not a usable method."""
 
     name: Literal["oracle"]
+    rescaled: Boolean = Field(False, description="control: multiply the mass by the share of negatives left, inverted")
+    precision: Sweepable[Fraction] = Field(
+        1.0, description="control: true negatives are removed too, until this share of the removed is false in expectation"
+    )
+    recall: Sweepable[Annotated[Real, Field(ge=0, le=1)]] = Field(
+        1.0, description="control: probability that a false negative is removed"
+    )
+    shuffled: Boolean = Field(False, description="control: remove as many negatives, but random ones")
 
 
 TWO_VIEWS = PAIRS = Oracle

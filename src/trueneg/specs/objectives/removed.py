@@ -4,12 +4,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trueneg.specs.objectives.base import KnownSimilarity
-from trueneg.specs.settings import Real, Sweepable
+from trueneg.specs.objectives.base import Guided, KnownSimilarity
+from trueneg.specs.settings import Count, Real, Sweepable
+
+TopK = Annotated[Count | None, Field(description="remove at most the k most similar samples of an anchor; null: no limit")]
 
 
 class Removed(KnownSimilarity):
-    """Removes negatives that are too similar."""
+    """Removes negatives that are too similar; with top_k and a guide, elimination of False Negative Cancellation."""
 
     name: Literal["remove"]
     threshold: Sweepable[Annotated[Real, Field(ge=0, le=1)]] = Field(
@@ -17,6 +19,16 @@ class Removed(KnownSimilarity):
         description="θ: negatives with a greater similarity are removed; if by is text, θ is a quantile over random pairs: 0.9 "
         "removes the most similar tenth, ties included, and 1 removes nothing",
     )
+    top_k: TopK = None
+
+
+class RemovedViews(Guided):
+    """Removes images that the guide rates too similar: with top_k, elimination of False Negative Cancellation."""
+
+    name: Literal["remove"]
+    threshold: Sweepable[Annotated[Real, Field(ge=-1, le=1)]] = Field(0.5, description="θ: more similar images are removed")
+    top_k: TopK = None
 
 
 PAIRS = Removed
+TWO_VIEWS = RemovedViews

@@ -1,0 +1,102 @@
+"""Guides: what tells the losses how similar the samples of a batch are, without gradient."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from trueneg.errors import UserError
+from trueneg.io.files import file_checksum
+from trueneg.models.weights import read_tensors
+
+KEYS = ("images", "sentences")  # tensors in a file of features
+
+
+class Rated(NamedTuple):
+    """A guide's similarities, in a form that the losses take.
+
+    Attributes:
+        negative_similarity: see :meth:`trueneg.losses.ContrastiveLoss.terms`.
+        positive_similarity: see there.
+    """
+
+    negative_similarity: Any = None
+    positive_similarity: Tensor | None = None
+
+
+UNRATED = Rated()
+
+
+@torch.no_grad()
+def rate_views(embedded: Tensor, count: int, by_sample: bool) -> Rated:
+    """Rate the views of a batch by the cosine of their embeddings.
+
+    Args:
+        embedded: (V·B, D) embeddings ordered by view; views beyond the second are support views.
+        count: B.
+        by_sample: rate samples instead of views: the largest cosine of any view of the anchor's sample with either of the other
+            sample's two views in the batch, as in False Negative Cancellation (Huynh et al., 2022).
+    """
+    units = functional.normalize(embedded.detach().float(), dim=-1)
+    views = units[: 2 * count]
+    positive = torch.linalg.vecdot(views, views.roll(count, 0))
+    if not by_sample:
+        return Rated(views @ views.mT, positive)
+    nearest = (units @ views.mT).view(-1, count, 2, count).amax((0, 2))
+    return Rated((nearest, nearest), positive)
+
+
+@torch.no_grad()
+def rate_features(features: Tensor) -> Rated:
+    """Rate samples by the cosine of their (B, D) features; a sample and its own positive have the same features."""
+    units = functional.normalize(features, dim=-1)
+    return Rated(units @ units.mT, units.new_ones(len(units)))
+
+
+def rate_pairs(scores: Tensor) -> Rated:
+    """Rate the pairs of a batch by (B, B) similarities of texts and images."""
+    scores = scores.detach()
+    return Rated(scores, scores.diagonal())
+
+
+def moving_average(network: nn.Module, guide: Mapping[str, Any] | None) -> AveragedModel | None:
+    """Return a copy of the network that follows it as an exponential moving average, for a guide that needs one."""
+    if guide is None or guide["name"] != "ema":
+        return None
+    average = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(guide["momentum"]), use_buffers=True)
+    return average.requires_grad_(False).eval()
+
+
+def read_features(path: str | Path, rows: Mapping[str, int], source: str) -> dict[str, Tensor]:
+    """Read a guide's features.
+
+    Args:
+        path: a .safetensors file.
+        rows: number of rows of the source by tensor: ``images`` and, for image–text sources, ``sentences``.
+        source: name of the source, for messages.
+
+    Raises:
+        UserError: if the file is missing or damaged, or its tensors do not have one finite row per image or sentence.
+    """
+    found = {key: value.float() for key, value in read_tensors(path).items() if key in rows}
+    if not found:
+        raise UserError(f"objective.guide.path, {path}: contains none of the tensors {', '.join(rows)}.")
+    for key, value in found.items():
+        if value.dim() != 2 or len(value) != rows[key]:
+            shape = tuple(value.shape)
+            raise UserError(f"objective.guide.path, {path}: {key} has shape {shape}; expected ({rows[key]}, D), as {source} has.")
+        if not value.isfinite().all():
+            raise UserError(f"objective.guide.path, {path}: {key} contains NaN or inf; expected numbers.")
+    if len({value.shape[1] for value in found.values()}) > 1:
+        raise UserError(f"objective.guide.path, {path}: images and sentences have different dimensions; expected one space.")
+    return found
+
+
+def features_checksum(objective: Mapping[str, Any]) -> list[str]:
+    """Return the checksum of the file of features of an objective's guide, as a list; empty if it has none."""
+    guide = objective.get("guide") or {}
+    return [f"features {file_checksum(guide['path'])}"] if guide.get("name") == "features" else []

@@ -1,0 +1,242 @@
+"""Guides rate the samples of a batch; runs with a guide resume bit for bit, and their masks are compared with the truth."""
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from sklearn.metrics import roc_auc_score
+
+from tests.objectives import train_one_update
+from tests.training.test_resume import KilledError, trained, without_times
+from tests.training.test_simclr import settings_of, started
+from trueneg.data.images.loading import load_source
+from trueneg.errors import UserError
+from trueneg.losses import ContrastiveLoss, Guided, Quantile, Removed, Uncorrected, build
+from trueneg.training.guides import features_checksum, rate_features, rate_pairs, rate_views, read_features
+from trueneg.training.monitors import RANKED, ViewMonitors, agreement
+from trueneg.training.simclr import SimCLR
+
+EMA = {"name": "ema", "momentum": 0.9, "support_views": 1}
+OWN = {"name": "self", "support_views": 0}
+FNC = {"name": "fnc", "threshold": 0.3, "top_k": 5}
+OBJECTIVES = {
+    "guided": {"name": "guided", "margin": 0.0, "strategy": "absolute", "guide": EMA},
+    "attraction": {"name": "cl", "targets": FNC, "guide": {**OWN, "support_views": 2}},
+    "elimination": {"name": "remove", "threshold": 0.3, "top_k": 5, "guide": OWN},
+    "half uniform": {"name": "cl", "targets": {"name": "half_uniform"}, "decoupled": True},
+    "control": {"name": "oracle", "rescaled": False, "precision": 0.5, "recall": 0.5, "shuffled": True},
+}
+
+
+@pytest.fixture(scope="module")
+def source():
+    return load_source("digits")
+
+
+def with_objective(objective, **training):
+    return {**settings_of(**training), "objective": objective}
+
+
+def cosines(embedded):
+    return torch.nn.functional.cosine_similarity(embedded[:, None], embedded[None], dim=-1)
+
+
+def test_views_are_rated_by_cosine_and_samples_by_their_nearest_views():
+    embedded = torch.randn(8, 5, generator=torch.Generator().manual_seed(0))  # 2 samples, 2 views and 2 support views
+    every = cosines(embedded)
+    rated = rate_views(embedded[:4], 2, by_sample=False)
+    torch.testing.assert_close(rated.negative_similarity, every[:4, :4])
+    torch.testing.assert_close(rated.positive_similarity, torch.stack([every[0, 2], every[1, 3], every[2, 0], every[3, 1]]))
+    first, second = rate_views(embedded, 2, by_sample=True).negative_similarity
+    assert torch.equal(first, second)
+    views = {0: [0, 2, 4, 6], 1: [1, 3, 5, 7]}
+    for i in (0, 1):
+        for j in (0, 1):
+            nearest = max(every[v, w].item() for v in views[i] for w in views[j][:2])
+            assert first[i, j].item() == pytest.approx(nearest, abs=1e-6)
+
+
+def test_features_and_pairs_are_rated_as_they_are():
+    features = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
+    rated = rate_features(features)
+    torch.testing.assert_close(rated.negative_similarity, cosines(features))
+    assert rated.positive_similarity.tolist() == [1, 1, 1]
+    scores = torch.randn(3, 3, requires_grad=True)
+    assert not rate_pairs(scores).negative_similarity.requires_grad
+    assert torch.equal(rate_pairs(scores).positive_similarity, scores.detach().diagonal())
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_a_killed_run_goes_on_from_any_update_with_the_same_weights_and_rows(source, tmp_path, name):
+    settings = with_objective(OBJECTIVES[name], epochs=None, updates=14)
+    whole, expected = trained(source, settings, tmp_path / "whole")
+    stops = (4, 3, 5) if name == "guided" else (8,)
+    for stop_after in stops:
+        with pytest.raises(KilledError):
+            trained(source, settings, tmp_path / "killed", stop_after)
+    resumed, rows = trained(source, settings, tmp_path / "killed")
+    for key, value in whole.weights().items():
+        assert torch.equal(value, resumed.weights()[key]), key
+    assert without_times(rows) == without_times(expected)
+
+
+def test_the_average_follows_the_network(source):
+    training = started(source, settings=with_objective(OBJECTIVES["guided"]))
+    average = {key: value.clone() for key, value in training.average.module.state_dict().items()}
+    for key, value in training.network.state_dict().items():
+        assert torch.equal(average[key], value)
+    for _ in range(2):
+        train_one_update(training)
+        network = training.network.state_dict()
+        if training.update == 1:  # the first update copies the network, as nothing has been averaged
+            average = {key: value.clone() for key, value in network.items()}
+        else:
+            for key, value in network.items():
+                if value.is_floating_point():
+                    average[key] = 0.9 * average[key] + 0.1 * value
+    for key, value in training.average.module.state_dict().items():
+        if value.is_floating_point():
+            torch.testing.assert_close(value, average[key], rtol=1e-5, atol=1e-7)
+
+
+def test_a_guide_changes_no_weights_batches_or_views(source):
+    plain, guided = started(source), started(source, settings=with_objective(OBJECTIVES["guided"]))
+    for key, value in plain.weights().items():
+        assert torch.equal(value, guided.weights()[key])
+    (order, views), (same, own) = (next(training.batches(3)) for training in (plain, guided))
+    assert torch.equal(order, same)
+    assert len(own) == 3  # with a support view
+    assert all(torch.equal(*each) for each in zip(views, own, strict=False))
+
+
+class TestFrozenFeatures:
+    def saved(self, path, count, **changes):
+        draws = torch.Generator().manual_seed(0)
+        save_file({"images": torch.randn(count, 6, generator=draws), **changes}, path)
+        return {"name": "features", "path": str(path)}
+
+    def test_images_of_a_batch_have_the_features_of_their_rows(self, source, tmp_path):
+        guide = self.saved(tmp_path / "features.safetensors", len(source.images))
+        training = started(source, settings=with_objective({"name": "guided", "margin": 0.2, "guide": guide}))
+        subset_rows = training.features[:5]
+        every = read_features(guide["path"], {"images": len(source.images)}, "digits")["images"]
+        images = training.images[:5].numpy()
+        rows = [int(np.flatnonzero((source.images == image).all((1, 2, 3)))[0]) for image in images]
+        assert torch.equal(subset_rows, every[rows])
+        train_one_update(training)
+
+    def test_the_file_is_part_of_the_data(self, source, tmp_path):
+        guide = self.saved(tmp_path / "features.safetensors", 3)
+        settings = with_objective({"name": "guided", "guide": guide})
+        before = SimCLR.data_checksum(source, settings)
+        assert before != SimCLR.data_checksum(source, settings_of())
+        self.saved(tmp_path / "features.safetensors", 4)
+        assert SimCLR.data_checksum(source, settings) != before
+        assert features_checksum({"name": "cl"}) == []
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"images": torch.zeros(4, 6)}, r"images has shape \(4, 6\); expected \(3, D\), as digits has"),
+            ({"images": torch.full((3, 6), torch.nan)}, "images contains NaN"),
+            ({"images": torch.zeros(3)}, r"images has shape \(3,\)"),
+        ],
+    )
+    def test_odd_features_are_reported_with_their_file(self, tmp_path, changes, message):
+        self.saved(tmp_path / "features.safetensors", 3, **changes)
+        with pytest.raises(UserError, match=f"features.safetensors: {message}"):
+            read_features(tmp_path / "features.safetensors", {"images": 3}, "digits")
+
+    def test_a_file_without_images_is_reported(self, tmp_path):
+        save_file({"other": torch.zeros(3, 2)}, tmp_path / "features.safetensors")
+        with pytest.raises(UserError, match="none of the tensors images, sentences"):
+            read_features(tmp_path / "features.safetensors", {"images": 3, "sentences": 4}, "pairs")
+        save_file({"images": torch.zeros(3, 2), "sentences": torch.zeros(4, 3)}, tmp_path / "features.safetensors")
+        with pytest.raises(UserError, match="different dimensions"):
+            read_features(tmp_path / "features.safetensors", {"images": 3, "sentences": 4}, "pairs")
+
+
+class TestAgreement:
+    """Precision, recall and AUC of a mask against a loop over anchors and scikit-learn."""
+
+    LABELS = torch.tensor([0, 1, 0, 2, 1, 0, -1])
+
+    def terms(self, loss, **known):
+        z1, z2 = torch.randn(2, 7, 4, generator=torch.Generator().manual_seed(1))
+        return loss.terms(z1, z2, **known)
+
+    @pytest.mark.parametrize("kind", ["guided", "quantile", "remove", "fnc"])
+    def test_means_over_an_epoch_equal_a_loop(self, kind):
+        guide = 2 * torch.rand(14, 14, generator=torch.Generator().manual_seed(2)) - 1
+        known = {"negative_similarity": guide, "positive_similarity": guide[:, 0]}
+        loss = {
+            "guided": ContrastiveLoss(Guided(0.2)),
+            "quantile": ContrastiveLoss(Quantile(0.3)),
+            "remove": ContrastiveLoss(Removed(0.1)),
+            "fnc": build({"name": "cl", "targets": {"name": "fnc", "threshold": 0.5}}),
+        }[kind]
+        terms = self.terms(loss, **known)
+        monitors = ViewMonitors(torch.tensor([False, False, True]), torch.device("cpu"), marks=True)
+        monitors.add(terms, self.LABELS)
+        found = monitors.read()
+        labels = self.LABELS.repeat(2)
+        score = terms.logits[0] if kind == "quantile" else guide
+        for group, classes in (("common", (0, 1)), ("rare", (2,))):
+            hits = marked = false = 0
+            areas = []
+            for a in range(14):
+                if int(labels[a]) not in classes:
+                    continue
+                others = [n for n in range(14) if n % 7 != a % 7 and labels[n] >= 0]
+                every = [n for n in range(14) if n % 7 != a % 7]
+                truth = [bool(labels[n] == labels[a]) for n in others]
+                removed = {n: self.is_marked(kind, terms, guide, a, n) for n in every}
+                own = [removed[n] for n in others]
+                hits += sum(t and m for t, m in zip(truth, own, strict=True))
+                marked, false = marked + sum(own), false + sum(truth)
+                if 0 < sum(truth) < len(truth):
+                    areas.append(roc_auc_score(truth, [float(score[a, n].detach()) for n in others]))
+            expected = {"precision": hits / marked if marked else None, "recall": hits / false if false else None}
+            expected["AUC"] = np.mean(areas) if areas else None
+            for name, value in expected.items():
+                if value is None:
+                    assert np.isnan(found[f"mask {name} {group}"])
+                else:
+                    assert found[f"mask {name} {group}"] == pytest.approx(value, abs=1e-9), (name, group)
+
+    def is_marked(self, kind, terms, guide, a, n):
+        match kind:
+            case "guided":
+                return bool(guide[a, n] > guide[a, 0] - 0.2)
+            case "remove":
+                return bool(guide[a, n] > 0.1)
+            case "fnc":
+                i, j = a % 7, n % 7
+                return max(float(guide[v, w]) for v in (i, i + 7) for w in (j, j + 7)) > 0.5
+            case "quantile":
+                logits = sorted((float(u) for u in terms.logits[0][a].detach() if u > -torch.inf), reverse=True)
+                return float(terms.logits[0][a, n].detach()) > logits[4]  # ceil(0.3 · 12) = 4 are removed
+
+    def test_the_oracles_mask_is_the_truth(self):
+        loss, labels = build({"name": "oracle"}), torch.arange(6) % 2
+        z1, z2 = torch.randn(2, 6, 4)
+        monitors = ViewMonitors(torch.tensor([False, False]), torch.device("cpu"), marks=True)
+        monitors.add(loss.terms(z1, z2, labels=labels), labels)
+        row = monitors.read()
+        assert row["mask precision common"] == row["mask recall common"] == 1
+
+    def test_only_the_first_anchors_are_ranked(self):
+        count = RANKED  # two views: twice as many anchors
+        z1, z2 = torch.randn(2, count, 4)
+        labels = torch.arange(count) % 3
+        terms = ContrastiveLoss(Quantile(0.1)).terms(z1, z2)
+        same = (labels[:, None] == labels).repeat(2, 2)
+        found = agreement(terms, [same], [torch.ones_like(same)])
+        assert found.ranked.sum().item() == RANKED
+        assert found.ranked[:RANKED].all()
+
+
+def test_objectives_without_a_mask_have_no_such_columns(source):
+    row = started(source, epochs=1).train_epoch()
+    assert not any(key.startswith("mask") for key in row)
+    assert isinstance(started(source).loss.estimator, Uncorrected)
