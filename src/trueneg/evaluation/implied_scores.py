@@ -89,7 +89,7 @@ def captions_similarity(features: Any, captions: np.ndarray, others: np.ndarray)
 
 
 def drawn_areas(similarity: np.ndarray, ratings, anchors: np.ndarray, threshold: float) -> pd.DataFrame:
-    """Compute the within-anchor AUCs for a batch that draws one caption per image: the mean over the captions.
+    """Compute the within-anchor AUCs when one caption is drawn per image, averaged over the choice of caption.
 
     Args:
         similarity: (n, K), as returned by :func:`captions_similarity`; or (n,) if no caption is drawn.

@@ -96,7 +96,7 @@ class ImageTextModel(nn.Module):
 
         Args:
             features: feature maps (I, C, h, w).
-            regions: also project the regions, for heatmaps and boxes, when the similarity does not need them.
+            regions: also project the regions (for heatmaps and boxes), even if the similarity does not need them.
         """
         regions = regions or self.region_similarity.needs_regions
         if self.projects_maps:

@@ -76,7 +76,7 @@ def primary_dataset(study: Any) -> str:
 
 
 def of_experiment(make: Callable[..., Any], title: str, caption: str, experiment: str = "") -> Drawing:
-    """Declare a figure or table of a theory experiment, which by default has the same name as the function."""
+    """Declare a figure or table of a theory experiment; `experiment` defaults to the name of `make`."""
     return Drawing(make.__name__, make, title, caption, ("study.yaml", f"simulation/{experiment or make.__name__}.parquet"))
 
 

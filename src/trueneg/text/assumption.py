@@ -117,7 +117,7 @@ def summarise(points: pd.DataFrame, seed: int, draws: int = 1000) -> tuple[pd.Da
 
 
 def unigram(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
-    """Sum log (count + 1)/(total + vocabulary + 1) over the words of each sentence, with counts from `training`, (S,).
+    """Return (S,) sums of log (count + 1)/(total + vocabulary + 1) over each sentence's words, with counts from `training`.
 
     Example:
         >>> unigram(["Clear lungs."], ["Clear lungs."]).round(4).tolist()     # three tokens of 2/(3 + 3 + 1)
@@ -129,7 +129,7 @@ def unigram(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
 
 
 def frequency(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
-    """Return log (count + 1)/(total + unique sentences + 1) of each whole sentence, with counts from `training`, (S,).
+    """Return (S,) values log (count + 1)/(total + unique sentences + 1), one per whole sentence, with counts from `training`.
 
     Example:
         >>> frequency(["Clear lungs."], ["Clear lungs.", "Edema."]).round(4).tolist()

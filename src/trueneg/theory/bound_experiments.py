@@ -70,7 +70,7 @@ def informative_sizes(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
 def supervised_bound(setting: Setting, sweeps: SweepSettings) -> pd.DataFrame:
     """Evaluate Lemma 2 on images of digits, using centred pixels as features; the classes 5 to 9 are subsampled.
 
-    The columns are ``imbalance`` and those of :func:`trueneg.theory.transfer.lemma_2`, which also takes an encoder's features.
+    The columns are ``imbalance`` and those of :func:`trueneg.theory.transfer.lemma_2`.
     """
     from trueneg.data.images.sources.digits import load  # imports scikit-learn, which is slow
 

@@ -32,9 +32,10 @@ class Setting(ProcessSettings):
     Args:
         alpha: α in [0.5, 1], the probability that a true negative is farther than a false one.
         class_probability: τ⁺ in [0, 1), the probability that a negative is false. Not specified in the paper; 0.1 here.
-        slide: the largest shift of an anchor's base interval, in [0, 1]; shifts are uniform in ±slide.
-        temperature: t > 0; logits are scores / t. Scores stay within ±1/t²: the interval is clipped to this
-            range, and no shift leads outside it (the normal base is unbounded).
+        slide: the largest shift of an anchor's base interval, in [0, 1]; shifts are uniform in ±slide, unless limited (see
+            ``temperature``).
+        temperature: t > 0; logits are scores / t. With the uniform base, the interval is clipped to ±1/t² and
+            shifts are limited so that scores stay inside; the normal base is unbounded.
         anchors: number of anchors.
         negatives: N, the number of negatives per anchor.
         positives: K, the number of positives per anchor: further samples of its class.

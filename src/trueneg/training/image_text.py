@@ -176,7 +176,7 @@ class ReleasedNetworks:
 
     Args:
         settings: see :class:`ImageText`; ``objective.name`` is ``released`` or ``untrained``.
-        seed: the study's seed, for weights that are not loaded; they are those that a run of this seed starts training from.
+        seed: the study's seed; weights that are not loaded equal the initial weights of a training run with this seed.
         source: images used for evaluation.
         subset: subset of the source; its training part defines the vocabulary of a new text encoder and, unless the image
             encoder has its own, the normalisation of images.

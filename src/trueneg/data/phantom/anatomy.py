@@ -144,7 +144,7 @@ class Chest:
         return 0.11 * joined(ventricle, atrium, 0.06)
 
     def heart_shadow(self, heart: np.ndarray) -> np.ndarray:
-        """Return the mask (0 to 1) of the central shadow: the heart (from its depth) and the great vessels above it."""
+        """Return the mask (0 to 1) of the central shadow: the heart, given its depth, and the great vessels above it."""
         across, down = self.across, self.down
         half = self.patient.mediastinum + 0.05 * np.maximum(-0.25 - down, 0) + 0.02 * np.maximum(down + 0.15, 0)
         band = half - np.abs(across - 0.005)

@@ -1,4 +1,4 @@
-"""How well each method ranks the negatives that people rate as false, and whether η tracks their rate."""
+"""How well each method ranks the false negatives identified by human ratings, and whether η tracks their frequency."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -103,7 +103,7 @@ def accuracy(study: ImageStudy) -> Layout:
 
 
 def compared(gathered: Gathered) -> pd.DataFrame:
-    """Compute the numbers of every measurement in every table of a study, and keep them as long as its artefacts are in use."""
+    """Compare objectives with the baseline for every measurement in a study's tables; cached for the lifetime of `gathered`."""
     if gathered not in _COMPARED:
         rows, study = comparison_of(gathered).rows, gathered.study
         measured = accuracy(study).keys(rows) if isinstance(study, ImageStudy) else every_measurement(rows)
@@ -112,7 +112,7 @@ def compared(gathered: Gathered) -> pd.DataFrame:
 
 
 def differences(gathered: Gathered) -> Table:
-    """Build the table of paired differences for every measurement in every table."""
+    """Build the table of paired differences, with every measurement from the study's other tables."""
     return difference_table(compared(gathered), gathered.baseline, gathered.data_notes)
 
 
