@@ -92,7 +92,7 @@ class TrainingSettings(Training):
     learning_rate: Sweepable[Positive] = Field(1e-3, description="learning rate of Adam")
     weight_decay: Sweepable[NonNegative] = Field(1e-6, description="weight decay of Adam (L2 in the gradient)")
     schedule: Sweepable[Literal["constant", "cosine"]] = Field("constant", description="learning rate schedule")
-    temperature: Sweepable[Positive] = Field(0.5, description="t; the papers' γ is 1/√t")
+    temperature: Sweepable[Positive] = Field(0.5, description="t: similarities are divided by it; the papers' γ is 1/√t")
     compile: Boolean = technical(False, "use torch.compile: faster on a GPU, but needs a C++ compiler")
 
 

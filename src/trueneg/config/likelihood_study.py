@@ -68,7 +68,7 @@ class ScoringSettings(JobResources):
         "original", description="within_word_l2r: later pieces of a word are masked too; causal: chain rule with a causal model"
     )
     tokens_per_batch: Count | None = technical(None, "tokens per batch of masked copies; none: chosen for the device")
-    device: Device = technical("auto", "device for scoring; values as for `language_models`")
+    device: Device = technical("auto", "device for scoring; same values as `device` of a language model")
     shards: Count = technical(1, "number of jobs to split the scoring into, one per GPU")
     runtime: Count = technical(240, "time limit of a training or scoring job on a cluster, in minutes")
 

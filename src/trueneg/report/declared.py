@@ -88,7 +88,7 @@ class ExperimentFigures(list[Drawing]):
         return self if isinstance(study, TheoryStudy) else []
 
     def add(self, title: str, caption: str, experiment: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Declare the decorated function as in :func:`of_experiment`."""
+        """Declare the figure that the decorated function draws; see :func:`of_experiment`."""
 
         def declare(make: Callable[..., Any]) -> Callable[..., Any]:
             self.append(of_experiment(make, title, caption, experiment))

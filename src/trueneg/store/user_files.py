@@ -140,7 +140,7 @@ def look(reading: Reading, results: Path) -> Look:
 
 
 def check_own_table(reading: Reading) -> None:
-    """Check the columns and labels of the user's own table if the input is such a table and exists; compute nothing else.
+    """Check the columns and labels of the user's own table if the input is such a table and the file exists.
 
     Raises:
         UserError: if the table cannot be used.

@@ -120,7 +120,7 @@ def unigram(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
     """Return (S,) sums of log (count + 1)/(total + vocabulary + 1) over each sentence's words, with counts from `training`.
 
     Example:
-        >>> unigram(["Clear lungs."], ["Clear lungs."]).round(4).tolist()     # three tokens of 2/(3 + 3 + 1)
+        >>> unigram(["Clear lungs."], ["Clear lungs."]).round(4).tolist()     # three tokens, 2/(3 + 3 + 1) each
         [-3.7583]
     """
     counts = Counter(word for sentence in training for word in words_of(sentence))
@@ -141,7 +141,7 @@ def frequency(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
 
 
 def shortness(training: Iterable[str], sentences: Sequence[str]) -> np.ndarray:
-    """Return minus the number of words, (S,): the baseline that uses length alone."""
+    """Return the negated numbers of words, (S,): the baseline that uses length alone."""
     return -np.array([float(len(words_of(sentence))) for sentence in sentences])
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from trueneg.errors import UserError
 from trueneg.text.loading import load_language_model, longest_input, weights_checksum
 
-BATCH = 256  # sentences of similar length that are embedded together
+BATCH = 256  # number of sentences of similar length that are embedded together
 
 
 @torch.no_grad()

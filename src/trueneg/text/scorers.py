@@ -78,7 +78,7 @@ class PlainBert:
     Args:
         model: a ``BertForMaskedLM``.
         mask: id of the mask token.
-        device: device to compute on, with a copy of the model (bfloat16 on a GPU).
+        device: device to compute on; a copy of the model is moved there (as bfloat16 on a GPU).
     """
 
     @staticmethod

@@ -108,7 +108,7 @@ def best_linear_loss(features: Tensor, labels: Tensor, temperature: float = 1.0)
 
 
 def lemma_2(features: Tensor, labels: Tensor, negatives: Sequence[int], temperature: float = 1.0) -> pd.DataFrame:
-    """Evaluate Lemma 2 on a finite set: best linear loss ≤ mean classifier's ≤ L̄(N) if N ≥ (1 − ρ)/ρ, ρ of the rarest class.
+    """Evaluate Lemma 2 on a finite set: best linear loss ≤ mean classifier's ≤ L̄(N) if N ≥ (1 − ρ)/ρ for the rarest class.
 
     Args:
         features: (n, D); normalised here.
@@ -118,8 +118,8 @@ def lemma_2(features: Tensor, labels: Tensor, negatives: Sequence[int], temperat
 
     Returns:
         One row per quantity (per N for L̄): ``quantity``, ``negatives`` (NaN if not applicable), ``promised`` (whether the lemma
-        covers N),
-        ``value``, ``standard error`` (0: nothing is random). The accuracy of the mean classifier is one of the quantities.
+        covers N), ``value``, ``standard error`` (0: nothing is random). The accuracy of the mean classifier is one of the
+        quantities.
     """
     features, labels = _checked(features, labels)
     sizes = torch.bincount(labels)
@@ -139,7 +139,7 @@ def lemma_2(features: Tensor, labels: Tensor, negatives: Sequence[int], temperat
 
 
 def smallest_number(rho: Sequence[float]) -> int:
-    """Return the smallest N of Lemma 2, (1 − ρ)/ρ of the rarest class, rounded up.
+    """Return the smallest N that Lemma 2 covers: (1 − ρ)/ρ for the rarest class, rounded up.
 
     Example:
         >>> smallest_number([0.1] * 10)

@@ -115,7 +115,7 @@ class ImageText(Training):
         return loss.detach(), masked, at_bound, removed, positive, pairs.sentences
 
     def measured(self, seconds: float) -> dict[str, float]:
-        """Return the logit scale, the fraction of time spent waiting for images (0 if all are resident), and the threshold."""
+        """Return the logit scale, the share of time spent waiting for images (0 if resident), and any similarity threshold."""
         waiting, self.waited = self.waited / seconds, 0.0
         return {"logit_scale": self.model.logit_scale().item(), "waiting": waiting, **self.objective.measured}
 

@@ -36,7 +36,7 @@ class PairSubset:
 
 
 def split_pairs(source: PairSource, seed: int, validation: float = 0.1, test: float = 0.2) -> PairSubset:
-    """Split by patient: all images and reports of a patient are in the same part.
+    """Split a source by patient: all images and reports of a patient are in the same part.
 
     Patients are drawn by name, so the order of the images does not matter.
 

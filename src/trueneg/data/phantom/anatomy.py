@@ -74,7 +74,7 @@ class Chest:
         across: coordinate that increases towards the patient's left.
         down: coordinate that increases towards the feet.
         edge: width of all edges.
-        lungs: the two lungs, by the patient's side.
+        lungs: the two lungs, keyed by the patient's side (``right``, ``left``).
         tissue: soft tissue.
         bones: spine, ribs, clavicles, shoulders.
         texture: vessels and mottle of the lungs.
